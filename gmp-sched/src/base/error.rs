@@ -15,7 +15,7 @@ use std::panic::catch_unwind;
 #[cfg(feature = "std")]
 use std::sync::{Mutex, PoisonError};
 
-/// There is no memory, thread or other resource for the request; nothing has happened.
+/// There is no memory, thread or other resource for a request. The request had no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfResources;
 
@@ -46,11 +46,11 @@ impl core::error::Error for OutOfResources {}
 /// ```
 #[derive(Debug)]
 pub enum JoinError {
-    /// Its body panicked.
+    /// The body of the G panicked.
     Panicked(Panic),
-    /// It overflowed its stack, on a platform on which that ends the G alone.
+    /// The G overflowed its stack, on a platform where that ends only this G.
     StackOverflow,
-    /// It called [`goexit`](crate::lifecycle::exit::goexit).
+    /// The G called [`goexit`](crate::lifecycle::exit::goexit).
     Exited,
 }
 
@@ -67,12 +67,12 @@ impl JoinError {
         matches!(self, Self::Panicked(_))
     }
 
-    /// Whether the joiner or scope must be told of it as an error.
+    /// Whether a joiner or a scope treats this end as an error. An end by `goexit` is not an error.
     pub(crate) fn is_failure(&self) -> bool {
         *self != Self::Exited
     }
 
-    /// Panics with the payload of the G's panic and without printing another message, if there is a payload, otherwise
+    /// Panics with the payload of the G's panic, if there is one, without printing another message. Otherwise panics
     /// with `message`.
     #[track_caller]
     pub(crate) fn propagate(self, message: &str) -> ! {
@@ -102,7 +102,7 @@ impl JoinError {
         }
     }
 
-    /// [`into_panic`](Self::into_panic) that returns an error if there is no payload.
+    /// Like [`into_panic`](Self::into_panic), but returns an error if there is no payload.
     ///
     /// # Errors
     ///
@@ -140,9 +140,9 @@ impl core::error::Error for JoinError {}
 
 /// The panic of a G. It contains the payload on platforms that unwind, and nothing on others.
 ///
-/// If dropping the payload panics, that panic is caught in the drop of this.
+/// If dropping the payload panics, the `drop` of this type catches that panic.
 pub struct Panic {
-    /// In a lock, because this must be `Sync`, but the payload is not.
+    /// The lock makes this type `Sync`, which the payload alone is not.
     #[cfg(feature = "std")]
     payload: Option<Box<Mutex<Box<dyn Any + Send>>>>,
 }
@@ -189,7 +189,7 @@ impl Drop for Panic {
     fn drop(&mut self) {
         let payload = self.payload.take();
         if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            // Dropping the second payload may panic as well.
+            // Leaked, because dropping the second payload may panic as well.
             mem::forget(second);
         }
     }

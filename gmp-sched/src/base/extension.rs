@@ -7,7 +7,7 @@ use spin::Once;
 
 use crate::base::error::OutOfResources;
 
-/// Storage for such a value. It is created on first use and never freed.
+/// Storage for a value whose type only a higher layer knows. The value is created on first use and never freed.
 #[derive(Debug)]
 pub(crate) struct Extension(Once<&'static (dyn Any + Send + Sync)>);
 
@@ -16,11 +16,11 @@ impl Extension {
         Self(Once::new())
     }
 
-    /// Returns the value, created by `make` on first use. Called pinned.
+    /// Returns the value, which `make` creates on first use. The caller is pinned.
     ///
     /// # Panics
     ///
-    /// The value is of another type.
+    /// The value has another type than `T`.
     pub(crate) fn get_or_make<T: Send + Sync + 'static>(
         &self,
         make: impl FnOnce() -> T,

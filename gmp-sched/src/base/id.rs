@@ -28,7 +28,7 @@ impl fmt::Display for GoroutineId {
 pub struct MachineId(pub(crate) u32);
 
 impl MachineId {
-    /// The number itself; 0 is the first.
+    /// The number itself. The first M has number 0.
     #[must_use]
     pub const fn get(self) -> u32 {
         self.0
@@ -40,7 +40,7 @@ impl MachineId {
 pub struct ProcessorId(pub(crate) u32);
 
 impl ProcessorId {
-    /// The number itself; 0 is the first.
+    /// The number itself. The first P has number 0.
     #[must_use]
     pub const fn get(self) -> u32 {
         self.0

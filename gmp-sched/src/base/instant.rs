@@ -6,8 +6,8 @@ use core::time::Duration;
 
 /// A point in time: nanoseconds on the platform's clock, which is monotonic. The largest value means "never".
 ///
-/// Arithmetic is that of `std::time::Instant`, except that it saturates instead of panicking: it never goes beyond the
-/// clock's zero or [`NEVER`](Self::NEVER), and [`NEVER`](Self::NEVER) plus or minus a duration is [`NEVER`](Self::NEVER).
+/// Arithmetic saturates at the clock's zero and at [`NEVER`](Self::NEVER), where that of `std::time::Instant` would
+/// panic. [`NEVER`](Self::NEVER) plus or minus a duration is [`NEVER`](Self::NEVER).
 ///
 /// ```
 /// use core::time::Duration;
@@ -52,7 +52,7 @@ impl Instant {
     }
 }
 
-/// The nanoseconds of a duration, as many as an [`Instant`] can count.
+/// The length of `duration` in nanoseconds; `u64::MAX` if it is longer than an [`Instant`] can count.
 #[inline]
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)

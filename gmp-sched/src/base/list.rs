@@ -1,20 +1,21 @@
-//! Intrusive singly linked FIFO. The links are in the elements, so pushing does not allocate.
+//! An intrusive, singly linked FIFO. The links are in the elements, so pushing does not allocate.
 
 use core::fmt;
 
 use crate::base::atomic::Ordering;
 use crate::base::reference::AtomicRef;
 
-/// An element that can be on one [`List`] at a time per `LINK`. Go: `schedlink`.
+/// An element of a list. For each value of `LINK` it has one link and can be on one [`List`] at a time. Go:
+/// `schedlink`.
 pub(crate) trait Linked<const LINK: usize = 0>: Sized + 'static {
-    /// The link to the next element of the list it is on.
+    /// The element's link, which refers to the next element of its list.
     fn link(&self) -> &AtomicRef<Self>;
 }
 
 /// A FIFO of `T` linked through the elements themselves. Go: `gQueue`.
 ///
-/// A `&mut List` owns the links of all its elements. `Relaxed` accesses to the links are enough, because the lock that
-/// guards the list, or the queue that handed the elements over, orders them.
+/// A `&mut List` owns the links of all its elements. `Relaxed` accesses to the links are enough, because other
+/// synchronization orders them: the lock that guards the list, or the queue that passed the elements on.
 pub(crate) struct List<T: Linked<LINK>, const LINK: usize = 0> {
     head: Option<&'static T>,
     tail: Option<&'static T>,
@@ -90,11 +91,13 @@ impl<T: Linked<LINK>, const LINK: usize> List<T, LINK> {
         self.length += core::mem::take(&mut other.length);
     }
 
-    /// Shuffles the elements by sorting them by random numbers, one bit at a time. `bit` returns a random bit.
+    /// Shuffles the elements: assigns each a random number and sorts them by it, one bit at a time. `bit` returns a
+    /// random bit.
     #[cfg(feature = "synctest")]
     pub(crate) fn shuffle(&mut self, mut bit: impl FnMut() -> bool) {
         let Some(log) = self.length.checked_ilog2().filter(|&log| log > 0) else { return };
-        // Elements with equal numbers keep their order, so the numbers have enough bits to make that unlikely.
+        // The sort keeps the order of elements with equal numbers. So the numbers have enough bits to make that
+        // unlikely.
         for _ in 0..2 * log + 8 {
             let mut ones = Self::new();
             for _ in 0..self.length {

@@ -1,4 +1,4 @@
-//! Building blocks that depend on nothing of Gs, Ms and Ps except their numbers.
+//! Building blocks that know nothing about Gs, Ms and Ps except how they are numbered.
 
 pub(crate) mod atomic;
 pub(crate) mod error;

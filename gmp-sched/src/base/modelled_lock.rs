@@ -1,9 +1,11 @@
 //! The replacement of [`spin::mutex::SpinMutex`] in the models: its algorithm over loom's atomics, or loom's mutex.
 //!
-//! `spin`'s own code cannot run under loom. [`Spinning`] repeats it step by step, with the same orderings, from version 0.12.3
-//! (`tests/models.rs` fails if another version is in use). Models of that lock show what its users rely on: one holder at a
-//! time, which sees what the previous one did. As each failed attempt is a step, and there may be many, only small models
-//! use it ([`with_spinning_locks`]). The others use loom's mutex, where a thread that waits is blocked.
+//! `spin`'s own code cannot run under loom. [`Spinning`] repeats the code of version 0.12.3 step by step, with the same
+//! orderings (`tests/models.rs` fails if another version is in use). The models that use [`Spinning`] show what users
+//! of the lock rely on: it has one holder at a time, and each holder sees what the previous holder did.
+//!
+//! Each failed attempt to take a [`Spinning`] lock is a step that loom explores, and there may be many. So only small
+//! models use it ([`with_spinning_locks`]). The others use loom's mutex, where a thread that waits is blocked.
 
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -16,11 +18,12 @@ use spin::RelaxStrategy;
 use super::atomic::{AtomicBool, Ordering};
 
 std::thread_local! {
-    /// All loom threads of a run share one thread of the host.
+    /// Whether new locks are [`Spinning`]. The variable belongs to a thread of the host, which all loom threads of a
+    /// run share.
     static ARE_SPINNING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `explore`, in whose models all locks are [`Spinning`].
+/// Runs `explore`, which checks models. All locks in these models are [`Spinning`].
 pub(crate) fn with_spinning_locks(explore: impl FnOnce()) {
     ARE_SPINNING.set(true);
     explore();
@@ -34,7 +37,7 @@ pub(crate) enum SpinMutex<T, R> {
     Spinning(Spinning<T, R>),
 }
 
-/// The mutex, held. Released when dropped.
+/// A held mutex. It is released when this guard is dropped.
 pub(crate) enum SpinMutexGuard<'a, T, R> {
     Blocking(MutexGuard<'a, T>),
     Spinning(SpinningGuard<'a, T, R>),
@@ -80,7 +83,7 @@ impl<T, R> DerefMut for SpinMutexGuard<'_, T, R> {
     }
 }
 
-/// `spin::mutex::SpinMutex`.
+/// A copy of `spin::mutex::SpinMutex` over loom's atomics.
 #[derive(Debug)]
 pub(crate) struct Spinning<T, R> {
     lock: AtomicBool,
@@ -88,7 +91,8 @@ pub(crate) struct Spinning<T, R> {
     _relax: PhantomData<fn() -> R>,
 }
 
-// SAFETY: as for `spin`'s: a guard moves the value's owner from thread to thread.
+// SAFETY: only the holder of the lock accesses the value, and the lock has one holder at a time. So sharing the lock
+// only passes the value from thread to thread, for which `T: Send` is enough.
 unsafe impl<T: Send, R> Sync for Spinning<T, R> {}
 
 impl<T, R: RelaxStrategy> Spinning<T, R> {
@@ -122,11 +126,11 @@ impl<T, R: RelaxStrategy> Spinning<T, R> {
     }
 }
 
-/// `spin::mutex::SpinMutexGuard`.
+/// A copy of `spin::mutex::SpinMutexGuard`.
 pub(crate) struct SpinningGuard<'a, T, R> {
     inner: &'a Spinning<T, R>,
-    /// Tells loom about each access: it reports two at the same time, and one that does not see the last. `None` while the guard
-    /// is dropped.
+    /// loom's pointer to the value. Through it loom detects two accesses at the same time, and an access that does not
+    /// see the previous one. `None` while the guard is being dropped.
     data: Option<MutPtr<T>>,
 }
 
@@ -144,14 +148,14 @@ impl<T, R> Deref for SpinningGuard<'_, T, R> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: loom checks that no other thread has a pointer to it.
+        // SAFETY: this guard holds the lock, so no other thread accesses the value; loom checks that.
         unsafe { self.pointer().deref() }
     }
 }
 
 impl<T, R> DerefMut for SpinningGuard<'_, T, R> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above.
+        // SAFETY: as in `deref`, and `&mut self` excludes other references from this guard.
         unsafe { self.pointer().deref() }
     }
 }

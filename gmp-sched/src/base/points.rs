@@ -5,42 +5,43 @@ use core::marker::PhantomData;
 /// A kind of step in a protocol. [`Points::point`] is called before each such step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Site {
-    /// Local ring and `runnext`: before storing, claiming or reading an element.
+    /// An access to the local ring or `runnext`: storing, claiming or reading an element.
     RunQueue,
-    /// The spinner count, the idle count, the idle lists.
+    /// An access to the number of spinning Ms, the number of idle Ps or the idle lists.
     Idle,
     /// A failed attempt to take a lock.
     LockBusy,
-    /// A park token.
+    /// An access to a park token.
     Park,
-    /// The status word of a P in a system call.
+    /// An access to the status word of a P in a system call.
     Syscall,
-    /// The timers of a P or their `earliest`.
+    /// An access to the timers of a P or to the published time of the earliest.
     Timers,
-    /// A signal of a device, or the list of those that were raised.
+    /// An access to a device signal or to the list of raised signals.
     DeviceSignal,
-    /// The completion word between a G and its join handle.
+    /// An access to the completion word, which a G shares with its join handle.
     Join,
-    /// A CPU's ready list or idle bit.
+    /// An access to a CPU's ready list or idle bit.
     ReadyList,
-    /// A channel, with or without its lock.
+    /// An access to a channel, with or without its lock.
     Channel,
-    /// The wait generation of a G whose wait has several wakers.
+    /// An access to the wait generation of a G whose wait has several wakers.
     Wait,
-    /// The state of a lock, counter or the like for which Gs wait.
+    /// An access to the state of a lock, counter or similar object for which Gs wait.
     Sync,
 }
 
 /// The hooks of simulators and models, and what a spin loop does.
 pub trait Points: 'static {
-    /// Called before each shared-memory step of a protocol, with or without preemption. Must not block.
+    /// Called before each shared-memory step of a protocol, whether the caller can be preempted or not. Must not block.
     #[inline(always)]
     fn point(site: Site) {
         let _ = site;
     }
 
-    /// Called before a spinlock of the scheduler is taken. Panics, where the platform can tell, if the caller can be
-    /// preempted: if a lock's holder is preempted, a waiter that spins on the same CPU waits for ever.
+    /// Called before a spinlock of the scheduler is taken. Panics if the caller can be preempted and the platform can
+    /// detect it. (If the holder of a spinlock were preempted, a waiter that spins on the same CPU would wait for
+    /// ever.)
     #[inline(always)]
     #[track_caller]
     fn assert_not_preemptible() {}
@@ -52,7 +53,7 @@ pub trait Points: 'static {
     }
 }
 
-/// The relax strategy of the crate's spinlocks.
+/// What the crate's spinlocks do while they wait: their *relax strategy* in the crate `spin`.
 #[derive(Debug)]
 pub struct Relax<P>(PhantomData<P>);
 

@@ -11,39 +11,42 @@ use crate::base::atomic::{AtomicPtr, Ordering};
 
 /// An atomic `Option<&'static T>`.
 ///
-/// It is `Send` and `Sync` only if `&'static T` is, because it passes that reference between threads. A bare
-/// `AtomicPtr` would be both for every `T`.
+/// It is `Send` and `Sync` only if `&'static T` is, because it passes such references between threads. A bare
+/// `AtomicPtr<T>` would be both for every `T`.
 pub(crate) struct AtomicRef<T: 'static>(AtomicPtr<T>, PhantomData<&'static T>);
 
-/// The pointer for a reference; null for `None`.
+/// Returns the pointer that is stored for a reference: null for `None`.
 fn to_pointer<T>(reference: Option<&'static T>) -> *mut T {
     reference.map_or(ptr::null_mut(), |target| ptr::from_ref(target).cast_mut())
 }
 
 impl<T> AtomicRef<T> {
-    /// Holds `None`.
+    /// Returns an `AtomicRef` that holds `None`.
     #[cfg(not(gmp_loom))]
     pub(crate) const fn none() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()), PhantomData)
     }
 
-    /// Holds `None`.
+    /// Returns an `AtomicRef` that holds `None`.
     #[cfg(gmp_loom)]
     pub(crate) fn none() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()), PhantomData)
     }
 
-    /// Holds `reference`.
+    /// Returns an `AtomicRef` that holds `reference`.
     pub(crate) fn new(reference: Option<&'static T>) -> Self {
         Self(AtomicPtr::new(to_pointer(reference)), PhantomData)
     }
 
+    /// Converts a stored pointer back into the reference that it was made from.
+    ///
     /// # Safety
     ///
     /// `pointer` was made by [`to_pointer`].
     #[expect(unsafe_code, reason = "the one place where a stored pointer becomes a reference again")]
     unsafe fn to_reference(pointer: *mut T) -> Option<&'static T> {
-        // SAFETY: by the caller it is null or was made from a `&'static T`, and no exclusive reference is ever made.
+        // SAFETY: by the caller, `pointer` is null or was made from a `&'static T`, so it is valid for ever. No
+        // exclusive reference is ever made from it.
         unsafe { pointer.as_ref() }
     }
 
@@ -51,7 +54,7 @@ impl<T> AtomicRef<T> {
     #[inline]
     pub(crate) fn load(&self, order: Ordering) -> Option<&'static T> {
         #[expect(unsafe_code, reason = "see `to_reference`")]
-        // SAFETY: every pointer stored in `self.0` is made by `to_pointer`.
+        // SAFETY: all methods of this type store only pointers made by `to_pointer`, or null, in `self.0`.
         unsafe {
             Self::to_reference(self.0.load(order))
         }
@@ -67,13 +70,13 @@ impl<T> AtomicRef<T> {
     #[inline]
     pub(crate) fn swap(&self, value: Option<&'static T>, order: Ordering) -> Option<&'static T> {
         #[expect(unsafe_code, reason = "see `to_reference`")]
-        // SAFETY: every pointer stored in `self.0` is made by `to_pointer`.
+        // SAFETY: all methods of this type store only pointers made by `to_pointer`, or null, in `self.0`.
         unsafe {
             Self::to_reference(self.0.swap(to_pointer(value), order))
         }
     }
 
-    /// Compare-exchange of `current` by `new`; returns whether it succeeded.
+    /// Compare-exchange: replaces `current` by `new`; returns whether it succeeded.
     #[inline]
     pub(crate) fn replace(
         &self,

@@ -18,7 +18,8 @@ use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::points::{Points, Site};
 use crate::base::reference::AtomicRef;
 
-/// Slots of a P's ring. Go: `len(p.runq)`. Only four under loom, which records a history of each atomic.
+/// Number of slots in a P's ring. Go: `len(p.runq)`. Under loom there are only four, because loom records a history of
+/// each atomic.
 pub const RING_CAPACITY: usize = if cfg!(gmp_loom) { 4 } else { 256 };
 
 /// The ring is full; the element was not pushed.
@@ -30,8 +31,8 @@ pub struct Full;
 pub enum Slice {
     /// The G came from the ring and gets a slice of its own.
     New,
-    /// The G came from `runnext` and runs in the rest of the current slice. So two Gs that keep readying each other
-    /// share one slice, at whose end the ring comes first. Go: `inheritTime`.
+    /// The G came from `runnext` and runs in the rest of the current slice. Two Gs that keep readying each other
+    /// therefore share one slice; when it ends, the Gs of the ring run first. Go: `inheritTime`.
     Inherited,
 }
 
@@ -72,17 +73,18 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
 
 /// Owner side: only the M that holds the P.
 impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
-    /// Puts `item` into `runnext`; returns the element that it displaced, which belongs at the tail of the ring.
+    /// Puts `item` into `runnext`; returns the element that was there, which the caller appends to the ring.
     #[inline]
     pub fn push_next(&self, item: &'static T) -> Option<&'static T> {
         S::point(Site::RunQueue);
         if self.next.load(Ordering::Relaxed).is_none() {
-            // Only the owner sets `next`, so it stays empty until this store, and no compare-exchange is needed.
+            // Only the owner, which is the caller, sets `next`. So it stays empty until this store, and no
+            // compare-exchange is needed.
             self.next.store(Some(item), Ordering::Release);
             return None;
         }
-        // An exchange, because a thief may take the old element at the same time. Acquire: the old element was set by
-        // this P's owner, which may have been another M.
+        // An exchange, because a thief may take the old element at the same time. Ordering: Acquire pairs with the
+        // Release store of the old element, which may have been made by another M that held this P then.
         self.next.swap(Some(item), Ordering::AcqRel)
     }
 
@@ -90,12 +92,13 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     ///
     /// # Errors
     ///
-    /// [`Full`]: the caller moves half of the ring to the global queue, see [`drain_half`](Self::drain_half).
+    /// [`Full`] if the ring has no free slot. The caller then moves half of the ring to the global queue, see
+    /// [`drain_half`](Self::drain_half).
     #[inline]
     pub fn push_back(&self, item: &'static T) -> Result<(), Full> {
         S::point(Site::RunQueue);
-        // Ordering: Acquire pairs with the compare-exchange by which an element was taken, so that its taker has read
-        // the slot before it is overwritten here.
+        // Ordering: Acquire pairs with the Release of `head` by which an element was taken: the M that took it has read
+        // the slot before this function overwrites it.
         let head = self.head.load(Ordering::Acquire);
         let tail = self.tail.load(Ordering::Relaxed);
         if tail.wrapping_sub(head) >= Self::SIZE {
@@ -107,7 +110,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         Ok(())
     }
 
-    /// Appends `items`, or as many of them as there is room for, and publishes them together; returns how many.
+    /// Appends as many of `items` as there is room for and publishes them together. Returns how many it appended.
     pub fn push_back_all(&self, items: impl Iterator<Item = &'static T>) -> u32 {
         S::point(Site::RunQueue);
         // Ordering: as in `push_back`.
@@ -137,7 +140,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         if self.head.compare_exchange(head, head.wrapping_add(half), Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }
-        // The slots are ours now, and only the owner overwrites slots.
+        // The compare-exchange has taken these elements. Only the owner, which is the caller, overwrites their slots.
         for offset in 0..half {
             if let Some(item) = self.slot(head.wrapping_add(offset)).load(Ordering::Relaxed) {
                 each(item);
@@ -146,25 +149,28 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         true
     }
 
-    /// Takes `runnext`.
+    /// Takes the element in `runnext`, if there is one.
     pub fn pop_next(&self) -> Option<&'static T> {
-        // If this fails, a thief has taken it: only the owner sets it.
+        // If the compare-exchange fails, a thief has taken the element: only the owner, which is the caller, sets
+        // `next`.
         self.next().filter(|next| self.take_next(next))
     }
 
-    /// Takes `runnext`, else the head of the ring. Go: `runqget`.
+    /// Takes the element in `runnext`, or, if there is none, the one at the head of the ring. Go: `runqget`.
     #[inline]
     pub fn pop(&self) -> Option<(&'static T, Slice)> {
         self.take(true)
     }
 
-    /// [`pop`](Self::pop); `has_thieves` is false if no other M can steal before this returns. Then a plain store
-    /// replaces a locked instruction, which takes 5 ns on threads (`raw_lock` in the benchmarks).
+    /// Like [`pop`](Self::pop). The caller passes `false` as `has_thieves` if no other M can steal before this function
+    /// returns. A plain store then replaces a locked instruction, which takes 5 ns on threads (`raw_lock` in the
+    /// benchmarks).
     #[inline(always)]
     pub fn take(&self, has_thieves: bool) -> Option<(&'static T, Slice)> {
         S::point(Site::RunQueue);
         let next = self.next.load(Ordering::Relaxed);
-        // If this fails, a thief has taken it: only the owner sets it, so there is no other to try.
+        // If the compare-exchange fails, a thief has taken the element. Only the owner, which is the caller, sets
+        // `next`, so there is no other element to try.
         if next.is_some() && self.clear_next(next, has_thieves) {
             return next.map(|item| (item, Slice::Inherited));
         }
@@ -184,8 +190,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     #[inline(always)]
     fn clear_next(&self, next: Option<&'static T>, has_thieves: bool) -> bool {
         S::point(Site::RunQueue);
-        // Ordering: Release: an M that sees the slot empty also sees in the ring what was displaced from the slot;
-        // partner: the Acquire in `is_empty`.
+        // Ordering: Release: an M that sees `next` empty also sees the elements that were moved from `next` to the ring
+        // before. Partner: the Acquire load of `next` in `is_empty`.
         if has_thieves {
             return self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed);
         }
@@ -197,8 +203,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     fn advance_head(&self, head: u32, has_thieves: bool) -> bool {
         S::point(Site::RunQueue);
         let next = head.wrapping_add(1);
-        // Ordering: Release, so that the owner's later overwrite of the slot comes after the read of it; the partner is the
-        // Acquire load of `head` in `push_back`.
+        // Ordering: Release keeps the read of the slot before the owner's later overwrite of it. Partner: the Acquire
+        // load of `head` in `push_back`.
         if has_thieves {
             return self.head.compare_exchange(head, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         }
@@ -209,13 +215,14 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
 
 /// Thief side: any M that holds another P.
 impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
-    /// Moves the older half (rounded up) of this ring to `thief`, which the caller owns and which is empty. Returns the
-    /// last of them, which the caller runs at once. Go: `runqsteal`.
+    /// Moves the older half (rounded up) of this ring to the ring of `thief`, which the caller owns and which must be
+    /// empty. The last of the stolen elements is not put there but returned, and the caller runs it at once. Go:
+    /// `runqsteal`.
     ///
-    /// If the ring is empty, takes `runnext`, provided that it is still the element `seen`, which the caller has read
-    /// by [`next`](Self::next) and then left the owner some time to run.
+    /// If this ring is empty, takes the element in `runnext` instead, but only if it is still `seen`. The caller has
+    /// read `seen` by [`next`](Self::next) and has then left the owner some time to run it.
     pub fn steal_into(&self, thief: &Self, seen: Option<&'static T>) -> Option<&'static T> {
-        // Ordering: only the owner writes its tail.
+        // Ordering: Relaxed, because only the owner of `thief`, which is the caller, writes this counter.
         let base = thief.tail.load(Ordering::Relaxed);
         let stolen = self.copy_half(thief, base);
         if stolen == 0 {
@@ -231,13 +238,13 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         last
     }
 
-    /// Copies half of the ring into the slots of `thief` from `base` on and takes it by moving `head`; returns how many. Go:
-    /// `runqgrab`.
+    /// Copies half of the ring into the slots of `thief` from `base` on, and takes these elements by moving `head`.
+    /// Returns how many it took. Go: `runqgrab`.
     fn copy_half(&self, thief: &Self, base: u32) -> u32 {
         loop {
             S::point(Site::RunQueue);
-            // Ordering: Acquire pairs with the compare-exchange of others that took elements, and keeps the load of `tail`
-            // after it.
+            // Ordering: Acquire keeps the load of `tail` after this one. It pairs with the Release of `head` by which
+            // other Ms took elements.
             let head = self.head.load(Ordering::Acquire);
             // Ordering: Acquire pairs with the Release store in `push_back`: the slots below `tail` are written.
             let tail = self.tail.load(Ordering::Acquire);
@@ -247,8 +254,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
                 return 0;
             }
             if half > Self::SIZE / 2 {
-                // Head and tail are from different moments, because others took elements in between. More than half a
-                // ring would overrun the thief's ring.
+                // `head` and `tail` are from different moments, because others took elements in between. Copying so
+                // many elements could overrun the thief's ring.
                 continue;
             }
             for offset in 0..half {
@@ -256,17 +263,18 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
                 thief.slot(base.wrapping_add(offset)).store(item, Ordering::Relaxed);
             }
             S::point(Site::RunQueue);
-            // Ordering: Release keeps the reads of the slots before it; partner: `push_back`.
+            // Ordering: Release keeps the reads of the slots before this exchange. Partner: the Acquire load of `head`
+            // in `push_back`.
             if self.head.compare_exchange(head, head.wrapping_add(half), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return half;
             }
         }
     }
 
-    /// Clears `runnext` if it is `next`; returns whether it was.
+    /// Takes the element in `runnext` if it is `next`; returns whether it was.
     fn take_next(&self, next: &'static T) -> bool {
         S::point(Site::RunQueue);
-        // Ordering: Acquire pairs with the owner's Release in `push_next`; Release as in `pop`.
+        // Ordering: Acquire pairs with the owner's Release in `push_next`. Release for the reason in `clear_next`.
         self.next.replace(Some(next), None, Ordering::AcqRel, Ordering::Relaxed)
     }
 }
@@ -288,8 +296,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         ring.chain(self.next())
     }
 
-    /// How many elements have been taken from the ring, modulo 2³². If it is unchanged between two calls, so is the
-    /// first element.
+    /// How many elements have been taken from the ring, modulo 2³². If two calls return the same number, no element was
+    /// taken from the ring in between.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn taken(&self) -> u32 {
         self.head.load(Ordering::Relaxed)

@@ -6,8 +6,8 @@ use crate::base::atomic::SpinMutex;
 use crate::base::points::{Points, Relax};
 
 /// A test-and-test-and-set spinlock. It is taken only while pinned and never by an interrupt handler. It is not a
-/// ticket or other FIFO lock: when a hypervisor deschedules the CPU that is next in the FIFO, all waiters behind it
-/// would make no progress.
+/// ticket or other FIFO lock: if a hypervisor descheduled the CPU that is next in the FIFO, no waiter behind it would
+/// make progress.
 #[derive(Debug)]
 pub(crate) struct Lock<T, P: Points>(SpinMutex<T, Relax<P>>);
 

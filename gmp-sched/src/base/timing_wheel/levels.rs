@@ -4,25 +4,26 @@
 /// fourth digit, that is by more than a quarter of a microsecond and less than ten milliseconds. These two digits are
 /// wide, so that most elements move at most once. The others are narrow, to save slots.
 const DIGITS: [u32; 14] = [4, 4, 8, 7, 5, 4, 4, 4, 4, 4, 4, 4, 4, 4];
-/// The digit whose level has slots for two rotations.
+/// The index of the digit whose level has slots for two rotations.
 const AROUND_DIGIT: usize = 3;
-/// Bits of a time up to and including that digit. The bits above count rotations.
+/// Number of bits of a time up to and including that digit. The bits above count rotations.
 const ROTATION_BITS: u32 = DIGITS[0] + DIGITS[1] + DIGITS[2] + DIGITS[3];
-/// Slots whose occupied bits are in one word.
+/// Number of slots in a group: those whose bits of `occupied` are in one word.
 pub(super) const GROUP: usize = u64::BITS as usize;
-/// Slots of all levels, one level after the other, rounded up so that every bit of a word has a slot.
+/// Number of slots of all levels together. It is rounded up to whole groups, so that every bit of `occupied` has a
+/// slot.
 pub(super) const SLOTS: usize = LEVELS[u64::BITS as usize - 1].end().next_multiple_of(GROUP);
 pub(super) const GROUPS: usize = SLOTS / GROUP;
 const _: () = assert!(GROUPS <= u32::BITS as usize, "there is a word for the groups");
 
-/// The slots of a digit.
+/// One level: the slots for the values of one digit.
 #[derive(Clone, Copy)]
 pub(super) struct Level {
-    /// Bits below the digit.
+    /// Number of bits below the digit.
     shift: u8,
-    /// The highest value of the digit.
+    /// The highest value of the digit. (On the level of two rotations the digit has one bit more.)
     highest: u16,
-    /// The slot of the value 0.
+    /// The index of the slot for the value 0.
     start: u16,
 }
 
@@ -43,18 +44,18 @@ impl Level {
         u32::from(self.shift) <= ROTATION_BITS
     }
 
-    /// The groups that contain its slots.
+    /// The groups that contain the slots of this level.
     pub(super) fn groups(&self) -> core::ops::Range<usize> {
         usize::from(self.start) / GROUP..self.end().div_ceil(GROUP)
     }
 
-    /// The slot after its last one.
+    /// The index after that of the last slot of this level.
     pub(super) const fn end(self) -> usize {
         self.start as usize + self.highest as usize + 1
     }
 }
 
-/// The level of each bit of a time: that of the bit's digit.
+/// For each bit of a time, the level of the digit that contains the bit.
 static LEVELS: [Level; u64::BITS as usize] = {
     let mut levels = [Level { shift: 0, highest: 0, start: 0 }; u64::BITS as usize];
     let (mut digit, mut bit, mut slots) = (0, 0, 0);
@@ -78,15 +79,16 @@ static LEVELS: [Level; u64::BITS as usize] = {
     levels
 };
 
-/// The slot after those of the lowest level.
+/// The index after that of the last slot of the lowest level.
 pub(super) const LOWEST_END: usize = LEVELS[0].end();
 /// The level with slots for two rotations.
 static AROUND: Level = LEVELS[ROTATION_BITS as usize - 1];
-/// The first slot of that level. The levels below it contain elements whose value of that digit is the base's.
+/// The first slot of that level. The levels below contain the elements that have the same value of its digit as the
+/// base.
 pub(super) const NEAR_END: usize = LEVELS[ROTATION_BITS as usize - 1].start as usize;
-/// The groups of the levels below it.
+/// The groups of the levels below the one with two rotations, as a set of bits.
 const NEAR: u32 = (1 << (NEAR_END / GROUP)) - 1;
-/// Groups of one rotation.
+/// Number of groups for the slots of one rotation.
 const ROTATION_GROUPS: usize = (1 << DIGITS[AROUND_DIGIT]) / GROUP;
 
 /// The number of the rotation that contains `when`.
@@ -95,13 +97,14 @@ pub(super) fn rotation(when: u64) -> u64 {
     when >> ROTATION_BITS
 }
 
-/// The start of the next rotation, from which the levels above count.
+/// The start of the next rotation. The levels above the one with two rotations count from it.
 #[inline(always)]
 fn far_base(base: u64) -> u64 {
     (rotation(base) + 1) << ROTATION_BITS
 }
 
-/// The level for two times that differ in these bits; the lowest one for equal times.
+/// The level of an element whose time differs in `bits` from the time that the level counts from; the lowest level if
+/// no bit is set.
 #[inline(always)]
 fn level_of_difference(bits: u64) -> &'static Level {
     &LEVELS[(bits | 1).ilog2() as usize]
@@ -117,21 +120,22 @@ pub(super) fn level_of(base: u64, when: u64) -> &'static Level {
     }
 }
 
-/// When the base moves from `old` to `new` in a later rotation, returns the slot whose elements become due in the
-/// rotation after `new`'s and have to move to lower levels. All other elements of the levels above stay in their slots.
+/// Called when the base moves from `old` to `new`, which is in a later rotation. Returns the slot whose elements are
+/// due in the rotation after that of `new` and have to move to lower levels. All other elements of the levels above
+/// stay in their slots.
 pub(super) fn slot_come_near(old: u64, new: u64) -> usize {
     let (old, new) = (far_base(old), far_base(new));
     level_of_difference(old ^ new).slot(new)
 }
 
-/// Returns the groups that may contain the earliest elements; its lowest bit is the first of them.
+/// Returns the groups, as a set of bits, that may contain the earliest element. It is in the group of the lowest bit.
 #[inline(always)]
 pub(super) fn first_groups(groups: u32, base: u64) -> u32 {
     if groups & NEAR != 0 { groups } else { first_groups_around(groups, base) }
 }
 
-/// [`first_groups`] when the levels below are empty. The groups of the current rotation come before those of the next,
-/// but may have higher numbers.
+/// [`first_groups`] for a wheel in which the levels below the one with two rotations are empty. The groups of the
+/// current rotation come before those of the next, but may have higher numbers.
 #[inline(never)]
 fn first_groups_around(groups: u32, base: u64) -> u32 {
     let start = NEAR_END / GROUP + if rotation(base).is_multiple_of(2) { 0 } else { ROTATION_GROUPS };

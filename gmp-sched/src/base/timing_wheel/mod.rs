@@ -12,18 +12,19 @@
 //!                   when 4 0 0  → level 2, slot 4
 //! ```
 //!
-//! When the elements of the first slot are next, its earliest time becomes the base, and its elements move to the
-//! levels below, sorted by the digits there. So an element moves at most once per level, however many others there are.
-//! An element that is alone in its slot, or with one other, does not move at all. (G. Varghese and T. Lauck, *Hashed
-//! and Hierarchical Timing Wheels*, SOSP 1987, scheme 7, with digits down to the last: nothing is rounded.)
+//! When the first slot that is not empty becomes due, its earliest time becomes the base, and its elements are
+//! distributed over the slots of the levels below. So an element moves at most once per level, however many others
+//! there are. If a slot has only one or two elements, they do not move at all. (G. Varghese and T. Lauck, *Hashed and
+//! Hierarchical Timing Wheels*, SOSP 1987, scheme 7. Here the digits cover all bits of a time, so nothing is rounded.)
 //!
-//! With one [rotation] of slots per level, all elements of the next rotation would move down at once from the level
-//! above when a rotation ends. For a thousand Gs that sleep some milliseconds, this happened every 8.4 ms, and none of
-//! them could run meanwhile. So one level has slots for two rotations, the current one and the next, and an element
-//! that is due in either of them is inserted on that level or below. The levels above count from the end of the current
-//! rotation and contain the elements due after the next one.
+//! A [rotation] is the time that all slots of one level cover. If every level had slots for one rotation only, all
+//! elements of the next rotation would have to move down from the level above at the moment when a rotation ends. For a
+//! thousand Gs that sleep a few milliseconds, this happened every 8.4 ms, and none of them could run meanwhile. So one
+//! level has slots for two rotations, the current one and the next. An element that is due in either of them is
+//! inserted on that level or below. The levels above count from the end of the current rotation and contain the
+//! elements that are due after the next one.
 //!
-//! The elements of a slot are linked to a circular list, so an insertion does not allocate.
+//! The elements of a slot form a circular list whose links are in the elements, so an insertion does not allocate.
 
 mod levels;
 #[cfg(all(test, feature = "std", not(gmp_loom)))]
@@ -46,15 +47,15 @@ const RING: &str = "a ring has no end";
 
 /// Something that can be in one [`TimingWheel`] at a time.
 pub(crate) trait Timed: Sized + 'static {
-    /// Its time and its links.
+    /// The element's time and links.
     fn entry(&self) -> &WheelEntry<Self>;
 }
 
-/// The time and the links of an element, guarded by what guards the wheel.
+/// The time and the links of an element. The lock that guards the wheel also guards them.
 pub(crate) struct WheelEntry<T: 'static> {
     when: AtomicU64,
-    /// The neighbours in the circular list of the slot, or the element itself if it is alone; `None` if it is in no
-    /// wheel.
+    /// The next element in the circular list of the slot. This is the element itself if it is alone, and `None` if it
+    /// is in no wheel.
     next: AtomicRef<T>,
     previous: AtomicRef<T>,
 }
@@ -65,7 +66,8 @@ impl<T> WheelEntry<T> {
         Self { when: AtomicU64::new(0), next: AtomicRef::none(), previous: AtomicRef::none() }
     }
 
-    /// Whether it is in a wheel. Without the lock that guards the wheel, only a hint.
+    /// Whether the element is in a wheel. If the caller does not hold the lock that guards the wheel, the answer is
+    /// only a hint.
     pub(crate) fn is_linked(&self) -> bool {
         self.next.load(Ordering::Relaxed).is_some()
     }
@@ -88,11 +90,11 @@ impl<T> WheelEntry<T> {
     }
 }
 
-/// The elements that differ from the base in the same highest digit and have the same value of that digit.
+/// The elements on one level that have the same value of that level's digit.
 struct Slot<T: 'static> {
     /// The element inserted first. The last one precedes it in the circular list.
     first: Option<&'static T>,
-    /// No element is due before this time. One is due exactly then, unless elements were removed.
+    /// No element of the slot is due before this time. One is due exactly then, unless it was removed.
     earliest: u64,
 }
 
@@ -106,7 +108,7 @@ pub(crate) struct First<T: 'static> {
 }
 
 impl<T> First<T> {
-    /// When it is due.
+    /// When the element is due.
     pub(crate) fn when(&self) -> Instant {
         Instant::from_nanos(self.when)
     }
@@ -114,14 +116,14 @@ impl<T> First<T> {
 
 /// See the [module](self).
 pub(crate) struct TimingWheel<T: 'static> {
-    /// A bit for each group of slots that are not all empty.
+    /// One bit for each group of slots, set if a slot of the group is not empty.
     groups: u32,
     length: u32,
     /// The slot with the earliest element; [`SLOTS`] if there is none.
     first: usize,
     base: u64,
     slots: Box<[Slot<T>; SLOTS]>,
-    /// A bit for each slot that is not empty.
+    /// One bit for each slot, set if the slot is not empty.
     occupied: [u64; GROUPS],
 }
 
@@ -140,15 +142,16 @@ impl<T: Timed> TimingWheel<T> {
         self.length as usize
     }
 
-    /// A lower bound of the time of the first element; [`Instant::NEVER`] exactly if there is none. After a removal of the
-    /// first element it may be too early, until [`first_due`](Self::first_due) corrects it.
+    /// A lower bound of the time of the first element; [`Instant::NEVER`] if and only if the wheel is empty. It may be
+    /// too early after the first element was removed, until [`first_due`](Self::first_due) corrects it.
     #[inline(always)]
     pub(crate) fn earliest(&self) -> Instant {
         self.slots.get(self.first).map_or(Instant::NEVER, |slot| Instant::from_nanos(slot.earliest))
     }
 
-    /// Inserts an element that is in no wheel, behind those with the same time. Returns when it is due: `when`, but not
-    /// before the base, which is the time of the element taken out last.
+    /// Inserts an element that is in no wheel, behind those with the same time. Returns when the element is due: at
+    /// `when`, or at the base if `when` is earlier. (The base is never later than the latest `now` passed to
+    /// [`pop_due`](Self::pop_due).)
     #[inline(always)]
     pub(crate) fn insert(&mut self, element: &'static T, when: Instant) -> Instant {
         debug_assert!(!element.entry().is_linked(), "an element is in one wheel at a time");
@@ -166,7 +169,7 @@ impl<T: Timed> TimingWheel<T> {
         self.unlink(slot, element, element.entry().next());
     }
 
-    /// Returns the first element, if it is due at `now`, for [`take`](Self::take).
+    /// Returns the first element if it is due at `now`. The caller may pass it to [`take`](Self::take).
     #[inline(always)]
     fn first_due(&mut self, now: Instant) -> Option<First<T>> {
         loop {
@@ -189,7 +192,7 @@ impl<T: Timed> TimingWheel<T> {
             }
             let when = element.entry().when();
             if when > now.as_nanos() {
-                // An element that was due earlier has been removed.
+                // `earliest` was too early, because the element that was due at that time has been removed.
                 *earliest = when;
                 return None;
             }
@@ -210,13 +213,13 @@ impl<T: Timed> TimingWheel<T> {
                 self.enter_rotation(old);
             }
         } else {
-            // `next` is due at the same time, or is the second of two. It stays in its slot, so the base does not
-            // change.
+            // `next` is due at the same time, or it is the second of two elements. It stays in this slot, so the base
+            // does not change.
             self.slots[slot].earliest = next.entry().when();
         }
     }
 
-    /// Takes out the first element, if it is due at `now`; returns it with its time.
+    /// Takes out the first element if it is due at `now`; returns the element and its time.
     #[inline(always)]
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(&'static T, Instant)> {
         let first = self.first_due(now)?;
@@ -234,7 +237,7 @@ impl<T: Timed> TimingWheel<T> {
         self.base = base;
     }
 
-    /// Starts over with a clock that may have gone back. The wheel must be empty.
+    /// Resets the base, because the clock may have been set back. The wheel must be empty.
     #[cfg(feature = "synctest")]
     pub(crate) fn restart(&mut self) {
         debug_assert_eq!(self.length, 0, "what is in the wheel would be lost");
@@ -248,12 +251,13 @@ impl<T: Timed> TimingWheel<T> {
         self.first = self.occupied.get(group).map_or(SLOTS, |slots| group * GROUP + slots.trailing_zeros() as usize);
     }
 
-    /// Makes the earliest time of the first slot, `slot`, the base, and moves the slot's elements to the levels below.
+    /// Makes the earliest time of `slot`, which is the first slot, the base. Moves the slot's elements to the levels
+    /// below.
     #[inline(never)]
     fn spread(&mut self, slot: usize) {
         let Slot { first, earliest } = &mut self.slots[slot];
         let first = first.take().expect(OCCUPIED);
-        // Nearly all of them belong to the same level: that of the first, counted from the old base.
+        // The level of `slot`. Nearly all of the slot's elements move to the level directly below it.
         let level = level_of(self.base, first.entry().when());
         let old = mem::replace(&mut self.base, *earliest);
         self.vacate(slot);
@@ -282,8 +286,8 @@ impl<T: Timed> TimingWheel<T> {
         }
     }
 
-    /// Called when the base has moved from `old` to a later rotation: moves the elements that are due in the rotation
-    /// after it down from the levels above.
+    /// Called when the base has moved from `old` to a later rotation. Moves the elements that are due in the rotation
+    /// after the new one down from the levels above.
     #[cold]
     #[inline(never)]
     fn enter_rotation(&mut self, old: u64) {
@@ -300,8 +304,8 @@ impl<T: Timed> TimingWheel<T> {
     fn append(&mut self, element: &'static T, when: u64) {
         let slot = level_of(self.base, when).slot(when);
         self.groups |= 1 << (slot / GROUP);
-        // Any other slot's elements are all due before those of this slot, or all after. `earliest` was the time of an
-        // element of that slot, so comparing with it is enough.
+        // All elements of another slot are due before all elements of this one, or all after them. `earliest` is the
+        // time of a present or former element of the first slot, so comparing with it is enough.
         if self.slots.get(self.first).is_none_or(|first| when < first.earliest) {
             self.first = slot;
         }
@@ -330,7 +334,7 @@ impl<T: Timed> TimingWheel<T> {
         element.entry().previous.store(Some(previous), Ordering::Relaxed);
     }
 
-    /// Unlinks an element, which `next` follows, from its slot.
+    /// Unlinks `element` from `slot`. `next` is the element after it in the circular list.
     #[inline(always)]
     fn unlink(&mut self, slot: usize, element: &'static T, next: &'static T) {
         self.length -= 1;
@@ -350,7 +354,7 @@ impl<T: Timed> TimingWheel<T> {
         }
     }
 
-    /// Marks a slot as empty.
+    /// Marks a slot as empty. If it was the first slot, finds the new first slot.
     #[inline(always)]
     fn vacate(&mut self, slot: usize) {
         let group = &mut self.occupied[slot / GROUP];

@@ -23,7 +23,7 @@ impl Timed for Element {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Inserts an element that is due this much after the current time, or before it.
+    /// Inserts an element that is due this much after the current time, or before it if the number is negative.
     Insert(i64),
     /// Advances the time by this much and takes out all elements that are due.
     Advance(u64),
@@ -33,7 +33,7 @@ enum Step {
     Drain,
 }
 
-/// Times that are equal, near, far, and the latest possible.
+/// Distances in time: zero or tiny, medium, of any size, and the largest possible.
 fn distances() -> impl Strategy<Value = u64> {
     prop_oneof![
         5 => 0..20u64,
@@ -59,7 +59,7 @@ proptest! {
     #[test]
     fn behaves_like_a_sorted_map(start in distances(), steps in steps()) {
         let mut wheel = TimingWheel::<Element>::new().unwrap();
-        // From time and number of the step to the element.
+        // Maps an element's time, and the number of the step that inserted it, to the element.
         let mut model = BTreeMap::<(u64, usize), &'static Element>::new();
         let mut now = start;
         // Whether an element has been removed that may have been the first.
@@ -117,7 +117,7 @@ proptest! {
 fn earliest_is_corrected_by_the_next_call_after_the_first_element_is_removed() {
     let new = |number| &*Box::leak(Box::new(Element { number, entry: WheelEntry::unlinked() }));
     let times: [_; 3] = core::array::from_fn(|number| Instant::from_nanos((1 << 40) + number as u64));
-    // With one element left, and with two.
+    // After the removal, one or two elements are left.
     for count in [2, 3] {
         let mut wheel = TimingWheel::<Element>::new().unwrap();
         let elements: Vec<_> = (0..count).map(new).collect();
