@@ -45,7 +45,7 @@ impl<T> AtomicRef<T> {
     /// `pointer` was made by [`to_pointer`].
     #[expect(unsafe_code, reason = "the one place where a stored pointer becomes a reference again")]
     unsafe fn to_reference(pointer: *mut T) -> Option<&'static T> {
-        // SAFETY: by the caller, `pointer` is null or was made from a `&'static T`, so it is valid for ever. No
+        // SAFETY: the caller guarantees that `pointer` is null or was made from a `&'static T`, so it is valid for ever. No
         // exclusive reference is ever made from it.
         unsafe { pointer.as_ref() }
     }

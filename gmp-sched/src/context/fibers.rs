@@ -1,5 +1,5 @@
-//! The context switch under ThreadSanitizer (`--cfg gmp_tsan`, see CONTRIBUTING). ThreadSanitizer must be told of each
-//! switch: to it, each stack is a *fiber* with a history of its own.
+//! The context switch under ThreadSanitizer (`--cfg gmp_tsan`, see CONTRIBUTING). ThreadSanitizer must be notified of
+//! each switch, because it treats each stack as a *fiber* with a history of its own.
 //!
 //! A table maps each page of each stack to its fiber. It is accessed with relaxed atomics, because a lock here would
 //! order accesses that the scheduler itself has to order, and so hide data races.
@@ -38,7 +38,7 @@ std::thread_local! {
     static OWN: Cell<*mut c_void> = const { Cell::new(ptr::null_mut()) };
 }
 
-/// Returns the entry of a page, or the free entry where it belongs.
+/// Returns the entry of `page`, or the free entry in which it is to be stored.
 fn entry(page: usize) -> &'static Entry {
     let first = page.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (usize::BITS - PAGES.ilog2());
     (first..first + PAGES)
@@ -49,7 +49,7 @@ fn entry(page: usize) -> &'static Entry {
 
 /// Registers `stack` before the first switch to it.
 pub(crate) fn add(stack: &Range<usize>) {
-    // SAFETY: creates a fiber on which nothing runs yet.
+    // SAFETY: this only creates a fiber. Nothing runs on it yet.
     let fiber = unsafe { __tsan_create_fiber(0) };
     for page in stack.clone().step_by(PAGE).map(|address| address / PAGE) {
         loop {
@@ -69,50 +69,50 @@ pub(crate) fn remove(stack: &Range<usize>) {
     for page in stack.clone().step_by(PAGE).map(|address| address / PAGE) {
         entry(page).fiber.store(ptr::null_mut(), Ordering::Relaxed);
     }
-    // SAFETY: created by `add`, and nothing runs on its stack any more.
+    // SAFETY: `add` created the fiber, and the caller guarantees that nothing runs on its stack any more.
     unsafe { __tsan_destroy_fiber(fiber) };
 }
 
-/// Returns the fiber to which the stack pointer `to` belongs: that of a registered stack, else that of the thread's own
-/// stack. The stack pointer of a fresh context is the end of its stack.
+/// Returns the fiber to which the stack pointer `to` belongs: that of a registered stack, or, if `to` is on none, that
+/// of the thread's own stack. The stack pointer of a fresh context is the end of its stack, just above its last page.
 #[inline(never)]
 fn find(to: usize) -> *mut c_void {
     let here = entry(ptr::from_ref(&to).addr() / PAGE).fiber.load(Ordering::Relaxed);
     if here.is_null() {
-        // SAFETY: only returns the current fiber.
+        // SAFETY: this only returns the current fiber.
         OWN.set(unsafe { __tsan_get_current_fiber() });
     }
     let there = entry((to - 1) / PAGE).fiber.load(Ordering::Relaxed);
     if there.is_null() { OWN.get() } else { there }
 }
 
-/// [`x86_64::switch_without_control_words`], announced to ThreadSanitizer.
+/// Like [`x86_64::switch_without_control_words`], but notifies ThreadSanitizer.
 ///
 /// # Safety
 ///
-/// As for [`x86_64::switch_without_control_words`]; all stacks except the thread's own have been registered.
+/// As for [`x86_64::switch_without_control_words`]. In addition, all stacks except the thread's own must be registered.
 #[inline(always)]
 pub unsafe fn switch(save: *const SavedContext, to: *const SavedContext, transfer: Transfer) -> Transfer {
-    // SAFETY: by the caller it is a context.
+    // SAFETY: the caller guarantees that `to` points to a saved or prepared context.
     let fiber = find(unsafe { (*to).stack_pointer() });
     // No instrumented code may run between this call and the switch: it would be attributed to the wrong fiber.
-    // SAFETY: `fiber` belongs to the stack that the next step switches to.
+    // SAFETY: `fiber` belongs to the stack to which the next statement switches.
     unsafe { __tsan_switch_to_fiber(fiber, 0) };
-    // SAFETY: by the caller.
+    // SAFETY: the caller upholds the same contract.
     unsafe { x86_64::switch_without_control_words(save, to, transfer) }
 }
 
-/// [`x86_64::resume_without_control_words`], announced to ThreadSanitizer.
+/// Like [`x86_64::resume_without_control_words`], but notifies ThreadSanitizer.
 ///
 /// # Safety
 ///
 /// As for [`switch`].
 #[inline(always)]
 pub unsafe fn resume(to: *const SavedContext, transfer: Transfer) -> ! {
-    // SAFETY: by the caller it is a context.
+    // SAFETY: the caller guarantees that `to` points to a saved or prepared context.
     let fiber = find(unsafe { (*to).stack_pointer() });
     // SAFETY: as in `switch`.
     unsafe { __tsan_switch_to_fiber(fiber, 0) };
-    // SAFETY: by the caller.
+    // SAFETY: the caller upholds the same contract.
     unsafe { x86_64::resume_without_control_words(to, transfer) }
 }

@@ -1,8 +1,9 @@
 //! The context switch: saves one flow of control and resumes another on its own stack.
 //!
 //! A context consists of its stack pointer and the address at which it resumes; the rest of its state is on its stack.
-//! A switch passes a [`Transfer`] to the far side in registers: a function to call for the context that has just left,
-//! once that is saved and its stack no longer in use. (No other M may see a G before its context is saved.)
+//! A switch passes a [`Transfer`] in registers to the *far side*, the code that runs next. The transfer names a
+//! function that the far side calls for the context that has just left. At that point this context is saved and its
+//! stack is no longer in use. (No other M may see a G before its context is saved.)
 
 use core::mem::{MaybeUninit, offset_of};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -28,19 +29,20 @@ pub use {resume_without_control_words as resume, switch_without_control_words as
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("the context switch is written for x86_64");
 
-/// A context that does not run. The assembly relies on the order of the fields.
+/// The saved state of a context that does not run. The assembly relies on the order of the fields.
 ///
-/// These are the only atomics that are not imported through `base::atomic`: the assembly of the switch writes them,
-/// which loom could not see; loom never runs a switch.
+/// The atomics are `core`'s and not imported through `base::atomic`, because the assembly of the switch writes them,
+/// which loom could not see. loom never runs a switch.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct SavedContext {
     stack_pointer: AtomicUsize,
-    /// The address at which it resumes. Not on the stack, so that the jump need not load it from there first.
+    /// The address at which the context resumes. It is stored here and not on the stack, so that one `jmp` reaches it.
     resume: AtomicUsize,
-    /// The address at which it resumes after a detour, if it makes one.
+    /// The address at which the context continues after a detour, if it makes one.
     resume_later: AtomicUsize,
-    /// The function that a fresh context calls. Not on its stack, which stays untouched until the context runs.
+    /// The function that a fresh context calls. It is stored here because the stack stays untouched until the context
+    /// runs.
     entry: AtomicUsize,
 }
 
@@ -66,7 +68,7 @@ impl SavedContext {
         self.stack_pointer.load(Ordering::Relaxed)
     }
 
-    /// Clears what was saved. The context is running or is never resumed.
+    /// Clears the saved stack pointer and addresses. The context is running, or it is never resumed.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn forget(&self) {
         for word in [&self.stack_pointer, &self.resume, &self.resume_later] {
@@ -75,7 +77,7 @@ impl SavedContext {
     }
 
     /// Makes the context call `V::visit` on its own stack when it is resumed next, before it continues. Only a caller
-    /// that may resume the context may do this. Contexts without a detour pay nothing for it.
+    /// that may resume the context may do this. A switch to a context without a detour costs nothing more.
     pub(crate) fn divert<V: Visit>(&self) {
         let detour = x86_64::detour::<V> as *const () as usize;
         let resume = self.resume.load(Ordering::Relaxed);
@@ -99,12 +101,12 @@ impl SavedContext {
 
 /// The function that a context calls on a [detour](SavedContext::divert).
 pub(crate) trait Visit {
-    /// Called with the address of the context that was resumed, which is the caller's own. The transfer of the switch
-    /// is delivered afterwards. Must not switch or unwind.
+    /// Called by the context that has been resumed, with the address of that context. The context receives the transfer
+    /// of the switch afterwards. Must not switch or unwind.
     extern "sysv64" fn visit(context: usize);
 }
 
-/// A word that may contain any value of at most that size: also a reference, or one with padding.
+/// A word that may contain any value of at most its size, also a reference or a value with padding.
 pub type Word = MaybeUninit<*const ()>;
 
 /// Three words passed from the context that leaves to the one that is resumed.
@@ -113,12 +115,12 @@ pub type Word = MaybeUninit<*const ()>;
 pub struct Transfer {
     /// The address of the function that the far side calls first. The other two words are its arguments.
     pub function: usize,
-    /// What the function is called for: the G that left.
+    /// The first argument of the function: the G that left.
     pub subject: usize,
-    /// Its second argument.
+    /// The second argument of the function.
     pub argument: Word,
 }
 
 /// The function in which a fresh context starts. Its arguments are the words of the [`Transfer`] and the address of the
-/// resumed context, which is its own. It has no caller to return to.
+/// fresh context itself. It must not return, because it has no caller.
 pub type Entry = extern "sysv64" fn(subject: usize, argument: Word, function: usize, context: usize) -> !;

@@ -9,21 +9,24 @@
 //! ```
 //!
 //! Only `rbx` and `rbp` are pushed, because inline assembly cannot declare them as clobbered. All other registers are
-//! declared so, and the compiler saves those that are live. The resume address is reached by an indirect `jmp`: a `ret`
-//! into another stack is always mispredicted by the return stack buffer, which costs about 7 ns; the jump costs 1 ns.
+//! declared as clobbered, and the compiler saves those that hold live values. The switch reaches the resume address by
+//! an indirect `jmp`, which takes about 1 ns. A `ret` would take about 7 ns, because the return stack buffer always
+//! mispredicts a `ret` to another stack.
 //!
 //! # Floating-point control words
 //!
 //! The ABI requires functions to preserve the control bits of MXCSR and the x87 control word. Rust code cannot change
-//! them, so by default they are not saved. For programs with code in other languages that does (`fesetround`), the
-//! feature `control-words` makes each switch compare them with those of the resumed context, and load them where they
-//! differ: [`switch_with_control_words`]. This takes 11 instructions, or about 1 ns, per switch.
+//! them, so by default they are not saved. Code in other languages can (`fesetround`). For programs with such code
+//! there is the feature `control-words`: each switch then saves them, compares them with those of the resumed context,
+//! and loads the latter if they differ ([`switch_with_control_words`]). This takes 11 instructions, or about 1 ns, per
+//! switch.
 
 use core::arch::{asm, naked_asm};
 
 use super::{Entry, SavedContext, Transfer, Visit};
 
-/// The switch. Additional state is saved above `rbp`.
+/// The assembly of a switch. `save_more` pushes additional state before `rbp`, `load_more` loads that of the resumed
+/// context, and `drop_more` removes it from the stack.
 macro_rules! switch {
     ($save:ident, $to:ident, $transfer:ident,
      save_more: [$($save_more:literal),* $(,)?], load_more: [$($load_more:literal),* $(,)?], drop_more: [$($drop_more:literal),*]) => {{
@@ -46,13 +49,14 @@ macro_rules! switch {
             "pop rbp",
             $($drop_more,)*
             save = in(reg) $save,
-            // The transfer is passed in the argument registers of its function and of a fresh context's entry; the
-            // resumed context's address is in RCX, the fourth.
+            // The transfer is passed in the registers in which its function, and the entry of a fresh context, expect
+            // their arguments. The address of the resumed context is in RCX, the register of the fourth argument.
             inout("rcx") $to => _,
             inout("rdi") $transfer.subject => subject,
             inout("rsi") $transfer.argument => argument,
             inout("rdx") $transfer.function => function,
-            // Written before `save` is used for the last time, so not a late output.
+            // R8 is written before `save` is used for the last time. So it is not a late output, which could share a
+            // register with `save`.
             out("r8") _,
             out("r10") _,
             out("r11") _,
@@ -66,7 +70,7 @@ macro_rules! switch {
     }};
 }
 
-/// The second half of a [`switch!`]: resumes a context without saving the current one.
+/// The second half of a [`switch!`]: resumes a context without saving the current one. `drop_more` is not used.
 macro_rules! resume {
     ($to:ident, $transfer:ident,
      save_more: [$($save_more:literal),* $(,)?], load_more: [$($load_more:literal),* $(,)?], drop_more: [$($drop_more:literal),*]) => {
@@ -92,31 +96,32 @@ macro_rules! resume {
 ///
 /// - `*to` is a context saved by this function or made by [`prepare`], and no other flow of control resumes it.
 /// - `*save` may be written. No other flow of control resumes it before the far side has received this transfer.
-/// - What the caller holds (locks, pins, references to per-CPU data) is valid for the flow of control that continues.
+/// - What the caller holds (locks, pins, references to per-CPU data) stays valid for the flow of control that runs
+///   next.
 #[inline(always)]
 pub unsafe fn switch_without_control_words(
     save: *const SavedContext,
     to: *const SavedContext,
     transfer: Transfer,
 ) -> Transfer {
-    // SAFETY: by the caller.
+    // SAFETY: the caller guarantees what the assembly needs, see above.
     unsafe { switch!(save, to, transfer, save_more: [], load_more: [], drop_more: []) }
 }
 
-/// Resumes `*to` and passes `transfer` to it. The current context is not saved and never resumed.
+/// Resumes `*to` and passes `transfer` to it. The current context is not saved, so it is never resumed.
 ///
 /// # Safety
 ///
 /// As for [`switch_without_control_words`].
 #[inline(always)]
 pub unsafe fn resume_without_control_words(to: *const SavedContext, transfer: Transfer) -> ! {
-    // SAFETY: by the caller.
+    // SAFETY: the caller guarantees what the assembly needs, see above.
     unsafe { resume!(to, transfer, save_more: [], load_more: [], drop_more: []) }
 }
 
-/// [`switch_without_control_words`] that clears the callee-saved registers. A resumed context restores its own, so
-/// their values do not matter; but a fresh context's first frames would save them, and equal states of two runs would
-/// differ in these stack words.
+/// Like [`switch_without_control_words`], but clears the callee-saved registers. A resumed context restores its own
+/// values. A fresh context, however, saves the values that it finds in its first frames; if they were not cleared,
+/// equal states of two runs would differ in these words of the stack.
 ///
 /// # Safety
 ///
@@ -128,7 +133,7 @@ pub(crate) unsafe fn switch_with_clear_registers(
     to: *const SavedContext,
     transfer: Transfer,
 ) -> Transfer {
-    // SAFETY: by the caller.
+    // SAFETY: the caller guarantees what the assembly needs, see `switch_without_control_words`.
     unsafe {
         switch!(save, to, transfer,
             save_more: [],
@@ -157,7 +162,8 @@ macro_rules! keeping_control_words {
                 "movzx r11d, word ptr [rsp + 4]",
             ],
             load_more: [
-                // RBX and RBP are below. The lower six bits of MXCSR are exception flags, which are not preserved.
+                // RBX and RBP are on the stack below the control words. The lower six bits of MXCSR are exception
+                // flags, which are not preserved.
                 "xor r10d, [rsp + 16]",
                 "test r10d, 0xffc0",
                 "jne 3f",
@@ -173,11 +179,11 @@ macro_rules! keeping_control_words {
     };
 }
 
-/// [`switch_without_control_words`] that also preserves the control words.
+/// Like [`switch_without_control_words`], but also preserves the control words.
 ///
 /// # Safety
 ///
-/// As for [`switch_without_control_words`]; `*to` was saved by this function or made by [`prepare`].
+/// As for [`switch_without_control_words`]. In addition, `*to` was saved by this function or made by [`prepare`].
 #[cfg(target_feature = "sse")]
 #[inline(always)]
 pub unsafe fn switch_with_control_words(
@@ -185,11 +191,11 @@ pub unsafe fn switch_with_control_words(
     to: *const SavedContext,
     transfer: Transfer,
 ) -> Transfer {
-    // SAFETY: by the caller.
+    // SAFETY: the caller guarantees what the assembly needs, see above.
     unsafe { keeping_control_words!(switch!(save, to, transfer)) }
 }
 
-/// [`resume_without_control_words`] that also loads the control words of `*to`.
+/// Like [`resume_without_control_words`], but also loads the control words of `*to`.
 ///
 /// # Safety
 ///
@@ -197,16 +203,16 @@ pub unsafe fn switch_with_control_words(
 #[cfg(target_feature = "sse")]
 #[inline(always)]
 pub unsafe fn resume_with_control_words(to: *const SavedContext, transfer: Transfer) -> ! {
-    // SAFETY: by the caller.
+    // SAFETY: the caller guarantees what the assembly needs, see above.
     unsafe { keeping_control_words!(resume!(to, transfer)) }
 }
 
 /// The control words of a fresh context, as the ABI specifies: all exceptions masked, rounding to nearest, full
-/// precision. MXCSR is the lower half, the x87 control word the upper.
+/// precision. The lower half is MXCSR, the upper half is the x87 control word.
 const CONTROL_WORDS: usize = 0x037f << 32 | 0x1f80;
 
-/// Makes `context` a fresh one on the stack that ends at `top`. Resuming it calls `entry` with the transfer of that
-/// switch. Until then the stack stays untouched, except for the control words.
+/// Makes `context` a fresh context on the stack that ends at `top`. A switch that resumes it calls `entry` with the
+/// words of its transfer. Until then the stack stays untouched, except for the control words.
 ///
 /// # Safety
 ///
@@ -214,14 +220,14 @@ const CONTROL_WORDS: usize = 0x037f << 32 | 0x1f80;
 /// of control uses `context`.
 #[inline(always)]
 pub unsafe fn prepare(context: &SavedContext, top: usize, entry: Entry) {
-    // SAFETY: by the caller.
+    // SAFETY: the caller upholds the same contract.
     unsafe { prepare_with::<KEEPS_CONTROL_WORDS>(context, top, entry) }
 }
 
 /// Whether the switch preserves the control words.
 const KEEPS_CONTROL_WORDS: bool = cfg!(all(feature = "control-words", target_feature = "sse"));
 
-/// [`prepare`], with control words or without.
+/// [`prepare`] for a switch that preserves the control words, or for one that does not.
 ///
 /// # Safety
 ///
@@ -229,16 +235,16 @@ const KEEPS_CONTROL_WORDS: bool = cfg!(all(feature = "control-words", target_fea
 #[inline(always)]
 unsafe fn prepare_with<const CONTROL_WORDS_TOO: bool>(context: &SavedContext, top: usize, entry: Entry) {
     debug_assert!(top.is_multiple_of(16), "a stack that ends at {top:#x}");
-    // SAFETY: by the caller.
+    // SAFETY: the caller upholds the same contract.
     unsafe { place_first_frame::<CONTROL_WORDS_TOO>(context, top) };
     context.set_start(start as *const () as usize, entry);
 }
 
-/// Whether `context` is a fresh one that was prepared on the stack which ends at `top`, so that this stack is empty.
+/// Whether `context` was prepared on the stack that ends at `top` and has not run since, so that this stack is empty.
 /// The context must not be running.
 #[inline(always)]
 pub(crate) fn is_fresh(context: &SavedContext, top: usize) -> bool {
-    // The call of `entry` pushes a return address, so a context that has run is saved below this.
+    // The call of `entry` pushes a return address, so the saved stack pointer of a context that has run is lower.
     context.stack_pointer() == top - first_frame(KEEPS_CONTROL_WORDS)
 }
 
@@ -246,14 +252,14 @@ pub(crate) fn is_fresh(context: &SavedContext, top: usize) -> bool {
 ///
 /// # Safety
 ///
-/// As for [`prepare`]; what is on that stack is no longer used when the context is resumed.
+/// As for [`prepare`]. In addition, nothing on the stack of `context` is in use when it is resumed.
 #[inline(always)]
 pub(crate) unsafe fn relocate(context: &SavedContext, top: usize) {
-    // SAFETY: by the caller.
+    // SAFETY: the caller upholds the same contract.
     unsafe { place_first_frame::<KEEPS_CONTROL_WORDS>(context, top) }
 }
 
-/// Bytes of its stack that a fresh context uses.
+/// How many bytes of its stack a fresh context uses.
 const fn first_frame(has_control_words: bool) -> usize {
     if has_control_words { 32 } else { 0 }
 }
@@ -267,14 +273,15 @@ const fn first_frame(has_control_words: bool) -> usize {
 unsafe fn place_first_frame<const CONTROL_WORDS_TOO: bool>(context: &SavedContext, top: usize) {
     let frame = top - first_frame(CONTROL_WORDS_TOO);
     if CONTROL_WORDS_TOO {
-        // SAFETY: aligned, and within the 64 bytes that the caller may write.
+        // SAFETY: the address is aligned, because `top` is, and within the 64 bytes below `top` that the caller lets us
+        // write.
         unsafe { (frame as *mut usize).wrapping_add(2).write(CONTROL_WORDS) };
     }
     context.set_stack_pointer(frame);
 }
 
-/// The first instructions of a fresh context; RCX has its address. It has no caller: a frame pointer of zero and an
-/// undefined return address end every stack walk here, by frame pointers or by unwind tables.
+/// The first instructions of a fresh context, whose address is in RCX. The context has no caller: a frame pointer of
+/// zero and an undefined return address end every stack walk here, by frame pointers or by unwind tables.
 #[unsafe(naked)]
 extern "sysv64" fn start() {
     naked_asm!(
@@ -288,9 +295,9 @@ extern "sysv64" fn start() {
     )
 }
 
-/// Where a diverted context resumes. It preserves the registers that hold the transfer. It may use RBX and RBP, because
-/// the values of the context are still on the stack. It clears the frame pointer, because the one it finds belongs to
-/// the stack that was left.
+/// The instructions at which a diverted context resumes. They preserve the registers that hold the transfer. They may
+/// use RBX and RBP, because the context's own values are still on its stack. They clear the frame pointer, because it
+/// still belongs to the stack that was left.
 #[unsafe(naked)]
 pub(super) extern "sysv64" fn detour<V: Visit>() {
     naked_asm!(
@@ -326,7 +333,7 @@ mod tests {
     use crate::context::{SavedContext, Word};
 
     const NOTHING: Transfer = Transfer { function: 0, subject: 0, argument: Word::uninit() };
-    /// Rounding toward zero, in both.
+    /// MXCSR and the x87 control word, both set to rounding toward zero.
     const OTHERS: (u32, u16) = (0x7f80, 0x0f7f);
     const DEFAULTS: (u32, u16) = (0x1f80, 0x037f);
 
@@ -334,14 +341,14 @@ mod tests {
 
     fn control_words() -> (u32, u16) {
         let (mut mxcsr, mut x87) = (0, 0);
-        // SAFETY: stores two registers.
+        // SAFETY: the instructions only store two registers into local variables.
         unsafe { asm!("stmxcsr [{}]", "fnstcw [{}]", in(reg) &raw mut mxcsr, in(reg) &raw mut x87) };
-        // Without the exception flags.
+        // Masks out the exception flags.
         (mxcsr & !0x3f, x87)
     }
 
     fn set_control_words((mxcsr, x87): (u32, u16)) {
-        // SAFETY: nothing is computed in floating point before they are set back.
+        // SAFETY: no floating-point computation takes place before the default values are restored.
         unsafe { asm!("ldmxcsr [{}]", "fldcw [{}]", in(reg) &raw const mxcsr, in(reg) &raw const x87) };
     }
 
@@ -357,27 +364,28 @@ mod tests {
     extern "sysv64" fn other(pair: usize, _: Word, _: usize, _: usize) -> ! {
         let pair = ptr::with_exposed_provenance_mut::<Pair>(pair);
         loop {
-            // SAFETY: the test lends the pair and does not run meanwhile.
+            // SAFETY: the test passes a pointer to its pair and does not access the pair until this context switches
+            // back.
             let pair = unsafe { &mut *pair };
             pair.seen = control_words();
             set_control_words(OTHERS);
-            // SAFETY: the test has been saved.
+            // SAFETY: the switch to this context has saved `test`, which only this context resumes.
             unsafe { (pair.switch)(&raw const pair.other, &raw const pair.test, NOTHING) };
         }
     }
 
-    /// Returns the control words that the other context finds at first and when resumed, and those found after
-    /// returning from it.
+    /// Returns the control words that the other context finds when it runs first, those that it finds when it is
+    /// resumed, and those that the test finds afterwards.
     fn words_seen(switch: Switch) -> [(u32, u16); 3] {
         let mut stack = alloc::vec![0_usize; 8192];
         let mut pair = Pair { test: SavedContext::new(), other: SavedContext::new(), switch, seen: DEFAULTS };
         let top = stack.as_mut_ptr_range().end as usize & !15;
-        // SAFETY: exclusively ours, and large enough.
+        // SAFETY: the stack is a local variable that nothing else uses, and it has more than 64 bytes.
         unsafe { prepare_with::<true>(&pair.other, top, other) };
         let mut seen = [DEFAULTS; 3];
         for seen in &mut seen[..2] {
             let subject = (&raw mut pair).expose_provenance();
-            // SAFETY: prepared first, saved by itself later.
+            // SAFETY: `prepare_with` has prepared the other context, and later its own switch has saved it.
             unsafe { switch(&raw const pair.test, &raw const pair.other, Transfer { subject, ..NOTHING }) };
             *seen = pair.seen;
         }
@@ -408,10 +416,10 @@ mod tests {
         let switch = switch_without_control_words;
         let mut pair = Pair { test: SavedContext::new(), other: SavedContext::new(), switch, seen: DEFAULTS };
         let top = stack.as_mut_ptr_range().end as usize & !15;
-        // SAFETY: exclusively ours, and large enough.
+        // SAFETY: the stack is a local variable that nothing else uses, and it has more than 64 bytes.
         unsafe { prepare_with::<false>(&pair.other, top, other) };
         let address = (&raw const pair.other).addr();
-        // First fresh and diverted, then saved and diverted, then no longer diverted.
+        // The context is first fresh and diverted, then saved and diverted, then saved and not diverted.
         for (is_diverted, visits) in [(true, 1), (true, 2), (false, 2)] {
             if is_diverted {
                 pair.other.divert::<Visits>();
@@ -419,7 +427,7 @@ mod tests {
             }
             pair.seen = (0, 0);
             let subject = (&raw mut pair).expose_provenance();
-            // SAFETY: prepared first, saved by itself later.
+            // SAFETY: `prepare_with` has prepared the other context, and later its own switch has saved it.
             unsafe { switch(&raw const pair.test, &raw const pair.other, Transfer { subject, ..NOTHING }) };
             assert_eq!(VISITS.load(Ordering::Relaxed), visits * address);
             assert_ne!(pair.seen, (0, 0));

@@ -1,8 +1,9 @@
 //! A bubble: a clock, timers, and the Gs that use them; see [`crate::synctest`].
 //!
-//! In a bubble can be a G (its [`AtomicBubble`]), an object that was made in one (its [`BubbleRef`]), and an object that is
-//! used in one for some time (its [`Association`]). A wait asks the object that it is for, by [`Awaited`]. Without the
-//! feature `synctest`, `no_bubble.rs` replaces this file: it has the same interface, and there are no bubbles.
+//! Three things can be in a bubble: a G ([`AtomicBubble`]), an object that was made in a bubble ([`BubbleRef`]), and an
+//! object that is used in a bubble for some time ([`Association`]). A G that begins to wait checks whether the object
+//! that it waits for is in its bubble ([`Awaited`]). Without the feature `synctest`, `no_bubble.rs` replaces this file:
+//! it has the same interface, and there are no bubbles.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -19,15 +20,15 @@ use crate::entities::timers::Timers;
 use crate::entities::wait_reason::Awaited;
 use crate::platform::{Pinned, Platform};
 
-/// A bubble. Like a G it is reused, never freed. Go: `synctestBubble`.
+/// A bubble. Like the slot of a G, it is reused, never freed. Go: `synctestBubble`.
 #[doc(alias = "synctestBubble")]
 pub(crate) struct Bubble<P: Platform> {
-    /// A new number for each use.
+    /// The number of the bubble, which is a new one for each use.
     id: AtomicU64,
     clock: AtomicU64,
     timers: Timers<P>,
     pub(crate) census: Lock<Census<P>, P>,
-    /// The free list to which it returns.
+    /// The list of unused bubbles to which this bubble returns.
     unused: &'static Unused<P>,
     link: AtomicRef<Self>,
 }
@@ -35,16 +36,17 @@ pub(crate) struct Bubble<P: Platform> {
 /// The unused bubbles of one scheduler.
 pub(crate) type Unused<P> = Lock<List<Bubble<P>>, P>;
 
-/// How code outside of this file holds a bubble that there is. Without the feature `synctest` it takes no room.
+/// The reference to a bubble that code outside of this file uses. Without the feature `synctest` an `Option` of it has
+/// size zero.
 pub(crate) type BubblePointer<P> = &'static Bubble<P>;
 
 /// The bubble of a G, if it is in one.
 pub(crate) type AtomicBubble<P> = AtomicRef<Bubble<P>>;
 
-/// The bubble in which an object was made, if any. The id shows whether the bubble has been reused since.
+/// The bubble in which an object was made, if any.
 pub(crate) struct BubbleRef<P: Platform> {
     bubble: Option<BubblePointer<P>>,
-    /// The bubble's id when the object was made. If the bubble's id is another one now, it has been reused.
+    /// The id of the bubble when the object was made. If the bubble has another id now, it has been reused since.
     id: u64,
 }
 
@@ -54,7 +56,7 @@ impl<P: Platform> BubbleRef<P> {
         Self { bubble: None, id: NO_BUBBLE }
     }
 
-    /// The bubble of the calling G, if it is a G and in one.
+    /// Returns the bubble of the calling G; none if the caller is not a G, or a G without a bubble.
     pub(crate) fn current() -> Self {
         if !may_be_used() {
             return Self::none();
@@ -63,7 +65,7 @@ impl<P: Platform> BubbleRef<P> {
         pinned.try_machine().and_then(Machine::current_goroutine).map_or_else(Self::none, Self::of)
     }
 
-    /// The bubble of `goroutine`, if it is in one.
+    /// Returns the bubble of `goroutine`, if the G is in one.
     pub(crate) fn of(goroutine: &Goroutine<P>) -> Self {
         if !may_be_used() {
             return Self::none();
@@ -77,7 +79,7 @@ impl<P: Platform> BubbleRef<P> {
         self.bubble
     }
 
-    /// The current time of its clock, or of the platform's.
+    /// The current time: that of the bubble's clock, or of the platform's clock if there is no bubble.
     pub(crate) fn now(&self) -> Instant {
         self.bubble.map_or_else(P::now, Bubble::now)
     }
@@ -87,7 +89,7 @@ impl<P: Platform> BubbleRef<P> {
         self.id != NO_BUBBLE
     }
 
-    /// Whether it is the bubble of the calling G.
+    /// Whether there is a bubble, and the calling G is in it.
     pub(crate) fn is_current(&self) -> bool {
         self.is_some() && Self::current().id == self.id
     }
@@ -106,20 +108,20 @@ pub(crate) struct Association<P> {
 }
 
 impl<P: Platform> Association<P> {
-    /// Associated with no bubble.
+    /// Returns an association with no bubble.
     #[cfg(not(gmp_loom))]
     pub(crate) const fn none() -> Self {
         Self { id: AtomicU64::new(NO_BUBBLE), _platform: PhantomData }
     }
 
-    /// Associated with no bubble.
+    /// Returns an association with no bubble.
     #[cfg(gmp_loom)]
     pub(crate) fn none() -> Self {
         Self { id: AtomicU64::new(NO_BUBBLE), _platform: PhantomData }
     }
 
-    /// Associates the object with the bubble of the calling G, or with none, if it `is_unused`. Called by `operation`, which
-    /// uses the object.
+    /// Called before each operation on the object. If the object `is_unused`, associates it with the bubble of the
+    /// calling G, or with none if the G is in none. `operation` is the name of the operation for panic messages.
     ///
     /// # Panics
     ///
@@ -137,8 +139,8 @@ impl<P: Platform> Association<P> {
     #[track_caller]
     fn check_caller(&self, operation: &str, is_unused: bool) {
         let here = BubbleRef::<P>::current().id;
-        // Ordering: Relaxed for all: the association is stable while the object is in use. Gs that begin to use it at the
-        // same time in different bubbles are not always detected.
+        // Ordering: Relaxed for all accesses, because the association does not change while the object is in use. If Gs
+        // of different bubbles begin to use the object at the same time, this is not always detected.
         if is_unused {
             self.id.store(here, Ordering::Relaxed);
         }
@@ -173,21 +175,21 @@ impl<P: Platform> PartialEq for BubbleRef<P> {
     }
 }
 
-/// The id of no bubble.
+/// The id that is used where there is no bubble.
 const NO_BUBBLE: u64 = 0;
 
-/// The id of the latest bubble of any platform. While it is zero, no bubble was ever made, and no other checks are
-/// needed.
+/// The id of the latest bubble of any platform. While it is [`NO_BUBBLE`], no bubble was ever made, and all other
+/// checks can be skipped.
 static LAST_ID: StaticU64 = StaticU64::new(NO_BUBBLE);
 
 /// Whether a bubble was ever made. Always true for a G in a bubble, and never becomes false again.
 #[inline(always)]
 fn may_be_used() -> bool {
-    // Ordering: Relaxed: a G in a bubble runs after the bubble was made.
+    // Ordering: Relaxed, because a bubble is made before the Gs in it run, so these see the new id.
     LAST_ID.load(Ordering::Relaxed) != NO_BUBBLE
 }
 
-/// A new id.
+/// Returns an id that no bubble has had before.
 fn take_id() -> u64 {
     LAST_ID.fetch_add(1, Ordering::Relaxed) + 1
 }
@@ -220,26 +222,26 @@ impl<P: Platform> Bubble<P> {
         })
     }
 
-    /// Makes an unused bubble a new one, with a new id and its clock at the initial time.
+    /// Turns an unused bubble into a new one, with a new id and with its clock at the initial time.
     pub(crate) fn restart(&self) {
         self.id.store(take_id(), Ordering::Relaxed);
         self.clock.store(EPOCH.as_nanos(), Ordering::Relaxed);
         self.timers.restart();
     }
 
-    /// Makes it available for reuse. It has no Gs and no armed timers. Called pinned.
+    /// Puts the bubble on the list of unused bubbles. It must have no Gs and no armed timers. The caller is pinned.
     pub(crate) fn give_back(&'static self) {
         self.unused.lock().push_front(self);
     }
 
-    /// Its timers, which its driver fires.
+    /// The bubble's timers, which its driver fires.
     pub(crate) fn timers(&'static self) -> &'static Timers<P> {
         &self.timers
     }
 
     /// Decrements the number of active Gs. If it becomes zero, returns the G to ready: the driver if a timer is due,
-    /// otherwise the G in [`wait`](crate::synctest::wait) or the driver. A driver that is not parked will check by
-    /// itself.
+    /// otherwise the G in [`wait`](crate::synctest::wait), or the driver if there is no such G. A driver that is not
+    /// parked checks for itself whether anything is left to do.
     fn one_less_active(&self, census: &mut Census<P>) -> Option<&'static Goroutine<P>> {
         census.active -= 1;
         if census.active != 0 {
@@ -251,7 +253,7 @@ impl<P: Platform> Bubble<P> {
         }
     }
 
-    /// The current time of its clock.
+    /// The current time of the bubble's clock.
     pub(crate) fn now(&self) -> Instant {
         Instant::from_nanos(self.clock.load(Ordering::Relaxed))
     }
@@ -265,7 +267,7 @@ impl<P: Platform> Bubble<P> {
         census.active += 1;
     }
 
-    /// Removes a G that ends. Returns the G that waits for the others and is to be readied now, if any.
+    /// Removes a G that ends. If no active G is left, returns the G that the caller must ready, if there is one.
     #[cold]
     #[must_use]
     pub(crate) fn dismiss(&self, goroutine: &Goroutine<P>) -> Option<&'static Goroutine<P>> {
@@ -275,14 +277,14 @@ impl<P: Platform> Bubble<P> {
         self.one_less_active(&mut census)
     }
 
-    /// Counts a G as waiting durably; it may have been woken in the meantime. Returns the G that waits for the others and is
-    /// to be readied now, if any.
+    /// Counts a G as waiting durably, even if it has been woken in the meantime. If no active G is left, returns the G
+    /// that the caller must ready, if there is one.
     #[must_use]
     pub(crate) fn blocked(&self) -> Option<&'static Goroutine<P>> {
         self.one_less_active(&mut self.census.lock())
     }
 
-    /// Advances the clock to `when`, unless it is later already.
+    /// Advances the clock to `when`. Does nothing if the clock is already later.
     pub(crate) fn advance(&self, when: Instant) {
         self.clock.fetch_max(when.as_nanos(), Ordering::Relaxed);
     }
@@ -294,7 +296,7 @@ impl<P: Platform> Bubble<P> {
 }
 
 impl<P: Platform> Goroutine<P> {
-    /// Sets its bubble. Called by the G itself, or by its creator.
+    /// Sets the bubble of this G. Called by the G itself or by its creator.
     pub(crate) fn set_bubble(&self, bubble: Option<&'static Bubble<P>>) {
         self.bubble.store(bubble, Ordering::Relaxed);
     }

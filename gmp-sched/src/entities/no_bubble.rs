@@ -1,7 +1,7 @@
-//! What takes the place of `bubble.rs` without the feature `synctest`: there are no bubbles.
+//! Replaces `bubble.rs` if the feature `synctest` is off. Then there are no bubbles.
 //!
-//! No [`BubblePointer`] can exist, so an `Option` of one takes no room, as all else here does. So the code of the other files that is for Gs and objects in bubbles
-//! compiles to nothing.
+//! No value of [`BubblePointer`] can exist, so an `Option` of it has size zero, as the other types of this file have.
+//! The compiler therefore removes all code that is only for Gs and objects in bubbles.
 
 use core::convert::Infallible;
 use core::marker::PhantomData;
@@ -13,7 +13,7 @@ use crate::entities::timers::Timers;
 use crate::entities::wait_reason::Awaited;
 use crate::platform::Platform;
 
-/// A bubble. There is none.
+/// A reference to a bubble. No value of this type exists.
 pub(crate) struct BubblePointer<P> {
     never: Infallible,
     _platform: PhantomData<fn(P)>,

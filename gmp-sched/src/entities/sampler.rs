@@ -6,7 +6,7 @@ use crate::entities::status::ParkedStatus;
 /// Which Gs of a P are sampled.
 #[derive(Debug)]
 pub(crate) struct Sampler {
-    /// The status with which Gs of this P park: a [`ParkedStatus`].
+    /// The status word that Gs of this P store when they park: a [`ParkedStatus`].
     parked: AtomicU32,
     all: AtomicBool,
 }
@@ -38,7 +38,7 @@ impl Sampler {
         self.parked_status().without_sampling()
     }
 
-    /// Whether the next G that is spawned here is sampled.
+    /// Whether the next G that is spawned on this P is sampled.
     #[inline(always)]
     pub(crate) fn samples_next(&self) -> bool {
         self.parked_status().is_sampled()
@@ -50,8 +50,11 @@ impl Sampler {
         self.all.load(Ordering::Relaxed)
     }
 
-    /// Called from time to time: starts sampling, or stops it if no G was sampled since the last call: a G that becomes runnable
-    /// on another P does not tell this one. Inlined: a call here would make every yield save registers.
+    /// Called at each check of the global queue and of the slice. If sampling is off, starts it. If it is still on, no G
+    /// was sampled on this P since the last call: stops it then, because a G that parked as a sampled one may have become
+    /// runnable on another P. (If every G is sampled, sampling stays on.)
+    ///
+    /// Inlined, because a call here would make every yield save registers.
     #[inline(always)]
     pub(crate) fn advance(&self) {
         let next =
@@ -59,7 +62,8 @@ impl Sampler {
         self.set_parked_status(next);
     }
 
-    /// A G has been sampled.
+    /// Called when a G has been sampled. Stops sampling until the next start by [`advance`](Self::advance), except if
+    /// every G is sampled.
     pub(crate) fn found(&self) {
         if !self.samples_all() {
             self.set_parked_status(self.unsampled());

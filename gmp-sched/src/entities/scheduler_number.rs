@@ -1,4 +1,4 @@
-//! The numbers of schedulers. A parked G stores that of its scheduler.
+//! The numbers of schedulers. The status word of a parked G contains the number of its scheduler.
 
 use crate::base::atomic::{Ordering, StaticU32};
 use crate::entities::status::ParkedStatus;
@@ -9,7 +9,8 @@ static NEXT_NUMBER: StaticU32 = StaticU32::new(0);
 
 #[cfg(gmp_loom)]
 std::thread_local! {
-    /// The same for the models. These run in parallel on host threads, and each run starts again at 0.
+    /// The number of the next scheduler in the models. These run in parallel on host threads, so each host thread has
+    /// its own. Each run of a model starts again at 0.
     static NEXT_NUMBER: StaticU32 = const { StaticU32::new(0) };
 }
 
@@ -23,7 +24,8 @@ pub(crate) fn take_number() -> u32 {
     taken.expect("so many schedulers do not fit into memory")
 }
 
-/// Starts again at number 0. A model creates as many schedulers as it has runs, and uses none after its run.
+/// Starts again at number 0. Called before each run of a model: otherwise the numbers would run out, because each run
+/// makes new schedulers. No run uses a scheduler of another run.
 #[cfg(gmp_loom)]
 pub(crate) fn restart_numbers() {
     NEXT_NUMBER.with(|number| number.store(0, Ordering::Relaxed));

@@ -19,14 +19,14 @@ pub(crate) const DELIVERED: u64 = 5;
 /// An event that an interrupt handler raises and for which a G waits. Only one G at a time may wait for a signal. Go:
 /// `pollDesc`, `netpollblock`.
 ///
-/// It must live as long as the program: a driver keeps it in a static or reuses it.
+/// A signal must live as long as the program: a driver keeps it in a static or reuses it.
 #[doc(alias = "pollDesc")]
 pub struct Signal<P: Platform> {
     pub(crate) word: AtomicU64,
-    /// The G that waits, with its wait generation in `word`. The G writes this field while the state is PARKING; others
-    /// read it while the state is QUEUED.
+    /// The G that waits; `word` contains its wait generation. The G writes this field while the state is PARKING;
+    /// others read it while the state is QUEUED.
     pub(crate) goroutine: AtomicRef<Goroutine<P>>,
-    /// Link of the ready list.
+    /// The next signal on the list of raised signals.
     pub(crate) next: AtomicRef<Self>,
 }
 

@@ -22,69 +22,70 @@ macro_rules! wait_reasons {
 wait_reasons! {
     /// The G does not wait.
     None = "",
-    /// Another G has to finish.
+    /// Waits for another G to finish.
     Join = "join",
-    /// Another G of the same bubble has to finish.
+    /// Waits for another G of the same bubble to finish.
     JoinDurable = "join (durable)",
-    /// A point in time.
+    /// Waits for a point in time.
     Sleep = "sleep",
-    /// A device.
+    /// Waits for a device.
     IoWait = "IO wait",
-    /// A value to receive from a channel.
+    /// Waits for a value from a channel.
     ChanReceive = "chan receive",
-    /// A receiver for a value to send.
+    /// Waits until a channel accepts a value.
     ChanSend = "chan send",
-    /// A value to receive from a channel of the same bubble. Go: `waitReasonSynctestChanReceive`.
+    /// Waits for a value from a channel of the same bubble. Go: `waitReasonSynctestChanReceive`.
     ChanReceiveDurable = "chan receive (durable)",
-    /// A receiver for a value to send to a channel of the same bubble. Go: `waitReasonSynctestChanSend`.
+    /// Waits until a channel of the same bubble accepts a value. Go: `waitReasonSynctestChanSend`.
     ChanSendDurable = "chan send (durable)",
-    /// A value to receive from a nil channel, which never has one.
+    /// Waits forever for a value from a nil channel.
     ChanReceiveNil = "chan receive (nil chan)",
-    /// A receiver for a value to send to a nil channel, which never has one.
+    /// Waits forever for a nil channel to accept a value.
     ChanSendNil = "chan send (nil chan)",
-    /// One of several channels.
+    /// Waits for one of several channels.
     Select = "select",
-    /// One of several channels, all of the same bubble. Go: `waitReasonSynctestSelect`.
+    /// Waits for one of several channels, all of the same bubble. Go: `waitReasonSynctestSelect`.
     SelectDurable = "select (durable)",
-    /// A select without cases, which waits forever.
+    /// Waits forever in a select without cases.
     SelectNoCases = "select (no cases)",
-    /// A semaphore.
+    /// Waits for a semaphore.
     SemAcquire = "semacquire",
-    /// A mutex.
+    /// Waits for a mutex.
     MutexLock = "sync.Mutex.Lock",
-    /// Read access to a reader-writer lock, which writers hold or wait for.
+    /// Waits for read access to a reader-writer lock that a writer holds or waits for.
     RwLockRead = "sync.RWMutex.RLock",
-    /// Write access to a reader-writer lock.
+    /// Waits for write access to a reader-writer lock.
     RwLockWrite = "sync.RWMutex.Lock",
-    /// A notification of a condition variable.
+    /// Waits for a notification of a condition variable.
     CondvarWait = "sync.Cond.Wait",
-    /// The end of a group of Gs.
+    /// Waits for the end of a group of Gs.
     WaitGroupWait = "sync.WaitGroup.Wait",
-    /// The end of a group of Gs of the same bubble. Go: `waitReasonSynctestWaitGroupWait`.
+    /// Waits for the end of a group of Gs of the same bubble. Go: `waitReasonSynctestWaitGroupWait`.
     WaitGroupWaitDurable = "sync.WaitGroup.Wait (durable)",
-    /// Another G that runs the function of a `Once`.
+    /// Waits for another G that runs the function of a `Once`.
     Once = "sync.Once",
-    /// Another G of the same bubble that runs the function of a `Once`.
+    /// Waits for another G of the same bubble that runs the function of a `Once`.
     OnceDurable = "sync.Once (durable)",
-    /// The other Gs at a barrier.
+    /// Waits for the other Gs at a barrier.
     Barrier = "barrier",
-    /// The children of a scope.
+    /// Waits for the children of a scope.
     Scope = "scope",
-    /// The other side of a coroutine.
+    /// Waits for the other side of a coroutine.
     Coroutine = "coroutine",
-    /// The other side of a coroutine, in the same bubble. Go has one reason for both.
+    /// Waits for the other side of a coroutine in the same bubble. Go uses one reason for this and for
+    /// [`Coroutine`](Self::Coroutine).
     CoroutineDurable = "coroutine (durable)",
-    /// The end of a context.
+    /// Waits for the end of a context.
     Context = "context",
-    /// A future.
+    /// Waits for a future.
     Future = "future",
-    /// All other Gs of a bubble have to block. Go: `testing/synctest`.
+    /// Waits until all other Gs of its bubble wait durably. Go: `testing/synctest`.
     SynctestWait = "synctest.Wait",
-    /// All Gs of a bubble have to finish. Go: `testing/synctest`.
+    /// Waits until all Gs of a bubble have finished. Go: `testing/synctest`.
     SynctestRun = "synctest.Run",
-    /// The world has to stop, or another G that stops it has to start it again.
+    /// Waits until the world has stopped, or until another G that has stopped it starts it again.
     StoppingTheWorld = "stopping the world",
-    /// Parked by a program, for a reason of its own.
+    /// Parked by the program, for a reason that the scheduler does not know.
     Parked = "parked",
 }
 
@@ -129,7 +130,7 @@ impl WaitReason {
         }
     }
 
-    /// The reason of the same wait if only Gs and timers of the waiting G's bubble can end it.
+    /// Returns the reason to use instead of this one if only Gs and timers of the waiting G's bubble can end the wait.
     pub(crate) fn within_bubble(self) -> Self {
         match self {
             Self::Join => Self::JoinDurable,
@@ -154,27 +155,28 @@ impl fmt::Display for WaitReason {
     }
 }
 
-/// What a G waits for, if it may belong to a bubble.
+/// An object that a G waits for and that may be in a bubble.
 pub(crate) trait Awaited {
     /// Whether only Gs and timers of the calling G's bubble can end the wait. Called only if the G is in a bubble.
     fn is_of_current_bubble(&self) -> bool;
 }
 
 impl<A: Awaited> Awaited for Option<&A> {
-    /// Nothing belongs to no bubble.
+    /// Without an object the answer is `false`.
     fn is_of_current_bubble(&self) -> bool {
         self.is_some_and(A::is_of_current_bubble)
     }
 }
 
-/// What a park waits for: the reason, which reports show, and the object, which is asked only if the G is in a bubble.
+/// What a G that parks waits for: the reason, which reports show, and the object, which matters only if the G is in a
+/// bubble.
 pub(crate) struct WaitFor<'a> {
     reason: WaitReason,
     on: Option<&'a dyn Awaited>,
 }
 
 impl<'a> WaitFor<'a> {
-    /// A wait for an object that may belong to a bubble.
+    /// A wait for an object that may be in a bubble.
     #[inline(always)]
     pub(crate) fn new(reason: WaitReason, on: &'a dyn Awaited) -> Self {
         Self { reason, on: Some(on) }
@@ -193,7 +195,7 @@ impl<'a> WaitFor<'a> {
 }
 
 impl From<WaitReason> for WaitFor<'_> {
-    /// A wait for something that belongs to no bubble, or whose reason alone determines whether the wait is durable.
+    /// A wait for something that is never in a bubble, or whose reason alone determines whether the wait is durable.
     #[inline(always)]
     fn from(reason: WaitReason) -> Self {
         Self { reason, on: None }

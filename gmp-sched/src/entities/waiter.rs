@@ -11,24 +11,26 @@ use crate::platform::Platform;
 
 /// One G's entry in one wait queue. Go: `sudog`.
 ///
-/// All fields are atomics with relaxed accesses. While it is queued they belong to the holder of the queue's lock,
-/// otherwise to its G.
+/// All fields are atomics with relaxed accesses. While the waiter is queued they belong to the holder of the queue's
+/// lock, otherwise to the waiter's G.
 #[doc(alias = "sudog")]
 pub(crate) struct Waiter<P: Platform> {
-    /// Its G, if the removal of this waiter from its queue ends the wait; otherwise `None`. So one load shows both.
+    /// The G that waits, if the removal of this waiter from its queue ends the wait; otherwise `None`. So one load
+    /// returns the G and shows whether the wait must be claimed.
     pub(crate) sole: AtomicRef<Goroutine<P>>,
-    /// The next one in its queue; undefined in the last one.
+    /// The next waiter in the queue; undefined in the last waiter.
     pub(crate) next: AtomicRef<Self>,
-    /// The previous one in its queue; `None` in the first one, and outside of queues.
+    /// The previous waiter in the queue; `None` in the first waiter and in a waiter that is not queued.
     pub(crate) previous: AtomicRef<Self>,
-    /// A message from the waker to the G, written before it readies the G; they agree on its meaning.
+    /// A message from the waker to the G. The waker writes it before it readies the G. Each kind of object defines what
+    /// the values mean.
     pub(crate) outcome: AtomicUsize,
-    /// Its G, if the wait has several wakers.
+    /// The G that waits, if the wait has several wakers.
     pub(crate) goroutine: AtomicRef<Goroutine<P>>,
-    /// The wait generation to claim in that case.
+    /// The wait generation that a waker claims, if the wait has several wakers.
     pub(crate) generation: AtomicU64,
-    /// The value slot: the address on the G's stack from which the waker takes, or to which it writes, the value that
-    /// is passed, if any.
+    /// The value slot: the address on the G's stack from which the waker takes the passed value, or to which it writes
+    /// it. Unused if no value is passed.
     pub(crate) slot: AtomicPtr<()>,
 }
 
@@ -57,7 +59,7 @@ impl<P: Platform> Waiter<P> {
         }
     }
 
-    /// Prepares it for a wait of `goroutine`, its owner.
+    /// Prepares the waiter for a wait of `goroutine`, which owns it.
     #[inline(always)]
     pub(crate) fn prepare(&self, goroutine: &'static Goroutine<P>, generation: WaitGeneration, slot: *mut ()) {
         if generation == WaitGeneration::SOLE {
@@ -74,7 +76,7 @@ impl<P: Platform> Waiter<P> {
     ///
     /// # Panics
     ///
-    /// It has never been prepared.
+    /// The waiter was never prepared.
     #[inline]
     pub(crate) fn goroutine(&self) -> &'static Goroutine<P> {
         let sole = self.sole.load(Ordering::Relaxed);
@@ -86,7 +88,8 @@ impl<P: Platform> Waiter<P> {
         self.goroutine.load(Ordering::Relaxed).expect("a waiter is prepared before it is queued")
     }
 
-    /// Claims the end of the wait. Returns the G for the caller to ready, unless another waker has ended the wait.
+    /// Claims the end of the wait. Returns the G, which the caller must ready, or `None` if another waker has ended the
+    /// wait.
     #[inline(always)]
     pub(crate) fn claim(&'static self) -> Option<&'static Goroutine<P>> {
         match self.sole.load(Ordering::Relaxed) {
