@@ -1,17 +1,17 @@
 //! The slots of dead Gs: never freed, reused with or without their stacks.
 //!
-//! | list | of | dead Gs | Go |
+//! | list | owner | what it contains | Go |
 //! |---|---|---|---|
-//! | [`FreeList`] | each P, at most 64 | with a stack of the standard size | `p.gFree` |
-//! | `FreeSlots::batches`, `FreeSlots::with_stack` | all | the same | `sched.gFree.stack` |
-//! | `FreeSlots::bare` | all | without a stack | `sched.gFree.noStack` |
+//! | [`FreeList`] | each P, at most 64 slots | dead Gs with a stack of the standard size | `p.gFree` |
+//! | `FreeSlots::batches`, `FreeSlots::with_stack` | shared by all Ps | dead Gs with a stack of the standard size | `sched.gFree.stack` |
+//! | `FreeSlots::bare` | shared by all Ps | dead Gs without a stack | `sched.gFree.noStack` |
 //!
-//! Slots move between a P and the common lists in linked batches of 32. Moving a batch takes no longer than moving one
+//! Slots move between a P and the shared lists in linked batches of 32. Moving a batch takes no longer than moving one
 //! slot. (Go moves them one by one.)
 //!
-//! A slot on these lists has a stack of the standard size, so that a spawn takes both in one step; Gs may
-//! [exchange](crate::engine::stacks::exchange_stacks) their stacks. A stack of another size is returned to the platform
-//! when its G dies. Standard stacks are returned when the platform is short of memory
+//! A spawn takes a slot together with its stack in one step. So a free slot keeps only a stack of the standard size; Gs
+//! may [exchange](crate::engine::stacks::exchange_stacks) their stacks. A stack of another size is returned to the
+//! platform when its G dies. Standard stacks are returned when the platform is short of memory
 //! ([`Scheduler::free_idle_stacks`]).
 
 use core::fmt;
@@ -22,14 +22,14 @@ use crate::base::reference::AtomicRef;
 #[cfg(doc)]
 use crate::entities::scheduler::Scheduler;
 
-/// Stack of a G in bytes, unless its platform has [another default](crate::platform::Platform::STACK_SIZE) or the program
-/// chooses otherwise; committed by the platform as it is touched, where it can.
+/// Size of a G's stack in bytes, unless its platform has [another default](crate::platform::Platform::STACK_SIZE) or
+/// the program chooses another size. If the platform can, it commits the memory only when it is touched.
 pub const STACK_SIZE: usize = 64 * 1024;
 
 /// Number of slots in a batch. A P keeps at most two batches.
 pub(crate) const BATCH: u32 = 32;
 
-/// The index of a G's link for the list of batches.
+/// Which link of a G is that of the list of batches: the `LINK` of its [`Linked`].
 pub(crate) const BATCHES: usize = 1;
 
 /// The free slots of type `T` that belong to no P. Go: `sched.gFree`.
@@ -47,7 +47,7 @@ impl<T: Linked + Linked<BATCHES>> FreeSlots<T> {
         Self { batches: List::new(), with_stack: List::new(), bare: List::new() }
     }
 
-    /// Takes a slot with a stack, from a batch if there is no other.
+    /// Takes a slot with a stack. If no single slot is left, splits a batch into single slots.
     pub(crate) fn pop_with_stack(&mut self) -> Option<&'static T> {
         if self.with_stack.is_empty() {
             let mut next = self.batches.pop_front();
@@ -66,12 +66,12 @@ fn link<T: Linked>(goroutine: &T) -> &AtomicRef<T> {
     Linked::<0>::link(goroutine)
 }
 
-/// The dead Gs of a P, of type `T`, with their stacks. The one that died last is reused first. They belong to the
+/// The dead Gs of a P, of type `T`, with their stacks. The G that died last is reused first. The slots belong to the
 /// holder of the P. Go: `p.gFree`.
 pub(crate) struct FreeList<T: 'static> {
     pub(crate) first: AtomicRef<T>,
     pub(crate) count: AtomicU32,
-    /// The first slot of a second batch, which is always a whole batch.
+    /// The first slot of the spare batch, a second batch that is always complete; `None` if there is none.
     pub(crate) spare: AtomicRef<T>,
 }
 
@@ -80,13 +80,13 @@ impl<T: Linked> FreeList<T> {
         Self { first: AtomicRef::none(), count: AtomicU32::new(0), spare: AtomicRef::none() }
     }
 
-    /// The number of slots. From another M the answer may be stale.
+    /// The number of slots. A caller on another M may get an outdated answer.
     pub(crate) fn len(&self) -> u32 {
         let is_there_more = self.spare.load(Ordering::Relaxed).is_some();
         self.count.load(Ordering::Relaxed) + if is_there_more { BATCH } else { 0 }
     }
 
-    /// Takes a slot, unless only the spare batch is left.
+    /// Takes a slot, but none of the spare batch.
     #[inline(always)]
     pub(crate) fn pop(&self) -> Option<&'static T> {
         let goroutine = self.first.load(Ordering::Relaxed)?;
@@ -95,12 +95,12 @@ impl<T: Linked> FreeList<T> {
         Some(goroutine)
     }
 
-    /// The slot that would be taken next: that of the G that died last.
+    /// The slot that [`pop`](Self::pop) would take: that of the G that died last.
     pub(crate) fn last(&self) -> Option<&'static T> {
         self.first.load(Ordering::Relaxed)
     }
 
-    /// Whether there is a whole batch besides the spare one.
+    /// Whether the slots besides the spare batch are a complete batch.
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {
         self.count.load(Ordering::Relaxed) == BATCH
@@ -114,7 +114,7 @@ impl<T: Linked> FreeList<T> {
         self.count.store(self.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Replaces the slots, except for the spare batch, by `batch`.
+    /// Replaces the slots besides the spare batch by `batch`, which is complete or empty.
     pub(crate) fn set(&self, batch: Option<&'static T>) {
         self.first.store(batch, Ordering::Relaxed);
         self.count.store(if batch.is_some() { BATCH } else { 0 }, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! The global run queue, and beside it the list of runnable Gs that are locked to their Ms. Both are under the scheduler lock.
+//! The global run queue, and beside it the list of runnable Gs that are locked to their Ms. The scheduler lock guards
+//! both.
 
 use crate::base::atomic::Ordering;
 use crate::base::list::List;
@@ -24,7 +25,7 @@ impl<P: Platform> Scheduler<P> {
         self.global_length.store(shared.global.len() + shared.locked.len(), Ordering::Relaxed);
     }
 
-    /// Puts Gs before all others on the global queue. The caller makes sure that an M runs them.
+    /// Puts Gs on the global queue before all others. The caller makes sure that an M runs them.
     pub(crate) fn put_global_first(&self, shared: &mut Shared<P>, goroutines: &mut List<Goroutine<P>>) {
         goroutines.append(&mut shared.global);
         self.put_global(shared, goroutines);
@@ -53,7 +54,8 @@ mod tests {
     use crate::native::Native;
 
     proptest! {
-        /// Go: `n = min(128, size, size/gomaxprocs+1)`, the first to run, the rest in order on the local ring.
+        /// Go takes `min(128, size, size/gomaxprocs+1)` Gs. The first one runs, and the others go to the local ring in
+        /// order.
         #[test]
         fn a_batch_of_the_global_queue_is_gos(size in 0..600usize, processors in 1..65usize) {
             let scheduler = Scheduler::<Native>::new(processors);

@@ -20,8 +20,8 @@ use crate::platform::Platform;
 
 /// An M. Go: `m` (runtime/runtime2.go).
 ///
-/// The thread's own stack is g0. The M searches for work there. A G that leaves and finds no next G itself switches to
-/// g0.
+/// The thread's own stack is g0, on which the M searches for work. A G that leaves switches to g0 if it finds no next G
+/// itself.
 #[doc(alias = "m")]
 pub struct Machine<P: Platform> {
     id: MachineId,
@@ -31,19 +31,19 @@ pub struct Machine<P: Platform> {
     unsampled: ParkedStatus,
     /// The saved context of g0 while a G runs.
     pub(crate) g0: SavedContext,
-    /// The G that runs here; `None` on g0.
+    /// The G that runs on this M; `None` if the M is on g0.
     current: AtomicRef<Goroutine<P>>,
-    /// The P that it holds.
+    /// The P that this M holds.
     processor: AtomicRef<Processor<P>>,
-    /// The P that is assigned to it when it is taken off the idle list. Go: `nextp`.
+    /// The P that another M assigns to this M when it takes it off the idle list. Go: `nextp`.
     pub(crate) next_processor: AtomicRef<Processor<P>>,
-    /// The P given up for the current stop of the world. Go: `p.oldm`, seen from the M.
+    /// The P that this M gave up for the current stop of the world. Go stores the opposite direction: `p.oldm`.
     pub(crate) stopped_processor: AtomicRef<Processor<P>>,
-    /// The P held when the current system call began. Go: `oldp`.
+    /// The P that this M held when its current system call began. Go: `oldp`.
     pub(crate) old_processor: AtomicRef<Processor<P>>,
-    /// Whether it searches for work without having any; the scheduler counts these Ms. Go: `m.spinning`.
+    /// Whether this M searches for work without having any. The scheduler counts the Ms that do. Go: `m.spinning`.
     pub(crate) spinning: AtomicBool,
-    /// The time until which it parks, if it is the timekeeper.
+    /// The time until which this M parks, if it is the timekeeper.
     pub(crate) deadline: AtomicU64,
     pub(crate) locked: Locked<Goroutine<P>>,
     /// Link of the idle list.
@@ -51,7 +51,7 @@ pub struct Machine<P: Platform> {
     /// Link of the list of all Ms, set once.
     pub(crate) all_link: AtomicRef<Self>,
     thread: Once<P::Thread>,
-    /// It has no thread, or its thread is about to end. Changed under the scheduler lock.
+    /// Whether the M has no thread, or its thread is about to end. Changed under the scheduler lock.
     is_retired: AtomicBool,
 }
 
@@ -84,13 +84,13 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// Its number.
+    /// The number of the M.
     #[must_use]
     pub fn id(&self) -> MachineId {
         self.id
     }
 
-    /// The scheduler it belongs to.
+    /// The scheduler to which the M belongs.
     #[must_use]
     pub fn scheduler(&self) -> &'static Scheduler<P> {
         self.scheduler
@@ -108,20 +108,20 @@ impl<P: Platform> Machine<P> {
         core::ptr::eq(self.scheduler, goroutine.scheduler())
     }
 
-    /// The G that runs on it, `None` on g0. From another M the answer may be outdated.
+    /// The G that runs on this M; `None` on g0. A caller on another M may get an outdated answer.
     #[inline(always)]
     pub fn current_goroutine(&self) -> Option<&'static Goroutine<P>> {
         self.current.load(Ordering::Relaxed)
     }
 
-    /// The P it holds. From another M the answer may be outdated.
+    /// The P that this M holds. A caller on another M may get an outdated answer.
     #[inline(always)]
     pub fn processor(&self) -> Option<&'static Processor<P>> {
         self.processor.load(Ordering::Relaxed)
     }
 
-    /// The P in whose slice its G runs: the P that it holds, or the P that it left in a system call, if no other M has
-    /// taken that since. The answer may be outdated.
+    /// The P in whose slice the G of this M runs: the P that this M holds, or, during a system call, the P that it has
+    /// left, if no other M has taken that P since. The answer may be outdated.
     pub(crate) fn processor_of_slice(&self) -> Option<&'static Processor<P>> {
         let is_in_call = || self.current_goroutine().is_some_and(|goroutine| goroutine.status() == Status::Syscall);
         self.processor().or_else(|| {
@@ -148,7 +148,7 @@ impl<P: Platform> Machine<P> {
     ///
     /// # Panics
     ///
-    /// It holds none, because it is in a system call.
+    /// The M holds no P, because it is in a system call.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn held_processor(&self) -> &'static Processor<P> {
@@ -158,7 +158,7 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// The platform's thread, `None` until it has been started.
+    /// The platform's thread; `None` until the thread has been started.
     #[must_use]
     pub fn thread(&self) -> Option<&P::Thread> {
         self.thread.get()
@@ -178,20 +178,20 @@ impl<P: Platform> Machine<P> {
         self.processor.store(processor, Ordering::Relaxed);
     }
 
-    /// Whether it has no thread, or its thread is about to end. A thread that is to run an M again, whose token others may have
-    /// set before, waits until this is false.
+    /// Whether this M has no thread, or its thread is about to end. A new thread for a retired M waits until this is
+    /// false: an unpark alone is not enough, because its token may be from before the M was retired.
     pub(crate) fn is_retired(&self) -> bool {
         self.is_retired.load(Ordering::Acquire)
     }
 
-    /// Called under the scheduler lock: when the M is put on the idle list for the first time since it has a thread, and when
-    /// it has been removed from there for the last time.
+    /// Called under the scheduler lock: with `false` when the M, which has got a thread, is put on the idle list for
+    /// the first time, and with `true` when the M has been removed from there for the last time.
     pub(crate) fn set_retired(&self, is_retired: bool) {
-        // Ordering: Release; partner: the Acquire in `is_retired`.
+        // Ordering: Release publishes what this thread has done with the M. Partner: the Acquire in `is_retired`.
         self.is_retired.store(is_retired, Ordering::Release);
     }
 
-    /// Forgets a scheduler run that has ended. Its thread has ended.
+    /// Resets the M after a run of its scheduler. The run and the thread of the M have ended.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn renew(&self) {
         for processor in [&self.processor, &self.next_processor, &self.stopped_processor, &self.old_processor] {

@@ -1,23 +1,24 @@
-//! The status of a P, which says by what it is held.
+//! The status of a P: whether an M holds it, and if not, where it is.
 
 use crate::base::atomic::{AtomicU32, Ordering};
 
-/// By what a P is held. Go before 1.26: `_Pidle`, `_Prunning`, `_Psyscall`.
+/// The status of a P: whether an M holds it, and if not, where it is. Go before 1.26: `_Pidle`, `_Prunning`,
+/// `_Psyscall`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ProcessorStatus {
-    /// On the idle list.
+    /// The P is on the idle list.
     Idle = 0,
-    /// Held by an M.
+    /// An M holds the P.
     Running = 1,
-    /// Left by an M that is in a system call. The M that changes the status from this by compare-exchange gets the P.
+    /// The M that held the P is in a system call. The M that changes this status by compare-exchange takes the P.
     Syscall = 2,
-    /// The world is stopped: held by no M and on no list until the world starts. Go: `_Pgcstop`.
+    /// The world is stopped. No M holds the P, and it is on no list until the world starts. Go: `_Pgcstop`.
     Stopped = 3,
-    /// As `Stopped`, and the M that left the P is still in its system call. If the world starts before the call ends,
-    /// that M can return to the P as if it had not been stopped.
+    /// The world is stopped, and the M that left the P is still in its system call. If the world starts before the call
+    /// ends, that M can return to the P as if the P had not been stopped.
     StoppedInSyscall = 4,
-    /// Not in use: [`set_procs`](crate::engine::procs::set_procs) set a lower number. Go: `_Pdead`.
+    /// The P is not in use: [`set_procs`](crate::engine::procs::set_procs) set a lower number of Ps. Go: `_Pdead`.
     Dead = 5,
 }
 
@@ -41,19 +42,20 @@ impl StatusWord {
         }
     }
 
-    /// Called by the holder, or under the scheduler lock by an M that takes the P from the idle list or has stopped the world.
+    /// Called by the holder of the P, or, under the scheduler lock, by an M that takes the P from the idle list or has
+    /// stopped the world.
     pub(crate) fn set(&self, status: ProcessorStatus) {
         // Ordering: Release, so that an M that claims the P from `Syscall` with the Acquire below sees the P's ring,
         // caches and counters as the M that entered the system call left them.
         self.0.store(status as u32, Ordering::Release);
     }
 
-    /// Claims a P whose M is in a system call; returns whether the caller holds it now.
+    /// Claims the P if its M is in a system call; returns whether the caller holds the P now.
     pub(crate) fn claim_from_syscall(&self) -> bool {
         self.claim(ProcessorStatus::Syscall, ProcessorStatus::Running)
     }
 
-    /// Stops a P whose M is in a system call; returns whether it was in one.
+    /// Stops the P if its M is in a system call; returns whether it was in one.
     pub(crate) fn stop_in_syscall(&self) -> bool {
         self.claim(ProcessorStatus::Syscall, ProcessorStatus::StoppedInSyscall)
     }

@@ -9,14 +9,14 @@ use crate::base::reference::AtomicRef;
 pub(crate) struct CurrentSlice<T: 'static> {
     /// The tick of the P that the tick handler or sysmon saw last.
     pub(crate) seen: AtomicU64,
-    /// Start of the slice of that tick: when it was first seen, or later if it was prolonged.
+    /// Start of the slice of that tick: when that tick was first seen, or a later time if the slice was prolonged.
     pub(crate) since: AtomicU64,
     /// Whether the slice has already been prolonged.
     pub(crate) is_prolonged: AtomicBool,
     /// When a G was last displaced on the P, or the batch budget of due timers was last used up. After that the running
     /// G is undisturbed for a while.
     pub(crate) displaced_at: AtomicU64,
-    /// The owner of the slice, if a G whose timer was due has displaced it and runs in its slice.
+    /// The G that owns the slice, if it was displaced by a G whose timer was due, which now runs in the same slice.
     pub(crate) displaced: AtomicRef<T>,
     /// The last tick that began with a G whose timer was due; [`NONE`] before the first such tick.
     pub(crate) of_due: AtomicU64,
@@ -24,7 +24,7 @@ pub(crate) struct CurrentSlice<T: 'static> {
     pub(crate) ends: AtomicU64,
 }
 
-/// Stands for no tick: ticks have 32 bits.
+/// Used where there is no tick. A P's tick never reaches this value.
 pub(crate) const NONE: u64 = u64::MAX;
 
 impl<T> CurrentSlice<T> {
@@ -40,7 +40,7 @@ impl<T> CurrentSlice<T> {
         }
     }
 
-    /// Forgets everything, as for a new P.
+    /// Resets the slice to that of a new P.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn renew(&self) {
         self.begin(0, Instant::from_nanos(0));
@@ -57,8 +57,8 @@ impl<T> CurrentSlice<T> {
         self.displaced.store(None, Ordering::Relaxed);
     }
 
-    /// Prolongs the slice of `tick` as if it had begun at `since`. Returns `false` without effect if it was prolonged
-    /// before.
+    /// Prolongs the slice of `tick`, which then counts as begun at `since`. If that slice was prolonged before, does
+    /// nothing and returns `false`.
     pub(crate) fn prolong(&self, tick: u64, since: Instant) -> bool {
         if self.seen.load(Ordering::Relaxed) == tick && self.is_prolonged.load(Ordering::Relaxed) {
             return false;
@@ -69,7 +69,7 @@ impl<T> CurrentSlice<T> {
         true
     }
 
-    /// Whether `running` has displaced the owner of the slice.
+    /// Whether `running` runs in the slice of another G, which it has displaced.
     pub(crate) fn is_of_another(&self, running: &'static T) -> bool {
         self.displaced.load(Ordering::Relaxed).is_some_and(|owner| !core::ptr::eq(owner, running))
     }
@@ -83,19 +83,20 @@ impl<T> CurrentSlice<T> {
         if self.is_of_another(me) {
             return false;
         }
-        // Whether the slice is over is checked when `me` runs again: the G of the timer must not be preempted for it.
+        // Whether the slice is over is checked again when `me` continues. The G of the timer must not be preempted
+        // because of it.
         self.ends.store(NONE, Ordering::Relaxed);
         self.displaced.store(Some(me), Ordering::Relaxed);
         true
     }
 }
 
-/// The current system call of a P. Used by sysmon only. Go: `sysmontick`.
+/// The current system call of the M that last held a P. Used by sysmon only. Go: `sysmontick`.
 #[derive(Debug)]
 pub(crate) struct CurrentCall {
-    /// The P's number of system calls when sysmon last saw it change.
+    /// The P's number of system calls when sysmon last noticed a change.
     pub(crate) seen: AtomicU32,
-    /// When sysmon saw that change.
+    /// When sysmon noticed that change.
     pub(crate) since: AtomicU64,
 }
 
@@ -104,7 +105,7 @@ impl CurrentCall {
         Self { seen: AtomicU32::new(0), since: AtomicU64::new(0) }
     }
 
-    /// Forgets everything, as for a new P.
+    /// Resets the state to that of a new P.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn renew(&self) {
         self.seen.store(0, Ordering::Relaxed);

@@ -8,8 +8,8 @@
 //! with a deadline (see `idle`). An M that sets a timer earlier than all others of a P notifies the timer owner.
 //!
 //! A [`Timer`] contains its links and its time, so setting one does not allocate and cannot fail. A stopped timer is
-//! removed at once; Go only marks it and removes it later. So a stopped timer costs nothing, except that the timer
-//! owner may check once at the time when it would have been due. Whether a timer has fired is decided under the wheel's
+//! removed at once; Go only marks it and removes it later. So a stopped timer costs almost nothing: the timer owner may
+//! still check once at the time when it would have been due. Whether a timer has fired is decided under the wheel's
 //! lock.
 
 use core::fmt;
@@ -29,10 +29,10 @@ use crate::platform::{Pinned, Platform};
 
 /// A timer that can be set for one point in time. Like Gs, timers are never freed, only reused. Go: `timer`.
 ///
-/// The fields are written under the lock of the timers that contain it, or while it is not set.
+/// The fields are written under the lock of the [`Timers`] that contain this timer, or while the timer is not set.
 #[doc(alias = "timer")]
 pub(crate) struct Timer<P: Platform> {
-    /// The timers that contain it, or contained it last.
+    /// The [`Timers`] that contain this timer, or contained it last.
     pub(crate) owner: AtomicRef<Timers<P>>,
     entry: WheelEntry<Self>,
     /// The time between firings in nanoseconds; 0 if it fires once.
@@ -56,15 +56,15 @@ impl<P: Platform> Timer<P> {
         }
     }
 
-    /// Makes the timer fire repeatedly, each time `period` after it was due, until it is cancelled; zero makes it fire
-    /// once. The caller is the only one that sets and cancels the timer, which is not set now.
+    /// Makes the timer fire repeatedly, each time `period` after it was due, until it is cancelled. A zero `period`
+    /// makes it fire once. The timer must not be set, and no other caller may set or cancel it meanwhile.
     pub(crate) fn set_period(&self, period: Duration) {
         let nanoseconds = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
         self.period.store(nanoseconds, Ordering::Relaxed);
     }
 
-    /// When the timer is due next, after it was due at `when` and fires at `now`; `None` if it fires only once. Firings
-    /// that were missed in between are dropped.
+    /// Returns when a timer that was due at `when` and fires at `now` is due again; `None` if it fires only once.
+    /// Firings that were missed in between are dropped.
     #[inline]
     fn next(&self, when: Instant, now: Instant) -> Option<Instant> {
         let period = self.period.load(Ordering::Relaxed);
@@ -80,7 +80,8 @@ impl<P: Platform> Timer<P> {
         self.entry.is_linked()
     }
 
-    /// Removes the timer; returns whether it was set. If it was not, its action has begun or is complete.
+    /// Removes the timer; returns whether it was set. If it was set earlier and is not now, its action has begun or is
+    /// complete.
     ///
     /// The caller is pinned: if it were preempted while it holds the lock, the preemption, which runs timers, would
     /// deadlock.
@@ -89,7 +90,7 @@ impl<P: Platform> Timer<P> {
             let Some(owner) = self.owner.load(Ordering::Relaxed) else { return false };
             P::point(Site::Timers);
             let mut wheel = owner.wheel.lock();
-            // When a P is retired, its timers move to another P.
+            // If the P has been retired meanwhile, its timers are now those of another P.
             if !self.owner.load(Ordering::Relaxed).is_some_and(|now| core::ptr::eq(now, owner)) {
                 continue;
             }
@@ -103,7 +104,7 @@ impl<P: Platform> Timer<P> {
     }
 }
 
-/// What to do when a timer is due. The M that finds it does it while pinned, without blocking or allocating.
+/// What an M does when it finds that a timer is due. The M is pinned, and the action must not block or allocate.
 #[derive(Debug)]
 pub(crate) enum Action<P: Platform> {
     /// End the wait of a G and ready it, unless another waker has done so.
@@ -122,11 +123,12 @@ impl<P: Platform> Clone for Action<P> {
 
 impl<P: Platform> Copy for Action<P> {}
 
-/// A timer of a program. The timers of a P know only how to fire it. Go: the function of a `timer`.
+/// What a timer of a program does when it fires. The timers of a P know nothing else about it. Go: the function of a
+/// `timer`.
 pub(crate) trait Fire<P: Platform>: Sync {
-    /// Does what the timer is for, unless `setting` is outdated. The time is `now`. Called while pinned, without the
-    /// lock of the timers; must not block or allocate. Returns the G that this has readied, which the caller runs or
-    /// enqueues.
+    /// Fires the timer at the time `now`. Does nothing if `setting` is outdated, because the timer has been set again
+    /// or stopped. Called while pinned, without the lock of the timers; must not block or allocate. Returns the G that
+    /// this call has readied, if any; the caller runs or enqueues that G.
     fn fire(&'static self, pinned: &Pinned<P>, setting: u64, now: Instant) -> Option<&'static Goroutine<P>>;
 }
 
@@ -135,16 +137,16 @@ pub(crate) struct FireTarget<P: Platform>(pub(crate) &'static dyn Fire<P>);
 
 /// An [`Action`] in atomics, written and read under the lock of the timers.
 struct StoredAction<P: Platform> {
-    /// The G of `Wake` and `Resume`.
+    /// The G of [`Action::Wake`] or [`Action::Resume`].
     goroutine: AtomicRef<Goroutine<P>>,
-    /// The target of `Fire`.
+    /// The target of [`Action::Fire`].
     slot: AtomicRef<FireTarget<P>>,
-    /// The wait generation of `Wake`, the setting of `Fire`.
+    /// The wait generation of [`Action::Wake`], the setting of [`Action::Fire`], or [`RESUME`](Self::RESUME).
     number: AtomicU64,
 }
 
 impl<P: Platform> StoredAction<P> {
-    /// The number that marks `Resume`. It is not a wait generation.
+    /// The `number` of [`Action::Resume`]. No wait generation has this value.
     const RESUME: u64 = u64::MAX;
 
     fn none() -> Self {
@@ -243,7 +245,7 @@ impl<P: Platform> Timers<P> {
         let mut wheel = self.wheel.lock();
         let action = wheel.pop_due(now).map(|(timer, when)| {
             let action = timer.action.get();
-            // Only timers of programs are periodic.
+            // Only timers of programs can be periodic.
             if let Action::Fire(..) = action
                 && let Some(next) = timer.next(when, now)
             {
@@ -256,7 +258,7 @@ impl<P: Platform> Timers<P> {
     }
 }
 
-/// What only the timers of a bubble need.
+/// Methods that only the timers of a bubble need.
 #[cfg(feature = "synctest")]
 impl<P: Platform> Timers<P> {
     /// Puts the timers that are due at `now` into a random order. `bit` returns a random bit. Afterwards all of them
@@ -275,13 +277,13 @@ impl<P: Platform> Timers<P> {
         self.publish_earliest(&wheel);
     }
 
-    /// Starts over with a clock that has gone back. There must be no timers.
+    /// Resets the wheel, because the clock has been set back. No timer may be set.
     pub(crate) fn restart(&self) {
         self.wheel.lock().restart();
     }
 }
 
-/// Due timers are linked to a list while they are [shuffled](Timers::shuffle_due).
+/// While due timers are [shuffled](Timers::shuffle_due), they are linked to a list.
 #[cfg(feature = "synctest")]
 impl<P: Platform> Linked for Timer<P> {
     fn link(&self) -> &AtomicRef<Self> {

@@ -10,8 +10,9 @@
 //! ```
 //!
 //! Slots are never freed, only reused, so a `&'static Goroutine` is always valid. No id is used twice, so the id
-//! distinguishes the lives of a slot. All fields are atomics with relaxed accesses. Only the owner of the G writes them
-//! (its creator, the M that runs it, or the queue that it is on), and the queues order each owner before the next.
+//! distinguishes the lives of a slot. All fields are atomics with relaxed accesses. Only the owner of the G writes
+//! them: its creator, the M that runs it, or an M that takes it from a queue. The queues order the accesses of each
+//! owner before those of the next.
 
 mod stack;
 mod wait;
@@ -42,23 +43,24 @@ use crate::platform::{Pinned, Platform};
 pub(crate) use stack::StackSize;
 pub(crate) use wait::WaitGeneration;
 
-/// Functions on the body of a G, whose types only its spawner knew.
+/// Functions for the body of a G. They are called through pointers, because only the G's spawner knew the types.
 pub(crate) struct BodyFunctions<P: Platform> {
-    /// Stores an error as the result, and readies the Gs that wait for it. The closure has been moved out.
+    /// Stores an error as the G's result and readies the Gs that wait for the result. The closure has already been
+    /// moved out of the G.
     pub(crate) fail: fn(&Pinned<P>, &'static Goroutine<P>, JoinError),
 }
 
 /// A G. Go: `g` (runtime/runtime2.go).
 ///
-/// The fields needed by a G that only runs and ends come first, in 128 bytes. Gs are not aligned to cache lines: where
-/// that made the distance between them a power of two, they competed for the same few cache sets (natively, a hop of
-/// the ring of 1000 took 59 ns instead of 37).
+/// The fields that a G needs if it only runs and ends come first, in 128 bytes. Gs are not aligned to cache lines:
+/// alignment can make the distance between them a power of two, and then they compete for the same few cache sets. (On
+/// threads, a hop of the benchmark with a ring of 1000 Gs took 59 ns instead of 37.)
 #[doc(alias = "g")]
 #[repr(C)]
 pub struct Goroutine<P: Platform> {
     /// The saved context while the G does not run. It is the first field, so that its address is that of the G.
     pub(crate) context: SavedContext,
-    /// Link of the run queue or list that contains it, of which there is at most one.
+    /// Link of the run queue or list that contains the G. At most one contains it at a time.
     link: AtomicRef<Self>,
     /// A [`Status`], or a [`ParkedStatus`](crate::entities::status::ParkedStatus).
     status: AtomicU32,
@@ -70,39 +72,42 @@ pub struct Goroutine<P: Platform> {
     creator: AtomicU64,
     stack_top: AtomicUsize,
     stack_bytes: AtomicUsize,
-    /// The word shared by this G and its join handle, see [`crate::lifecycle::join`].
+    /// The completion word, which this G shares with its join handle; see [`crate::lifecycle::join`].
     pub(crate) completion: AtomicUsize,
-    /// The functions for its result, whose type only its spawner knew.
+    /// The functions for the body of this G.
     pub(crate) body_functions: AtomicRef<BodyFunctions<P>>,
-    /// Its bubble; `None` for nearly all Gs. Go: `g.bubble`.
+    /// The bubble of the G; `None` for nearly all Gs. Go: `g.bubble`.
     pub(crate) bubble: AtomicBubble<P>,
     waiting_since: AtomicU64,
-    /// Its closure until it runs, then its result. A small one ends within the second cache line.
+    /// Storage for a small closure until it runs, then for a small result. Its first 16 bytes are within the first 128
+    /// bytes of the G.
     pub(crate) body: InlineBody,
-    /// The waiter through which its last wait was ended. Go: `param`.
+    /// The waiter whose claim ended the last wait that had several wakers. Go: `param`.
     pub(crate) woken_by: AtomicRef<Waiter<P>>,
-    /// The wait generation: that of the last wait while it can be claimed, one more afterwards.
+    /// The wait generation of the last wait that had several wakers, while it can be claimed. Afterwards one more.
     wait: AtomicU64,
-    /// The waiter that it uses for waits with one waker.
+    /// The waiter that the G uses for waits with a sole waker.
     pub(crate) waiter: Waiter<P>,
     /// The timer for sleeps and for waits with a deadline. Go: `g.timer`.
     pub(crate) timer: Timer<P>,
-    /// The waiter that it queues at the context that limits a wait.
+    /// The waiter that the G adds to the queue of the context (`cancel`) that limits a wait.
     pub(crate) context_waiter: Waiter<P>,
-    /// The M to which it is locked. Go: `lockedm`.
+    /// The M to which the G is locked. Go: `lockedm`.
     locked_machine: AtomicRef<Machine<P>>,
-    /// The address of the count of children in its scope; see [`crate::library::scope`]. Used by scoped Gs only.
+    /// The address of the [`Children`](crate::lifecycle::children::Children) that count this G, if it is a scoped G;
+    /// see [`crate::library::scope`].
     pub(crate) scope: AtomicUsize,
-    /// The address of the children of the innermost scope that it is in, 0 if there is none.
+    /// The address of the [`Children`](crate::lifecycle::children::Children) of the innermost scope that this G has
+    /// opened; 0 if there is none.
     pub(crate) open_scope: AtomicUsize,
-    /// When it became runnable, if it is sampled; see `observe`.
+    /// When the G became runnable, if it is sampled; see [`crate::engine::sampling`].
     runnable_since: AtomicU64,
     name: NameCell,
-    /// Link of the list of batches, for the first of a batch of dead Gs.
+    /// Link from the first slot of a batch of dead Gs to the first slot of the next batch.
     batch_link: AtomicRef<Self>,
     /// Link of the list of all Gs, set once.
     pub(crate) all_link: AtomicRef<Self>,
-    /// The scheduler whose Ms run it, in all lives of the slot.
+    /// The scheduler whose Ms run the G, in all lives of the slot.
     scheduler: &'static Scheduler<P>,
 }
 
@@ -115,7 +120,7 @@ impl<P: Platform> Goroutine<P> {
 }
 
 impl<P: Platform> Goroutine<P> {
-    /// Makes a slot of `scheduler` without a stack, on no list.
+    /// Makes a slot of `scheduler`. It has no stack and is on no list.
     #[inline]
     pub(crate) fn new(scheduler: &'static Scheduler<P>) -> Self {
         Self {
@@ -150,7 +155,7 @@ impl<P: Platform> Goroutine<P> {
         }
     }
 
-    /// Its id in this life of the slot.
+    /// The id of the G in this life of the slot.
     #[must_use]
     pub fn id(&self) -> GoroutineId {
         GoroutineId(self.id.load(Ordering::Relaxed))
@@ -165,26 +170,26 @@ impl<P: Platform> Goroutine<P> {
         }
     }
 
-    /// Its status. Another M may change it at any moment.
+    /// The status of the G. Another M may change it at any moment.
     #[must_use]
     pub fn status(&self) -> Status {
         Status::from_bits(self.status.load(Ordering::Relaxed) & STATUS)
     }
 
-    /// Its scheduler. It runs only on the Ms of that scheduler, whichever thread wakes it.
+    /// The scheduler of the G. The G runs only on Ms of this scheduler, whichever thread readies it.
     #[must_use]
     #[inline(always)]
     pub fn scheduler(&self) -> &'static Scheduler<P> {
         self.scheduler
     }
 
-    /// Whether it is locked to an M. See [`crate::engine::lock_os_thread`].
+    /// Whether the G is locked to an M. See [`crate::engine::lock_os_thread`].
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.locked_machine().is_some()
     }
 
-    /// The M to which it is locked.
+    /// The M to which the G is locked.
     #[inline(always)]
     pub(crate) fn locked_machine(&self) -> Option<&'static Machine<P>> {
         self.locked_machine.load(Ordering::Relaxed)
@@ -200,12 +205,12 @@ impl<P: Platform> Goroutine<P> {
         self.has_name.load(Ordering::Relaxed).then(|| self.name.get()).flatten()
     }
 
-    /// Records when it became runnable.
+    /// Records when the G became runnable.
     pub(crate) fn set_runnable_since(&self, when: Instant) {
         self.runnable_since.store(when.as_nanos(), Ordering::Relaxed);
     }
 
-    /// When it became runnable, if it is sampled; see `observe`.
+    /// When the G became runnable, if it is sampled; see [`crate::engine::sampling`].
     pub(crate) fn runnable_since(&self) -> Instant {
         Instant::from_nanos(self.runnable_since.load(Ordering::Relaxed))
     }
@@ -230,7 +235,7 @@ impl<P: Platform> Goroutine<P> {
         self.status.store(status as u32, Ordering::Relaxed);
     }
 
-    /// Its bubble.
+    /// The bubble of the G.
     #[inline(always)]
     pub(crate) fn bubble(&self) -> Option<BubblePointer<P>> {
         self.bubble.load(Ordering::Relaxed)
@@ -244,9 +249,9 @@ impl<P: Platform> Goroutine<P> {
     }
 }
 
-/// For a G that waits for the end of this one, or for what this one does.
+/// Makes a G an object that another G can wait for: its end, or the next value of a coroutine.
 impl<P: Platform> Awaited for Goroutine<P> {
-    /// If this G leaves its bubble during the wait, it has ended, and so has the wait.
+    /// If this G leaves its bubble during the wait, it has ended, and so the wait has ended, too.
     fn is_of_current_bubble(&self) -> bool {
         BubbleRef::of(self).is_current()
     }

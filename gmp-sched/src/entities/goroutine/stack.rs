@@ -6,26 +6,28 @@ use super::Goroutine;
 use crate::base::atomic::Ordering;
 use crate::platform::Platform;
 
-/// What happens to the stack of a slot when its G dies.
+/// The kind of stack that a slot has, which decides what happens to the stack when the G dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum StackSize {
-    /// It stays with the slot, which goes to a free list. Also used for slots without a stack.
+    /// A stack of the standard size stays with the slot, which goes to a free list. Also used for slots without a
+    /// stack.
     Standard = 0,
-    /// It is returned to the platform.
+    /// A stack of another size, chosen by the spawner, is returned to the platform.
     Chosen = 1,
 }
 
 impl<P: Platform> Goroutine<P> {
-    /// The addresses of its stack; an empty range if a dead G has none.
+    /// The addresses of the G's stack; an empty range if the G is dead and its slot has no stack.
     #[must_use]
     pub fn stack(&self) -> Range<usize> {
         let top = self.stack_top();
-        // If another M reads the two fields, they may belong to different stacks.
+        // If the caller is on another M, the two values may belong to different stacks. The subtraction must not wrap
+        // then.
         top.saturating_sub(self.stack_bytes.load(Ordering::Relaxed))..top
     }
 
-    /// The upper end of its stack, which grows down from there.
+    /// The upper end of the G's stack, which grows down from there.
     #[inline(always)]
     pub(crate) fn stack_top(&self) -> usize {
         self.stack_top.load(Ordering::Relaxed)
@@ -38,7 +40,7 @@ impl<P: Platform> Goroutine<P> {
         self.stack_size.store(size as u8, Ordering::Relaxed);
     }
 
-    /// Replaces its stack by another of the same size. The caller owns the slot.
+    /// Replaces the G's stack by another one of the same size. The caller owns the slot.
     #[inline(always)]
     pub(crate) fn set_stack_top(&self, top: usize) {
         self.stack_top.store(top, Ordering::Relaxed);

@@ -8,28 +8,28 @@ use crate::entities::wait_reason::WaitReason;
 use crate::platform::Platform;
 
 /// A wait generation, which identifies one wait with several wakers; see [`crate::library::waiter`]. A slot never uses
-/// the same one twice.
+/// the same generation twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WaitGeneration(pub(crate) u64);
 
 impl WaitGeneration {
-    /// Stands for a wait with one waker.
+    /// Used for a wait with a sole waker, which needs no claim.
     pub(crate) const SOLE: Self = Self(0);
 }
 
 impl<P: Platform> Goroutine<P> {
-    /// Begins a wait of the calling G with several wakers; returns its generation, which one of the wakers can claim.
-    /// The caller publishes it under locks.
+    /// Begins a wait of the calling G with several wakers; returns the wait's generation, which exactly one of the
+    /// wakers can claim. The caller passes it to the wakers under the locks of the objects that it waits for.
     #[inline]
     pub(crate) fn open_wait(&self) -> WaitGeneration {
-        // Even to odd, so it is never zero.
+        // The word is even between waits and odd during a wait, so a generation is never zero.
         let generation = self.wait.load(Ordering::Relaxed) + 1;
         self.wait.store(generation, Ordering::Relaxed);
         WaitGeneration(generation)
     }
 
-    /// Claims the right to end the wait of that generation; returns whether the caller has got it. The waker that has
-    /// it readies the G.
+    /// Claims the right to end the wait with this generation; returns whether the claim succeeded. The waker whose
+    /// claim succeeds readies the G.
     #[inline]
     pub(crate) fn claim(&self, generation: WaitGeneration) -> bool {
         generation == WaitGeneration::SOLE || self.claim_of_several(generation)
@@ -44,17 +44,18 @@ impl<P: Platform> Goroutine<P> {
         self.wait.compare_exchange(generation.0, generation.0 + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Called when the locked G is about to leave its M: if it waits, records for its wakers that it is locked.
+    /// Called when this G, which is locked to its M, is about to leave the M. If it waits, records in its status, for
+    /// its wakers, that it is locked.
     pub(crate) fn note_locked_wait(&self) {
         if self.status() == Status::Waiting {
             self.status.store(self.status.load(Ordering::Relaxed) | LOCKED, Ordering::Relaxed);
         }
     }
 
-    /// Why it waits; [`WaitReason::None`] if it does not.
+    /// Why the G waits; [`WaitReason::None`] if it does not wait.
     #[must_use]
     pub fn wait_reason(&self) -> WaitReason {
-        // The field keeps the reason of the last wait.
+        // After a wait the field still has its reason.
         if self.status() == Status::Waiting {
             WaitReason::from_u8(self.wait_reason.load(Ordering::Relaxed))
         } else {
@@ -62,8 +63,8 @@ impl<P: Platform> Goroutine<P> {
         }
     }
 
-    /// When it began to wait, to within a slice: read from its P's clock, which is only set when the P reads the time
-    /// for another purpose. Go: `waitsince`, which the garbage collector sets.
+    /// When the last wait of the G began, exact to about a slice. The time comes from the clock of the G's P, which is
+    /// only set when the P reads the time for another purpose. Go: `waitsince`, which the garbage collector sets.
     #[must_use]
     #[doc(alias = "waitsince")]
     pub fn waiting_since(&self) -> Instant {
@@ -76,7 +77,7 @@ impl<P: Platform> Goroutine<P> {
         self.status.load(Ordering::Relaxed) == parked.to_bits()
     }
 
-    /// Records that it is about to wait, at about `now`.
+    /// Records that the G is about to wait. `now` is the approximate time.
     #[inline(always)]
     pub(crate) fn set_waiting(&self, reason: WaitReason, parked: ParkedStatus, now: Instant) {
         self.waiting_since.store(now.as_nanos(), Ordering::Relaxed);
@@ -84,7 +85,7 @@ impl<P: Platform> Goroutine<P> {
         self.status.store(parked.to_bits(), Ordering::Relaxed);
     }
 
-    /// Records the reason of its wait in a bubble; returns whether the wait is durable. Its status is already
+    /// Records the reason of a wait in a bubble; returns whether the wait is durable. The status of the G is already
     /// "waiting".
     #[cold]
     pub(crate) fn set_waiting_in_bubble(&self, reason: WaitReason) -> bool {
@@ -95,17 +96,17 @@ impl<P: Platform> Goroutine<P> {
         reason.is_durable()
     }
 
-    /// Whether it waits durably in a bubble.
+    /// Whether the G waits durably in a bubble.
     pub(crate) fn is_waiting_in_bubble(&self) -> bool {
         self.status() == Status::Waiting && self.status.load(Ordering::Relaxed) & IN_BUBBLE != 0
     }
 
-    /// Whether it waits, and is locked to its M.
+    /// Whether the G waits and is locked to its M.
     pub(crate) fn is_waiting_locked(&self) -> bool {
         self.status() == Status::Waiting && self.status.load(Ordering::Relaxed) & LOCKED != 0
     }
 
-    /// Whether it waits, and is sampled.
+    /// Whether the G waits and is sampled.
     pub(crate) fn is_waiting_sampled(&self) -> bool {
         self.status() == Status::Waiting && self.status.load(Ordering::Relaxed) & WATCHED != 0
     }
