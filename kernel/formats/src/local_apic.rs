@@ -1,14 +1,17 @@
-//! The local APIC (SDM 11): its registers in memory (xAPIC) or among the model-specific registers (x2APIC), commands to
-//! other CPUs, and the timer, which counts down or waits for a value of the time stamp counter.
+//! The local APIC (Intel SDM, volume 3, chapter 11): its registers, commands to other CPUs, and its timer.
 //!
-//! The x2APIC and the TSC-deadline timer follow the manual and pass the tests below; they were not tried on hardware.
+//! The registers are in memory (xAPIC mode) or are model-specific registers (x2APIC mode). The timer counts down, or fires
+//! when the time stamp counter reaches a deadline.
+//!
+//! The code for the x2APIC and the TSC-deadline timer follows the manual and passes the tests below. It has not been tried
+//! on hardware.
 
-/// Access to the registers: by the processor, or by a test.
+/// Access to the registers: to the hardware in the kernel, to a recorder in the tests.
 pub trait Bus {
-    /// Reads the register at `offset` of the APIC's memory.
+    /// Reads the memory-mapped register at `offset`.
     fn read_memory(&self, offset: u16) -> u32;
 
-    /// Writes the register at `offset` of the APIC's memory.
+    /// Writes the memory-mapped register at `offset`.
     fn write_memory(&self, offset: u16, value: u32);
 
     /// Reads a model-specific register.
@@ -24,13 +27,14 @@ pub trait Bus {
 /// The APIC's mode, which determines where its registers are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// xAPIC: in memory; ids have 8 bits, and 255 means all CPUs.
+    /// xAPIC: the registers are in memory. APIC ids have 8 bits, and 255 means all CPUs.
     XApic,
-    /// x2APIC: model-specific registers; ids have 32 bits.
+    /// x2APIC: the registers are model-specific registers. APIC ids have 32 bits.
     X2Apic,
 }
 
-/// Registers by their offset in memory. In x2APIC mode their numbers are [`X2APIC_BASE`] plus a 16th of that.
+/// The registers, each with its offset in memory. In x2APIC mode the number of a register is [`X2APIC_BASE`] plus a 16th of
+/// that offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u16)]
 #[expect(missing_docs, reason = "names of the architecture")]
@@ -41,7 +45,7 @@ pub enum Register {
     SpuriousVector = 0xf0,
     ErrorStatus = 0x280,
     CommandLow = 0x300,
-    /// Only in memory: the command register of the x2APIC has 64 bits.
+    /// The upper half of a command, in xAPIC mode only: in x2APIC mode `CommandLow` has all 64 bits.
     CommandHigh = 0x310,
     TimerEntry = 0x320,
     Line0Entry = 0x350,
@@ -57,37 +61,39 @@ pub const X2APIC_BASE: u32 = 0x800;
 
 /// The model-specific register with the APIC's address and mode.
 pub const APIC_BASE: u32 = 0x1b;
-/// Its bits: the APIC is enabled; it is in x2APIC mode.
+/// In [`APIC_BASE`]: the APIC is enabled.
 const BASE_ENABLED: u64 = 1 << 11;
+/// In [`APIC_BASE`]: the APIC is in x2APIC mode.
 const BASE_X2APIC: u64 = 1 << 10;
 
-/// The model-specific register with the time stamp at which the timer fires in deadline mode.
+/// The model-specific register with the deadline: the value of the time stamp counter at which the timer fires in deadline
+/// mode.
 pub const TSC_DEADLINE: u32 = 0x6e0;
 
 /// The largest id that xAPIC mode can address.
 pub const LAST_XAPIC_ID: u32 = 254;
 
-/// In the spurious vector register: the APIC accepts interrupts.
+/// In the spurious vector register: the bit that makes the APIC accept interrupts.
 const ENABLED: u32 = 1 << 8;
-/// In an entry of the local vector table: masked.
+/// In an entry of the local vector table: the bit that masks the interrupt.
 const MASKED: u32 = 1 << 16;
-/// In the timer's entry: deadline mode.
+/// In the timer's entry of the local vector table: the timer is in deadline mode.
 const WAIT_FOR_TIME_STAMP: u32 = 0b10 << 17;
 /// Delivery modes, in commands and in entries of the local vector table.
 const DELIVER_NMI: u32 = 4 << 8;
 const DELIVER_INIT: u32 = 5 << 8;
 const DELIVER_STARTUP: u32 = 6 << 8;
-/// In a command: the previous one is still being delivered.
+/// In the command register: the previous command is still being delivered.
 const SEND_PENDING: u32 = 1 << 12;
-/// In a command: always set, except in one obsolete form of INIT.
+/// In a command: the level bit. It is set in every command except one obsolete form of INIT.
 const ASSERT: u32 = 1 << 14;
-/// In a command: to all CPUs except the sender; the id is ignored.
+/// In a command: all CPUs except the sender receive it, and the APIC id in the command is ignored.
 const TO_OTHERS: u32 = 0b11 << 18;
 /// In the timer's divide register: divide by 1.
 const DIVIDE_BY_1: u32 = 0b1011;
 
-/// The mode to use: x2APIC if the firmware left it enabled, because leaving it requires disabling the APIC, or if one of the
-/// CPUs' `ids` needs it; otherwise xAPIC.
+/// The mode to use. It is x2APIC if the firmware has enabled that mode, because the APIC can leave it only by being
+/// disabled. It is also x2APIC if the processor has it and one of the APIC `ids` needs it. Otherwise it is xAPIC.
 ///
 /// `base` is the content of [`APIC_BASE`].
 pub fn choose_mode(base: u64, has_x2apic: bool, ids: impl IntoIterator<Item = u32>) -> Mode {
@@ -95,7 +101,7 @@ pub fn choose_mode(base: u64, has_x2apic: bool, ids: impl IntoIterator<Item = u3
     if base & BASE_X2APIC != 0 || (is_needed && has_x2apic) { Mode::X2Apic } else { Mode::XApic }
 }
 
-/// Whether the APIC is enabled, by the content of [`APIC_BASE`].
+/// Whether the APIC is enabled. `base` is the content of [`APIC_BASE`].
 pub fn is_on(base: u64) -> bool {
     base & BASE_ENABLED != 0
 }
@@ -112,13 +118,13 @@ pub enum To {
 /// The effect of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
-    /// Interrupts on a vector.
+    /// Interrupts the CPU on a vector.
     Interrupt(u8),
-    /// Interrupts even if interrupts are off.
+    /// Sends a non-maskable interrupt, which the CPU takes even if its interrupts are off.
     NonMaskable,
     /// Resets the CPU, which then waits for a start-up message.
     Init,
-    /// Starts a CPU that has been reset, in real mode at the beginning of a page below 1 MiB.
+    /// Starts a CPU that has been reset. It starts in real mode, at the beginning of the page below 1 MiB with this number.
     Startup(u8),
 }
 
@@ -151,7 +157,8 @@ pub struct LocalApic<B> {
 }
 
 impl<B: Bus> LocalApic<B> {
-    /// Accesses the APIC through `bus`, in the mode that it is in or is about to [`enter`](Self::enter).
+    /// Accesses the APIC through `bus`. The APIC is in `mode` already, or the caller is about to call
+    /// [`enter`](Self::enter).
     #[inline(always)]
     pub fn new(bus: B, mode: Mode) -> Self {
         Self { bus, mode }
@@ -177,7 +184,7 @@ impl<B: Bus> LocalApic<B> {
         }
     }
 
-    /// Puts the APIC, which is enabled, into its mode.
+    /// Switches the APIC to the mode given to [`new`](Self::new). The APIC must be enabled.
     pub fn enter(&self) {
         let base = self.bus.read_msr(APIC_BASE);
         if self.mode == Mode::X2Apic && base & BASE_X2APIC == 0 {
@@ -185,8 +192,8 @@ impl<B: Bus> LocalApic<B> {
         }
     }
 
-    /// Makes the APIC accept interrupts: spurious and error interrupts on these vectors, NMIs from the board, nothing else
-    /// from the board, none from the timer.
+    /// Makes the APIC accept interrupts. Spurious interrupts and APIC errors come on the given vectors. Of the APIC's two
+    /// input lines, one delivers NMIs and the other is masked. The timer is masked.
     pub fn enable(&self, spurious: u8, error: u8) {
         self.write(Register::TimerEntry, MASKED);
         self.write(Register::Line0Entry, MASKED);
@@ -194,7 +201,7 @@ impl<B: Bus> LocalApic<B> {
         self.write(Register::ErrorEntry, u32::from(error));
         self.write(Register::TaskPriority, 0);
         self.write(Register::SpuriousVector, ENABLED | u32::from(spurious));
-        // Errors of the time before are not reported.
+        // Clear the errors from before, so that they are not reported.
         self.write(Register::ErrorStatus, 0);
         self.end_of_interrupt();
     }
@@ -215,19 +222,20 @@ impl<B: Bus> LocalApic<B> {
 
     /// The errors since the last call.
     pub fn take_errors(&self) -> u32 {
-        // The register shows the errors up to the last write to it (SDM 11.5.3).
+        // A write latches the errors since the previous write, and a read returns the latched ones (SDM 11.5.3).
         self.write(Register::ErrorStatus, 0);
         self.read(Register::ErrorStatus)
     }
 
-    /// Whether the last command is still being delivered, so that the next one must wait. Never the case with an x2APIC.
+    /// Whether the last command is still being delivered. Then the next command must wait. In x2APIC mode this is always
+    /// `false`.
     #[inline]
     pub fn is_sending(&self) -> bool {
         self.mode == Mode::XApic && self.read(Register::CommandLow) & SEND_PENDING != 0
     }
 
-    /// Sends a command. The caller has interrupts off: in memory it takes two writes, and no handler that sends a command
-    /// may come between them.
+    /// Sends a command. The caller must have interrupts off: in xAPIC mode a command takes two writes, and an interrupt
+    /// handler between them could send another command.
     #[inline]
     pub fn send(&self, to: To, command: Command) {
         let (id, low) = match to {
@@ -240,15 +248,15 @@ impl<B: Bus> LocalApic<B> {
                 self.write(Register::CommandLow, low);
             }
             Mode::X2Apic => {
-                // Unlike a write to the APIC's memory, a write to this register may overtake earlier writes to other memory
-                // (SDM 11.12.3), which the interrupted CPU must see.
+                // The interrupted CPU must see the earlier writes to memory of this CPU. A write to a register in memory is
+                // ordered after them, but a write to this register may overtake them (SDM 11.12.3).
                 self.bus.fence();
                 self.bus.write_msr(msr(Register::CommandLow), u64::from(id) << 32 | u64::from(low));
             }
         }
     }
 
-    /// Sets the timer to fire on `vector`, and stops it.
+    /// Sets the timer's mode and vector. Leaves the timer stopped.
     pub fn set_timer(&self, mode: TimerMode, vector: u8) {
         match mode {
             TimerMode::OneShot => {
@@ -257,24 +265,26 @@ impl<B: Bus> LocalApic<B> {
             }
             TimerMode::Deadline => {
                 self.write(Register::TimerEntry, WAIT_FOR_TIME_STAMP | u32::from(vector));
-                // A deadline that overtook the mode would be lost (SDM 11.5.4.1).
+                // If a later write of the deadline overtook this write of the mode, the deadline would be lost (SDM
+                // 11.5.4.1).
                 self.bus.fence();
             }
         }
         self.stop_timer(mode);
     }
 
-    /// Makes the timer fire after `counts`, which is not zero, in [`TimerMode::OneShot`].
+    /// Makes the timer fire after `counts` counts. The timer must be in [`TimerMode::OneShot`], and `counts` must not be
+    /// zero.
     #[inline]
     pub fn start_timer(&self, counts: u32) {
         self.write(Register::TimerInitial, counts);
     }
 
-    /// Makes the timer fire when the time stamp counter reaches `time_stamp`, at once if that has passed, in
-    /// [`TimerMode::Deadline`].
+    /// Makes the timer fire when the time stamp counter reaches `time_stamp`, or at once if it already has. The timer must
+    /// be in [`TimerMode::Deadline`].
     #[inline]
     pub fn start_timer_at(&self, time_stamp: u64) {
-        // Zero would stop it.
+        // A deadline of zero would stop the timer.
         self.bus.write_msr(TSC_DEADLINE, time_stamp.max(1));
     }
 
@@ -313,7 +323,7 @@ mod tests {
         Fence,
     }
 
-    /// Records writes, and returns the values it was given for reads.
+    /// A [`Bus`] for tests: records writes and fences, and serves reads from `memory` and `msrs`.
     #[derive(Default, Debug)]
     struct Recorder {
         accesses: RefCell<Vec<Access>>,
@@ -343,7 +353,7 @@ mod tests {
         }
     }
 
-    /// The accesses of `body` to an APIC in this mode.
+    /// Calls `body` with an APIC in this mode, and returns the writes and fences that `body` has made.
     fn accesses(mode: Mode, body: impl Fn(LocalApic<&Recorder>)) -> Vec<Access> {
         let recorder = Recorder::default();
         body(LocalApic::new(&recorder, mode));
@@ -384,7 +394,7 @@ mod tests {
             let recorder = Recorder { memory: [(0x300, low)].into(), ..Recorder::default() };
             assert_eq!(LocalApic::new(&recorder, Mode::XApic).is_sending(), is_sending);
         }
-        // The recorder would panic at a read.
+        // In x2APIC mode no register is read: the empty recorder would panic.
         assert!(!LocalApic::new(&Recorder::default(), Mode::X2Apic).is_sending());
     }
 
@@ -465,7 +475,7 @@ mod tests {
         let use_it = |apic: LocalApic<&Recorder>| {
             apic.set_timer(TimerMode::Deadline, 0xf0);
             apic.start_timer_at(0x1234_5678_9abc);
-            // Not zero, which would stop it.
+            // The timer must be set to 1, because 0 would stop it.
             apic.start_timer_at(0);
             apic.stop_timer(TimerMode::Deadline);
         };

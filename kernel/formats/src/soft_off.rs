@@ -1,25 +1,27 @@
-//! Turning the computer off by ACPI (ACPI 6.5, 7.4.2.6 and 16.1.6).
+//! How to turn the computer off by ACPI (ACPI 6.5, 7.4.2.6 and 16.1.6): "soft-off", sleep state S5.
 //!
-//! The values to write are in the object `\_S5` of the firmware's byte code. It is a constant package of small numbers on
-//! every computer, so it can be read without an interpreter; if it has another form, the computer is left on.
+//! The values to write to the control registers are in the object `\_S5` of the firmware's byte code (AML). In practice
+//! this object is a constant package of small numbers, so it can be read without an AML interpreter. If it has another
+//! form, the computer stays on.
 
-/// The values for the type fields of the two control registers.
+/// The sleep types for soft-off: the values for the type fields of the two PM1 control registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SleepTypes {
-    /// For register PM1a.
+    /// The value for register PM1a.
     pub a: u8,
-    /// For register PM1b, if there is one.
+    /// The value for register PM1b, if the computer has that register.
     pub b: u8,
 }
 
-/// In a PM1 control register: the type, and the bit that starts the transition.
+/// In a PM1 control register: the field with the sleep type.
 const TYPE_SHIFT: u32 = 10;
 const TYPE: u16 = 0b111 << TYPE_SHIFT;
+/// In a PM1 control register: the bit that starts the transition.
 const ENABLE: u16 = 1 << 13;
 /// In a PM1 control register: ACPI is enabled.
 const ACPI_ENABLED: u16 = 1;
 
-/// Byte codes (ACPI 6.5, 20.2).
+/// The AML byte codes that the parser needs (ACPI 6.5, 20.2).
 const NAME: u8 = 0x08;
 const ROOT: u8 = b'\\';
 const PACKAGE: u8 = 0x12;
@@ -27,7 +29,7 @@ const ZERO: u8 = 0x00;
 const ONE: u8 = 0x01;
 const BYTE: u8 = 0x0a;
 
-/// Finds the sleep types of soft-off in `byte_code`, the content of a DSDT or SSDT after its header.
+/// Finds the sleep types for soft-off in `byte_code`, which is the content of a DSDT or SSDT after its header.
 ///
 /// ```
 /// use kernel_formats::soft_off::{SleepTypes, find};
@@ -40,12 +42,12 @@ pub fn find(byte_code: &[u8]) -> Option<SleepTypes> {
     (0..byte_code.len()).find_map(|start| object(&byte_code[start..]))
 }
 
-/// Parses the definition of the object, if `code` begins with it.
+/// Parses the definition of the object `_S5_`, if `code` begins with one.
 fn object(code: &[u8]) -> Option<SleepTypes> {
     let code = code.strip_prefix(&[NAME])?;
     let code = code.strip_prefix(&[ROOT]).unwrap_or(code);
     let code = code.strip_prefix(b"_S5_")?.strip_prefix(&[PACKAGE])?;
-    // The length of the package, in 1 to 4 bytes, is not needed. Then comes the number of elements.
+    // Skip the length of the package, which has 1 to 4 bytes. The number of elements follows it.
     let (&lead, code) = code.split_first()?;
     let (&count, code) = code.get(usize::from(lead >> 6)..)?.split_first()?;
     let (a, code) = number(code)?;
@@ -53,7 +55,7 @@ fn object(code: &[u8]) -> Option<SleepTypes> {
     (count > 0 && a < 8 && b < 8).then_some(SleepTypes { a, b })
 }
 
-/// Parses a small constant; returns it with the rest.
+/// Parses a constant of one byte at the beginning of `code`. Returns the constant and the rest of `code`.
 fn number(code: &[u8]) -> Option<(u8, &[u8])> {
     match code {
         [value @ (ZERO | ONE), rest @ ..] | [BYTE, value, rest @ ..] => Some((*value, rest)),
@@ -61,12 +63,13 @@ fn number(code: &[u8]) -> Option<(u8, &[u8])> {
     }
 }
 
-/// The value to write to a control register with this `content`, to turn the computer off.
+/// The value that turns the computer off when it is written to a PM1 control register. `content` is the register's present
+/// value.
 pub fn control(content: u16, sleep_type: u8) -> u16 {
     content & !(TYPE | ENABLE) | u16::from(sleep_type) << TYPE_SHIFT & TYPE | ENABLE
 }
 
-/// Whether ACPI is enabled, by the control register PM1a; if not, it has to be enabled first.
+/// Whether ACPI is enabled, which it must be to turn the computer off. `content` is the value of control register PM1a.
 pub fn is_acpi_on(content: u16) -> bool {
     content & ACPI_ENABLED != 0
 }
@@ -79,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    /// As in QEMU's firmware, among other names.
+    /// The object `_S5_` as in QEMU's firmware, between other objects.
     const QEMU: &[u8] = b"\x14\x08_STA\x00\xa4\x0a\x0f\x08_S4_\x12\x06\x04\x0a\x02\x0a\x02\x00\x00\
                           \x08_S5_\x12\x06\x04\x00\x00\x00\x00\x10\x0f_GPE";
 
@@ -93,7 +96,7 @@ mod tests {
         for (code, a, b) in [
             (&b"\x08\\_S5_\x12\x0a\x04\x0a\x07\x0a\x06\x00\x00"[..], 7, 6),
             (b"\x08_S5_\x12\x08\x04\x01\x00\x00\x00", 1, 0),
-            // A length of two bytes; a package with one element.
+            // The first package has a length of two bytes, the second has one element.
             (b"\x08_S5_\x12\x48\x00\x02\x0a\x05\x01", 5, 1),
             (b"\x08_S5_\x12\x04\x01\x0a\x05", 5, 0),
         ] {
@@ -104,8 +107,8 @@ mod tests {
     #[test]
     fn what_is_no_constant_package_is_left_alone() {
         for code in [
-            // A method, a package of a name, a type that is too large, an empty package; a use of the name, not its
-            // definition.
+            // In this order: a method, a package that contains a name, a type that is too large, an empty package, a use of
+            // the name `_S5_` that is not its definition, no code.
             &b"\x14\x09_S5_\x00\xa4\x12\x03\x01\x00"[..],
             b"\x08_S5_\x12\x08\x04SLPTSLPT",
             b"\x08_S5_\x12\x06\x04\x0a\x08\x00\x00\x00",

@@ -1,4 +1,4 @@
-//! When a watchdog reports a CPU: the states of one suspicion, without the CPU.
+//! When the watchdog reports a CPU: the state machine of one suspicion. It needs no hardware, so it is tested on the host.
 //!
 //! ```text
 //!              off for LIMIT: ask          confirmed ANSWERS times: report
@@ -9,15 +9,18 @@
 //!       └─────────────────────────────────────────────────────────────────────┘ on again: a recovery
 //! ```
 //!
-//! "Off" means that interrupts, or preemption, are off: there is one suspicion for each, for each CPU. If they were on in
-//! between, a number, the *mark*, has changed. The mark of a virtual CPU that its host does not run does not change either, so
-//! the CPU is asked where it is, and asked again at later checks. A false report would need a host that runs the CPU only at
-//! these moments, and each time in another short section with interrupts or preemption off.
+//! Each CPU has two suspicions: that interrupts are off for too long, and that preemption is off for too long. "Off" and
+//! "on" in the picture refer to the one that the suspicion is about.
+//!
+//! The watchdog checks a number, the *mark*, which has changed if interrupts (or preemption) were on since the last check.
+//! But the mark of a virtual CPU also stays the same while the host does not run that CPU. So the watchdog does not report
+//! a CPU until the CPU has confirmed several times, at later checks, that they are off. A report is false only if the host
+//! runs the CPU just at these moments, and each time in a different short critical section.
 
-/// For how long interrupts or preemption must be off before the CPU is suspected, in ns.
+/// For how long interrupts (or preemption) must be off before the CPU is suspected, in ns.
 pub const LIMIT: u64 = 1_000_000_000;
 
-/// How often the CPU must confirm that it is off.
+/// How often a CPU must confirm that interrupts (or preemption) are off before the watchdog reports it.
 pub const ANSWERS: u32 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +30,7 @@ enum Stage {
     Reported,
 }
 
-/// The suspicion that interrupts, or preemption, are off on one CPU for too long.
+/// The suspicion that one CPU has its interrupts, or its preemption, off for too long.
 #[derive(Debug)]
 pub struct Suspicion {
     mark: u64,
@@ -35,31 +38,33 @@ pub struct Suspicion {
     stage: Stage,
 }
 
-/// The next step with a suspected CPU.
+/// What the watchdog does next with a suspected CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Ask the CPU where it is.
+    /// Ask the CPU whether interrupts (or preemption) are off.
     Ask {
-        /// Whether this suspicion has just begun.
+        /// Whether this is the first request of this suspicion.
         is_first: bool,
     },
-    /// Do nothing: the CPU has not answered yet, or has denied that they are off.
+    /// Do nothing: the CPU has not answered yet, or has answered that they are on.
     Wait,
     /// Report the CPU, and then call [`Suspicion::reported`].
     Report,
 }
 
 impl Suspicion {
-    /// No suspicion: the state of a CPU on which they are on.
+    /// No suspicion: the state of a CPU on which interrupts (or preemption) are on.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "a part of a static, made in one place")]
     pub const fn new() -> Self {
         Self { mark: 0, since: 0, stage: Stage::Quiet }
     }
 
-    /// Checks the CPU. `mark` has changed since the last check if they were on in between; `is_on` is true if they are known to
-    /// be on for another reason. In both cases `since` is the time from which on they may be off, `u64::MAX` if they are not.
-    /// Returns for how long they were off, if that has been reported and is over.
+    /// Checks the CPU. If interrupts (or preemption) were on since the last check, `mark` differs from the mark of that
+    /// check. `is_on` is true if they are known to be on for another reason. In both cases `since` is the earliest time
+    /// since which they may be off, or `u64::MAX` if they are on.
+    ///
+    /// If the CPU was reported and they have been on since, returns for how long they were off.
     pub fn check(&mut self, mark: u64, is_on: bool, since: u64, now: u64) -> Option<u64> {
         if mark == self.mark && !is_on {
             return None;
@@ -70,20 +75,20 @@ impl Suspicion {
         was_reported.then_some(was_off_for)
     }
 
-    /// For how long they have been off at `now`, as far as is known.
+    /// For how long interrupts (or preemption) have been off at `now`, as far as the checks have shown.
     #[must_use]
     pub fn off_for(&self, now: u64) -> u64 {
         now.saturating_sub(self.since)
     }
 
-    /// Whether they have been off for too long, and that has not been reported.
+    /// Whether interrupts (or preemption) have been off for [`LIMIT`] and the CPU has not been reported.
     #[must_use]
     pub fn is_suspect(&self, now: u64) -> bool {
         self.off_for(now) >= LIMIT && self.stage != Stage::Reported
     }
 
-    /// The next step with a CPU that [is suspected](Self::is_suspect). `answer` is its answer to the last request: whether they
-    /// are off; `None` if it has not answered.
+    /// The next step with a CPU that [is suspected](Self::is_suspect). `answer` is the CPU's answer to the last request:
+    /// whether interrupts (or preemption) are off. `None` means that it has not answered.
     pub fn pursue(&mut self, answer: Option<bool>, now: u64) -> Step {
         let Stage::Asked { confirmed } = self.stage else {
             self.stage = Stage::Asked { confirmed: 0 };
@@ -113,7 +118,7 @@ impl Suspicion {
 mod tests {
     use super::{ANSWERS, LIMIT, Step, Suspicion};
 
-    /// A suspicion with mark 1 from time 0 on, and asked at `LIMIT`.
+    /// A suspicion of a CPU that has had mark 1 since time 0 and was asked at time `LIMIT`.
     fn asked() -> Suspicion {
         let mut suspicion = Suspicion::new();
         assert_eq!(suspicion.check(1, false, 0, 0), None);
