@@ -1,9 +1,9 @@
 //! Entry and exit of interrupts and exceptions.
 //!
-//! Each of the 256 vectors has a stub of 16 bytes that pushes its number, and a zero where the processor pushes no error code,
-//! so that all of them find the same [`TrapFrame`]. The frame is on a stack of the interrupt stack table, never on the
-//! interrupted one (SDM 6.14.5). It has all registers that Rust code may change, SSE included. The handlers run with interrupts
-//! off.
+//! Each of the 256 vectors has a stub of 16 bytes. The stub pushes the vector's number, and before it a zero if the
+//! processor pushes no error code for this vector. So every handler gets the same [`TrapFrame`]. The frame contains all
+//! registers that Rust code may change, SSE included. It is on a stack of the interrupt stack table (IST), never on the
+//! stack of the interrupted code (SDM 6.14.5). The handlers run with interrupts off.
 
 use core::arch::naked_asm;
 use core::mem::offset_of;
@@ -15,7 +15,7 @@ use crate::cpu::percpu;
 use crate::diagnostics::panic;
 use crate::sched::activity;
 
-/// The exceptions for which the processor pushes an error code, one bit each.
+/// The exceptions for which the processor pushes an error code. Bit n is for vector n.
 const WITH_ERROR_CODE: u32 = 1 << Vector::DOUBLE_FAULT.0
     | 1 << Vector::INVALID_TSS.0
     | 1 << Vector::SEGMENT_NOT_PRESENT.0
@@ -27,15 +27,15 @@ const WITH_ERROR_CODE: u32 = 1 << Vector::DOUBLE_FAULT.0
     | 1 << Vector::VMM_COMMUNICATION.0
     | 1 << Vector::SECURITY.0;
 
-/// Bytes of a stub.
+/// The size of each stub, in bytes.
 const STUB_BYTES: u64 = 16;
 
-/// The address of the stub of a vector.
+/// Returns the address of a vector's stub.
 pub(super) fn stub(vector: Vector) -> u64 {
     stubs as *const () as u64 + u64::from(vector.0) * STUB_BYTES
 }
 
-/// The stubs, one after the other.
+/// The stubs of all vectors, in the order of their numbers.
 #[unsafe(naked)]
 extern "C" fn stubs() {
     naked_asm!(
@@ -45,7 +45,7 @@ extern "C" fn stubs() {
         ".if .Lvector >= 32 || (({with_error_code} >> .Lvector) & 1) == 0",
         "push 0",
         ".endif",
-        // `push .Lvector`, encoded by hand: the assembler would take the name for a memory operand.
+        // This is `push .Lvector`, encoded by hand because the assembler would take the symbol for a memory operand.
         ".byte 0x68",
         ".long .Lvector",
         "jmp {enter}",
@@ -57,8 +57,8 @@ extern "C" fn stubs() {
     )
 }
 
-/// The part that all stubs share: saves the registers, calls [`dispatch`], restores the registers and returns from the
-/// interrupt.
+/// The common part of all stubs: saves the registers, calls [`dispatch`], restores the registers, and returns to the
+/// interrupted code.
 #[unsafe(naked)]
 extern "C" fn enter() {
     naked_asm!(
@@ -74,8 +74,9 @@ extern "C" fn enter() {
         "movups [rsp + 0xe0], xmm14", "movups [rsp + 0xf0], xmm15",
         "cld",
         "mov rdi, rsp",
-        // Link the frame pointers, so that a backtrace continues in the interrupted code. Backtraces subtract 1 from a return
-        // address to get an address within the call, so 1 is added here.
+        // Build a call frame whose return address is in the interrupted code, so that a backtrace continues there. A
+        // backtrace subtracts 1 from each return address, to get an address inside the call instruction. So 1 is added
+        // here.
         "mov rax, [rsp + {rip}]", "inc rax", "push rax", "push rbp", "mov rbp, rsp",
         "call {dispatch}",
         "add rsp, 16",
@@ -89,7 +90,7 @@ extern "C" fn enter() {
         "add rsp, {xmm_bytes}",
         "pop r15", "pop r14", "pop r13", "pop r12", "pop r11", "pop r10", "pop r9", "pop r8",
         "pop rdi", "pop rsi", "pop rbp", "pop rbx", "pop rdx", "pop rcx", "pop rax",
-        // Vector and error code.
+        // Remove the vector and the error code.
         "add rsp, 16",
         "iretq",
         xmm_bytes = const offset_of!(TrapFrame, r15),
@@ -98,7 +99,7 @@ extern "C" fn enter() {
     )
 }
 
-/// Handles an interrupt or exception. Only an interrupt may be followed by a preemption.
+/// Handles an interrupt or exception. A preemption may follow only an interrupt.
 extern "sysv64" fn dispatch(frame: &mut TrapFrame) {
     let vector = frame.vector();
     let is_nmi = vector == Vector::NON_MASKABLE;
@@ -119,7 +120,7 @@ extern "sysv64" fn dispatch(frame: &mut TrapFrame) {
     }
 }
 
-/// Handles an exception. Only page faults can be served; any other exception stops the kernel with a report.
+/// Handles an exception. A page fault can be resolved; any other exception stops the kernel with a report.
 fn handle_exception(frame: &mut TrapFrame) {
     match frame.vector() {
         Vector::PAGE_FAULT => page_fault::handle(frame),

@@ -1,5 +1,5 @@
-//! The interrupt descriptor table: one for all CPUs, with a gate for each of the 256 vectors, which selects the handler and the
-//! stack.
+//! The interrupt descriptor table (IDT), which all CPUs share. It has a gate for each of the 256 vectors. A gate contains
+//! the address of the handler and selects the stack.
 
 use spin::Once;
 use x86_64::VirtAddr;
@@ -11,7 +11,7 @@ use crate::arch::x86_64::trap::Vector;
 
 static TABLE: Once<InterruptDescriptorTable> = Once::new();
 
-/// Builds the table and loads it on the boot CPU.
+/// Builds the table, and loads it on the calling CPU, which is the boot CPU.
 pub(crate) fn init() {
     TABLE.call_once(build);
     load();
@@ -24,11 +24,12 @@ pub(crate) fn load() {
 
 fn build() -> InterruptDescriptorTable {
     let mut table = InterruptDescriptorTable::new();
-    /// Fills one gate. A macro, since the fields of the table differ in the type of their handlers.
+    /// Fills one gate. This is a macro because the type of the handler differs among the fields of the table.
     macro_rules! set {
         ($entry:expr, $vector:expr) => {{
             let vector = $vector;
-            // SAFETY: the stub of this vector, which expects an error code if the processor pushes one.
+            // SAFETY: the address is that of this vector's stub, which expects an error code exactly if the processor
+            // pushes one.
             let options = unsafe { $entry.set_handler_addr(VirtAddr::new(entry::stub(vector))) };
             // SAFETY: every CPU has all stacks of `TrapStack` in its task segment before it loads this table.
             unsafe { options.set_stack_index(stack(vector) as u16) };
@@ -63,7 +64,7 @@ fn build() -> InterruptDescriptorTable {
     table
 }
 
-/// The stack on which a vector enters.
+/// The stack on which the handler of a vector starts.
 fn stack(vector: Vector) -> TrapStack {
     match vector {
         Vector::PAGE_FAULT => TrapStack::PageFault,

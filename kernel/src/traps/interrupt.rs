@@ -1,4 +1,4 @@
-//! What each interrupt does: the CPU's timer, a request of another CPU, and the interrupts of devices.
+//! The handlers of interrupts: of the CPU's timer, of requests from other CPUs, and of devices.
 
 use gmp_sched::time::Instant;
 
@@ -11,31 +11,31 @@ use crate::drivers::console;
 use crate::mm::tlb;
 use crate::sched::{activity, kthread, preemption};
 
-/// Serves an interrupt. Called on the interrupt stack, with interrupts off.
+/// Handles an interrupt. Called on the interrupt stack, with interrupts off.
 pub(super) fn handle(vector: Vector) {
     tlb::pass();
     match vector {
         TIMER => timer(),
         RESCHEDULE => reschedule(),
         ERROR => apic::report_error(),
-        // It takes no end-of-interrupt.
+        // The local APIC expects no end-of-interrupt for a spurious interrupt.
         SPURIOUS => return interrupts::count_unexpected(),
         device => interrupts::serve_device(device),
     }
     apic::end_of_interrupt();
 }
 
-/// The timer of this CPU has fired: does what is due, and arms it for what is due next.
+/// Handles the interrupt of this CPU's timer: does everything that is due, and arms the timer for what is due next.
 fn timer() {
     inspection::answer();
     let Some(Expired { deadline, now }) = timer::expire() else { return };
     activity::note_lateness(deadline, now);
-    // The timer may fire before the scheduler is up.
+    // Before the scheduler is up, there are no threads and nothing else to do.
     if !kthread::is_up() {
         return;
     }
     let time = Instant::from_nanos(now);
-    // SAFETY: on the interrupt stack, with interrupts off.
+    // SAFETY: every interrupt handler runs with interrupts off.
     let mut next = unsafe { kthread::all().timer_interrupt(time) };
     if kthread::all().current().is_some() {
         next = next.min(preemption::tick(time));
@@ -47,12 +47,13 @@ fn timer() {
     }
 }
 
-/// Another CPU asks this one to run a thread that is ready, to preempt its G, or to check it for the watchdog.
+/// Handles the interrupt by which another CPU sends one of three requests: run a thread that is ready, preempt the current
+/// G, or check the sender for the watchdog.
 fn reschedule() {
     if !kthread::is_up() {
         return;
     }
-    // SAFETY: on the interrupt stack, with interrupts off.
+    // SAFETY: every interrupt handler runs with interrupts off.
     unsafe { kthread::all().reschedule_interrupt() };
     preemption::interrupt();
     let check = Instant::from_nanos(watchdog::is_called(timer::now()));

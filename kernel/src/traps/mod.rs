@@ -1,13 +1,13 @@
-//! Interrupts and exceptions: how they enter Rust, and what each of them does. The processor calls this layer, and this layer
-//! calls those below.
+//! Interrupts and exceptions: how the processor enters Rust code, and what each handler does. The processor calls this
+//! layer, and this layer calls the layers below.
 //!
 //! | file | what |
 //! |---|---|
-//! | `idt` | the descriptor table, and which stack each vector enters on |
-//! | `entry` | saving and restoring of registers |
-//! | `interrupt` | what each interrupt does |
-//! | `page_fault` | pages of stacks that are touched for the first time, stack overflows |
-//! | `preempt` | strong preemption: a switch when an interrupt returns |
+//! | `idt` | the descriptor table, with the handler and the stack of each vector |
+//! | `entry` | the code that saves and restores the registers |
+//! | `interrupt` | the handlers of interrupts |
+//! | `page_fault` | the first touch of a page of a stack, and stack overflows |
+//! | `preempt` | asynchronous preemption: a switch to another G when an interrupt returns |
 
 mod entry;
 pub(crate) mod idt;

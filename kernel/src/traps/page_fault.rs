@@ -1,7 +1,7 @@
-//! Page faults: the first touch of a page of a stack, stack overflows, and what happens when there is no memory for a page.
+//! Page faults: the first touch of a page of a stack, a stack overflow, and the lack of memory for a page.
 //!
-//! The handler runs on a stack of its own, so it also handles faults of other handlers, and faults on the interrupted stack. It
-//! does not log, block or switch, and takes one leaf lock: see [`stack`].
+//! The handler runs on a stack of its own. So it can also handle faults in other handlers, and faults by accesses to the
+//! interrupted stack. It does not log, block or switch. It takes only one lock, that of the frame allocator: see [`stack`].
 
 use x86_64::registers::control::Cr2;
 use x86_64::structures::idt::PageFaultErrorCode;
@@ -15,12 +15,12 @@ use crate::mm;
 use crate::mm::stack::{self, Slot, Source, Stack, Touch};
 use crate::sched::goroutines;
 
-/// How many more pages of its stack a G may need while it ends because there is no memory.
+/// When a G ends because there is no memory: how many more pages of its stack it may need until it has ended.
 const PAGES_TO_DIE: usize = 4;
 
 /// Handles a page fault, or stops the kernel with a report. Called with interrupts off.
 pub(super) fn handle(frame: &mut TrapFrame) {
-    // No other page fault can overwrite it before this read: handlers that interrupt this one never fault.
+    // CR2 still has the address of this fault: a handler that interrupts this one never causes a page fault.
     let address = usize::try_from(Cr2::read_raw()).expect("64 bits");
     let other = PageFaultErrorCode::PROTECTION_VIOLATION
         | PageFaultErrorCode::MALFORMED_TABLE
@@ -36,9 +36,11 @@ pub(super) fn handle(frame: &mut TrapFrame) {
     }
 }
 
-/// Ends the G that has touched the guard page of its stack, in `slot`, or stops the kernel.
+/// Handles an access to the guard page of the stack in `slot`. Ends the G that has overflowed this stack if that is
+/// possible. Otherwise stops the kernel.
 fn overflow(frame: &mut TrapFrame, slot: Slot) {
-    // If other code than the G itself touches the guard page, its pointer is invalid.
+    // If the guard page was touched by other code than the G that runs on this stack, this is an access through an invalid
+    // pointer and no overflow.
     let running = goroutines::interrupted();
     let Some(goroutine) =
         goroutines::owner_of(slot).filter(|owner| running.is_some_and(|running| core::ptr::eq(*owner, running)))
@@ -52,19 +54,21 @@ fn overflow(frame: &mut TrapFrame, slot: Slot) {
     }
 }
 
-/// Bytes of the stack on which a G that has overflowed its own ends.
+/// The size, in bytes, of the second stack on which a G ends after it has overflowed its own stack.
 const STACK_TO_DIE: usize = 16 * 1024;
 
-/// Makes the interrupted G, which is in user code, end on another stack. Its own has no room, and must not be overwritten,
-/// since other Gs may have references into it. Returns `false` if there is no memory for the stack.
+/// Makes the interrupted G, which is in user code, end on another stack. Its own stack has no room left, and must not be
+/// reset, since other Gs may have references into its frames. Returns `false` if there is no memory for the other stack.
 fn divert_to_another_stack(frame: &mut TrapFrame, slot: Slot) -> bool {
-    // The G is in user code, so it holds none of the locks that are taken here, as if it had called this function. The
-    // interrupt stack needs no page fault.
+    // The allocation may take locks in this handler, because the interrupted G is in user code and holds no lock of the
+    // kernel. No page fault can occur here, because the stack of this handler has all its pages.
     let Ok(stack) = Stack::allocate(STACK_TO_DIE) else { return false };
     let top = stack.into_raw();
-    // A return address of zero ends backtraces. Functions expect the address above it to be a multiple of 16.
+    // Store a return address of zero, at which backtraces end. The ABI requires that the address above a return address is
+    // a multiple of 16.
     let return_address = top - 8;
-    // SAFETY: in the highest page of the new stack, which is committed and not in use.
+    // SAFETY: the address is in the highest page of the new stack, which has a frame from the start, and nothing else uses
+    // this stack yet.
     unsafe { core::ptr::with_exposed_provenance_mut::<u64>(return_address).write(0) };
     (frame.rdi, frame.rsi, frame.rdx) = (frame.rip, frame.rbp, slot.bottom() as u64);
     frame.rsp = return_address as u64;
@@ -73,14 +77,15 @@ fn divert_to_another_stack(frame: &mut TrapFrame, slot: Slot) -> bool {
     true
 }
 
-/// Runs as the G that has overflowed its stack. The arguments are where it was, and the lowest address of the stack.
+/// Ends the calling G, which has overflowed its stack and now runs on another one. `program_counter` and `frame_pointer`
+/// are those of the overflow; `bottom` is the lowest address of the overflowed stack.
 extern "sysv64" fn end_after_overflow(program_counter: u64, frame_pointer: u64, bottom: usize) -> ! {
     let slot = Slot::containing(bottom).expect("it was one");
     isolation::end_after_overflow(slot, Backtrace::from(program_counter, frame_pointer))
 }
 
-/// There is no frame for a page of a stack. A G in user code frees memory, or ends. Other code can do neither, and gets a frame
-/// from the reserve of its CPU.
+/// Handles the case that there is no frame for a page of a stack. A G in user code is diverted: it frees memory, or ends.
+/// Other code can do neither, and gets a frame from the reserve of its CPU.
 fn out_of_memory(frame: &mut TrapFrame, address: usize) {
     let may_wait = frame.rflags & INTERRUPT_FLAG != 0;
     if may_wait && preempt::divert(frame, make_room) {
@@ -91,11 +96,13 @@ fn out_of_memory(frame: &mut TrapFrame, address: usize) {
     }
 }
 
-/// Runs as the G that has no memory for its stack: frees cached memory, after which the G touches the page again. If there is
-/// none, the G panics. Called pinned, so that the pages for this call come from the reserve, and returns pinned.
+/// Called by a diverted G that needs a page for its stack. Frees cached memory; when this function returns, the G touches
+/// the page again. If there is no cached memory, the G panics. Called pinned, so that the pages that this call needs itself
+/// come from the CPU's reserve. Returns pinned.
 extern "sysv64" fn make_room() {
     stack::touch_pages_ahead(PAGES_TO_DIE);
-    // Freeing takes locks and may take long, and a panic ends only the G if it is in user code: so preemption is on meanwhile.
+    // Turn preemption on meanwhile, for two reasons: freeing memory may take long and takes locks of the scheduler, and a
+    // panic ends only this G, not the kernel, if preemption is on.
     percpu::preempt_enable_quietly();
     assert!(mm::make_room(), "out of memory: there is no frame for a page of a stack");
     percpu::preempt_disable();

@@ -1,16 +1,17 @@
-//! Strong preemption: taking the CPU from a G anywhere in user code.
+//! Asynchronous preemption: takes the CPU from a G at any instruction of user code.
 //!
 //! An interrupt handler cannot switch to another G: it runs on the CPU's interrupt stack, which the next interrupt reuses.
-//! Instead it *diverts* the interrupted G: it stores RIP, RFLAGS and RSP in per-CPU slots, and returns from the interrupt to
-//! `entry`, on the G's own stack, with preemption and interrupts off. The entry saves all registers on that stack and calls
-//! the scheduler, which switches as for a yield. When the G is resumed, perhaps on another CPU, the entry restores the
-//! registers and returns to the interrupted instruction with `iretq`.
+//! Instead it *diverts* the interrupted G. It stores the G's RIP, RFLAGS and RSP in per-CPU slots, and returns from the
+//! interrupt to the function `entry`, on the G's own stack, with preemption and interrupts off. `entry` saves all registers
+//! on that stack and calls the scheduler, which switches as for a yield. When the G is resumed, perhaps on another CPU,
+//! `entry` restores the registers and returns to the interrupted instruction with `iretq`.
 //!
-//! The 128 bytes below the interrupted stack pointer are not written, because prebuilt `core` is compiled with a red zone and
-//! keeps data there. Only *user code* is diverted: preemption is on, and the stack pointer is inside the stack of the current
-//! G. A request that comes at another moment stays pending until preemption is on again ([`honour_pending`]).
+//! `entry` does not write to the 128 bytes below the interrupted stack pointer (the red zone), because the prebuilt `core`
+//! keeps data there. Only *user code* is diverted: code that runs with preemption on and whose stack pointer is inside the
+//! stack of the current G. A request that comes while preemption is off stays pending until preemption is on again
+//! ([`honour_pending`]).
 //!
-//! The G's stack while the scheduler runs for it, with the bytes that each part takes:
+//! The stack of a diverted G that has called the scheduler, with the size of each part in bytes:
 //!
 //! ```text
 //!   higher addresses
@@ -20,10 +21,10 @@
 //!   ├──────────────────────────────┤ ◀─ stack pointer when the interrupt came (slot `rsp`)
 //!   │ red zone               128   │    not written
 //!   ├──────────────────────────────┤
-//!   │ SS, RSP, RFLAGS,        40   │    what `iretq` pops: CS is the kernel's, the rest from the slots
+//!   │ SS, RSP, RFLAGS,        40   │    for `iretq`: SS and CS are the kernel's, the others are from the slots
 //!   │ CS, RIP                      │
-//!   │ RBP                      8   │ ◀─ RBP: a frame for backtraces, called from where the G was
-//!   │ RAX to R15, 14 registers 112 │ ◀─ RBX, which keeps this address
+//!   │ RBP                      8   │ ◀─ RBP: makes a call frame, so that a backtrace continues in the G
+//!   │ RAX to R15, 14 registers 112 │ ◀─ RBX: holds this address during the call
 //!   │ alignment          0 to 15   │
 //!   │ MXCSR for the entry     16   │
 //!   │ x87 and SSE (FXSAVE)   512   │
@@ -32,10 +33,10 @@
 //!   └──────────────────────────────┘
 //! ```
 //!
-//! That is 831 bytes at most before the call. `mm::stack::RESERVE` is the room below every G's stack for these bytes and for
-//! the scheduler.
+//! These parts take at most 831 bytes before `run_diverted` is called. Every G's stack has room below it for these bytes
+//! and for the scheduler: `mm::stack::RESERVE`.
 //!
-//! A G for whose stack there is no memory is diverted in the same way, see `page_fault`.
+//! A G that needs a page for its stack when there is no memory is diverted in the same way: see `page_fault`.
 
 use core::arch::naked_asm;
 use core::mem::offset_of;
@@ -52,14 +53,15 @@ use crate::cpu::local::cpu_local;
 use crate::cpu::percpu;
 use crate::sched::{activity, goroutines, preemption};
 
-/// Where a diverted G was: written by the handler, consumed by [`entry`] on the same CPU before interrupts come back on.
+/// The slots with the state of the G that is being diverted. The interrupt handler writes them, and [`entry`] reads them on
+/// the same CPU before it turns interrupts on.
 #[derive(Debug)]
 #[repr(C)]
 struct Diverted {
     rip: AtomicU64,
     rflags: AtomicU64,
     rsp: AtomicU64,
-    /// What the G is to call.
+    /// The function that the G is to call.
     function: AtomicU64,
 }
 
@@ -73,20 +75,21 @@ cpu_local! {
     static DIVERTED: Diverted = Diverted::new();
 }
 
-/// The System V ABI's red zone.
+/// The size of the System V ABI's red zone: the bytes below the stack pointer that a function may use without moving it.
 const RED_ZONE: u64 = 128;
 
-/// The code in which the red zone is not skipped: empty, except in a test which shows that skipping is necessary.
+/// The address range of the code whose red zone is not protected. The range is empty except in the test that calls
+/// [`leave_red_zone_unprotected_in`].
 static UNSKIPPED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-/// Makes preemptions inside `code` overwrite the red zone of the interrupted code. For a test which shows that the others
-/// detect this.
+/// Makes preemptions inside `code` overwrite the red zone of the interrupted code. Only for a test that shows that the
+/// other tests would detect this error.
 pub(crate) fn leave_red_zone_unprotected_in(code: Range<u64>) {
     UNSKIPPED[0].store(code.start, Ordering::Relaxed);
     UNSKIPPED[1].store(code.end, Ordering::Relaxed);
 }
 
-/// How many bytes below the stack pointer the code at `rip` may use.
+/// How many bytes below the stack pointer must be preserved if the code at `rip` is interrupted.
 fn red_zone(rip: u64) -> u64 {
     let unskipped = UNSKIPPED[0].load(Ordering::Relaxed)..UNSKIPPED[1].load(Ordering::Relaxed);
     if unskipped.contains(&rip) { 0 } else { RED_ZONE }
@@ -97,30 +100,31 @@ pub(super) const INTERRUPT_FLAG: u64 = 1 << 9;
 const DIRECTION_FLAG: u64 = 1 << 10;
 const NESTED_TASK: u64 = 1 << 14;
 const ALIGNMENT_CHECK: u64 = 1 << 18;
-/// Flags that interrupted code may have set, but functions expect to be clear.
+/// The flags that the interrupted code may have set, but that must be clear when a function is called.
 pub(super) const MODES: u64 = TRAP_FLAG | DIRECTION_FLAG | NESTED_TASK | ALIGNMENT_CHECK;
 
-/// Preempts the interrupted G if that is pending and possible, by changing where it continues. Called at the end of every
-/// interrupt, after the end-of-interrupt, on the interrupt stack, with interrupts off.
+/// If a preemption is pending and the interrupted G can be preempted now, diverts it to [`give_way`]. Called at the end of
+/// every interrupt, after the end-of-interrupt was signalled, on the interrupt stack, with interrupts off.
 pub(crate) fn on_interrupt_return(frame: &mut TrapFrame) {
     if percpu::is_pending() {
         divert(frame, give_way);
     }
 }
 
-/// Makes the interrupted G call `function`, and then give way as long as that is requested, if it is in user code and its stack
-/// has room. Returns whether it will. `function` is called with interrupts on and pinned once, and returns pinned once, perhaps
-/// on another CPU. Called at the end of a handler, with interrupts off.
+/// Diverts the interrupted G if it is in user code and its stack has room: makes it call `function`, and then give way as
+/// long as a preemption is pending. Returns whether the G is diverted. `function` is called with interrupts on and pinned
+/// once, and must return pinned once, perhaps on another CPU. Called at the end of a handler, with interrupts off.
 pub(super) fn divert(frame: &mut TrapFrame, function: extern "sysv64" fn()) -> bool {
     if percpu::is_preemption_off() {
         return false;
     }
-    // Otherwise each preemption could put another set of registers below the last one, until the stack overflows.
+    // A G in `entry` has preemption or interrupts off, so it is never diverted again. Otherwise each preemption could save
+    // another set of registers below the last one, until the stack overflows.
     assert!(!is_in_entry(frame.rip), "a G is diverted that has not come back from the last time");
     let Some(goroutine) = goroutines::interrupted() else { return false };
     let stack = goroutine.stack();
-    // The room below a stack (`mm::stack::RESERVE`) is for the entry and what it calls. A G whose stack pointer is there
-    // already is about to overflow its stack.
+    // The room below a stack (`mm::stack::RESERVE`) is for `entry` and the functions that it calls. If the G's own stack
+    // pointer is in that room, the G is about to overflow its stack and is not diverted.
     if !(stack.start as u64..=stack.end as u64).contains(&frame.rsp) {
         return false;
     }
@@ -136,36 +140,38 @@ pub(super) fn divert(frame: &mut TrapFrame, function: extern "sysv64" fn()) -> b
     true
 }
 
-/// Where a diverted G continues: on its own stack, below its red zone, with interrupts off and a preempt count of one. All
-/// registers except `rip`, `rsp` and `rflags` have the G's values.
+/// The code at which a diverted G continues: on its own stack, below the red zone, with interrupts off and a preempt count
+/// of one. All registers except RIP, RSP and RFLAGS have the values of the interrupted code.
 #[unsafe(naked)]
 extern "C" fn entry() {
     naked_asm!(
-        // The frame for `iretq`, which need not be aligned.
+        // Push the frame for `iretq`, which need not be aligned.
         "push {data_selector}",
         "push qword ptr gs:[{diverted} + {rsp}]",
         "push qword ptr gs:[{diverted} + {rflags}]",
         "push {code_selector}",
         "push qword ptr gs:[{diverted} + {rip}]",
         "push rbp",
-        // From here on this is like a function that the G has called, so that backtraces continue in the interrupted code.
+        // With RIP and RBP on the stack, RBP points to a normal call frame, as if the G had called this function. So a
+        // backtrace continues in the interrupted code.
         "mov rbp, rsp",
         "push rax", "push rcx", "push rdx", "push rbx", "push rsi", "push rdi",
         "push r8", "push r9", "push r10", "push r11", "push r12", "push r13", "push r14", "push r15",
-        // All of x87 and SSE, 512 bytes, aligned. rbx, which functions preserve, keeps the unaligned stack pointer.
+        // Save all x87 and SSE registers in 512 aligned bytes. RBX holds the unaligned stack pointer, because the called
+        // function preserves RBX.
         "mov rbx, rsp",
         "sub rsp, 528",
         "and rsp, -16",
         "fxsave64 [rsp]",
-        // Functions expect an empty x87 stack and default control words.
+        // The ABI requires an empty x87 stack and the default control words when a function is called.
         "fninit",
         "mov dword ptr [rsp + 512], {default_mxcsr}",
         "ldmxcsr [rsp + 512]",
         "mov rdi, gs:[{diverted} + {function}]",
-        // The slots have been read, so the next interrupt may come.
+        // The slots have been read, so the next interrupt may overwrite them.
         "sti",
         "call {run_diverted}",
-        // Interrupts are off and the count is zero from here to `iretq`.
+        // From here to `iretq` interrupts are off and the preempt count is zero.
         "fxrstor64 [rsp]",
         "mov rsp, rbx",
         "pop r15", "pop r14", "pop r13", "pop r12", "pop r11", "pop r10", "pop r9", "pop r8",
@@ -187,7 +193,7 @@ extern "C" fn entry() {
 }
 
 unsafe extern "C" {
-    /// The end of [`entry`].
+    /// The label at the end of [`entry`].
     static preempt_entry_end: u8;
 }
 
@@ -196,9 +202,9 @@ fn is_in_entry(rip: u64) -> bool {
     (entry as *const () as u64..(&raw const preempt_entry_end).addr() as u64).contains(&rip)
 }
 
-/// Called by [`entry`], pinned: calls `function`, and then gives way as long as that is requested. Returns with the pin lowered
-/// and interrupts off. Interrupts must stay off until `iretq`: another preemption before it would put another set of registers
-/// on the stack, and so could the next one, until the stack overflows.
+/// Calls `function`, and then gives way as long as a preemption is pending. Called by [`entry`], pinned once. Returns
+/// unpinned, with interrupts off. Interrupts must stay off until `iretq`: a preemption before it would save another set of
+/// registers on the stack. If that happened again and again, the stack would overflow.
 extern "sysv64" fn run_diverted(function: extern "sysv64" fn()) {
     function();
     interrupts::disable();
@@ -213,17 +219,18 @@ extern "sysv64" fn run_diverted(function: extern "sysv64" fn()) {
 /// Makes the G give way once. Called pinned, and returns pinned.
 extern "sysv64" fn give_way() {
     percpu::clear_pending();
-    // SAFETY: the caller is pinned, and lowers the pin.
+    // SAFETY: the caller is pinned. The proof is forgotten below, so it does not unpin; the caller does.
     let pinned = preemption::give_way(unsafe { Pinned::adopt() });
     core::mem::forget(pinned);
 }
 
-/// Called by [`preempt_enable`](percpu::preempt_enable) when the count has become zero with a request pending.
+/// Makes the calling G give way, if it is in user code. Called by [`preempt_enable`](percpu::preempt_enable) when the
+/// preempt count has become zero while a preemption is pending.
 #[cold]
 #[unsafe(export_name = "gmp_honour_pending")]
 fn honour_pending() {
-    // Handlers do not come here: they raise the count themselves, and the return from the interrupt honours the request. With
-    // interrupts off the CPU must not switch.
+    // With interrupts off the CPU must not switch. A handler never calls this function, because the preempt word is not
+    // zero in a handler; there `on_interrupt_return` honours the request.
     if !interrupts::are_enabled() {
         return;
     }
@@ -235,7 +242,8 @@ fn honour_pending() {
             percpu::preempt_enable_quietly();
             return;
         }
-        // SAFETY: the pin is raised above and lowered below. The loop checks for a request that has become pending meanwhile.
+        // SAFETY: `preempt_disable` above has pinned the caller. The proof is forgotten below, so only
+        // `preempt_enable_quietly` unpins. The loop then checks whether another request has become pending meanwhile.
         let pinned = preemption::give_way(unsafe { Pinned::adopt() });
         core::mem::forget(pinned);
         percpu::preempt_enable_quietly();
