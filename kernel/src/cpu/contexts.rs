@@ -1,27 +1,29 @@
-//! What may be done in which context: one table, and the checks that enforce it.
+//! Which operations are allowed in which context: a table, and the checks that enforce it.
 //!
 #![doc = include_str!("contexts.md")]
 //!
-//! The columns are contexts. If one context is inside another (a handler that interrupted a pinned G), the column further left
-//! applies. "Pinned" means with preemption off: a G or the kernel holds a [`PreemptGuard`](crate::percpu::PreemptGuard) or a
-//! `PreemptMutex`, or is in the scheduler. Before the scheduler is up, every CPU is pinned. The reasons:
+//! The columns are contexts. If contexts are nested, for example in a handler that has interrupted a pinned G, the leftmost
+//! of their columns applies. "Pinned" means with preemption off: the code holds a
+//! [`PreemptGuard`](crate::percpu::PreemptGuard) or a `PreemptMutex`, or is in the scheduler. Before the scheduler is up,
+//! every CPU is pinned. The reasons for the table:
 //!
-//! - An NMI also arrives while its CPU holds an `InterruptMutex`. If its handler took the same lock, it would wait for ever.
-//! - Any other handler may run while its CPU holds a `PreemptMutex` or a lock of the scheduler, and would wait for ever
-//!   likewise.
-//! - If the holder of an `InterruptMutex` waited for a `PreemptMutex`, a handler on the CPU that holds the `PreemptMutex` could
-//!   wait for the `InterruptMutex`: a deadlock.
-//! - Pinned code must stay on its CPU, so it cannot block. A handler runs on the CPU's interrupt stack, which the next handler
-//!   reuses.
+//! - A non-maskable interrupt (NMI) may interrupt code that holds an `InterruptMutex`. If the handler of the NMI took the
+//!   same lock, the CPU would wait for itself for ever.
+//! - Any other handler may interrupt code that holds a `PreemptMutex` or a lock of the scheduler. If the handler took the
+//!   same lock, the CPU would wait for itself for ever.
+//! - Suppose that CPU 1 holds an `InterruptMutex` and waits for a `PreemptMutex`, which CPU 2 holds. If a handler on CPU 2
+//!   then waited for the `InterruptMutex`, both CPUs would wait for ever.
+//! - Pinned code must stay on its CPU, so it cannot block. A handler cannot block either: it runs on the CPU's interrupt
+//!   stack, which the next handler reuses.
 //!
-//! The preempt word of a CPU ([`percpu`]) encodes the context, so a check is one test of the word against a constant that is
-//! computed from [`is_allowed`]. `qemu-tests/guest/src/contexts.rs` tests each combination that is refused.
+//! The preempt word of a CPU ([`percpu`]) encodes the context. So a check is one test of this word against a constant,
+//! which is computed from [`is_allowed`]. `qemu-tests/guest/src/contexts.rs` tests each combination that is refused.
 
 use core::fmt;
 
 use crate::cpu::percpu::{self, LOCKS, NMIS, PINS, TRAPS};
 
-/// A column of the table. The first one allows least.
+/// A column of the table: the context that code runs in. The first one allows the fewest operations.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Context {
     NonMaskable,
@@ -31,7 +33,7 @@ pub(crate) enum Context {
     Goroutine,
 }
 
-/// A row of the table.
+/// A row of the table: what the code wants to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Act {
     TakeInterruptMutex,
@@ -41,7 +43,7 @@ pub(crate) enum Act {
     Block,
 }
 
-/// The table.
+/// The table: whether `act` is allowed in `context`.
 const fn is_allowed(act: Act, context: Context) -> bool {
     match act {
         Act::TakeInterruptMutex => !matches!(context, Context::NonMaskable),
@@ -50,11 +52,12 @@ const fn is_allowed(act: Act, context: Context) -> bool {
     }
 }
 
-/// The contexts that the preempt word distinguishes, with their bits.
+/// The contexts that the preempt word encodes, each with its bits. If none of these bits is set, the context is
+/// `Goroutine`.
 const CONTEXTS: [(Context, u32); 4] =
     [(Context::NonMaskable, NMIS), (Context::Handler, TRAPS), (Context::InterruptLock, LOCKS), (Context::Pinned, PINS)];
 
-/// The bits of the preempt word that refuse `act` if one of them is set.
+/// The bits of the preempt word of which none may be set when `act` is done.
 const fn refusing(act: Act) -> u32 {
     let (mut bits, mut index) = (0, 0);
     while index < CONTEXTS.len() {
@@ -106,12 +109,13 @@ impl fmt::Display for Act {
     }
 }
 
-/// Whether the caller may allocate memory.
+/// Whether memory may be allocated in the context of the caller.
 pub(crate) fn may_allocate() -> bool {
     !percpu::is_any_set::<{ refusing(Act::Allocate) }>()
 }
 
-/// The bits of the preempt word that refuse an `InterruptMutex`, for callers that have loaded the word already.
+/// The bits of the preempt word of which none may be set when an `InterruptMutex` is taken. For callers that have loaded
+/// the word already.
 pub(crate) const REFUSING_INTERRUPT_MUTEX: u32 = refusing(Act::TakeInterruptMutex);
 
 /// # Panics
@@ -152,14 +156,14 @@ pub(crate) fn assert_may_spawn() {
     }
 }
 
-/// Whether the caller, which has pinned itself once to do so, may block, yield or end in this context.
+/// Whether the caller, which has pinned itself once in order to block, yield or end, may do so. This pin itself is ignored.
 #[inline(always)]
 pub(crate) fn may_block_pinned() -> bool {
     !percpu::is_any_set::<{ refusing(Act::Block) & !1 }>()
 }
 
 /// # Panics
-/// If the caller, which has pinned itself once to do so, must not block, yield or end in this context.
+/// If the caller, which has pinned itself once in order to block, yield or end, must not do so. This pin itself is ignored.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn assert_may_block_pinned() {
@@ -177,8 +181,8 @@ pub(crate) fn refuse(act: Act) -> ! {
     panic!("{act} {}", Context::here())
 }
 
-// In nested contexts the bits of all of them are set. So whatever a context allows, the contexts that can be around it must
-// allow, too.
+// In nested contexts the preempt word has the bits of all of them, and a check refuses an act that any of them refuses. So
+// an act that is allowed in a column must also be allowed in every column to its right.
 const _: () = {
     let (acts, mut index) =
         ([Act::TakeInterruptMutex, Act::TakePreemptMutex, Act::Allocate, Act::Spawn, Act::Block], 0);

@@ -1,4 +1,4 @@
-//! The CPUs that are up.
+//! The CPUs that are up: the boot CPU, and those that it has started.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 

@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-/// Most CPUs that are brought up: xAPIC ids have 8 bits and 255 is the broadcast.
+/// The most CPUs that the kernel uses. An xAPIC id has 8 bits, and 255 is the broadcast address, so there are at most 255
+/// ids.
 pub const MAX_CPUS: usize = 255;
 
 /// The number of a CPU: 0 is the boot CPU, the others are numbered in the order in which they came up, without gaps.
@@ -14,7 +15,7 @@ impl CpuId {
     /// The CPU that the firmware started.
     pub const BOOT: Self = Self(0);
 
-    /// The CPU with this number, which need not be up.
+    /// The CPU with the number `index`, which need not be up.
     ///
     /// # Panics
     /// If `index` is not below [`MAX_CPUS`].
@@ -24,17 +25,17 @@ impl CpuId {
         Self(index as u32)
     }
 
-    /// The CPU with this number.
+    /// The CPU with this number, which is below [`MAX_CPUS`].
     pub(super) const fn from_number(number: u32) -> Self {
         Self(number)
     }
 
-    /// The number.
+    /// The number of this CPU.
     pub(crate) const fn number(self) -> u32 {
         self.0
     }
 
-    /// The number, as an index.
+    /// The number of this CPU, as an array index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }

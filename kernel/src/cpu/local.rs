@@ -1,4 +1,4 @@
-//! Per-CPU data: statics of which every CPU has its own copy. Each module declares the ones it needs:
+//! Per-CPU data: statics of which every CPU has its own copy. Each module declares the statics that it needs:
 //!
 //! ```text
 //! cpu_local! {
@@ -6,16 +6,19 @@
 //!     static DEADLINE: AtomicU64 = AtomicU64::new(u64::MAX);
 //! }
 //!
-//! DEADLINE.here().store(deadline, Relaxed);    // the copy of the CPU that runs this
-//! DEADLINE.of(cpu).map(|it| it.load(Relaxed)); // that of another CPU, if it is up
+//! DEADLINE.here().store(deadline, Relaxed);    // the copy of the calling CPU
+//! DEADLINE.of(cpu).map(|it| it.load(Relaxed)); // the copy of another CPU, if that CPU is up
 //! ```
 //!
-//! The linker puts these statics into a section of their own, `.cpu_local`. It is only the template from which each copy is
-//! initialised. The GS base of a CPU is the *distance* from the section to the CPU's copy, so `gs:[DEADLINE]` is the CPU's own
-//! `DEADLINE`, and a word can be read or changed in **one instruction**, during which the caller cannot migrate to another CPU.
-//! [`load!`], [`store!`] and [`change!`] are these instructions; they need no guard. [`CpuLocal::here`] is a load of the
-//! distance and an addition; its result is meaningful only while the caller cannot migrate. All values are atomics or have
-//! locks, so the use of a stale reference gets the data of another CPU, but is never undefined behaviour.
+//! The linker puts these statics into a section of their own, `.cpu_local`. The section itself is only the template from
+//! which each copy is initialised. The GS base of a CPU is the *distance* from the section to the CPU's copy. So the
+//! operand `gs:[DEADLINE]` is the CPU's own `DEADLINE`.
+//!
+//! A word can thus be read or changed by **one instruction**, during which the caller cannot migrate to another CPU. The
+//! macros [`load!`], [`store!`] and [`change!`] expand to such instructions, and need no guard. [`CpuLocal::here`] takes
+//! two steps: it loads the distance and adds it to the address of the static. Its result is meaningful only while the
+//! caller cannot migrate. If the caller migrates nevertheless, it accesses the data of another CPU. This is not undefined
+//! behaviour, because the type of every per-CPU static is `Sync`.
 
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
@@ -27,46 +30,49 @@ use x86_64::registers::model_specific::GsBase;
 
 use super::id::{CpuId, MAX_CPUS};
 
-/// A value of which each CPU has a copy. Made by [`cpu_local!`].
+/// A static of which each CPU has a copy. Declared by [`cpu_local!`].
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct CpuLocal<T>(T);
 
 impl<T: Sync> CpuLocal<T> {
     /// # Safety
-    /// The result is the value of a static in the section `.cpu_local`, and can be copied byte by byte before its first use.
+    /// The result must be the initial value of a static in the section `.cpu_local`, and must remain valid if it is copied
+    /// byte by byte before its first use.
     pub(crate) const unsafe fn new(initial: T) -> Self {
         Self(initial)
     }
 
-    /// The copy of the calling CPU. Meaningful only while the caller cannot migrate.
+    /// Returns the copy of the calling CPU. Meaningful only while the caller cannot migrate.
     #[inline(always)]
     pub(crate) fn here(&'static self) -> &'static T {
-        // SAFETY: the base of a CPU that runs Rust is that of its copy.
+        // SAFETY: `install` has set the GS base to the distance of this CPU's copy before the CPU accesses any per-CPU
+        // data, and `fill` has stored the same distance in `BASE`.
         unsafe { self.at(base()) }
     }
 
-    /// The copy of a CPU, `None` if the CPU is not up.
+    /// Returns the copy of `cpu`, or `None` if that CPU is not up.
     pub(crate) fn of(&'static self, cpu: CpuId) -> Option<&'static T> {
         // Ordering: Acquire; partner: the Release in `install`.
         match BASES[cpu.index()].load(Ordering::Acquire) {
             NOT_UP => None,
-            // SAFETY: `install` has stored it.
+            // SAFETY: `install` has stored the distance of this CPU's copy.
             base => Some(unsafe { self.at(base) }),
         }
     }
 
     /// # Safety
-    /// `base` is the distance from the section to a copy.
+    /// `base` must be the distance from the section to a copy.
     #[inline(always)]
     unsafe fn at(&'static self, base: usize) -> &'static T {
         let address = ptr::from_ref(self).addr().wrapping_add(base);
-        // SAFETY: copies are as large as the section, are never freed, and are never borrowed mutably.
+        // SAFETY: `self` is in the section (`CpuLocal::new`), and a copy is as large as the section. So the address is that
+        // of a `T` in the copy. Copies are never freed and never borrowed mutably.
         unsafe { &*ptr::with_exposed_provenance(address) }
     }
 }
 
-/// Declares per-CPU statics. Other CPUs may access a copy, so the type must be `Sync`.
+/// Declares per-CPU statics. The type must be `Sync`, because other CPUs may access a CPU's copy.
 macro_rules! cpu_local {
     ($($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty = $initial:expr;)+) => {
         $(
@@ -74,21 +80,22 @@ macro_rules! cpu_local {
             #[expect(unsafe_code, reason = "per-CPU data have a section of their own")]
             #[unsafe(link_section = ".cpu_local")]
             $visibility static $name: $crate::cpu::local::CpuLocal<$type> =
-                // SAFETY: in that section; no value contains the address of another one.
+                // SAFETY: the static is in that section. The value may be copied, because no per-CPU value contains an
+                // address inside the section.
                 unsafe { $crate::cpu::local::CpuLocal::new($initial) };
         )+
     };
 }
 pub(crate) use cpu_local;
 
-/// Loads a word of this CPU, of the named size. One instruction.
+/// Loads this CPU's copy of a word, whose type is given after `as`. One instruction.
 macro_rules! load {
     ($word:ident as u32) => { $crate::cpu::local::load!($word, u32, "mov {:e}, gs:[{word}]") };
     ($word:ident as usize) => { $crate::cpu::local::load!($word, usize, "mov {}, gs:[{word}]") };
     ($word:ident, $type:ty, $instruction:literal) => {{
         let value: $type;
-        // SAFETY: every CPU runs Rust only after `install`. Not `pure`, so that the word is loaded again after a context
-        // switch.
+        // SAFETY: `install` sets the GS base before this CPU accesses per-CPU data, so the operand is the CPU's copy of the
+        // static. The option `pure` is not set, because the word must be loaded again after a context switch.
         unsafe {
             core::arch::asm!($instruction, out(reg) value, word = sym $word, options(nostack, preserves_flags, readonly));
         }
@@ -97,11 +104,12 @@ macro_rules! load {
 }
 pub(crate) use load;
 
-/// Stores a `usize` or a pointer into a word of this CPU. One instruction.
+/// Stores a `usize` or a pointer into this CPU's copy of a word. One instruction.
 macro_rules! store {
     ($word:ident, $value:expr) => {{
         let value = $value;
-        // SAFETY: as in `load!`; all accesses are to the whole word.
+        // SAFETY: the operand is this CPU's copy, as in `load!`. The word is an atomic of 64 bits, and this instruction
+        // stores all of it.
         unsafe {
             core::arch::asm!("mov gs:[{word}], {}", in(reg) value, word = sym $word, options(nostack, preserves_flags));
         }
@@ -109,10 +117,11 @@ macro_rules! store {
 }
 pub(crate) use store;
 
-/// Changes a 32-bit word of this CPU by one instruction, which has a constant operand if one is given.
+/// Changes this CPU's copy of a 32-bit word by the given instruction. If an operand is given, it is a constant.
 macro_rules! change {
     ($instruction:literal, $word:ident $(, $operand:expr)?) => {
-        // SAFETY: as in `load!`. Not `nomem`, so that the compiler moves no memory access across it.
+        // SAFETY: the operand is this CPU's copy, as in `load!`. The option `nomem` is not set, so the compiler moves no
+        // memory access across this instruction.
         unsafe {
             core::arch::asm!(
                 concat!($instruction, " dword ptr gs:[{word}]" $(, ", {operand}", $crate::cpu::local::nothing!($operand))?),
@@ -125,7 +134,8 @@ macro_rules! change {
 }
 pub(crate) use change;
 
-/// The empty string: it expands once for each operand.
+/// Expands to the empty string. `change!` needs a macro that mentions the operand, so that its optional part is repeated
+/// once for each operand.
 macro_rules! nothing {
     ($operand:expr) => {
         ""
@@ -134,27 +144,28 @@ macro_rules! nothing {
 pub(crate) use nothing;
 
 unsafe extern "C" {
-    /// The section; see `link.ld`.
+    /// The first address of the section, defined in `link.ld`.
     static __cpu_local_start: u8;
+    /// The end of the section.
     static __cpu_local_end: u8;
     /// The copy of the boot CPU.
     static mut __boot_cpu_local: u8;
 }
 
-/// In [`BASES`]: the CPU is not up. No distance is zero, since no copy is the section itself.
+/// The value in [`BASES`] of a CPU that is not up. No distance is zero, since the section itself is not a copy.
 const NOT_UP: usize = 0;
 
-/// The distance from the section to each CPU's copy.
+/// For each CPU that is up, the distance from the section to the CPU's copy.
 static BASES: [AtomicUsize; MAX_CPUS] = [const { AtomicUsize::new(NOT_UP) }; MAX_CPUS];
 
 cpu_local! {
-    /// The value of GS base.
+    /// The GS base of this CPU: the distance from the section to its copy.
     static BASE: AtomicUsize = AtomicUsize::new(NOT_UP);
     /// The number of this CPU.
     static ID: AtomicU32 = AtomicU32::new(0);
 }
 
-/// The number of the CPU that runs this. One instruction.
+/// Returns the number of the calling CPU. One instruction.
 #[inline(always)]
 pub(super) fn id() -> CpuId {
     CpuId::from_number(load!(ID as u32))
@@ -173,12 +184,13 @@ fn section_bytes() -> usize {
     (&raw const __cpu_local_end).addr() - section().addr()
 }
 
-/// Two cache lines, since the adjacent-line prefetcher pairs them.
+/// A unit of two cache lines. Copies are aligned to it, to avoid false sharing: the adjacent-line prefetcher fetches lines
+/// in pairs.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(128))]
 struct Line(MaybeUninit<[u8; 128]>);
 
-/// The copy for a CPU that is not up yet.
+/// The per-CPU data of a CPU that is not up yet.
 #[derive(Debug)]
 pub(crate) struct CpuCopy {
     id: CpuId,
@@ -186,31 +198,34 @@ pub(crate) struct CpuCopy {
 }
 
 impl CpuCopy {
-    /// Allocates a copy, which is never freed. `None` if there is no memory.
+    /// Allocates and initialises a copy for the CPU `id`. The copy is never freed. Returns `None` if there is no memory.
     pub(crate) fn allocate(id: CpuId) -> Option<Self> {
         let lines = section_bytes().div_ceil(size_of::<Line>());
         let mut memory = Vec::new();
         memory.try_reserve_exact(lines).ok()?;
         memory.resize(lines, Line(MaybeUninit::uninit()));
-        // SAFETY: new memory of at least that size, which is leaked.
+        // SAFETY: the memory is new, at least as large as the section, and is leaked, so nothing else uses it and it is
+        // never freed.
         Some(unsafe { Self::fill(id, memory.leak().as_mut_ptr().cast()) })
     }
 
     /// # Safety
-    /// `memory` is valid for a copy, is never freed, and is not used otherwise.
+    /// `memory` must be writable memory of the size and alignment of the section, must never be freed, and must not be used
+    /// otherwise.
     unsafe fn fill(id: CpuId, memory: *mut u8) -> Self {
-        // SAFETY: the caller's promise; the section does not overlap with it.
+        // SAFETY: the caller promises that `memory` has the size of the section and is not used otherwise, so it does not
+        // overlap with the section.
         unsafe { ptr::copy_nonoverlapping(section(), memory, section_bytes()) };
         let base = memory.expose_provenance().wrapping_sub(section().addr());
-        // SAFETY: this is a copy.
+        // SAFETY: `base` is the distance to the copy that was just made.
         unsafe { BASE.at(base) }.store(base, Ordering::Relaxed);
         // SAFETY: as above.
         unsafe { ID.at(base) }.store(id.number(), Ordering::Relaxed);
         Self { id, base }
     }
 
-    /// Makes this the copy of the calling CPU, and publishes it to the other CPUs. Called once, on the CPU that the copy is
-    /// for.
+    /// Sets the GS base of the calling CPU to this copy, and publishes the copy to the other CPUs. Called once for each
+    /// copy, on the CPU that the copy was made for.
     pub(crate) fn install(&self) {
         GsBase::write(VirtAddr::new(self.base as u64));
         // Ordering: Release; partner: the Acquire in `CpuLocal::of`.
@@ -218,14 +233,16 @@ impl CpuCopy {
     }
 }
 
-/// Installs the copy of the boot CPU. This runs before all other Rust code.
+/// Installs the copy of the boot CPU. Called before any other code that accesses per-CPU data.
 pub(crate) fn init_boot_cpu() {
     let memory = &raw mut __boot_cpu_local;
-    // SAFETY: the linker script reserves this memory for it, and nothing else runs yet.
+    // SAFETY: the linker script reserves this memory for the boot CPU's copy, aligned and of the section's size, and
+    // nothing else uses it.
     unsafe { CpuCopy::fill(CpuId::BOOT, memory) }.install();
 }
 
-/// Calls `body`, which loads segment registers and may change the GS base, and then restores the base.
+/// Calls `body`, and then restores the GS base, because `body` loads segment registers and may change the base. `body` must
+/// not access per-CPU data.
 pub(crate) fn keep_base(body: impl FnOnce()) {
     let base = base();
     body();

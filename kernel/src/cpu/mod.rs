@@ -1,4 +1,4 @@
-//! Per-CPU data, locks, and the check of what may be done in which context: the lowest layer.
+//! The lowest layer of the kernel: per-CPU data, locks, and the check which operations are allowed in which context.
 
 pub(crate) mod contexts;
 pub mod cpus;

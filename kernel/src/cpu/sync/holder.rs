@@ -1,4 +1,5 @@
-//! The holder of a lock, so that a CPU which waits for a lock of its own panics and does not hang.
+//! Records the holder of a lock, so that a CPU that waits for a lock which it holds itself panics instead of waiting for
+//! ever.
 
 use core::panic::Location;
 use core::ptr;
@@ -8,13 +9,13 @@ use x86_64::instructions::interrupts::without_interrupts;
 
 use crate::cpu::percpu::{self, CpuId};
 
-/// No CPU.
+/// The value of [`Holder::cpu`] while no CPU holds the lock.
 const NOBODY: u32 = u32::MAX;
 
-/// The CPU that holds a lock, and the location where it took the lock.
+/// The CPU that holds a lock, and the location in the source where the CPU took it.
 #[derive(Debug)]
 pub(super) struct Holder {
-    /// Written by the holder while it holds the lock. So a CPU finds its own number here only if it holds the lock.
+    /// Written only by the CPU that holds the lock. So a CPU finds its own number here only if that CPU holds the lock.
     cpu: AtomicU32,
     location: AtomicPtr<Location<'static>>,
 }
@@ -24,7 +25,8 @@ impl Holder {
         Self { cpu: AtomicU32::new(NOBODY), location: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Records that the caller has taken the lock at `location`. It stays on this CPU until it calls [`clear`](Self::clear).
+    /// Records that the caller has taken the lock at `location`. The caller must stay on this CPU until it calls
+    /// [`clear`](Self::clear).
     #[inline]
     pub(super) fn set(&self, location: &'static Location<'static>) {
         self.location.store(ptr::from_ref(location).cast_mut(), Ordering::Relaxed);
@@ -37,7 +39,7 @@ impl Holder {
         self.cpu.store(NOBODY, Ordering::Relaxed);
     }
 
-    /// Whether this CPU is the holder.
+    /// Whether `cpu` is the holder.
     pub(super) fn is(&self, cpu: CpuId) -> bool {
         self.cpu.load(Ordering::Relaxed) == cpu.number()
     }
@@ -45,12 +47,15 @@ impl Holder {
     /// Checks that the caller, at `location`, may wait for the lock.
     ///
     /// # Panics
-    /// This CPU holds the lock, taken by the caller or by the code that it has interrupted: the wait would never end.
+    /// If this CPU holds the lock. Then the caller, or the code that it has interrupted, has taken the lock, and the wait
+    /// would never end.
     pub(super) fn check(&self, location: &'static Location<'static>) {
-        // Code that can migrate here must not compare the number of one CPU with the number written by another.
+        // Interrupts are off so that the caller cannot migrate between the load of its CPU's number and the comparison. If
+        // it did, the CPU that it has left could take the lock in between, and the caller would panic for no reason.
         let is_here = without_interrupts(|| self.is(percpu::current()));
         if is_here {
-            // SAFETY: `set` stored a reference to a location, all of which are constants, before it stored the number.
+            // SAFETY: this CPU has stored its number, and `set` stores the location before the number. The location is a
+            // reference to a constant.
             let taken = unsafe { self.location.load(Ordering::Relaxed).as_ref() };
             let taken = taken.expect("a lock that is held was taken somewhere");
             panic!("a CPU waits for itself: at {location} for the lock that it took at {taken}");

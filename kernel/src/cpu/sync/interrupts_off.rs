@@ -1,4 +1,5 @@
-//! Interrupts are off on a CPU from the first `InterruptMutex` that it takes to the last that it releases, in any order of release.
+//! Turns interrupts on again when a CPU releases its last `InterruptMutex`. The locks may be released in any order, so the
+//! CPU counts those that it holds.
 
 use core::panic::Location;
 
@@ -7,14 +8,14 @@ use x86_64::instructions::interrupts;
 use crate::cpu::contexts;
 use crate::cpu::percpu::{self, LOCK, LOCKS};
 
-/// The top bit of the count of `InterruptMutex`es: set only if guards were leaked.
+/// The top bit of the count of `InterruptMutex`es. It is set if 128 are held, which happens only if guards were leaked.
 const TOO_MANY_LOCKS: u32 = 0x80 * LOCK;
 
-/// Records that the caller, which has turned interrupts off, takes an `InterruptMutex` at `location`. `were_on` says whether
-/// interrupts were on before.
+/// Records that the caller takes an `InterruptMutex` at `location`. The caller has turned interrupts off; `were_on` says
+/// whether they were on before.
 ///
 /// # Panics
-/// In a handler of a non-maskable interrupt; or if 128 are held already.
+/// In a handler of a non-maskable interrupt, or if this CPU already holds 128 such locks.
 #[inline(always)]
 #[track_caller]
 pub(super) fn enter(were_on: bool, location: &'static Location<'static>) {
@@ -28,11 +29,12 @@ pub(super) fn enter(were_on: bool, location: &'static Location<'static>) {
     }
 }
 
-/// Records that the caller has released an `InterruptMutex`. After the last one interrupts come back on if they were on before
-/// the first, and a switch that has become pending in between is made.
+/// Records that the caller has released an `InterruptMutex`. If this was the last one that the CPU held, and interrupts
+/// were on before the first, turns interrupts on and makes a switch that has become pending meanwhile.
 #[inline(always)]
 pub(super) fn leave() {
-    // Read before the count falls: a handler that takes a lock after that overwrites it.
+    // This must be read before the count falls to zero: after that, a handler of an exception that takes a lock overwrites
+    // the record.
     let were_on = percpu::has_lock_turned_interrupts_off();
     percpu::lower_lock_count();
     if !were_on {
@@ -44,7 +46,8 @@ pub(super) fn leave() {
     }
     percpu::set_interrupts_off_at(None);
     interrupts::enable();
-    // A switch that becomes pending after the load of the word is made when the interrupt that requested it returns.
+    // If a switch becomes pending after the load of `word`, an interrupt has requested it, and it is made when that
+    // interrupt returns.
     if word == 0 {
         percpu::honour_pending();
     }

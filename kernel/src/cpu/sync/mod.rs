@@ -1,14 +1,14 @@
-//! Locks for the kernel's own data: short critical sections, never held across a switch.
+//! Spin locks for the kernel's own data. Critical sections are short, and a lock is never held across a context switch.
 //!
-//! The table in [the crate's documentation](crate) says what a holder may do, and where each lock may be taken. A holder of
-//! either lock that blocks, yields or ends panics.
+//! The table in [the crate's documentation](crate) says where each lock may be taken and what its holder may do. If the
+//! holder of either lock blocks, yields or ends, it panics.
 //!
-//! Both are test-and-test-and-set locks, by [`spin::mutex::SpinMutex`]. FIFO locks (ticket, MCS) collapse when virtual CPUs
-//! share host cores: the next waiter may not be running.
+//! Both locks are test-and-test-and-set locks ([`spin::mutex::SpinMutex`]). They are not FIFO locks (ticket, MCS), because
+//! the throughput of those collapses when virtual CPUs share host cores: the next waiter in line may not be running.
 //!
-//! A lock records its holder and where it was taken. So a CPU that waits for a lock which it holds itself panics with both
-//! locations instead of waiting for ever. For the watchdog the CPU records which lock has turned interrupts off. Each record is
-//! one store to memory that is already in the CPU's cache.
+//! A lock records its holder and where the holder took it. So a CPU that waits for a lock which it holds itself panics with
+//! both locations, instead of waiting for ever. For the watchdog, each CPU also records which lock has turned interrupts
+//! off. These records cost a few stores to memory that is already in the CPU's cache.
 
 mod holder;
 mod interrupts_off;
@@ -26,11 +26,11 @@ use self::holder::Holder;
 use crate::cpu::contexts;
 use crate::cpu::percpu::{CpuId, PreemptGuard};
 
-/// A lock that interrupt handlers may take. Interrupts are off on this CPU from the first such lock taken to the last
-/// released, in any order of release.
+/// A lock that interrupt handlers may take. While a CPU holds one or more such locks, its interrupts are off. The locks may
+/// be released in any order.
 ///
-/// Critical sections are tens of instructions. A holder may take other `InterruptMutex`es, print, and wake threads; it
-/// panics if it takes a [`PreemptMutex`], allocates, frees, spawns, blocks, yields or ends.
+/// A critical section should have tens of instructions. The holder may take other `InterruptMutex`es, print, and unpark
+/// threads. It panics if it takes a [`PreemptMutex`], allocates, frees, spawns, blocks, yields or ends.
 pub struct InterruptMutex<T> {
     holder: Holder,
     mutex: SpinMutex<T>,
@@ -42,7 +42,7 @@ impl<T> InterruptMutex<T> {
         Self { holder: Holder::nobody(), mutex: SpinMutex::new(value) }
     }
 
-    /// Takes the lock and turns interrupts off. While the caller spins, interrupts are on if they were on before. Callable from
+    /// Takes the lock and turns interrupts off. While the caller spins, interrupts stay as they were. Callable from
     /// everywhere except handlers of non-maskable interrupts.
     ///
     /// # Panics
@@ -60,12 +60,13 @@ impl<T> InterruptMutex<T> {
         }
     }
 
-    /// Whether `cpu` holds the lock. Only meaningful if that CPU is known to be stuck.
+    /// Whether `cpu` holds the lock. The result is meaningful only if that CPU is known to be stuck.
     pub(crate) fn is_held_by(&self, cpu: CpuId) -> bool {
         self.holder.is(cpu)
     }
 
-    /// Takes the lock if it is free. Callable where [`lock`](Self::lock) is.
+    /// Takes the lock and turns interrupts off, if the lock is free. Callable from everywhere except handlers of
+    /// non-maskable interrupts.
     ///
     /// # Panics
     /// In a handler of a non-maskable interrupt.
@@ -99,7 +100,7 @@ impl<T: fmt::Debug> fmt::Debug for InterruptMutex<T> {
 pub struct InterruptMutexGuard<'a, T> {
     guard: ManuallyDrop<SpinMutexGuard<'a, T>>,
     holder: &'a Holder,
-    /// Interrupts must come back on on the CPU that took the lock.
+    /// Interrupts must be turned on by the CPU that took the lock, so the guard must not be sent to another thread.
     not_send: PhantomData<*mut ()>,
 }
 
@@ -120,13 +121,14 @@ impl<T> DerefMut for InterruptMutexGuard<'_, T> {
 impl<T> Drop for InterruptMutexGuard<'_, T> {
     fn drop(&mut self) {
         self.holder.clear();
-        // SAFETY: dropped here only, and not used afterwards. The lock must be released before interrupts are turned on.
+        // Release the lock before interrupts are turned on: otherwise a handler could spin on it for ever.
+        // SAFETY: this is the only place that drops `guard`, and nothing uses `guard` afterwards.
         unsafe { ManuallyDrop::drop(&mut self.guard) };
         interrupts_off::leave();
     }
 }
 
-/// A lock for data that no interrupt handler uses. Preemption is off while it is held, interrupts stay on.
+/// A lock for data that no interrupt handler uses. While it is held, preemption is off, but interrupts stay on.
 pub struct PreemptMutex<T> {
     holder: Holder,
     mutex: SpinMutex<T>,
@@ -138,7 +140,7 @@ impl<T> PreemptMutex<T> {
         Self { holder: Holder::nobody(), mutex: SpinMutex::new(value) }
     }
 
-    /// Takes the lock and turns preemption off. Not callable from interrupt handlers, nor with an [`InterruptMutex`] held.
+    /// Takes the lock and turns preemption off. Not callable from handlers, or while this CPU holds an [`InterruptMutex`].
     ///
     /// # Panics
     /// If this CPU holds the lock, is in a handler, or holds an [`InterruptMutex`].
@@ -169,7 +171,8 @@ impl<T: fmt::Debug> fmt::Debug for PreemptMutex<T> {
 /// Access to the data of a [`PreemptMutex`].
 #[derive(Debug)]
 pub struct PreemptMutexGuard<'a, T> {
-    // Fields are dropped in this order: the lock is released before preemption is turned on.
+    // The order of the fields matters, since Rust drops them in this order: first the holder is cleared, then the lock is
+    // released, then preemption is turned on.
     _clear: ClearOnDrop<'a>,
     guard: SpinMutexGuard<'a, T>,
     _preempt: PreemptGuard,
