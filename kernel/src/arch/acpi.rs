@@ -1,4 +1,5 @@
-//! The firmware's tables (ACPI): CPUs, interrupt controllers, clocks, and how to turn the computer off.
+//! The firmware's ACPI tables. They describe the CPUs, the interrupt controllers, the clocks, and how to turn the computer
+//! off.
 
 use core::ptr::NonNull;
 use core::slice;
@@ -14,12 +15,12 @@ use x86_64::instructions::port::Port;
 use crate::cpu::percpu::MAX_CPUS;
 use crate::mm::{self, PAGE_SIZE, PHYSICAL_MAP_BYTES, PhysAddr, paging};
 
-/// Most I/O APICs that are used.
+/// The most I/O APICs that the kernel uses.
 pub(crate) const MAX_IO_APICS: usize = 8;
-/// There are 16 interrupts on the ISA bus.
+/// The number of interrupts on the ISA bus.
 const ISA_INTERRUPTS: usize = 16;
 
-/// In the flags of a CPU: the CPU can be used.
+/// In the flags of a CPU's entry: the CPU can be used.
 const CPU_ENABLED: u32 = 1;
 
 static TABLES: Once<Tables> = Once::new();
@@ -27,82 +28,85 @@ static TABLES: Once<Tables> = Once::new();
 /// The part of the tables that the kernel uses.
 #[derive(Default, Debug)]
 pub(crate) struct Tables {
-    /// Ids of the local APICs of all usable CPUs, the boot CPU included.
+    /// The ids of the local APICs of all usable CPUs, including the boot CPU.
     pub apic_ids: heapless::Vec<u32, MAX_CPUS>,
     /// The I/O APICs.
     pub io_apics: heapless::Vec<IoApic, MAX_IO_APICS>,
-    /// ISA interrupts whose number, polarity or trigger differ from the bus's standard.
+    /// The ISA interrupts whose number, polarity or trigger mode differs from the default of the ISA bus. Each has its
+    /// number on that bus.
     overrides: heapless::Vec<(u8, Interrupt), ISA_INTERRUPTS>,
-    /// Registers of the high precision event timer.
+    /// The address of the registers of the HPET (high precision event timer), if there is one.
     pub hpet: Option<PhysAddr>,
-    /// How the computer is turned off.
+    /// How to turn the computer off, if the tables describe it.
     power: Option<Power>,
 }
 
-/// How the computer is turned off.
+/// How to turn the computer off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Power {
     types: SleepTypes,
-    /// The ports of the registers PM1a and, if there is one, PM1b.
+    /// The port of control register PM1a.
     control_a: u16,
+    /// The port of control register PM1b, if the computer has that register.
     control_b: Option<u16>,
-    /// If the firmware has to be asked to hand over these registers: the port, and the value to write.
+    /// The port, and the value to write to it, to request these registers from the firmware (to enable ACPI). `None` if the
+    /// kernel has them from the start.
     hand_over: Option<(u16, u8)>,
 }
 
 /// An I/O APIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct IoApic {
-    /// Where its registers are.
+    /// The address of its registers.
     pub address: PhysAddr,
-    /// The number of its first input among all interrupts of the system.
+    /// The interrupt number of its first input. Interrupt numbers are counted through all I/O APICs.
     pub first_interrupt: u32,
 }
 
-/// Which level of the line is active.
+/// Which level of an interrupt line is the active one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Polarity {
-    /// The high level, or the rising edge.
+    /// The high level. If the interrupt is edge-triggered, the rising edge.
     ActiveHigh,
-    /// The low level, or the falling edge.
+    /// The low level. If the interrupt is edge-triggered, the falling edge.
     ActiveLow,
 }
 
-/// Which part of a signal raises the interrupt.
+/// What part of a device's signal raises the interrupt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Trigger {
-    /// The edge at its beginning.
+    /// The edge at the beginning of the signal.
     Edge,
-    /// The level, as long as it is active.
+    /// The level of the signal, as long as it is active.
     Level,
 }
 
-/// An interrupt of the system.
+/// An input of an I/O APIC, and the signal that a device sends to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Interrupt {
-    /// The number of the input, counted through all I/O APICs.
+    /// The number of the input. Inputs are counted through all I/O APICs.
     pub number: u32,
-    /// See [`Polarity`].
+    /// The polarity of the signal.
     pub polarity: Polarity,
-    /// See [`Trigger`].
+    /// The trigger mode of the signal.
     pub trigger: Trigger,
 }
 
 impl Tables {
-    /// The input at which an interrupt of the ISA bus arrives.
+    /// Returns the I/O APIC's input for an interrupt of the ISA bus.
     pub(crate) fn isa_interrupt(&self, irq: u8) -> Interrupt {
         let standard = Interrupt { number: u32::from(irq), polarity: Polarity::ActiveHigh, trigger: Trigger::Edge };
         self.overrides.iter().find(|(source, _)| *source == irq).map_or(standard, |(_, interrupt)| *interrupt)
     }
 
-    /// Adds a CPU. Some firmware lists a CPU twice: with an xAPIC and with an x2APIC.
+    /// Adds a CPU, if it is not in the list yet. Some firmware lists a CPU twice: with an xAPIC and with an x2APIC.
     fn add_cpu(&mut self, apic_id: u32) {
         if !self.apic_ids.contains(&apic_id) {
             let _ = self.apic_ids.push(apic_id);
         }
     }
 
-    /// Adds one entry of the MADT. Entries for which there is no room are ignored.
+    /// Adds one entry of the MADT (multiple APIC description table). Entries for which the lists have no room are ignored.
     fn add(&mut self, entry: &MadtEntry<'_>) {
         match entry {
             MadtEntry::LocalApic(cpu) if cpu.flags & CPU_ENABLED != 0 => {
@@ -127,7 +131,7 @@ impl Tables {
     }
 }
 
-/// Reads the tables. Without them the kernel uses one CPU, and no interrupts through an I/O APIC.
+/// Reads the tables. If there are none, the kernel uses only the boot CPU, and no interrupts through an I/O APIC.
 pub(crate) fn init(rsdp: Option<u64>) {
     TABLES.call_once(|| {
         read(rsdp).unwrap_or_else(|reason| {
@@ -137,7 +141,7 @@ pub(crate) fn init(rsdp: Option<u64>) {
     });
 }
 
-/// The firmware's tables.
+/// Returns the firmware's tables.
 ///
 /// # Panics
 /// If the tables have not been read yet.
@@ -147,7 +151,7 @@ pub(crate) fn tables() -> &'static Tables {
 
 fn read(rsdp: Option<u64>) -> Result<Tables, &'static str> {
     let rsdp = usize::try_from(rsdp.ok_or("the boot loader has found none")?).expect("64 bits");
-    // SAFETY: the boot protocol has passed the address of the root pointer.
+    // SAFETY: the boot protocol promises that this is the physical address of the root pointer (RSDP).
     let acpi = unsafe { AcpiTables::from_rsdp(PhysicalMemory, rsdp) }.map_err(|_| "their root is damaged")?;
     let madt = acpi.find_table::<Madt>().map_err(|_| "there is no MADT")?;
     let mut tables = Tables::default();
@@ -161,9 +165,9 @@ fn read(rsdp: Option<u64>) -> Result<Tables, &'static str> {
 
 fn read_power(acpi: &AcpiTables<PhysicalMemory>) -> Option<Power> {
     let dsdt = acpi.dsdt().ok()?;
-    // SAFETY: address and length are from the firmware's table.
+    // SAFETY: the firmware's tables promise that a DSDT of this length is at this address.
     let code = unsafe { PhysicalMemory.map_physical_region::<u8>(dsdt.address, usize::try_from(dsdt.length).ok()?) };
-    // SAFETY: mapped above, and never unmapped; nothing writes to the firmware's tables.
+    // SAFETY: the memory was mapped above and is never unmapped, and nothing writes to the firmware's tables.
     let code = unsafe { slice::from_raw_parts(code.virtual_start().as_ptr(), code.region_length()) };
     let types = soft_off::find(code)?;
     let fadt = acpi.find_table::<Fadt>().ok()?;
@@ -181,39 +185,43 @@ fn read_power(acpi: &AcpiTables<PhysicalMemory>) -> Option<Power> {
     })
 }
 
-/// Turns the computer off. Returns if the tables do not describe how, or if it is still on after about a second. Callable from
-/// everywhere.
+/// Turns the computer off. Returns if the tables do not describe how to do so, or if the computer is still on after about a
+/// second. Callable from everywhere.
 pub(crate) fn power_off() {
     let Some(power) = TABLES.get().and_then(|tables| tables.power) else { return };
     let mut control_a = Port::<u16>::new(power.control_a);
-    // SAFETY: the port of this register; reading it changes nothing.
+    // SAFETY: the firmware's table says that this is the port of control register PM1a. Reading that register has no side
+    // effect.
     let content = unsafe { control_a.read() };
     if !soft_off::is_acpi_on(content)
         && let Some((port, value)) = power.hand_over
     {
-        // SAFETY: the port and the value are from the firmware's table.
+        // SAFETY: the firmware's table says that writing this value to this port makes the firmware hand the registers
+        // over.
         unsafe { Port::<u8>::new(port).write(value) };
-        // SAFETY: as above.
+        // SAFETY: this reads control register PM1a, as above.
         wait_until(|| soft_off::is_acpi_on(unsafe { control_a.read() }));
     }
-    // SAFETY: as above.
+    // SAFETY: this reads control register PM1a, as above.
     let content = unsafe { control_a.read() };
-    // SAFETY: this turns the computer off, as the caller asks.
+    // SAFETY: the only effect of this write is to turn the computer off, which is the purpose of this function.
     unsafe { control_a.write(soft_off::control(content, power.types.a)) };
     if let Some(port) = power.control_b {
         let mut control_b = Port::<u16>::new(port);
-        // SAFETY: as for the first of the two registers.
+        // SAFETY: the firmware's table says that this is the port of control register PM1b. Reading that register has no
+        // side effect.
         let content = unsafe { control_b.read() };
-        // SAFETY: as above.
+        // SAFETY: the only effect of this write is to turn the computer off.
         unsafe { control_b.write(soft_off::control(content, power.types.b)) };
     }
     wait_until(|| false);
 }
 
-/// Waits until `done`, for about a second at most. It counts accesses to a port, which take about a microsecond each, so that
-/// no clock is needed.
+/// Waits until `done` returns true, but at most about a second. It needs no clock: it counts writes to a port, each of
+/// which takes about a microsecond.
 fn wait_until(mut done: impl FnMut() -> bool) {
-    /// The port to which firmware writes its progress while it starts.
+    /// The port to which firmware writes its progress codes while it starts. The kernel uses it only for the delay of a
+    /// write.
     const DELAY_PORT: u16 = 0x80;
     for _ in 0..1_000_000 {
         if done() {
@@ -224,7 +232,7 @@ fn wait_until(mut done: impl FnMut() -> bool) {
     }
 }
 
-/// How the `acpi` crate reaches physical memory.
+/// Gives the `acpi` crate access to physical memory.
 #[derive(Clone, Debug)]
 struct PhysicalMemory;
 
@@ -232,7 +240,7 @@ impl AcpiHandler for PhysicalMemory {
     unsafe fn map_physical_region<T>(&self, physical_address: usize, size: usize) -> PhysicalMapping<Self, T> {
         let size = size.max(size_of::<T>()).max(1);
         let is_in_map = (physical_address as u64).checked_add(size as u64).is_some_and(|end| end <= PHYSICAL_MAP_BYTES);
-        // The trait has no error for this. If an address is wrong, none of the tables can be relied on.
+        // This trait method cannot return an error. And if one address is wrong, none of the tables can be relied on.
         assert!(is_in_map, "the firmware says that a table of {size} bytes is at {physical_address:#x}");
         let physical = PhysAddr::new(physical_address as u64);
         let mapped = mm::physical_to_virtual(physical);
@@ -240,10 +248,10 @@ impl AcpiHandler for PhysicalMemory {
         let pointer = if pages.all(|offset| paging::translate(mapped + offset as u64).is_some()) {
             NonNull::new(mapped.as_mut_ptr()).expect("not null")
         } else {
-            // In a region that the memory map does not list.
+            // The table is in a region that the memory map does not list, so physical memory is not mapped there yet.
             paging::map_device(physical, size).expect("no memory to map the firmware's tables")
         };
-        // SAFETY: `size` bytes are mapped there, and are never unmapped.
+        // SAFETY: `size` bytes are mapped at `pointer`, and are never unmapped.
         unsafe { PhysicalMapping::new(physical_address, pointer.cast(), size, size, self.clone()) }
     }
 

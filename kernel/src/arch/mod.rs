@@ -1,4 +1,4 @@
-//! The processor and its interrupt controllers, and the firmware's description of the computer.
+//! The hardware: the processor, its interrupt controllers and clocks, and the firmware's description of the computer.
 
 #[expect(unsafe_code, reason = "reads firmware tables from physical memory")]
 pub(crate) mod acpi;

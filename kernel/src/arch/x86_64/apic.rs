@@ -1,7 +1,8 @@
-//! The local APIC: end of interrupt, interrupts to other CPUs, the timer's registers (SDM 11).
+//! The local APIC: the end of an interrupt, interrupts to other CPUs, and the registers of the timer (SDM 11).
 //!
-//! In xAPIC mode, by registers in memory, unless the firmware left the x2APIC mode on or a CPU has an id beyond 254.
-//! [`kernel_formats::local_apic`] encodes what is written; this module writes it to the hardware.
+//! The kernel uses xAPIC mode, in which the registers are in memory. It uses x2APIC mode only if the firmware has left that
+//! mode on, or if the APIC id of a CPU is above 254. [`kernel_formats::local_apic`] computes the values of the registers;
+//! this module accesses the hardware.
 
 use core::arch::x86_64::{_mm_lfence, _mm_mfence};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -23,17 +24,18 @@ use crate::mm::paging;
 
 const REGISTER_BYTES: usize = 4096;
 
-/// In the register of the base: the address.
+/// In [`APIC_BASE`]: the bits with the physical address of the registers.
 const BASE_ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
-/// How often the APIC is polled before a pending send is abandoned, so that a panic cannot hang here. On hardware the first
-/// poll succeeds.
+/// How often the APIC is polled for the end of the previous command. Then the next command is sent anyway, so that a panic
+/// cannot hang here. On hardware the first poll succeeds.
 const SEND_POLLS: u32 = 1_000_000;
 
-/// Where the registers are mapped, at the same address for every CPU; null where they are not in memory, in x2APIC mode.
+/// The virtual address of the registers, which is the same for every CPU. Null in x2APIC mode, in which the registers are
+/// not in memory.
 static REGISTERS: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 
-/// The registers of this CPU's APIC. Accessible only after [`init`].
+/// The registers of the calling CPU's APIC. To be used only after [`init`].
 #[derive(Clone, Copy)]
 struct Hardware {
     registers: *mut u8,
@@ -49,13 +51,15 @@ impl Hardware {
 impl Bus for Hardware {
     #[inline(always)]
     fn read_memory(&self, offset: u16) -> u32 {
-        // SAFETY: a register of the mapped APIC; reading it changes nothing.
+        // SAFETY: `init` has mapped the APIC's registers, and `offset` is that of a register. Reading it has no side
+        // effect.
         unsafe { self.register(offset).read_volatile() }
     }
 
     #[inline(always)]
     fn write_memory(&self, offset: u16, value: u32) {
-        // SAFETY: a register of the mapped APIC; `LocalApic` writes only values that are valid there.
+        // SAFETY: `init` has mapped the APIC's registers, and `offset` is that of a register. `LocalApic` writes only
+        // values that are valid for it.
         unsafe { self.register(offset).write_volatile(value) }
     }
 
@@ -67,7 +71,7 @@ impl Bus for Hardware {
 
     #[inline]
     fn write_msr(&self, number: u32, value: u64) {
-        // SAFETY: as above, and only values that are valid there.
+        // SAFETY: `LocalApic` writes only registers that exist in the chosen mode, and only values that are valid for them.
         unsafe { Msr::new(number).write(value) }
     }
 
@@ -75,7 +79,7 @@ impl Bus for Hardware {
     fn fence(&self) {
         // SAFETY: every x86_64 processor has SSE2.
         unsafe { _mm_mfence() };
-        // SAFETY: as above.
+        // SAFETY: every x86_64 processor has SSE2.
         unsafe { _mm_lfence() };
     }
 }
@@ -85,14 +89,14 @@ cpu_local! {
     static APIC_ID: AtomicU32 = AtomicU32::new(0);
 }
 
-/// This CPU's APIC.
+/// Returns the APIC of the calling CPU.
 #[inline(always)]
 fn local_apic() -> LocalApic<Hardware> {
     let registers = REGISTERS.load(Ordering::Relaxed);
     LocalApic::new(Hardware { registers }, if registers.is_null() { Mode::X2Apic } else { Mode::XApic })
 }
 
-/// Chooses the mode, maps the registers, and turns the boot CPU's APIC on.
+/// Chooses the mode, maps the registers if they are in memory, and enables the APIC of the boot CPU.
 pub(crate) fn init() {
     // SAFETY: every x86_64 processor has this register.
     let base = unsafe { Msr::new(APIC_BASE).read() };
@@ -108,7 +112,7 @@ pub(crate) fn init() {
     init_cpu();
 }
 
-/// Turns the calling CPU's APIC on.
+/// Enables the APIC of the calling CPU.
 pub(crate) fn init_cpu() {
     let apic = local_apic();
     apic.enter();
@@ -120,12 +124,12 @@ fn mode() -> Mode {
     if REGISTERS.load(Ordering::Relaxed).is_null() { Mode::X2Apic } else { Mode::XApic }
 }
 
-/// Whether a CPU with this id can be interrupted in the chosen mode.
+/// Whether the chosen mode can address the CPU with this APIC id.
 pub(crate) fn is_in_reach(id: u32) -> bool {
     mode() == Mode::X2Apic || id <= LAST_XAPIC_ID
 }
 
-/// The id of the calling CPU's APIC.
+/// Returns the id of the calling CPU's APIC.
 pub(crate) fn id() -> u32 {
     local_apic().id()
 }
@@ -136,39 +140,41 @@ pub(crate) fn end_of_interrupt() {
     local_apic().end_of_interrupt();
 }
 
-/// The id of a CPU's local APIC, `None` if the CPU is not up.
+/// Returns the id of the local APIC of `cpu`, or `None` if that CPU is not up.
 pub(crate) fn id_of(cpu: CpuId) -> Option<u32> {
     APIC_ID.of(cpu).map(|id| id.load(Ordering::Relaxed))
 }
 
-/// Interrupts a CPU. Nothing happens if it is not up. Callable from everywhere.
+/// Interrupts a CPU on `vector`. Does nothing if the CPU is not up. Callable from everywhere.
 pub(crate) fn send(to: CpuId, vector: Vector) {
     if let Some(id) = id_of(to) {
         command(To::Id(id), Command::Interrupt(vector.0));
     }
 }
 
-/// Interrupts all CPUs but the calling one, by one command. Callable from everywhere.
+/// Interrupts all CPUs except the calling one on `vector`, by one command. Callable from everywhere.
 pub(crate) fn send_to_others(vector: Vector) {
-    // Not for non-maskable interrupts: those would also reach CPUs that have not been started, which have no handler.
+    // This function must not send non-maskable interrupts: they would also reach CPUs that the kernel has not started,
+    // which have no handler for them.
     if cpus::count() > 1 {
         command(To::Others, Command::Interrupt(vector.0));
     }
 }
 
-/// Sends a CPU a non-maskable interrupt. Nothing happens if it is not up. Callable from everywhere.
+/// Sends a non-maskable interrupt to a CPU. Does nothing if the CPU is not up. Callable from everywhere.
 pub(crate) fn send_nmi(to: CpuId) {
     if let Some(id) = id_of(to) {
         command(To::Id(id), Command::NonMaskable);
     }
 }
 
-/// Resets the CPU with this APIC id, which then waits for [`send_startup`].
+/// Resets the CPU with this APIC id. The CPU then waits for [`send_startup`].
 pub(crate) fn send_init(apic_id: u32) {
     command(To::Id(apic_id), Command::Init);
 }
 
-/// Starts a CPU that was reset: in real mode, at the start of the page with the number `page`, below 1 MiB.
+/// Starts a CPU that was reset. It starts in real mode, at the beginning of the page with the number `page`, which is below
+/// 1 MiB.
 pub(crate) fn send_startup(apic_id: u32, page: u8) {
     command(To::Id(apic_id), Command::Startup(page));
 }
@@ -186,40 +192,40 @@ fn command(to: To, command: Command) {
     });
 }
 
-/// Logs the error that the APIC reports. Called on the interrupt stack.
+/// Logs the errors that the APIC reports. Called by the handler of the APIC's error interrupt.
 pub(crate) fn report_error() {
     log::error!("local APIC of CPU {}: error status {:#x}", percpu::current(), local_apic().take_errors());
 }
 
-/// Whether the timer can wait for a value of the time stamp counter.
+/// Whether the timer has a deadline mode, in which it fires when the time stamp counter reaches a value.
 pub(super) fn has_deadline_timer() -> bool {
     cpuid::features().has_tsc_deadline()
 }
 
-/// Sets the timer of this CPU, not armed.
+/// Sets the mode and the vector of this CPU's timer. Leaves the timer stopped.
 pub(super) fn set_timer(mode: TimerMode) {
     local_apic().set_timer(mode, TIMER.0);
 }
 
-/// Starts the timer of this CPU, which is in one-shot mode.
+/// Makes the timer of this CPU fire after `counts` counts. The timer must be in one-shot mode.
 #[inline]
 pub(super) fn start_timer(counts: u32) {
     local_apic().start_timer(counts);
 }
 
-/// Starts the timer of this CPU, which is in deadline mode.
+/// Makes the timer of this CPU fire when the time stamp counter reaches `time_stamp`. The timer must be in deadline mode.
 #[inline]
 pub(super) fn start_timer_at(time_stamp: u64) {
     local_apic().start_timer_at(time_stamp);
 }
 
-/// Stops the timer of this CPU, which is in this mode.
+/// Stops the timer of this CPU. `mode` is the timer's mode.
 #[inline]
 pub(super) fn stop_timer(mode: TimerMode) {
     local_apic().stop_timer(mode);
 }
 
-/// The remaining counts of the timer, in one-shot mode.
+/// Returns the remaining counts of this CPU's timer, which must be in one-shot mode.
 pub(super) fn timer_counts() -> u32 {
     local_apic().read(Register::TimerCurrent)
 }

@@ -1,8 +1,9 @@
-//! Functions that compiled code calls and that a C library would define: memory functions, and symbols of unwinding.
+//! Functions that compiled code calls and that a C library usually defines: memory functions, and the functions that
+//! unwinding needs.
 //!
-//! Bytes are moved eight at a time with `rep movsq`, the rest singly. `rep movsb` is fast on real processors, but 11 times
-//! slower under QEMU's TCG. None of these functions may contain a loop that the compiler could recognise and replace by a call
-//! of the same function.
+//! Bytes are moved eight at a time with `rep movsq`, and the rest one at a time. `rep movsb` alone is fast on real
+//! processors, but 11 times slower under QEMU's TCG. A loop in one of these functions must not be one that the compiler
+//! could recognise and replace by a call of the same function.
 
 use core::arch::asm;
 use core::ffi::{c_char, c_int};
@@ -13,7 +14,8 @@ use core::ffi::{c_char, c_int};
 /// As in C.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcpy(destination: *mut u8, source: *const u8, count: usize) -> *mut u8 {
-    // SAFETY: the caller's promise; each part ends where the next begins, and the direction flag is clear by the ABI.
+    // SAFETY: the caller promises that both areas have `count` bytes. `rep movsb` copies exactly the bytes that `rep movsq`
+    // leaves. By the ABI the direction flag is clear.
     unsafe {
         asm!(
             "rep movsq",
@@ -35,13 +37,15 @@ unsafe extern "C" fn memcpy(destination: *mut u8, source: *const u8, count: usiz
 /// As in C.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memmove(destination: *mut u8, source: *const u8, count: usize) -> *mut u8 {
-    // Copying forwards is correct unless the destination begins inside the source.
+    // If the destination does not begin inside the source, copying forwards is correct.
     if destination.addr().wrapping_sub(source.addr()) >= count {
-        // SAFETY: the caller's promise; going forwards, no byte is overwritten before it is read.
+        // SAFETY: the caller promises that both areas have `count` bytes. A copy forwards overwrites no byte before it has
+        // read it.
         return unsafe { memcpy(destination, source, count) };
     }
-    // SAFETY: the caller's promise; going backwards from the last byte, no byte is overwritten before it is read. The tail is
-    // copied first, byte by byte; then RDI and RSI are moved from its last byte to the last whole word.
+    // SAFETY: the caller promises that both areas have `count` bytes. A copy backwards overwrites no byte before it has
+    // read it. The last `count % 8` bytes are copied first, one at a time. Then RDI and RSI point to the last byte of the
+    // last whole word, and subtracting 7 makes them point to its first byte.
     unsafe {
         asm!(
             "std",
@@ -68,7 +72,7 @@ unsafe extern "C" fn memmove(destination: *mut u8, source: *const u8, count: usi
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memset(destination: *mut u8, value: c_int, count: usize) -> *mut u8 {
     let word = u64::from(value.to_le_bytes()[0]) * 0x0101_0101_0101_0101;
-    // SAFETY: as in `memcpy`.
+    // SAFETY: the caller promises that `destination` has `count` bytes. By the ABI the direction flag is clear.
     unsafe {
         asm!(
             "rep stosq",
@@ -84,18 +88,18 @@ unsafe extern "C" fn memset(destination: *mut u8, value: c_int, count: usize) ->
     destination
 }
 
-/// C `memcmp`: the sign of the first difference between `count` bytes.
+/// C `memcmp`: compares `count` bytes. The sign of the result is that of the first difference.
 ///
 /// # Safety
 /// As in C.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, count: usize) -> c_int {
     let mut at = 0;
-    // Words that are equal are skipped; the first that differs is decided byte by byte.
+    // Compare words first. The first word that differs is compared as a big-endian number, which is the order of its bytes.
     while at + 8 <= count {
         // SAFETY: `at + 8 <= count`, and the caller promises `count` readable bytes.
         let left_word = unsafe { left.wrapping_add(at).cast::<u64>().read_unaligned() };
-        // SAFETY: as above.
+        // SAFETY: as for `left_word`.
         let right_word = unsafe { right.wrapping_add(at).cast::<u64>().read_unaligned() };
         if left_word != right_word {
             return if left_word.swap_bytes() < right_word.swap_bytes() { -1 } else { 1 };
@@ -105,7 +109,7 @@ unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, count: usize) -> 
     while at < count {
         // SAFETY: `at < count`, and the caller promises `count` readable bytes.
         let left_byte = unsafe { left.wrapping_add(at).read() };
-        // SAFETY: as above.
+        // SAFETY: as for `left_byte`.
         let right_byte = unsafe { right.wrapping_add(at).read() };
         if left_byte != right_byte {
             return c_int::from(left_byte) - c_int::from(right_byte);
@@ -115,25 +119,25 @@ unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, count: usize) -> 
     0
 }
 
-/// `bcmp`: zero if `count` bytes are equal.
+/// `bcmp` of BSD: returns zero exactly if `count` bytes are equal.
 ///
 /// # Safety
-/// As `memcmp`.
+/// As for `memcmp`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, count: usize) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what `memcmp` requires.
     unsafe { memcmp(left, right, count) }
 }
 
-/// C `strlen`: the bytes before the first zero.
+/// C `strlen`: the number of bytes before the first zero.
 ///
 /// # Safety
 /// As in C.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn strlen(text: *const c_char) -> usize {
     let remaining: usize;
-    // SAFETY: the caller promises a zero byte at the end of readable memory. `repne scasb` counts RCX down from the
-    // maximum, once for each byte up to and including the zero.
+    // SAFETY: the caller promises that all bytes up to a zero byte are readable. `repne scasb` decrements RCX, which begins
+    // at the maximum, once for each byte up to and including the zero.
     unsafe {
         asm!(
             "repne scasb",

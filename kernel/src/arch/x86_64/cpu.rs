@@ -1,4 +1,4 @@
-//! Control registers of the processor, and the halt of an idle CPU.
+//! The control registers of the processor, and the instruction that halts an idle CPU.
 
 use core::arch::{asm, naked_asm};
 
@@ -8,63 +8,66 @@ use x86_64::registers::control::{Cr0, Cr0Flags, Cr4, Cr4Flags, Efer, EferFlags};
 use super::machine_check;
 use super::trap::TrapFrame;
 
-/// The bits that the kernel sets in CR4: SSE with its exceptions, machine checks.
+/// The bits that the kernel sets in CR4: they turn on SSE, its exceptions, and machine checks.
 ///
-/// OSXSAVE is off: AVX instructions are invalid, so FXSAVE saves all the state of the processor. PGE and PCIDE are off, so a
-/// load of CR3 flushes all translations, and turning PGE off flushes the global ones of the firmware.
+/// OSXSAVE is off. So AVX instructions are invalid, and FXSAVE saves all floating-point and vector registers that code can
+/// use. PGE and PCIDE are off. So a load of CR3 flushes the whole TLB. Turning PGE off also flushes the firmware's global
+/// translations.
 const CR4: Cr4Flags = Cr4Flags::OSFXSR.union(Cr4Flags::OSXMMEXCPT_ENABLE).union(Cr4Flags::MACHINE_CHECK_EXCEPTION);
-/// The bits that cannot be changed while paging is on.
+/// The bits of CR4 that cannot be changed while paging is on.
 const CR4_KEPT: Cr4Flags = Cr4Flags::PHYSICAL_ADDRESS_EXTENSION.union(Cr4Flags::L5_PAGING);
 
-/// MXCSR with all exceptions masked and rounding to nearest, which functions expect at their entry.
+/// The value of MXCSR that the ABI requires when a function is called: all exceptions masked, rounding to nearest.
 pub(crate) const DEFAULT_MXCSR: u32 = 0x1f80;
 
-/// Puts this CPU into the state that the kernel needs, whatever the firmware and the boot path have set: control registers,
-/// x87, MXCSR, machine checks. Write protection also applies to ring 0, and pages can be no-execute. The interrupt descriptor
-/// table must be loaded.
+/// Sets the control registers, x87, MXCSR and machine checks of this CPU as the kernel needs them, whatever the firmware
+/// and the boot path have set. Afterwards write protection also applies to ring 0, and pages can be no-execute. The
+/// interrupt descriptor table must have been loaded before.
 pub(crate) fn init() {
     let clear =
         Cr0Flags::EMULATE_COPROCESSOR | Cr0Flags::TASK_SWITCHED | Cr0Flags::CACHE_DISABLE | Cr0Flags::NOT_WRITE_THROUGH;
     let set = Cr0Flags::MONITOR_COPROCESSOR | Cr0Flags::NUMERIC_ERROR | Cr0Flags::WRITE_PROTECT;
-    // SAFETY: paging and protection stay on; the kernel writes to nothing that is mapped read-only.
+    // SAFETY: paging and protection stay on, and no kernel code writes to a page that is mapped read-only.
     unsafe { Cr0::update(|flags| *flags = (*flags - clear) | set) };
     machine_check::init();
-    // SAFETY: paging stays as it is, and nothing relies on the bits that are cleared. SSE stays on: the entry has turned it on.
+    // SAFETY: paging stays as it is, and no code relies on the bits that are cleared. The boot path has turned SSE on, and
+    // it stays on.
     unsafe { Cr4::update(|flags| *flags = *flags & CR4_KEPT | CR4) };
     // SAFETY: every x86_64 processor has no-execute pages.
     unsafe { Efer::update(|flags| flags.insert(EferFlags::NO_EXECUTE_ENABLE)) };
     reset_floating_point();
 }
 
-/// Empties the x87 stack and loads the default control words. The control word that x87 has after a reset is not the default
-/// (SDM 3A, table 10-1).
+/// Empties the x87 stack, and sets x87 and MXCSR to the defaults of the ABI. After a reset the control word of x87 has
+/// another value (SDM 3A, table 10-1).
 fn reset_floating_point() {
-    // SAFETY: no Rust code keeps anything in x87 registers.
+    // SAFETY: compiled Rust code does not use the x87 registers.
     unsafe { asm!("fninit", options(nomem, nostack, preserves_flags)) };
-    // SAFETY: the value that Rust code expects.
+    // SAFETY: this is the value that compiled Rust code requires.
     unsafe { asm!("ldmxcsr [{}]", in(reg) &DEFAULT_MXCSR, options(nostack, preserves_flags, readonly)) };
 }
 
-/// Turns interrupts on, halts until one was handled, and turns them off. Called with interrupts off.
+/// Turns interrupts on, halts until an interrupt has been handled, and turns interrupts off. Called with interrupts off.
 ///
-/// No interrupt is lost: after `sti` the processor takes an interrupt only when the next instruction, the halt, has begun, so
-/// an interrupt that is already pending ends the halt. A non-maskable interrupt is not held back by `sti`: it may come between
-/// the two instructions. If its handler returned to the halt, pending interrupts would be handled before it, and nothing would
-/// end the halt. So the handler returns to the instruction after the halt: see [`skip_halt`]. Hence this function may also
-/// return without an interrupt.
+/// No interrupt is lost: after `sti` the processor takes no interrupt before the next instruction, `hlt`, has begun. So an
+/// interrupt that is already pending ends the halt.
+///
+/// But a non-maskable interrupt may come between `sti` and `hlt`. If its handler returned to `hlt`, pending interrupts
+/// would be handled before `hlt`, and then no interrupt would end the halt. So the handler returns to the instruction after
+/// `hlt`: see [`skip_halt`]. Hence this function may also return without having handled an interrupt.
 #[unsafe(naked)]
 pub(crate) extern "sysv64" fn wait_for_interrupt() {
     naked_asm!("sti", "hlt", "cli", "ret")
 }
 
-/// The address of the halt in [`wait_for_interrupt`].
+/// Returns the address of `hlt` in [`wait_for_interrupt`].
 pub(crate) fn halt_address() -> u64 {
-    // `sti` has one byte.
+    // The instruction `sti` before it has one byte.
     wait_for_interrupt as *const () as u64 + 1
 }
 
-/// If the interrupted code was just before the halt in [`wait_for_interrupt`], makes it continue after the halt. Called at the
-/// end of a non-maskable interrupt, the only kind that can come there.
+/// If the interrupt came just before `hlt` in [`wait_for_interrupt`], makes the interrupted code continue after `hlt`.
+/// Called at the end of the handler of a non-maskable interrupt: no other interrupt can come there.
 pub(crate) fn skip_halt(frame: &mut TrapFrame) {
     if frame.rip == halt_address() {
         // `hlt` has one byte.

@@ -1,8 +1,10 @@
-//! Segments, and the stacks on which interrupts and exceptions enter (GDT and TSS, one of each per CPU).
+//! Segments, and the stacks on which the handlers of interrupts and exceptions run. Each CPU has a GDT and a TSS of its
+//! own.
 //!
-//! Every vector enters on a stack of the interrupt stack table, because the prebuilt `core` has a red zone: the processor must
-//! not push onto the stack that it interrupts. A vector that can interrupt another handler has a stack of its own, since a
-//! second entry on the same stack would overwrite the first.
+//! Every handler runs on a stack of the interrupt stack table (IST). The processor must not push a frame onto the
+//! interrupted stack, because the prebuilt `core` keeps data in the red zone below the stack pointer. A vector that can
+//! interrupt the handler of another vector has a stack of its own, since a second frame on the same stack would overwrite
+//! the first.
 
 use core::cell::UnsafeCell;
 
@@ -18,39 +20,39 @@ use crate::cpu::local;
 use crate::mm::stack::Stack;
 use crate::mm::{OutOfMemory, heap};
 
-/// Index into the interrupt stack table.
+/// A stack of the interrupt stack table, as its index there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u16)]
 pub(crate) enum TrapStack {
-    /// All interrupts. Their handlers run with interrupts off, so there is one at a time.
+    /// For all interrupts. Their handlers run with interrupts off, so one stack is enough.
     Interrupt,
-    /// Exceptions that have no stack of their own. They may occur in an interrupt handler, and stop the kernel then.
+    /// For exceptions that have no stack of their own. Such an exception stops the kernel.
     Exception,
-    /// Page faults. Any code may cause one, handlers of other exceptions included.
+    /// For page faults. Any code may cause one, also the handler of another exception.
     PageFault,
-    /// Double faults.
+    /// For double faults.
     DoubleFault,
-    /// Non-maskable interrupts, which come at any time.
+    /// For non-maskable interrupts, which may come at any time.
     NonMaskable,
-    /// Machine checks, which come at any time.
+    /// For machine checks, which may come at any time.
     MachineCheck,
 }
 
 const TRAP_STACKS: usize = 6;
 
-/// Selector of the 64-bit code segment, as in a frame for `iretq`.
+/// The selector of the 64-bit code segment. Also used in frames for `iretq`.
 pub(crate) const KERNEL_CODE: u16 = 0x08;
-/// Selector of the data segment.
+/// The selector of the data segment.
 pub(crate) const KERNEL_DATA: u16 = 0x10;
 
-/// Bytes of each stack: enough to format the report of a panic.
+/// The size of each of these stacks, in bytes: enough to format the report of a panic.
 const TRAP_STACK_BYTES: usize = 32 * 1024;
 
-/// The stack of all vectors before memory management is up, when every exception stops the kernel.
+/// The stack of all vectors until memory management is up. One is enough: until then every exception stops the kernel.
 #[repr(C, align(16))]
 struct EarlyStack(UnsafeCell<[u8; TRAP_STACK_BYTES]>);
 
-// SAFETY: accessed only as the stack of the boot CPU.
+// SAFETY: Rust code only takes the address of this memory. It is used only as a stack, and only by the boot CPU.
 unsafe impl Sync for EarlyStack {}
 
 static EARLY_STACK: EarlyStack = EarlyStack(UnsafeCell::new([0; TRAP_STACK_BYTES]));
@@ -76,7 +78,7 @@ impl Tables {
         Self { gdt, code, data, task }
     }
 
-    /// Tables for a CPU, with guarded stacks for all its vectors.
+    /// Allocates tables for one CPU, and a stack with a guard page for each entry of its interrupt stack table.
     ///
     /// # Errors
     /// If there is no memory for them.
@@ -90,7 +92,7 @@ impl Tables {
     }
 }
 
-/// Loads tables for the boot CPU in which all vectors have the same stack.
+/// Loads provisional tables on the boot CPU. All vectors have the same stack.
 pub(crate) fn load_early() {
     let task = EARLY_TASK.call_once(|| {
         let mut task = TaskStateSegment::new();
@@ -101,22 +103,23 @@ pub(crate) fn load_early() {
     load(EARLY_TABLES.call_once(|| Tables::new(task)));
 }
 
-/// Loads tables on the calling CPU. They must not be in use on another CPU.
+/// Loads `tables` on the calling CPU. They must not be in use on another CPU.
 pub(crate) fn load(tables: &'static Tables) {
-    // Some boot paths leave a selector in GS, so the GS base is restored afterwards.
+    // Restore the GS base afterwards, as a precaution: some boot paths leave a selector of their own table in GS.
     local::keep_base(|| load_registers(tables));
 }
 
 fn load_registers(tables: &'static Tables) {
     tables.gdt.load();
-    // SAFETY: a 64-bit code segment of the table that was just loaded.
+    // SAFETY: the selector is that of a 64-bit code segment of the table that was just loaded.
     unsafe { CS::set_reg(tables.code) };
-    // SAFETY: a data segment of the same table.
+    // SAFETY: the selector is that of a data segment of the same table.
     unsafe { SS::set_reg(tables.data) };
-    // SAFETY: as above.
+    // SAFETY: as for SS.
     unsafe { DS::set_reg(tables.data) };
-    // SAFETY: as above.
+    // SAFETY: as for SS.
     unsafe { ES::set_reg(tables.data) };
-    // SAFETY: a task segment of the same table, marked as in use by the instruction.
+    // SAFETY: the selector is that of a task segment of the same table. No other CPU uses it: the instruction marks it as
+    // busy.
     unsafe { load_tss(tables.task) };
 }

@@ -1,4 +1,4 @@
-//! Interrupt vectors: which one is for what, and the handlers of devices.
+//! Interrupt vectors: the purpose of each, and the handlers of devices.
 
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -8,28 +8,29 @@ use x86_64::instructions::port::Port;
 
 pub use super::trap::Vector;
 
-/// First of the vectors that [`allocate`] returns. The vectors below are left to the legacy interrupt controllers, whose
-/// spurious interrupts cannot be masked.
+/// The first of the vectors that [`allocate`] returns. The legacy interrupt controllers use the vectors from 0x20 to 0x2f,
+/// because their spurious interrupts cannot be masked.
 const FIRST_DEVICE: u8 = 0x30;
 const DEVICES: usize = 0xf0 - FIRST_DEVICE as usize;
 
-/// The local APIC's timer.
+/// The vector of the local APIC's timer.
 pub(crate) const TIMER: Vector = Vector(0xf0);
-/// Sent by another CPU: a thread is ready, a G is to be preempted, or this CPU is to check the sender.
+/// The vector by which another CPU sends a request: a thread is ready to run, the current G is to be preempted, or this CPU
+/// is to check the sender for the watchdog.
 pub(crate) const RESCHEDULE: Vector = Vector(0xf1);
-/// The local APIC found an error.
+/// The vector on which the local APIC reports that it has detected an error.
 pub(crate) const ERROR: Vector = Vector(0xfe);
-/// The interrupt that was signalled is gone.
+/// The vector of spurious interrupts: the local APIC uses it if an interrupt is withdrawn before it is delivered.
 pub(crate) const SPURIOUS: Vector = Vector(0xff);
 
-/// A function and its argument, called on the interrupt stack, with interrupts off.
+/// The handler of a device, and its argument. It is called on the interrupt stack, with interrupts off.
 type Handler = (fn(usize), usize);
 
 static HANDLERS: [Once<Handler>; DEVICES] = [const { Once::new() }; DEVICES];
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
 static UNEXPECTED: AtomicUsize = AtomicUsize::new(0);
 
-/// All vectors for devices are taken.
+/// The error that all vectors for devices are allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoVectorLeft;
 
@@ -41,12 +42,12 @@ impl fmt::Display for NoVectorLeft {
 
 impl core::error::Error for NoVectorLeft {}
 
-/// Allocates a vector, which is never freed. `handler` is called with `argument` on the CPU that gets the interrupt, with
-/// interrupts off. It must not allocate, and may take only interrupt-safe locks. The caller of the handler signals the end of
-/// the interrupt.
+/// Allocates a vector, which is never freed. When an interrupt comes on this vector, `handler` is called with `argument`,
+/// with interrupts off, on the CPU that takes the interrupt. The handler must not allocate memory, and of all locks it may
+/// take only `InterruptMutex`es. It need not signal the end of the interrupt: its caller does.
 ///
 /// # Errors
-/// If all are allocated.
+/// If all vectors are allocated.
 pub(crate) fn allocate(handler: fn(usize), argument: usize) -> Result<Vector, NoVectorLeft> {
     let index = ALLOCATED
         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < DEVICES).then_some(count + 1))
@@ -55,27 +56,29 @@ pub(crate) fn allocate(handler: fn(usize), argument: usize) -> Result<Vector, No
     Ok(Vector(FIRST_DEVICE + u8::try_from(index).expect("fewer than 256 vectors")))
 }
 
-/// How many interrupts without a handler have come, spurious ones included.
+/// Returns how many interrupts without a handler have come, including spurious ones.
 pub(crate) fn unexpected_count() -> usize {
     UNEXPECTED.load(Ordering::Relaxed)
 }
 
-/// Masks the legacy interrupt controllers (two 8259s), which might deliver on the vectors of exceptions.
+/// Moves the legacy interrupt controllers (two 8259s) to vectors from 0x20 on, and masks all their inputs. Otherwise they
+/// might deliver interrupts on the vectors of exceptions.
 pub(crate) fn init() {
     for (base, vector, cascade) in [(0x20, 0x20_u8, 4_u8), (0xa0, 0x28, 2)] {
         let (mut command, mut data) = (Port::<u8>::new(base), Port::<u8>::new(base + 1));
-        // SAFETY: the ports of the controller, which nothing else uses. Initialisation words 1 to 4 of its data sheet.
+        // SAFETY: these are the ports of the controller, and no other code uses them. The data sheet defines the
+        // initialisation words 1 to 4.
         unsafe { command.write(0x11) };
         for word in [vector, cascade, 0x01] {
             // SAFETY: as above.
             unsafe { data.write(word) };
         }
-        // SAFETY: as above; masks all inputs.
+        // SAFETY: as above. This masks all inputs.
         unsafe { data.write(0xff) };
     }
 }
 
-/// Calls the handler of a device's vector. Called on the interrupt stack, with interrupts off.
+/// Calls the handler that was allocated for `vector`. Called on the interrupt stack, with interrupts off.
 pub(crate) fn serve_device(vector: Vector) {
     let index = usize::from(vector.0).wrapping_sub(usize::from(FIRST_DEVICE));
     match HANDLERS.get(index).and_then(Once::get) {

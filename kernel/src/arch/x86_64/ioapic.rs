@@ -1,4 +1,4 @@
-//! The I/O APIC: which CPU gets the interrupt of a device on the board, and on which vector.
+//! The I/O APICs, which deliver the interrupts of devices on the board: to which CPU, and on which vector.
 //!
 //! Only interrupts of the ISA bus (the serial port) are routed here; PCI devices send messages to the local APICs directly.
 
@@ -13,24 +13,29 @@ use crate::cpu::sync::InterruptMutex;
 use crate::mm::paging;
 
 const REGISTER_BYTES: usize = 0x20;
-/// Offset of the register that selects, and of the one through which the selected register is read and written.
+/// The offset in memory of the select register. It holds the index of the register that is accessed through the window
+/// register.
 const SELECT: usize = 0x00;
+/// The offset in memory of the window register, through which the selected register is read and written.
 const WINDOW: usize = 0x10;
-/// Registers.
+/// The index of the version register, which contains the number of entries.
 const VERSION: u32 = 1;
+/// The index of the first entry of the redirection table. Each entry has two registers.
 const FIRST_ENTRY: u32 = 0x10;
 
-/// In an entry.
+/// In an entry: the polarity is active low.
 const ACTIVE_LOW: u32 = 1 << 13;
+/// In an entry: the interrupt is level-triggered.
 const LEVEL: u32 = 1 << 15;
+/// In an entry: the interrupt is masked.
 const MASKED: u32 = 1 << 16;
 
-/// Most I/O APICs that are used.
+/// The most I/O APICs that the kernel uses.
 const MAX_CONTROLLERS: usize = acpi::MAX_IO_APICS;
 
 static CONTROLLERS: InterruptMutex<heapless::Vec<IoApic, MAX_CONTROLLERS>> = InterruptMutex::new(heapless::Vec::new());
 
-/// One controller, which has consecutive interrupt numbers of the system.
+/// One I/O APIC. Its inputs have consecutive interrupt numbers.
 #[derive(Debug)]
 struct IoApic {
     registers: NonNull<u8>,
@@ -38,35 +43,37 @@ struct IoApic {
     entries: u32,
 }
 
-// SAFETY: device registers are the same for every CPU; the lock orders the accesses.
+// SAFETY: every CPU may access these device registers, at the same address, and the lock of `CONTROLLERS` serialises the
+// accesses.
 unsafe impl Send for IoApic {}
 
 impl IoApic {
     fn select(&mut self, index: u32) {
-        // SAFETY: a register of the mapped controller.
+        // SAFETY: `init` has mapped the registers of this controller, and `SELECT` is the offset of one of them.
         let register = unsafe { self.registers.byte_add(SELECT) };
-        // SAFETY: as above.
+        // SAFETY: as above. The write only selects a register.
         unsafe { register.cast().write_volatile(index) };
     }
 
     fn read(&mut self, index: u32) -> u32 {
         self.select(index);
-        // SAFETY: a register of the mapped controller.
+        // SAFETY: `init` has mapped the registers of this controller, and `WINDOW` is the offset of one of them.
         let register = unsafe { self.registers.byte_add(WINDOW) };
-        // SAFETY: as above.
+        // SAFETY: as above. Reading has no side effect.
         unsafe { register.cast().read_volatile() }
     }
 
     fn write(&mut self, index: u32, value: u32) {
         self.select(index);
-        // SAFETY: a register of the mapped controller.
+        // SAFETY: `init` has mapped the registers of this controller, and `WINDOW` is the offset of one of them.
         let register = unsafe { self.registers.byte_add(WINDOW) };
-        // SAFETY: as above.
+        // SAFETY: as above. The callers write only valid entries.
         unsafe { register.cast().write_volatile(value) };
     }
 }
 
-/// No I/O APIC has this interrupt, the CPU is not up, or its APIC id does not fit into an entry.
+/// The error that an interrupt cannot be routed: no I/O APIC has it, the CPU is not up, or the CPU's APIC id does not fit
+/// into an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NoSuchInterrupt;
 
@@ -78,7 +85,7 @@ impl fmt::Display for NoSuchInterrupt {
 
 impl core::error::Error for NoSuchInterrupt {}
 
-/// Maps the controllers that the firmware reports and masks everything.
+/// Maps the controllers that the firmware reports, and masks all their interrupts.
 pub(crate) fn init() {
     let mut controllers = CONTROLLERS.lock();
     for io_apic in acpi::tables().io_apics.iter() {
@@ -91,15 +98,16 @@ pub(crate) fn init() {
         for entry in 0..controller.entries {
             controller.write(FIRST_ENTRY + 2 * entry, MASKED);
         }
-        // There is room: both lists have the same capacity.
+        // The push cannot fail, because both lists have the same capacity.
         let _ = controllers.push(controller);
     }
 }
 
-/// Delivers an interrupt of the ISA bus on `vector` to a CPU, honouring the firmware's overrides.
+/// Makes an I/O APIC deliver an interrupt of the ISA bus to a CPU, on `vector`. Observes the firmware's overrides of
+/// number, polarity and trigger mode.
 ///
 /// # Errors
-/// If there is no such interrupt.
+/// If no I/O APIC has the interrupt, the CPU is not up, or the CPU's APIC id has more than eight bits.
 pub(crate) fn route_isa(irq: u8, vector: Vector, cpu: CpuId) -> Result<(), NoSuchInterrupt> {
     let source = acpi::tables().isa_interrupt(irq);
     // An entry has eight bits for the destination.
@@ -119,7 +127,7 @@ pub(crate) fn route_isa(irq: u8, vector: Vector, cpu: CpuId) -> Result<(), NoSuc
     if source.trigger == Trigger::Level {
         low |= LEVEL;
     }
-    // The destination is written first, since the write of the low half unmasks the entry.
+    // The destination must be written first, because the write of the low half unmasks the entry.
     controller.write(FIRST_ENTRY + 2 * entry + 1, u32::from(apic_id) << 24);
     controller.write(FIRST_ENTRY + 2 * entry, low);
     Ok(())

@@ -1,7 +1,8 @@
-//! Machine checks: errors that the hardware detects in itself (SDM 3B, chapter 16). They stop the kernel with a report of what
-//! the processor has recorded. Without CR4.MCE the processor would reset instead.
+//! Machine checks: errors that the hardware detects in itself (SDM 3B, chapter 16). A machine check stops the kernel with a
+//! report of what the processor has recorded. If CR4.MCE were off, the processor would reset instead.
 //!
-//! The processor records errors in banks of four registers each. The meaning of most bits depends on the model.
+//! The processor records errors in *banks*, each of four model-specific registers. The meaning of most bits depends on the
+//! processor model.
 
 use core::fmt;
 use core::ops::Range;
@@ -16,15 +17,17 @@ const GLOBAL_CONTROL: u32 = 0x17b;
 /// The first register of bank 0.
 const BANKS: u32 = 0x400;
 
-/// In the capabilities: how many banks there are, and whether there is a global control register.
+/// In the capabilities register: the number of banks.
 const BANK_COUNT: u64 = 0xff;
+/// In the capabilities register: there is a global control register.
 const HAS_GLOBAL_CONTROL: u64 = 1 << 8;
 
-/// In the status of a bank: it holds an error, and that error's address.
+/// In the status register of a bank: the bank has recorded an error.
 const IS_VALID: u64 = 1 << 63;
+/// In the status register of a bank: the address register of the bank contains the address of the error.
 const HAS_ADDRESS: u64 = 1 << 58;
 
-/// A register of a bank.
+/// A register of a bank, as its index in the bank.
 #[derive(Clone, Copy)]
 enum Register {
     Control = 0,
@@ -38,12 +41,13 @@ fn has_banks() -> bool {
 }
 
 fn read(number: u32) -> u64 {
-    // SAFETY: the callers read only registers that the processor reports to have; reading has no side effect.
+    // SAFETY: the callers read only registers that the processor reports to have. Reading them has no side effect.
     unsafe { Msr::new(number).read() }
 }
 
 fn write(number: u32, value: u64) {
-    // SAFETY: as above; the registers only control which errors are reported.
+    // SAFETY: the callers write only registers that the processor reports to have. They only control and record the reports
+    // of errors.
     unsafe { Msr::new(number).write(value) }
 }
 
@@ -56,8 +60,8 @@ fn banks() -> Range<u32> {
     0..u32::try_from(count).expect("eight bits")
 }
 
-/// Makes this CPU report every error that it can detect, once CR4.MCE is set. Clears the banks, whose errors are from before
-/// the boot.
+/// Makes this CPU report every error that it can detect, as soon as CR4.MCE is set. Also clears the banks, which may
+/// contain errors from before the boot.
 pub(super) fn init() {
     if has_banks() && read(GLOBAL_CAPABILITIES) & HAS_GLOBAL_CONTROL != 0 {
         write(GLOBAL_CONTROL, u64::MAX);
@@ -70,13 +74,14 @@ pub(super) fn init() {
     }
 }
 
-/// Whether the control register of bank 0 must not be written: on the oldest models it is reserved for the firmware.
+/// Whether the control register of bank 0 is reserved for the firmware, as it is on the oldest models. Then the kernel must
+/// not write it.
 fn is_first_control_of_firmware() -> bool {
     let features = cpuid::features();
     features.family_id() == 6 && features.model_id() < 0x1a
 }
 
-/// The errors in the banks of this CPU: `Display` for the report of a machine check.
+/// The errors in the banks of the calling CPU. Its `Display` is a part of the report of a machine check.
 pub(crate) struct Errors;
 
 impl fmt::Display for Errors {

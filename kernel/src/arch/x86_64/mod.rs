@@ -1,6 +1,6 @@
 //! x86_64: segments and interrupt stacks, interrupt controllers, clocks, machine checks.
 //!
-//! "SDM" in this module is Intel's *Software Developer's Manual*, volume 3, by section.
+//! "SDM" with a number means a section of Intel's *Software Developer's Manual*, volume 3.
 
 pub(crate) mod apic;
 mod c_functions;

@@ -1,4 +1,4 @@
-//! Clocks whose rate is known: the HPET, or the PIT that every PC has.
+//! The clocks whose rate is known, against which the others are measured: the HPET, and the PIT, which every PC has.
 
 use core::ptr::NonNull;
 
@@ -7,30 +7,34 @@ use x86_64::instructions::port::Port;
 
 use crate::mm::paging;
 
-/// HPET registers (IA-PC HPET specification 1.0a, 2.3).
+/// The size of the HPET's registers in bytes (IA-PC HPET specification 1.0a, 2.3). The next three constants are offsets of
+/// registers.
 const HPET_BYTES: usize = 0x400;
-/// Upper half of the capabilities: femtoseconds per tick.
+/// The upper half of the capabilities register: the period of the clock, in femtoseconds per tick.
 const HPET_PERIOD: usize = 0x004;
 const HPET_CONFIGURATION: usize = 0x010;
 const HPET_COUNTER: usize = 0x0f0;
+/// In the configuration register: the counter runs.
 const HPET_ENABLE: u32 = 1;
-/// The longest period that the specification allows.
+/// The longest period that the specification allows, in femtoseconds.
 const HPET_LONGEST_PERIOD: u32 = 0x05f5_e100;
 
-/// Ticks of the PIT per second (data sheet 8254; the rate is that of the first PC).
+/// Ticks of the PIT (Intel 8254) per second, as in the first PC.
 const PIT_HZ: u64 = 1_193_182;
-/// PIT command: channel 2, low and high byte, mode 0 (count down once).
+/// PIT command: set channel 2 to mode 0 (count down once). The initial count follows as two bytes, low byte first.
 const PIT_START: u8 = 0b1011_0000;
-/// PIT command: latch the count of channel 2.
+/// PIT command: latch the present count of channel 2, so that its two bytes can be read.
 const PIT_LATCH: u8 = 0b1000_0000;
-/// On port 0x61: the gate of channel 2, and its way to the speaker.
+/// On port 0x61: the gate of channel 2. The channel counts while the gate is set.
 const GATE: u8 = 1;
+/// On port 0x61: connects the output of channel 2 to the speaker.
 const SPEAKER: u8 = 2;
 
-/// A clock that counts up at a known rate, until it wraps (after 42 s or 54 ms).
+/// A clock that counts up at a known rate. Its counter wraps: 32 bits of an HPET of 100 MHz after 42 s, the 16 bits of the
+/// PIT after 54 ms.
 #[derive(Debug)]
 pub(super) enum ReferenceClock {
-    /// The high precision event timer: its registers and period in femtoseconds.
+    /// The high precision event timer: the address of its registers, and its period in femtoseconds.
     Hpet(NonNull<u8>, u32),
     /// Channel 2 of the programmable interval timer.
     Pit,
@@ -55,36 +59,36 @@ impl ReferenceClock {
     fn start_pit() -> Self {
         let (mut control, mut channel, mut command) =
             (Port::<u8>::new(0x61), Port::<u8>::new(0x42), Port::<u8>::new(0x43));
-        // SAFETY: the gate and speaker bits of the system control port; the others are written back as they were.
+        // SAFETY: 0x61 is the system control port. Reading it has no side effect.
         let bits = unsafe { control.read() };
-        // SAFETY: as above.
+        // SAFETY: this changes only the gate and the speaker bit of channel 2. The other bits are written back as they were.
         unsafe { control.write(bits & !SPEAKER | GATE) };
-        // SAFETY: nothing else uses this channel. The count starts when its high byte arrives.
+        // SAFETY: no other code uses channel 2. It starts counting when the high byte of its initial count is written.
         unsafe { command.write(PIT_START) };
         for byte in [0xff, 0xff] {
-            // SAFETY: as above.
+            // SAFETY: no other code uses channel 2.
             unsafe { channel.write(byte) };
         }
         Self::Pit
     }
 
-    /// Ticks so far, modulo 2^32 or 2^16.
+    /// Returns the ticks so far, modulo 2^32 (HPET) or 2^16 (PIT).
     pub(super) fn read(&mut self) -> u64 {
         match self {
             // The lower half is sufficient, and some HPETs have no upper half.
             Self::Hpet(registers, _) => u64::from(read(*registers, HPET_COUNTER)),
             Self::Pit => {
                 let (mut channel, mut command) = (Port::<u8>::new(0x42), Port::<u8>::new(0x43));
-                // SAFETY: nothing else uses this channel.
+                // SAFETY: no other code uses channel 2.
                 unsafe { command.write(PIT_LATCH) };
-                // SAFETY: as above; low byte, then high byte.
+                // SAFETY: as above. The low byte is read first, then the high byte.
                 let bytes = [unsafe { channel.read() }, unsafe { channel.read() }];
                 u64::from(!u16::from_le_bytes(bytes))
             }
         }
     }
 
-    /// Ticks from one reading to a later one.
+    /// Returns the ticks between two results of [`read`](Self::read).
     pub(super) fn difference(&self, from: u64, to: u64) -> u64 {
         let difference = to.wrapping_sub(from);
         match self {
@@ -93,13 +97,13 @@ impl ReferenceClock {
         }
     }
 
-    /// Nanoseconds since a reading.
+    /// Returns the nanoseconds since `from`, which is a result of [`read`](Self::read).
     pub(super) fn ns_since(&mut self, from: u64) -> u64 {
         let now = self.read();
         self.to_ns(self.difference(from, now))
     }
 
-    /// Ticks in nanoseconds.
+    /// Converts ticks to nanoseconds.
     pub(super) fn to_ns(&self, ticks: u64) -> u64 {
         match self {
             Self::Hpet(_, period) => ticks * u64::from(*period) / 1_000_000,
@@ -116,15 +120,15 @@ impl ReferenceClock {
 }
 
 fn read(registers: NonNull<u8>, offset: usize) -> u32 {
-    // SAFETY: a register of the mapped HPET.
+    // SAFETY: the HPET is mapped at `registers`, and the callers pass the offsets of its registers.
     let register = unsafe { registers.byte_add(offset) };
-    // SAFETY: as above; reading it changes nothing.
+    // SAFETY: as above. Reading the register has no side effect.
     unsafe { register.cast().read_volatile() }
 }
 
 fn write(registers: NonNull<u8>, offset: usize, value: u32) {
-    // SAFETY: a register of the mapped HPET.
+    // SAFETY: the HPET is mapped at `registers`, and the callers pass the offsets of its registers.
     let register = unsafe { registers.byte_add(offset) };
-    // SAFETY: as above; only the enable bit is changed.
+    // SAFETY: as above. The only caller sets the enable bit and keeps the others.
     unsafe { register.cast().write_volatile(value) };
 }

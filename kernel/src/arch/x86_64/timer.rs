@@ -1,13 +1,15 @@
 //! Time: a monotonic clock that is the same on all CPUs, and a one-shot timer on each.
 //!
-//! The clock is the time stamp counter; the timer is that of the local APIC. The rates of both are unknown at first. A
-//! hypervisor may report them; otherwise both are measured against a clock with a known rate, the HPET or the PIT. All rates
-//! are 32.32 fixed-point factors.
+//! The clock is the time stamp counter (TSC), and the timer is that of the local APIC. The rates of both are unknown at
+//! first. A hypervisor may report them. Otherwise both are measured against a clock with a known rate, the HPET or the PIT.
+//! All rates are 32.32 fixed-point factors.
 //!
-//! The timer's counter has 32 bits, which is 4.29 s at 1 GHz. For later deadlines it is started several times. No deadline is
-//! reported early: if the interrupt comes before the deadline, because the counter is too short or the measurement inexact, the
-//! timer is started again. With the kernel option `timer=tsc-deadline` the timer waits for a value of the time stamp counter
-//! instead, if the processor supports that.
+//! The timer's counter has 32 bits, so at 1 GHz it can count for at most 4.29 s. For later deadlines the timer is started
+//! several times. No deadline is reported early: if the interrupt comes before the deadline, because the counter is too
+//! short or the measurement is inexact, the timer is started again.
+//!
+//! With the kernel option `timer=tsc-deadline` the timer instead fires when the time stamp counter reaches a value, if the
+//! processor supports that.
 
 use core::arch::x86_64::{_mm_lfence, _rdtsc};
 use core::hint::black_box;
@@ -22,13 +24,13 @@ use super::reference_clock::ReferenceClock;
 use crate::arch::acpi;
 use crate::cpu::local::cpu_local;
 
-/// How long the clocks are compared. A CPU needs the same time after an INIT (SDM 9.4.4).
+/// For how long the clocks are compared, in ns. The other CPUs need the same time after an INIT (SDM 9.4.4).
 const MEASURE_NS: u64 = 10_000_000;
 
-/// No deadline.
+/// The deadline of a timer that is not armed.
 const NEVER: u64 = u64::MAX;
 
-/// The time stamp at which the clock was zero.
+/// The value of the time stamp counter at which the clock was zero.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 /// Nanoseconds per tick of the time stamp counter. Zero before the measurement, so that the clock does not advance.
 static NS_PER_TICK: AtomicU64 = AtomicU64::new(0);
@@ -36,23 +38,24 @@ static NS_PER_TICK: AtomicU64 = AtomicU64::new(0);
 static TICKS_PER_NS: AtomicU64 = AtomicU64::new(0);
 /// Counts of the APIC's timer per nanosecond.
 static COUNTS_PER_NS: AtomicU64 = AtomicU64::new(0);
-/// Whether the timers wait for a time stamp instead of counting down.
+/// Whether the timers are in deadline mode, and not in one-shot mode.
 static WAITS_FOR_TIME_STAMP: AtomicBool = AtomicBool::new(false);
 
-/// Nanoseconds since the clock was started. Monotonic across CPUs: a read never returns less than a read that happened before
-/// it, on any CPU. Callable from everywhere.
+/// Returns the nanoseconds since the clock was started. Monotonic across CPUs: if one call happens before another, on the
+/// same or another CPU, the later call does not return less. Callable from everywhere.
 #[inline]
 pub fn now() -> u64 {
     let ticks = time_stamp().wrapping_sub(EPOCH.load(Ordering::Relaxed));
     scale(ticks, NS_PER_TICK.load(Ordering::Relaxed))
 }
 
-/// Nanoseconds since the computer was switched on, when the time stamp counter starts from zero. Callable from everywhere.
+/// Returns the nanoseconds since the time stamp counter was zero, which is when the computer was switched on. Callable from
+/// everywhere.
 pub fn since_power_on() -> u64 {
     scale(time_stamp(), NS_PER_TICK.load(Ordering::Relaxed))
 }
 
-/// The time stamp counter, read after all earlier loads of the program.
+/// Reads the time stamp counter, after all earlier loads of this CPU have completed.
 #[inline]
 fn time_stamp() -> u64 {
     // SAFETY: every x86_64 processor has SSE2.
@@ -61,30 +64,30 @@ fn time_stamp() -> u64 {
     unsafe { _rdtsc() }
 }
 
-/// `value` times a 32.32 factor.
+/// Multiplies `value` by a 32.32 fixed-point factor.
 #[inline]
 fn scale(value: u64, factor: u64) -> u64 {
     ((u128::from(value) * u128::from(factor)) >> 32) as u64
 }
 
-/// The 32.32 factor `numerator / denominator`.
+/// Returns `numerator / denominator` as a 32.32 fixed-point factor.
 fn ratio(numerator: u64, denominator: u64) -> u64 {
     u64::try_from((u128::from(numerator) << 32) / u128::from(denominator)).expect("a clock is too slow")
 }
 
-/// What the three clocks show at one moment.
+/// The values of the three clocks at one moment.
 #[derive(Clone, Copy)]
 struct Reading {
     reference: u64,
     time_stamp: u64,
-    /// Counts down.
+    /// The count of the timer, which counts down.
     timer: u32,
     /// How long the reading took, in ticks of the time stamp counter.
     width: u64,
 }
 
-/// Reads the three clocks at nearly the same moment: the shortest of several readings, since the host may preempt the CPU
-/// during one.
+/// Reads the three clocks at nearly the same moment. Reads them several times and returns the reading that took the
+/// shortest time, since the host may preempt the CPU during a reading.
 fn read_clocks(clock: &mut ReferenceClock) -> Reading {
     (0..8)
         .map(|_| {
@@ -98,19 +101,19 @@ fn read_clocks(clock: &mut ReferenceClock) -> Reading {
         .expect("more than none")
 }
 
-/// The rates of the two counters: how far each of them counts in the same time.
+/// The rates of the time stamp counter and of the timer: how far both count in the same time.
 #[derive(Clone, Copy, Debug)]
 struct Rates {
-    /// The time, in nanoseconds.
+    /// This time, in nanoseconds.
     ns: u64,
-    /// Ticks of the time stamp counter.
+    /// The ticks of the time stamp counter in this time.
     ticks: u64,
-    /// Counts of the timer.
+    /// The counts of the timer in this time.
     counts: u64,
 }
 
-/// Determines the rates of the two counters on the boot CPU and starts the clock. Takes at least 10 ms. `kind` is the value of
-/// the kernel option `timer`.
+/// Determines the rates of the time stamp counter and of the timer, on the boot CPU, and starts the clock. Takes at least
+/// 10 ms. `kind` is the value of the kernel option `timer`.
 pub(crate) fn calibrate(kind: Option<&str>) {
     let begin = time_stamp();
     let (source, rates) = known_rates().map_or_else(measure, |rates| ("hypervisor", rates));
@@ -127,15 +130,15 @@ pub(crate) fn calibrate(kind: Option<&str>) {
     choose_timer(kind);
 }
 
-/// The rates, if a hypervisor reports them.
+/// Returns the rates that a hypervisor reports, if there is one that does.
 fn known_rates() -> Option<Rates> {
     let hypervisor = CpuId::new().get_hypervisor_info()?;
     let (ticks, counts) = (hypervisor.tsc_frequency()?, hypervisor.apic_frequency()?);
-    // Both are in kHz, and zero if they are not known.
+    // Both are in kHz. Zero means that the hypervisor does not know the rate.
     (ticks != 0 && counts != 0).then_some(Rates { ns: 1_000_000, ticks: ticks.into(), counts: counts.into() })
 }
 
-/// Chooses the requested kind of timer, if the processor has it.
+/// Chooses the kind of timer that the kernel option requests, if the processor has it, and otherwise the one-shot timer.
 fn choose_timer(kind: Option<&str>) {
     match kind {
         None | Some("one-shot") => {}
@@ -149,7 +152,7 @@ fn timer_mode() -> TimerMode {
     if WAITS_FOR_TIME_STAMP.load(Ordering::Relaxed) { TimerMode::Deadline } else { TimerMode::OneShot }
 }
 
-/// Measures the rates against a clock with a known rate. Returns its name, too.
+/// Measures the rates against a clock with a known rate. Returns the name of that clock and the rates.
 fn measure() -> (&'static str, Rates) {
     let mut clock = ReferenceClock::start(acpi::tables().hpet);
     apic::set_timer(TimerMode::OneShot);
@@ -170,24 +173,24 @@ fn measure() -> (&'static str, Rates) {
 }
 
 cpu_local! {
-    /// When the timer of this CPU is to fire, in ns; [`NEVER`] while it is not armed.
+    /// The deadline of this CPU's timer, in ns of [`now`], or [`NEVER`] while the timer is not armed.
     static DEADLINE: AtomicU64 = AtomicU64::new(NEVER);
 }
 
-/// When the timer of this CPU is to fire, in ns of [`now`]; `u64::MAX` if it is not armed.
+/// Returns the deadline of this CPU's timer, in ns of [`now`], or `u64::MAX` if the timer is not armed.
 #[inline]
 pub(crate) fn deadline() -> u64 {
     DEADLINE.here().load(Ordering::Relaxed)
 }
 
-/// Sets the calling CPU's timer up, not armed.
+/// Sets the mode and vector of the calling CPU's timer. The timer is not armed.
 pub(crate) fn init_cpu() {
     apic::set_timer(timer_mode());
 }
 
-/// Makes this CPU's timer fire once at `deadline`, in ns of [`now`], or immediately if that has passed. It replaces the
-/// deadline set before. Its interrupt finds the deadline [expired](expire). Callable from everywhere; the caller should not be
-/// able to migrate.
+/// Arms this CPU's timer: makes it fire once at `deadline`, in ns of [`now`], or immediately if that time has passed.
+/// Replaces an earlier deadline. The handler of the timer's interrupt calls [`expire`]. Callable from everywhere. A caller
+/// that can migrate may arm the timer of a CPU that it has just left.
 pub(crate) fn arm(deadline: u64) {
     without_interrupts(|| {
         DEADLINE.here().store(deadline, Ordering::Relaxed);
@@ -195,7 +198,7 @@ pub(crate) fn arm(deadline: u64) {
     });
 }
 
-/// Starts the timer, for the time until `deadline` or for as long as it can count.
+/// Starts the timer for the time until `deadline`, or for the longest time that it can count, if that is shorter.
 fn start(deadline: u64) {
     if WAITS_FOR_TIME_STAMP.load(Ordering::Relaxed) {
         let ticks = scale(deadline, TICKS_PER_NS.load(Ordering::Relaxed));
@@ -203,12 +206,13 @@ fn start(deadline: u64) {
         return;
     }
     let counts = scale(deadline.saturating_sub(now()), COUNTS_PER_NS.load(Ordering::Relaxed));
-    // Zero would stop it.
+    // One count is added, because zero would stop the timer.
     apic::start_timer(u32::try_from(counts.saturating_add(1)).unwrap_or(u32::MAX));
 }
 
-/// Makes this CPU's timer fire as soon as the CPU takes interrupts. The deadline remains set. For the handler of a non-maskable
-/// interrupt; without effect if that has interrupted code that was arming the timer.
+/// Makes this CPU's timer fire at once, without changing the deadline. The CPU takes the interrupt as soon as its
+/// interrupts are on. Called by the handler of a non-maskable interrupt. If that handler has interrupted [`arm`], this call
+/// may have no effect.
 pub(crate) fn fire_soon() {
     if WAITS_FOR_TIME_STAMP.load(Ordering::Relaxed) {
         apic::start_timer_at(1);
@@ -217,15 +221,16 @@ pub(crate) fn fire_soon() {
     }
 }
 
-/// A deadline that the timer of a CPU has reached, and the time, both in ns of [`now`].
+/// A deadline that a CPU's timer has reached, and the time at which this was noticed, both in ns of [`now`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Expired {
     pub(crate) deadline: u64,
     pub(crate) now: u64,
 }
 
-/// Takes the deadline of this CPU's timer if it has passed: the timer is not armed afterwards. If it has not passed, because
-/// the timer's counter was too short, starts the timer again. Called by the timer's handler.
+/// If the deadline of this CPU's timer has passed, clears and returns it: the timer is then no longer armed. If the
+/// deadline has not passed, because the timer's counter was too short, starts the timer again and returns `None`. Called by
+/// the handler of the timer's interrupt.
 pub(crate) fn expire() -> Option<Expired> {
     let (deadline, now) = (deadline(), now());
     if deadline == NEVER {

@@ -1,12 +1,12 @@
-//! What an interrupt or exception is: its number, and the registers of what it interrupted.
+//! The data of an interrupt or exception: its vector, and the registers of the interrupted code.
 
 use core::mem::offset_of;
 
-/// Number of an interrupt or exception.
+/// The number of an interrupt or exception.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Vector(pub u8);
 
-/// The exceptions of SDM 6.15 and of AMD's manual.
+/// The exceptions that Intel (SDM 6.15) and AMD define.
 #[expect(missing_docs, reason = "names of the architecture")]
 impl Vector {
     pub const DIVIDE_ERROR: Self = Self(0);
@@ -37,8 +37,8 @@ impl Vector {
     pub const FIRST_INTERRUPT: u8 = 32;
 }
 
-/// The registers of the interrupted code, in the order in which the entry stores them. The handler may change them: the code
-/// continues with the values in the frame.
+/// The registers of the interrupted code, in the order in which `traps::entry` stores them. A handler may change them: the
+/// interrupted code continues with the values in the frame.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct TrapFrame {
@@ -67,32 +67,35 @@ pub(crate) struct TrapFrame {
     pub ss: u64,
 }
 
-// The processor aligns the stack, and the entry relies on the frame to keep it aligned.
+// The processor aligns the stack to 16 bytes before it pushes the frame. The size of the frame must keep this alignment,
+// since `traps::entry` calls Rust code below the frame.
 const _: () = assert!(size_of::<TrapFrame>().is_multiple_of(16));
 
 impl TrapFrame {
-    /// How many words follow the SSE registers.
+    /// How many 64-bit words follow the SSE registers in the frame.
     pub(crate) const GENERAL: usize = (size_of::<Self>() - offset_of!(Self, r15)) / size_of::<u64>();
 
-    /// All but the SSE registers, in the order of the fields.
+    /// Returns all words after the SSE registers, in the order of the fields.
     pub(crate) fn general(&self) -> &[u64; Self::GENERAL] {
         let words = core::ptr::from_ref(self).wrapping_byte_add(offset_of!(Self, r15)).cast();
-        // SAFETY: from there on all fields are words.
+        // SAFETY: the type is `repr(C)`, and all fields from `r15` on are `u64`. So there are `GENERAL` words at this
+        // address.
         unsafe { &*words }
     }
 
-    /// A frame with the words of [`general`](Self::general), and zeros for the SSE registers.
+    /// Makes a frame from the words that [`general`](Self::general) has returned, with zeros for the SSE registers.
     pub(crate) fn from_general(words: [u64; Self::GENERAL]) -> Self {
         #[repr(C)]
         struct Parts {
             xmm: [u128; 16],
             words: [u64; TrapFrame::GENERAL],
         }
-        // SAFETY: both are the same words in the same order, and all values are valid.
+        // SAFETY: both types are `repr(C)` and consist of the same words in the same order, and every value of a word is
+        // valid.
         unsafe { core::mem::transmute::<Parts, Self>(Parts { xmm: [0; 16], words }) }
     }
 
-    /// Which interrupt or exception this is.
+    /// Returns the vector of this interrupt or exception.
     pub(crate) fn vector(&self) -> Vector {
         Vector(self.vector.to_le_bytes()[0])
     }
