@@ -1,13 +1,16 @@
-//! The start of the other CPUs ("application processors", SDM 9.4).
+//! Starts the other CPUs ("application processors", SDM 9.4).
 //!
-//! All of them start at the same time: an INIT to each, a wait of 10 ms in which the clocks are measured, a start-up message to
-//! each, and another one 200 us later if some have not begun. A CPU starts in real mode in a page below 1 MiB (`trampoline.s`),
-//! with page tables that map this page and the kernel's upper half. So the kernel's own tables need no low mapping, and a CPU
+//! All of them start at the same time. The boot CPU sends an INIT to each, waits 10 ms, in which it measures the clocks,
+//! and sends a start-up message to each. If some have not begun 200 us later, it sends the message again.
+//!
+//! A CPU starts in real mode in a page below 1 MiB, which contains a copy of `trampoline.s`. The trampoline loads page
+//! tables that map this page and the kernel's upper half. So the kernel's own tables need not map low memory, and a CPU
 //! that starts too late still finds its code.
 //!
-//! In the trampoline a CPU takes a ticket, which selects its stack; then it increments [`ENTERED`], which determines its
-//! number. The boot CPU waits for a bounded time and then sets [`CLOSED`]: CPUs that have entered before are up, later ones
-//! halt. So CPU numbers have no gaps, and a late CPU does no harm.
+//! In the trampoline each CPU increments an atomic counter (the ticket) to get the index of its stack. Then it increments
+//! [`ENTERED`] to get its CPU number. The boot CPU waits for a bounded time and then sets [`CLOSED`]. CPUs that have
+//! incremented [`ENTERED`] before this are used; CPUs that come later halt. So CPU numbers have no gaps, and a late CPU
+//! does no harm.
 
 use alloc::vec::Vec;
 use core::arch::global_asm;
@@ -40,7 +43,7 @@ unsafe extern "C" {
     static trampoline_long_mode: u8;
 }
 
-/// The data of the trampoline, in its copy.
+/// The data at the end of the trampoline's copy. The fields are those of `trampoline_data` in `trampoline.s`.
 #[repr(C)]
 struct Data {
     stacks: *const u64,
@@ -50,42 +53,42 @@ struct Data {
     ticket: AtomicU32,
 }
 
-/// How long to wait before a start-up message is sent again (SDM 9.4.4).
+/// How long to wait before the start-up message is sent a second time, in ns (SDM 9.4.4).
 const SECOND_MESSAGE_NS: u64 = 200_000;
-/// How long the boot CPU waits for the other CPUs. Long, since a busy host may run them late; the time only passes if a CPU
-/// does not start.
+/// How long the boot CPU waits for the other CPUs, in ns. It is long because a busy host may run them late. All of it
+/// passes only if a CPU does not start.
 const PATIENCE_NS: u64 = 5_000_000_000;
 
-/// How many CPUs have entered. With the bit [`CLOSED`] no more may.
+/// How many CPUs have entered the kernel from the trampoline. After the bit [`CLOSED`] is set, no more may enter.
 static ENTERED: AtomicU32 = AtomicU32::new(0);
 const CLOSED: u32 = 1 << 31;
-/// How many are up.
+/// How many CPUs have finished their start in [`ap_main`].
 static UP: AtomicU32 = AtomicU32::new(0);
 
 cpu_local! {
-    /// The clock when this CPU came up, in ns.
+    /// When this CPU came up, in ns of [`timer::now`].
     static STARTED_AT: AtomicU64 = AtomicU64::new(0);
 }
 
-/// What a CPU needs to start, allocated before, so that its start cannot fail.
+/// The memory that a CPU needs to start. It is allocated before the CPU starts, so that the start cannot fail.
 #[derive(Debug)]
 struct Prepared {
     local: CpuCopy,
     tables: &'static gdt::Tables,
 }
 
-// On the heap, since a build without optimisation would copy arrays for all CPUs through the boot CPU's stack several times.
+// Both are on the heap, because an unoptimised build would copy arrays for all CPUs several times on the boot CPU's stack.
 static PREPARED: Once<Vec<Prepared>> = Once::new();
 static STACKS: Once<Vec<u64>> = Once::new();
 
-/// The trampoline's page tables, one of each level. They are in the image, which is below 4 GiB, so that a 32-bit CR3 can hold
-/// the address.
+/// The trampoline's page tables, one of each level. They are in the image, which is below 4 GiB, because 32-bit code loads
+/// their address into CR3.
 static TABLES: SpinMutex<[PageTable; 4]> = SpinMutex::new([const { PageTable::new() }; 4]);
 
 /// The APIC ids of the CPUs that are to start.
 type Processors = heapless::Vec<u32, MAX_CPUS>;
 
-/// Resets all other CPUs. 10 ms must pass before [`start`].
+/// Resets all other CPUs, and returns their APIC ids. 10 ms must pass before [`start`] is called.
 pub(crate) fn send_init() -> Processors {
     let this = apic::id();
     let (processors, unreachable): (Processors, Processors) =
@@ -97,7 +100,7 @@ pub(crate) fn send_init() -> Processors {
     processors
 }
 
-/// Starts the CPUs that [`send_init`] has reset. Returns when all are up, or when the time for that is over.
+/// Starts the CPUs that [`send_init`] has reset. Returns when all are up, or when the time for it is over.
 pub(crate) fn start(processors: Processors) {
     if processors.is_empty() {
         return;
@@ -121,12 +124,13 @@ pub(crate) fn start(processors: Processors) {
     send_all();
     wait(SECOND_MESSAGE_NS, || data.ticket.load(Ordering::Relaxed) >= expected);
     if data.ticket.load(Ordering::Relaxed) < expected {
-        // CPUs that have begun ignore the second message.
+        // CPUs that have already begun ignore the second message.
         send_all();
     }
     wait(PATIENCE_NS, || ENTERED.load(Ordering::Relaxed) >= expected);
     let entered = ENTERED.fetch_or(CLOSED, Ordering::Relaxed);
-    // Ordering: Acquire; partner: the addition in `ap_main`. What the other CPUs have set up is visible after it.
+    // Ordering: Acquire, so that everything that the other CPUs have set up is visible afterwards; partner: the Release
+    // addition to `UP` in `ap_main`.
     wait(PATIENCE_NS, || UP.load(Ordering::Acquire) == entered);
     assert!(UP.load(Ordering::Acquire) == entered, "a CPU began to start but does not finish");
     if entered < expected {
@@ -142,7 +146,7 @@ pub(crate) fn start(processors: Processors) {
     check_clocks(begin);
 }
 
-/// Waits until `done`, for `ns` at most.
+/// Waits until `done` returns true, but at most `ns` nanoseconds.
 fn wait(ns: u64, done: impl Fn() -> bool) {
     let end = timer::now() + ns;
     while !done() && timer::now() < end {
@@ -150,8 +154,8 @@ fn wait(ns: u64, done: impl Fn() -> bool) {
     }
 }
 
-/// Allocates what `count` CPUs need. Returns for how many there was memory. It leaves the memory that the scheduler needs for
-/// those CPUs, and a little for the program.
+/// Allocates the memory that `count` CPUs need to start. Returns for how many CPUs there was memory. Leaves the memory that
+/// the scheduler needs for those CPUs, and a little for the program.
 fn prepare(count: usize) -> usize {
     let (mut prepared, mut stacks) = (Vec::new(), Vec::new());
     for index in 1..=count {
@@ -169,7 +173,8 @@ fn prepare(count: usize) -> usize {
     STACKS.call_once(|| stacks).len()
 }
 
-/// Frames that [`prepare_one`] takes at most: stacks for the CPU and its interrupts, and their page tables.
+/// The most frames that [`prepare_one`] takes: for the stack of the CPU, the stacks of its trap handlers, and their page
+/// tables.
 const PREPARED_FRAMES: usize = 96;
 
 fn prepare_one(id: CpuId) -> Result<(Prepared, u64), OutOfMemory> {
@@ -185,13 +190,14 @@ fn install_trampoline(page: PhysAddr) -> &'static Data {
     let offset_of = |symbol: *const u8| symbol.addr() - start.addr();
     let copy = physical_to_virtual(page).as_mut_ptr::<u8>();
     let length = offset_of(&raw const trampoline_end);
-    // SAFETY: the page is mapped, of its size, and used for nothing else.
+    // SAFETY: `frame::low_page` has returned this page, which is mapped and not used otherwise. The trampoline is smaller
+    // than a page.
     unsafe { ptr::copy_nonoverlapping(start, copy, length) };
     for symbol in [(&raw const trampoline_gdt_pointer).wrapping_add(2), &raw const trampoline_long_mode] {
         let address = copy.wrapping_add(offset_of(symbol)).cast::<u32>();
-        // SAFETY: inside the copy, at an offset within the trampoline.
+        // SAFETY: the address is that of one of the trampoline's symbols, in the copy.
         let offset = unsafe { address.read_unaligned() };
-        // SAFETY: as above.
+        // SAFETY: as above. No CPU has started, so nothing else accesses the copy.
         unsafe { address.write_unaligned(offset + page_address(page)) };
     }
     let stacks = STACKS.get().expect("made ready before");
@@ -203,9 +209,10 @@ fn install_trampoline(page: PhysAddr) -> &'static Data {
         stack_count: u32::try_from(stacks.len()).expect("few"),
         ticket: AtomicU32::new(0),
     };
-    // SAFETY: inside the copy, aligned, and no CPU has started.
+    // SAFETY: the address is inside the copy and aligned (`trampoline.s`). No CPU has started, so nothing else accesses the
+    // copy.
     unsafe { data.write(contents) };
-    // SAFETY: written above, and from now on only read, except for the ticket, which is atomic.
+    // SAFETY: the data was written above and is never freed. From now on only the ticket is changed, which is atomic.
     unsafe { &*data }
 }
 
@@ -213,8 +220,8 @@ fn page_address(page: PhysAddr) -> u32 {
     u32::try_from(page.as_u64()).expect("below 1 MiB")
 }
 
-/// Builds the page tables of the trampoline: the kernel's upper half, and `page` at its physical address. Returns the value for
-/// CR3.
+/// Builds the page tables of the trampoline. They map the kernel's upper half, and `page` at its physical address. Returns
+/// the value for CR3.
 fn start_tables(page: PhysAddr) -> u32 {
     let flags = PageTableFlags::PRESENT | PageTableFlags::WRITABLE;
     let [top, third, second, first] = SpinMutexGuard::leak(TABLES.lock());
@@ -228,7 +235,7 @@ fn start_tables(page: PhysAddr) -> u32 {
     u32::try_from(physical(top).as_u64()).expect("the image lies below 4 GiB")
 }
 
-/// Where a started CPU enters Rust: on its stack, but without per-CPU data.
+/// The first Rust function on a started CPU. It is on its own stack, but has no per-CPU data yet.
 extern "C" fn ap_main() -> ! {
     let enter = |entered| (entered & CLOSED == 0).then_some(entered + 1);
     let Ok(index) = ENTERED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, enter) else {
@@ -243,14 +250,14 @@ extern "C" fn ap_main() -> ! {
     apic::init_cpu();
     timer::init_cpu();
     STARTED_AT.here().store(timer::now(), Ordering::Relaxed);
-    // Ordering: pairs with the load in `start`.
+    // Ordering: Release; partner: the Acquire loads of `UP` in `start`.
     UP.fetch_add(1, Ordering::Release);
-    // SAFETY: on the stack of this CPU, which starts once, with interrupts off.
+    // SAFETY: this is called once on each CPU, on the stack of that CPU. Interrupts have been off since the trampoline.
     unsafe { startup::cpu_main() }
 }
 
-/// Logs a warning if the clock of a CPU was not between the readings of the boot CPU before and after the start. In that case
-/// [`timer::now`] is not monotonic across CPUs.
+/// Compares the clock that each CPU has read when it came up with the clock of the boot CPU before (`begin`) and after
+/// that. Logs a warning if it was not between the two: then [`timer::now`] is not monotonic across CPUs.
 fn check_clocks(begin: u64) {
     let end = timer::now();
     for started_at in cpus::all().filter(|&cpu| cpu != CpuId::BOOT).filter_map(|cpu| STARTED_AT.of(cpu)) {

@@ -1,7 +1,8 @@
-//! The entry for the rust-osdev `bootloader`, which can put the same ELF on a BIOS or UEFI disk.
+//! The entry from the rust-osdev `bootloader`, which can boot the same ELF from a BIOS or UEFI disk.
 //!
-//! The tests use only the PVH path, since building a disk image needs a nightly compiler. `tour` was once booted by hand from a
-//! BIOS disk image of bootloader 0.11.17 in QEMU, and ran as with PVH. This path has no command line.
+//! The tests use only the PVH path, since building a disk image needs a nightly compiler. The program `tour` was once
+//! booted by hand from a BIOS disk image of bootloader 0.11.17 in QEMU, and ran as it does with PVH. On this path there is
+//! no command line.
 
 use core::arch::naked_asm;
 
@@ -10,8 +11,8 @@ use bootloader_api::{BootInfo, BootloaderConfig};
 
 use crate::mm;
 
-/// What the bootloader is asked for. All mappings have fixed addresses, since the bootloader finds no free level-4 entry for
-/// dynamic ones beside a kernel at -2 GiB.
+/// The configuration that the kernel requests from the bootloader. All mappings have fixed addresses, because the
+/// bootloader finds no free level-4 entry for dynamic addresses when the kernel is at -2 GiB.
 const CONFIG: BootloaderConfig = {
     let mut config = BootloaderConfig::new_default();
     config.kernel_stack_size = 64 * 1024;
@@ -22,18 +23,18 @@ const CONFIG: BootloaderConfig = {
     config
 };
 
-/// [`CONFIG`] in the section from which the bootloader reads it out of the ELF.
+/// [`CONFIG`] in the section of the ELF in which the bootloader looks for it.
 #[used]
 #[unsafe(link_section = ".bootloader-config")]
 static SERIALIZED_CONFIG: [u8; BootloaderConfig::SERIALIZED_LEN] = CONFIG.serialize();
 
-/// Where the bootloader jumps to, in long mode. `bootloader_api::entry_point!` would make this a Rust function, but the BIOS
-/// stages leave SSE off, which Rust code needs.
+/// The entry to which the bootloader jumps, in long mode. It is not made by `bootloader_api::entry_point!`, because that
+/// would make it a Rust function. Rust code needs SSE, which the bootloader's BIOS stages leave off.
 #[unsafe(naked)]
 #[unsafe(export_name = "_start")]
 unsafe extern "C" fn bootloader_start(boot_info: &'static mut BootInfo) -> ! {
     naked_asm!(
-        // CR0: EM, TS off; MP, NE, WP on. CR4: OSFXSR, OSXMMEXCPT.
+        // In CR0, clear EM and TS, and set MP, NE and WP. In CR4, set OSFXSR and OSXMMEXCPT.
         "mov rax, cr0",
         "and eax, 0xfffffff3",
         "or eax, 0x10022",
@@ -41,8 +42,8 @@ unsafe extern "C" fn bootloader_start(boot_info: &'static mut BootInfo) -> ! {
         "mov rax, cr4",
         "or eax, 0x600",
         "mov cr4, rax",
-        // The stack pointer is aligned, since it is not specified whether there is a return address. The zero frame pointer
-        // ends backtraces.
+        // Align the stack pointer, because the boot protocol does not say whether a return address is on the stack.
+        // Backtraces end at a frame pointer of zero.
         "and rsp, -16",
         "xor ebp, ebp",
         "call {main}",
@@ -51,7 +52,7 @@ unsafe extern "C" fn bootloader_start(boot_info: &'static mut BootInfo) -> ! {
     )
 }
 
-/// Has the signature that `entry_point!` requires.
+/// The first Rust function. It has the signature that `entry_point!` would require.
 extern "C" fn bootloader_main(boot_info: &'static mut BootInfo) -> ! {
     assert!(
         boot_info.physical_memory_offset.into_option() == Some(mm::PHYSICAL_OFFSET),

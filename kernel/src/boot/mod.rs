@@ -1,7 +1,7 @@
-//! The boot: from the first instruction of Rust to a running scheduler, with all CPUs, memory and devices.
+//! The boot: from the first instruction of the kernel to a running scheduler, with all CPUs, memory and devices.
 //!
-//! Two boot protocols end in [`start`] with the same [`BootInfo`]: PVH (`pvh`, what QEMU's `-kernel` does) and the rust-osdev
-//! bootloader (`bootloader`). Later code does not depend on which one it was.
+//! There are two boot protocols: PVH (`pvh`), which QEMU's `-kernel` uses, and the rust-osdev bootloader (`bootloader`).
+//! Both call [`start`] with a [`BootInfo`]. Later code does not depend on which of them was used.
 
 mod ap_start;
 mod bootloader;
@@ -24,20 +24,21 @@ use crate::program::{self, args, exit};
 use crate::sched::startup::{self, Program};
 use crate::traps::idt;
 
-/// Takes the boot CPU from the boot protocol's environment to a stack of its own.
+/// The first half of the boot: from the boot protocol's environment to the boot CPU's final stack.
 ///
-/// Before: interrupts are off, SSE is on, all physical memory below 4 GiB is mapped at [`mm::PHYSICAL_OFFSET`], and the other
-/// CPUs have not started. `command_line` is what the boot protocol has passed, not yet split. After each step holds:
+/// Called with interrupts off and SSE on. All physical memory below 4 GiB is mapped at [`mm::PHYSICAL_OFFSET`], and the
+/// other CPUs have not started. `command_line` is the whole command line, as the boot protocol has passed it. Each step
+/// establishes a condition that holds from there on:
 ///
 /// | step | from here on |
 /// |---|---|
-/// | `local::init_boot_cpu` | per-CPU data can be used, and with them locks; the boot CPU is pinned once |
+/// | `local::init_boot_cpu` | per-CPU data can be used, and so can locks, which need them; the boot CPU is pinned once |
 /// | `console::init` | `println!` and the log work; a panic is reported |
-/// | `gdt::load_early`, `idt::init` | an exception is reported; all of them share one stack |
-/// | `cpu::init` | the control registers are as the kernel wants them |
-/// | `mm::init` | frames, the kernel's own page tables, the heap |
+/// | `gdt::load_early`, `idt::init` | an exception is reported; all exceptions share one stack |
+/// | `cpu::init` | the control registers have the values that the kernel needs |
+/// | `mm::init` | frames and heap memory can be allocated; the kernel's own page tables are in use |
 /// | `args::init`, `console::configure` | kernel options can be read; the log has its level |
-/// | `acpi::init` | the CPUs, interrupt controllers and the way to turn the computer off are known |
+/// | `acpi::init` | it is known which CPUs and interrupt controllers there are, and how to turn the computer off |
 /// | `enter` | the boot CPU is on its final stack, which has a guard page |
 fn start(boot_info: &'static mut BootInfo, command_line: &'static str) -> ! {
     local::init_boot_cpu();
@@ -51,20 +52,21 @@ fn start(boot_info: &'static mut BootInfo, command_line: &'static str) -> ! {
     acpi::init(boot_info.rsdp_addr.into_option());
 
     let stack = Stack::allocate_whole(stack::CPU_STACK_BYTES).expect("no memory for the boot CPU's stack");
-    // SAFETY: the stack is whole, was just allocated and is never freed; `start_devices` does not return to this one.
+    // SAFETY: the stack was just allocated with all its pages, nothing else uses it, and it is never freed, since
+    // `into_raw` leaks it.
     unsafe { enter(stack.into_raw(), start_devices) }
 }
 
-/// The rest of the boot, on the boot CPU's final stack. Interrupts stay off until the scheduler runs.
+/// The second half of the boot, on the boot CPU's final stack. Interrupts stay off until the scheduler runs.
 ///
 /// | step | from here on |
 /// |---|---|
-/// | `gdt::load` | traps have their final stacks, with guard pages |
-/// | `interrupts::init`, `apic::init`, `ioapic::init` | vectors have handlers, CPUs can be interrupted, devices can be routed |
+/// | `gdt::load` | the handlers of interrupts and exceptions have their final stacks, with guard pages |
+/// | `interrupts::init`, `apic::init`, `ioapic::init` | interrupts can be sent to CPUs, and those of devices can be routed to CPUs |
 /// | `ap_start::send_init` | the other CPUs are being reset, which takes 10 ms |
 /// | `timer::calibrate`, `timer::init_cpu` | the clock runs; the boot CPU's timer can be armed |
-/// | `ap_start::start` | all CPUs that answer are up, in their `cpu_main`, waiting for kernel threads |
-/// | `console::serve` | the port's interrupt, or a timer, empties the console's ring; input is read |
+/// | `ap_start::start` | all CPUs that have started in time are up, and wait for kernel threads in `cpu_main` |
+/// | `console::serve` | the serial port's interrupt, or a timer, writes the console's ring to the port; input is read |
 /// | `disk::init` | disks can be used by Gs |
 /// | `isolation::init` | it is decided whether a panic ends one G or the program |
 /// | `startup::boot_main` | the scheduler runs the program |
@@ -73,7 +75,8 @@ extern "C" fn start_devices() -> ! {
     interrupts::init();
     apic::init();
     ioapic::init();
-    // The reset of the other CPUs takes 10 ms, and so does the calibration of the clocks: both run at the same time.
+    // The reset of the other CPUs takes 10 ms, and so does the calibration of the clocks. So both are done at the same
+    // time.
     let processors = ap_start::send_init();
     timer::calibrate(options::timer());
     timer::init_cpu();
@@ -81,19 +84,19 @@ extern "C" fn start_devices() -> ! {
     console::serve(options::console_service(), || inspection::write("the console"));
     disk::init(args::options(DISK));
     isolation::init(options::panic());
-    // SAFETY: called once, on the boot CPU's stack, with interrupts off.
+    // SAFETY: this is called once, on the boot CPU's final stack, with interrupts off.
     unsafe { startup::boot_main(&options::scheduler(), PROGRAM) }
 }
 
-/// What the scheduler runs, and how the kernel ends if that cannot continue.
+/// The program that the scheduler runs, and the function that ends the kernel after an error from which it cannot continue.
 const PROGRAM: Program = Program { main: || exit::exit(program::run()), fatal: panic::fatal };
 
-/// Continues in `next` on the stack that ends at `top`.
+/// Switches to the stack whose upper end is `top`, and calls `next` there.
 ///
 /// # Safety
 /// `top` must be the 16-byte aligned end of a mapped stack that nothing else uses.
 #[unsafe(naked)]
 unsafe extern "C" fn enter(top: usize, next: extern "C" fn() -> !) -> ! {
-    // The zero frame pointer ends backtraces.
+    // Backtraces end at a frame pointer of zero.
     naked_asm!("mov rsp, rdi", "xor ebp, ebp", "call rsi", "ud2")
 }

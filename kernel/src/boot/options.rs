@@ -1,5 +1,5 @@
-//! The kernel's options: each is read from the command line here, checked, and passed to the module that it is for. README.md
-//! lists them.
+//! The options of the kernel's command line. `boot` reads and checks each of them here, and passes it to the module that it
+//! configures. README.md lists all options.
 
 use core::ops::RangeInclusive;
 use core::time::Duration;
@@ -9,50 +9,53 @@ use crate::drivers::console::Service;
 use crate::program::{args, exit};
 use crate::sched::startup::{self, Settings};
 
-/// Exit status for invalid options, as of a command with wrong usage (`EX_USAGE`).
+/// The exit status for an invalid option: that of a command that is used wrongly (`EX_USAGE` in sysexits.h).
 const WRONG_USE: u8 = 64;
 
-/// The slices that can be chosen, in microseconds. With shorter ones the CPUs do little else than switch; with longer ones a G
-/// could wait for more than ten seconds.
+/// The values that `slice_us` accepts, in microseconds. With a shorter slice the CPUs would spend most of their time on
+/// switches. With a longer one a G could wait for more than ten seconds.
 const SLICES_US: RangeInclusive<u64> = 100..=10_000_000;
-/// How long no displacement may follow another one, in microseconds.
+/// The values that `undisturbed_us` accepts, in microseconds: how long after a displacement no other one follows on the
+/// same P.
 const UNDISTURBED_US: RangeInclusive<u64> = 0..=10_000_000;
-/// How long the last CPU to become idle may poll, in microseconds.
+/// The values that `halt_poll_us` accepts, in microseconds: how long the last CPU that becomes idle polls for work before
+/// it halts.
 const HALT_POLL_US: RangeInclusive<u64> = 0..=10_000_000;
-/// How long the console may take nothing at shutdown, in seconds.
+/// The values that `drain_s` accepts, in seconds: how long to wait at shutdown while the console accepts no output.
 const DRAIN_S: RangeInclusive<u64> = 0..=1_000_000;
 
-/// `log`: the level of the messages that are printed.
+/// The option `log`: which log messages are printed.
 pub(super) fn log_level() -> Option<&'static str> {
     args::option("log")
 }
 
-/// `drain_s`: how long to wait at shutdown for a console that accepts nothing.
+/// The option `drain_s`: how long to wait at shutdown while the console accepts no output.
 pub(super) fn drain_time() -> Option<Duration> {
     number("drain_s", DRAIN_S).map(Duration::from_secs)
 }
 
-/// `console`: how the console's port is served.
+/// The option `console`: whether the serial port is served by interrupts or polled.
 pub(super) fn console_service() -> Service {
     if args::option("console") == Some("polled") { Service::Polled } else { Service::ByInterrupt }
 }
 
-/// `timer`: the kind of timer.
+/// The option `timer`: which mode of the local APIC's timer is used.
 pub(super) fn timer() -> Option<&'static str> {
     args::option("timer")
 }
 
-/// `dead_cpu`: whether the CPU with this APIC id is not to be started, as if it did not answer.
+/// The option `dead_cpu`, for tests: whether to treat the CPU with this APIC id as one that does not start.
 pub(super) fn is_dead(apic_id: u32) -> bool {
     args::options("dead_cpu").any(|dead| dead.parse() == Ok(apic_id))
 }
 
-/// `panic`: what a panic ends.
+/// The option `panic`: whether a panic ends one G or the program.
 pub(super) fn panic() -> Option<&'static str> {
     args::option("panic")
 }
 
-/// `procs`, `seed`, `slice_us`, `undisturbed_us` and `halt_poll_us`. Read when the number of CPUs is known.
+/// The options `procs`, `seed`, `slice_us`, `undisturbed_us` and `halt_poll_us`. Called when the number of CPUs is known,
+/// because defaults and limits depend on it.
 pub(super) fn scheduler() -> Settings {
     let micros = |key, range, default| number(key, range).map_or(default, Duration::from_micros);
     let standard = Settings::standard(cpus::count());
@@ -66,8 +69,8 @@ pub(super) fn scheduler() -> Settings {
     }
 }
 
-/// The value of the kernel option `KEY=NUMBER`, `None` if it was not given. Anything but a number in `range` ends the program
-/// with a message and the status of wrong usage.
+/// Returns the value of the kernel option `KEY=NUMBER`, or `None` if the option was not given. If the value is not a number
+/// in `range`, prints a message and ends the program with exit status [`WRONG_USE`].
 fn number(key: &str, range: RangeInclusive<u64>) -> Option<u64> {
     let value = args::option(key)?;
     match value.parse() {

@@ -1,9 +1,12 @@
-//! The PVH entry: how QEMU starts an ELF given with `-kernel`, and the path that the tests exercise.
+//! The PVH entry: the protocol by which QEMU starts an ELF that is given with `-kernel`. The tests use this boot path.
 //!
-//! QEMU loads the segments at their physical addresses, finds the entry in the `Xen` note (type 18) and jumps to it in
-//! 32-bit protected mode without paging, with the physical address of an [`hvm_start_info`] in EBX. The stub turns on
-//! SSE and long mode on page tables that are assembled data: 4 GiB of physical memory at 0 (for the stub itself), at
-//! [`PHYSICAL_OFFSET`](crate::mm::PHYSICAL_OFFSET), and its first 2 GiB at -2 GiB, where the image is linked.
+//! QEMU loads the segments at their physical addresses, and finds the address of the entry in an ELF note (name `Xen`, type
+//! 18). It jumps to the entry in 32-bit protected mode without paging, with the physical address of an [`hvm_start_info`]
+//! in EBX.
+//!
+//! The entry stub (`pvh.s`) turns on SSE and long mode. Its page tables are assembled data. They map the first 4 GiB of
+//! physical memory at address 0, for the stub itself, and at [`PHYSICAL_OFFSET`](crate::mm::PHYSICAL_OFFSET). They also map
+//! the first 2 GiB at -2 GiB, where the image is linked.
 //!
 //! [`hvm_start_info`]: https://xenbits.xen.org/docs/unstable/misc/pvh.html
 
@@ -24,10 +27,10 @@ global_asm!(
     options(att_syntax)
 );
 
-/// Stack of the boot CPU until memory management is up.
+/// The size of the boot CPU's stack until memory management is up, in bytes.
 const EARLY_STACK_BYTES: usize = 64 * 1024;
 
-/// First word of a valid start info ("xEn3" with the top bit of the E set).
+/// The first word of a valid start info: "xEn3" with the top bit of the E set.
 const START_INFO_MAGIC: u32 = 0x336e_c578;
 
 /// `hvm_start_info`, version 1 (Xen, `public/arch-x86/hvm/start_info.h`).
@@ -45,7 +48,7 @@ struct StartInfo {
     reserved: u32,
 }
 
-/// `hvm_memmap_table_entry`: a region with its E820 type.
+/// `hvm_memmap_table_entry`: a memory region and its E820 type.
 #[repr(C)]
 struct MemoryMapEntry {
     address: u64,
@@ -54,25 +57,27 @@ struct MemoryMapEntry {
     reserved: u32,
 }
 
-/// E820 type of memory that is free for use.
+/// The E820 type of memory that is free for use.
 const E820_RAM: u32 = 1;
 
-/// More regions than any firmware reports. Regions for which there is no room are not used.
+/// The most memory regions that the kernel uses. No known firmware reports as many; further regions would be ignored.
 const MAX_REGIONS: usize = 128;
 
 static REGIONS: SpinMutex<[MemoryRegion; MAX_REGIONS]> = SpinMutex::new([MemoryRegion::empty(); MAX_REGIONS]);
 static BOOT_INFO: SpinMutex<Option<BootInfo>> = SpinMutex::new(None);
 
-/// Where the stub enters Rust: converts the start info to a [`BootInfo`].
+/// The first Rust function, called by the stub: converts the start info to a [`BootInfo`].
 extern "C" fn pvh_main(start_info: u32) -> ! {
     let start_info = mm::physical_to_virtual(PhysAddr::new(u64::from(start_info))).as_ptr::<StartInfo>();
-    // SAFETY: the loader has put the start info into memory that has not been overwritten, and the stub has mapped it.
+    // SAFETY: the loader has put the start info at this physical address, which the stub's page tables map. Nothing has
+    // overwritten it yet.
     let start_info = unsafe { &*start_info };
     assert!(start_info.magic == START_INFO_MAGIC, "the PVH start info is not there");
     assert!(start_info.version >= 1, "the PVH start info has no memory map (version {})", start_info.version);
 
     let map = mm::physical_to_virtual(PhysAddr::new(start_info.memory_map)).as_ptr::<MemoryMapEntry>();
-    // SAFETY: as above; address and length of the table are from the loader.
+    // SAFETY: the start info has the physical address and the length of the table, which the stub's page tables map.
+    // Nothing has overwritten it yet.
     let map = unsafe { slice::from_raw_parts(map, start_info.memory_map_entries as usize) };
     let regions = SpinMutexGuard::leak(REGIONS.lock());
     let count = copy_memory_map(map, regions);
@@ -84,7 +89,8 @@ extern "C" fn pvh_main(start_info: u32) -> ! {
     super::start(boot_info, command_line(start_info.command_line))
 }
 
-/// Fills `regions` from the loader's map, with the image cut out of the usable ones. Returns how many there are.
+/// Fills `regions` from the loader's memory map. The part of a usable region that contains the image becomes a region of
+/// its own, which is not usable. Returns how many regions there are.
 fn copy_memory_map(map: &[MemoryMapEntry], regions: &mut [MemoryRegion]) -> usize {
     let (image_start, image_end) = (mm::layout::boot_start(), mm::layout::image_end() - mm::layout::KERNEL_BASE);
     let mut count = 0;
@@ -94,7 +100,7 @@ fn copy_memory_map(map: &[MemoryMapEntry], regions: &mut [MemoryRegion]) -> usiz
             count += 1;
         }
     };
-    // Some boards end their map with empty entries.
+    // On some boards the map ends with empty entries.
     for entry in map.iter().filter(|entry| entry.size != 0) {
         let (start, end) = (entry.address, entry.address.saturating_add(entry.size));
         if entry.kind == E820_RAM {
@@ -108,13 +114,15 @@ fn copy_memory_map(map: &[MemoryMapEntry], regions: &mut [MemoryRegion]) -> usiz
     count
 }
 
-/// The command line at a physical address; 0 is none. Text after a byte that is not UTF-8 is dropped.
+/// Returns the command line at a physical address. Address 0 means that there is none. If the text is not valid UTF-8,
+/// returns only the valid part before the first error.
 fn command_line(address: u64) -> &'static str {
     if address == 0 {
         return "";
     }
     let text = mm::physical_to_virtual(PhysAddr::new(address)).as_ptr();
-    // SAFETY: the loader ends the text with a zero byte and puts it below 1 MiB, which is never handed out or unmapped.
+    // SAFETY: the loader puts the text below 1 MiB and ends it with a zero byte. The frame allocator never allocates this
+    // memory, and it is never unmapped.
     let bytes = unsafe { CStr::from_ptr(text) }.to_bytes();
     match str::from_utf8(bytes) {
         Ok(text) => text,

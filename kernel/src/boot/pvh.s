@@ -1,4 +1,4 @@
-// PVH entry stub: 32-bit protected mode without paging -> long mode at -2 GiB. See pvh.rs.
+// The PVH entry stub: switches from 32-bit protected mode without paging to long mode, at -2 GiB. See pvh.rs.
 
 .section .note.pvh, "a", @note
     .balign 4
@@ -14,18 +14,18 @@
 pvh_start:
     cli
     cld
-    // CR4: PAE, OSFXSR, OSXMMEXCPT. The prebuilt `core` uses SSE anywhere.
+    // In CR4, set PAE, OSFXSR and OSXMMEXCPT. The prebuilt `core` may use SSE in any function.
     movl %cr4, %eax
     orl $0x620, %eax
     movl %eax, %cr4
     movl $boot_pml4, %eax
     movl %eax, %cr3
-    // EFER: LME, NXE
+    // In EFER, set LME and NXE.
     movl $0xc0000080, %ecx
     rdmsr
     orl $0x900, %eax
     wrmsr
-    // CR0: PG, WP, NE, MP, PE on; EM, TS off
+    // In CR0, set PG, WP, NE, MP and PE, and clear EM and TS.
     movl %cr0, %eax
     andl $0xfffffff3, %eax
     orl $0x80010023, %eax
@@ -42,8 +42,8 @@ pvh_start:
     movl %eax, %fs
     movl %eax, %gs
     movq $early_stack_top, %rsp
-    xorl %ebp, %ebp                 // ends backtraces
-    movl %ebx, %edi                 // the start info
+    xorl %ebp, %ebp                 // backtraces end at a frame pointer of zero
+    movl %ebx, %edi                 // the first argument: the start info
     movq ${main}, %rax
     call *%rax
     ud2
@@ -60,11 +60,11 @@ boot_gdt_pointer:
 
     .balign 4096
 boot_pml4:
-    .quad boot_pdpt + 3             // 0: identity, for this stub
+    .quad boot_pdpt + 3             // entry 0: physical memory at address 0, for this stub
     .fill 255, 8, 0
-    .quad boot_pdpt + 3             // 256: PHYSICAL_OFFSET
+    .quad boot_pdpt + 3             // entry 256: physical memory at PHYSICAL_OFFSET
     .fill 254, 8, 0
-    .quad boot_pdpt_image + 3       // 511: the image
+    .quad boot_pdpt_image + 3       // entry 511: the image at -2 GiB
 boot_pdpt:
     .quad boot_pd + 0x0003
     .quad boot_pd + 0x1003
@@ -73,12 +73,12 @@ boot_pdpt:
     .fill 508, 8, 0
 boot_pdpt_image:
     .fill 510, 8, 0
-    .quad boot_pd + 0x0003          // -2 GiB
-    .quad boot_pd + 0x1003          // -1 GiB
+    .quad boot_pd + 0x0003          // maps -2 GiB
+    .quad boot_pd + 0x1003          // maps -1 GiB
 boot_pd:
     .set address, 0
     .rept 4 * 512
-    .quad address + 0x83            // present, writable, 2 MiB
+    .quad address + 0x83            // flags: present, writable, page of 2 MiB
     .set address, address + 0x200000
     .endr
 
