@@ -1,9 +1,9 @@
-//! The room in a G for a small closure or result; see [`crate::lifecycle::closure`].
+//! The storage in a G for a small closure or result; see [`crate::lifecycle::closure`].
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 
-/// The most bytes of a closure or result that is stored in the G.
+/// Size in bytes of the largest closure or result that is stored in the G.
 pub(crate) const ROOM: usize = 64;
 
 /// Alignment of the upper end of every stack, and of this storage.
@@ -19,7 +19,7 @@ impl InlineBody {
         Self(UnsafeCell::new(MaybeUninit::uninit()))
     }
 
-    /// Its address. For [`crate::lifecycle::closure`].
+    /// The address of the storage. Used by [`crate::lifecycle::closure`] only.
     #[inline(always)]
     pub(crate) fn room(&self) -> *mut MaybeUninit<[u8; ROOM]> {
         self.0.get()
@@ -27,6 +27,6 @@ impl InlineBody {
 }
 
 #[expect(unsafe_code, reason = "a place for a value that goes from one G to another")]
-// SAFETY: only `lifecycle::closure` reads and writes it, for its owner, by the address that `room` returns; closures and results
-// are `Send`.
+// SAFETY: only `lifecycle::closure` accesses the storage, and only on behalf of its owner, which the state of the G
+// determines. So two threads never access it at once. Closures and results are `Send`.
 unsafe impl Sync for InlineBody {}

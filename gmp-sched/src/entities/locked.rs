@@ -8,10 +8,10 @@ use crate::base::reference::AtomicRef;
 pub(crate) struct Locked<T: 'static> {
     /// The locked G. Go: `m.lockedg`.
     pub(crate) goroutine: AtomicRef<T>,
-    /// How many locks it holds. Go: `lockedExt`, which has 32 bits, so that `LockOSThread` has to check it. This does not overflow
-    /// even if they are leaked: at one in a nanosecond it would after 584 years.
+    /// How many locks the G holds. Go: `lockedExt`, which has 32 bits, so `LockOSThread` checks for overflow. 64 bits
+    /// do not overflow even if locks are leaked: at one lock per nanosecond that would take 584 years.
     pub(crate) depth: AtomicU64,
-    /// Whether one of these is held because the G unwinds. See `Machine::lock_to_unwind`.
+    /// Whether one of these locks is held because the G unwinds its stack. See `Machine::lock_to_unwind`.
     pub(crate) unwinds: AtomicBool,
     /// Whether the M waits for a P and is counted in `Shared::idle_locked`. Guarded by the scheduler lock.
     pub(crate) waits: AtomicBool,

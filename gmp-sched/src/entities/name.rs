@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::base::atomic::{AtomicU64, Ordering};
 
-/// The most bytes of a name that are stored.
+/// The number of bytes of a name that are stored. The rest is cut off.
 pub const NAME_LIMIT: usize = WORDS * 8;
 
 const WORDS: usize = 3;
@@ -43,7 +43,8 @@ impl NameCell {
 pub struct Name([u8; NAME_LIMIT]);
 
 impl Name {
-    /// The text. If a mixture of two names is invalid UTF-8, it is cut off there.
+    /// The text of the name. If the bytes are a mixture of two names, the text ends before the first invalid UTF-8
+    /// sequence.
     #[must_use]
     pub fn as_str(&self) -> &str {
         let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(NAME_LIMIT);

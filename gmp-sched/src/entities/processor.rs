@@ -22,8 +22,8 @@ use crate::record::counters::{Counters, Counts};
 use crate::record::latency::{Latencies, LatencyCounter};
 use crate::record::trace::Tracer;
 
-/// A P checks the global queue first once in this many ticks, so that two Gs that keep readying each other cannot
-/// starve it. Go: the `61` in `findRunnable`.
+/// Once in this many ticks a P checks the global queue first. Otherwise two Gs that keep readying each other could
+/// starve that queue. Go: the `61` in `findRunnable`.
 pub const GLOBAL_QUEUE_INTERVAL: u64 = 61;
 
 /// A P. Go: `p` (runtime/runtime2.go).
@@ -34,23 +34,24 @@ pub const GLOBAL_QUEUE_INTERVAL: u64 = 61;
 pub struct Processor<P: Platform> {
     id: ProcessorId,
     pub(crate) status: StatusWord,
-    /// Other Ms steal Gs from it.
+    /// The local run queue. Other Ms steal Gs from it.
     pub(crate) queue: RunQueue<Goroutine<P>, P>,
     /// The latest time that was read on this P. Any M may advance it.
     clock: AtomicU64,
     /// Number of Gs picked with a slice of their own. Read by sysmon. Go: `schedtick`.
     ///
-    /// It never wraps: at one tick per nanosecond it would after 584 years. (32 bits would after less than a minute of a G that
-    /// yields alone, and a comparison with `slow_pick_tick` would be wrong before.)
+    /// 64 bits never wrap: at one tick per nanosecond that would take 584 years. (32 bits would wrap in less than a
+    /// minute in which a G yields alone. The comparison with `slow_pick_tick` would be wrong even earlier.)
     tick: AtomicU64,
     /// The tick at which the global queue is checked before the local one.
     global_tick: AtomicU64,
-    /// The tick from which on the next pick is a slow one: `global_tick`, or an earlier one. Also lowered by interrupt
-    /// handlers.
+    /// The tick from which on the next pick is a slow one. It equals `global_tick`, or is lower if a slow pick was
+    /// requested. Interrupt handlers lower it, too.
     slow_pick_tick: AtomicU64,
-    /// Until when Gs of due timers run one after the other, in nanoseconds; see `due_timers`.
+    /// When the batch budget for the Gs of due timers is used up, in nanoseconds; see `due_timers`.
     pub(crate) due_batch_until: AtomicU64,
-    /// The tick of the last of them. It is outdated if another G was picked since.
+    /// The tick at which the last G of that batch was picked. If it is not the current tick, another G was picked
+    /// since.
     pub(crate) due_batch_tick: AtomicU64,
     /// Number of system calls entered. Read by sysmon. Go: `syscalltick`.
     pub(crate) syscall_tick: AtomicU32,
@@ -121,13 +122,13 @@ impl<P: Platform> Processor<P> {
         Instant::from_nanos(self.clock.load(Ordering::Relaxed))
     }
 
-    /// Advances the clock to `now`, which has just been read.
+    /// Sets the clock to `now`, a time that has just been read.
     #[inline(always)]
     pub(crate) fn set_clock(&self, now: Instant) {
         self.clock.store(now.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Its status. From another M the answer may be outdated.
+    /// The status of the P. A caller on another M may get an outdated answer.
     #[must_use]
     pub fn status(&self) -> ProcessorStatus {
         self.status.get()
@@ -145,21 +146,21 @@ impl<P: Platform> Processor<P> {
         self.counters.read()
     }
 
-    /// Number of Gs in its ring, without `runnext`.
+    /// Number of Gs in the P's ring; `runnext` does not count.
     #[must_use]
     pub fn queue_length(&self) -> usize {
         self.queue.len()
     }
 
-    /// Number of Gs picked with a slice of their own. If two readings are equal, the same slice has lasted all the time
-    /// in between.
+    /// Number of Gs picked with a slice of their own. If two calls return the same number, the same slice has lasted
+    /// all the time in between.
     #[must_use]
     #[doc(alias = "schedtick")]
     pub fn tick(&self) -> u64 {
         self.tick.load(Ordering::Relaxed)
     }
 
-    /// Counts a G that begins a slice of its own.
+    /// Counts a pick of a G that begins a slice of its own.
     #[inline(always)]
     pub(crate) fn advance_tick(&self) {
         self.tick.store(self.tick.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -168,9 +169,9 @@ impl<P: Platform> Processor<P> {
     /// Whether the next pick must be a slow one, by g0; see `pick`.
     #[inline(always)]
     pub(crate) fn needs_slow_pick(&self) -> bool {
-        // A comparison with a tick in place of Go's `schedtick % 61`: it is true at the same ticks but needs no
-        // division. It is not a test for equality, because the handler that lowers `slow_pick_tick` may interrupt
-        // `advance_tick` half way.
+        // This compares with a tick, where Go computes `schedtick % 61`: the result is true at the same ticks, but no
+        // division is needed. A test for equality would not do, because the handler that lowers `slow_pick_tick` may
+        // interrupt `advance_tick` half way.
         self.tick() >= self.slow_pick_tick.load(Ordering::Relaxed)
     }
 
@@ -206,8 +207,8 @@ impl<P: Platform> Processor<P> {
         self.slow_pick_tick.store(self.tick(), Ordering::Relaxed);
     }
 
-    /// Whether this is the only P in use, so that its holder has no M to wake. A copy in each P, which is faster to
-    /// read than the number of Ps.
+    /// Whether this is the only P in use, so that its holder never wakes another M. Each P has a copy of this, which is
+    /// faster to read than the number of Ps.
     #[inline(always)]
     pub(crate) fn is_alone(&self) -> bool {
         self.alone.load(Ordering::Relaxed)
@@ -236,7 +237,7 @@ impl<P: Platform> Processor<P> {
         self.counters.clear();
     }
 
-    /// Makes a P of a scheduler that has ended as new. It has no Gs, and no timer is set.
+    /// Resets the P after a run of its scheduler, for the next run. The P has no Gs, and no timer is set.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn renew(&self) {
         self.forget_history(P::seed(self.id.0 as usize) | 1);
@@ -255,7 +256,8 @@ impl<P: Platform> Processor<P> {
         self.sampler.set_all(false);
     }
 
-    /// Returns a new id for a G, from this P's batch.
+    /// Returns a new id for a G from this P's batch of ids. If the batch is used up, `refill` returns the first id of a
+    /// new one.
     #[inline]
     pub(crate) fn next_goroutine_id(&self, refill: impl FnOnce() -> u64) -> GoroutineId {
         let mut id = self.next_id.load(Ordering::Relaxed);
@@ -266,7 +268,7 @@ impl<P: Platform> Processor<P> {
         GoroutineId(id)
     }
 
-    /// Whether it has a G to run or a due timer. From another M the answer may be outdated.
+    /// Whether the P has a G to run or a due timer. A caller on another M may get an outdated answer.
     pub(crate) fn has_work(&self) -> bool {
         !self.queue.is_empty() || has_due_timer(self)
     }
@@ -279,8 +281,8 @@ pub(crate) fn has_due_timer<P: Platform>(processor: &Processor<P>) -> bool {
     earliest != Instant::NEVER && earliest <= P::now()
 }
 
-/// Number of ids for Gs that a P takes from the scheduler at once; each batch starts at a multiple of it. Go:
-/// `_GoidCacheBatch`.
+/// Number of ids for Gs that a P takes from the scheduler at once. The first id of each batch is a multiple of this
+/// number. Go: `_GoidCacheBatch`.
 pub(crate) const GOROUTINE_ID_BATCH: u64 = 16;
 
 impl<P: Platform> Linked for Processor<P> {

@@ -30,24 +30,26 @@ pub(crate) struct Shared<P: Platform> {
     pub(crate) global: List<Goroutine<P>>,
     /// Runnable Gs that are locked to an M. Go keeps them in the run queues.
     pub(crate) locked: List<Goroutine<P>>,
-    /// Ps that no M holds. The first is taken first. Go: `pidle`.
+    /// Idle Ps, which no M holds. They are taken from the front. Go: `pidle`.
     pub(crate) idle_processors: List<Processor<P>>,
-    /// Ms that wait for a P. The first is taken first. There is at least one for each idle P: see `idle`. Go: `midle`.
+    /// Ms that wait for a P. They are taken from the front. There is at least one for each idle P: see `idle`. Go:
+    /// `midle`.
     pub(crate) idle_machines: List<Machine<P>>,
-    /// Ms that wait for a P to run the G that is locked to them. Go: `nmidlelocked`.
+    /// Number of Ms that wait for a P to run the G that is locked to them. Go: `nmidlelocked`.
     pub(crate) idle_locked: u32,
-    /// Ms with a thread. Go: `mcount`.
+    /// Number of Ms that have a thread. Go: `mcount`.
     pub(crate) machines: u32,
-    /// Ms without a thread, to be used again.
+    /// Ms without a thread, which will be used again.
     pub(crate) retired_machines: List<Machine<P>>,
-    /// Ms in a system call whose P was handed off, or that are returning from one without a P. In addition, each M with
-    /// a locked G is counted once more.
+    /// Number of Ms that are in a system call after their P was handed off, or that return from one and have no P yet.
+    /// In addition, each M with a locked G is counted once more.
     pub(crate) blocked_machines: u32,
-    /// Number of Ms needed besides the blocked ones: as many as Ps are in use, or are about to be.
+    /// Number of Ms needed besides the blocked ones: one for each P that is in use or is about to be.
     pub(crate) machines_wanted: usize,
-    /// Number of Ps that have not stopped yet while the world is to stop, without the stopper's own. Go: `stopwait`.
+    /// While the world is being stopped, the number of Ps that have not stopped yet. The P of the M that stops the
+    /// world does not count. Go: `stopwait`.
     pub(crate) unstopped: usize,
-    /// The M that waits for that number to become 0. Go: `stopnote`.
+    /// The M that waits until `unstopped` becomes 0. Go: `stopnote`.
     pub(crate) stopper: Option<&'static Machine<P>>,
 }
 
@@ -58,29 +60,29 @@ impl<P: Platform> Shared<P> {
     }
 }
 
-/// The most Ps of a scheduler.
+/// The largest number of Ps that a scheduler can have.
 pub const PROCESSOR_LIMIT: usize = 1024;
 
-/// A scheduler. It lives as long as the program, as Go's does; `native` reuses one that has been shut down.
+/// A scheduler. It lives as long as the program, as Go's does. `native` reuses a scheduler that has been shut down.
 #[doc(alias = "sched")]
 pub struct Scheduler<P: Platform> {
-    /// Its number in this process, never used twice.
+    /// The number of the scheduler in this process. It is never used twice.
     number: u32,
-    /// All Ps up to the limit. Those from index `procs` on are dead.
+    /// All Ps up to the limit. Ps with an index of `procs` or above are dead.
     processors: Box<[Processor<P>]>,
     /// Number of Ps in use. Changed while the world is stopped.
     procs: AtomicUsize,
     pub(crate) world: WorldStop<Goroutine<P>, P>,
     pub(crate) shared: Lock<Shared<P>, P>,
-    /// Length of the global queue and of the list of locked Gs beside it, readable without the lock.
+    /// Length of the global queue plus that of the list of locked Gs beside it. It can be read without the lock.
     pub(crate) global_length: AtomicUsize,
-    /// Ps on the idle list, readable without the lock. Go: `npidle`.
+    /// Number of Ps on the idle list. It can be read without the lock. Go: `npidle`.
     pub(crate) idle_processors: AtomicU32,
     /// Number of Ms that search for work. Go: `nmspinning`.
     pub(crate) spinning: AtomicU32,
-    /// The idle M that parks with a deadline: the M that has been idle longest. Changed under the lock.
+    /// The timekeeper: the M that has been idle longest, which parks with a deadline. Changed under the lock.
     pub(crate) timekeeper: AtomicRef<Machine<P>>,
-    /// Dead Gs on the common lists. Go: `sched.gFree`.
+    /// The slots of dead Gs that belong to no P. Go: `sched.gFree`.
     pub(crate) free: Lock<FreeSlots<Goroutine<P>>, P>,
     /// Unused timers of programs.
     pub(crate) timer_slots: Extension,
@@ -93,9 +95,11 @@ pub struct Scheduler<P: Platform> {
     pub(crate) next_machine_id: AtomicU32,
     /// Signals of devices.
     pub(crate) signals: SignalList<P>,
-    /// Whether the main G has ended by `goexit`: then no G ends the program when the others have finished.
+    /// Whether the main G has ended by `goexit`. If so, it is a deadlock when all other Gs have finished, because no
+    /// end of the main G will end the program.
     pub(crate) main_exited: AtomicBool,
-    /// Number of Gs spawned by callers without a P to count them: in a system call, or outside of the scheduler.
+    /// Number of Gs spawned by callers that had no P whose counters they could use, because they were in a system call
+    /// or outside of the scheduler.
     pub(crate) started_without_processor: AtomicU64,
     /// Whether the Ms are to exit when they next search for work.
     shut_down: AtomicBool,
@@ -121,8 +125,8 @@ impl<P: Platform> Scheduler<P> {
         Self::with_limit(processors, processors)
     }
 
-    /// [`new`](Self::new) with room for `limit` Ps, about 15 KiB each. [`set_procs`](crate::engine::procs::set_procs)
-    /// can later choose any number from 1 to `limit`.
+    /// Like [`new`](Self::new), but with room for `limit` Ps, about 15 KiB each.
+    /// [`set_procs`](crate::engine::procs::set_procs) can later choose any number from 1 to `limit`.
     ///
     /// # Panics
     ///
@@ -159,7 +163,7 @@ impl<P: Platform> Scheduler<P> {
             bubbles: Extension::new(),
             all_goroutines: AtomicRef::none(),
             all_machines: AtomicRef::none(),
-            // The first batch starts at 16 rather than 0. The main G has number 1.
+            // The first batch starts at 16 and not at 0, because 0 means "no G" and the main G has number 1.
             next_id: AtomicU64::new(GOROUTINE_ID_BATCH),
             next_machine_id: AtomicU32::new(0),
             signals: SignalList::new(),
@@ -180,7 +184,7 @@ impl<P: Platform> Scheduler<P> {
         scheduler
     }
 
-    /// Its number, which a parked G stores to show which scheduler it belongs to.
+    /// The number of the scheduler. A parked G stores it to show which scheduler it belongs to.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
@@ -218,7 +222,7 @@ impl<P: Platform> Scheduler<P> {
         self.processors.len()
     }
 
-    /// Whether an M has left a P in a system call, so that sysmon has to check it. Callable from interrupts.
+    /// Whether the M of any P is in a system call, so that sysmon has to check the P. Callable from interrupts.
     #[must_use]
     pub fn is_any_in_syscall(&'static self) -> bool {
         self.processors().iter().any(|processor| processor.status() == ProcessorStatus::Syscall)
@@ -236,14 +240,14 @@ impl<P: Platform> Scheduler<P> {
         self.machines_ever().filter(|machine| !machine.is_retired())
     }
 
-    /// All Ms, with those whose thread has ended.
+    /// All Ms, including those whose thread has ended.
     fn machines_ever(&'static self) -> impl Iterator<Item = &'static Machine<P>> {
         core::iter::successors(self.all_machines.load(Ordering::Acquire), |machine| {
             machine.all_link.load(Ordering::Acquire)
         })
     }
 
-    /// Number of living Gs, except for those that have not been started. Go: `NumGoroutine`.
+    /// Number of living Gs. Slots that are still being prepared for a G do not count. Go: `NumGoroutine`.
     #[must_use]
     #[doc(alias = "NumGoroutine")]
     pub fn num_goroutine(&'static self) -> usize {
@@ -254,7 +258,7 @@ impl<P: Platform> Scheduler<P> {
     #[must_use]
     pub fn counts(&'static self) -> Counts {
         let mut total = Counts::default();
-        // Includes Ps that are no longer in use.
+        // The loop includes Ps that are no longer in use.
         for processor in &self.processors {
             total += processor.counts();
         }
@@ -286,7 +290,7 @@ impl<P: Platform> Scheduler<P> {
     pub(crate) fn put_idle_processor(&self, shared: &mut Shared<P>, processor: &'static Processor<P>) {
         processor.status.set(ProcessorStatus::Idle);
         shared.idle_processors.push_front(processor);
-        // Ordering: Relaxed: the caller executes the fence between this and its check of the queues.
+        // Ordering: Relaxed, because the caller executes a fence between this increment and its check of the queues.
         self.idle_processors.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -317,8 +321,8 @@ impl<P: Platform> Scheduler<P> {
         self.shut_down.load(Ordering::Acquire)
     }
 
-    /// Makes a scheduler that has been shut down as new, with that number of Ps. The threads of its Ms have ended, all its Gs
-    /// are dead, and no timer is set.
+    /// Resets a scheduler that has been shut down, for a new run with `processors` Ps. The threads of its Ms have
+    /// ended, all its Gs are dead, and no timer is set.
     ///
     /// # Panics
     ///
@@ -355,11 +359,12 @@ impl<P: Platform> Scheduler<P> {
         self.shut_down.store(false, Ordering::Release);
     }
 
-    /// Makes all Ms exit when they next search for work. Gs that are running are not stopped.
+    /// Makes all Ms exit when they next search for work. Does not stop running Gs.
     #[cfg(any(feature = "std", gmp_loom))]
     pub(crate) fn shut_down(&'static self) {
         self.shut_down.store(true, Ordering::Release);
-        // Ordering: partner: the fence in `add_machine`. Either this loop finds a new M, or `add_machine` sees the flag.
+        // Ordering: the partner of this fence is the fence in `add_machine`. Either this loop finds a new M, or
+        // `add_machine` sees the flag.
         crate::base::atomic::fence(Ordering::SeqCst);
         for machine in self.machines_ever() {
             P::unpark_thread(machine);

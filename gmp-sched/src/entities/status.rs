@@ -6,17 +6,17 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Status {
-    /// A slot in preparation.
+    /// The slot is being prepared for a new G.
     Idle = 0,
-    /// On a run queue.
+    /// The G is on a run queue.
     Runnable = 1,
-    /// On an M that holds a P.
+    /// An M that holds a P runs the G.
     Running = 2,
-    /// On an M in a system call, with or without a P.
+    /// The G is in a system call. Its M may hold a P or not.
     Syscall = 3,
-    /// Parked; see the wait reason.
+    /// The G is parked; see the wait reason.
     Waiting = 4,
-    /// Finished. The slot is free or waits for its join handle.
+    /// The G has finished. Its slot is free, or the join handle still refers to it.
     Dead = 6,
 }
 
@@ -33,31 +33,31 @@ impl Status {
     }
 }
 
-/// [`Status::Waiting`] as it is stored, with the number of the G's scheduler in the upper bits and with bits for
-/// additional work of the waker. A waker compares it with the status stored in its own M. If they are equal, the G
+/// [`Status::Waiting`] as it is stored: the upper bits contain the number of the G's scheduler, and further bits show
+/// additional work for the waker. A waker compares this word with one that its own M stores. If they are equal, the G
 /// belongs to the same scheduler and there is no additional work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ParkedStatus(u32);
 
 impl ParkedStatus {
-    /// The number of schedulers that fit above the bits.
+    /// How many schedulers can be numbered in the upper bits.
     pub(crate) const SCHEDULER_LIMIT: u32 = 1 << (u32::BITS - Self::SHIFT);
 
     const SHIFT: u32 = 8;
 
-    /// The status of a parked G of that scheduler that is not sampled.
+    /// The status of a parked G of the scheduler with that number. The G is not sampled.
     #[inline(always)]
     pub(crate) const fn unsampled(scheduler: u32) -> Self {
         Self(scheduler << Self::SHIFT | Status::Waiting as u32)
     }
 
-    /// This status with the G sampled; see `observe`.
+    /// The same status for a sampled G; see [`crate::engine::sampling`].
     #[inline(always)]
     pub(crate) const fn sampled(self) -> Self {
         Self(self.0 | WATCHED)
     }
 
-    /// This status with the G not sampled.
+    /// The same status for a G that is not sampled.
     #[inline(always)]
     pub(crate) const fn without_sampling(self) -> Self {
         Self(self.0 & !WATCHED)
@@ -80,7 +80,7 @@ impl ParkedStatus {
     }
 }
 
-/// The bits of a stored status that are the [`Status`].
+/// The bits of a stored status word that contain the [`Status`].
 pub(crate) const STATUS: u32 = 0x1F;
 
 /// A bit of [`ParkedStatus`]: the G is sampled, so its waker records when it becomes runnable.

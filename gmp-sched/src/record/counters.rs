@@ -1,4 +1,4 @@
-//! Counters of what a P has done. They are cheap enough to be always on.
+//! Counters of what a P has done. They cost so little that they are always on.
 
 use core::ops::AddAssign;
 
@@ -16,7 +16,7 @@ impl Counter {
 
     #[inline(always)]
     pub(crate) fn add(&self, amount: u64) {
-        // Not a read-modify-write: there is only one writer.
+        // A load and a store instead of an atomic read-modify-write are enough, because there is only one writer.
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
     }
 
@@ -44,7 +44,7 @@ macro_rules! counters {
                 Self { $($name: Counter::new(),)* }
             }
 
-            /// Sets all to 0.
+            /// Sets all counters to 0.
             #[cfg(all(feature = "std", not(gmp_loom)))]
             pub(crate) fn clear(&self) {
                 $(self.$name.0.store(0, Ordering::Relaxed);)*
@@ -69,7 +69,7 @@ counters! {
     spawned,
     /// Gs finished.
     finished,
-    /// Gs that ended without unwinding their stacks, which are lost.
+    /// Gs that ended without unwinding their stacks. These stacks are never reused.
     abandoned,
     /// Gs parked.
     parks,
@@ -81,15 +81,15 @@ counters! {
     preemptions,
     /// Gs preempted for a G whose timer was due.
     displacements,
-    /// Steals that got Gs.
+    /// Steals that found Gs.
     steals,
-    /// Rounds over all other Ps that got nothing.
+    /// Rounds over all other Ps in which nothing was stolen.
     steal_misses,
     /// Ms woken to search for work.
     wakes,
     /// Ps handed off to another M because a G blocked their M.
     handoffs,
-    /// Times that half of a full ring went to the global queue.
+    /// How often half of a full ring was moved to the global queue.
     overflows,
     /// Gs taken from the global queue.
     global_takes,

@@ -1,7 +1,7 @@
 //! Scheduling latency: how long Gs are runnable before they run. Each P has a histogram, filled from a sample of Gs.
 //!
-//! A sampled G (see `observe`) is stamped with the time at which it becomes runnable, and the P that runs it records
-//! the difference. Go: `timeToRun`, sampled for one G in 8 (`gTrackingPeriod`).
+//! When a sampled G (see `engine::sampling`) becomes runnable, the time is stored in it. The P that runs it records the
+//! difference. Go: `timeToRun`, sampled for one G in 8 (`gTrackingPeriod`).
 
 use core::fmt;
 use core::ops::{AddAssign, Range};
@@ -11,9 +11,9 @@ use crate::base::atomic::{AtomicU64, Ordering};
 
 /// log₂ of the number of buckets per power of two. Go: `timeHistSubBucketBits`.
 const SUB_BITS: u32 = 2;
-/// Latencies below two to this power, in nanoseconds, are in the first bucket. Go: `timeHistMinBucketBits`.
+/// Latencies below 2^`MIN_BITS` ns are in the first bucket. Go: `timeHistMinBucketBits`.
 const MIN_BITS: u32 = 9;
-/// Latencies of at least two to this power, in nanoseconds, are in the last bucket. Go: `timeHistMaxBucketBits`.
+/// Latencies of at least 2^`MAX_BITS` ns are in the last bucket. Go: `timeHistMaxBucketBits`.
 const MAX_BITS: u32 = 48;
 const BUCKETS: usize = ((MAX_BITS - MIN_BITS) << SUB_BITS) as usize + 2;
 
@@ -44,7 +44,7 @@ impl LatencyCounter {
         Self(core::array::from_fn(|_| AtomicU64::new(0)))
     }
 
-    /// Sets all to 0.
+    /// Sets all buckets to 0.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn clear(&self) {
         self.0.iter().for_each(|bucket| bucket.store(0, Ordering::Relaxed));
@@ -52,7 +52,7 @@ impl LatencyCounter {
 
     pub(crate) fn add(&self, latency: Duration) {
         let bucket = &self.0[bucket_of(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX))];
-        // Not a read-modify-write: there is only one writer.
+        // A load and a store instead of an atomic read-modify-write are enough, because there is only one writer.
         bucket.store(bucket.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 

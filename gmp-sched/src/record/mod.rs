@@ -1,4 +1,4 @@
-//! What the scheduler records while it runs: counters, run-queue latencies, the trace ring of each P.
+//! What the scheduler records while it runs: counters, scheduling latencies, and the trace ring of each P.
 
 pub(crate) mod counters;
 pub mod latency;

@@ -1,9 +1,9 @@
 //! A trace of scheduling events: one ring per P with its last events, which can be switched on and off.
 //!
-//! Switched off, it costs one test where a G parks; all other events are behind tests that are made anyway (see
-//! `observe`). Switched on, an event takes one reading of the clock and five stores. Each P's ring has one writer, the
-//! M that holds the P, so no event takes a lock or waits for another one. Any thread may read the rings at any time and
-//! gets the last events of each, as with Go's flight recorder (`runtime/trace`).
+//! While the trace is off, it costs one test when a G parks. All other events are recorded behind tests that are made
+//! anyway (see `engine::sampling`). While it is on, an event takes one reading of the clock and five stores. Each P's
+//! ring has one writer, the M that holds the P, so no event takes a lock or waits for another one. Any thread may read
+//! the rings at any time and gets the last events of each, as with Go's flight recorder (`runtime/trace`).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -36,9 +36,9 @@ event_kinds! {
     Spawn,
     /// The G became runnable; the detail is the number of the G that readied it, 0 if none did. Go: `GoUnblock`.
     Ready,
-    /// The G runs from here on. If another G ran before, it has left the P. Go: `GoStart`.
+    /// The G runs from now on. If another G ran before, it has left the P. Go: `GoStart`.
     Start,
-    /// The G yielded. Recorded when the next G already runs. Go: `GoStop`.
+    /// The G yielded. This is recorded when the next G already runs. Go: `GoStop`.
     Yield,
     /// The G was preempted. Go: `GoStop`.
     Preempt,
@@ -53,11 +53,11 @@ event_kinds! {
     SyscallExit,
     /// The P is handed off, because the G blocks its M or has been in a system call for too long. Go: `ProcSteal`.
     HandOff,
-    /// No G: this P stole Gs from another P, whose number is the detail.
+    /// The P stole Gs from another P, whose number is the detail. The event has no G.
     Steal,
-    /// No G: the P becomes idle, because there is nothing to run. Go: `ProcStop`.
+    /// The P becomes idle, because there is nothing to run. The event has no G. Go: `ProcStop`.
     Idle,
-    /// No G: an M holds this P again. Go: `ProcStart`.
+    /// An M holds the P again. The event has no G. Go: `ProcStart`.
     Busy,
 }
 
@@ -68,14 +68,14 @@ pub struct Event {
     pub when: Instant,
     /// What happened.
     pub kind: EventKind,
-    /// The G it happened to, if any.
+    /// The G to which it happened, if any.
     pub goroutine: Option<GoroutineId>,
     /// More about the event; see [`EventKind`].
     pub detail: u64,
 }
 
 const WORDS: usize = 3;
-/// The kind is in the upper byte of the word with the detail.
+/// The lower end of the kind's bits, which are the upper byte of the word that also contains the detail.
 const KIND_SHIFT: u32 = 56;
 
 impl Event {
@@ -99,7 +99,7 @@ pub(crate) struct Ring {
     slots: Box<[[AtomicU64; WORDS]]>,
     /// Number of events whose writing has begun.
     begun: AtomicUsize,
-    /// Number of events written.
+    /// Number of events whose writing is complete.
     pub(crate) written: AtomicUsize,
     /// Number of events written before the trace was last started.
     pub(crate) start: AtomicUsize,
@@ -121,38 +121,38 @@ impl Ring {
     /// Appends an event. Called by the M that holds the P.
     pub(crate) fn write(&self, event: Event) {
         let index = self.written.load(Ordering::Relaxed);
-        // Ordering: a reader that sees one of the stores below also sees afterwards that writing had begun; partner:
-        // the fence in `read`.
+        // Ordering: Release: if a reader sees one of the stores below, it also sees the new value of `begun` after its
+        // own fence. Partner: the fence in `read`.
         self.begun.store(index + 1, Ordering::Relaxed);
         fence(Ordering::Release);
         for (cell, word) in self.slot(index).iter().zip(event.to_words()) {
             cell.store(word, Ordering::Relaxed);
         }
-        // Ordering: pairs with the first load in `read`.
+        // Ordering: Release publishes the event. Partner: the Acquire load of `written` in `read`.
         self.written.store(index + 1, Ordering::Release);
     }
 
-    /// Returns the events that are not overwritten, oldest first.
+    /// Returns the events that have not been overwritten, oldest first.
     pub(crate) fn read(&self) -> Vec<Event> {
         let end = self.written.load(Ordering::Acquire);
         let begin = self.start.load(Ordering::Relaxed).max(end.saturating_sub(self.slots.len()));
         let words: Vec<_> =
             (begin..end).map(|index| self.slot(index).each_ref().map(|cell| cell.load(Ordering::Relaxed))).collect();
-        // Ordering: pairs with the fence in `write`.
+        // Ordering: Acquire keeps the load of `begun` after those of the slots. Partner: the fence in `write`.
         fence(Ordering::Acquire);
-        // Events whose writing began meanwhile may have overwritten the oldest.
+        // Events whose writing has begun since the first load may have overwritten the oldest ones.
         let lost = self.begun.load(Ordering::Relaxed).saturating_sub(self.slots.len()).saturating_sub(begin);
         words.into_iter().skip(lost).filter_map(Event::from_words).collect()
     }
 }
 
-/// The ring of a P, if a trace is being taken.
+/// What a P needs to record a trace: its ring, and whether events go there.
 pub(crate) struct Tracer {
     /// The ring into which events go; `None` while no trace is taken.
     pub(crate) active: AtomicRef<Ring>,
-    /// The ring of this P, once there is one; never freed.
+    /// The ring of this P; `None` before the first trace. It is never freed.
     pub(crate) ring: AtomicRef<Ring>,
-    /// That ring was made for a run that has ended.
+    /// Whether `ring` was made for a run of the scheduler that has ended.
     is_ring_of_last_run: AtomicBool,
 }
 
@@ -161,14 +161,14 @@ impl Tracer {
         Self { active: AtomicRef::none(), ring: AtomicRef::none(), is_ring_of_last_run: AtomicBool::new(false) }
     }
 
-    /// The run ends in which a trace may have been taken.
+    /// Called when a run of the scheduler ends, in which a trace may have been taken. Stops the trace.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn renew(&self) {
         self.active.store(None, Ordering::Relaxed);
         self.is_ring_of_last_run.store(true, Ordering::Relaxed);
     }
 
-    /// Drops the reference to the ring of an ended run if it has another capacity.
+    /// If `ring` was made for a run that has ended and has not this capacity, drops the reference to it.
     pub(crate) fn forget_last_run(&self, capacity: usize) {
         if self.is_ring_of_last_run.swap(false, Ordering::Relaxed)
             && self.ring.load(Ordering::Acquire).is_some_and(|ring| ring.slots.len() != capacity)

@@ -8,10 +8,10 @@ use crate::entities::status::Status;
 use crate::platform::Platform;
 
 impl<P: Platform> Scheduler<P> {
-    /// Displays a line for each living G: its number and name, its status or why and for how long it has waited, and the G
-    /// that spawned it. Go: `goroutineheader`.
+    /// Displays a line for each living G: its number and name, its status or (if it waits) why and for how long, and
+    /// the G that spawned it. Go: `goroutineheader`.
     ///
-    /// Each line follows a line break. Callable from anywhere; takes no lock.
+    /// Each line begins with a line break. Callable from anywhere; takes no lock.
     #[doc(alias = "goroutineheader")]
     pub fn goroutine_list(&'static self) -> impl fmt::Display {
         List(self)

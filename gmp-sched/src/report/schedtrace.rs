@@ -1,8 +1,8 @@
 //! The current state of the scheduler as text, after Go's `schedtrace` and `scheddetail`.
 //!
-//! Printing it waits for no lock and stops nothing, so that a scheduler that hangs can be inspected, also from an
-//! interrupt handler. The state of each G, M and P is from some moment, not the same for all. A value whose lock is
-//! held is shown as `?`.
+//! Printing it waits for no lock and stops nothing. So a scheduler that hangs can be inspected, also from an interrupt
+//! handler. The states of the Gs, Ms and Ps are read one after the other, so they may be from different moments. A
+//! value whose lock is held is shown as `?`.
 
 use core::fmt;
 
@@ -27,7 +27,8 @@ impl<P: Platform> Scheduler<P> {
         Trace { scheduler: self, detailed: false }
     }
 
-    /// Displays the same without the brackets, and a line about each P, M and living G. Go: `GODEBUG=scheddetail=1`.
+    /// Displays the same line without the parts in brackets, and a line about each P, M and living G. Go:
+    /// `GODEBUG=scheddetail=1`.
     ///
     /// Callable from anywhere; takes no lock.
     pub fn scheddetail(&'static self) -> impl fmt::Display {

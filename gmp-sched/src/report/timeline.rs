@@ -10,10 +10,10 @@ use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
 use crate::record::trace::{Event, EventKind};
 
-/// Drawn where no G ran.
+/// The character for a column in which no G ran.
 const IDLE: char = '·';
 
-/// A time during which one G ran on a P, in ns.
+/// A period in which one G ran on a P, in nanoseconds.
 struct RunSpan {
     from: u64,
     to: u64,
@@ -66,7 +66,7 @@ impl<P: Platform> Scheduler<P> {
     }
 }
 
-/// When which G ran, from the events of one P.
+/// Derives from the events of one P when each G ran on it.
 fn spans(trace: &[Event], end: u64) -> Vec<RunSpan> {
     let mut spans = Vec::new();
     let mut running: Option<(u64, GoroutineId)> = None;
@@ -85,7 +85,7 @@ fn spans(trace: &[Event], end: u64) -> Vec<RunSpan> {
             EventKind::Park | EventKind::End | EventKind::Preempt | EventKind::HandOff | EventKind::Idle => {
                 stop(&mut running, when);
             }
-            // Events about other Gs, and events recorded when the next G already runs.
+            // The other events are about Gs that do not run here, or are recorded when the next G already runs.
             _ => {}
         }
     }
