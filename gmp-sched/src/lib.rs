@@ -1,6 +1,7 @@
 //! Go's scheduler as a crate: Gs (flows of control with stacks of their own) run on Ms (threads of the platform) that
-//! hold a P (a licence to run, with a local run queue). The crate is `no_std`, independent of the
-//! hardware and has no statics. What it needs from the computer or operating system is the [`platform::Platform`] trait.
+//! hold a P (a licence to run, with a local run queue). The crate is `no_std` and independent of the hardware. What it
+//! needs from the computer or operating system is the [`platform::Platform`] trait. All state is in scheduler objects,
+//! except two static counters, which number schedulers and bubbles, and what the platforms `native` and `sim` keep.
 //!
 //! The source is a stack of layers, one folder each, from the ground up:
 //!
@@ -60,7 +61,7 @@
 #![cfg_attr(not(feature = "extras"), doc = "[`coroutine`]: #features\n[`future`]: #features")]
 #![cfg_attr(feature = "synctest", doc = "[`synctest`]: synctest")]
 #![cfg_attr(not(feature = "synctest"), doc = "[`synctest`]: #features")]
-// With loom only the models are compiled; without tests there would be nothing to compile.
+// With loom only the models are compiled. So without tests there is nothing to compile.
 #![cfg(any(test, not(gmp_loom)))]
 #![no_std]
 #![deny(unsafe_code)]

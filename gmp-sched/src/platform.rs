@@ -2,8 +2,8 @@
 //!
 //! A platform is a zero-sized type with static methods; everything in this crate is generic over it. There are three:
 //! the bare-metal kernel, where an M is a kernel thread on a CPU that halts when idle; `native`, where an M is an
-//! operating-system thread; and `sim`, a simulated machine. The trait favours none: it *starts*, *parks* and *unparks*
-//! threads, whether that ends in a futex or in `sti; hlt`.
+//! operating-system thread; and `sim`, a simulated computer. The trait favours none: it *starts*, *parks* and *unparks*
+//! threads, and a platform may implement that by a futex or by `sti; hlt`.
 
 use core::fmt::{Arguments, Debug};
 use core::marker::PhantomData;
@@ -51,21 +51,21 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// holds another pin.
     const COUNTS_PINS: bool = false;
 
-    /// Pins the caller to its M. Nests. Callable from anywhere on an M.
+    /// Pins the caller to its M. Pins can be nested. Callable from anywhere on an M.
     #[cfg_attr(debug_assertions, track_caller)]
     fn raise_pin();
 
-    /// Undoes one [`raise_pin`](Platform::raise_pin). When the outermost pin is undone, a preemption that became
+    /// Undoes one [`raise_pin`](Platform::raise_pin). If this is the outermost pin, a preemption that has become
     /// pending meanwhile takes effect here.
     ///
     /// # Safety
     ///
-    /// The calling flow of control has raised this pin or taken it over, and nothing else lowers it.
+    /// The calling flow of control has raised this pin or has taken it over, and nothing else lowers the pin.
     unsafe fn lower_pin();
 
-    /// Whether the caller, which has pinned itself once for this, may block, yield or end here, as far as the platform
-    /// can tell. It may not if its own caller holds a pin, which the switch would leave behind on this CPU, or if it is
-    /// an interrupt handler, which must return.
+    /// Whether the caller, which has pinned itself once for this call, may block, yield or end here, as far as the
+    /// platform can detect. It may not if it holds another pin, because the switch would leave that pin behind on this
+    /// CPU. An interrupt handler may not either, because it must return.
     #[inline(always)]
     fn is_pinned_once() -> bool {
         true
@@ -80,16 +80,16 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
         }
     }
 
-    /// Panics with the reason why the caller may not block, yield or end here. Callable with the pin that the caller
-    /// raised for this, or without it.
+    /// Panics with the reason why the caller may not block, yield or end here. The caller may or may not hold the pin
+    /// that it raised for the check.
     #[cold]
     #[track_caller]
     fn refuse_to_block() -> ! {
         panic!("a G blocks, yields or ends with preemption turned off")
     }
 
-    /// Panics if the caller may not spawn a G, as far as the platform can tell: an interrupt handler, which may have
-    /// interrupted the scheduler.
+    /// Panics if the caller may not spawn a G and the platform can detect that. An interrupt handler may not, because
+    /// it may have interrupted the scheduler.
     #[inline(always)]
     #[track_caller]
     fn assert_may_spawn() {}
@@ -105,7 +105,7 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
         SLICE
     }
 
-    /// Waits for about `duration`, a few microseconds. The caller is an M without a G to run.
+    /// Waits for about `duration`, which is a few microseconds. The caller is an M without a G to run.
     fn linger(duration: Duration) {
         let end = Self::now() + duration;
         while Self::now() < end {
@@ -113,7 +113,7 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
         }
     }
 
-    /// How long a G runs undisturbed after a displacement before another one may follow.
+    /// For how long after a displacement no other displacement follows on the same P.
     fn undisturbed() -> Duration {
         UNDISTURBED
     }
@@ -121,38 +121,40 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// The seed of the random choices of the P with this index. Equal seeds and equal timing lead to equal runs.
     fn seed(index: usize) -> u64;
 
-    /// Creates the thread of `machine`. It calls [`NewMachine::run`] once it has been unparked for the first time,
-    /// and on a platform whose idle Ms end, once the M is not retired any more.
+    /// Creates the thread of `machine`. The thread calls [`NewMachine::run`] after it has been unparked for the first
+    /// time. If idle Ms end on this platform ([`idle_limit`](Platform::idle_limit)), the thread also waits until the M
+    /// is no longer retired.
     ///
     /// # Errors
     ///
-    /// There is no memory or no thread; nothing has happened.
+    /// There is no memory or no thread. The call had no effect.
     fn start_thread(machine: NewMachine<Self>) -> Result<Self::Thread, OutOfResources>;
 
-    /// Blocks the calling M's thread until [`unpark_thread`](Platform::unpark_thread) or the deadline. If the M was
-    /// unparked since its last park, returns at once (a token). May return early. Called pinned exactly once.
+    /// Blocks the calling M's thread until [`unpark_thread`](Platform::unpark_thread) or until the deadline. If the M
+    /// has been unparked since its last park, that unpark has left a token, and this returns at once. May return early.
+    /// Called pinned exactly once.
     fn park_thread(parking: Parking<'_, Self>, deadline: Option<Instant>);
 
     /// Sets the token of `machine` and wakes its thread. Callable from interrupts and from any thread.
     fn unpark_thread(machine: &'static Machine<Self>);
 
-    /// How long an M that no P needs stays idle before its thread ends by [`exit_thread`](Platform::exit_thread); `None` if it
-    /// does not end.
+    /// How long an M that no P needs stays idle before its thread ends by [`exit_thread`](Platform::exit_thread);
+    /// `None` if idle Ms never end.
     #[inline(always)]
     fn idle_limit() -> Option<Duration> {
         None
     }
 
-    /// Ends the thread of the calling M, which runs nothing any more. Called only on platforms on which a scheduler can
-    /// be shut down or idle Ms end.
+    /// Ends the thread of the calling M, which no longer runs anything. Called only on platforms on which a scheduler
+    /// can be shut down or idle Ms end.
     fn exit_thread() -> !;
 
     /// Asks the G that runs on `machine` to call [`crate::engine::preempt::give_way`] soon. Best effort; does nothing
     /// on a platform without preemption.
     fn request_preemption(machine: &'static Machine<Self>);
 
-    /// Announces that a timer of `processor` is due at `when`. If interrupts fire timers, the platform must interrupt
-    /// the calling CPU no later than that.
+    /// Requests that the timers of `processor` are checked at `when`. If interrupts fire timers, the platform must
+    /// interrupt the calling CPU no later than that.
     fn arm_timer(pinned: &Pinned<Self>, processor: &Processor<Self>, when: Instant);
 
     /// Allocates a stack of at least `size` bytes. Any `size` is allowed.
@@ -169,7 +171,8 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// `stack` was returned by [`allocate_stack`](Platform::allocate_stack), and nothing uses it any more.
     unsafe fn release_stack(stack: Range<usize>);
 
-    /// Runs the body of a G. Never unwinds, neither by a panic of the body nor by one while its payload is dropped.
+    /// Runs the body of a G. Never unwinds: a platform that can unwind catches a panic of the body, and also a panic
+    /// while the payload of the first one is dropped.
     ///
     /// # Errors
     ///
@@ -180,21 +183,22 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
         Ok(body())
     }
 
-    /// Runs `future` to completion for a caller that is not a G with a P, where threads that are not Ms may wait.
+    /// Runs `future` to completion for a caller that is not a G with a P, if the calling thread may wait on this
+    /// platform.
     ///
     /// # Errors
     ///
-    /// No such thread may wait here; the future has not been polled.
+    /// The calling thread may not wait here. The future has not been polled.
     fn block_thread_on<F: Future>(future: F) -> Result<F::Output, F> {
         Err(future)
     }
 
-    /// Unwinds the calling G up to [`run_body`](Platform::run_body), which then returns [`JoinError::Exited`]. Returns
-    /// if the platform cannot unwind; then the G is [abandoned](crate::exit::abandon).
+    /// Unwinds the calling G up to [`run_body`](Platform::run_body), which then returns [`JoinError::Exited`]. If the
+    /// platform cannot unwind, this returns, and the caller [abandons](crate::exit::abandon) the G.
     fn unwind_body() {}
 
-    /// Whether nothing else in the process, such as another scheduler, can wake a G of `scheduler`. Called when nothing
-    /// runs in `scheduler` and none of its timers or devices can wake a G.
+    /// Whether `scheduler` is the only source of wakeups for its Gs: nothing else in the process, such as another
+    /// scheduler, can wake one. Called when nothing runs in `scheduler` and none of its timers or devices can wake a G.
     fn is_left_alone(scheduler: &'static Scheduler<Self>) -> bool {
         let _ = scheduler;
         true
@@ -225,8 +229,8 @@ impl<'a, P: Platform> Parking<'a, P> {
 
 /// Proof that the caller stays on its M. The current M, G and P are reachable only through it.
 ///
-/// Dropping it lowers the pin. What was learned about the M through it is outdated after a switch, so every function
-/// that may switch consumes it. Go: `acquirem`, `releasem`.
+/// Dropping it lowers the pin. What the caller has learned about the M through it is outdated after a switch. So every
+/// function that may switch consumes it. Go: `acquirem`, `releasem`.
 #[derive(Debug)]
 #[must_use]
 pub struct Pinned<P: Platform> {
@@ -244,7 +248,8 @@ impl<P: Platform> Pinned<P> {
         Self::assume()
     }
 
-    /// Takes over a pin that was raised otherwise, by an interrupt handler for the G that it interrupted.
+    /// Takes over a pin that was not raised through this type: an interrupt handler raised it for the G that it
+    /// interrupted.
     ///
     /// # Safety
     ///
@@ -270,7 +275,8 @@ impl<P: Platform> Pinned<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not on an M but on another operating-system thread, or on a CPU before the scheduler has started.
+    /// The caller is not on an M. It is on another operating-system thread, or on a CPU before the scheduler has
+    /// started.
     #[inline(always)]
     #[track_caller]
     pub fn machine(&self) -> &'static Machine<P> {
@@ -321,8 +327,8 @@ impl<P: Platform> Drop for Pinned<P> {
     }
 }
 
-/// The default of [`Platform::undisturbed`]: long enough that displacements cost a few percent at most, short enough to
-/// go unnoticed. Go waits for the slice to end instead.
+/// The default of [`Platform::undisturbed`]. It is long enough that displacements take a few percent of the time at
+/// most, and short enough that nobody notices it. Go waits for the slice to end instead.
 pub const UNDISTURBED: Duration = Duration::from_micros(50);
 
 /// The default of [`Platform::slice`]. Go: `forcePreemptNS`.

@@ -94,7 +94,7 @@ macro_rules! platform_aliases {
             $crate::spawn::go(body)
         }
 
-        /// [`go`] that returns an error if there is no memory. See [`spawn::try_go`]($crate::spawn::try_go).
+        /// Like [`go`], but returns an error if there is no memory. See [`spawn::try_go`]($crate::spawn::try_go).
         ///
         /// # Errors
         ///
@@ -142,8 +142,8 @@ macro_rules! platform_aliases {
         /// [`time::AfterFunc`]($crate::time::AfterFunc).
         pub type AfterFunc = $crate::time::AfterFunc<$platform>;
 
-        /// The platform of the names in this module: the parameter of the types and functions of the crate that are
-        /// generic over it.
+        /// The platform for which this module declares its names. It is the type parameter of those types and functions
+        /// of the crate that are generic over a platform.
         pub type ThisPlatform = $platform;
 
         /// Spawns scoped Gs. See [`scope::Scope`]($crate::scope::Scope).
@@ -200,7 +200,7 @@ macro_rules! platform_aliases {
             $crate::time::after_func(duration, function)
         }
 
-        /// [`after_func`] that returns an error if there is no memory. See
+        /// Like [`after_func`], but returns an error if there is no memory. See
         /// [`time::try_after_func`]($crate::time::try_after_func).
         ///
         /// # Errors
@@ -226,7 +226,7 @@ macro_rules! platform_aliases {
             $crate::sleep::sleep_until::<$platform>(when);
         }
 
-        /// Sets the number of Ps, and so how many Gs run at once; returns the number so far. See
+        /// Sets the number of Ps, which is how many Gs can run at once; returns the previous number. See
         /// [`procs::set_procs`]($crate::procs::set_procs).
         ///
         /// # Errors
@@ -245,18 +245,18 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// The caller is not a G; there is no thread to take over the P of this one.
+        /// The caller is not a G; there is no thread that could take over the P of the caller's thread.
         #[track_caller]
         pub fn lock_thread() -> $crate::lock_os_thread::LockedThread<$platform> {
             $crate::lock_os_thread::lock_thread()
         }
 
-        /// [`lock_thread`] that returns an error if there is no thread. See
+        /// Like [`lock_thread`], but returns an error if there is no thread. See
         /// [`lock_os_thread::try_lock_thread`]($crate::lock_os_thread::try_lock_thread).
         ///
         /// # Errors
         ///
-        /// There is no thread to take over the P of this one.
+        /// There is no thread that could take over the P of the caller's thread.
         ///
         /// # Panics
         ///
@@ -329,7 +329,8 @@ macro_rules! extras_aliases {
             $crate::coroutine::pull(body)
         }
 
-        /// [`pull`] that returns an error if there is no memory. See [`coroutine::try_pull`]($crate::coroutine::try_pull).
+        /// Like [`pull`], but returns an error if there is no memory. See
+        /// [`coroutine::try_pull`]($crate::coroutine::try_pull).
         ///
         /// # Errors
         ///
@@ -349,7 +350,7 @@ macro_rules! extras_aliases {
         /// Spawns scoped Gs that may fail. See [`scope::TryScope`]($crate::scope::TryScope).
         pub type TryScope<'scope, 'env, E> = $crate::scope::TryScope<'scope, 'env, E, $platform>;
 
-        /// [`scope`] with Gs that may fail; the first error cancels the others. See
+        /// Like [`scope`], but its Gs may fail; the first error cancels the others. See
         /// [`scope::try_scope`]($crate::scope::try_scope).
         ///
         /// # Errors
@@ -378,8 +379,8 @@ macro_rules! extras_aliases {
     };
 }
 
-/// The same without the feature. The features of this crate are tested here, since a test in the body of a macro is of the
-/// features of the crate that uses it.
+/// Declares nothing, because the feature `extras` is off. The feature is tested here and not in the body of
+/// [`platform_aliases!`], because a `cfg` in the body of a macro tests the features of the crate that uses the macro.
 #[cfg(not(feature = "extras"))]
 #[doc(hidden)]
 #[macro_export]
@@ -425,7 +426,7 @@ macro_rules! synctest_aliases {
     };
 }
 
-/// The same without the feature.
+/// Declares nothing, because the feature `synctest` is off.
 #[cfg(not(feature = "synctest"))]
 #[doc(hidden)]
 #[macro_export]

@@ -1,40 +1,41 @@
-//! Bubbles: groups of Gs with a clock of their own, which jumps to the next timer when all of them wait. For tests of code
-//! that takes time, on threads and in the simulator. Go: `testing/synctest`, `runtime/synctest.go`.
+//! Bubbles: groups of Gs with a clock of their own, which jumps to the next timer when all Gs of the group wait. For
+//! tests of code that takes time, on threads and in the simulator. Go: `testing/synctest`, `runtime/synctest.go`.
 //!
-//! A G started by a G of a bubble is in the bubble. There, [`time::now`](crate::time::now) is the bubble's clock, and timers
-//! are the bubble's own, fired by its driver, the G that called [`test()`]. The bubble counts its *active* Gs, those that do
-//! not [wait durably](#durable-waits). The G that decrements the count to zero readies the G in [`wait`], or the driver,
-//! which advances the clock.
+//! A G that is spawned by a G of a bubble is in the same bubble. For the Gs of a bubble,
+//! [`time::now`](crate::time::now) is the bubble's clock. Their timers belong to the bubble, too, and the bubble's
+//! *driver* fires them: the G that called [`test()`]. The bubble counts its *active* Gs, those that do not [wait
+//! durably](#durable-waits). When a G decrements the count to zero, it readies the G in [`wait`], or the driver, which
+//! advances the clock.
 //!
 //! # Durable waits
 //!
-//! A G waits durably if only another G or a timer of its bubble can end the wait: then nothing more happens in the
-//! bubble until the clock advances. The clock does not advance while a G waits for something that can come from outside
-//! of the bubble.
+//! A G waits durably if only another G or a timer of its bubble can end the wait. When all Gs wait durably, nothing
+//! more happens in the bubble until the clock advances. If something outside of the bubble can end the wait of a G, the
+//! clock does not advance before that wait has ended.
 //!
 //! | a G of a bubble waits for | durable? |
 //! |---|---|
 //! | the other side of a channel, a [`Timer`](crate::time::Timer) or [`Ticker`](crate::time::Ticker) | if it was made in the bubble |
-//! | one of several, in a [select](mod@crate::select) | if all of them were |
-//! | nothing: a [`never`](crate::chan::Receiver::never), a select without cases | yes |
+//! | one of several channels or timers, in a [select](mod@crate::select) | if all of them were made in the bubble |
+//! | something that never happens: a [`never`](crate::chan::Receiver::never) channel, a select without cases | yes |
 //! | a point in time | yes |
 //! | a [`WaitGroup`](crate::sync::WaitGroup) | if its tasks were added in the bubble |
 //! | another G, by its handle or as a coroutine | if that G is in the bubble |
 //! | the children of a [scope](crate::scope) | yes |
 //! | a [`Once`](crate::sync::Once) and the types built on it, such as `SingleFlight` | if a G of the bubble runs the function |
-//! | a [`Condvar`](crate::sync::Condvar), [`Barrier`](crate::sync::Barrier), [`Semaphore`](crate::sync::Semaphore) | yes, wherever it was made: to end the wait from outside of the bubble panics |
+//! | a [`Condvar`](crate::sync::Condvar), [`Barrier`](crate::sync::Barrier), [`Semaphore`](crate::sync::Semaphore) | yes, wherever it was made: a G outside of the bubble that ends the wait panics |
 //! | the end of a [context](crate::cancel) | yes, wherever it was made: it must be cancelled in the bubble |
 //! | a mutex, a reader-writer lock, a future, a device, a system call, a stop of the world | no |
-//! | a condition of its own, in [`park`](crate::park::park) | no |
+//! | a condition of the program, in [`park`](crate::park::park) | no |
 //!
-//! A [`Limit`](crate::cancel::Limit) of a wait does not make the wait durable: while a wait that is not durable holds
-//! the clock, no deadline passes. The wait reason of a durable wait ends in `(durable)` if the same wait can also be
-//! not durable, as in
-//! Go. (In Go, joining, once and semaphores are built from mutexes and channels and behave like these; the rest is the
-//! same.)
+//! A [`Limit`](crate::cancel::Limit) does not make a wait durable: while a G waits in a way that is not durable, the
+//! clock does not advance, so no deadline passes. If the same kind of wait can be durable or not, the wait reason of
+//! the durable one ends in `(durable)`, as in Go. (In Go, joining, once and semaphores are built from mutexes and
+//! channels and behave like these; the rest is the same.)
 //!
-//! The cost outside of bubbles: a check of the G's bubble when it parks, spawns and ends; none when it is readied, because
-//! its status says whether it waits in a bubble; and in a `WaitGroup` a check whether there has ever been a bubble.
+//! Outside of bubbles, a G that parks, spawns or ends checks whether it is in one. A
+//! [`WaitGroup`](crate::sync::WaitGroup) checks whether there has ever been a bubble. Readying a G costs nothing more,
+//! because its status shows whether it waits in a bubble.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -54,11 +55,11 @@ use crate::platform::{Pinned, Platform};
 /// Runs `body` in a new bubble, where time advances only when all Gs of the bubble wait durably. Returns the result of
 /// `body` when all Gs of the bubble have ended. Go: `synctest.Test`.
 ///
-/// Blocks the calling G; not callable from interrupts. Gs outside may wake Gs inside that do not [wait
-/// durably](self#durable-waits); time stands still until they do. Gs outside must not use what belongs to the bubble: its
-/// [channels](crate::chan#bubbles), timers, delayed functions, wait groups that count in it, and condition variables that
-/// its Gs wait for; that panics in the caller. Contexts may be used everywhere; but a deadline is compared with the clock of
-/// the caller, so a deadline from another clock is meaningless.
+/// Blocks the calling G; not callable from interrupts. A G outside of the bubble may wake a G inside that does not
+/// [wait durably](self#durable-waits); the clock does not advance before that. A G outside must not use what belongs to
+/// the bubble: its [channels](crate::chan#bubbles), timers, delayed functions, wait groups that count in it, and
+/// condition variables that its Gs wait for. If it does, it panics. Contexts may be used everywhere. However, a
+/// deadline is compared with the clock of the caller, so a deadline from another clock is meaningless.
 ///
 /// ```
 /// use core::time::Duration;
@@ -81,9 +82,12 @@ use crate::platform::{Pinned, Platform};
 ///
 /// # Panics
 ///
-/// The body panics. All Gs of the bubble wait and it has no timer: `deadlock: all goroutines in bubble are blocked`. The
-/// body has returned, which stops the clock, and other Gs still wait: `deadlock: main bubble goroutine has exited but
-/// blocked goroutines remain`. There is no memory for a G; the caller is not a G with a P, or is in a bubble.
+/// - The body panics.
+/// - All Gs of the bubble wait and it has no timer: `deadlock: all goroutines in bubble are blocked`.
+/// - The body has returned, which stops the clock, and other Gs still wait:
+///   `deadlock: main bubble goroutine has exited but blocked goroutines remain`.
+/// - There is no memory for a G.
+/// - The caller is not a G with a P, or it is in a bubble.
 #[doc(alias = "Test")]
 pub fn test<P: Platform, T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     let (bubble, main) = match enter::<P, T>(body) {
@@ -106,7 +110,7 @@ fn enter<P: Platform, T: Send + 'static>(
         panic!("synctest.Run called from within a synctest bubble");
     }
     let bubble = Bubble::take(&pinned)?;
-    // A spawned G is in the bubble of its creator.
+    // A spawned G is in the bubble of its creator. So the creator is in the bubble while it spawns.
     me.set_bubble(Some(bubble));
     let main = try_go(body);
     me.set_bubble(None);
@@ -145,8 +149,8 @@ pub fn wait<P: Platform>() {
     drop(park_with(caller, WaitReason::SynctestWait, |_, _| true));
 }
 
-/// Sleeps, then [waits](wait) until nothing is left to do at that time: timers that are due at the end of the sleep have
-/// fired, whether they were set before or after it. Go: `synctest.Sleep`.
+/// Sleeps, then [waits](wait) until nothing is left to do at that time. All timers that are due at the end of the sleep
+/// have then fired, whether they were set before or after it. Go: `synctest.Sleep`.
 ///
 /// Blocks the calling G; not callable from interrupts.
 ///
@@ -166,7 +170,7 @@ pub fn wait<P: Platform>() {
 ///
 /// # Panics
 ///
-/// As [`wait`].
+/// As for [`wait`].
 #[doc(alias = "Sleep")]
 pub fn sleep<P: Platform>(duration: Duration) {
     crate::engine::sleep::sleep::<P>(duration);
@@ -207,7 +211,7 @@ impl<P: Platform> Bubble<P> {
             let earliest = self.timers().earliest();
             if earliest > self.now() {
                 if let Some(waiting) = census.waiting.take() {
-                    // The timer for which the driver was readied has been cancelled.
+                    // The driver was readied for a timer that has been cancelled since.
                     drop(census);
                     ready_pinned(&pinned, waiting);
                     continue;
@@ -219,13 +223,13 @@ impl<P: Platform> Bubble<P> {
                     return Err("deadlock: all goroutines in bubble are blocked");
                 }
             }
-            // The driver counts itself as active, so that the Gs it readies do not find all others waiting before it is
-            // done.
+            // The driver counts as active while it fires timers. Otherwise a G that it has readied could wait again and
+            // find no active G before the driver is done.
             census.active += 1;
             drop(census);
             self.advance(earliest);
-            // As in Go, tests must not rely on the order of simultaneous events, neither of the Gs that run nor of the
-            // timers that a select waits for.
+            // The order of timers that are due at the same time is random, as in Go. So tests cannot rely on the order in
+            // which these ready Gs, or on which case a select takes.
             self.timers().shuffle_due(self.now(), || pinned.processor().random() >> 31 != 0);
             let mut readied = List::<Goroutine<P>>::new();
             while let Some(action) = self.timers().pop_due(self.now()) {
@@ -233,7 +237,7 @@ impl<P: Platform> Bubble<P> {
                     readied.push_back(goroutine);
                 }
             }
-            // Enqueued only after all timers have fired, because a G that runs may stop another timer.
+            // They are enqueued only after all timers have fired, because a G that runs may stop another timer.
             while let Some(goroutine) = readied.pop_front() {
                 enqueue_next(&pinned, goroutine);
             }
@@ -241,7 +245,7 @@ impl<P: Platform> Bubble<P> {
                 ready_pinned(&pinned, waiting);
             }
         }
-        // An armed timer belongs to a function that will never run, so its bubble cannot be reused.
+        // A timer that is still armed belongs to a function that will never run. Its bubble cannot be reused.
         if self.timers().earliest() == Instant::NEVER {
             let _pinned = Pinned::<P>::new();
             self.give_back();
