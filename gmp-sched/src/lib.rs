@@ -32,7 +32,7 @@
 //! | | `sampling`, `tracing` | recording a sample of Gs; taking a trace | `runtime/trace` |
 //! | | `machines`, `reuse`, `stacks` | making Ms; reuse of dead Gs and of stacks | `newm`, `gfget`, `gfput`, `malg` |
 //! | `lifecycle` | [`mod@spawn`], [`join`], `closure`, `finish`, [`mod@exit`], `children` | beginning and end of a G | `newproc`, `goexit` |
-//! | `library` | [`chan`], [`mod@select`] | channels; waiting for one of several | `hchan`, `chansend`, `chanrecv`, `selectgo` |
+//! | `library` | [`chan`], [`mod@select`] | channels; waiting for one of several channels | `hchan`, `chansend`, `chanrecv`, `selectgo` |
 //! | | [`sync`] | locks, semaphores, groups | package `sync`, `sema.go` |
 //! | | [`mod@time`], [`cancel`] | timers of programs, tickers, delayed functions; contexts and limits of waits | `time`, `context` |
 //! | | [`mod@scope`], [`coroutine`], [`future`] | children that borrow from their parent; generators by direct switch; `core::future` in a G | `coro`, `iter.Pull` |

@@ -198,7 +198,7 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     fn unwind_body() {}
 
     /// Whether `scheduler` is the only source of wakeups for its Gs: nothing else in the process, such as another
-    /// scheduler, can wake one. Called when nothing runs in `scheduler` and none of its timers or devices can wake a G.
+    /// scheduler, can wake them. Called when nothing runs in `scheduler` and none of its timers or devices can wake a G.
     fn is_left_alone(scheduler: &'static Scheduler<Self>) -> bool {
         let _ = scheduler;
         true
@@ -234,7 +234,7 @@ impl<'a, P: Platform> Parking<'a, P> {
 #[derive(Debug)]
 #[must_use]
 pub struct Pinned<P: Platform> {
-    // Neither `Send` nor `Sync`, because it belongs to the M on which it was made.
+    // The raw pointer prevents `Send` and `Sync`: a proof is valid only on the M on which it was made.
     _here: PhantomData<(*mut (), P)>,
 }
 
@@ -319,8 +319,8 @@ impl<P: Platform> Drop for Pinned<P> {
     #[inline(always)]
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "a pin too few lets an M change under the scheduler")]
-        // SAFETY: this proof belongs to the pin that it lowers, which was raised here or taken over, and it is dropped
-        // once.
+        // SAFETY: each proof is made for one raised pin, by `new`, `adopt` or `assume`. It is dropped once, and nothing
+        // else lowers that pin.
         unsafe {
             P::lower_pin();
         }

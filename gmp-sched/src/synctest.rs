@@ -30,8 +30,8 @@
 //!
 //! A [`Limit`](crate::cancel::Limit) does not make a wait durable: while a G waits in a way that is not durable, the
 //! clock does not advance, so no deadline passes. If the same kind of wait can be durable or not, the wait reason of
-//! the durable one ends in `(durable)`, as in Go. (In Go, joining, once and semaphores are built from mutexes and
-//! channels and behave like these; the rest is the same.)
+//! the durable one ends in `(durable)`, as in Go. (This differs from Go only for joining, once and semaphores:
+//! Go builds these from mutexes and channels, so they behave as mutexes and channels do.)
 //!
 //! Outside of bubbles, a G that parks, spawns or ends checks whether it is in one. A
 //! [`WaitGroup`](crate::sync::WaitGroup) checks whether there has ever been a bubble. Readying a G costs nothing more,
@@ -223,8 +223,8 @@ impl<P: Platform> Bubble<P> {
                     return Err("deadlock: all goroutines in bubble are blocked");
                 }
             }
-            // The driver counts as active while it fires timers. Otherwise a G that it has readied could wait again and
-            // find no active G before the driver is done.
+            // The driver counts as active while it fires timers. Otherwise a G that it has readied could wait again,
+            // find no active G, and ready the G in `wait` before the driver is done.
             census.active += 1;
             drop(census);
             self.advance(earliest);

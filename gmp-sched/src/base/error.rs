@@ -1,4 +1,4 @@
-//! The errors that every layer returns.
+//! Errors that are common to all layers.
 
 #[cfg(feature = "std")]
 use alloc::boxed::Box;

@@ -15,7 +15,7 @@ pub enum Site {
     Park,
     /// An access to the status word of a P in a system call.
     Syscall,
-    /// An access to the timers of a P or to the published time of the earliest.
+    /// An access to the timers of a P or to the published time of the earliest of them.
     Timers,
     /// An access to a device signal or to the list of raised signals.
     DeviceSignal,

@@ -12,7 +12,7 @@ use crate::base::atomic::{AtomicPtr, Ordering};
 /// An atomic `Option<&'static T>`.
 ///
 /// It is `Send` and `Sync` only if `&'static T` is, because it passes such references between threads. A bare
-/// `AtomicPtr<T>` would be both for every `T`.
+/// `AtomicPtr<T>` would be `Send` and `Sync` for every `T`.
 pub(crate) struct AtomicRef<T: 'static>(AtomicPtr<T>, PhantomData<&'static T>);
 
 /// Returns the pointer that is stored for a reference: null for `None`.

@@ -2,9 +2,9 @@
 //!
 //! Go: `runqput`, `runqget`, `runqgrab`, `runqsteal` (runtime/proc.go, go1.27). There is one producer, the owner, which
 //! pushes at the tail, and there are many consumers, the owner and thieves, which take from the head by
-//! compare-exchange. Head and tail run freely; a position is the counter modulo the capacity. The slots are atomics, so
-//! it is no data race when a thief reads a slot that the owner overwrites at the same time: the thief's
-//! compare-exchange then fails, and it discards the value.
+//! compare-exchange. Head and tail are counters that only grow and may wrap; the slot of a position is the counter modulo
+//! the capacity. The slots are atomics, so it is no data race when a thief reads a slot that the owner overwrites at the
+//! same time: the thief's compare-exchange then fails, and the thief discards the value.
 //!
 //! | field | written by | ordering |
 //! |---|---|---|
@@ -71,7 +71,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     }
 }
 
-/// Owner side: only the M that holds the P.
+/// The owner's side: only the M that holds the P may call these functions.
 impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     /// Puts `item` into `runnext`; returns the element that was there, which the caller appends to the ring.
     #[inline]
@@ -213,11 +213,11 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     }
 }
 
-/// Thief side: any M that holds another P.
+/// The thief's side: any M that holds another P may call these functions.
 impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     /// Moves the older half (rounded up) of this ring to the ring of `thief`, which the caller owns and which must be
-    /// empty. The last of the stolen elements is not put there but returned, and the caller runs it at once. Go:
-    /// `runqsteal`.
+    /// empty. The last stolen element is not put into that ring: this function returns it, and the caller runs it at
+    /// once. Go: `runqsteal`.
     ///
     /// If this ring is empty, takes the element in `runnext` instead, but only if it is still `seen`. The caller has
     /// read `seen` by [`next`](Self::next) and has then left the owner some time to run it.
@@ -279,7 +279,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     }
 }
 
-/// Observers: any M. The result may already be outdated when it is used.
+/// For observers: any M may call these functions. A result may already be outdated when the caller uses it.
 impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     /// The element in `runnext`.
     #[must_use]

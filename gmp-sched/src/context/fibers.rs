@@ -21,7 +21,7 @@ unsafe extern "C" {
 
 const PAGE: usize = 4096;
 
-/// The most pages that can be registered; a power of two.
+/// The maximum number of registered pages; a power of two.
 const PAGES: usize = 1 << 20;
 
 /// An entry of the hash table: a page (0 if the entry is free) and its fiber (null if the stack has been removed).

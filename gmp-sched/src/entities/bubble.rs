@@ -51,7 +51,7 @@ pub(crate) struct BubbleRef<P: Platform> {
 }
 
 impl<P: Platform> BubbleRef<P> {
-    /// No bubble.
+    /// Returns a reference to no bubble.
     pub(crate) fn none() -> Self {
         Self { bubble: None, id: NO_BUBBLE }
     }
@@ -182,10 +182,10 @@ const NO_BUBBLE: u64 = 0;
 /// checks can be skipped.
 static LAST_ID: StaticU64 = StaticU64::new(NO_BUBBLE);
 
-/// Whether a bubble was ever made. Always true for a G in a bubble, and never becomes false again.
+/// Whether a bubble was ever made. Once `true`, it stays `true`. For a G in a bubble it is always `true`.
 #[inline(always)]
 fn may_be_used() -> bool {
-    // Ordering: Relaxed, because a bubble is made before the Gs in it run, so these see the new id.
+    // Ordering: Relaxed, because a bubble gets its id before the Gs in it run. So they never see `NO_BUBBLE`.
     LAST_ID.load(Ordering::Relaxed) != NO_BUBBLE
 }
 

@@ -86,7 +86,7 @@ impl<T: Linked> FreeList<T> {
         self.count.load(Ordering::Relaxed) + if is_there_more { BATCH } else { 0 }
     }
 
-    /// Takes a slot, but none of the spare batch.
+    /// Takes a slot that is not in the spare batch, if there is one.
     #[inline(always)]
     pub(crate) fn pop(&self) -> Option<&'static T> {
         let goroutine = self.first.load(Ordering::Relaxed)?;

@@ -44,9 +44,10 @@ impl<P: Platform> Default for Signal<P> {
     }
 }
 
-/// The raised signals, and the number of Gs that wait for one.
+/// The raised signals, and the number of Gs that wait for a signal.
 pub(crate) struct SignalList<P: Platform> {
-    /// A stack. Any thread may push to it, and it is only taken as a whole, so there is no ABA problem.
+    /// A lock-free stack of the raised signals. Any thread may push a signal, and an M takes all signals at once, so there
+    /// is no ABA problem.
     pub(crate) ready: AtomicRef<Signal<P>>,
     pub(crate) waiting: AtomicUsize,
 }

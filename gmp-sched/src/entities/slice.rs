@@ -16,7 +16,7 @@ pub(crate) struct CurrentSlice<T: 'static> {
     /// When a G was last displaced on the P, or the batch budget of due timers was last used up. After that the running
     /// G is undisturbed for a while.
     pub(crate) displaced_at: AtomicU64,
-    /// The G that owns the slice, if it was displaced by a G whose timer was due, which now runs in the same slice.
+    /// The owner of the slice, if a G whose timer was due has displaced the owner and now runs in the same slice.
     pub(crate) displaced: AtomicRef<T>,
     /// The last tick that began with a G whose timer was due; [`NONE`] before the first such tick.
     pub(crate) of_due: AtomicU64,

@@ -5,7 +5,7 @@
 //!
 //! The *timer owner* of a P makes sure that its timers fire in time. If an M holds the P, it is that M (by an interrupt
 //! if the platform has one, otherwise whenever it picks a G). For an idle P it is the timekeeper, the idle M that parks
-//! with a deadline (see `idle`). An M that sets a timer earlier than all others of a P notifies the timer owner.
+//! with a deadline (see `idle`). An M that sets a timer that is due before all others of a P notifies the timer owner.
 //!
 //! A [`Timer`] contains its links and its time, so setting one does not allocate and cannot fail. A stopped timer is
 //! removed at once; Go only marks it and removes it later. So a stopped timer costs almost nothing: the timer owner may
@@ -214,7 +214,7 @@ impl<P: Platform> Timers<P> {
         is_earliest
     }
 
-    /// Moves the timers of `other` here. Called while the world is stopped. Go: `timers.take`.
+    /// Moves all timers from `other` to these timers. Called while the world is stopped. Go: `timers.take`.
     pub(crate) fn adopt(&'static self, other: &Self) {
         let (mut wheel, mut others) = (self.wheel.lock(), other.wheel.lock());
         others.drain(|timer, when| {

@@ -14,7 +14,7 @@ use crate::base::spin_lock::Lock;
 pub enum StopReason {
     /// To change the number of Ps.
     Procs,
-    /// The program asked for it.
+    /// The program requested the stop.
     Program,
 }
 

@@ -50,7 +50,7 @@ macro_rules! counters {
                 $(self.$name.0.store(0, Ordering::Relaxed);)*
             }
 
-            /// A snapshot. The counters may change while it is taken.
+            /// Takes a snapshot. The counters may change meanwhile.
             pub(crate) fn read(&self) -> Counts {
                 Counts { $($name: self.$name.get(),)* }
             }

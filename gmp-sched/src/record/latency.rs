@@ -17,7 +17,7 @@ const MIN_BITS: u32 = 9;
 const MAX_BITS: u32 = 48;
 const BUCKETS: usize = ((MAX_BITS - MIN_BITS) << SUB_BITS) as usize + 2;
 
-/// The bucket of a latency in ns.
+/// Returns the bucket for a latency in nanoseconds.
 fn bucket_of(nanoseconds: u64) -> usize {
     let Some(bits) = nanoseconds.checked_ilog2().filter(|&bits| bits >= MIN_BITS) else { return 0 };
     if bits >= MAX_BITS {
@@ -27,7 +27,7 @@ fn bucket_of(nanoseconds: u64) -> usize {
     (((bits - MIN_BITS) as usize) << SUB_BITS) + sub + 1
 }
 
-/// The shortest latency of a bucket, in ns.
+/// Returns the shortest latency of a bucket, in nanoseconds.
 fn least_of(bucket: usize) -> u64 {
     if bucket == 0 {
         return 0;

@@ -1,7 +1,7 @@
 //! A trace of scheduling events: one ring per P with its last events, which can be switched on and off.
 //!
 //! While the trace is off, it costs one test when a G parks. All other events are recorded behind tests that are made
-//! anyway (see `engine::sampling`). While it is on, an event takes one reading of the clock and five stores. Each P's
+//! anyway (see `engine::sampling`). While the trace is on, an event takes one reading of the clock and five stores. Each P's
 //! ring has one writer, the M that holds the P, so no event takes a lock or waits for another one. Any thread may read
 //! the rings at any time and gets the last events of each, as with Go's flight recorder (`runtime/trace`).
 
@@ -168,7 +168,7 @@ impl Tracer {
         self.is_ring_of_last_run.store(true, Ordering::Relaxed);
     }
 
-    /// If `ring` was made for a run that has ended and has not this capacity, drops the reference to it.
+    /// If `ring` was made for a run that has ended, and its capacity is not `capacity`, drops the reference to it.
     pub(crate) fn forget_last_run(&self, capacity: usize) {
         if self.is_ring_of_last_run.swap(false, Ordering::Relaxed)
             && self.ring.load(Ordering::Acquire).is_some_and(|ring| ring.slots.len() != capacity)

@@ -15,7 +15,7 @@ use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::platform::Platform;
 
-/// The most Gs that are listed; the others are only counted.
+/// The maximum number of Gs that are listed; further Gs are only counted.
 const MOST_GOROUTINES: usize = 1000;
 
 impl<P: Platform> Scheduler<P> {

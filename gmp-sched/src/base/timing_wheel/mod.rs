@@ -304,7 +304,7 @@ impl<T: Timed> TimingWheel<T> {
     fn append(&mut self, element: &'static T, when: u64) {
         let slot = level_of(self.base, when).slot(when);
         self.groups |= 1 << (slot / GROUP);
-        // All elements of another slot are due before all elements of this one, or all after them. `earliest` is the
+        // All elements of another slot are due before all elements of `slot`, or all after them. `earliest` is the
         // time of a present or former element of the first slot, so comparing with it is enough.
         if self.slots.get(self.first).is_none_or(|first| when < first.earliest) {
             self.first = slot;

@@ -55,7 +55,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Elements come out in the order of their times, those with the same time in the order of insertion.
+    /// Elements come out in the order of their times. Elements with the same time come out in the order of
+    /// insertion.
     #[test]
     fn behaves_like_a_sorted_map(start in distances(), steps in steps()) {
         let mut wheel = TimingWheel::<Element>::new().unwrap();

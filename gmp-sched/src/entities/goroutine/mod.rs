@@ -84,7 +84,7 @@ pub struct Goroutine<P: Platform> {
     pub(crate) body: InlineBody,
     /// The waiter whose claim ended the last wait that had several wakers. Go: `param`.
     pub(crate) woken_by: AtomicRef<Waiter<P>>,
-    /// The wait generation of the last wait that had several wakers, while it can be claimed. Afterwards one more.
+    /// The wait generation of the last wait that had several wakers. The claim that ends the wait increments it.
     wait: AtomicU64,
     /// The waiter that the G uses for waits with a sole waker.
     pub(crate) waiter: Waiter<P>,
