@@ -2,9 +2,9 @@
 //!
 //! Go: `runqput`, `runqget`, `runqgrab`, `runqsteal` (runtime/proc.go, go1.27). There is one producer, the owner, which
 //! pushes at the tail, and there are many consumers, the owner and thieves, which take from the head by
-//! compare-exchange. Head and tail are counters that only grow and may wrap; the slot of a position is the counter modulo
-//! the capacity. The slots are atomics, so it is no data race when a thief reads a slot that the owner overwrites at the
-//! same time: the thief's compare-exchange then fails, and the thief discards the value.
+//! compare-exchange. Head and tail are counters that only grow and may wrap; the slot that a counter refers to is its
+//! value modulo the capacity. The slots are atomics, so it is no data race when a thief reads a slot that the owner
+//! overwrites at the same time: the thief's compare-exchange then fails, and the thief discards the value.
 //!
 //! | field | written by | ordering |
 //! |---|---|---|

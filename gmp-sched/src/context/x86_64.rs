@@ -104,7 +104,7 @@ pub unsafe fn switch_without_control_words(
     to: *const SavedContext,
     transfer: Transfer,
 ) -> Transfer {
-    // SAFETY: the caller guarantees what the assembly needs, see above.
+    // SAFETY: the caller guarantees what the assembly needs, see `# Safety`.
     unsafe { switch!(save, to, transfer, save_more: [], load_more: [], drop_more: []) }
 }
 
@@ -115,7 +115,7 @@ pub unsafe fn switch_without_control_words(
 /// As for [`switch_without_control_words`].
 #[inline(always)]
 pub unsafe fn resume_without_control_words(to: *const SavedContext, transfer: Transfer) -> ! {
-    // SAFETY: the caller guarantees what the assembly needs, see above.
+    // SAFETY: the caller guarantees what the assembly needs, see `# Safety`.
     unsafe { resume!(to, transfer, save_more: [], load_more: [], drop_more: []) }
 }
 
@@ -191,7 +191,7 @@ pub unsafe fn switch_with_control_words(
     to: *const SavedContext,
     transfer: Transfer,
 ) -> Transfer {
-    // SAFETY: the caller guarantees what the assembly needs, see above.
+    // SAFETY: the caller guarantees what the assembly needs, see `# Safety`.
     unsafe { keeping_control_words!(switch!(save, to, transfer)) }
 }
 
@@ -203,7 +203,7 @@ pub unsafe fn switch_with_control_words(
 #[cfg(target_feature = "sse")]
 #[inline(always)]
 pub unsafe fn resume_with_control_words(to: *const SavedContext, transfer: Transfer) -> ! {
-    // SAFETY: the caller guarantees what the assembly needs, see above.
+    // SAFETY: the caller guarantees what the assembly needs, see `# Safety`.
     unsafe { keeping_control_words!(resume!(to, transfer)) }
 }
 

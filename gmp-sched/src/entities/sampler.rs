@@ -51,8 +51,8 @@ impl Sampler {
     }
 
     /// Called at each check of the global queue and of the slice. If sampling is off, starts it. If it is still on, no G
-    /// was sampled on this P since the last call: stops it then, because a G that parked as a sampled one may have become
-    /// runnable on another P. (If every G is sampled, sampling stays on.)
+    /// of this P was sampled since the last call. It is then stopped, because a G that parked as a sampled one may have
+    /// become runnable on another P. (If every G is sampled, sampling stays on.)
     ///
     /// Inlined, because a call here would make every yield save registers.
     #[inline(always)]

@@ -50,7 +50,7 @@ pub(crate) struct WorldStop<T: Linked, S: Points> {
 /// The right to stop the world, and the queue of Gs that wait for it. Go: `worldsema`.
 pub(crate) struct StopQueue<T: Linked> {
     pub(crate) is_taken: bool,
-    /// Gs that wait for the right, in FIFO order.
+    /// The Gs that wait for the right to stop the world, in FIFO order.
     pub(crate) waiting: List<T>,
     pub(crate) stops: Stops,
 }

@@ -161,7 +161,7 @@ impl Tracer {
         Self { active: AtomicRef::none(), ring: AtomicRef::none(), is_ring_of_last_run: AtomicBool::new(false) }
     }
 
-    /// Called when a run of the scheduler ends, in which a trace may have been taken. Stops the trace.
+    /// Called when a run of the scheduler ends. Stops the trace that may be under way.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn renew(&self) {
         self.active.store(None, Ordering::Relaxed);
