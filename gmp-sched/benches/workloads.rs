@@ -22,7 +22,7 @@ fn report(name: &str, processors: usize, value: f64, unit: &str) {
     println!("bench {name} procs={processors} {value:.1} {unit}");
 }
 
-/// Runs `body`, which does `operations`, as the main G and reports nanoseconds per operation.
+/// Runs `body`, which does `operations` operations, as the main G, and reports nanoseconds per operation.
 fn measure(name: &str, processors: usize, operations: usize, body: impl FnOnce() + Send + 'static) {
     let elapsed = THREADS.run(processors, move || {
         let start = Instant::now();
@@ -38,8 +38,8 @@ fn raw_switch() {
     static CONTEXTS: [context::SavedContext; 2] = [const { context::SavedContext::new() }; 2];
     extern "sysv64" fn other(_: usize, _: context::Word, _: usize, _: usize) -> ! {
         loop {
-            // SAFETY: the other context waits in the same kind of switch; there is one thread, so nothing else resumes
-            // either.
+            // SAFETY: context 0 was saved by the switch in the loop below. There is one thread, so nothing else resumes
+            // either context.
             unsafe { context::switch(&raw const CONTEXTS[1], &raw const CONTEXTS[0], NOTHING) };
         }
     }
@@ -50,14 +50,15 @@ fn raw_switch() {
     unsafe { context::prepare(&CONTEXTS[1], top, other) };
     let start = Instant::now();
     for _ in 0..SWITCHES / 2 {
-        // SAFETY: as above.
+        // SAFETY: context 1 was saved by `prepare` or by the switch in `other`. There is one thread, so nothing else
+        // resumes either context.
         unsafe { context::switch(&raw const CONTEXTS[0], &raw const CONTEXTS[1], NOTHING) };
     }
     report("raw_switch", 1, start.elapsed().as_nanos() as f64 / SWITCHES as f64, "ns/op");
     black_box(&stack);
 }
 
-/// Measures only the locked instructions of an uncontended lock.
+/// Measures the two atomic instructions that acquire and release an uncontended lock.
 fn raw_lock() {
     const TIMES: usize = 20_000_000;
     static WORD: AtomicU32 = AtomicU32::new(0);
@@ -102,7 +103,8 @@ fn spawn_join(processors: usize) {
     });
 }
 
-/// Spawns 10,000 Gs that count down, and waits for all of them. Measured cold, including new stacks, and warm.
+/// Spawns 10,000 Gs that count down, and waits for all of them. The first, cold run includes making new stacks; the
+/// second run is warm.
 fn spawn_batch(processors: usize) {
     const ROUNDS: usize = 20;
     const BATCH: usize = 10_000;
@@ -127,7 +129,7 @@ fn spawn_batch(processors: usize) {
     }
 }
 
-/// Hops around a ring of 1000 Gs that ready each other, without channels.
+/// Readies 1000 Gs one after the other in a ring. Each G readies its successor, without channels.
 fn ring_of_parks(processors: usize) {
     const SIZE: usize = 1000;
     const HOPS: usize = 1_000_000;
@@ -141,9 +143,10 @@ fn ring_of_parks(processors: usize) {
     fn wake_at(place: usize) {
         loop {
             let parked = PARKED[place].swap(ptr::null_mut(), Ordering::Acquire);
-            // SAFETY: null, or the address of a G stored by its commit; Gs are never freed.
+            // SAFETY: the address is null or was stored by the commit of a G, and Gs are never freed.
             if let Some(parked) = unsafe { parked.as_ref() } {
-                // SAFETY: the G's commit stored it here, and only one caller gets it from the swap.
+                // SAFETY: the G is parked, because its commit stored the address, and the swap returns the address to
+                // one caller only.
                 return unsafe { ready(parked) };
             }
             // The G has not yet stored its address.
@@ -209,7 +212,7 @@ fn many_to_many(processors: usize) {
     });
 }
 
-/// Receives of one G that selects over four unbuffered channels with one sender each.
+/// One G receives by `select` from four unbuffered channels with one sender each.
 fn select_of_four(processors: usize) {
     const EACH: usize = 50_000;
     measure("select_4", processors, 4 * EACH, || {
@@ -231,7 +234,7 @@ fn select_of_four(processors: usize) {
     });
 }
 
-/// Hops of a token around a ring of 1000 Gs, linked by unbuffered channels.
+/// Passes a token around a ring of 1000 Gs, linked by unbuffered channels.
 fn ring(processors: usize) {
     const HOPS: usize = 1_000_000;
     measure("ring_1000", processors, HOPS, || {
@@ -266,7 +269,8 @@ fn skynet_node(parent: Sender<usize>, number: usize, size: usize) {
     parent.send((0..10).map(|_| receiver.recv().unwrap()).sum()).unwrap();
 }
 
-/// Runs a tree of Gs with ten children each and 100,000 leaves. Measured cold, including new stacks, and warm.
+/// Runs a tree of Gs with ten children each and 100,000 leaves. The first, cold run includes making new stacks; the
+/// second run is warm.
 fn skynet(processors: usize) {
     fn once() -> Duration {
         let start = Instant::now();
@@ -281,7 +285,7 @@ fn skynet(processors: usize) {
     }
 }
 
-/// Runs `body` in eight Gs, so many times each, and reports nanoseconds per run.
+/// Runs `body` in eight Gs, `each` times in each G, and reports nanoseconds per run.
 fn in_eight(name: &str, processors: usize, each: usize, body: impl Fn() + Copy + Send + 'static) {
     measure(name, processors, 8 * each, move || {
         let group = Arc::new(WaitGroup::new());

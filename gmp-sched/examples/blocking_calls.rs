@@ -1,5 +1,5 @@
-//! Handoff: Gs that block in the operating system do not keep others from running. Each blocks its M, so its P goes on with
-//! another M.
+//! Handoff: a G that blocks in the operating system does not keep other Gs from running. It blocks its M, so another M
+//! takes over the P and runs the other Gs.
 //!
 //! ```sh
 //! cargo run -p gmp-sched --example blocking_calls
@@ -9,15 +9,15 @@ use std::sync::{Arc, Barrier};
 
 use gmp_sched::native::{self, go};
 
-/// Lets `count` Gs meet at a barrier of the operating system, on one P. It opens only when all are blocked at the same time:
-/// without handoff the first would keep the P, and the others would never come.
+/// Makes `count` Gs meet at a barrier of the operating system, on one P. The barrier opens only when all Gs are blocked
+/// at the same time. Without handoff the first G would keep the P, and the others would never run.
 fn meet(count: usize) -> usize {
     let barrier = Arc::new(Barrier::new(count));
     let blocked: Vec<_> = (0..count)
         .map(|_| {
             let barrier = Arc::clone(&barrier);
-            // `native::blocking` says that the call blocks, so its P is handed off at once. For calls that are mostly short
-            // there is `native::syscall`: sysmon takes the P away only if the call lasts.
+            // `native::blocking` declares that the call blocks, so the P is handed off at once. For calls that are
+            // usually short there is `native::syscall`: sysmon takes the P away only if the call takes long.
             go(move || native::blocking(|| barrier.wait().is_leader()))
         })
         .collect();

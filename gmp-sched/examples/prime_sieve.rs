@@ -1,5 +1,5 @@
-//! The concurrent prime sieve: a pipeline of Gs, each of which removes the multiples of one prime. Go's best known program
-//! with channels.
+//! The concurrent prime sieve: a pipeline of Gs, each of which removes the multiples of one prime. This is the best
+//! known example of Go's channels.
 //!
 //! ```sh
 //! cargo run -p gmp-sched --example prime_sieve
@@ -7,22 +7,22 @@
 
 use gmp_sched::native::{self, Receiver, channel, go};
 
-/// The natural numbers from 2 on.
+/// Returns a channel that yields the natural numbers from 2 on.
 fn naturals() -> Receiver<u32> {
     let (sender, receiver) = channel(0);
-    // Ends when nobody receives any more: the send returns an error then.
+    // The G ends when the receiver has been dropped, because the send then returns an error.
     go(move || (2..).try_for_each(|number| sender.send(number))).detach();
     receiver
 }
 
-/// The numbers of `source` that are no multiples of `prime`.
+/// Returns a channel that yields the numbers of `source` that are not multiples of `prime`.
 fn without_multiples(source: Receiver<u32>, prime: u32) -> Receiver<u32> {
     let (sender, receiver) = channel(0);
     go(move || source.iter().filter(|number| number % prime != 0).try_for_each(|number| sender.send(number))).detach();
     receiver
 }
 
-/// The first `count` primes, found by `count` Gs.
+/// Returns the first `count` primes, found by `count` Gs.
 fn primes(count: usize) -> Vec<u32> {
     let mut numbers = naturals();
     let mut primes = Vec::with_capacity(count);

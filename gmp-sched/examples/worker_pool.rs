@@ -1,4 +1,5 @@
-//! A pool of workers with a deadline: jobs through one channel, results through another, and a context that ends all of it.
+//! A pool of workers with a deadline: one channel carries jobs, another carries results, and a context ends all
+//! workers.
 //!
 //! ```sh
 //! cargo run -p gmp-sched --example worker_pool
@@ -11,7 +12,7 @@ use gmp_sched::select;
 
 const WORKERS: usize = 4;
 
-/// Computes one job after the other until there are no more, or `context` is done.
+/// Computes one job after the other until there are no more jobs or `context` is done.
 fn work(context: &Context, jobs: &Receiver<u64>, results: &Sender<(u64, u64)>) {
     loop {
         select! {
@@ -26,7 +27,7 @@ fn work(context: &Context, jobs: &Receiver<u64>, results: &Sender<(u64, u64)>) {
     }
 }
 
-/// The sums of 1 to n for each n below `count`, as far as they are found before `limit`.
+/// Returns the sums of 1 to n for each n below `count`. Omits those that are not computed before `limit` has passed.
 fn sums(count: u64, limit: Duration) -> Vec<(u64, u64)> {
     let (context, cancel) = Context::background().with_timeout(limit);
     let (job_sender, jobs) = channel(0);
@@ -35,7 +36,7 @@ fn sums(count: u64, limit: Duration) -> Vec<(u64, u64)> {
         let (context, jobs, results) = (context.clone(), jobs.clone(), result_sender.clone());
         go(move || work(&context, &jobs, &results)).detach();
     }
-    // Only the workers keep these now, so the channels end with the workers.
+    // Now only the workers hold receivers of jobs and senders of results, so both channels close when the workers end.
     drop((jobs, result_sender));
     go(move || (0..count).try_for_each(|job| job_sender.send(job))).detach();
     let mut sums: Vec<_> = results.iter().collect();

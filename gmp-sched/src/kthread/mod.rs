@@ -1,10 +1,10 @@
 //! Kernel threads, on which Ms run where there is no operating system. This is the hardware-independent half of a small
 //! scheduler of threads onto CPUs; the other half implements the [`Cpu`] trait.
 //!
-//! It does not depend on Gs and Ps. A thread runs until it parks. A thread that becomes ready goes to an idle CPU if
-//! there is one, otherwise to the CPU it last ran on, where it displaces the running thread as soon as that is in user
-//! code. A CPU without a thread halts. There are about as many runnable threads as CPUs, because only threads whose M
-//! holds a P run for long. So round robin is fair enough, and there are no priorities.
+//! This module does not depend on Gs and Ps. A thread runs until it parks. A thread that becomes ready goes to an idle
+//! CPU if there is one, otherwise to the CPU it last ran on. There it displaces the running thread as soon as the
+//! running thread is in user code. A CPU without a thread halts. There are about as many runnable threads as CPUs,
+//! because only threads whose M holds a P run for long. So round robin is fair enough, and there are no priorities.
 //!
 //! | file | concept |
 //! |---|---|
@@ -36,7 +36,7 @@ use crate::base::reference::AtomicRef;
 use crate::context::SavedContext;
 use token::Token;
 
-/// A spinlock taken with interrupts off, also by interrupt handlers.
+/// A spinlock that is always taken with interrupts off, because interrupt handlers take it, too.
 type InterruptLock<T, C> = SpinMutex<T, Relax<C>>;
 
 /// What kernel threads need from a CPU.
@@ -44,7 +44,8 @@ type InterruptLock<T, C> = SpinMutex<T, Relax<C>>;
 /// # Safety
 ///
 /// - [`current`](Cpu::current) is the index of the executing CPU, less than the number given to [`Threads::new`].
-/// - [`without_interrupts`](Cpu::without_interrupts) runs its argument with interrupts off on this CPU, and restores them.
+/// - [`without_interrupts`](Cpu::without_interrupts) runs its argument with interrupts off on this CPU, and then
+///   restores the interrupt flag.
 /// - No other code switches the stacks of threads on a CPU.
 #[expect(unsafe_code, reason = "memory safety of the thread switch rests on what a CPU promises")]
 pub unsafe trait Cpu: Points + Sized + Debug + Send + Sync {
@@ -95,7 +96,8 @@ pub unsafe trait Cpu: Points + Sized + Debug + Send + Sync {
     ///
     /// # Safety
     ///
-    /// The caller is the idle loop of this CPU, on its way to a thread or back.
+    /// The caller is the idle loop of this CPU, either before it switches to a thread or after a thread has switched
+    /// back.
     unsafe fn set_interrupts(on: bool);
 }
 
@@ -124,7 +126,8 @@ impl<C: Cpu> Thread<C> {
         self.last_cpu.load(Ordering::Relaxed) as usize
     }
 
-    /// Gives the thread its token: its current or next [`Threads::park`] returns. Callable from interrupts.
+    /// Gives the thread its park token, so that its current or next [`Threads::park`] returns. Callable from
+    /// interrupts.
     pub fn unpark(&'static self) {
         if self.token.give() {
             C::threads().make_ready(self, placement::Urgency::Displaces);
@@ -158,13 +161,14 @@ struct CpuState<C: Cpu> {
     ready: InterruptLock<List<Thread<C>>, C>,
     /// Length of `ready`, readable without the lock.
     ready_length: AtomicUsize,
-    /// Whether the CPU has nothing to run and halts, or is about to. A CPU that clears the bit must kick this CPU.
+    /// Whether the CPU has nothing to run and halts, or is about to. Another CPU that clears this bit must kick this
+    /// CPU.
     idle: AtomicBool,
-    /// The thread that runs here.
+    /// The thread that runs on this CPU; `None` in the idle loop.
     current: AtomicRef<Thread<C>>,
     /// When the current thread began to run. Accessed by this CPU only.
     running_since: AtomicU64,
-    /// Whether the running thread must make room for a ready one. Accessed by this CPU only.
+    /// Whether the running thread must give way to a ready one. Accessed by this CPU only.
     is_displaced: AtomicBool,
     /// The saved context of the idle loop.
     idle_context: SavedContext,
@@ -225,7 +229,8 @@ impl<C: Cpu> Threads<C> {
     }
 
     /// If a thread is ready on this CPU and the running one has run for `granularity`, makes the running one give way
-    /// as soon as it is in user code. Returns whether it will. Called by the timer's interrupt handler.
+    /// as soon as it is in user code. Returns whether the running thread will give way. Called by the timer's interrupt
+    /// handler.
     ///
     /// Without the minimum granularity, threads whose Ps have due timers would displace each other at every timer interrupt,
     /// without any of them making progress.
@@ -234,7 +239,8 @@ impl<C: Cpu> Threads<C> {
         now - since >= granularity && self.make_room()
     }
 
-    /// If a thread is ready on this CPU, makes the running one give way. Returns whether it will.
+    /// If a thread is ready on this CPU, makes the running one give way. Returns whether the running thread will give
+    /// way.
     fn make_room(&self) -> bool {
         let has_ready_thread = self.has_ready_thread();
         if has_ready_thread {
@@ -254,7 +260,7 @@ impl<C: Cpu> Threads<C> {
         self.cpus.iter().map(|cpu| cpu.ready_length.load(Ordering::Relaxed) != 0)
     }
 
-    /// Whether a CPU has nothing to run and can be claimed.
+    /// Whether any CPU is idle, so that a waker can claim it.
     #[must_use]
     pub fn is_any_idle(&self) -> bool {
         self.cpus.iter().any(|cpu| cpu.idle.load(Ordering::Relaxed))
@@ -266,8 +272,8 @@ impl<C: Cpu> Threads<C> {
         self.cpus.iter().all(|cpu| cpu.idle.load(Ordering::Relaxed))
     }
 
-    /// Blocks the calling thread until it has its token, or until the deadline. May return early. The caller is still pinned
-    /// afterwards, perhaps on another CPU.
+    /// Blocks the calling thread until it has its park token, or until the deadline. May return early. The caller is
+    /// still pinned afterwards, perhaps on another CPU.
     ///
     /// # Panics
     ///
@@ -293,7 +299,7 @@ impl<C: Cpu> Threads<C> {
         me.token.take();
     }
 
-    /// The commit of a park: the thread's context is saved.
+    /// The commit of a park. It runs after the thread's context has been saved.
     fn commit_park(&'static self, thread: &'static Thread<C>) {
         if !thread.token.commit_park() {
             // The token came during the switch.

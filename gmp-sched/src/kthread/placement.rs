@@ -1,10 +1,11 @@
 //! CPU selection: a ready thread goes to an idle CPU, otherwise to the CPU it last ran on.
 //!
-//! Work conservation at this level: it is never stable that a thread is ready and a CPU is idle. A CPU that finds nothing to
-//! run sets its idle bit, fences, checks all ready lists, and only then halts. A waker puts the ready thread on a list,
-//! fences, and checks the idle bits. So either the CPU sees the thread, or the waker sees the bit, clears ("claims") it and
-//! kicks the CPU, which checks the lists again. A CPU that is claimed when it has already found another thread passes the
-//! claim on to the next idle CPU, because the thread that it was claimed for is still on a list.
+//! Work conservation at this level: if a thread is ready while a CPU is idle, that state does not last. A CPU that
+//! finds nothing to run sets its idle bit, fences, checks all ready lists, and only then halts. A waker puts the ready
+//! thread on a list, fences, and checks the idle bits. So either the CPU sees the thread, or the waker sees the bit. In
+//! the second case the waker clears ("claims") the bit and kicks the CPU, which checks the lists again. A CPU can be
+//! claimed when it has already found another thread. It then passes the claim on to the next idle CPU, because the
+//! thread that it was claimed for is still on a list.
 
 use super::{Cpu, CpuState, Thread, Threads};
 use crate::base::atomic::{Ordering, fence};
@@ -13,15 +14,15 @@ use crate::base::points::Site;
 /// Whether a thread that became ready displaces the thread that runs on its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Urgency {
-    /// The thread was woken by an event that it must handle.
+    /// It displaces the running thread, because it was woken by an event that it must handle.
     Displaces,
-    /// The thread was displaced, or its token came before it parked: it waits in the list.
+    /// It waits in the list, because it was displaced itself or its token came before it had parked.
     Waits,
 }
 
 impl<C: Cpu> Threads<C> {
-    /// Puts `thread`, whose context is saved and which is on no list, on a ready list, and makes sure that a CPU runs
-    /// it.
+    /// Puts `thread` on a ready list and makes sure that a CPU runs it. The thread's context must be saved, and the
+    /// thread must be on no list.
     pub(super) fn make_ready(&'static self, thread: &'static Thread<C>, urgency: Urgency) {
         C::without_interrupts(|| {
             let here = C::current();
@@ -32,11 +33,13 @@ impl<C: Cpu> Threads<C> {
                 ready.push_back(thread);
                 self.cpus[target].ready_length.store(ready.len(), Ordering::Relaxed);
             }
-            // Ordering: partner is the fence in `idle_loop`: either that CPU sees the thread, or we see its idle bit.
+            // Ordering: partner is the fence in `take_ready_or_be_idle`: either that CPU sees the thread, or we see its
+            // idle bit.
             fence(Ordering::SeqCst);
             C::point(Site::ReadyList);
             match self.claim_idle(target, here) {
-                // The idle loop checks the lists again when the current interrupt returns.
+                // This is an interrupt handler that interrupted the idle loop, which checks the lists again when the
+                // handler returns.
                 Some(idle) if idle == here => {}
                 Some(idle) => C::kick(idle),
                 None if urgency == Urgency::Waits => {}
@@ -54,11 +57,12 @@ impl<C: Cpu> Threads<C> {
         [first, second].into_iter().chain(0..self.cpus.len()).find(|&cpu| self.cpus[cpu].idle.load(Ordering::Relaxed))
     }
 
-    /// Clears the idle bit of an idle CPU, which the caller kicks.
+    /// Clears the idle bit of an idle CPU, preferably `first` or `second`, and returns the CPU. The caller must kick
+    /// it.
     fn claim_idle(&self, first: usize, second: usize) -> Option<usize> {
         [first, second].into_iter().chain(0..self.cpus.len()).find(|&cpu| {
             let idle = &self.cpus[cpu].idle;
-            // Ordering: Release publishes the thread on its list; partner: the exchange in `idle_loop`.
+            // Ordering: Release publishes the thread on its list; partner: the exchange in `take_ready_or_be_idle`.
             idle.load(Ordering::Relaxed) && idle.swap(false, Ordering::AcqRel)
         })
     }
@@ -77,18 +81,20 @@ impl<C: Cpu> Threads<C> {
     /// Interrupts are off on this CPU.
     #[expect(unsafe_code, reason = "the state of a CPU changes with interrupts off only")]
     pub unsafe fn reschedule_interrupt(&'static self) {
-        // Also when the CPU is leaving the idle loop; then the thread it has found is displaced at once.
+        // The interrupt may also come when the CPU leaves the idle loop with a thread. If that thread is already the
+        // current one, it is displaced at once.
         if self.make_room() {
             C::request_displacement();
         }
     }
 
-    /// Runs a ready thread instead of the calling one, if the calling one must make room. That one then goes to another
-    /// CPU or waits in the list.
+    /// Runs a ready thread instead of the calling one, if the calling one must give way. The calling thread then goes
+    /// to another CPU or waits in the list.
     ///
     /// # Safety
     ///
-    /// As for [`park`](Self::park); and the caller was in user code, so it holds nothing that other threads wait for.
+    /// As for [`park`](Self::park). In addition, the caller was in user code, so it holds nothing that other threads
+    /// wait for.
     #[expect(unsafe_code, reason = "leaves the stack of a thread")]
     pub unsafe fn displace(&'static self) {
         let Some(me) = self.current() else { return };
@@ -115,15 +121,15 @@ impl<C: Cpu> Threads<C> {
                     // SAFETY: this is the idle loop, to which a thread has switched back.
                     unsafe { C::set_interrupts(false) };
                 }
-                // SAFETY: this is the idle loop, and interrupts are off. An interrupt since the check is not lost: it stays
-                // pending until `halt` enables interrupts and halts in one step.
+                // SAFETY: this is the idle loop, and interrupts are off. An interrupt that comes after the check is not
+                // lost: it stays pending until `halt` enables interrupts and halts in one step.
                 None => unsafe { C::halt() },
             }
         }
     }
 
-    /// Returns a thread for this CPU to run. If there is none, the idle bit is set, and the CPU will be kicked when there is
-    /// one.
+    /// Returns a thread for this CPU to run. If there is none, sets the idle bit and returns `None`; the CPU will be
+    /// kicked when there is a thread to run.
     pub(crate) fn take_ready_or_be_idle(&self) -> Option<&'static Thread<C>> {
         let cpu = self.here();
         cpu.idle.store(true, Ordering::Relaxed);

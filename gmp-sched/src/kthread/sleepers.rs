@@ -5,7 +5,7 @@ use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 
 impl<C: Cpu> Threads<C> {
-    /// Adds `thread`, the calling one, to this CPU's list, to be woken at `deadline`; returns the CPU.
+    /// Adds `thread`, which is the calling thread, to this CPU's list, to be woken at `deadline`. Returns the CPU.
     pub(super) fn add_sleeper(&'static self, thread: &'static Thread<C>, deadline: Instant) -> usize {
         C::without_interrupts(|| {
             let cpu = C::current();
@@ -16,7 +16,7 @@ impl<C: Cpu> Threads<C> {
         })
     }
 
-    /// Removes a thread that has been woken, by its deadline or otherwise.
+    /// Removes a thread that was woken, by its deadline or otherwise, from the list of `cpu`.
     pub(super) fn remove_sleeper(&'static self, cpu: usize, thread: &'static Thread<C>) {
         C::without_interrupts(|| self.cpus[cpu].sleepers.lock().remove(thread));
     }
@@ -36,8 +36,8 @@ impl<C: Cpu> Threads<C> {
             let Some(thread) = sleepers.pop_front() else { break };
             let deadline = Instant::from_nanos(thread.deadline.load(Ordering::Relaxed));
             if deadline <= now {
-                // Under the lock: a thread that is woken otherwise at this moment waits for it in `remove_sleeper`, so it
-                // cannot sleep again, with the same link, before this is done.
+                // The lock is still held. A thread that something else wakes at this moment waits for the lock in
+                // `remove_sleeper`. So it cannot sleep again with the same link before `unpark` has returned.
                 thread.unpark();
             } else {
                 next = next.min(deadline);

@@ -10,11 +10,12 @@ use crate::base::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::base::reference::AtomicRef;
 use crate::context::{self, SavedContext, Transfer, Word};
 
-/// Called on the far side with the thread that left.
+/// A commit: called on the far side, with the thread that has left.
 type Commit<C> = fn(&'static Threads<C>, &'static Thread<C>);
 
 impl<C: Cpu> Threads<C> {
-    /// Makes a thread that calls `entry(argument)`, pinned once, when it is first unparked. Allocates.
+    /// Makes a thread. When it is first unparked, it calls `entry(argument)` with a preemption-disable depth of one.
+    /// Allocates.
     ///
     /// # Safety
     ///
@@ -75,7 +76,7 @@ impl<C: Cpu> Threads<C> {
         switch::<C>(&self.here().idle_context, to, Transfer { function: 0, subject: 0, argument: Word::uninit() });
     }
 
-    /// Makes `next` the current thread of this CPU.
+    /// Makes `next` the current thread of this CPU, and returns its context for the switch.
     fn start(&'static self, next: &'static Thread<C>) -> &'static SavedContext {
         let cpu = self.here();
         cpu.current.store(Some(next), Ordering::Relaxed);
@@ -106,11 +107,11 @@ fn arrive<C: Cpu>(transfer: Transfer) {
         return;
     }
     #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
-    // SAFETY: threads switch only to threads and idle loops of the same kind, and a transfer with a function was made by
-    // `switch_from`.
+    // SAFETY: threads switch only to threads and idle loops with the same `C`, and `switch_from` made every transfer
+    // that has a function.
     let commit = unsafe { core::mem::transmute::<usize, Commit<C>>(transfer.function) };
     #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
-    // SAFETY: as above; threads are never freed.
+    // SAFETY: `switch_from` put the address of a thread into the transfer, and threads are never freed.
     let thread = unsafe { &*core::ptr::with_exposed_provenance::<Thread<C>>(transfer.subject) };
     commit(C::threads(), thread);
 }

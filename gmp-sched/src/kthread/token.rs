@@ -1,5 +1,5 @@
-//! The park token: one bit that makes a thread's unpark count even if it comes between the thread's decision to park and the
-//! park.
+//! The park token: one bit that keeps a thread's unpark. The unpark counts even if it comes between the thread's
+//! decision to park and the park itself.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -21,7 +21,7 @@ pub(crate) struct Token<S: Points> {
 }
 
 impl<S: Points> Token<S> {
-    /// The token of a new thread, which its first unpark starts.
+    /// The token of a new thread. The state is parked, so that the first unpark starts the thread.
     pub(crate) fn parked() -> Self {
         Self { state: AtomicU8::new(PARKED), _points: PhantomData }
     }
@@ -33,8 +33,8 @@ impl<S: Points> Token<S> {
         self.state.compare_exchange(NOTIFIED, RUNNING, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// The commit of a park, after the thread's context has been saved. If there is a token, consumes it and returns
-    /// `false`; then the thread must be made ready.
+    /// The commit of a park, called after the thread's context has been saved. If there is a token, consumes it and
+    /// returns `false`; the caller must then make the thread ready.
     pub(crate) fn commit_park(&self) -> bool {
         S::point(Site::Park);
         // Ordering: Release publishes the saved context to the giver of the token, which makes the thread ready.
@@ -53,9 +53,9 @@ impl<S: Points> Token<S> {
             S::point(Site::Park);
             let state = self.state.load(Ordering::Relaxed);
             let next = if state == PARKED { RUNNING } else { NOTIFIED };
-            // Ordering: Release publishes what the giver did to the thread; Acquire makes the saved context visible to the
-            // giver. Also exchanged if the token is there already, because the thread that consumes it must see what this
-            // giver did.
+            // Ordering: Release publishes what the giver did to the thread; Acquire makes the saved context visible to
+            // the giver. The exchange is necessary even if the thread already has the token: the thread that consumes
+            // the token must see what this giver did.
             if self.state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return state == PARKED;
             }

@@ -1,12 +1,13 @@
 //! Watchdog duty: which CPUs check the others, so that a stuck CPU is found. While a CPU is busy, at least one is on duty.
 //!
-//! A busy CPU has a timer tick, and checks the others then. A halted CPU has none; but while another CPU is busy, it keeps
-//! its timer armed, because otherwise the only busy CPU could get stuck unnoticed. When all CPUs halt they let their timers
-//! run out. The next CPU to become busy then finds no other on duty, and must call one of the halted ones.
+//! A busy CPU checks the others at its timer ticks. A halted CPU has no tick. But a halted CPU on duty keeps its timer
+//! armed while another CPU is busy, because otherwise the only busy CPU could get stuck unnoticed. When all CPUs halt,
+//! they let their timers run out. The next CPU to become busy then finds no other on duty, and must call one of the
+//! halted ones.
 //!
-//! No call is missed. A CPU that becomes busy sets its busy flag, fences, and counts the CPUs on duty. A CPU that wants to
-//! go off duty decrements the count, fences, and checks the busy flags again. Either the first sees that it must call, or
-//! the second sees that it must stay on duty.
+//! No call is missed. A CPU that becomes busy sets its busy flag, fences, and counts the CPUs on duty. A CPU that wants
+//! to go off duty decrements the count, fences, and checks the busy flags again. Either the first CPU sees that it must
+//! call another one, or the second CPU sees that it must stay on duty.
 
 use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
@@ -16,12 +17,12 @@ pub struct WatchdogDuty {
     count: AtomicUsize,
 }
 
-/// The state of one CPU.
+/// The watchdog state of one CPU.
 #[derive(Debug)]
 pub struct CpuDuty {
     /// Whether the CPU runs a thread, and so has a timer tick.
     is_busy: AtomicBool,
-    /// Whether the CPU's timer is armed. Written by this CPU only.
+    /// Whether the CPU is on duty, that is, its timer is armed. Written by this CPU only.
     on_duty: AtomicBool,
 }
 
@@ -66,8 +67,8 @@ impl CpuDuty {
         self.on_duty.load(Ordering::Relaxed)
     }
 
-    /// Called by this CPU when it has nothing more to run. Its timer is armed; at the next tick
-    /// [`WatchdogDuty::stays_on_duty`] decides whether it stays on duty.
+    /// Called by this CPU when it has nothing more to run. Its timer stays armed; at the next tick
+    /// [`WatchdogDuty::stays_on_duty`] decides whether the CPU stays on duty.
     #[inline]
     pub fn becomes_idle(&self) {
         self.is_busy.store(false, Ordering::Relaxed);

@@ -15,7 +15,7 @@ use core::fmt;
 pub enum ContextError {
     /// The context or an ancestor was cancelled.
     Canceled,
-    /// Its deadline has passed.
+    /// The deadline of the context or of an ancestor has passed.
     DeadlineExceeded,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for ContextError {
 
 impl Error for ContextError {}
 
-/// Why a context is done, with the error that its canceller gave, if any. Go: `context.Cause`.
+/// Why a context is done, and the error that its canceller passed as the cause, if any. Go: `context.Cause`.
 ///
 /// ```
 /// use gmp_sched::cancel::ContextError;
@@ -55,13 +55,13 @@ impl Cause {
         Self { error, given: None }
     }
 
-    /// Whether it was cancelled or its deadline passed. See [`Cause`] for an example.
+    /// Whether the context was cancelled or its deadline passed. See [`Cause`] for an example.
     #[must_use]
     pub fn error(&self) -> ContextError {
         self.error
     }
 
-    /// The error that was given as the cause. See [`Cause`] for an example.
+    /// The error that the canceller passed as the cause, if any. See [`Cause`] for an example.
     #[must_use]
     pub fn given(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
         self.given.as_deref()

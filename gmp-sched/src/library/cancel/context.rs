@@ -21,8 +21,8 @@ use crate::platform::Platform;
 
 /// A cancellation signal, a deadline and values, passed down a tree of calls. Go: `context.Context`.
 ///
-/// Cloning is cheap, and clones are the same context. Deriving one allocates one or two heap cells, and ends the program if
-/// there is no memory, as the types of `alloc` do.
+/// A clone is the same context, and cloning is cheap. Deriving a context allocates one or two heap cells. If there is
+/// no memory for them, the program ends, as with the types of `alloc`.
 ///
 /// ```
 /// use core::time::Duration;
@@ -52,7 +52,7 @@ struct Value {
 
 impl Drop for Value {
     fn drop(&mut self) {
-        // Iterative: a chain of any length may have this as its only owner.
+        // Drops the ancestors in a loop and not recursively: this value may be the only owner of a chain of any length.
         let mut above = self.above.take();
         while let Some(mut value) = above.and_then(Arc::into_inner) {
             above = value.above.take();
@@ -76,7 +76,7 @@ impl<P: Platform> Context<P> {
         Self { node: None, values: None }
     }
 
-    /// Derives a context that can be cancelled by itself. Go: `context.WithCancel`.
+    /// Derives a context that can be cancelled without its parent. Go: `context.WithCancel`.
     ///
     /// Does not block; not callable from interrupts.
     ///
@@ -140,7 +140,7 @@ impl<P: Platform> Context<P> {
         self.below(Some((deadline, Cause { error: ContextError::DeadlineExceeded, given: Some(cause.into().into()) })))
     }
 
-    /// [`with_deadline`](Self::with_deadline) of `timeout` from now. Go: `context.WithTimeout`.
+    /// [`with_deadline`](Self::with_deadline) with a deadline that is `timeout` from now. Go: `context.WithTimeout`.
     ///
     /// ```
     /// use core::time::Duration;
@@ -208,23 +208,23 @@ impl<P: Platform> Context<P> {
         Self { node: None, values: self.values.clone() }
     }
 
-    /// The time at which it is done at the latest, if it has a deadline. Go: `Context.Deadline`. See
-    /// [`with_deadline`](Self::with_deadline) for an example.
+    /// The deadline, if the context or an ancestor has one: the time at which the context is done at the latest. Go:
+    /// `Context.Deadline`. See [`with_deadline`](Self::with_deadline) for an example.
     #[doc(alias = "Deadline")]
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.node.as_ref().map(|node| node.deadline()).filter(|&deadline| deadline != Instant::NEVER)
     }
 
-    /// Whether it was cancelled or its deadline has passed. Never becomes false again. Callable from anywhere. See
-    /// [`with_cancel`](Self::with_cancel) for an example.
+    /// Whether the context was cancelled or its deadline has passed. Never becomes false again. Callable from anywhere.
+    /// See [`with_cancel`](Self::with_cancel) for an example.
     #[must_use]
     #[inline]
     pub fn is_done(&self) -> bool {
         self.node.as_ref().is_some_and(|node| node.is_done())
     }
 
-    /// Why it is done, or `None` if it is not. Go: `Context.Err`. See [`Context`] for an example.
+    /// Why the context is done, or `None` if it is not. Go: `Context.Err`. See [`Context`] for an example.
     #[doc(alias = "Err")]
     #[must_use]
     pub fn err(&self) -> Option<ContextError> {
@@ -261,13 +261,15 @@ impl<P: Platform> Context<P> {
         self.err().map_or(Ok(()), Err)
     }
 
-    /// Why it is done, with the given cause. Go: `context.Cause`. See [`Cause`] for an example.
+    /// Why the context is done, with the cause that the canceller passed. Go: `context.Cause`. See [`Cause`] for an
+    /// example.
     #[must_use]
     pub fn cause(&self) -> Option<Cause> {
         self.node.as_ref().and_then(|node| node.cause())
     }
 
-    /// Waits until it is done, and returns why. Go: `<-ctx.Done()`. See [`with_timeout`](Self::with_timeout) for an example.
+    /// Waits until the context is done, and returns why. Go: `<-ctx.Done()`. See [`with_timeout`](Self::with_timeout)
+    /// for an example.
     ///
     /// Blocks the calling G, forever if the context is never done. Not callable from interrupts.
     ///
@@ -286,8 +288,9 @@ impl<P: Platform> Context<P> {
     /// Returns a channel on which nothing is sent and which is closed when the context is done, for a `select`. Go:
     /// `Context.Done`.
     ///
-    /// Cancelling closes the channel; for a deadline, a G is prepared that closes it. Without a select, [`wait`](Self::wait)
-    /// or an operation with a [`Limit`] costs less. Does not block; not callable from interrupts.
+    /// A cancellation closes the channel directly. For a deadline, a G that closes the channel is prepared. Outside of
+    /// a select, [`wait`](Self::wait) or an operation with a [`Limit`] costs less. Does not block; not callable from
+    /// interrupts.
     ///
     /// ```
     /// use gmp_sched::native::{self, Context, channel};
@@ -307,7 +310,7 @@ impl<P: Platform> Context<P> {
     ///
     /// # Panics
     ///
-    /// There is no memory for the channel or the G; the context has a deadline, and the caller is not a G with a P.
+    /// There is no memory for the channel or the G; or the context has a deadline and the caller is not a G with a P.
     #[doc(alias = "Done")]
     #[must_use]
     #[track_caller]
@@ -393,14 +396,14 @@ impl<P: Platform> Context<P> {
         let caller = CurrentGoroutine::<P>::new();
         let generation = caller.me.open_wait();
         wait_until(caller, WaitReason::Context, generation, limit, || ());
-        // If both are over, the sleep is complete.
+        // If the sleep and the context are both over, the sleep counts as complete.
         if when <= now::<P>() { Ok(()) } else { self.check() }
     }
 
     /// Runs `function` in a new G when the context is done. Go: `context.AfterFunc`.
     ///
-    /// The G is made now and started then, in the canceller's [bubble](crate#features), if there is one. Does not block;
-    /// not callable from interrupts.
+    /// This call makes the G. The end of the context starts it, in the [bubble](crate#features) of the canceller if
+    /// that is in one. Does not block; not callable from interrupts.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicBool, Ordering};
@@ -420,7 +423,7 @@ impl<P: Platform> Context<P> {
     ///
     /// # Panics
     ///
-    /// As [`try_after_func`](Self::try_after_func), and where that returns an error.
+    /// In the cases in which [`try_after_func`](Self::try_after_func) panics or returns an error.
     #[doc(alias = "AfterFunc")]
     #[track_caller]
     pub fn after_func(&self, function: impl FnOnce() + Send + 'static) -> ContextFunction<P> {

@@ -9,28 +9,29 @@ use crate::base::instant::Instant;
 use crate::library::time::{AfterFunc, after_func_at};
 use crate::platform::Platform;
 
-/// A function that will run when a context is done, and can be stopped before. Dropping this lets the function run. Go: the
-/// `stop` function that `context.AfterFunc` returns. See [`Context::after_func`](super::Context::after_func) for an example.
+/// A function that will run when a context is done, and that can be stopped before it runs. Dropping this handle lets
+/// the function run. Go: the `stop` function that `context.AfterFunc` returns. See
+/// [`Context::after_func`](super::Context::after_func) for an example.
 pub struct ContextFunction<P: Platform> {
     holder: Holder<P>,
 }
 
 /// What holds the function.
 enum Holder<P: Platform> {
-    /// A context that can end, with the key of the function.
+    /// A context that had not ended, which stores the function under this key.
     Context(Arc<Node<P>>, usize),
-    /// This handle: the context never ends, or has ended already.
+    /// This handle, because the context never ends or had already ended.
     Handle(AfterFunc<P>),
 }
 
 impl<P: Platform> ContextFunction<P> {
-    /// Prepares the function. A deadline starts it by a timer of its own, a cancellation through the node.
+    /// Prepares the function. At the deadline a timer of its own starts it; a cancellation starts it through the node.
     pub(super) fn new(
         node: Option<&Arc<Node<P>>>,
         function: impl FnOnce() + Send + 'static,
     ) -> Result<Self, OutOfResources> {
         let deadline = node.map_or(Instant::NEVER, |node| node.deadline());
-        // Keeps the context alive while a function waits for its end.
+        // Keeps the context alive while the function waits for the end of the context.
         let context = node.cloned();
         let function = after_func_at(deadline, move || {
             function();
@@ -47,7 +48,8 @@ impl<P: Platform> ContextFunction<P> {
         Ok(Self { holder })
     }
 
-    /// Keeps the function from running, if it has not been started; returns whether it did. Then the function's G drops it.
+    /// Stops the function if it has not been started, and returns whether it was stopped. The function's G drops a
+    /// stopped function without running it.
     ///
     /// Does not block; callable on any thread, but not from interrupts.
     ///

@@ -9,7 +9,7 @@ use super::node::Node;
 use super::{Cause, ContextError};
 use crate::platform::Platform;
 
-/// Cancels a context, when called or dropped, as Go's `defer cancel()`. See
+/// Cancels a context, by [`cancel`](Self::cancel) or when it is dropped, as Go's `defer cancel()` does. See
 /// [`Context::with_cancel`](super::Context::with_cancel) for an example.
 #[must_use = "dropping the handle cancels the context"]
 pub struct CancelHandle<P: Platform> {
@@ -50,7 +50,8 @@ impl<P: Platform> CancelHandle<P> {
         }
     }
 
-    /// Drops the handle without cancelling: the context is done when an ancestor is cancelled or its deadline passes.
+    /// Drops the handle without cancelling. The context is then done when an ancestor is cancelled or its deadline
+    /// passes.
     ///
     /// ```
     /// use gmp_sched::native::{self, Context};

@@ -11,8 +11,9 @@ use crate::platform::Platform;
 
 /// How long an operation may wait: until a deadline, until a context is done, or until the first of both.
 ///
-/// Made from an [`Instant`], a [`Duration`] from now, or a `&`[`Context`]. An operation that takes a limit has a name in
-/// `_until`. It does what it can do without waiting even if the limit is over; otherwise it returns what ended the wait.
+/// A limit is made from an [`Instant`], from a [`Duration`] from now, or from a `&`[`Context`]. The name of an
+/// operation that takes a limit ends in `_until`. If the operation need not wait, it succeeds even when the limit is
+/// over. Otherwise it waits, and returns an error if the limit ends the wait.
 ///
 /// ```
 /// use core::time::Duration;
@@ -61,7 +62,8 @@ impl<P: Platform> Limit<'_, P> {
 }
 
 impl<'a, P: Platform> Limit<'a, P> {
-    /// Why this limit ended a wait. (The clock of the CPU that fired the timer may be ahead of ours.)
+    /// Why this limit ended a wait. If no reason is visible yet, the reason is the deadline: the clock of the CPU that
+    /// fired the timer may be ahead of this CPU's clock.
     pub(crate) fn ended(&self) -> ContextError {
         self.err().unwrap_or(ContextError::DeadlineExceeded)
     }

@@ -1,5 +1,5 @@
-//! Cancellation: contexts, which signal that work is no longer wanted. Go: package `context` (here `context` is the context
-//! switch).
+//! Cancellation: contexts, which signal that work is no longer wanted. Go: package `context`. (The module `context` of
+//! this crate is the context switch.)
 //!
 //! A [`Context`] may be cancelled, have a deadline, and carry values; a derived context is cancelled with its parent. A
 //! context has no G, and one with a deadline has no timer: a check of the deadline compares it with the clock, and a G that
@@ -7,8 +7,8 @@
 //!
 //! # Ending a wait
 //!
-//! How long a blocking operation may wait is a [`Limit`]: a deadline, a context, or both. The G queues a second waiter on
-//! the context, with the same wait generation as the first one; the waker that claims the generation first has ended the
+//! How long a blocking operation may wait is a [`Limit`]: a deadline, a context, or both. The G queues a second waiter
+//! on the context, with the same wait generation as the first one. The waker that claims the generation first ends the
 //! wait (see `waiter`).
 
 mod cause;
@@ -45,7 +45,7 @@ mod tests {
             many[3].1.cancel();
             drop(many);
             assert_eq!(children(), 0);
-            // A context with a value and a clone share their node.
+            // A context derived by `with_value` shares the node of its parent.
             let (child, child_cancel) = parent.with_value(1).with_timeout(Duration::from_secs(60));
             let clone = child.with_value(2);
             drop((child, child_cancel));
@@ -92,7 +92,7 @@ mod tests {
                     (ContextError::DeadlineExceeded, "too slow".to_string())
                 );
             }
-            // A context derived from one that has ended has ended.
+            // A context derived from an ended context has ended, too.
             let (born_dead, _cancel) = early.with_cancel();
             assert_eq!(born_dead.cause().unwrap().to_string(), "no longer wanted");
             assert!(early.without_cancel().err().is_none());

@@ -27,7 +27,7 @@ use crate::platform::{Pinned, Platform};
 #[doc(alias = "cancelCtx")]
 pub(crate) struct Node<P: Platform> {
     parent: Option<Arc<Self>>,
-    /// Its key among the parent's children, or [`UNREGISTERED`].
+    /// The key of this node among its parent's children, or [`UNREGISTERED`].
     key: AtomicUsize,
     /// The earliest deadline of this node and its ancestors.
     deadline: Instant,
@@ -39,16 +39,16 @@ pub(crate) struct Node<P: Platform> {
 }
 
 struct State<P: Platform> {
-    /// Why it has ended, or `None`.
+    /// Why the node has ended, or `None`.
     end: Option<Cause>,
     /// Gs that wait with this context.
     waiters: WaitQueue<P>,
     children: Slab<Weak<Node<P>>>,
     /// The functions to start when the node ends.
     functions: Slab<AfterFunc<P>>,
-    /// The channel to close when it ends, once it has been asked for.
+    /// The channel to close when the node ends, if a channel has been requested.
     done: Option<(Sender<Infallible, P>, Receiver<Infallible, P>)>,
-    /// The next node of the list that a cancellation works through.
+    /// The next node of the list of nodes that a cancellation has still to end.
     next: Option<Arc<Node<P>>>,
 }
 
@@ -105,14 +105,15 @@ impl<P: Platform> Node<P> {
         self.deadline
     }
 
-    /// Whether it was cancelled or its deadline has passed. Takes one load, and a clock read if there is a deadline.
+    /// Whether the node was cancelled or its deadline has passed. Takes one load, and a clock read if there is a
+    /// deadline.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
         // Ordering: Acquire; partner: the Release in `end`. What the canceller did before is visible.
         self.has_ended.load(Ordering::Acquire) || self.deadline != Instant::NEVER && self.deadline <= now::<P>()
     }
 
-    /// Why it has ended, or `None`. Never changes once it is `Some`.
+    /// Why the node has ended, or `None`. Never changes once it is `Some`.
     pub(crate) fn cause(&self) -> Option<Cause> {
         if !self.is_done() {
             return None;
@@ -127,7 +128,8 @@ impl<P: Platform> Node<P> {
         state.end.clone()
     }
 
-    /// Ends it and its descendants that have not ended; readies the Gs that wait with them, and starts their functions.
+    /// Ends this node and those of its descendants that have not ended. Readies the Gs that wait with them, and starts
+    /// their functions.
     pub(crate) fn cancel(self: &Arc<Self>, cause: &Cause) {
         let mut below = self.end(cause, None);
         while let Some(node) = below {
@@ -139,7 +141,7 @@ impl<P: Platform> Node<P> {
         }
     }
 
-    /// Ends this node; returns the list `others` with its children prepended.
+    /// Ends this node, prepends its children to the list `others`, and returns that list.
     fn end(&self, cause: &Cause, mut others: Option<Arc<Self>>) -> Option<Arc<Self>> {
         let mut children = {
             let pinned = Pinned::<P>::new();
@@ -147,7 +149,7 @@ impl<P: Platform> Node<P> {
             if state.end.is_some() {
                 return others;
             }
-            // If the deadline has passed, it came first.
+            // If the deadline has passed, it came before this cancellation, so it is the cause.
             let is_late = self.deadline <= now::<P>();
             state.end = Some(if is_late { self.deadline_cause.clone() } else { cause.clone() });
             self.has_ended.store(true, Ordering::Release);
@@ -202,7 +204,7 @@ impl<P: Platform> Node<P> {
         self.state.lock().waiters.remove(&me.context_waiter);
     }
 
-    /// Returns a channel on which nothing is sent and which is closed when this ends.
+    /// Returns a channel on which nothing is sent and which is closed when this node ends.
     pub(super) fn done(self: &Arc<Self>) -> Result<Receiver<Infallible, P>, OutOfResources> {
         if let Some((_, receiver)) = self.with(|state| state.done.clone()) {
             return Ok(receiver);
@@ -241,14 +243,15 @@ impl<P: Platform> Node<P> {
         access(&mut self.state.lock())
     }
 
-    /// Registers a function to start when this ends; returns its key, or the function if this has ended.
+    /// Registers a function to start when this node ends, and returns its key. If the node has ended, returns the
+    /// function.
     pub(super) fn add_function(&self, function: AfterFunc<P>) -> Result<usize, AfterFunc<P>> {
         let _pinned = Pinned::<P>::new();
         let mut state = self.state.lock();
         if state.end.is_some() { Err(function) } else { Ok(state.functions.insert(function)) }
     }
 
-    /// Unregisters a function, unless this has ended.
+    /// Unregisters a function and returns it. Returns `None` if this node has ended.
     pub(super) fn take_function(&self, key: usize) -> Option<AfterFunc<P>> {
         let _pinned = Pinned::<P>::new();
         self.state.lock().functions.try_remove(key)
@@ -276,7 +279,7 @@ impl<P: Platform> Node<P> {
 impl<P: Platform> Drop for Node<P> {
     fn drop(&mut self) {
         self.leave_parent();
-        // Iterative: this may be the only owner of a chain of ancestors of any length.
+        // A loop and not a recursion, because this node may be the only owner of a chain of ancestors of any length.
         let mut parent = self.parent.take();
         while let Some(mut node) = parent.and_then(Arc::into_inner) {
             node.leave_parent();

@@ -4,7 +4,7 @@
 //! out of it. The value slot of a parked G is on its stack; its address is in the G's waiter. (Go: `sendDirect`,
 //! `recvDirect`.)
 //!
-//! No G is readied while the lock is held: an [`Attempt`] returns the G to ready afterwards.
+//! No G is readied while the lock is held: an [`Attempt`] returns the G, which is readied after the unlock.
 
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr;
@@ -25,7 +25,7 @@ use crate::library::waiter::{wait, wait_until};
 use crate::platform::{Pinned, Platform};
 
 /// A channel with its values. Go: `hchan`.
-// `repr(C)`: a select stores addresses of channels and of their headers, so the two must be equal.
+// `repr(C)` puts the header first. A select relies on it: the address of a channel equals the address of its header.
 #[repr(C)]
 pub(crate) struct Channel<T, P: Platform> {
     pub(crate) header: Header<P>,
@@ -33,12 +33,12 @@ pub(crate) struct Channel<T, P: Platform> {
     /// Number of handles of each side; see `handle`.
     pub(super) sender_count: AtomicUsize,
     pub(super) receiver_count: AtomicUsize,
-    /// All handles of one side have been dropped.
+    /// Whether all handles of one side have been dropped.
     pub(super) is_half_gone: AtomicBool,
 }
 
-// SAFETY: a reference to a channel allows sending values of type `T` to other Gs and receiving theirs, hence `T: Send`. The
-// ring is used only under the lock, and all else is atomic.
+// SAFETY: a reference to a channel allows sending values of type `T` to other Gs and receiving theirs, hence `T: Send`.
+// The ring and the wait queues are used only under the lock, and all other fields are atomic.
 unsafe impl<T: Send, P: Platform> Sync for Channel<T, P> {}
 
 /// The result of a send or receive under the lock.
@@ -46,15 +46,15 @@ unsafe impl<T: Send, P: Platform> Sync for Channel<T, P> {}
 pub(crate) enum Attempt<P: Platform> {
     /// The value has moved. The G that waited for it, if any, must be readied after the lock is released.
     Moved(Option<&'static Goroutine<P>>),
-    /// The channel is closed, or the caller is outside of its bubble ([`Header::check_closed`] distinguishes the two).
-    /// No value has moved.
+    /// The channel is closed, or the caller is outside of the channel's bubble ([`Header::check_closed`] distinguishes
+    /// the two). No value has moved.
     Closed,
-    /// There is no partner, and no room in the buffer or no value.
+    /// No G waits on the other side, and the buffer has no room (for a send) or no value (for a receive).
     NotReady,
 }
 
-/// The [`Waiter::outcome`](crate::entities::waiter::Waiter::outcome) after the value has moved. Closing the channel
-/// leaves it at zero.
+/// The [`Waiter::outcome`](crate::entities::waiter::Waiter::outcome) of a waiter whose value has moved. Closing the
+/// channel leaves the outcome at zero.
 pub(crate) const MOVED: usize = 1;
 
 /// Why a wait ended without moving a value.
@@ -73,7 +73,7 @@ impl<T, P: Platform> Channel<T, P> {
         Self::with_header(Header::new(capacity, bubble), false)
     }
 
-    /// A channel with one handle: the other side has none, and does not count as dropped.
+    /// A channel with a handle for one side only. It is not closed, although the other side has no handle.
     pub(super) fn never() -> Result<Self, OutOfResources> {
         Self::with_header(Header::never(), true)
     }
@@ -102,7 +102,7 @@ impl<T, P: Platform> Channel<T, P> {
         if word.is_restricted() && self.header.refuses() {
             return Attempt::Closed;
         }
-        // SAFETY: by the caller.
+        // SAFETY: the caller upholds the same contract.
         unsafe { self.offer_to_open(held, from, word, word.length()) }
     }
 
@@ -112,8 +112,8 @@ impl<T, P: Platform> Channel<T, P> {
         debug_assert!(held.is_of(&self.header));
         if let Some((receiver, goroutine)) = self.header.receivers.pop_with_goroutine() {
             let slot = receiver.slot.load(Ordering::Relaxed).cast::<T>();
-            // SAFETY: a receiver queues with the address of an empty slot for a `T` that is valid until its G is readied.
-            // Removing the waiter ended its wait, and it is readied after this.
+            // SAFETY: a receiver queues with the address of an empty slot for a `T` that is valid until its G is
+            // readied. Removing the waiter from the queue ended its wait, and its G is readied after this.
             unsafe { ptr::copy_nonoverlapping(from, slot, 1) };
             receiver.outcome.store(MOVED, Ordering::Relaxed);
             return Attempt::Moved(Some(goroutine));
@@ -138,14 +138,14 @@ impl<T, P: Platform> Channel<T, P> {
         debug_assert!(held.is_of(&self.header));
         let word = self.header.word();
         if word.is_zero() {
-            // SAFETY: by the caller.
+            // SAFETY: the caller upholds the same contract.
             return unsafe { self.take_from_sender(to) };
         }
         if word.is_restricted() {
-            // SAFETY: by the caller.
+            // SAFETY: the caller upholds the same contract.
             return unsafe { self.take_restricted(to, word) };
         }
-        // SAFETY: by the caller; there is a value in the buffer.
+        // SAFETY: the caller upholds the same contract, and there is a value in the buffer.
         unsafe { self.take_from_buffer(held, to, word) }
     }
 
@@ -166,12 +166,13 @@ impl<T, P: Platform> Channel<T, P> {
     #[inline(never)]
     unsafe fn take_restricted(&self, to: *mut T, word: Word) -> Attempt<P> {
         if word.length() > 0 {
-            // A second guard: taking the address of the caller's would force it into memory on the fast path.
+            // Makes a second guard, because taking the address of the caller's guard would force that guard into memory
+            // on the fast path.
             let held = ManuallyDrop::new(self.header.assume_locked());
-            // SAFETY: by the caller; there is a value in the buffer.
+            // SAFETY: the caller upholds the same contract, and there is a value in the buffer.
             return unsafe { self.take_from_buffer(&held, to, word) };
         }
-        // SAFETY: by the caller.
+        // SAFETY: the caller upholds the same contract.
         match unsafe { self.take_from_sender(to) } {
             Attempt::NotReady if self.header.refuses() => Attempt::Closed,
             attempt => attempt,
@@ -246,7 +247,7 @@ impl<T, P: Platform> Channel<T, P> {
         Err(value.into_inner())
     }
 
-    /// Sends `value` if no wait is needed. The error holds the value, and whether the channel is closed.
+    /// Sends `value` if no wait is needed. The error holds the value, and says whether the channel is closed.
     #[inline]
     pub(super) fn try_send(&self, value: T) -> Result<(), (T, bool)> {
         if !self.header.looks_ready(Side::Send) {
@@ -265,7 +266,8 @@ impl<T, P: Platform> Channel<T, P> {
         Err((value.into_inner(), matches!(attempt, Attempt::Closed)))
     }
 
-    /// Sends `value` if no wait is needed and drops it otherwise. Returns the receiver to ready, if one waited.
+    /// Sends `value` if no wait is needed and drops it otherwise. If a receiver waited, returns its G, which the caller
+    /// must ready.
     pub(crate) fn send_or_drop(&self, pinned: &Pinned<P>, value: T) -> Option<&'static Goroutine<P>>
     where
         T: Copy,
@@ -323,17 +325,17 @@ impl<T, P: Platform> Channel<T, P> {
                 }
             }
         }
-        // SAFETY: a value has moved there.
+        // SAFETY: a value has moved into the slot.
         Some(unsafe { slot.assume_init() })
     }
 
-    /// Receives a value if there is one. The error is whether the channel is closed and drained.
+    /// Receives a value if there is one. The error says whether the channel is closed and drained.
     #[inline]
     pub(crate) fn try_recv(&self) -> Result<T, bool> {
         if self.header.looks_ready(Side::Receive) { self.recv_now() } else { Err(false) }
     }
 
-    /// [`try_recv`](Self::try_recv) without the check in advance.
+    /// [`try_recv`](Self::try_recv) without the check before the lock is taken.
     #[inline(always)]
     pub(crate) fn recv_now(&self) -> Result<T, bool> {
         let mut slot = MaybeUninit::<T>::uninit();
@@ -343,7 +345,7 @@ impl<T, P: Platform> Channel<T, P> {
         let attempt = unsafe { self.take(&held, slot.as_mut_ptr()) };
         let Attempt::Moved(sender) = attempt else { return Err(matches!(attempt, Attempt::Closed)) };
         unlock_and_ready(&pinned, held, sender);
-        // SAFETY: a value has moved there.
+        // SAFETY: a value has moved into the slot.
         Ok(unsafe { slot.assume_init() })
     }
 
@@ -362,7 +364,7 @@ impl<T, P: Platform> Channel<T, P> {
             Attempt::Closed => Err(Unmoved::Closed),
         };
         match ended {
-            // SAFETY: a value has moved there.
+            // SAFETY: a value has moved into the slot.
             Ok(()) => Ok(unsafe { slot.assume_init() }),
             Err(Unmoved::Closed) => Err(RecvTimeoutError::Closed),
             Err(Unmoved::Ended(ContextError::DeadlineExceeded)) => Err(RecvTimeoutError::Timeout),
@@ -370,7 +372,7 @@ impl<T, P: Platform> Channel<T, P> {
         }
     }
 
-    /// Parks until another G moves the value from or to `slot` or closes the channel. Returns whether it moved.
+    /// Parks until another G moves the value from or to `slot` or closes the channel. Returns whether the value moved.
     #[inline(always)]
     fn park(&self, pinned: Pinned<P>, held: Held<'_, P>, side: Side, slot: *mut T) -> bool {
         let (caller, held) = CurrentGoroutine::holding(pinned, held);
@@ -381,7 +383,7 @@ impl<T, P: Platform> Channel<T, P> {
         me.waiter.outcome.load(Ordering::Relaxed) == MOVED
     }
 
-    /// [`park`](Self::park) that ends when `limit` is over.
+    /// [`park`](Self::park) that also ends when `limit` is over.
     fn wait_until(
         &self,
         pinned: Pinned<P>,
@@ -432,7 +434,7 @@ impl<T, P: Platform> Channel<T, P> {
     }
 }
 
-/// Releases the lock, then readies the partner, if one waited. The caller continues first.
+/// Releases the lock. Then readies the G that waited on the other side, if any; the caller continues to run first.
 #[inline(always)]
 pub(crate) fn unlock_and_ready<P: Platform>(
     pinned: &Pinned<P>,

@@ -44,7 +44,7 @@ impl<T, P: Platform> Chan<T, P> {
     ///
     /// # Panics
     ///
-    /// There is no memory for it.
+    /// There is no memory for the channel.
     #[must_use]
     #[track_caller]
     pub fn new(capacity: usize) -> Self {

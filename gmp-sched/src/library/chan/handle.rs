@@ -1,4 +1,5 @@
-//! The handles of a channel, counted per side. The last handle of a side closes the channel; the last of both frees it.
+//! The handles of a channel, counted per side. Dropping the last handle of a side closes the channel; dropping the last
+//! handle of both sides frees it.
 
 use alloc::alloc::{alloc, dealloc};
 use core::alloc::Layout;
@@ -41,7 +42,7 @@ pub(super) fn pair<T, P: Platform>(capacity: usize) -> Result<Pair<T, P>, OutOfR
     Ok((Handle { channel }, Handle { channel }))
 }
 
-/// Makes a channel with one handle; the other side has none, and does not count as dropped.
+/// Makes a channel with a handle for one side only. It is not closed, although the other side has no handle.
 pub(super) fn single<T, P: Platform, const SIDE: u32>() -> Result<Handle<T, P, SIDE>, OutOfResources> {
     Ok(Handle { channel: allocate(Channel::never()?)? })
 }
@@ -50,7 +51,7 @@ fn allocate<T, P: Platform>(channel: Channel<T, P>) -> Result<NonNull<Channel<T,
     // SAFETY: a channel has fields, so its size is not zero.
     let memory = unsafe { alloc(Layout::new::<Channel<T, P>>()) };
     let memory = NonNull::new(memory).ok_or(OutOfResources)?.cast();
-    // SAFETY: just allocated, with the layout of what is written.
+    // SAFETY: the memory has just been allocated with the layout of a channel.
     unsafe { memory.write(channel) };
     Ok(memory)
 }
@@ -77,7 +78,7 @@ impl<T, P: Platform, const SIDE: u32> Handle<T, P, SIDE> {
             unsafe {
                 self.channel.drop_in_place();
             }
-            // SAFETY: as above; allocated with this layout.
+            // SAFETY: as above; `allocate` used this layout.
             unsafe {
                 dealloc(self.channel.as_ptr().cast(), Layout::new::<Channel<T, P>>());
             }
