@@ -5,13 +5,14 @@
 //!   inner:            runs ──▶ yield_value: parks itself, switches to outer ────┘
 //! ```
 //!
-//! Neither goes through a queue, and no other G runs in between. Each of the two is parked while the other runs, so only the
-//! other one can resume it, and its context was saved by the switch to the other one. So the far side has nothing to
-//! publish. When the inner G ends it readies the outer one like a joiner (see `join`).
+//! Neither G goes through a queue, and no other G runs in between. Each G is parked while the other one runs, and only
+//! the other one can resume it. The context of a parked G was saved by the switch to the other G, so the far side has
+//! nothing to publish. When the inner G ends, it readies the outer one like a joiner (see `join`).
 //!
-//! A G that is [locked to its thread](crate::lock_os_thread) stays on that thread, on either side. If one side is locked, or the two
-//! belong to different schedulers, they switch through the queues, which costs a thread switch. (In Go the inner G takes
-//! over the outer one's thread, and the program ends if it has been locked in between.)
+//! A G that is [locked to its thread](crate::lock_os_thread) stays on that thread, whichever side of a coroutine it is.
+//! If one side is locked, or the two belong to different schedulers, they switch through the queues, which costs a
+//! thread switch. (In Go the inner G takes over the thread of the outer one, and the program ends if the thread locking
+//! differs from that at the creation of the coroutine.)
 //!
 //! Go: `coroswitch` (runtime/coro.go), `iter.Pull`.
 
@@ -34,7 +35,7 @@ use crate::lifecycle::join::{JoinHandle, forget_waiter};
 use crate::lifecycle::spawn::{prepare, start_next};
 use crate::platform::{Pinned, Platform};
 
-/// What the two sides share. The lock is never contended, because one of the two is always parked.
+/// The state that the two sides share. The lock is never contended, because one of the two is always parked.
 pub(crate) struct Shared<T, P: Platform> {
     exchange: Lock<Exchange<T, P>, P>,
 }
@@ -44,14 +45,14 @@ struct Exchange<T, P: Platform> {
     value: Option<T>,
     /// The G that waits for a value, while the inner one runs.
     outer: Option<&'static Goroutine<P>>,
-    /// The outer side has stopped: no more values are wanted.
+    /// Whether the outer side has stopped, so that no more values are wanted.
     is_stopped: bool,
 }
 
 /// The outer side of a coroutine: an iterator over its values; see [`pull`] for an example. Go: what `iter.Pull` returns.
 ///
-/// Dropping it ends the coroutine as [`stop`](Self::stop) does. Where the caller may not block, in a system call for example, the
-/// drop returns at once, and the coroutine runs to its end as a detached G.
+/// Dropping this iterator ends the coroutine as [`stop`](Self::stop) does. If the caller may not block, for example in
+/// a system call, the drop returns at once, and the coroutine runs to its end as a detached G.
 pub struct Pull<T: Send + 'static, P: Platform> {
     shared: Arc<Shared<T, P>>,
     /// `None` after the coroutine has ended.
@@ -61,14 +62,14 @@ pub struct Pull<T: Send + 'static, P: Platform> {
 /// The inner side of a coroutine: it yields values; see [`pull`] for an example.
 pub struct Yielder<T: Send + 'static, P: Platform> {
     shared: Arc<Shared<T, P>>,
-    // Neither `Send` nor `Sync`: a yielder belongs to the G of its coroutine.
+    // This field makes the type neither `Send` nor `Sync`, because a yielder belongs to the G of its coroutine.
     _here: PhantomData<*mut ()>,
 }
 
 /// Makes a coroutine of `body`, which runs in a G of its own when the first value is asked for. Go: `iter.Pull`.
 ///
-/// Switching to it and back uses no queue, and no other G runs in between. So a tree walk, for example, can be written as a
-/// recursion and read as an iterator. Does not block; not callable from interrupts.
+/// Switching to the coroutine and back uses no queue, and no other G runs in between. So a tree walk, for example, can
+/// be written as a recursion and used as an iterator. Does not block; not callable from interrupts.
 ///
 /// ```
 /// use gmp_sched::native;
@@ -88,7 +89,7 @@ pub struct Yielder<T: Send + 'static, P: Platform> {
 ///
 /// # Panics
 ///
-/// As [`try_pull`], and where that returns an error.
+/// In the cases in which [`try_pull`] panics or returns an error.
 #[doc(alias = "Pull")]
 #[track_caller]
 pub fn pull<P, T, F>(body: F) -> Pull<T, P>
@@ -135,7 +136,7 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
     /// Stops the coroutine: its pending [`yield_value`](Yielder::yield_value) returns `false`, and the coroutine runs until
     /// it returns. If it has not begun, `body` is dropped. Go: the `stop` of `iter.Pull`.
     ///
-    /// If the coroutine [exits](crate::exit::goexit) meanwhile, so does the calling G, as in Go.
+    /// If the coroutine [exits](crate::exit::goexit) meanwhile, the calling G exits, too, as in Go.
     ///
     /// Blocks the calling G until the coroutine has ended; not callable from interrupts.
     ///
@@ -154,7 +155,7 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
     ///
     /// # Panics
     ///
-    /// The coroutine panics meanwhile; the caller is not a G with a P.
+    /// The coroutine panics meanwhile, or the caller is not a G with a P.
     pub fn stop(mut self) {
         pass_on::<P>(self.run_to_end());
     }
@@ -186,12 +187,12 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
 impl<T: Send + 'static, P: Platform> Iterator for Pull<T, P> {
     type Item = T;
 
-    /// Returns the next value, or `None` if the coroutine has returned. If the coroutine [exits](crate::exit::goexit), so does
-    /// the calling G, as in Go. Blocks the calling G until there is a value; not callable from interrupts.
+    /// Returns the next value, or `None` if the coroutine has returned. If the coroutine [exits](crate::exit::goexit),
+    /// the calling G exits, too, as in Go. Blocks the calling G until there is a value; not callable from interrupts.
     ///
     /// # Panics
     ///
-    /// The coroutine panicked; the caller is not a G with a P.
+    /// The coroutine panicked, or the caller is not a G with a P.
     fn next(&mut self) -> Option<T> {
         self.shared.resume(self.inner.as_ref()?);
         let value = self.shared.take_value();
@@ -210,7 +211,8 @@ impl<T: Send + 'static, P: Platform> Drop for Pull<T, P> {
             return;
         }
         if CurrentGoroutine::<P>::may_block() {
-            // Its panic or exit is not propagated: the drop may be part of an unwinding, and must not start another.
+            // The coroutine's panic or exit is not propagated: this drop may be part of an unwinding, and must not
+            // start another one.
             let _ = self.run_to_end();
         } else {
             self.release();
@@ -218,7 +220,8 @@ impl<T: Send + 'static, P: Platform> Drop for Pull<T, P> {
     }
 }
 
-/// Ends the calling G as its coroutine ended. Go: `iter.Pull` propagates a panic and `runtime.Goexit` to `next` and `stop`.
+/// If the coroutine panicked or exited, ends the calling G in the same way. Go: `iter.Pull` propagates a panic and
+/// `runtime.Goexit` to `next` and `stop`.
 fn pass_on<P: Platform>(end: Result<(), JoinError>) {
     match end {
         Ok(()) => {}
@@ -228,8 +231,9 @@ fn pass_on<P: Platform>(end: Result<(), JoinError>) {
 }
 
 impl<T: Send + 'static, P: Platform> Yielder<T, P> {
-    /// Passes a value to the outer G, and waits until that asks for the next one. Returns `false` if the outer G has
-    /// stopped; then the coroutine should return, and further values are dropped. Go: the `yield` function of an iterator.
+    /// Passes a value to the outer G, and waits until the outer G asks for the next one. Returns `false` if the outer G
+    /// has stopped. The coroutine should then return; further values are dropped. Go: the `yield` function of an
+    /// iterator.
     ///
     /// Blocks the calling G; not callable from interrupts.
     ///
@@ -254,7 +258,7 @@ impl<T: Send + 'static, P: Platform> Yielder<T, P> {
         if self.is_stopped() {
             return false;
         }
-        // Panics before anything has changed if the caller may not block.
+        // Panics, before anything has changed, if the caller may not block.
         let caller = CurrentGoroutine::<P>::new();
         let outer = self.shared.store_value(caller.me, value);
         switch_to(caller, outer);
@@ -279,20 +283,20 @@ impl<T, P: Platform> Shared<T, P> {
 
     /// Runs the inner G until it yields a value or ends.
     fn resume(&self, inner: &JoinHandle<(), P>) {
-        // Panics before anything has changed if the caller may not block.
+        // Panics, before anything has changed, if the caller may not block.
         let caller = CurrentGoroutine::<P>::new();
         self.register_outer(caller.me, inner);
         switch_to(caller, inner.goroutine());
     }
 
-    /// Registers `me`, the calling G, as the outer one. It is about to switch to the inner one, which resumes it with a
-    /// value or at its end.
+    /// Registers `me`, the calling G, as the outer one. The caller is about to switch to the inner G, which resumes
+    /// `me` when it yields a value or ends.
     pub(crate) fn register_outer(&self, me: &'static Goroutine<P>, inner: &JoinHandle<(), P>) {
         self.exchange.lock().outer = Some(me);
         inner.set_waiter(me);
     }
 
-    /// Stores a value of `me`, the inner G, which is about to switch to the outer one. Returns the outer one.
+    /// Stores a value of `me`, the inner G, which is about to switch to the outer G. Returns the outer G.
     pub(crate) fn store_value(&self, me: &'static Goroutine<P>, value: T) -> &'static Goroutine<P> {
         let outer = {
             let mut exchange = self.exchange.lock();
@@ -321,12 +325,13 @@ fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<
     if is_new {
         processor.counters.spawned.add(1);
     } else if BubbleRef::of(me) != BubbleRef::of(next) || me.bubble().is_some() && !next.is_waiting_in_bubble() {
-        // A G resumed from outside of its bubble must be counted as active there.
+        // A G that is resumed from outside of its bubble must be counted as active in that bubble; readying it does
+        // that.
         return switch_through_queues(CurrentGoroutine { pinned, machine, processor, me }, next);
     }
     me.set_waiting(WaitReason::Coroutine, processor.sampler.unsampled(), processor.clock());
     if let Some(bubble) = me.bubble() {
-        // One wait of the two begins and another ends, so the number of active Gs is unchanged.
+        // One of the two begins a wait and the other ends one, so the number of active Gs is unchanged.
         me.set_waiting_in_bubble(WaitReason::CoroutineDurable);
         if is_new {
             bubble.admit(next);
@@ -338,8 +343,8 @@ fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<
     drop(leave(pinned, machine, me, Some(next), |_, _| ()));
 }
 
-/// [`switch_to`] through the queues, if one of the two is locked to its M, or they belong to different schedulers or
-/// bubbles: the far side readies `next`, which its own scheduler runs.
+/// [`switch_to`] through the queues, for two Gs of which one is locked to its M, or which belong to different
+/// schedulers or bubbles. The far side readies `next`, and the scheduler of `next` runs it.
 #[cold]
 fn switch_through_queues<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<P>) {
     let is_new = next.status() == Status::Idle;

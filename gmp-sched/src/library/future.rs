@@ -17,10 +17,11 @@ use crate::platform::{Pinned, Platform};
 const IDLE: u8 = 0;
 /// The waker has been called since the last poll.
 const WOKEN: u8 = 1;
-/// The G is parked; the caller that changes this state readies it.
+/// The G is parked. The waker that changes this state readies the G.
 const WAITING: u8 = 2;
 
-/// What a waker points at. It lives as long as a waker does; after [`block_on`] has returned, waking does nothing.
+/// The heap cell that wakers point to. It lives as long as any of them; after [`block_on`] has returned, waking does
+/// nothing.
 pub(crate) struct Cell<P: Platform> {
     state: AtomicU8,
     goroutine: &'static Goroutine<P>,
@@ -28,9 +29,9 @@ pub(crate) struct Cell<P: Platform> {
 
 /// Runs `future` to completion in the calling G; returns its output.
 ///
-/// Blocks the calling G while the future is pending. Its waker may be called from any G and, where they exist, from threads
-/// outside the scheduler, but not from interrupts. Spurious and late calls do nothing. Allocates one heap cell; without
-/// memory for it the program ends, as with the types of `alloc`.
+/// Blocks the calling G while the future is pending. The future's waker may be called from any G and from threads
+/// outside the scheduler, if the platform has any, but not from interrupts. Spurious and late calls do nothing.
+/// Allocates one heap cell. If there is no memory for it, the program ends, as with the types of `alloc`.
 ///
 /// On a platform with threads outside the scheduler any of them may wake the G, so no deadlock is detected while a G waits
 /// here.
@@ -43,17 +44,18 @@ pub(crate) struct Cell<P: Platform> {
 /// assert_eq!(answer, 42);
 /// ```
 ///
-/// On `native` it also runs on a thread that is not an M, or is in a system call: then it blocks that thread.
+/// On `native`, `block_on` may also be called on a thread that is not an M or is in a system call. It then blocks that
+/// thread.
 ///
 /// # Panics
 ///
-/// The caller is not a G with a P, on other platforms; the future panics.
+/// The future panics; or, on platforms other than `native`, the caller is not a G with a P.
 #[track_caller]
 pub fn block_on<P: Platform, F: Future>(future: F) -> F::Output {
     if Pinned::<P>::new().try_machine().and_then(Machine::processor).is_some() {
         return block_goroutine_on::<P, F>(future);
     }
-    // If no thread may wait here, the next function says why the caller may not.
+    // If the platform cannot block this thread either, the next function panics and says why the caller may not wait.
     P::block_thread_on(future).unwrap_or_else(block_goroutine_on::<P, F>)
 }
 
@@ -82,7 +84,7 @@ impl<P: Platform> Cell<P> {
         self.resumed();
     }
 
-    /// The commit of the park. Returns `false` if the waker has been called; then the G must go on.
+    /// The commit of the park. Returns `false` if the waker has been called; the G must then continue.
     pub(crate) fn commit(&self) -> bool {
         P::point(Site::Park);
         // Ordering: Release publishes the parked context to the waker. Fails if the waker was called first.
@@ -103,8 +105,8 @@ impl<P: Platform> Wake for Cell<P> {
 
     fn wake_by_ref(self: &Arc<Self>) {
         P::point(Site::Park);
-        // Ordering: Release publishes what the caller did to the next poll, see `wait`; Acquire makes the parked context
-        // visible.
+        // Ordering: Release publishes to the next poll what the caller did; partner: the Acquire in `resumed`. Acquire
+        // makes the parked context visible; partner: the Release in `commit`.
         if self.state.swap(WOKEN, Ordering::AcqRel) == WAITING {
             ready_pinned(&Pinned::new(), self.goroutine);
         }

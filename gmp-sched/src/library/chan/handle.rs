@@ -91,7 +91,8 @@ impl<T, P: Platform, const SIDE: u32> Deref for Handle<T, P, SIDE> {
 
     #[inline(always)]
     fn deref(&self) -> &Channel<T, P> {
-        // SAFETY: the last handle frees the channel, and until then it is only borrowed shared.
+        // SAFETY: only the drop of the last handle frees the channel, so it is alive here. Until then all references to
+        // it are shared.
         unsafe { self.channel.as_ref() }
     }
 }

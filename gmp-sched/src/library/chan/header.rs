@@ -1,6 +1,6 @@
 //! The part of a channel that does not depend on the type of its values: lock, wait queues, length.
 //!
-//! So a select can check, lock and queue on channels of all types with the same code.
+//! Because it is the same for all types, a select can check, lock and queue on any channels with the same code.
 
 use core::ptr;
 
@@ -34,14 +34,13 @@ pub(crate) struct Header<P: Platform> {
     pub(super) receivers: WaitQueue<P>,
     /// The bubble in which the channel was made, if any.
     bubble: BubbleRef<P>,
-    /// Whether a wait for the channel is durable. For the channel of a timer this changes with the timer, while no G
-    /// waits.
+    /// Whether a wait for the channel is durable. The timer of a timer's channel changes this, while no G waits.
     is_in_bubble: AtomicBool,
 }
 
-/// The channel is closed, or made in a bubble, so that Gs outside must not use it.
+/// Set if the channel is closed or was made in a bubble. Gs outside of the bubble must not use it.
 const RESTRICTED: usize = 1 << (usize::BITS - 1);
-/// Nothing can be sent any more. Never reset; set only together with [`RESTRICTED`].
+/// Set if the channel is closed: nothing can be sent any more. Never reset; set only together with [`RESTRICTED`].
 const CLOSED: usize = RESTRICTED >> 1;
 /// The mask of the remaining bits, which are the length.
 const LENGTH: usize = CLOSED - 1;
@@ -51,13 +50,13 @@ const LENGTH: usize = CLOSED - 1;
 pub(super) struct Word(usize);
 
 impl Word {
-    /// The buffer is empty, and the channel is open and in no bubble.
+    /// Whether the buffer is empty, and the channel is open and in no bubble.
     #[inline(always)]
     pub(super) fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// The channel is closed or made in a bubble.
+    /// Whether the channel is closed or made in a bubble.
     #[inline(always)]
     pub(super) fn is_restricted(self) -> bool {
         self.0 & RESTRICTED != 0
@@ -102,7 +101,7 @@ impl<P: Platform> Header<P> {
     /// Maximum capacity: what the length bits can count.
     pub(super) const CAPACITY_LIMIT: usize = LENGTH;
 
-    /// A channel without another side. Go: a nil channel.
+    /// A channel on which nothing ever becomes ready. Go: a nil channel.
     pub(crate) fn never() -> Self {
         let wait_reasons = [WaitReason::ChanSendNil, WaitReason::ChanReceiveNil];
         Self { wait_reasons, ..Self::new(0, BubbleRef::none()) }
@@ -157,7 +156,8 @@ impl<P: Platform> Header<P> {
         self.is_closed() || self.bubble.is_foreign()
     }
 
-    /// Panics unless the channel is closed: it has [refused](Self::refuses) a G outside of its bubble. Called without locks.
+    /// Called without locks after the channel has [refused](Self::refuses) the calling G. Panics if the reason was that
+    /// the G is outside of the channel's bubble; returns if the channel is closed.
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -167,7 +167,7 @@ impl<P: Platform> Header<P> {
         }
     }
 
-    /// Releases the lock, then [`check_closed`](Self::check_closed).
+    /// Releases the lock, then calls [`check_closed`](Self::check_closed).
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -184,8 +184,8 @@ impl<P: Platform> Header<P> {
 
     #[inline(always)]
     pub(super) fn word(&self) -> Word {
-        // Ordering: Acquire, for loads without the lock. Partner: the Release in `close`; makes visible what happened before
-        // it.
+        // Ordering: Acquire, for loads without the lock: what happened before the store is visible. Partner: the
+        // Release in `set_len` and `close`.
         Word(self.word.load(Ordering::Acquire))
     }
 
@@ -218,9 +218,9 @@ impl<P: Platform> Header<P> {
     /// Whether an operation of that side would return at once, if no other G is faster. Takes no lock.
     ///
     /// If this returns false, there was a moment during the call at which the operation would have had to wait. On an
-    /// unbuffered channel that is when the queue was found empty: the channel is open afterwards, so it was open then. On a
-    /// buffered channel it is when the word was read: no receiver waits while there is a value, and no sender while there is
-    /// room. Go: the fast paths of `chanrecv` and `chansend`.
+    /// unbuffered channel, that moment is when the queue was found empty: the channel was open later, so it was open
+    /// then. On a buffered channel, it is when the word was read: no receiver waits while there is a value, and no
+    /// sender while there is room. Go: the fast paths of `chanrecv` and `chansend`.
     #[inline]
     pub(crate) fn looks_ready(&self, side: Side) -> bool {
         match side {
@@ -229,8 +229,8 @@ impl<P: Platform> Header<P> {
         }
     }
 
-    /// [`looks_ready`](Self::looks_ready) with false positives for receivers of a channel in a bubble, for a caller that
-    /// checks again.
+    /// A shorter [`looks_ready`](Self::looks_ready), for a caller that checks again: for a receive on a channel in a
+    /// bubble it may return true although nothing is ready.
     #[inline(always)]
     pub(crate) fn may_be_ready(&self, side: Side) -> bool {
         match side {
@@ -245,7 +245,8 @@ impl<P: Platform> Header<P> {
         self.wait_reasons[side as usize]
     }
 
-    /// Sets whether waiting for this channel of a timer is durable. The timer checks which Gs may use it.
+    /// Sets whether waiting for this channel is durable. Called by the timer that owns the channel; the timer checks
+    /// which Gs may use it.
     pub(crate) fn set_in_bubble(&self, is_in_bubble: bool) {
         self.is_in_bubble.store(is_in_bubble, Ordering::Relaxed);
     }
@@ -261,14 +262,14 @@ impl<P: Platform> Header<P> {
 }
 
 impl<P: Platform> Awaited for Header<P> {
-    /// The calling G may use the channel, so a channel in a bubble is in the G's bubble.
+    /// Called only if the calling G may use the channel. So if the channel is in a bubble, that is the G's bubble.
     fn is_of_current_bubble(&self) -> bool {
-        // Ordering: Relaxed: for the channel of a timer, this is written before another G can use the timer.
+        // Ordering: Relaxed: a timer changes the flag of its channel before another G can use the timer.
         self.is_in_bubble.load(Ordering::Relaxed)
     }
 }
 
-/// The lock of a channel, held. Released when dropped.
+/// A guard that holds the lock of a channel. Dropping it releases the lock.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Held<'a, P: Platform> {
@@ -276,16 +277,16 @@ pub(crate) struct Held<'a, P: Platform> {
 }
 
 impl<P: Platform> Held<'_, P> {
-    /// Whether it is the lock of `header`.
+    /// Whether this guard holds the lock of `header`.
     #[inline(always)]
     pub(super) fn is_of(&self, header: &Header<P>) -> bool {
         ptr::eq(self.header, header)
     }
 
-    /// Stores a length that differs by `change` from that in `before`.
+    /// Changes the length by `change`. `before` is the current word.
     #[inline(always)]
     pub(super) fn set_len(&self, before: Word, change: isize) {
-        // Ordering: Release; partner: `word`.
+        // Ordering: Release; partner: the Acquire in `word`.
         self.header.word.store(before.0.wrapping_add_signed(change), Ordering::Release);
     }
 
@@ -295,7 +296,7 @@ impl<P: Platform> Held<'_, P> {
         if self.header.is_closed() {
             return None;
         }
-        // Ordering: Release; partner: `word`.
+        // Ordering: Release; partner: the Acquire in `word`.
         self.header.word.store(self.header.word().0 | RESTRICTED | CLOSED, Ordering::Release);
         Some([self.header.senders.take_all(), self.header.receivers.take_all()])
     }

@@ -1,5 +1,6 @@
-//! loom's mutex in place of a channel's lock, for models of what is done under the lock. A thread that waits for it is
-//! blocked instead of retrying, which would multiply the states. The lock itself has models of its own.
+//! Replaces a channel's lock by loom's mutex, for models of what is done under the lock. loom blocks a thread that
+//! waits for a mutex. A thread that spins would retry instead, which multiplies the states. The real lock has models of
+//! its own.
 
 use alloc::boxed::Box;
 use core::cell::RefCell;

@@ -26,8 +26,9 @@
 //!
 //! # What happens before what
 //!
-//! A send happens before the completion of the corresponding receive, the n-th receive before the completion of the (n +
-//! capacity)-th send, and closing before a receive that reports the channel as closed.
+//! - A send happens before the completion of the corresponding receive.
+//! - The n-th receive happens before the completion of the (n + capacity)-th send.
+//! - Closing happens before a receive that reports the channel as closed.
 //!
 //! # Scheduling
 //!
@@ -41,9 +42,9 @@
 //!
 //! # Bubbles
 //!
-//! A channel made in a [bubble](crate#features) belongs to the Gs of that bubble. Sending to it, closing it, or having to
-//! wait for it from outside panics, as in Go. Misuse whose check would slow down correct use is not detected: a buffered
-//! value can be received from anywhere, and a select that finds nothing ready waits.
+//! A channel made in a [bubble](crate#features) belongs to the Gs of that bubble. A G outside of the bubble panics if
+//! it sends to the channel, closes it, or has to wait for it, as in Go. Misuse whose check would slow down correct use
+//! is not detected: any G can receive a buffered value, and a select that finds nothing ready waits.
 
 #[expect(unsafe_code, reason = "moves values from one stack to another")]
 mod channel;
@@ -96,7 +97,7 @@ use crate::platform::Platform;
 ///
 /// # Panics
 ///
-/// There is no memory for it, or `capacity` is more than a quarter of what a `usize` counts.
+/// There is no memory for the channel, or `capacity` is more than a quarter of the range of `usize`.
 #[doc(alias = "makechan")]
 #[track_caller]
 #[must_use]
@@ -120,7 +121,7 @@ pub fn channel<T, P: Platform>(capacity: usize) -> (Sender<T, P>, Receiver<T, P>
 ///
 /// # Errors
 ///
-/// There is no memory for it, or `capacity` is more than a quarter of what a `usize` counts.
+/// There is no memory for the channel, or `capacity` is more than a quarter of the range of `usize`.
 #[expect(clippy::type_complexity, reason = "both sides of a channel")]
 pub fn try_channel<T, P: Platform>(capacity: usize) -> Result<(Sender<T, P>, Receiver<T, P>), OutOfResources> {
     let (sender, receiver) = handle::pair(capacity)?;
@@ -175,7 +176,7 @@ pub struct Receiver<T, P: Platform> {
 impl<T, P: Platform> Sender<T, P> {
     /// Returns a sender whose channel never has a receiver and is never closed: sends block forever. Go: a nil channel.
     ///
-    /// It disables a case of a select for a while.
+    /// In place of another sender, it disables a case of a select for a while.
     ///
     /// ```
     /// use gmp_sched::chan::TrySendError;
@@ -186,7 +187,7 @@ impl<T, P: Platform> Sender<T, P> {
     ///
     /// # Panics
     ///
-    /// There is no memory for it.
+    /// There is no memory for the channel.
     #[must_use]
     #[track_caller]
     pub fn never() -> Self {
@@ -340,7 +341,7 @@ impl<T, P: Platform> Sender<T, P> {
 impl<T, P: Platform> Receiver<T, P> {
     /// Returns a receiver whose channel never has a sender and is never closed: receives block forever. Go: a nil channel.
     ///
-    /// It disables a case of a select for a while.
+    /// In place of another receiver, it disables a case of a select for a while.
     ///
     /// ```
     /// use gmp_sched::chan::TryRecvError;
@@ -351,7 +352,7 @@ impl<T, P: Platform> Receiver<T, P> {
     ///
     /// # Panics
     ///
-    /// There is no memory for it.
+    /// There is no memory for the channel.
     #[must_use]
     #[track_caller]
     pub fn never() -> Self {

@@ -1,4 +1,5 @@
-//! The buffer of a channel: a ring of entries for values. The channel tracks how many are in use, and who may access them.
+//! The buffer of a channel: a ring of entries for values. The channel counts the entries in use, and its lock guards
+//! the ring.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,7 +10,7 @@ use core::ptr;
 use crate::base::atomic::{AtomicUsize, Ordering};
 use crate::base::error::OutOfResources;
 
-/// Go: `buf`, `sendx` and `recvx` of `hchan`.
+/// The ring of a channel. Go: `buf`, `sendx` and `recvx` of `hchan`.
 pub(super) struct Ring<T> {
     entries: Box<[UnsafeCell<MaybeUninit<T>>]>,
     /// Index of the next entry to push to.
@@ -51,8 +52,8 @@ impl<T> Ring<T> {
     pub(super) unsafe fn push(&self, from: *const T) {
         // SAFETY: the capacity is not zero, because the ring is not full.
         let entry = unsafe { self.advance(&self.tail) };
-        // SAFETY: the entry at the tail is free because the ring is not full, and not accessed by others because the lock is
-        // held. `from` has a value, by the caller.
+        // SAFETY: the ring is not full, so the entry at the tail is free. The caller holds the lock, so no other G
+        // accesses the entry, and the caller owns the value at `from`.
         unsafe { ptr::copy_nonoverlapping(from, entry, 1) }
     }
 
@@ -65,8 +66,8 @@ impl<T> Ring<T> {
     pub(super) unsafe fn pop(&self, to: *mut T) {
         // SAFETY: the capacity is not zero, because the ring is not empty.
         let entry = unsafe { self.advance(&self.head) };
-        // SAFETY: the entry at the head has a value because the ring is not empty, and is free after this. `to` is
-        // uninitialised, by the caller.
+        // SAFETY: the ring is not empty, so the entry at the head has a value, which is moved out only here. The caller
+        // promises that `to` is uninitialised and writable.
         unsafe { ptr::copy_nonoverlapping(entry, to, 1) }
     }
 }

@@ -8,10 +8,10 @@ use crate::base::points::{Points, Site};
 
 /// Exponential backoff between attempts to take a spinlock, up to some microseconds.
 ///
-/// A waiter that takes the lock the moment it is free pulls the cache line away from its last holder, which is the most
-/// likely to take the lock next; then the line and the data under the lock move between CPUs at every operation. (Two
-/// threads on one channel: 230 ns per operation without backoff, 40 with. T. Anderson, *The Performance of Spin Lock
-/// Alternatives for Shared-Memory Multiprocessors*, 1990.)
+/// The last holder of a lock is the most likely to take it next. A waiter that takes the lock at the moment it becomes
+/// free pulls the cache line away from that holder. Then the line and the data under the lock move between CPUs at
+/// every operation. (Two threads on one channel: 230 ns per operation without backoff, 40 ns with it. T. Anderson, *The
+/// Performance of Spin Lock Alternatives for Shared-Memory Multiprocessors*, 1990.)
 struct Backoff {
     pauses: u32,
 }
@@ -37,8 +37,8 @@ impl Backoff {
 /// A spinlock with separate lock and unlock calls. The holder is pinned.
 #[derive(Debug)]
 pub(crate) struct SpinningLock<S: Points> {
-    /// 1 while locked. A bit of a 32-bit word, not a byte: x86-64 has one instruction that sets such a bit and returns its
-    /// old value.
+    /// 1 while locked. The lock is a bit of a 32-bit word and not a byte, because x86-64 has one instruction that sets
+    /// such a bit and returns its old value.
     locked: AtomicU32,
     _points: PhantomData<fn() -> S>,
 }

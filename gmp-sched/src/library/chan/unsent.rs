@@ -2,10 +2,10 @@
 
 use core::mem::{self, MaybeUninit};
 
-/// A value that is being sent. It is dropped with this, when a send panics because its G may not wait or is outside of the
-/// channel's bubble, unless it has [moved](Self::moved).
+/// A value that is being sent. A send panics if its G may not wait or is outside of the channel's bubble; dropping this
+/// then drops the value. [`moved`](Self::moved) ends the ownership without a drop.
 ///
-/// A `MaybeUninit`, because after the value has moved, another G may own it.
+/// The field is a `MaybeUninit`, because another G may own the value after it has moved.
 pub(super) struct Unsent<T>(MaybeUninit<T>);
 
 impl<T> Unsent<T> {

@@ -44,8 +44,8 @@ pub struct TryScope<'scope, 'env: 'scope, E, P: Platform> {
 ///
 /// # Panics
 ///
-/// The caller is not a G with a P, or has preemption turned off; the body is not called. The body or a child panics; the
-/// panic propagates after all children have ended.
+/// The caller is not a G with a P, or has preemption disabled; then the body is not called. The body or a child panics;
+/// then the panic propagates after all children have ended.
 #[doc(alias = "errgroup")]
 #[track_caller]
 pub fn try_scope<'env, P, E, F, T>(context: &Context<P>, body: F) -> Result<T, E>
@@ -84,7 +84,7 @@ impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
     ///
     /// # Errors
     ///
-    /// There is no memory for its stack; `body` is dropped, and nothing else has happened.
+    /// There is no memory for the G's stack; `body` is dropped, and nothing else has happened.
     ///
     /// # Panics
     ///
@@ -108,7 +108,7 @@ impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
     ///
     /// # Panics
     ///
-    /// As [`try_go`](Self::try_go), and where that returns an error.
+    /// In the cases in which [`try_go`](Self::try_go) panics or returns an error.
     #[track_caller]
     pub fn go<F>(&'scope self, body: F)
     where
@@ -163,7 +163,7 @@ impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
     }
 }
 
-/// Cancels the siblings if the child panics or exits.
+/// Cancels the siblings when it is dropped because the child panicked or exited.
 struct CancelUnlessReturned<'a, 'scope, 'env: 'scope, E: Send, P: Platform> {
     scope: &'a TryScope<'scope, 'env, E, P>,
     has_returned: bool,

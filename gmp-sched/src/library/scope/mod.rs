@@ -1,8 +1,8 @@
 //! Scoped Gs: children that may borrow from their parent's frame, because they cannot outlive it.
 //!
-//! As `std::thread::scope`. A scope ends when all its children have ended; the parent waits for that whether the body of the
-//! scope returned or panicked. The result of a child may borrow, too, so a result that is not joined is dropped by the child
-//! before it counts as ended. A child costs the same as any G, and no heap cell.
+//! The model is `std::thread::scope`. A scope ends when all its children have ended. The parent waits for that whether
+//! the body of the scope returned or panicked. The result of a child may borrow, too, so a child drops a result that is
+//! not joined before it counts as ended. A child costs the same as any other G, and needs no heap cell.
 //!
 //! [`try_scope`] adds cancellation: children may fail, the first error is the scope's result, and it cancels the others
 //! through a [`Context`](crate::cancel::Context).
@@ -29,7 +29,8 @@ use crate::platform::Platform;
 /// A scope to spawn Gs in; see [`scope`] for an example.
 pub struct Scope<'scope, 'env: 'scope, P: Platform> {
     children: Children<P>,
-    // Both invariant: a scope must neither shrink `'scope` (and borrow what ends earlier) nor `'env`.
+    // Both lifetimes are invariant: if one of them could shrink, a child could borrow a value that ends before the
+    // scope does.
     _scope: PhantomData<&'scope mut &'scope ()>,
     _env: PhantomData<&'env mut &'env ()>,
 }
@@ -43,9 +44,9 @@ pub struct ScopedJoinHandle<'scope, T: Send, P: Platform> {
 
 /// Calls `body` with a scope, and waits for all Gs spawned in it. They may borrow everything that outlives the call.
 ///
-/// Blocks the calling G until the last child has ended; not callable from interrupts. On a platform that cannot unwind, a
-/// panic of the body ends the program, or the G alone. In the latter case the G waits for its children, too, because they
-/// may borrow from its ancestors (see [`abandon`](crate::lifecycle::exit::abandon)).
+/// Blocks the calling G until the last child has ended; not callable from interrupts. On a platform that cannot unwind,
+/// a panic of the body ends the program or only the G. In the second case the G still waits for its children, because
+/// they may borrow from its ancestors (see [`abandon`](crate::lifecycle::exit::abandon)).
 ///
 /// ```
 /// use gmp_sched::native;
@@ -77,8 +78,8 @@ pub struct ScopedJoinHandle<'scope, T: Send, P: Platform> {
 ///
 /// # Panics
 ///
-/// The caller is not a G with a P, or has preemption turned off; the body is not called. The body panics, or a child that is
-/// not joined does; the panic propagates after all children have ended.
+/// The caller is not a G with a P, or has preemption disabled; then the body is not called. The body panics, or a child
+/// that is not joined does; then the panic propagates after all children have ended.
 #[track_caller]
 pub fn scope<'env, P, F, T>(body: F) -> T
 where
@@ -94,7 +95,7 @@ impl<P: Platform> Scope<'_, '_, P> {
         Self { children: Children::new(), _scope: PhantomData, _env: PhantomData }
     }
 
-    /// Calls `body`, and waits for all children, even if it panics.
+    /// Calls `body`, and waits for all children, even if `body` panics.
     #[track_caller]
     fn run<T>(&self, body: impl FnOnce() -> T) -> T {
         let open = self.children.open();
@@ -127,7 +128,7 @@ impl<'scope, P: Platform> Scope<'scope, '_, P> {
     ///
     /// # Errors
     ///
-    /// There is no memory for its stack; `body` is dropped, and nothing else has happened.
+    /// There is no memory for the G's stack; `body` is dropped, and nothing else has happened.
     ///
     /// # Panics
     ///
@@ -138,10 +139,10 @@ impl<'scope, P: Platform> Scope<'scope, '_, P> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        // SAFETY: body and result may be used during `'scope`. The frames of `run`, in which `Open` waits until the count is
-        // zero, end only after that wait, by a return or a panic, or never. A child is removed from the count after its body
-        // has run and its result has been dropped or left to the handle, which cannot leave `'scope`. The count is in a
-        // frame of the caller of `run`.
+        // SAFETY: 1. The body and its result are used only during `'scope`: `run` returns or unwinds only after its
+        // `Open` has waited until the count of children is zero. 2. A child leaves the count only after its body has
+        // run and its result has been dropped or left to the handle, and the handle cannot outlive `'scope`. 3. The
+        // count outlives the children, because it is in the frame of the caller of `run`.
         let spawned = unsafe { spawn_scoped(body, &self.children) };
         spawned.map(|handle| ScopedJoinHandle { handle: Some(handle), children: &self.children })
     }
@@ -150,7 +151,7 @@ impl<'scope, P: Platform> Scope<'scope, '_, P> {
     ///
     /// # Panics
     ///
-    /// As [`try_go`](Self::try_go), and where that returns an error.
+    /// In the cases in which [`try_go`](Self::try_go) panics or returns an error.
     #[track_caller]
     pub fn go<F, T>(&'scope self, body: F) -> ScopedJoinHandle<'scope, T, P>
     where
@@ -202,7 +203,7 @@ impl<T: Send, P: Platform> ScopedJoinHandle<'_, T, P> {
     ///
     /// # Errors
     ///
-    /// The G ended without a result; the error is how.
+    /// The G ended without a result. The error says how it ended.
     ///
     /// # Panics
     ///

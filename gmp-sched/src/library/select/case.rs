@@ -19,11 +19,11 @@ pub(super) const SELECT_ON: &str = "select on";
 /// The `expect` message for the outcome of the chosen case.
 pub(super) const CHOSEN: &str = "the select has chosen this case";
 
-/// Only types of this crate implement [`Arm`].
+/// Keeps other crates from implementing [`Arm`].
 pub trait Sealed {}
 
-/// The operations of the macro on a case whose type it knows. They are safe in any order, because each case records
-/// whether its value has moved.
+/// The operations that the macro applies to a case whose type it knows. They are safe in any order, because each case
+/// records whether its value has moved.
 #[doc(hidden)]
 pub trait Arm: Sealed {
     /// The value that the arm's pattern is matched with.
@@ -105,7 +105,8 @@ impl<'a, T, P: Platform> RecvCase<'a, T, P> {
     fn take(&mut self) -> Option<Result<T, RecvError>> {
         match self.outcome.replace(Outcome::Pending) {
             Outcome::Pending => None,
-            // SAFETY: the slot is initialised, and is read once: the outcome is `Pending` now.
+            // SAFETY: the outcome was `Moved`, so the slot is initialised. The outcome is `Pending` now, so the value
+            // is read once.
             Outcome::Moved => Some(Ok(unsafe { self.slot.get_mut().assume_init_read() })),
             Outcome::Closed => {
                 self.channel.header.check_closed(SELECT_ON);
@@ -145,7 +146,8 @@ impl<T, P: Platform> Arm for RecvCase<'_, T, P> {
     fn result(mut self) -> Result<T, RecvError> {
         if self.outcome.get() == Outcome::Moved {
             self.outcome.set(Outcome::Pending);
-            // SAFETY: the slot is initialised, and is read once: the outcome is `Pending` now.
+            // SAFETY: the outcome was `Moved`, so the slot is initialised. The outcome is `Pending` now, so the value
+            // is read once.
             return Ok(unsafe { self.slot.get_mut().assume_init_read() });
         }
         self.result_of_closed()
@@ -153,7 +155,7 @@ impl<T, P: Platform> Arm for RecvCase<'_, T, P> {
 
     #[inline(always)]
     fn discard(self) {
-        // There is no value to drop; `forget` saves the check.
+        // A case that was not chosen has no value to drop. `forget` skips the check whether there is one.
         mem::forget(self);
     }
 }
@@ -178,7 +180,7 @@ pub(super) unsafe trait Transfer<P: Platform> {
     /// The outcome is pending: since the case was made, no attempt has succeeded and no waiter of it has ended a wait.
     unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P>;
 
-    /// Records the outcome of a wait that the waiter of this case ended: the value has moved, or the channel is closed.
+    /// Called if the waiter of this case ended the wait. Records whether the value has moved or the channel is closed.
     fn finish(&self, moved: bool);
 }
 
@@ -186,7 +188,7 @@ pub(super) unsafe trait Transfer<P: Platform> {
 unsafe impl<T, P: Platform> Transfer<P> for RecvCase<'_, T, P> {
     #[inline]
     unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P> {
-        // SAFETY: the slot is uninitialised, because the outcome is pending by the caller.
+        // SAFETY: the caller promises that the outcome is pending, so the slot is uninitialised.
         note(&self.outcome, unsafe { self.channel.take(held, self.slot.get().cast()) })
     }
 
@@ -224,7 +226,7 @@ fn recv_now<T, P: Platform>(channel: &Channel<T, P>) -> Option<Result<T, RecvErr
 pub(super) unsafe fn try_now<P: Platform>(header: &Header<P>, target: &impl Transfer<P>) -> bool {
     let pinned = Pinned::new();
     let held = header.lock(&pinned);
-    // SAFETY: by the caller.
+    // SAFETY: the caller upholds the same contract.
     match unsafe { target.attempt(&held) } {
         Attempt::Moved(waiting) => unlock_and_ready(&pinned, held, waiting),
         Attempt::Closed => {}
@@ -233,7 +235,7 @@ pub(super) unsafe fn try_now<P: Platform>(header: &Header<P>, target: &impl Tran
     true
 }
 
-/// Stores the outcome of an attempt, before which it was pending.
+/// Stores the outcome of an attempt. The outcome was pending before the attempt.
 #[inline(always)]
 pub(super) fn note<P: Platform>(outcome: &Cell<Outcome>, attempt: Attempt<P>) -> Attempt<P> {
     debug_assert_eq!(outcome.get(), Outcome::Pending, "a case is done twice");
@@ -249,7 +251,8 @@ pub(super) fn note<P: Platform>(outcome: &Cell<Outcome>, attempt: Attempt<P>) ->
 /// [`RecvCase::case`], [`SendCase::case`](super::SendCase::case) and [`SendFromCase::case`](super::SendFromCase::case). Go:
 /// `scase`.
 #[doc(alias = "scase")]
-// `repr(C)`: the waiter's address, which is compared most often, is that of the case.
+// `repr(C)` puts the waiter first, so that it has the address of the case. Addresses of waiters are compared most
+// often.
 #[repr(C)]
 pub struct Case<'a, P: Platform> {
     /// The entry in the channel's queue; initialised when it is queued.
@@ -274,18 +277,18 @@ impl<'a, P: Platform> Case<'a, P> {
         self.header.looks_ready(self.side)
     }
 
-    /// Whether only the bubble of the calling G, which is in a bubble, can make the case ready.
+    /// Whether only Gs and timers of the calling G's bubble can make the case ready. Called only by a G in a bubble.
     pub(super) fn is_of_current_bubble(&self) -> bool {
         self.header.is_of_current_bubble() || self.header.wait_reason(self.side).is_durable()
     }
 
-    /// The address of its channel.
+    /// The address of the case's channel.
     #[inline(always)]
     pub(super) fn address(&self) -> usize {
         ptr::from_ref(self.header).addr()
     }
 
-    /// Performs the case if it is ready. This select does not hold the channel's lock.
+    /// Takes the channel's lock, which this select does not hold yet, and performs the case if it is ready.
     #[inline(always)]
     pub(super) fn lock_and_attempt(&self, pinned: &Pinned<P>) -> (Held<'a, P>, Attempt<P>) {
         let held = self.header.lock(pinned);
@@ -295,7 +298,7 @@ impl<'a, P: Platform> Case<'a, P> {
         (held, attempt)
     }
 
-    /// Performs the case if it is ready. This select holds the channel's lock.
+    /// Performs the case if it is ready. This select already holds the channel's lock.
     pub(super) fn attempt(&self) -> Attempt<P> {
         let held = ManuallyDrop::new(self.header.assume_locked());
         // SAFETY: as in `lock_and_attempt`.
@@ -307,8 +310,8 @@ impl<'a, P: Platform> Case<'a, P> {
         mem::forget(self.header.lock(pinned));
     }
 
-    /// Takes and keeps the channel's lock if it is free; returns whether it was. The lock may also be held by this
-    /// select itself.
+    /// Takes and keeps the channel's lock if it is free; returns whether it was free. The holder may be this select
+    /// itself, if another case has the same channel.
     #[inline(always)]
     pub(super) fn try_lock(&self, pinned: &Pinned<P>) -> bool {
         self.header.try_lock(pinned).map(mem::forget).is_some()
@@ -336,8 +339,8 @@ impl<'a, P: Platform> Case<'a, P> {
         queue.push_back(self.waiter());
     }
 
-    /// If the channel is not locked and does not seem to be ready, takes and keeps its lock and queues `me`; returns whether
-    /// it did. Reads each word of the case once.
+    /// If the channel is not locked and does not seem to be ready, takes and keeps its lock, queues `me`, and returns
+    /// `true`. Reads each word of the case once.
     #[inline(always)]
     pub(super) fn lock_and_enter(
         &mut self,
@@ -356,13 +359,14 @@ impl<'a, P: Platform> Case<'a, P> {
         true
     }
 
-    /// Removes the calling G from the channel's queue. The lock has been held since it was queued.
+    /// Removes the calling G from the channel's queue. The lock has been held since the G was queued.
     #[cold]
     pub(super) fn take_back(&self) {
         self.header.queue(self.side).remove(self.waiter());
     }
 
-    /// Removes the calling G from the channel's queue, if it is still queued. No other G accesses the waiter afterwards.
+    /// Removes the calling G from the channel's queue, if the G is still queued. No other G accesses the waiter
+    /// afterwards.
     #[inline(always)]
     pub(super) fn leave_queue(&self, pinned: &Pinned<P>) {
         self.header.lock(pinned).remove(self.side, self.waiter());
@@ -371,9 +375,9 @@ impl<'a, P: Platform> Case<'a, P> {
     /// The waiter of a case that has been queued.
     #[inline(always)]
     pub(super) fn waiter(&self) -> &'static Waiter<P> {
-        // SAFETY: `enter_queue` initialised it. It is on the stack of a G that stays in the select until each of its waiters
-        // has been removed from its queue under the lock, by itself or by the waker; a waker does not access the waiter
-        // after the G is readied.
+        // SAFETY: `enter_queue` initialised the waiter, which is on the stack of a G. That G stays in the select until
+        // each of its waiters has been removed from its queue under the lock, by the G or by the waker. A waker does
+        // not access the waiter after it has readied the G.
         unsafe { &*self.waiter.as_ptr() }
     }
 

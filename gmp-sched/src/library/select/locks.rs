@@ -13,13 +13,14 @@ use crate::platform::{Pinned, Platform};
 pub(crate) enum Locked {
     /// Each case holds the lock of its channel, and all channels are different.
     Each,
-    /// The locks of this many different channels, the first in locking order. Cases of the same channel also queue in
-    /// that order.
+    /// The locks of this many different channels are held, taken in locking order. If the select may choose any case,
+    /// cases of the same channel also queue in that order.
     Listed(usize),
 }
 
 /// Locks each channel and queues `me` on it. If a channel is locked, possibly by this select itself, or seems to be
-/// ready, undoes everything and returns `false`. Other Gs do not see this, because queues are accessed under the locks.
+/// ready, undoes everything and returns `false`. Other Gs do not see the undone waiters, because queues are accessed
+/// under the locks.
 #[inline(always)]
 pub(crate) fn enter_all<P: Platform>(
     pinned: &Pinned<P>,
@@ -39,7 +40,7 @@ pub(crate) fn enter_all<P: Platform>(
     true
 }
 
-/// Undoes [`enter_all`] for these cases.
+/// Undoes [`enter_all`] for the cases in `entered`.
 #[cold]
 #[inline(never)]
 fn take_back_all<P: Platform>(entered: &[Case<'_, P>]) {
@@ -57,7 +58,7 @@ pub(crate) fn leave_queues<P: Platform>(
     cases: &[Case<'_, P>],
     waker: Option<&'static Waiter<P>>,
 ) -> Option<usize> {
-    // The index of no case until the waker's case is found.
+    // An index that no case has, until the waker's case is found.
     let mut chosen = cases.len();
     for (number, case) in cases.iter().enumerate() {
         if waker.is_some_and(|waker| core::ptr::eq(waker, case.waiter())) {
@@ -72,8 +73,8 @@ pub(crate) fn leave_queues<P: Platform>(
 
 /// Locks each channel once; returns which locks are held, and whether a case seems to be ready.
 ///
-/// First tries in list order, which needs no sorting and cannot deadlock, because it never waits for a lock. If a lock is
-/// taken, starts over in the order of addresses, which is the same for all selects.
+/// First tries to take the locks in list order, which needs no sorting and cannot deadlock, because it never waits for
+/// a lock. If a lock is not free, starts over in the order of addresses, which is the same for all selects.
 #[inline]
 pub(super) fn lock_all<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>], choice: Choice) -> (Locked, bool) {
     let mut is_any_ready = false;
@@ -99,7 +100,7 @@ fn lock_all_in_order<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>],
     (locked, cases.iter().any(Case::looks_ready))
 }
 
-/// Gap sequence of the Shell sort (Ciura's). For a few cases it is insertion sort, and for many it is not slow.
+/// Ciura's gap sequence of Shell sort. For a few cases the sort is an insertion sort; for many cases it is still fast.
 const GAPS: [usize; 8] = [701, 301, 132, 57, 23, 10, 4, 1];
 
 /// Sets the locking order to the order of the list.
@@ -171,7 +172,8 @@ pub(super) fn enter_in_order<P: Platform>(
     for position in 0..cases.len() {
         let number = match (locked, choice) {
             (Locked::Listed(_), Choice::Random) => cases[position].listed as usize,
-            // There is one waiter per queue, so the order does not matter.
+            // If all channels are different, each queue gets one waiter, and the order does not matter. Otherwise the
+            // select is ordered, and its waiters queue in list order.
             (Locked::Each, _) | (_, Choice::First) => position,
         };
         cases[number].enter_queue(me, generation);
@@ -180,8 +182,9 @@ pub(super) fn enter_in_order<P: Platform>(
 
 /// Unlocks the channels.
 ///
-/// As the commit of a park: the G may run as soon as its first channel is unlocked, but it locks each channel again before
-/// it leaves the select. So the cases are valid until the last channel is unlocked, and are not accessed after that.
+/// Called as the commit of a park. The G may run as soon as its first channel is unlocked, but it locks each channel
+/// again before it leaves the select. So the cases are valid until the last channel is unlocked, and are not accessed
+/// after that.
 pub(crate) fn unlock_all<P: Platform>(cases: &[Case<'_, P>], locked: Locked) {
     match locked {
         Locked::Each => unlock_each(cases),

@@ -11,10 +11,11 @@
 /// | `timeout(duration) => …` | no other case was ready in time; must be last |
 /// | `until(limit) => …` | no other case was ready before the [limit](crate::cancel::Limit) was over (a deadline, a context); must be last |
 ///
-/// After `->` comes an irrefutable pattern; both may be left out. Among several ready arms one is chosen at random with
-/// equal probability; after `ordered;` the first is. A [source](crate::select::Source) is a receiver, a timer or a ticker.
-/// All sources, senders and values are evaluated first, in order. The value of a `send` that is not chosen is dropped; that
-/// of a [`send_from`](crate::select::send_from()) stays in the `Option`. Blocks the calling G, unless there is a `default`.
+/// After `->` comes an irrefutable pattern; the arrow and the pattern may be left out. Among several ready arms one is
+/// chosen at random with equal probability; if the select begins with `ordered;`, the first ready arm is chosen. A
+/// [source](crate::select::Source) is a receiver, a timer or a ticker. All sources, senders and values are evaluated
+/// first, in order. The value of a `send` that is not chosen is dropped; the value of a
+/// [`send_from`](crate::select::send_from()) stays in the `Option`. Blocks the calling G, unless there is a `default`.
 ///
 /// ```
 /// use gmp_sched::native::{self, channel, go};
@@ -71,8 +72,8 @@ macro_rules! select {
     ($($arms:tt)*) => { $crate::__select!(@arms () [] $($arms)*) };
 }
 
-/// The implementation of [`select!`](macro@crate::select): processes the arms one by one and collects them as `(name, case,
-/// pattern, body)`. Each name comes from a different expansion, so hygiene keeps them apart.
+/// The implementation of [`select!`](macro@crate::select): processes the arms one by one and collects them as `(name,
+/// case, pattern, body)`. Each name comes from a different expansion, so macro hygiene makes the names distinct.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select {
@@ -112,17 +113,19 @@ macro_rules! __select {
 
     // The cases and their borrows end before the body of the chosen arm runs.
     (@run () [$(($case:ident ($made:expr) $pattern:tt $body:tt))*] ($($wait:tt)*) $otherwise:tt) => {{
-        // A match, so that temporaries of the operands (such as a timer made for this select) live until the select is over.
+        // A `match`, so that temporaries of the operands (such as a timer made for this select) live until the select
+        // is over.
         let result = match ($($made,)*) {
             ($(mut $case,)*) => {
-                // Step 1. The list of cases is made only if this does not succeed.
+                // Step 1 of the algorithm. The list of cases is made only if this step finds nothing.
                 let mut ready = $crate::select::Ready::new();
                 $(ready.check(&$case);)*
                 let chosen = ready.choose();
                 match $crate::__select!(@try chosen [$($case)*]) {
                     ::core::option::Option::Some(result) => result,
                     ::core::option::Option::None => {
-                        // Moved, so that only these have to be in memory, where other Gs access them.
+                        // The cases are moved into new variables. Only these must be in memory, where other Gs access
+                        // them.
                         $(let mut $case = $case;)*
                         let waited = $crate::select::Remaining::at(&mut [$($case.case()),*])$($wait)*;
                         let chosen = $crate::select::Chosen::number(waited);

@@ -17,10 +17,10 @@
 //!
 //! 1. Without locks, find the cases that seem to be ready. Choose one, lock its channel, try it. Most selects finish here,
 //!    with one lock. The macro knows the types of its cases and does this before it makes a list of them.
-//! 2. Nothing seemed to be ready: lock all channels, each once, and check again, which is now exact. If a case is ready,
-//!    perform it. If none is and the select must not wait, return: at this instant nothing was ready. A select that waits
-//!    forever for any case does this step and the next together, case by case, and starts over if it finds a channel that is
-//!    ready or locked.
+//! 2. Nothing seemed to be ready: lock all channels, each once, and check again. This check is exact. If a case is
+//!    ready, perform it. If no case is ready and the select must not wait, return: at this instant nothing was ready. A
+//!    select that waits forever for any case does this step and the next one together, case by case. It starts over if
+//!    it finds a channel that is ready or locked.
 //! 3. Put a waiter into the queue of each case, park, and unlock on the far side. The waiters are in the cases, on the G's
 //!    stack, and share one wait generation. Cases on the same channel queue in random order or, if the select is ordered, in
 //!    its order. A waker that finds one of the waiters claims the wait generation, moves the value, and readies the G.
@@ -102,7 +102,7 @@ pub struct Select<'a, P: Platform> {
     /// Borrowed for the lifetime of the cases, so that no other select can use them.
     cases: &'a mut [Case<'a, P>],
     choice: Choice,
-    /// Step 1 has been done.
+    /// Whether step 1 has been done.
     has_tried_one: bool,
 }
 
@@ -117,11 +117,11 @@ pub(crate) enum Choice {
 
 /// How long a select waits.
 enum Patience<'a, P: Platform> {
-    /// Not at all.
+    /// The select does not wait.
     None,
-    /// For ever.
+    /// The select waits forever.
     Full,
-    /// Until this limit is over.
+    /// The select waits until this limit is over.
     Until(&'a Limit<'a, P>),
 }
 
@@ -154,8 +154,9 @@ impl<'a, P: Platform> Select<'a, P> {
 
     /// Chooses the first ready case instead of a random one.
     ///
-    /// It performs a case only if none before it is ready at that same instant: if one value was sent to the first channel
-    /// before another to the second, the first is received first.
+    /// The select performs a case only if no case before it is ready at the same instant. So if a value was sent to the
+    /// first channel before another one was sent to the second channel, the value of the first channel is received
+    /// first.
     ///
     /// ```
     /// use gmp_sched::native::{self, channel};
@@ -290,8 +291,8 @@ fn try_one<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>], choice: Choic
     for _ in 0..cases.len() {
         let chosen = match choice {
             Choice::Random => choose(pinned, cases)?,
-            // An ordered select may choose another case than the first only if the first is not ready at that instant: with
-            // all locks.
+            // An ordered select may choose a later case only if no earlier one is ready at the same instant. That can
+            // be checked only with all locks held.
             Choice::First => cases.first().filter(|first| first.looks_ready()).map(|_| 0)?,
         };
         match cases[chosen].lock_and_attempt(pinned) {
@@ -382,7 +383,7 @@ where
         return with_all_locks(caller.pinned, cases.as_mut(), Choice::Random, Patience::Full)
             .expect("nothing else ends this wait");
     }
-    // Only read, as in `park`: the far side may still read the cases.
+    // From here on the cases are only read, as in `park`, because the far side may still be reading them.
     let cases = &*cases;
     let (me, awaited) = (caller.me, cases.as_ref());
     let pinned = wait(caller, WaitFor::new(WaitReason::Select, &awaited), || unlock_each(cases.as_ref()));
@@ -422,8 +423,8 @@ fn with_all_locks<P: Platform>(
 }
 
 /// The second half of step 2, with all locks held. A case that seems to be ready is really ready, unless other wakers
-/// have ended the waits of all its partners. A failed attempt removes those from the queue, so that the case no longer
-/// seems to be ready.
+/// have ended the waits of all its partners. A failed attempt removes the waiters of those partners from the queue, so
+/// that the case no longer seems to be ready.
 #[cold]
 #[inline(never)]
 pub(crate) fn try_locked<P: Platform>(
@@ -457,8 +458,8 @@ fn park<P: Platform>(
     let generation = caller.me.open_wait();
     enter_in_order(cases, locked, choice, caller.me, generation);
     let reason = if cases.is_empty() { WaitReason::SelectNoCases } else { WaitReason::Select };
-    // Until this G has locked each channel again, the far side may still be in `unlock_all`, which reads the cases. So they
-    // are only read here.
+    // Until this G has locked each channel again, the far side may still be in `unlock_all`, which reads the cases. So
+    // from here on this G only reads them, too.
     let cases_shared = &*cases;
     let me = caller.me;
     let wait_for = WaitFor::new(reason, &cases_shared);
@@ -486,7 +487,7 @@ impl<P: Platform> Drop for Kept<'_, '_, P> {
 }
 
 impl<P: Platform> Awaited for &[Case<'_, P>] {
-    /// Each channel is of that bubble or never ready.
+    /// Whether each channel belongs to the caller's bubble or is a nil channel.
     #[cold]
     fn is_of_current_bubble(&self) -> bool {
         self.iter().all(Case::is_of_current_bubble)

@@ -32,8 +32,8 @@ impl<P: Platform> Ready<P> {
         self.checked += 1;
     }
 
-    /// Returns the index of one of the cases that seem to be ready, with equal probability. Returns an index of no case if
-    /// none is, or if there are too many.
+    /// Returns the index of one of the cases that seem to be ready, with equal probability. If no case seems to be
+    /// ready, or there are more cases than bits, returns an index that no case has.
     #[inline(always)]
     pub fn choose(&self) -> usize {
         if self.bits == 0 || self.checked > u64::BITS {
@@ -57,12 +57,12 @@ impl<P: Platform> Ready<P> {
 /// A select whose cases did not seem to be ready, or whose attempt failed: steps 2 to 4.
 #[derive(Debug)]
 pub struct Remaining<'a, P: Platform, const N: usize> {
-    /// As the field of [`Select`].
+    /// Borrowed for the lifetime of the cases, as in [`Select`].
     cases: &'a mut [Case<'a, P>; N],
 }
 
 impl<'a, P: Platform, const N: usize> Remaining<'a, P, N> {
-    /// The wait with these cases begins after this step.
+    /// Makes the rest of a select over these cases, whose step 1 has been done.
     #[inline(always)]
     pub fn at(cases: &'a mut [Case<'a, P>; N]) -> Self {
         Self { cases }
@@ -93,9 +93,9 @@ impl<'a, P: Platform, const N: usize> Remaining<'a, P, N> {
     }
 }
 
-/// The result of a select: of one that waits forever, does not wait, or waits for a time.
+/// The result of a select that waits forever, does not wait, or waits for a limited time.
 pub trait Chosen {
-    /// The index of the chosen case, or one that no case has if none was chosen.
+    /// The index of the chosen case, or an index that no case has if no case was chosen.
     fn number(self) -> usize;
 }
 
@@ -120,7 +120,7 @@ impl Chosen for Result<usize, ContextError> {
     }
 }
 
-/// The result of one of several cases: of the first, or of one of the rest.
+/// The result of one of several cases: of the first case, or (nested) of one of the later cases.
 #[derive(Debug)]
 pub enum OneOf<T, L> {
     /// The first case.

@@ -91,7 +91,8 @@ impl<'a, T, P: Platform> SendCase<'a, T, P> {
                 self.channel.header.check_closed(SELECT_ON);
                 // The value is moved out below.
                 self.outcome.set(Outcome::Moved);
-                // SAFETY: the value is initialised, and is taken once: the outcome is `Moved` now.
+                // SAFETY: the outcome was not `Moved`, so the value is initialised. The outcome is `Moved` now, so the
+                // value is taken once.
                 Some(Err(SendError(unsafe { ManuallyDrop::take(self.value.get_mut()) })))
             }
         }
@@ -104,7 +105,8 @@ impl<'a, T, P: Platform> SendCase<'a, T, P> {
         if this.outcome.get() == Outcome::Moved {
             return None;
         }
-        // SAFETY: the value is initialised, and is taken once: `this` is not dropped.
+        // SAFETY: the outcome is not `Moved`, so the value is initialised. `this` is not dropped, so the value is taken
+        // once.
         Some(unsafe { ManuallyDrop::take(this.value.get_mut()) })
     }
 }
@@ -140,7 +142,7 @@ impl<T, P: Platform> Drop for SendCase<'_, T, P> {
     #[inline]
     fn drop(&mut self) {
         if self.outcome.get() != Outcome::Moved {
-            // SAFETY: the value is initialised, and not used after this.
+            // SAFETY: the outcome is not `Moved`, so the value is initialised. It is not used after this.
             unsafe { ManuallyDrop::drop(self.value.get_mut()) }
         }
     }
@@ -150,8 +152,8 @@ impl<T, P: Platform> Drop for SendCase<'_, T, P> {
 unsafe impl<T, P: Platform> Transfer<P> for SendCase<'_, T, P> {
     #[inline]
     unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P> {
-        // SAFETY: the value is initialised, because the outcome is pending by the caller; the outcome is `Moved` after it
-        // has moved.
+        // SAFETY: the caller promises that the outcome is pending, so the value is initialised. When it has moved,
+        // `note` sets the outcome to `Moved`.
         note(&self.outcome, unsafe { self.channel.offer(held, self.value.get().cast()) })
     }
 

@@ -20,15 +20,16 @@ struct Target<'a, T, P: Platform> {
     /// Holds the value while a select may send it; see [`is_taken`](Self::is_taken).
     slot: UnsafeCell<MaybeUninit<T>>,
     channel: &'a Channel<T, P>,
-    /// Where the value was taken from, and is put back to if it is not sent.
+    /// The `Option` that the value was taken from. A value that was not sent is put back.
     option: &'a mut Option<T>,
-    /// The value is in `slot`, unless it has been sent.
+    /// Whether the value has been moved into `slot`. A select may have sent it since.
     is_taken: bool,
     outcome: Cell<Outcome>,
 }
 
-/// Makes a case that sends the value in `value` to `sender`. If it is chosen, `None` is left; otherwise the value stays.
-/// While `value` is `None` the case is never chosen. Go: `case c <- v` with a `c` that is nil while there is no `v`.
+/// Makes a case that sends the value in `value` to `sender`. If the case is chosen, it leaves `None`; otherwise the
+/// value stays. While `value` is `None` the case is never chosen. Go: `case c <- v` with a `c` that is nil while there
+/// is no `v`.
 ///
 /// ```
 /// use gmp_sched::native::{self, channel};
@@ -156,8 +157,8 @@ impl<T, P: Platform> Target<'_, T, P> {
     fn put_back(&mut self) -> Outcome {
         let outcome = self.outcome.replace(Outcome::Pending);
         if mem::replace(&mut self.is_taken, false) && outcome != Outcome::Moved {
-            // SAFETY: `take_out` initialised the slot, the value has not been moved, and no other G accesses the slot any
-            // more.
+            // SAFETY: `take_out` initialised the slot, and the value has not been moved. The select that used the case
+            // is over, so no other G accesses the slot any more.
             *self.option = Some(unsafe { self.slot.get_mut().assume_init_read() });
         }
         outcome

@@ -7,7 +7,8 @@ use crate::library::chan::Receiver;
 use crate::platform::Platform;
 
 /// What a case of a select can receive from: a [`Receiver`], a [`Timer`](crate::time::Timer), a
-/// [`Ticker`](crate::time::Ticker), and pointers to them. A [context](crate::cancel::Context::done) has a receiver.
+/// [`Ticker`](crate::time::Ticker), and pointers to them. For a context, use the receiver that its
+/// [`done`](crate::cancel::Context::done) returns.
 ///
 /// A type that contains one of these can implement it, too:
 ///
@@ -45,7 +46,7 @@ pub trait Source {
     /// The platform of the channel.
     type Platform: Platform;
 
-    /// Makes a case that receives from it, for one select.
+    /// Makes a case that receives from this source, for one select.
     fn recv_case(&self) -> RecvCase<'_, Self::Value, Self::Platform>;
 }
 

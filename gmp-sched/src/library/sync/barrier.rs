@@ -8,7 +8,8 @@ use crate::entities::goroutine::WaitReason;
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};
 
-/// A barrier: each of a number of Gs waits until all have arrived; then the next round begins. 40 bytes; can be a `static`.
+/// A barrier for a fixed number of Gs. Each waits until all have arrived; then the next round begins. 40 bytes; can be
+/// a `static`.
 ///
 /// ```
 /// use gmp_sched::native::{self, Barrier};
@@ -55,8 +56,8 @@ impl<P: Platform> Barrier<P> {
         }
     }
 
-    /// Waits until all have arrived. The last one to arrive is the [leader](BarrierWaitResult::is_leader). Blocks the G; not
-    /// callable from interrupts.
+    /// Waits until all Gs have arrived. The last one to arrive is the [leader](BarrierWaitResult::is_leader). Blocks
+    /// the calling G; not callable from interrupts.
     ///
     /// ```
     /// assert!(gmp_sched::native::Barrier::new(1).wait().is_leader());
@@ -64,8 +65,8 @@ impl<P: Platform> Barrier<P> {
     ///
     /// # Panics
     ///
-    /// The call has to wait, and the caller is not a G or has preemption turned off. The caller is the last to arrive, and a
-    /// waiter is in a [bubble](crate#features) and the caller is not in it.
+    /// The call has to wait, and the caller is not a G or has preemption turned off. Or the caller is the last to
+    /// arrive, and it is outside of the [bubble](crate#features) of a waiter.
     #[track_caller]
     pub fn wait(&self) -> BarrierWaitResult {
         if self.size <= 1 {
@@ -87,7 +88,7 @@ impl<P: Platform> Barrier<P> {
     }
 }
 
-/// What [`Barrier::wait`] returns, as in `std`.
+/// The result of [`Barrier::wait`], as in `std`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BarrierWaitResult {
     is_leader: bool,

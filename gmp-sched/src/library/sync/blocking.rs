@@ -1,4 +1,4 @@
-//! The common part of all waits in this library.
+//! The part that the waits of all primitives in this module have in common.
 
 use core::ptr;
 
@@ -14,9 +14,9 @@ use crate::library::waiter::WaitQueue;
 use crate::library::waiter::{wait, wait_until};
 use crate::platform::{Pinned, Platform};
 
-/// Permission to block once: the caller is a G that may block.
+/// Permission to block once: proof that the caller is a G that may block.
 ///
-/// Made before the lock of the queue is taken, so that it does not panic with the lock held.
+/// It is made before the lock of the queue is taken. Making it may panic, which must not happen with the lock held.
 #[derive(Debug)]
 pub(super) struct Blocking<'a, P: Platform> {
     caller: CurrentGoroutine<P>,
@@ -84,7 +84,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
         enqueue(&mut guard, &me.waiter);
         #[cfg(all(test, gmp_loom))]
         {
-            // Only a part of a park: a whole one has too many steps for models of three Gs.
+            // Models only a part of a park, because a whole park has too many steps for models of three Gs.
             let _ = (caller, wait_for);
             crate::engine::loom_wait::wait(me, || drop(guard));
         }
@@ -101,7 +101,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
     }
 }
 
-/// Readies the G whose wait the caller has ended.
+/// Readies the G of `waiter`. The caller has ended the wait of that G.
 #[inline]
 pub(super) fn ready<P: Platform>(waiter: &'static Waiter<P>, pinned: &Pinned<P>) {
     #[cfg(not(all(test, gmp_loom)))]
@@ -128,7 +128,8 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// Waiters whose waits have been ended under a lock, to be readied without it, in queue order. Linux: `wake_q`.
+/// Waiters whose waits were ended under a lock. Their Gs are readied after the lock is released, in queue order. Linux:
+/// `wake_q`.
 #[must_use]
 pub(super) struct WakeList<P: Platform> {
     /// The first waiter, in most cases the only one, so that the list is not needed.
@@ -162,18 +163,19 @@ impl<P: Platform> WakeList<P> {
         }
     }
 
-    /// Readies all of them.
+    /// Readies the Gs of all waiters.
     #[inline]
     pub(super) fn ready(self, pinned: &Pinned<P>) {
         self.ready_each(pinned, |_| ());
     }
 
-    /// [`ready`](Self::ready) for waits that are durable in a bubble, wherever the object was made. Returns the number of
-    /// waiters.
+    /// [`ready`](Self::ready) for waits that are durable in a bubble, even on an object made outside of it. Returns the
+    /// number of waiters.
     ///
     /// # Panics
     ///
-    /// A waiter is in a bubble and the caller is not in it. All are readied nevertheless, because no other waker would.
+    /// A waiter is in a bubble and the caller is outside of it. All Gs are readied before the panic, because no other
+    /// waker would ready them.
     #[inline]
     #[track_caller]
     pub(super) fn ready_durable(self, pinned: Pinned<P>) -> usize {
@@ -187,14 +189,14 @@ impl<P: Platform> WakeList<P> {
         count
     }
 
-    /// Readies all of them, after a call of `inspect` for each.
+    /// Readies the Gs of all waiters. Calls `inspect` for each waiter first.
     #[inline]
     fn ready_each(self, pinned: &Pinned<P>, mut inspect: impl FnMut(&'static Waiter<P>)) {
         let Some(first) = self.first else { return };
         inspect(first);
         ready(first, pinned);
         while let Some(waiter) = self.others.front() {
-            // Removed first: once its G runs, the waiter may be put into another queue.
+            // The waiter is removed first, because its G may put it into another queue as soon as the G runs.
             self.others.remove(waiter);
             inspect(waiter);
             ready(waiter, pinned);

@@ -20,11 +20,12 @@ use crate::platform::{Pinned, Platform};
 
 /// A condition variable, used with a [`Mutex`](super::Mutex). Go: `sync.Cond`.
 ///
-/// [`wait`](lock_api::Condvar::wait) unlocks the mutex, waits for a notification, and locks the mutex again. First in, first
-/// out. There are no spurious wakeups: a wait ends by a notification or its deadline, and `notify_one` and `notify_all`
-/// return the exact number of woken waiters. The condition may still be false again when the mutex is locked, because
-/// another G may have locked it first: use [`wait_while`](lock_api::Condvar::wait_while). The notifier need not hold the
-/// mutex. All Gs that wait at the same time must use the same mutex; in Go it is a field. 32 bytes; can be a `static`.
+/// [`wait`](lock_api::Condvar::wait) unlocks the mutex, waits for a notification, and locks the mutex again. Waiters
+/// are served in FIFO order. There are no spurious wakeups: a wait ends by a notification or its deadline, and
+/// `notify_one` and `notify_all` return the exact number of woken waiters. The condition may still be false again when
+/// the mutex is locked, because another G may have locked it first: use [`wait_while`](lock_api::Condvar::wait_while).
+/// The notifier need not hold the mutex. All Gs that wait at the same time must use the same mutex. (In Go the mutex is
+/// a field of the condition variable.) 32 bytes; can be a `static`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -48,8 +49,8 @@ use crate::platform::{Pinned, Platform};
 ///
 /// # Panics
 ///
-/// Waiting: the caller is not a G, or has preemption turned off; other Gs wait with another mutex. Notifying: a woken G is
-/// in a [bubble](crate#features) and the caller is not in it.
+/// A wait panics if the caller is not a G or has preemption turned off, or if other Gs wait with another mutex. A
+/// notification panics if a woken G is in a [bubble](crate#features) and the caller is outside of it.
 #[doc(alias = "Cond")]
 pub type Condvar<P> = lock_api::Condvar<RawCondvar<P>>;
 
@@ -70,11 +71,11 @@ struct State<P: Platform> {
     mutex: usize,
 }
 
-/// Dropped on the far side of a wait: releases the queue's lock, which keeps the G from being notified before, then readies
-/// the next G for the mutex.
+/// Dropped on the far side of a wait. First releases the queue's lock, which until then keeps notifiers from finding
+/// the G; then readies the next waiter for the mutex.
 struct Leaving<G, P: Platform> {
     state: Option<G>,
-    /// A waiter for the mutex.
+    /// The waiter for the mutex that has been chosen when the mutex was unlocked.
     next: Option<&'static Waiter<P>>,
 }
 
@@ -113,13 +114,13 @@ impl<P: Platform> RawCondvar<P> {
             state.mutex = address;
         }
         if state.mutex != address {
-            // A misuse by the program: the panic must not hold the pin and the lock.
+            // The program has misused the condition variable. Unlock and unpin before the panic.
             drop((state, blocking));
             panic!("sync: Gs wait for one Condvar with two mutexes");
         }
         let leaving = Leaving { state: Some(state), next: None };
-        // Queued first: a G that locks the mutex next and notifies finds this G in the queue, and waits for the queue's lock
-        // until the far side releases it.
+        // The G is queued before it unlocks the mutex. A G that then locks the mutex and notifies has to wait for the
+        // queue's lock until the far side releases it, and finds this G in the queue.
         let notified = blocking.wait(leaving, 0, |leaving, waiter| {
             leaving.state.as_mut().expect("until it is dropped").queue.push_back(waiter);
             leaving.next = mutex.release_for();
@@ -133,8 +134,9 @@ impl<P: Platform> RawCondvar<P> {
     }
 }
 
-// SAFETY: the mutex is unlocked after the waiter was queued, under the queue's lock, which is held until the far side, so no
-// notification is missed. It is locked again before `wait_with` returns; panics come before it is unlocked.
+// SAFETY: the mutex is unlocked after the waiter was queued, under the queue's lock. That lock is held until the far
+// side, so no notification is missed. `wait_with` locks the mutex again before it returns; it panics only before it
+// unlocks the mutex.
 unsafe impl<P: Platform> lock_api::RawCondvar for RawCondvar<P> {
     const INIT: Self = Self::new();
 
@@ -165,7 +167,7 @@ unsafe impl<P: Platform> lock_api::RawCondvar for RawCondvar<P> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: as for `RawCondvar` above.
 unsafe impl<P: Platform> lock_api::RawCondvarTimed for RawCondvar<P> {
     fn checked_duration_to_instant(timeout: &Duration) -> Option<Instant> {
         Some(now::<P>() + *timeout)

@@ -14,7 +14,7 @@ use crate::lifecycle::join::JoinHandle;
 use crate::lifecycle::spawn::try_go;
 use crate::platform::Platform;
 
-/// A group of Gs that work on parts of one task: [`wait`](Self::wait) waits for all and returns the first error. Go:
+/// A group of Gs that work on parts of one task: [`wait`](Self::wait) waits for all Gs and returns the first error. Go:
 /// `errgroup.Group`.
 ///
 /// The first error cancels the group: the failed G cancels the [context](Self::with_context) and calls the hooks, and
@@ -61,7 +61,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         Self::with(None)
     }
 
-    /// A group of which at most `limit` Gs run at the same time: [`go`](Self::go) waits. Go: `SetLimit`.
+    /// A group of which at most `limit` Gs run at the same time: at the limit, [`go`](Self::go) waits. Go: `SetLimit`.
     ///
     /// ```
     /// use gmp_sched::native::{self, ErrorGroup};
@@ -75,7 +75,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     ///
     /// # Panics
     ///
-    /// `limit` is zero; there is no memory for the shared state.
+    /// `limit` is zero, or there is no memory for the shared state.
     #[must_use]
     #[doc(alias = "SetLimit")]
     pub fn with_limit(limit: u32) -> Self {
@@ -83,8 +83,8 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         Self::with(Some(Semaphore::new(limit)))
     }
 
-    /// Adds a child of `context` that is cancelled when the first G fails, or when [`wait`](Self::wait) returns. Go:
-    /// `errgroup.WithContext`.
+    /// Derives the group's context from `context`, and returns it with the group. It is cancelled when the first G
+    /// fails, or when [`wait`](Self::wait) returns. Go: `errgroup.WithContext`.
     ///
     /// ```
     /// use core::time::Duration;
@@ -155,7 +155,8 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P; the call has to wait with preemption turned off; there is no memory for a stack.
+    /// The caller is not a G with a P; or the call has to wait with preemption turned off; or there is no memory for a
+    /// stack.
     #[track_caller]
     #[doc(alias = "Go")]
     pub fn go(&self, body: impl FnOnce() -> Result<(), E> + Send + 'static) {
@@ -181,7 +182,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     ///
     /// # Errors
     ///
-    /// The limit is reached, or there is no memory for a stack; then `body` is dropped.
+    /// The limit is reached; then the error holds `body`. Or there is no memory for a stack; then `body` is dropped.
     ///
     /// # Panics
     ///
@@ -206,11 +207,11 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         body: impl FnOnce() -> Result<(), E> + Send + 'static,
     ) -> Result<(), OutOfResources> {
         self.shared.under_way.add(1);
-        // Released by `End` from here on.
+        // From here on `End` releases the permit.
         if let Some(permit) = permit {
             permit.forget();
         }
-        // Part of the closure, so that it is also dropped when the spawn fails or panics.
+        // `end` is a part of the closure, so that it is also dropped when the spawn fails or panics.
         let end = End(Arc::clone(&self.shared));
         let spawned = try_go::<P, _, _>(move || {
             let (body, end) = (body, end);
@@ -221,7 +222,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         spawned.map(JoinHandle::detach)
     }
 
-    /// Whether one of its Gs has failed. Callable from anywhere.
+    /// Whether a G of the group has failed. Callable from anywhere.
     ///
     /// ```
     /// use gmp_sched::native::{self, ErrorGroup};
@@ -232,7 +233,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         self.shared.is_canceled.load(Ordering::Acquire)
     }
 
-    /// Waits until all have ended. Blocks the G; not callable from interrupts. Go: `Wait`.
+    /// Waits until all Gs of the group have ended. Blocks the calling G; not callable from interrupts. Go: `Wait`.
     ///
     /// ```
     /// use gmp_sched::native::{self, ErrorGroup};
@@ -258,7 +259,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
 }
 
 impl<E, P: Platform> Shared<E, P> {
-    /// Stores the error of a failed G and cancels the group, if it is the first.
+    /// If `error` is the first one, stores it and cancels the group.
     fn fail(&self, error: E) {
         {
             let mut first = self.error.lock();
@@ -276,7 +277,7 @@ impl<E, P: Platform> Shared<E, P> {
 /// Why [`ErrorGroup::try_go`] has spawned nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TryGoError<F> {
-    /// As many Gs of the group run as its limit allows. Returns the closure.
+    /// As many Gs of the group run as its limit allows. Holds the closure.
     LimitReached(F),
     /// There is no memory for a stack.
     OutOfResources(OutOfResources),
@@ -302,7 +303,7 @@ impl<F> fmt::Display for TryGoError<F> {
 
 impl<F> core::error::Error for TryGoError<F> {}
 
-/// A G of a group. Dropped when the G has ended or could not be spawned.
+/// Represents a G of the group. Dropped when the G has ended or could not be spawned.
 struct End<E, P: Platform>(Arc<Shared<E, P>>);
 
 impl<E, P: Platform> Drop for End<E, P> {

@@ -32,7 +32,7 @@ pub trait LimitedMutex<T: ?Sized, P: Platform> {
     ///
     /// # Errors
     ///
-    /// It was not free within the limit.
+    /// The mutex was not free within the limit.
     ///
     /// # Panics
     ///
@@ -45,11 +45,11 @@ impl<T: ?Sized, P: Platform> LimitedMutex<T, P> for Mutex<T, P> {
     #[track_caller]
     fn lock_until<'l>(&self, limit: impl Into<Limit<'l, P>>) -> Result<MutexGuard<'_, T, P>, ContextError> {
         let limit = limit.into();
-        // SAFETY: used only to lock, for the guard below.
+        // SAFETY: the raw mutex is only locked here; the guard below unlocks it.
         if !unsafe { self.raw() }.acquire_until(WaitReason::MutexLock, Some(&limit)) {
             return Err(limit.ended());
         }
-        // SAFETY: it has just been locked, and there is no other guard for that.
+        // SAFETY: the mutex has just been locked, and no other guard will unlock it.
         Ok(unsafe { self.make_guard_unchecked(GuardSend::new()) })
     }
 }
@@ -122,9 +122,9 @@ impl<T: ?Sized, P: Platform, R: Readers> LimitedRwLock<T, P, R> for lock_api::Rw
         limit: impl Into<Limit<'l, P>>,
     ) -> Result<lock_api::RwLockReadGuard<'_, RawRwLock<P, R>, T>, ContextError> {
         let limit = limit.into();
-        // SAFETY: used only to lock, for the guard below.
+        // SAFETY: the raw lock is only locked here; the guard below unlocks it.
         let slot = unsafe { self.raw() }.share(Some(&limit)).ok_or_else(|| limit.ended())?;
-        // SAFETY: it has just been locked for reading, in this slot, and there is no other guard for that.
+        // SAFETY: the lock has just been locked for reading, counted in this slot, and no other guard will unlock it.
         Ok(unsafe { self.make_read_guard_unchecked(slot) })
     }
 
@@ -134,11 +134,11 @@ impl<T: ?Sized, P: Platform, R: Readers> LimitedRwLock<T, P, R> for lock_api::Rw
         limit: impl Into<Limit<'l, P>>,
     ) -> Result<lock_api::RwLockWriteGuard<'_, RawRwLock<P, R>, T>, ContextError> {
         let limit = limit.into();
-        // SAFETY: used only to lock, for the guard below.
+        // SAFETY: the raw lock is only locked here; the guard below unlocks it.
         if !unsafe { self.raw() }.exclude(Some(&limit)) {
             return Err(limit.ended());
         }
-        // SAFETY: it has just been locked for writing, and there is no other guard for that.
+        // SAFETY: the lock has just been locked for writing, and no other guard will unlock it.
         Ok(unsafe { self.make_write_guard_unchecked(GuardSend::new()) })
     }
 }
@@ -146,7 +146,7 @@ impl<T: ?Sized, P: Platform, R: Readers> LimitedRwLock<T, P, R> for lock_api::Rw
 /// [`Condvar`] with any limit to the wait. See [`wait_limited`](Self::wait_limited) for an example.
 pub trait LimitedCondvar<P: Platform> {
     /// Unlocks the mutex, waits for a notification until `limit` at most (a deadline or a context), and locks the mutex
-    /// again, for which it waits without a limit. Blocks the G; not callable from interrupts.
+    /// again. The limit does not apply to locking it again. Blocks the calling G; not callable from interrupts.
     ///
     /// ```
     /// use gmp_sched::cancel::ContextError;
@@ -190,7 +190,8 @@ impl<P: Platform> LimitedCondvar<P> for Condvar<P> {
         limit: impl Into<Limit<'l, P>>,
     ) -> Result<(), ContextError> {
         let limit = limit.into();
-        // SAFETY: it is unlocked on behalf of the guard, which is borrowed, and locked again before this returns.
+        // SAFETY: the borrowed guard holds the mutex. `wait_with` unlocks the mutex and locks it again before it
+        // returns.
         let mutex = unsafe { MutexGuard::mutex(guard).raw() };
         if self.raw().wait_with(mutex, Some(&limit)) { Ok(()) } else { Err(limit.ended()) }
     }

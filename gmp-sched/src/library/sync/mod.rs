@@ -18,20 +18,20 @@
 //!
 //! # Common properties
 //!
-//! - They block the calling G only. A call that may block is not callable from interrupts or with preemption turned off; it
-//!   panics with the caller's location. A call that never blocks (`try_lock`, `unlock`, `notify_…`, `done`, `release`) is
-//!   callable with preemption turned off.
+//! - The types block the calling G only. A call that may block is not callable from interrupts or with preemption
+//!   turned off; it panics with the caller's location. A call that never blocks (`try_lock`, `unlock`, `notify_…`,
+//!   `done`, `release`) is callable with preemption turned off.
 //! - Queues are first in, first out. A readied waiter runs next on the waker's P, as in Go. If the waker belongs to another
 //!   scheduler or is a thread that is not an M, the waiter goes to the global queue of its own scheduler.
 //! - Locks are not poisoned: a panic in a critical section unlocks, as in `lock_api`. In the kernel, where a G that panics
 //!   is not unwound, its locks stay locked.
-//! - They do not allocate, except for the first wait with a deadline (its timer), and where a type says so.
+//! - The types do not allocate, except for the first wait with a deadline (its timer), and where a type says so.
 //! - The G that drops a guard unlocks; it need not be the G that locked.
 //!
 //! # Implementation
 //!
-//! Each is an atomic word, changed by one instruction while no G has to wait, and a wait queue with a spinlock, used only
-//! when one has to (see `waiter`). No G is readied while such a spinlock is held.
+//! Each type has an atomic word, which one instruction changes while no G has to wait. When a G has to wait, a wait
+//! queue with a spinlock is used, too (see `waiter`). No G is readied while such a spinlock is held.
 //!
 #![cfg_attr(
     not(feature = "extras"),

@@ -11,11 +11,11 @@
 //! ```
 //!
 //! Normally unlock frees the mutex and wakes the first waiter, which then competes for it. A G that is already running
-//! usually wins, which saves a switch per lock. While a woken waiter is on its way (`AWAKE`) no other is woken. If it loses,
-//! it goes back to the head of the queue. Because that is unfair, a waiter that has waited for [`STARVING`] is not woken to
-//! compete: the mutex is *handed over* to it. It stays `HELD` throughout, so no other G can lock it in between. Go has a
-//! starvation mode for this, which arriving Gs must check; here unlock checks when the first waiter began to wait, and
-//! arriving Gs need not know.
+//! usually wins, which saves a switch per lock. Until a woken waiter has tried to lock the mutex (`AWAKE`), no other
+//! waiter is woken. A waiter that loses goes back to the head of the queue. Because that is unfair, a waiter that has
+//! waited for [`STARVING`] need not compete: the mutex is *handed over* to it. The mutex stays `HELD` throughout, so no
+//! other G can lock it in between. Go has a starvation mode for this, which arriving Gs must check. Here unlock checks
+//! when the first waiter began to wait, and arriving Gs check nothing.
 
 #![cfg_attr(not(gmp_loom), expect(unsafe_code, reason = "promises mutual exclusion to lock_api"))]
 
@@ -70,7 +70,7 @@ use crate::platform::{Pinned, Platform};
 ///
 /// # Panics
 ///
-/// A call that has to wait: the caller is not a G, or has preemption turned off.
+/// A call has to wait, and the caller is not a G or has preemption turned off.
 #[cfg(not(gmp_loom))]
 pub type Mutex<T, P> = lock_api::Mutex<RawMutex<P>, T>;
 
@@ -94,7 +94,7 @@ pub type MutexGuard<'a, T, P> = lock_api::MutexGuard<'a, RawMutex<P>, T>;
 
 /// The mutex is locked.
 const HELD: u32 = 1;
-/// A waiter was woken and has not tried again yet. No other is woken meanwhile. Go: `mutexWoken`.
+/// A waiter was woken and has not tried again yet. No other waiter is woken meanwhile. Go: `mutexWoken`.
 const AWAKE: u32 = 2;
 /// The queue may have waiters. Changed under the lock of the queue only.
 const QUEUED: u32 = 4;
@@ -152,7 +152,7 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// Locks, waiting until `limit` at most; returns whether it did. `reason` is the wait reason.
+    /// Locks, waiting until `limit` at most; returns `false` if the limit ended the wait. `reason` is the wait reason.
     #[inline]
     #[track_caller]
     pub(super) fn acquire_until(&self, reason: WaitReason, limit: Option<&Limit<'_, P>>) -> bool {
@@ -185,13 +185,13 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// Whether it is locked at the moment.
+    /// Whether the mutex is locked at the moment.
     #[inline]
     pub(super) fn is_held(&self) -> bool {
         self.word.load(Ordering::Relaxed) & HELD != 0
     }
 
-    /// Locks the mutex if it is free and has no waiters; returns whether it did.
+    /// Locks the mutex if it is free and has no waiters; returns whether the caller now holds it.
     #[inline]
     fn try_acquire_idle(&self) -> bool {
         P::point(Site::Sync);
@@ -199,7 +199,7 @@ impl<P: Platform> RawMutex<P> {
         self.word.compare_exchange(0, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Locks the mutex if it is free, even if others wait for it; returns whether it did.
+    /// Locks the mutex if it is free, even if others wait for it; returns whether the caller now holds it.
     #[cold]
     fn try_acquire_ahead(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -216,7 +216,7 @@ impl<P: Platform> RawMutex<P> {
     #[cold]
     #[track_caller]
     fn acquire_slow(&self, reason: WaitReason, limit: Option<&Limit<'_, P>>) -> bool {
-        // `AWAKE` if the bit is set because of this G.
+        // `AWAKE` if this G is the woken waiter that the bit refers to, otherwise zero.
         let mut mine = 0;
         let mut began = None;
         loop {
@@ -246,8 +246,8 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// Atomically locks the mutex and clears `mine`, if it is free; otherwise applies `instead` to the word. Returns
-    /// whether it locked the mutex.
+    /// Atomically locks the mutex and clears `mine`, if the mutex is free; otherwise applies `instead` to the word.
+    /// Returns whether the caller now holds the mutex.
     fn take_or(&self, mine: u32, instead: impl Fn(u32) -> u32) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -286,14 +286,15 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// [`release`](Self::release) for a caller that is pinned, and readies the returned waiter when it holds no lock.
+    /// [`release`](Self::release) for a pinned caller, which must ready the returned waiter after it has released its
+    /// locks.
     #[cfg(not(gmp_loom))]
     #[must_use = "the waiter is to be readied"]
     pub(super) fn release_for(&self) -> Option<&'static Waiter<P>> {
         self.let_go(Fairness::Normal)
     }
 
-    /// Unlocks or hands over. The caller is pinned and readies the returned waiter.
+    /// Unlocks or hands over. The caller is pinned, and must ready the returned waiter.
     fn let_go(&self, fairness: Fairness) -> Option<&'static Waiter<P>> {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -311,7 +312,7 @@ impl<P: Platform> RawMutex<P> {
         let now = P::now();
         let queue = self.queue.lock();
         let Some(first) = queue.pop() else {
-            // The limits of all waiters were over.
+            // All waiters have left the queue, because their limits were over.
             P::point(Site::Sync);
             self.word.fetch_and(!(HELD | QUEUED), Ordering::Release);
             return None;
@@ -333,8 +334,8 @@ impl<P: Platform> RawMutex<P> {
     }
 }
 
-/// Whether spinning may pay: another P runs a G, and this one has no other G to run. Never on a single P. Go:
-/// `sync_runtime_canSpin`.
+/// Whether spinning may be worthwhile: another P runs a G, and this P has no other G to run. Always false with a single
+/// P. Go: `sync_runtime_canSpin`.
 #[doc(alias = "sync_runtime_canSpin")]
 fn may_spin<P: Platform>() -> bool {
     let pinned = Pinned::<P>::new();
@@ -347,8 +348,8 @@ fn may_spin<P: Platform>() -> bool {
 }
 
 #[cfg(not(gmp_loom))]
-// SAFETY: `HELD` is set by a compare-exchange or kept by a hand-over, and stays set until the matching release, so no other
-// G locks in between. A panic comes before anything is locked.
+// SAFETY: `HELD` is set by a compare-exchange or kept by a handoff, and stays set until the matching release, so no
+// other G locks in between. `acquire` panics only before it has locked.
 unsafe impl<P: Platform> lock_api::RawMutex for RawMutex<P> {
     const INIT: Self = Self::new();
 
@@ -378,7 +379,7 @@ unsafe impl<P: Platform> lock_api::RawMutex for RawMutex<P> {
 }
 
 #[cfg(not(gmp_loom))]
-// SAFETY: as above.
+// SAFETY: as for `RawMutex`.
 unsafe impl<P: Platform> lock_api::RawMutexFair for RawMutex<P> {
     #[inline]
     unsafe fn unlock_fair(&self, _: GuardSend) {
@@ -387,7 +388,7 @@ unsafe impl<P: Platform> lock_api::RawMutexFair for RawMutex<P> {
 }
 
 #[cfg(not(gmp_loom))]
-// SAFETY: as above.
+// SAFETY: as for `RawMutex`.
 unsafe impl<P: Platform> lock_api::RawMutexTimed for RawMutex<P> {
     type Duration = Duration;
     type Instant = Instant;

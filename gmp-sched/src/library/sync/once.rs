@@ -15,8 +15,8 @@ use crate::platform::{Pinned, Platform};
 ///
 /// 40 bytes; can be a `static`.
 ///
-/// If the function panics, the panic propagates to its caller, and the next caller or a waiter runs its own function, as
-/// with `std::sync::OnceLock`. (In Go it counts as done.)
+/// If the function panics, the panic propagates to its caller, and the next caller or a waiter runs its own function,
+/// as with `std::sync::OnceLock`. (In Go a function that panicked counts as done.)
 ///
 /// ```
 /// use gmp_sched::native::{self, Once};
@@ -90,8 +90,8 @@ impl<P: Platform> Once<P> {
     ///
     /// # Panics
     ///
-    /// `body` panics, or calls this on the same `Once`; the call has to wait, and the caller is not a G or has preemption
-    /// turned off.
+    /// `body` panics, or calls this method on the same `Once`. Or the call has to wait, and the caller is not a G or
+    /// has preemption turned off.
     #[inline]
     #[track_caller]
     #[doc(alias = "Do")]
@@ -111,8 +111,8 @@ impl<P: Platform> Once<P> {
         }
     }
 
-    /// Waits while another caller's function runs. Returns `false` if it has returned, and `true` if the caller must
-    /// run its own function.
+    /// Waits while another caller's function runs. Returns `false` if a function has returned, and `true` if the caller
+    /// must run its own function.
     #[track_caller]
     fn begin(&self) -> bool {
         loop {
@@ -166,7 +166,7 @@ impl<P: Platform> Once<P> {
 /// Exists while the function runs. Dropping it ends the run, also if the function panics.
 struct Running<'a, P: Platform> {
     once: &'a Once<P>,
-    /// The state to store when it ends: `NEW` after a panic, otherwise `DONE`.
+    /// The state to store when the run ends: `NEW` after a panic, otherwise `DONE`.
     becomes: u32,
 }
 

@@ -9,7 +9,7 @@ use core::ops::Deref;
 use super::once::Once;
 use crate::platform::Platform;
 
-/// A cell that is initialised once, by its first user. Go: `sync.OnceValue`, with the function given at each call.
+/// A cell that is initialised once, by its first user. Go: `sync.OnceValue`, but here each call passes the function.
 ///
 /// ```
 /// use gmp_sched::native::{self, OnceCell};
@@ -58,7 +58,7 @@ impl<T, P: Platform> OnceCell<T, P> {
         unsafe { &*self.value.get() }.as_ref()
     }
 
-    /// Initialises the cell. Blocks the G while another one initialises it; not callable from interrupts.
+    /// Initialises the cell. Blocks the calling G while another G initialises the cell; not callable from interrupts.
     ///
     /// ```
     /// let cell = gmp_sched::native::OnceCell::new();
@@ -79,8 +79,8 @@ impl<T, P: Platform> OnceCell<T, P> {
         value.map_or(Ok(()), Err)
     }
 
-    /// Returns the value, initialised by `make` if the cell is empty; other callers wait meanwhile. May block the G; not
-    /// callable from interrupts.
+    /// Returns the value. If the cell is empty, initialises it with the result of `make`; other callers wait meanwhile.
+    /// May block the calling G; not callable from interrupts.
     ///
     /// ```
     /// let cell = gmp_sched::native::OnceCell::new();
@@ -89,14 +89,15 @@ impl<T, P: Platform> OnceCell<T, P> {
     ///
     /// # Panics
     ///
-    /// `make` panics, which leaves the cell empty, or initialises the same cell; the call has to wait, and the caller is not
-    /// a G or has preemption turned off.
+    /// `make` panics, which leaves the cell empty, or initialises the same cell. Or the call has to wait, and the
+    /// caller is not a G or has preemption turned off.
     #[inline]
     #[track_caller]
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
         self.once.call_once(|| {
             let value = make();
-            // SAFETY: `once` runs one function at a time, and none when it is done; there are no references before that.
+            // SAFETY: `once` runs one function at a time, and none after it is done; references to the value exist only
+            // then.
             unsafe { *self.value.get() = Some(value) };
         });
         self.get().expect("it is done when `call_once` returns")
@@ -147,8 +148,8 @@ impl<T: fmt::Debug, P: Platform> fmt::Debug for OnceCell<T, P> {
 ///
 /// # Panics
 ///
-/// The function panics (the next user calls it again) or uses the value itself; the call has to wait, and the caller is not
-/// a G or has preemption turned off.
+/// The function panics (the next user calls it again) or uses the value itself. Or the call has to wait, and the caller
+/// is not a G or has preemption turned off.
 #[doc(alias = "OnceFunc")]
 #[doc(alias = "OnceValues")]
 pub struct Lazy<T, P: Platform, F = fn() -> T> {

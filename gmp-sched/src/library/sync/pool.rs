@@ -14,10 +14,10 @@ use crate::platform::{Pinned, Platform};
 
 /// A pool of values that are costly to make, with a free list for each P. Go: `sync.Pool`.
 ///
-/// A value is taken from the free list of the current P, otherwise from that of another P, otherwise made. A returned value
-/// goes to the free list of the P on which it is returned; if that is full, the value is dropped. So the pool holds a
-/// limited number of values, the chosen number for each P. It keeps them until it is dropped: there is no garbage collector
-/// to clear it, as in Go.
+/// A value is taken from the free list of the current P, or if that is empty from the list of another P. If all lists
+/// are empty, a new value is made. A returned value goes to the free list of the current P; if that list is full, the
+/// value is dropped. So the pool holds at most the chosen number of values for each P. It keeps them until it is
+/// dropped. (In Go the garbage collector clears a pool.)
 ///
 /// ```
 /// use std::sync::Arc;
@@ -43,8 +43,8 @@ pub struct Pool<T, P: Platform, F = fn() -> T> {
 type FreeList<T, P> = CachePadded<Lock<Vec<T>, P>>;
 
 impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
-    /// Makes an empty pool for the current number of Ps, whose free lists hold up to `each` values. `make` makes new
-    /// values.
+    /// Makes an empty pool with a free list for each of the current number of Ps. Each list holds up to `each` values.
+    /// `make` makes new values.
     ///
     /// ```
     /// use gmp_sched::native::{self, Pool};
@@ -84,8 +84,8 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
         }
     }
 
-    /// Returns a value of the pool or a new one; it is returned to the pool when dropped. Does not block; not callable from
-    /// interrupts. Go: `Get`.
+    /// Returns a value of the pool or a new one. Dropping the value returns it to the pool. Does not block; not
+    /// callable from interrupts. Go: `Get`.
     ///
     /// ```
     /// use gmp_sched::native::{self, Pool};
@@ -101,7 +101,7 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
         Pooled { pool: self, value: Some(value) }
     }
 
-    /// Puts a value into the pool, which need not have come from there. Does not block; not callable from interrupts.
+    /// Puts a value into the pool. The value need not come from the pool. Does not block; not callable from interrupts.
     /// Go: `Put`.
     ///
     /// ```
@@ -124,11 +124,11 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
                 Some(value)
             }
         };
-        // Dropped neither pinned nor under the lock, because its `drop` may do anything.
+        // The value is dropped neither pinned nor under the lock, because its `drop` may do anything.
         drop(rejected);
     }
 
-    /// Takes a value from the free list of this P, otherwise from those of the other Ps in order.
+    /// Takes a value from the free list of this P, otherwise from the lists of the other Ps in order.
     fn take(&self) -> Option<T> {
         let pinned = Pinned::<P>::new();
         let first = self.index(&pinned);

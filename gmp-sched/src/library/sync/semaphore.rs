@@ -14,8 +14,8 @@ use crate::platform::{Pinned, Platform};
 
 /// A counting semaphore. A G acquires one or several permits at once, and waits until there are enough. Go: `Weighted`.
 ///
-/// First in, first out: a request for many permits is not overtaken by later requests for few, so no G starves. 32 bytes;
-/// can be a `static`.
+/// Waiters are served in FIFO order: later requests for few permits do not overtake a request for many, so no G
+/// starves. 32 bytes; can be a `static`.
 ///
 /// ```
 /// use gmp_sched::native::{self, Semaphore};
@@ -39,13 +39,13 @@ use crate::platform::{Pinned, Platform};
 /// ```
 #[doc(alias = "Weighted")]
 pub struct Semaphore<P: Platform> {
-    /// Twice the number of free permits, plus [`QUEUED`].
+    /// Twice the number of free permits, plus the bit [`QUEUED`].
     word: AtomicU32,
     size: u32,
     queue: Lock<WaitQueue<P>, P>,
 }
 
-/// The queue may have waiters, so permits must not be acquired past it. Changed under the lock only.
+/// The queue may have waiters, so a new request must not overtake them. Changed under the lock only.
 const QUEUED: u32 = 1;
 /// One free permit.
 const ONE: u32 = 2;
@@ -96,7 +96,8 @@ impl<P: Platform> Semaphore<P> {
     ///
     /// # Panics
     ///
-    /// The semaphore has fewer permits; the call has to wait, and the caller is not a G or has preemption turned off.
+    /// The semaphore never has so many permits. Or the call has to wait, and the caller is not a G or has preemption
+    /// turned off.
     #[inline]
     #[track_caller]
     #[doc(alias = "Acquire")]
@@ -126,9 +127,9 @@ impl<P: Platform> Semaphore<P> {
     ///
     /// # Panics
     ///
-    /// As for [`acquire`](Self::acquire). Also if the limit ends the wait, permits are therefore granted to later
-    /// waiters, and one of these is in a [bubble](crate#features) and the caller is not in it. The waiter gets the
-    /// permits nevertheless.
+    /// As for [`acquire`](Self::acquire). In addition, if the limit ends the wait, later waiters may get permits: the
+    /// call panics if one of them is in a [bubble](crate#features) and the caller is outside of it. That waiter gets
+    /// the permits nevertheless.
     #[track_caller]
     pub fn acquire_until<'l>(
         &self,
@@ -182,8 +183,8 @@ impl<P: Platform> Semaphore<P> {
     ///
     /// # Panics
     ///
-    /// Fewer permits are acquired. A waiter that gets them is in a [bubble](crate#features) and the caller is not in
-    /// it; the waiter gets them nevertheless.
+    /// Fewer than `permits` are acquired. Or a waiter that gets permits is in a [bubble](crate#features) and the caller
+    /// is outside of it; the waiter gets them nevertheless.
     #[inline]
     #[track_caller]
     #[doc(alias = "Release")]
@@ -237,7 +238,7 @@ impl<P: Platform> Semaphore<P> {
         let to_wake = {
             let queue = self.queue.lock();
             queue.remove(my_waiter(&pinned));
-            // The waiters behind it may want fewer permits.
+            // The waiters behind this one may need fewer permits.
             let word = self.word.load(Ordering::Relaxed);
             if word & QUEUED != 0 { self.grant(&queue, word / ONE) } else { WakeList::none() }
         };
@@ -283,7 +284,7 @@ impl<P: Platform> Semaphore<P> {
         assert!(permits <= self.size - word / ONE, "semaphore: released more than held");
     }
 
-    /// Gives `permits` to waiters; returns `false` if there are none any more.
+    /// Gives `permits` to waiters; returns `false` if there are no waiters any more.
     #[cold]
     #[track_caller]
     fn give_queued(&self, permits: u32) -> bool {
@@ -294,7 +295,7 @@ impl<P: Platform> Semaphore<P> {
             return false;
         }
         if permits > self.size - word / ONE {
-            // A misuse by the program: the panic must not hold the pin and the lock.
+            // The program has misused the semaphore. Unlock and unpin before the panic.
             drop((queue, pinned));
             self.check_given(word, permits);
         } else {
@@ -305,8 +306,9 @@ impl<P: Platform> Semaphore<P> {
         true
     }
 
-    /// Grants `free` permits to the first waiters, as far as they go, and stores the rest as free. Called under the lock
-    /// while `QUEUED` is set, so no other G changes the word. The caller readies the waiters without the lock.
+    /// Grants the `free` permits to waiters in queue order, until one needs more than are left, and stores the rest as
+    /// free. Called under the lock while `QUEUED` is set, so no other G changes the word. The caller readies the
+    /// waiters without the lock.
     fn grant(&self, queue: &WaitQueue<P>, mut free: u32) -> WakeList<P> {
         let mut to_wake = WakeList::none();
         while let Some(first) = queue.pop_if(|first| first.outcome.load(Ordering::Relaxed) <= free as usize) {
@@ -315,14 +317,14 @@ impl<P: Platform> Semaphore<P> {
         }
         let queued = if queue.is_empty() { 0 } else { QUEUED };
         P::point(Site::Sync);
-        // Ordering: Release; partners: the Acquires in `try_take` and `take_or_mark`. For the granted waiters, being readied
-        // synchronises.
+        // Ordering: Release; partners: the Acquires in `try_take` and `take_or_mark`. The granted waiters are
+        // synchronised by being readied.
         self.word.swap((free * ONE) | queued, Ordering::Release);
         to_wake
     }
 }
 
-/// Permits of a [`Semaphore`], released when dropped, by any G.
+/// Acquired permits of a [`Semaphore`]. Dropping this releases them; any G may drop it.
 ///
 /// ```
 /// use gmp_sched::native::{self, Semaphore};

@@ -8,7 +8,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use super::{Mutex, OnceCell};
 use crate::platform::Platform;
 
-/// Calls under way, by key: a caller with the key of a call under way waits for its value. Go: `singleflight.Group`.
+/// Shares calls by key: a caller waits if a call with the same key is under way, and gets its value. Go:
+/// `singleflight.Group`.
 ///
 /// Values are not cached: after a call has ended, the next caller makes a new one.
 ///
@@ -57,7 +58,7 @@ pub struct Fetched<V> {
 }
 
 impl<K: Ord + Clone, V: Clone, P: Platform> SingleFlight<K, V, P> {
-    /// No call is under way.
+    /// Makes a `SingleFlight` without calls under way.
     ///
     /// ```
     /// use gmp_sched::native::SingleFlight;
@@ -68,8 +69,8 @@ impl<K: Ord + Clone, V: Clone, P: Platform> SingleFlight<K, V, P> {
         Self { calls: Mutex::new(BTreeMap::new()) }
     }
 
-    /// Returns the value of `fetch`, or of a call with the same key that is under way. Blocks the G meanwhile; allocates;
-    /// not callable from interrupts. Go: `Do`.
+    /// Returns the value of `fetch`, or of a call with the same key that is under way. Blocks the calling G meanwhile;
+    /// allocates; not callable from interrupts. Go: `Do`.
     ///
     /// ```
     /// use gmp_sched::native::{self, SingleFlight};
@@ -81,8 +82,8 @@ impl<K: Ord + Clone, V: Clone, P: Platform> SingleFlight<K, V, P> {
     ///
     /// # Panics
     ///
-    /// `fetch` panics (then a waiter calls its own function instead) or calls this with the same key; there is no memory for
-    /// the call; the call has to wait, and the caller is not a G or has preemption turned off.
+    /// `fetch` panics (then a waiter calls its own function instead) or calls this method with the same key. Or there
+    /// is no memory for the call. Or the call has to wait, and the caller is not a G or has preemption turned off.
     #[track_caller]
     #[doc(alias = "Do")]
     pub fn call(&self, key: K, fetch: impl FnOnce() -> V) -> Fetched<V> {
@@ -101,7 +102,7 @@ impl<K: Ord + Clone, V: Clone, P: Platform> SingleFlight<K, V, P> {
             }
         };
         let value = call.value.get_or_init(fetch).clone();
-        // Removed before any caller returns with the value, because later callers must make a new call.
+        // The call is removed before any caller returns with its value, because later callers must make a new call.
         self.remove(&key, &call);
         Fetched { value, is_shared: call.is_shared.load(Ordering::Relaxed) }
     }

@@ -24,11 +24,11 @@ use crate::platform::{Pinned, Platform};
 
 /// A counter of pending tasks that Gs wait on until it is zero. Go: `sync.WaitGroup`.
 ///
-/// Can be reused as soon as it has been zero, even before the waiters of the last round have run. (In Go that is a panic.)
-/// 40 bytes; can be a `static`.
+/// The group can be reused as soon as the counter has been zero, even before the waiters of the last round have run.
+/// (In Go that is a panic.) 40 bytes; can be a `static`.
 ///
-/// Counting in a [bubble](crate#features) associates the group with the bubble: until it is zero again, only Gs of the
-/// bubble may count. (That holds for a `static`, too, unlike in Go.) Any G may wait.
+/// Changing the counter in a [bubble](crate#features) associates the group with the bubble: until the counter is zero
+/// again, only Gs of the bubble may change it. (That holds for a `static`, too, unlike in Go.) Any G may wait.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -49,7 +49,7 @@ pub struct WaitGroup<P: Platform> {
     /// The counter in the upper half, and the number of waiters in the lower half, which is changed under the lock only.
     word: AtomicU64,
     queue: Lock<WaitQueue<P>, P>,
-    /// The bubble of the Gs that count, while the counter is not zero.
+    /// The bubble of the Gs that change the counter, while it is not zero.
     bubble: Association<P>,
 }
 
@@ -88,8 +88,8 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// # Panics
     ///
-    /// The call is concurrent with a wait while the counter is zero; the counter exceeds 2^31; the group is associated with
-    /// a bubble and the caller is not in it, or the other way around.
+    /// The call is concurrent with a wait while the counter is zero. Or the counter exceeds 2^31. Or the group is
+    /// associated with a bubble and the caller is not in it, or the other way around.
     #[inline]
     #[track_caller]
     #[doc(alias = "Add")]
@@ -133,15 +133,16 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// # Panics
     ///
-    /// The counter is zero; the group is associated with a bubble and the caller is not in it, or the other way around.
+    /// The counter is zero. Or the group is associated with a bubble and the caller is not in it, or the other way
+    /// around.
     #[inline(always)]
     #[track_caller]
     #[doc(alias = "Done")]
     pub fn done(&self) {
         P::point(Site::Sync);
         self.check_bubble();
-        // Ordering: Release publishes what this task did to `wait`; Acquire makes what the others did visible to the last
-        // one, which readies the waiters.
+        // Ordering: Release publishes to `wait` what this task did. Acquire makes visible to the last task, which
+        // readies the waiters, what the other tasks did.
         let before = self.word.fetch_sub(ONE, Ordering::AcqRel);
         let after = before.wrapping_sub(ONE);
         if after.cast_signed() < 0 {
@@ -160,14 +161,14 @@ impl<P: Platform> WaitGroup<P> {
         panic!("sync: negative WaitGroup counter");
     }
 
-    /// Checks that the group is not used in different bubbles at a time. Its counter is about to change.
+    /// Panics if the group is used in different bubbles at the same time. Called before the counter changes.
     #[inline(always)]
     #[track_caller]
     fn check_bubble(&self) {
         self.bubble.check("sync: WaitGroup.Add", || self.word.load(Ordering::Relaxed) == 0);
     }
 
-    /// Wakes the waiters after the counter has become zero: in most cases there is one.
+    /// Wakes the waiters after the counter has become zero. In most cases there is one waiter.
     #[inline(always)]
     fn release(&self) {
         let pinned = Pinned::<P>::new();
@@ -175,7 +176,7 @@ impl<P: Platform> WaitGroup<P> {
         let first = queue.pop();
         let others = if queue.is_empty() { None } else { Some(Self::pop_others(&queue)) };
         P::point(Site::Sync);
-        // This includes those whose limit is over and who have left the queue.
+        // This includes waiters whose limit has ended the wait: `pop` removed them from the queue without waking them.
         self.word.fetch_and(!WAITERS, Ordering::Relaxed);
         drop(queue);
         if let Some(first) = first {
@@ -252,7 +253,7 @@ impl<P: Platform> WaitGroup<P> {
         let blocking = Blocking::<P>::new(WaitReason::WaitGroupWait, limit);
         let is_over = blocking.is_over();
         let queue = self.queue.lock();
-        // Counts itself as a waiter while the counter is not zero, so that the last `done` finds it.
+        // Counts the caller as a waiter while the counter is not zero, so that the last `done` finds it.
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             if word < ONE || is_over {
@@ -312,7 +313,7 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// # Panics
     ///
-    /// As [`try_go`](Self::try_go), and where that returns an error.
+    /// In the cases in which [`try_go`](Self::try_go) panics or returns an error.
     #[cfg(not(gmp_loom))]
     #[track_caller]
     #[doc(alias = "Go")]
@@ -326,17 +327,17 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// # Errors
     ///
-    /// There is no memory for its stack. `body` is dropped; nothing else has happened.
+    /// There is no memory for the G's stack. `body` is dropped; nothing else has happened.
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P; and as [`add`](Self::add).
+    /// The caller is not a G with a P, or [`add`](Self::add) panics.
     #[cfg(not(gmp_loom))]
     #[track_caller]
     pub fn try_go(self: &Arc<Self>, body: impl FnOnce() + Send + 'static) -> Result<(), OutOfResources> {
         self.add(1);
         let group = Arc::clone(self);
-        // Part of the closure, so that it is also dropped when the spawn fails or panics.
+        // `done` is a part of the closure, so that it is also dropped when the spawn fails or panics.
         let done = OnDrop(move || group.done());
         let spawned = crate::lifecycle::spawn::try_go::<P, _, _>(move || {
             let (body, _done) = (body, done);

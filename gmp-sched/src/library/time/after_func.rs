@@ -17,25 +17,26 @@ use crate::entities::machine::Machine;
 use crate::lifecycle::spawn::{prepare, start_next};
 use crate::platform::{Pinned, Platform};
 
-/// Outcome in the G's own waiter: call the function.
+/// An outcome, stored in the waiter of the function's G: call the function.
 const RUN: usize = 0;
-/// Outcome in the G's own waiter: drop the function without calling it.
+/// An outcome, stored in the waiter of the function's G: drop the function without calling it.
 const DISCARD: usize = 1;
 
-/// A function that will run later, and can be stopped before. Dropping this lets the function run. Go: the `time.Timer` of
-/// `time.AfterFunc`. See [`after_func`] for an example.
+/// A function that will run later, and that can be stopped before it runs. Dropping this handle lets the function run.
+/// Go: the `time.Timer` of `time.AfterFunc`. See [`after_func`] for an example.
 pub struct AfterFunc<P: Platform> {
     slot: &'static TimerSlot<P>,
-    /// The generation of the slot's setting: if it differs, the slot is used for something else.
+    /// The generation of the slot when this function was set. If the slot has another one, this function is not set any
+    /// more.
     number: AtomicU64,
-    /// The bubble in which this was made. (The slot may be reused in another bubble.)
+    /// The bubble in which this function was made. (The slot may be reused in another bubble.)
     bubble: BubbleRef<P>,
 }
 
 /// Runs `function` in a new G after `duration`. Go: `time.AfterFunc`.
 ///
-/// The G is made now and started then, so that firing cannot fail; until then its status is idle. Does not block; not
-/// callable from interrupts.
+/// This call makes the G, so that firing cannot fail; the timer starts it. Until then the status of the G is idle. Does
+/// not block; not callable from interrupts.
 ///
 /// ```
 /// use core::time::Duration;
@@ -56,7 +57,7 @@ pub struct AfterFunc<P: Platform> {
 ///
 /// # Panics
 ///
-/// As [`try_after_func`], and where that returns an error.
+/// In the cases in which [`try_after_func`] panics or returns an error.
 #[doc(alias = "AfterFunc")]
 #[track_caller]
 pub fn after_func<P: Platform>(duration: Duration, function: impl FnOnce() + Send + 'static) -> AfterFunc<P> {
@@ -82,7 +83,8 @@ pub fn try_after_func<P: Platform>(
     after_func_at(super::now::<P>() + duration, function)
 }
 
-/// [`after_func`] at a point in time. With [`Instant::NEVER`] it runs only by [`start_now`](AfterFunc::start_now).
+/// [`after_func`] at a point in time. With [`Instant::NEVER`] only [`start_now`](AfterFunc::start_now) starts the
+/// function.
 pub(crate) fn after_func_at<P: Platform>(
     when: Instant,
     function: impl FnOnce() + Send + 'static,
@@ -113,11 +115,11 @@ pub(crate) fn after_func_at<P: Platform>(
 }
 
 impl<P: Platform> AfterFunc<P> {
-    /// Keeps the function from running, if it has not been started; returns whether it did. Then the function's G drops it.
-    /// Go: `Timer.Stop`.
+    /// Stops the function if it has not been started, and returns whether it was stopped. The function's G drops a
+    /// stopped function without running it. Go: `Timer.Stop`.
     ///
-    /// If it returns `false`, the function has been started and may still run. Does not block; callable on any thread, but
-    /// not from interrupts.
+    /// If this returns `false`, the function has been started and may still run. Does not block; callable on any
+    /// thread, but not from interrupts.
     ///
     /// ```
     /// use core::time::Duration;
@@ -144,7 +146,7 @@ impl<P: Platform> AfterFunc<P> {
         self.start(DISCARD)
     }
 
-    /// Starts the function now; returns `false` if it has been started before.
+    /// Starts the function now; returns `false` if the function has been started before.
     pub(crate) fn start_now(&self) -> bool {
         self.start(RUN)
     }
@@ -162,8 +164,9 @@ impl<P: Platform> AfterFunc<P> {
         true
     }
 
-    /// Restarts the delay: the function runs after `duration` from now. Returns `false` if it has been started before. (In
-    /// Go, a function that has run can be scheduled again; here it runs once.) Go: `Timer.Reset`.
+    /// Restarts the delay: the function runs after `duration` from now. Returns `false` if the function has been
+    /// started before. (In Go, a function that has run can be scheduled again; here it runs only once.) Go:
+    /// `Timer.Reset`.
     ///
     /// Does not block; not callable from interrupts.
     ///
@@ -204,7 +207,8 @@ impl<P: Platform> AfterFunc<P> {
         assert!(!self.bubble.is_foreign(), "{what} from outside bubble");
     }
 
-    /// Returns the G if it has not been started. The slot may have been reused.
+    /// Returns the function's G if it has not been started. Compares generations, because the slot may have been
+    /// reused.
     fn still_to_come(&self, setting: &mut Setting<P>) -> Option<&'static Goroutine<P>> {
         if setting.number == self.number.load(Ordering::Relaxed) { setting.prepared } else { None }
     }

@@ -1,14 +1,15 @@
 //! Points in time, timers, tickers, delayed functions. Go: `time`.
 //!
-//! Time is the platform's monotonic clock, in nanoseconds, without rounding. Due timers are fired by the timer owner of
-//! their P (see `timers`): by interrupt where the platform has one.
+//! Time is the platform's monotonic clock, in nanoseconds, without rounding. The timer owner of a P fires its due
+//! timers (see `timers`), in an interrupt handler if the platform has timer interrupts.
 //!
 //! A G waits for a timer itself, not for a channel of the timer as in Go, and a timer can be a case of a
 //! [select](mod@crate::select). A timer holds at most one tick that has not been received. So [`Timer::stop`] and
 //! [`Timer::reset`] leave no stale tick behind (as in Go since 1.23), and no G can wait for a timer that has been dropped.
 //!
-//! What is made in a [bubble](crate#features) uses the bubble's clock and belongs to its Gs: to stop it, to set it or to
-//! wait for it from outside panics. What is made outside uses the platform's clock, even if a G of a bubble sets it.
+//! A timer, ticker or delayed function that was made in a [bubble](crate#features) uses the bubble's clock and belongs
+//! to the Gs of the bubble: to stop it, to set it or to wait for it from outside panics. One that was made outside uses
+//! the platform's clock, even if a G of a bubble sets it.
 //!
 //! ```
 //! use core::time::Duration;

@@ -2,23 +2,23 @@
 //!
 //! Three parts:
 //!
-//! - `writers`, a mutex, serialises writers. An upgradable reader holds it, too, and nothing else: so there is at most one,
-//!   besides any number of plain readers.
+//! - `writers`, a mutex, serialises writers. An upgradable reader holds this mutex, and is not counted as a reader. So
+//!   there is at most one upgradable reader, besides any number of plain readers.
 //! - `readers` counts the readers and can be *closed*: then readers cannot enter by themselves.
-//! - `waiting` has the readers that found it closed, and the writer that waits for the readers to leave.
+//! - `waiting` queues the readers that found the count closed, and the writer that waits for the readers to leave.
 //!
-//! A writer locks the mutex, closes, and waits until the count of readers is zero; the last reader to leave wakes it. When
-//! it is done it opens, admitting all waiting readers in the same step, and unlocks the mutex. So readers do not starve a
-//! writer, because it closes before it waits; and writers do not starve readers, because readers that found it closed come
-//! before the next writer.
+//! A writer locks the mutex, closes the count, and waits until it is zero; the last reader to leave wakes the writer.
+//! When the writer is done it opens the count, which admits all waiting readers in the same step, and unlocks the
+//! mutex. Readers do not starve a writer, because it closes the count before it waits. Writers do not starve readers,
+//! because readers that found the count closed are admitted before the next writer.
 //!
 //! # Why no wakeup is lost
 //!
-//! A reader increments the count and then checks whether it is closed; a writer closes and then checks the count; all four
-//! in one total order. So either the reader sees the close, or the writer sees the reader. A leaving reader decrements the
-//! count and then checks whether it is closed: either it sees the close, and checks under the lock of `waiting` for a writer
-//! to wake, or the writer sees the decrement. Opening takes the same lock, so a reader that sees the close under the lock is
-//! in the queue when `open` admits the waiting readers.
+//! A reader increments the count and then checks whether it is closed. A writer closes it and then checks the count.
+//! These four operations are in one total order. So either the reader sees the close, or the writer sees the reader. A
+//! leaving reader decrements the count and then checks whether it is closed. Either it sees the close, and then checks
+//! under the lock of `waiting` whether a writer must be woken; or the writer sees the decrement. Opening takes the same
+//! lock. So a reader that sees the close under the lock is in the queue when `open` admits the waiting readers.
 
 #[cfg(not(gmp_loom))]
 mod raw;
@@ -72,7 +72,7 @@ pub use self::readers::{OneCount, ReaderSlot, Readers};
 ///
 /// # Panics
 ///
-/// A call that has to wait: the caller is not a G, or has preemption turned off.
+/// A call has to wait, and the caller is not a G or has preemption turned off.
 #[doc(alias = "RWMutex")]
 #[cfg(not(gmp_loom))]
 pub type RwLock<T, P> = lock_api::RwLock<RawRwLock<P>, T>;
@@ -110,7 +110,7 @@ pub type RwLockReadGuard<'a, T, P> = lock_api::RwLockReadGuard<'a, RawRwLock<P>,
 #[cfg(not(gmp_loom))]
 pub type RwLockWriteGuard<'a, T, P> = lock_api::RwLockWriteGuard<'a, RawRwLock<P>, T>;
 
-/// The reader-writer lock without the value, for [`lock_api`]; `R` is how its readers are counted.
+/// The reader-writer lock without the value, for [`lock_api`]. `R` determines how its readers are counted.
 ///
 /// ```
 /// use gmp_sched::native::Native;
@@ -126,7 +126,7 @@ pub struct RawRwLock<P: Platform, R: Readers = OneCount> {
 
 struct Waiting<P: Platform> {
     readers: WaitQueue<P>,
-    /// The holder of `writers`, if it waits.
+    /// The holder of `writers`, if it waits for readers to leave.
     writer: WaitQueue<P>,
 }
 
@@ -212,13 +212,13 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
         is_granted.is_some()
     }
 
-    /// Wakes the writer, if a reader that has left was the last one.
+    /// Wakes the waiting writer, if the last reader has left.
     #[cold]
     fn wake_writer(&self) {
         let pinned = Pinned::<P>::new();
         let writer = {
             let waiting = self.waiting.lock();
-            // It stays closed, so a count of zero stays zero.
+            // While a writer waits the count is closed, so once it has been zero, no reader holds the lock.
             if self.readers.is_empty::<P>() { waiting.writer.pop() } else { None }
         };
         if let Some(writer) = writer {
@@ -230,7 +230,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
 
 /// Operations of writers and upgradable readers.
 impl<P: Platform, R: Readers> RawRwLock<P, R> {
-    /// Locks for writing, waiting until `limit` at most; returns whether it did.
+    /// Locks for writing, waiting until `limit` at most; returns whether the caller now holds the lock.
     #[inline]
     #[track_caller]
     pub(crate) fn exclude(&self, limit: Option<&Limit<'_, P>>) -> bool {
@@ -245,7 +245,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
         is_excluded
     }
 
-    /// Locks for writing if the lock is free; returns whether it did.
+    /// Locks for writing if the lock is free; returns whether the caller now holds it.
     pub(crate) fn try_exclude(&self) -> bool {
         if !self.writers.try_acquire() {
             return false;
@@ -264,8 +264,8 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
         self.writers.release();
     }
 
-    /// Closes, and waits until all readers have left, until `limit` at most; returns whether they have. If not, it is open
-    /// again. The caller holds `writers`.
+    /// Closes the count, and waits until all readers have left or `limit` is over. Returns whether they have left; if
+    /// not, the count is open again. The caller holds `writers`.
     #[inline]
     #[track_caller]
     fn drain(&self, limit: Option<&Limit<'_, P>>) -> bool {
@@ -309,7 +309,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
         is_drained
     }
 
-    /// Opens for readers, and admits the waiting ones.
+    /// Opens the count for readers, and admits the waiting ones.
     fn open(&self) {
         let pinned = Pinned::<P>::new();
         let to_wake = {

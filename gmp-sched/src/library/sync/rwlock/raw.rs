@@ -13,8 +13,8 @@ use crate::entities::goroutine::WaitReason;
 use crate::library::sync::blocking::OnDrop;
 use crate::platform::Platform;
 
-// SAFETY: an exclusive holder has the mutex of the writers, and saw a count of zero after it closed; no reader is admitted
-// until it opens. A reader is counted until it leaves.
+// SAFETY: an exclusive holder holds the mutex of the writers, and saw a count of zero after it had closed the count. No
+// reader is admitted until the holder opens the count. A reader is counted until it leaves.
 unsafe impl<P: Platform, R: Readers> lock_api::RawRwLock for RawRwLock<P, R> {
     const INIT: Self = Self::new();
 
@@ -63,7 +63,7 @@ unsafe impl<P: Platform, R: Readers> lock_api::RawRwLock for RawRwLock<P, R> {
     }
 }
 
-// SAFETY: the reader is counted before the lock is opened.
+// SAFETY: the holder is counted as a reader before it opens the count, so no writer comes in between.
 unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockDowngrade for RawRwLock<P, R> {
     unsafe fn downgrade(&self, _: GuardSend) -> ReaderSlot {
         self.downgrade()
@@ -130,7 +130,7 @@ unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockUpgrade for RawRwLock<P,
     }
 }
 
-// SAFETY: as for upgrades; the reader is counted before anything is unlocked.
+// SAFETY: as for upgrades; in addition, the reader is counted before anything is unlocked.
 unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockUpgradeDowngrade for RawRwLock<P, R> {
     unsafe fn downgrade_upgradable(&self, _: GuardSend) -> ReaderSlot {
         let slot = self.add_reader();

@@ -9,9 +9,9 @@ use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::base::points::Site;
 use crate::platform::{Pinned, Platform};
 
-/// A [`RwLock`](super::RwLock) without contention between readers: each P counts its readers in a cache line of its own, so reading scales
-/// with the number of Ps. For values that are read often and written rarely: it takes more than a kilobyte, and a writer has
-/// to check all counts.
+/// A [`RwLock`](super::RwLock) without contention between readers: each P counts its readers in a cache line of its
+/// own, so reading scales with the number of Ps. It suits values that are read often and written rarely, because it
+/// takes more than a kilobyte, and a writer has to check all counts.
 ///
 /// ```
 /// use gmp_sched::native::{self, ReadMostlyRwLock};
@@ -30,10 +30,10 @@ use crate::platform::{Pinned, Platform};
 #[cfg(not(gmp_loom))]
 pub type ReadMostlyRwLock<T, P> = lock_api::RwLock<RawRwLock<P, SpreadCounts>, T>;
 
-/// Number of cache lines over which [`SpreadCounts`] spreads readers. With more Ps, several share one.
+/// Number of cache lines over which [`SpreadCounts`] spreads readers. With more Ps, several Ps share a line.
 const LINES: usize = 8;
 
-/// One count for each P, in cache lines of their own.
+/// A count of readers for each P, in a cache line of its own.
 ///
 /// ```
 /// use gmp_sched::native::{self, Native};
@@ -57,7 +57,8 @@ impl SpreadCounts {
     }
 }
 
-/// Under loom, which treats `SeqCst` accesses as acquire and release, a fence makes up for that.
+/// A fence under loom only: loom treats `SeqCst` accesses as acquire and release, and the fence restores the total
+/// order.
 #[inline(always)]
 fn total_order() {
     #[cfg(gmp_loom)]
@@ -91,7 +92,8 @@ impl Readers for SpreadCounts {
     #[inline]
     fn enter<P: Platform>(&self, slot: ReaderSlot) -> bool {
         P::point(Site::Sync);
-        // Ordering: SeqCst for this and the load; partners: the store and the loads of `close` and `is_empty`.
+        // Ordering: SeqCst for this addition and for the load below; partners: the swap in `close` and the loads in
+        // `is_empty`.
         let before = self.count(slot).fetch_add(1, Ordering::SeqCst);
         if before >= LIMIT {
             self.count(slot).fetch_sub(1, Ordering::Relaxed);

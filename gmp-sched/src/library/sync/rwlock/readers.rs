@@ -24,7 +24,8 @@ impl From<ReaderSlot> for usize {
 
 /// How the readers of a lock are counted: [`OneCount`], or `SpreadCounts` of the feature `extras`.
 ///
-/// Counting a reader and then checking for the close, and closing and then checking the counts, are in one total order.
+/// Four operations must be in one total order: a reader counts itself and then checks whether the count is closed; a
+/// writer closes the count and then checks whether it is zero.
 ///
 /// ```
 /// use gmp_sched::native::{self, Native};
@@ -41,12 +42,12 @@ impl From<ReaderSlot> for usize {
 /// assert_eq!(usize::from(ReaderSlot::from(3)), 3);
 /// ```
 pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
-    /// No readers, not closed.
+    /// The state without readers, not closed.
     #[cfg(not(gmp_loom))]
     #[doc(hidden)]
     const NONE: Self;
 
-    /// No readers, not closed.
+    /// The state without readers, not closed.
     #[cfg(gmp_loom)]
     fn none() -> Self;
 
@@ -54,7 +55,7 @@ pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
     #[doc(hidden)]
     fn current<P: Platform>() -> ReaderSlot;
 
-    /// Counts a reader. Returns `false` if the count is closed; then the reader has to leave again.
+    /// Counts a reader. Returns `false` if the count is closed; the reader must then leave again.
     #[doc(hidden)]
     fn enter<P: Platform>(&self, slot: ReaderSlot) -> bool;
 
@@ -78,7 +79,8 @@ pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
     #[doc(hidden)]
     fn is_closed(&self) -> bool;
 
-    /// Whether the count is zero. If it is closed, a count of zero is final, except for readers that enter and leave again.
+    /// Whether the count is zero. While it is closed, zero is final, except for readers that enter and leave again at
+    /// once.
     #[doc(hidden)]
     fn is_empty<P: Platform>(&self) -> bool;
 }
@@ -118,7 +120,8 @@ pub(super) mod sealed {
     impl Sealed for super::OneCount {}
 }
 
-/// All readers in one word, whose top bit means closed. See [`Readers`] for an example. Go: `readerCount`.
+/// Counts all readers in one word, whose top bit is set while the count is closed. See [`Readers`] for an example. Go:
+/// `readerCount`.
 #[doc(alias = "readerCount")]
 #[derive(Debug)]
 pub struct OneCount(AtomicU32);
