@@ -1,4 +1,4 @@
-//! A simulated CPU: interrupt flag, timer, inter-processor interrupts, preempt count.
+//! A simulated CPU: interrupt flag, timer, inter-processor interrupts (IPIs), preemption-disable depth.
 
 use core::cell::Cell;
 
@@ -14,7 +14,7 @@ use crate::platform::{Pinned, Platform};
 
 /// The state of one simulated CPU: what the hardware and the per-CPU words of a kernel hold.
 pub(super) struct SimCpu {
-    /// The saved context of what runs here, while another CPU or the driver runs.
+    /// The saved context of this CPU's flow of control, while another CPU or the driver runs.
     pub(super) context: SavedContext,
     interrupts_on: Cell<bool>,
     halts: Cell<bool>,
@@ -63,7 +63,7 @@ impl SimCpu {
         self.pins.get() == 0 && self.machine.get().is_some_and(|machine| machine.current_goroutine().is_some())
     }
 
-    /// Whether no protocol is under way here: the CPU halts or runs a G's own code, and no interrupt is pending.
+    /// Whether no protocol is under way on this CPU: it halts or runs a G's own code, and no interrupt is pending.
     pub(super) fn is_quiet(&self, now: u64) -> bool {
         let is_pending = self.kicked.get() || self.is_pending.get();
         !is_pending && !self.in_handler.get() && (self.is_in_user_code() || !self.can_step(now))
@@ -74,14 +74,14 @@ impl SimCpu {
         !self.can_step(now)
     }
 
-    /// Whether an interrupt handler runs here.
+    /// Whether an interrupt handler runs on this CPU.
     pub(super) fn is_in_handler(&self) -> bool {
         self.in_handler.get()
     }
 
-    /// Handles pending interrupts, if interrupts are on, and returns as a kernel would: through a preemption, if one is
+    /// If interrupts are on, handles the pending ones and returns as a kernel would: through a preemption, if one is
     /// requested and the interrupted code is a preemptible G. Returns whether it preempted. If so, the G now runs
-    /// again, perhaps on another CPU, and the interrupts pending there must be handled before its next step.
+    /// again, perhaps on another CPU, and the interrupts pending on that CPU must be handled before the G's next step.
     #[must_use]
     pub(super) fn take_interrupts(&self) -> bool {
         if !self.interrupts_on.get() {
@@ -166,8 +166,8 @@ impl Points for Sim {
 }
 
 #[expect(unsafe_code, reason = "promises what kernel threads rely on")]
-// SAFETY: of a CPU's flows of control, one runs only while `running` is that CPU; interrupts come only in
-// `take_interrupts`, which respects the interrupt flag; nothing else switches stacks.
+// SAFETY: a flow of control runs only while `running` is its CPU. Interrupts are handled only in `take_interrupts`,
+// which respects the interrupt flag, and in `halt`. Nothing else switches stacks.
 unsafe impl Cpu for Sim {
     fn threads() -> &'static Threads<Self> {
         current().threads
@@ -229,7 +229,7 @@ unsafe impl Cpu for Sim {
     }
 }
 
-/// Lowers the preemption-disable depth; at zero, does what became pending meanwhile.
+/// Lowers the preemption-disable depth. At zero, carries out a preemption that became pending meanwhile.
 pub(super) fn lower_pin() {
     let cpu = current().cpu();
     cpu.pins.set(cpu.pins.get().checked_sub(1).expect("a pin too few"));
@@ -240,12 +240,13 @@ pub(super) fn lower_pin() {
     }
 }
 
-/// Gives way until no preemption is requested any more, then lowers the pin. The caller has raised the pin once.
+/// Gives way until no preemption is requested any more, then lowers the preemption-disable depth, which the caller has
+/// raised by one.
 pub(super) fn give_way_and_lower(give_way: impl Fn(Pinned<Sim>) -> Pinned<Sim>) {
     loop {
         current().cpu().is_pending.set(false);
         #[expect(unsafe_code, reason = "takes over the pin")]
-        // SAFETY: the caller raised it; it is lowered below.
+        // SAFETY: the caller has raised the depth by one, and it is lowered below instead of by the drop of `pinned`.
         let pinned = give_way(unsafe { Pinned::adopt() });
         core::mem::forget(pinned);
         let cpu = current().cpu();

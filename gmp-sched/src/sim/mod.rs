@@ -127,7 +127,7 @@ pub fn elapsed() -> Duration {
     Duration::from_nanos(simulation::current().now())
 }
 
-/// The number of the M that the calling G runs on.
+/// The id of the M that the calling G runs on.
 #[must_use]
 pub fn machine() -> MachineId {
     Pinned::<Sim>::new().machine().id()
@@ -139,13 +139,13 @@ pub fn longest_stop() -> Duration {
     simulation::current().scheduler.get().map_or(Duration::ZERO, |scheduler| scheduler.stops().longest)
 }
 
-/// The most that a CPU computes in one step, in ns.
+/// Maximum time that a CPU computes in one step, in ns.
 const LONGEST_WORK: u64 = 500_000;
 
-/// The most that a CPU goes on computing after its timer has come due, in ns.
+/// Maximum time that a CPU continues to compute after its timer has become due, in ns.
 const LONGEST_LATENCY: u64 = 300;
 
-/// Computes for about that long without calling the scheduler. Interrupts, and with them preemptions, may come
+/// Computes for about `duration` without calling the scheduler. Interrupts, and with them preemptions, may come
 /// meanwhile.
 pub fn work(duration: Duration) {
     let simulation = simulation::current();
@@ -154,8 +154,8 @@ pub fn work(duration: Duration) {
     }
     let mut left = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     while left > 0 {
-        // The CPUs step one after the other but stand for CPUs that compute at the same time, so each step advances the
-        // clock by this CPU's share only.
+        // The CPUs step one after the other, but they simulate CPUs that compute at the same time. So each step
+        // advances the clock only by this CPU's share.
         let parts = simulation.cpus.len() as u64;
         let until_interrupt = simulation.cpu().timer().as_nanos().saturating_sub(simulation.now());
         let longest = LONGEST_WORK.min(until_interrupt.saturating_mul(parts).saturating_add(LONGEST_LATENCY));
@@ -166,18 +166,18 @@ pub fn work(duration: Duration) {
     }
 }
 
-/// Keeps the M busy for that long in a system call. Sysmon may retake the P meanwhile.
+/// Keeps the M busy for about `duration` in a system call. Sysmon may retake the P meanwhile.
 pub fn syscall(duration: Duration) {
     syscall::syscall::<Sim, _>(|| work(duration));
 }
 
-/// Starts a device operation that takes about that long and ends with an interrupt, which raises `signal`.
+/// Starts a device operation that takes `duration` and ends with an interrupt, which raises `signal`.
 pub fn start_device(signal: &'static Signal<Sim>, duration: Duration) {
     let simulation = simulation::current();
     simulation.interrupt_at(simulation.instant() + duration, signal);
 }
 
-/// Blocks the G with its M in a device operation for that long. The P is handed off at once.
+/// Blocks the G with its M in a device operation for `duration`. The P is handed off at once.
 pub fn block(duration: Duration) {
     let blocked = syscall::try_blocking::<Sim, _>(|| {
         let until = simulation::current().instant() + duration;

@@ -1,4 +1,4 @@
-//! The oracles: what must hold of a simulated machine. Each is named after the invariant it checks.
+//! The oracles: conditions that must hold of a simulated machine. Each is named after the invariant it checks.
 
 use alloc::format;
 use alloc::string::String;
@@ -14,7 +14,7 @@ use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 
-/// Checks what must hold while every CPU halts. `wakes` is when the next timer interrupt comes.
+/// Checks what must hold while every CPU halts. `wakes` is the time of the next timer interrupt.
 pub(super) fn when_all_halt(scheduler: &'static Scheduler<Sim>, wakes: Instant) -> Result<(), String> {
     work_is_conserved(scheduler)?;
     no_timer_is_slept_past(scheduler, wakes)?;
@@ -36,7 +36,7 @@ pub(super) struct Transients {
 impl Transients {
     /// Checks the conditions before every step of a CPU: work conservation at both levels while CPUs run.
     ///
-    /// `able` CPUs can step at the moment, so each takes about one step in `able`.
+    /// `able` is the number of CPUs that can step now, so each of them takes about every `able`-th step.
     pub(super) fn check(&self, scheduler: &'static Scheduler<Sim>, able: usize) -> Result<(), String> {
         nothing_runs_while_the_world_is_stopped(scheduler)?;
         self.waits.check(scheduler)?;
@@ -45,8 +45,8 @@ impl Transients {
         let nobody_searches = scheduler.spinning.load(Ordering::Relaxed) == 0;
         let is_idle = scheduler.idle_processors.load(Ordering::Relaxed) != 0;
         let step = ROUND / able as u64;
-        // A searching M takes a step for each P, and may have to search twice. The same holds for the handler of a
-        // device's interrupt, which comes before its CPU switches to the thread it was woken for.
+        // A searching M takes a step for each P, and may have to search twice. The handler of a device's interrupt may
+        // take as long, before its CPU switches to the thread for which the CPU was woken.
         let patience = PATIENCE + 2 * scheduler.procs() as u64 * ROUND;
         if add(&self.idle_processor, step, is_queued && is_idle && nobody_searches) > patience {
             return Err(format!("a G stays runnable, a P idle, and nobody searches: {}", goroutines(scheduler)));
@@ -66,9 +66,9 @@ impl Transients {
     }
 }
 
-/// The weight of one step of each CPU.
+/// The weight of a round, in which each CPU that can step takes one step.
 const ROUND: u64 = 1 << 10;
-/// Weighted steps after which every protocol that is under way must have reached its next state.
+/// The weight of the steps after which every protocol that is under way must have reached its next state.
 const PATIENCE: u64 = 25 * ROUND;
 
 /// Adds up the weights of consecutive steps while a condition holds; starts at zero when it does not. Returns the sum.
@@ -114,8 +114,8 @@ fn stacks_have_one_owner(scheduler: &'static Scheduler<Sim>) -> Result<(), Strin
     }
 }
 
-/// Every M is idle, holds a P, has left its P in a system call, or is counted as blocked, and enough Ms for all Ps are
-/// not blocked. Otherwise a waker could find an idle P without an M to run it.
+/// Every M is idle, holds a P, has left its P in a system call, or is counted as blocked. The Ms that are not blocked
+/// are enough for all Ps; otherwise a waker could find an idle P without an M to run it.
 pub(super) fn machines_are_accounted_for(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
     use ProcessorStatus::{StoppedInSyscall, Syscall};
     let holders = scheduler.machines().filter(|machine| machine.processor().is_some()).count();
@@ -128,7 +128,8 @@ pub(super) fn machines_are_accounted_for(scheduler: &'static Scheduler<Sim>) -> 
     let Some(shared) = scheduler.shared.try_lock() else { return Err("every CPU halts under a lock".into()) };
     let (machines, blocked) = (shared.machines as usize, shared.blocked_machines as usize);
     let idle = shared.idle_machines.len();
-    // Each M with a locked G is counted as blocked once more, except for those that wait for a P.
+    // Each M with a locked G is counted as blocked in addition, except for the Ms that wait for a P to run their locked
+    // G.
     let locked = scheduler.machines().filter(|machine| machine.locked_goroutine().is_some()).count();
     let locked = locked - shared.idle_locked as usize;
     if machines + locked != idle + holders + in_calls + blocked || machines - blocked < scheduler.procs() {
@@ -184,7 +185,7 @@ fn processors_have_one_holder(scheduler: &'static Scheduler<Sim>) -> Result<(), 
     Ok(())
 }
 
-/// Each spawned G is counted as finished or as alive; one that is just ending may be counted as both.
+/// Each spawned G is counted as finished or as alive. A G that is just ending may be counted as both.
 fn goroutines_are_conserved(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
     let counts = scheduler.counts();
     // The main G is not counted as spawned.

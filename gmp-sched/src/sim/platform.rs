@@ -80,7 +80,7 @@ unsafe impl Platform for Sim {
     }
 
     fn start_thread(machine: NewMachine<Self>) -> Result<Self::Thread, OutOfResources> {
-        // SAFETY: the stack is fresh and nobody else's.
+        // SAFETY: the stack is fresh, and no other code uses it.
         Ok(unsafe { threads().create(current().stack(), run_machine, machine.into_raw()) })
     }
 
@@ -131,18 +131,18 @@ unsafe impl Platform for Sim {
 /// Returns the M whose thread this is, or `None` for sysmon's thread.
 #[expect(unsafe_code, reason = "turns a thread's argument back into the machine it was made from")]
 pub(super) fn machine_of(thread: &'static Thread<Sim>) -> Option<&'static Machine<Sim>> {
-    // SAFETY: the argument is 0 or the address of a machine, which is never freed.
+    // SAFETY: the argument is 0 or the address of an M, which is never freed.
     unsafe { core::ptr::with_exposed_provenance::<Machine<Sim>>(thread.argument()).as_ref() }
 }
 
 fn run_machine(machine: usize) -> ! {
     #[expect(unsafe_code, reason = "takes over what `start_thread` passed on")]
-    // SAFETY: `start_thread` made the thread with this word, which comes here once.
+    // SAFETY: `start_thread` made this word from a `NewMachine`, and each thread runs this function once.
     let machine = unsafe { NewMachine::<Sim>::from_raw(machine) };
     guarded(|| machine.run())
 }
 
-/// Runs sysmon as the kernel does: a tick that finds an M in a system call wakes it.
+/// Runs sysmon as the kernel does: a tick that finds an M in a system call unparks sysmon.
 pub(super) fn run_sysmon(_: usize) -> ! {
     guarded(|| {
         let scheduler = current().scheduler.get().expect("sysmon starts after the scheduler");
@@ -157,7 +157,7 @@ pub(super) fn run_sysmon(_: usize) -> ! {
     })
 }
 
-/// Runs `body`; a panic of the scheduler in it ends the run.
+/// Runs `body`. If the scheduler panics in it, the run ends with a failure.
 fn guarded(body: impl FnOnce() -> core::convert::Infallible) -> ! {
     match panic::catch_unwind(AssertUnwindSafe(body)) {
         Ok(never) => match never {},
@@ -170,12 +170,12 @@ fn message_of(panic: &(dyn core::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_string())
 }
 
-/// Carries out the preemption that is pending for the G on this CPU, then lowers the pin. The caller has raised the pin
-/// once.
+/// Carries out the preemption that is pending for the G on this CPU, then lowers the preemption-disable depth, which
+/// the caller has raised by one.
 pub(super) fn honour_pending() {
     cpu::give_way_and_lower(|pinned| {
         #[expect(unsafe_code, reason = "leaves the stack of a thread")]
-        // SAFETY: the pin is raised once, and what called `honour_pending` was user code.
+        // SAFETY: the thread is pinned once, by the caller of `honour_pending`, and before that it was in user code.
         unsafe {
             threads().displace();
         }

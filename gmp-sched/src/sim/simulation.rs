@@ -35,7 +35,8 @@ std::thread_local! {
 #[expect(unsafe_code, reason = "finds the simulation of this host thread")]
 pub(super) fn current() -> &'static Simulation {
     let simulation = CURRENT.get();
-    // SAFETY: set by `Simulation::run` for as long as it runs; all flows of control of a simulation are on its host thread.
+    // SAFETY: the pointer is set from `enter` to `leave`, while the simulation exists. All its flows of control are on
+    // this host thread.
     unsafe { simulation.as_ref() }.expect("not inside a simulation")
 }
 
@@ -58,14 +59,14 @@ pub(super) struct Simulation {
     stacks: RefCell<Vec<Range<usize>>>,
     devices: RefCell<Vec<DeviceInterrupt>>,
     transients: oracle::Transients,
-    /// Set if every run is explored: what decides in place of the seed.
+    /// The state of an exploration, which then decides in place of the seed. `None` in a seeded run.
     pub(super) explored: Option<Explored>,
 }
 
 /// State that only an explored machine has; see `exhaustive`.
 #[derive(Debug, Default)]
 pub(super) struct Explored {
-    /// The program has called `begin`: from here on every order of steps is explored.
+    /// Whether the program has called `begin`: from here on every order of steps is explored.
     pub(super) has_begun: Cell<bool>,
     /// Whether the IPI pending at the CPU that steps next stays pending during that step.
     pub(super) is_late: Cell<bool>,
@@ -73,11 +74,11 @@ pub(super) struct Explored {
     pub(super) ticks: Cell<u32>,
     /// The point at which each CPU is stopped.
     pub(super) sites: [Cell<Option<Site>>; 4],
-    /// Whether each CPU computes or spins there until another CPU has done something.
+    /// Whether each CPU, at its point, computes or spins until another CPU has done something.
     pub(super) waits: [Cell<bool>; 4],
 }
 
-/// The most that a step takes, in ns.
+/// Maximum duration of a step, in ns.
 const LONGEST_STEP: u64 = 60;
 
 /// An interrupt that a device will raise.
@@ -157,14 +158,14 @@ impl Simulation {
     #[expect(unsafe_code, reason = "prepares contexts on fresh stacks")]
     fn boot(&self) {
         extern "sysv64" fn idle(_: usize, _: Word, _: usize, _: usize) -> ! {
-            // SAFETY: a CPU begins here, once, pinned, with interrupts off.
+            // SAFETY: each CPU begins here, once, pinned, with interrupts off, on a stack of its own.
             unsafe { current().threads.idle_loop() }
         }
         for cpu in &self.cpus {
             // SAFETY: the stack is fresh and stays this CPU's until the run is over.
             unsafe { context::prepare(&cpu.context, self.stack().end, idle) };
         }
-        // SAFETY: as above, for sysmon's thread.
+        // SAFETY: as above: the stack is fresh and stays the thread's until the run is over.
         self.sysmon.set(Some(unsafe { self.threads.create(self.stack(), run_sysmon, 0) }));
     }
 
@@ -227,7 +228,7 @@ impl Simulation {
     /// Switches to the driver; returns when the driver resumes this CPU.
     #[expect(unsafe_code, reason = "leaves a CPU")]
     pub(super) fn to_driver(&self) {
-        // SAFETY: the driver waits in `resume`. What runs on this CPU is at a point where it may lose its turn.
+        // SAFETY: the driver waits in `resume`. The code on this CPU is at a point at which another CPU may run next.
         unsafe { context::switch(&raw const self.cpu().context, &raw const self.driver, NOTHING) };
     }
 
@@ -376,7 +377,7 @@ impl Simulation {
 /// As for [`context::switch`].
 #[expect(unsafe_code, reason = "the context switch")]
 unsafe fn plain_switch(save: *const SavedContext, to: *const SavedContext, transfer: Transfer) -> Transfer {
-    // SAFETY: by the caller.
+    // SAFETY: the caller upholds the same contract.
     unsafe { context::switch(save, to, transfer) }
 }
 

@@ -1,17 +1,18 @@
 //! The oracle about slices: a runnable G waits for a bounded number of slices, whatever other Gs do.
 //!
-//! Time counts for a P only while the M that holds it has a CPU. Without a CPU the P runs nothing, and how long its M
-//! waits for one is up to the kernel threads. Time in a system call does not count either, because sysmon takes the P
-//! away there and may have to wait for a CPU itself. Nor does time while the world is stopped.
+//! Time counts for a P only while the M that holds it has a CPU. Without a CPU the P runs nothing, and the kernel
+//! threads decide how long its M waits for one. Time in a system call does not count either, because sysmon takes the P
+//! away from the M then, and may have to wait for a CPU itself. Time while the world is stopped does not count.
 //!
 //! # How long a tick lasts
 //!
 //! The timer of a CPU with a thread fires at least once per slice. A tick of the P takes at most
 //!
 //! - one slice until the handler first sees it;
-//! - two more until the slice ends: the handler may run just before its end, and then not before another slice has
-//!   passed;
-//! - two more if the slice is prolonged, for the G in `runnext` or for a G whose timer was due. This happens once.
+//! - two more slices until the slice ends: the handler may run just before the end of the slice, and the next time only
+//!   another slice later;
+//! - two more slices if the slice is prolonged, for the G in `runnext` or for a G whose timer was due. This happens
+//!   once.
 //!
 //! After that the G in `runnext` goes behind the ring, so that the G that runs next begins a new tick: [`TICK`].
 //!
@@ -20,8 +21,9 @@
 //! A new tick takes the first G from the ring, unless it begins with
 //!
 //! - a G whose timer is due. Such Gs run one after the other until the batch budget ([`BATCH_BUDGET`]) is used up, and
-//!   the last of them to the end of its tick. Then the other Gs run: the G in `runnext` goes behind the ring. If it is
-//!   a G that was displaced in the same tick, which did not begin with a timer, then it goes there one tick later;
+//!   the last of them runs to the end of its tick. Then the other Gs run, and the G in `runnext` goes behind the ring.
+//!   If that G was displaced in the same tick, and the tick did not begin with a timer, it goes behind the ring one
+//!   tick later;
 //! - a G from the global queue, or a locked one: one tick in
 //!   [`GLOBAL_QUEUE_INTERVAL`](crate::entities::processor::GLOBAL_QUEUE_INTERVAL).
 //!
@@ -30,9 +32,9 @@
 //!
 //! # How long the global queue waits
 //!
-//! When the global queue is to be checked, the current tick ends, there may be a batch of due timers with its last
-//! tick, and then the P takes a G from the global queue: [`GLOBAL_CHECK`]. It is checked once in 61 ticks, each of
-//! which is bounded as above.
+//! When the global queue is to be checked, the current tick ends first. Then a batch of due timers, with its last tick,
+//! may come. Then the P takes a G from the global queue: [`GLOBAL_CHECK`]. The queue is checked once in 61 ticks, each
+//! of which is bounded as above.
 
 use alloc::format;
 use alloc::string::String;
@@ -57,7 +59,7 @@ const RING: u64 = TICK + TIMERS + TICK + TIMERS;
 /// The longest delay of a check of the global queue.
 const GLOBAL_CHECK: u64 = TICK + TIMERS;
 /// The longest delay of an interrupt, or of a preemption because a G cannot give way yet: a few hundred steps of a CPU,
-/// of which 16 step in turn.
+/// while 16 CPUs step in turn.
 const LATE: u64 = 500_000;
 
 /// How long Gs have been waiting on each P, in ns during which the P runs.

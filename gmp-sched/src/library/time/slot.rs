@@ -37,13 +37,13 @@ type Unused<P> = Lock<List<TimerSlot<P>>, P>;
 /// A timer with its action. Go: `timer` with its channel or function.
 pub(crate) struct TimerSlot<P: Platform> {
     timer: timers::Timer<P>,
-    /// The free list to which it goes back.
+    /// The free list to which the slot returns.
     unused: &'static Unused<P>,
     link: AtomicRef<Self>,
-    /// What the timers of a P know of it; set when it is armed for the first time.
+    /// The reference to this slot that the timers of a P store. Made when the slot is armed for the first time.
     target: Once<FireTarget<P>>,
     pub(super) setting: Lock<Setting<P>, P>,
-    /// Receives the time when it fires. Its lock may be taken under that of the setting.
+    /// The channel that gets the time when the timer fires. Its lock may be taken under the lock of the setting.
     ticks: Channel<Instant, P>,
 }
 
@@ -51,15 +51,15 @@ pub(crate) struct TimerSlot<P: Platform> {
 pub(super) struct Setting<P: Platform> {
     /// The generation: incremented by every change. Go: `timer.seq`.
     pub(super) number: u64,
-    /// Whether it is armed or about to fire.
+    /// Whether the timer is armed or about to fire.
     is_set: bool,
-    /// Whether it fires periodically.
+    /// Whether the timer fires periodically.
     repeats: bool,
-    /// The bubble it was made in, which determines its clock. The channel knows, too, whether there is one.
+    /// The bubble in which the timer was made, which determines its clock. The channel records whether there is one.
     pub(super) bubble: BubbleRef<P>,
-    /// When it fired last.
+    /// When the timer last fired.
     fired: Instant,
-    /// The G to start, if it runs a function.
+    /// The G to start, if the timer runs a function.
     pub(super) prepared: Option<&'static Goroutine<P>>,
 }
 
@@ -83,7 +83,7 @@ impl<P: Platform> TimerSlot<P> {
         })
     }
 
-    /// Takes an unused slot for a timer that is made by the caller.
+    /// Takes an unused slot for a timer that the caller makes.
     ///
     /// # Panics
     ///
@@ -112,7 +112,7 @@ impl<P: Platform> TimerSlot<P> {
         self.target.call_once(|| FireTarget(self))
     }
 
-    /// Puts a slot on the free list. It is disarmed and has no waiters. Callable on any thread.
+    /// Puts a slot on the free list. The slot is disarmed and has no waiters. Callable on any thread.
     pub(super) fn give_back(&'static self, _pinned: &Pinned<P>) {
         self.unused.lock().push_front(self);
     }
@@ -141,11 +141,12 @@ impl<P: Platform> TimerSlot<P> {
         }
     }
 
-    /// Disarms the slot: cancels a firing to come, and drops a tick that has not been received. Returns whether there was
-    /// one of them.
+    /// Disarms the slot: cancels a firing to come, and drops a tick that has not been received. Returns whether there
+    /// was a firing or a tick.
     pub(super) fn disarm(&'static self, pinned: &Pinned<P>, setting: &mut Setting<P>) -> bool {
         setting.number += 1;
-        // If it is not armed any more it is about to fire, which has no effect with the new generation. Go: `isSending`.
+        // A timer that is not armed any more may be about to fire, which has no effect with the new generation. Go:
+        // `isSending`.
         self.timer.cancel(pinned);
         let was_set = mem::take(&mut setting.is_set);
         self.ticks.try_recv().is_ok() || was_set
@@ -155,7 +156,7 @@ impl<P: Platform> TimerSlot<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not on an M with a P; nothing has changed.
+    /// The caller is not on an M with a P. In this case nothing has changed.
     #[track_caller]
     pub(crate) fn set(&'static self, when: Instant, period: Duration) -> bool {
         let here = CurrentProcessor::<P>::new();
@@ -185,7 +186,7 @@ impl<P: Platform> TimerSlot<P> {
         self.ticks().try_recv().ok()
     }
 
-    /// Returns the bubble it was made in. Panics if the calling G is not in it.
+    /// Returns the bubble in which the timer was made. Panics if the calling G is outside of that bubble.
     #[track_caller]
     pub(super) fn check_bubble(&self, what: &str) -> BubbleRef<P> {
         let bubble = {
@@ -196,13 +197,13 @@ impl<P: Platform> TimerSlot<P> {
         bubble
     }
 
-    /// Returns the channel of its ticks, to receive from now.
+    /// Returns the channel of the timer's ticks, for a caller that receives from it at once.
     #[track_caller]
     pub(crate) fn ticks(&'static self) -> &'static Channel<Instant, P> {
         let bubble = self.check_bubble("receive on synctest channel");
         if !P::TIMER_INTERRUPTS && !bubble.is_some() {
-            // The caller may poll in a loop without ever entering the scheduler, which fires timers here. Go:
-            // `maybeRunChan`.
+            // On this platform the scheduler fires timers, but the caller may poll in a loop without ever entering the
+            // scheduler. Go: `maybeRunChan`.
             self.timer.run_if_due(&Pinned::new());
         }
         &self.ticks
@@ -223,7 +224,7 @@ impl<P: Platform> Fire<P> for TimerSlot<P> {
             drop(setting);
             return start_prepared(pinned, goroutine, bubble);
         }
-        // Holds one tick; later ones are dropped.
+        // The channel holds one tick; later ticks are dropped.
         let waiting = self.ticks.send_or_drop(pinned, now);
         drop(setting);
         waiting.and_then(|goroutine| make_runnable(pinned, goroutine))

@@ -6,10 +6,10 @@ use super::{RESET, STOP, TimerSlot};
 use crate::base::error::OutOfResources;
 use crate::platform::Platform;
 
-/// Fires at regular intervals. Go: `time.Ticker`.
+/// A timer that fires at regular intervals. Go: `time.Ticker`.
 ///
-/// It holds at most one tick: a slow receiver misses ticks, and the next one comes at a multiple of the interval
-/// nevertheless. Dropping it stops it.
+/// A ticker holds at most one tick. A slow receiver misses ticks, but the next tick still comes at a multiple of the
+/// interval. Dropping the ticker stops it.
 ///
 /// ```
 /// use core::time::Duration;
@@ -37,7 +37,7 @@ impl<P: Platform> Ticker<P> {
     ///
     /// # Panics
     ///
-    /// `interval` is zero; there is no memory for another timer; the caller is not a G with a P.
+    /// `interval` is zero; or there is no memory for another timer; or the caller is not a G with a P.
     #[doc(alias = "NewTicker")]
     #[must_use]
     #[track_caller]
@@ -64,7 +64,7 @@ impl<P: Platform> Ticker<P> {
     ///
     /// # Panics
     ///
-    /// `interval` is zero; the caller is not a G with a P.
+    /// `interval` is zero, or the caller is not a G with a P.
     #[track_caller]
     pub fn try_new(interval: Duration) -> Result<Self, OutOfResources> {
         assert!(!interval.is_zero(), "non-positive interval for NewTicker");
@@ -74,7 +74,7 @@ impl<P: Platform> Ticker<P> {
         Ok(ticker)
     }
 
-    /// Stops it, and drops a tick that has not been received. Go: `Ticker.Stop`. See [`Ticker`] for an example.
+    /// Stops the ticker, and drops a tick that has not been received. Go: `Ticker.Stop`. See [`Ticker`] for an example.
     ///
     /// Does not block; not callable from interrupts.
     ///
@@ -88,7 +88,7 @@ impl<P: Platform> Ticker<P> {
         self.slot.stop();
     }
 
-    /// Restarts it with a new interval, and drops a tick that has not been received. Go: `Ticker.Reset`.
+    /// Restarts the ticker with a new interval, and drops a tick that has not been received. Go: `Ticker.Reset`.
     ///
     /// Does not block; not callable from interrupts.
     ///
@@ -105,8 +105,8 @@ impl<P: Platform> Ticker<P> {
     ///
     /// # Panics
     ///
-    /// `interval` is zero; the caller is not a G with a P, or is outside of the [bubble](crate#features) in which this was
-    /// made.
+    /// `interval` is zero; or the caller is not a G with a P, or is outside of the [bubble](crate#features) in which
+    /// this was made.
     #[doc(alias = "Reset")]
     #[track_caller]
     pub fn reset(&self, interval: Duration) {

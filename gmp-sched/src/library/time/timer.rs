@@ -6,10 +6,11 @@ use super::{Instant, RESET, STOP, TimerSlot};
 use crate::base::error::OutOfResources;
 use crate::platform::Platform;
 
-/// Fires once, and can be set again. Go: `time.Timer`.
+/// A timer that fires once, and that can be set again. Go: `time.Timer`.
 ///
-/// When it fires it holds a tick, the time of firing, until [`wait`](Self::wait) or [`try_wait`](Self::try_wait) receives
-/// it. Dropping it stops it. If several Gs share it, each tick is received by one of them.
+/// When the timer fires, it holds a tick, the time of firing, until [`wait`](Self::wait) or
+/// [`try_wait`](Self::try_wait) receives the tick. Dropping the timer stops it. If several Gs share the timer, one of
+/// them receives each tick.
 ///
 /// ```
 /// use core::time::Duration;
@@ -32,8 +33,8 @@ pub struct Timer<P: Platform> {
 
 /// Makes a timer that fires after `duration`, for a case of a select. Go: `time.After`.
 ///
-/// The same as [`Timer::new`]. A timer made in the select is stopped as soon as the select is over. (In Go it would keep
-/// running.)
+/// This is the same as [`Timer::new`]. A timer made in the select is stopped as soon as the select is over. (In Go the
+/// timer would keep running.)
 ///
 /// ```
 /// use core::time::Duration;
@@ -97,7 +98,7 @@ impl<P: Platform> Timer<P> {
         Self::try_at(super::now::<P>() + duration)
     }
 
-    /// Makes a timer that fires at `when`. With [`Instant::NEVER`] it is stopped.
+    /// Makes a timer that fires at `when`. With [`Instant::NEVER`] the timer is made stopped.
     ///
     /// ```
     /// use core::time::Duration;
@@ -125,7 +126,8 @@ impl<P: Platform> Timer<P> {
         Ok(timer)
     }
 
-    /// Stops it, and drops a tick that has not been received. Returns whether it was armed or held a tick. Go: `Timer.Stop`.
+    /// Stops the timer, and drops a tick that has not been received. Returns whether the timer was armed or held a
+    /// tick. Go: `Timer.Stop`.
     ///
     /// Does not block; not callable from interrupts.
     ///
@@ -149,8 +151,8 @@ impl<P: Platform> Timer<P> {
         self.slot.stop()
     }
 
-    /// Sets it to fire after `duration` from now instead, and drops a tick that has not been received. Returns the same as
-    /// [`stop`](Self::stop). Go: `Timer.Reset`.
+    /// Sets the timer to fire after `duration` from now instead, and drops a tick that has not been received. Returns
+    /// the same as [`stop`](Self::stop). Go: `Timer.Reset`.
     ///
     /// Does not block; not callable from interrupts.
     ///

@@ -13,7 +13,7 @@ macro_rules! waits {
         impl<P: Platform> $type<P> {
             /// Waits for the next tick; returns its time. Go: `<-t.C`.
             ///
-            /// Blocks the calling G, forever if it is stopped and never set again. Not callable from interrupts.
+            /// Blocks the calling G, forever if the timer is stopped and never set again. Not callable from interrupts.
             ///
             /// ```
             /// use core::time::Duration;
@@ -62,7 +62,8 @@ macro_rules! waits {
                 })
             }
 
-            /// Returns the time of its tick, if it holds one. Does not block; not callable from interrupts.
+            /// Receives the tick if the timer holds one, and returns its time. Does not block; not callable from
+            /// interrupts.
             ///
             /// ```
             /// use core::time::Duration;
@@ -83,7 +84,7 @@ macro_rules! waits {
             }
         }
 
-        /// Receives its ticks; never closed. Go: `t.C`.
+        /// A case that receives from a timer receives its ticks, and is never closed. Go: `t.C`.
         impl<P: Platform> Source for $type<P> {
             type Value = Instant;
             type Platform = P;

@@ -1,24 +1,25 @@
 //! Wait queues: the basis of channels, locks, and everything else that Gs wait for.
 //!
-//! A [`Waiter`] is one G's entry in one queue. A [`WaitQueue`] is a FIFO of waiters, guarded by the lock of the object that
-//! is waited for. Each G has a waiter of its own, which is enough to wait for one object; like its G it is reused but never
-//! freed. The waiters of a select are on its stack. (Go takes all of them from a cache, because its stacks move:
-//! `acquireSudog`.)
+//! A [`Waiter`] is one G's entry in one queue. A [`WaitQueue`] is a FIFO of waiters, guarded by the lock of the object
+//! that is waited for. Each G has a waiter of its own, which is enough to wait for one object. Like the G, this waiter
+//! is reused but never freed. The waiters of a select are on the stack of its G. (Go takes all waiters from a cache,
+//! because its stacks move: `acquireSudog`.)
 //!
 //! # Which waker ends a wait
 //!
 //! A G in one queue without a deadline is woken by the waker that removes it from the queue under the lock
-//! ([`WaitGeneration::SOLE`]). Where there can be several wakers (several queues, a deadline), the G opens the wait with a new wait
-//! generation, a [`WaitGeneration`]. The waker whose [`claim`](Goroutine::claim) of it succeeds has ended the wait. A stale
-//! generation ends no wait. (Go: `selectDone`.)
+//! ([`WaitGeneration::SOLE`]). If there can be several wakers (several queues, a deadline), the G opens the wait with a
+//! new wait generation, a [`WaitGeneration`]. The waker that [claims](Goroutine::claim) the generation successfully
+//! ends the wait. A stale generation ends no wait. (Go: `selectDone`.)
 //!
 //! # Order of steps
 //!
 //! The G takes the lock, checks the condition, queues its waiter, and parks with the lock held ([`wait`]). The far side
-//! releases the lock, after the G's context is saved; so a waker that finds the waiter may ready the G at once. A deadline's
-//! timer is armed before the lock is released. If it fires immediately, the G may run while the far side still holds the
-//! lock; but the G takes the lock itself to leave the queue before it continues, so the locked object stays valid. A wait
-//! with a context arms the timer and queues on the context under the context's lock, which the G takes likewise.
+//! releases the lock, after the G's context is saved; so a waker that finds the waiter may ready the G at once. A
+//! deadline's timer is armed before the lock is released. If the timer fires immediately, the G may run while the far
+//! side still holds the lock. But the G takes the lock itself to leave the queue before it continues, so the locked
+//! object stays valid. A wait with a context arms the timer and queues on the context under the context's lock. The G
+//! takes that lock, too, before it continues.
 
 mod queue;
 
@@ -40,17 +41,18 @@ use crate::platform::{Pinned, Platform};
 pub(crate) use queue::{WaitQueue, Woken};
 
 impl<P: Platform> Waiter<P> {
-    /// Readies the G whose wait the caller has ended by removing this from a queue. Called without the queue's lock.
+    /// Readies the G whose wait the caller has ended by removing this waiter from a queue. Called without the queue's
+    /// lock.
     #[inline]
     pub(crate) fn ready(&'static self, pinned: &Pinned<P>) {
         ready_pinned(pinned, self.goroutine());
     }
 }
 
-/// Parks the caller, which has put its waiter into one queue, or waiters with one generation into several: then
-/// [`Goroutine::woken_by`] is the one through which it was woken.
+/// Parks the caller. The caller has put its waiter into one queue, or waiters with one wait generation into several
+/// queues. After a wait in several queues, [`Goroutine::woken_by`] is the waiter through which the G was woken.
 ///
-/// `unlock` releases the queues' locks on the far side, where the G may be readied. Returns pinned.
+/// `unlock` runs on the far side and releases the queues' locks; from then on the G may be readied. Returns pinned.
 #[inline(always)]
 pub(crate) fn wait<'a, P: Platform>(
     caller: CurrentGoroutine<P>,
@@ -63,8 +65,8 @@ pub(crate) fn wait<'a, P: Platform>(
     })
 }
 
-/// [`wait`] until `limit` at most; returns the waiter that was woken, or `None` if the limit ended the wait. The waiters have
-/// the wait generation `generation`. The caller removes those that are still queued.
+/// [`wait`] until `limit` at most. Returns the waiter through which the G was woken, or `None` if the limit ended the
+/// wait. The waiters have the wait generation `generation`. The caller removes the waiters that are still queued.
 pub(crate) fn wait_until<'a, 'l, P: Platform>(
     caller: CurrentGoroutine<P>,
     wait: impl Into<WaitFor<'a>>,
@@ -93,7 +95,8 @@ pub(crate) fn wait_until<'a, 'l, P: Platform>(
     }
     let waker = me.woken_by.load(Ordering::Relaxed).filter(|&waker| !ptr::eq(waker, &raw const me.context_waiter));
     if waker.is_some() || limit.node().is_some() {
-        // If the timer has fired, its claim failed or will fail: the wait generation has been claimed.
+        // If the timer has fired, its claim has failed or will fail, because the wait generation has been claimed
+        // already.
         me.timer.cancel(&Pinned::new());
     }
     waker

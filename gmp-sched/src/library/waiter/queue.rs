@@ -1,4 +1,4 @@
-//! A FIFO of [waiters](Waiter), linked through them.
+//! A FIFO of [waiters](Waiter), linked through fields of the waiters.
 
 use core::fmt;
 use core::hint::cold_path;
@@ -31,8 +31,8 @@ impl<P: Platform> WaitQueue<P> {
         Self { first: AtomicRef::none(), last: AtomicRef::none() }
     }
 
-    /// Whether the queue is empty. The waits of queued waiters may have been ended by other wakers. Callable without the
-    /// lock.
+    /// Whether the queue is empty. Other wakers may have ended the waits of waiters that are still queued. Callable
+    /// without the lock.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         // Ordering: Acquire, for callers without the lock: later loads do not see an earlier state. Partner: the Release of
@@ -82,7 +82,7 @@ impl<P: Platform> WaitQueue<P> {
         self.first.store(Some(waiter), Ordering::Release);
     }
 
-    /// Removes `waiter` if it is in this queue; returns whether it was. It must not be in another one.
+    /// Removes `waiter` if it is in this queue; returns whether it was. The waiter must not be in another queue.
     #[inline(always)]
     pub(crate) fn remove(&self, waiter: &'static Waiter<P>) -> bool {
         if self.is_first(waiter) && self.is_last(waiter) {
@@ -154,8 +154,8 @@ impl<P: Platform> WaitQueue<P> {
         self.first.store(None, Ordering::Release);
     }
 
-    /// Removes the first waiter whose wait has not been ended, and ends it. The caller readies it, once, without the lock.
-    /// Removes waiters whose waits have been ended on the way.
+    /// Removes waiters from the front up to the first one whose wait has not been ended, and ends that wait. The caller
+    /// must ready the G of the returned waiter, after it has released the lock.
     #[inline]
     pub(crate) fn pop(&self) -> Option<&'static Waiter<P>> {
         self.pop_with_goroutine().map(|(waiter, _)| waiter)
@@ -172,7 +172,7 @@ impl<P: Platform> WaitQueue<P> {
         }
     }
 
-    /// Removes all waiters and ends those waits that have not been ended, with an outcome of zero.
+    /// Removes all waiters. Ends those of their waits that have not been ended, with an outcome of zero.
     pub(crate) fn take_all(&self) -> Woken<P> {
         let mut woken = Woken { last: None };
         while let Some(waiter) = self.pop() {
@@ -183,8 +183,8 @@ impl<P: Platform> WaitQueue<P> {
         woken
     }
 
-    /// [`pop`](Self::pop) if the first waiter is `wanted`. A waiter whose wait has been ended is tested, too, and blocks
-    /// those behind it until it has left the queue.
+    /// [`pop`](Self::pop) if the first waiter is `wanted`. A waiter whose wait has been ended is tested, too: if it is
+    /// not wanted, it blocks the waiters behind it until it has left the queue.
     pub(crate) fn pop_if(&self, wanted: impl Fn(&'static Waiter<P>) -> bool) -> Option<&'static Waiter<P>> {
         loop {
             let waiter = self.front().filter(|&first| wanted(first))?;
@@ -196,15 +196,15 @@ impl<P: Platform> WaitQueue<P> {
     }
 }
 
-/// Waiters whose waits have been ended and whose Gs must be readied. Needs no lock.
+/// Waiters whose waits have been ended and whose Gs must be readied. The list is used without a lock.
 #[must_use = "the waker that ends a wait must ready the G"]
 pub(crate) struct Woken<P: Platform> {
     last: Option<&'static Waiter<P>>,
 }
 
 impl<P: Platform> Woken<P> {
-    /// Readies all waiters, the last one first, as Go's `closechan` does, so that the one that waited longest ends in
-    /// `runnext`.
+    /// Readies all waiters, the last one first, as Go's `closechan` does. So the waiter that has waited longest is
+    /// readied last, and its G ends in `runnext`.
     #[inline]
     pub(crate) fn ready_all(self, pinned: &Pinned<P>) {
         if self.last.is_some() {
@@ -212,11 +212,11 @@ impl<P: Platform> Woken<P> {
         }
     }
 
-    /// Calls `ready` for each waiter in that order.
+    /// Calls `ready` for each waiter, the last one first.
     pub(crate) fn for_each(self, mut ready: impl FnMut(&'static Waiter<P>)) {
         let mut next = self.last;
         while let Some(waiter) = next {
-            // Loaded before, because a readied waiter may be in use again.
+            // Loaded before `ready` is called, because a readied waiter may be queued again at once.
             next = waiter.previous.load(Ordering::Relaxed);
             waiter.previous.store(None, Ordering::Relaxed);
             ready(waiter);

@@ -17,7 +17,7 @@ use crate::entities::scheduler::Shared;
 use crate::entities::status::Status;
 use crate::sim::{Sim, oracle};
 
-/// Checks the state that `machine` is in; returns whether it is stable.
+/// Checks the state that `machine` is in; returns whether that state is stable.
 pub(super) fn check(machine: &Explorable) -> Result<bool, String> {
     processors_have_one_holder(machine)?;
     goroutines_are_queued_once(machine)?;
@@ -40,7 +40,8 @@ pub(super) fn check(machine: &Explorable) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Checks a state in which no protocol is under way: each CPU halts or runs code of a G, each thread runs or is parked.
+/// Checks a state in which no protocol is under way: each CPU halts or runs code of a G, and each thread runs or is
+/// parked.
 fn check_stable(machine: &Explorable) -> Result<(), String> {
     let scheduler = machine.scheduler;
     if scheduler.spinning.load(Ordering::Relaxed) != 0 {
@@ -56,8 +57,8 @@ fn check_stable(machine: &Explorable) -> Result<(), String> {
     oracle::machines_are_accounted_for(scheduler)
 }
 
-/// While the world is to stop, no G but the stopper's runs. In a stable state every G has been asked, and no request is
-/// on its way any more.
+/// While the world is to stop, only the stopper's G runs. In a stable state every other G has got the request to stop,
+/// and no request is still on its way.
 fn goroutines_stop_with_the_world(machine: &Explorable) -> Result<(), String> {
     let stopper = machine.scheduler.shared.try_lock().and_then(|shared| shared.stopper);
     let is_stopper = |machine: &Machine<Sim>| stopper.is_some_and(|stopper| ptr::eq(stopper, machine));
@@ -109,7 +110,7 @@ fn queued(machine: &Explorable) -> Vec<&'static Goroutine<Sim>> {
     queued
 }
 
-/// A G is in at most one queue, and then neither waits nor runs.
+/// A G is in at most one queue. A queued G neither waits nor runs.
 fn goroutines_are_queued_once(machine: &Explorable) -> Result<(), String> {
     let mut queued = queued(machine);
     if let Some(other) = queued.iter().find(|goroutine| goroutine.status() != Status::Runnable) {
@@ -129,8 +130,8 @@ fn spinners_are_counted(machine: &Explorable) -> Result<(), String> {
     if spinning <= counted { Ok(()) } else { Err(format!("{spinning} Ms spin, {counted} are counted")) }
 }
 
-/// The count of idle Ps matches the list of idle Ps, all of which are idle; there are at least as many idle Ms, none
-/// with a P; and the M that has been idle longest is the timekeeper.
+/// The count of idle Ps matches the list of idle Ps, and all Ps on that list are idle. There are at least as many idle
+/// Ms as idle Ps, and no idle M has a P. The M that has been idle longest is the timekeeper.
 fn idle_lists_are_counted(machine: &Explorable, shared: &Shared<Sim>) -> Result<(), String> {
     let counted = machine.scheduler.idle_processors.load(Ordering::Relaxed) as usize;
     let (processors, machines) = (shared.idle_processors.len(), shared.idle_machines.len());

@@ -22,10 +22,10 @@ const HEAP: usize = 4 << 20;
 const STACK: usize = 256 << 10;
 const STACKS: usize = (ARENA - HEAP) / STACK;
 const PAGE: usize = 4096;
-/// The most arenas at the same time: one for each test that explores, and one for each failed exploration.
+/// Maximum number of arenas at the same time: one for each test that explores, and one for each failed exploration.
 const ARENAS: usize = 32;
 
-/// Words of a block, the unit in which states are compared and share memory.
+/// Words of a block. States are compared, and snapshots share memory, block by block.
 const WORDS: usize = 64;
 const BLOCK: usize = WORDS * size_of::<u64>();
 
@@ -52,16 +52,16 @@ unsafe impl GlobalAlloc for Memory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match INSIDE.get() {
             Some(arena) => arena.allocate(layout),
-            // SAFETY: by the caller.
+            // SAFETY: the caller upholds the same contract.
             None => unsafe { System.alloc(layout) },
         }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         match Arena::of(pointer.addr()) {
-            // SAFETY: by the caller it is no longer used.
+            // SAFETY: the caller promises that `alloc` returned the memory and that it is no longer used.
             Some(arena) => unsafe { arena.release(pointer, layout) },
-            // SAFETY: by the caller; memory outside of all arenas came from the system.
+            // SAFETY: the caller upholds the same contract, and memory outside of all arenas came from the system.
             None => unsafe { System.dealloc(pointer, layout) },
         }
     }
@@ -81,7 +81,7 @@ impl Arena {
     fn of(address: usize) -> Option<&'static Self> {
         let first = FIRST_ARENA.load(Ordering::Acquire);
         let is_inside = first != 0 && (first..first + ARENAS * ARENA).contains(&address);
-        // SAFETY: the address of an arena within the window.
+        // SAFETY: the arenas follow each other from the first one, and `address` is in one of them, which starts here.
         #[expect(unsafe_code, reason = "finds the beginning of an arena")]
         is_inside.then(|| unsafe { Self::at(first + (address - first) / ARENA * ARENA) })
     }
@@ -118,7 +118,7 @@ impl Arena {
     #[expect(unsafe_code, reason = "clears memory")]
     unsafe fn release(&self, pointer: *mut u8, layout: Layout) {
         if pointer.addr() + layout.size() == self.free.get() {
-            // SAFETY: by the caller.
+            // SAFETY: the caller promises that the memory was allocated here and is no longer used.
             unsafe { pointer.write_bytes(0, layout.size()) };
             self.free.set(pointer.addr());
         }
@@ -166,14 +166,14 @@ impl MachineMemory {
         });
         let number = taken.expect("too many machines are explored at the same time").trailing_ones() as usize;
         #[expect(unsafe_code, reason = "finds the beginning of an arena")]
-        // SAFETY: the address of an arena within the window.
+        // SAFETY: arena `number` starts at this address.
         let arena = unsafe { Arena::at(first + number * ARENA) };
         arena.free.set(arena.base() + size_of::<Arena>());
         arena.stacks.set(0);
         for stack in (0..STACKS).map(|stack| arena.stack(stack)) {
             let guard = ptr::with_exposed_provenance_mut(stack.start - PAGE);
             #[expect(unsafe_code, reason = "changes mappings")]
-            // SAFETY: an unused page of the arena, below a stack.
+            // SAFETY: this is an unused page of the arena, below a stack.
             let is_guarded = unsafe { libc::mprotect(guard, PAGE, libc::PROT_NONE) } == 0;
             assert!(is_guarded, "no guard for a stack");
         }
@@ -202,7 +202,7 @@ impl MachineMemory {
         arena.stack(number)
     }
 
-    /// The stacks handed out so far, by number.
+    /// The address ranges of the stacks handed out so far, by number.
     pub(super) fn stacks(&self) -> impl Iterator<Item = Range<usize>> {
         (0..self.arena.stacks.get()).map(|number| self.arena.stack(number))
     }
@@ -215,7 +215,7 @@ impl MachineMemory {
     }
 
     /// Saves all of the machine's memory. Only the part of a stack at or above its pointer in `stack_pointers` is in
-    /// use; some of what is below is cleared.
+    /// use; `CLEARED` bytes below the pointer are cleared.
     pub(super) fn save(&self, stack_pointers: &[usize], before: Option<&Snapshot>) -> Snapshot {
         let heap = (self.arena.base()..self.arena.free.get()).step_by(BLOCK);
         let heap = save_blocks(heap, before.map_or(&[], |before| &before.heap));
@@ -234,7 +234,7 @@ impl MachineMemory {
     /// Restores the machine to `snapshot`.
     pub(super) fn restore(&self, snapshot: &Snapshot) {
         let end = snapshot.heap.last().map_or(self.arena.base(), |last| last.address + BLOCK);
-        // What has been allocated since then becomes free.
+        // Memory that was allocated after the snapshot becomes free.
         clear(end..end.max(self.arena.free.get()));
         for (stack, blocks) in self.stacks().zip(&snapshot.stacks) {
             let start = blocks.last().map_or(stack.end, |lowest| lowest.address);
@@ -247,9 +247,9 @@ impl MachineMemory {
 /// Clears memory of an explored machine that is not in use.
 #[expect(unsafe_code, reason = "writes the machine's memory")]
 fn clear(memory: Range<usize>) {
-    // SAFETY: part of an arena whose machine does not run. Nothing is in use below a stack pointer: the flow of control
-    // there left by inline assembly that uses the stack, so it has no red zone. Nor is anything above the end of the
-    // heap.
+    // SAFETY: the memory is part of an arena whose machine does not run, and it is not in use. Nothing is allocated
+    // above the end of the heap. Nothing is in use below a stack pointer, not even a red zone, because the flow of
+    // control has left by inline assembly that uses the stack.
     unsafe { ptr::with_exposed_provenance_mut::<u8>(memory.start).write_bytes(0, memory.len()) };
 }
 
@@ -288,7 +288,7 @@ impl Block {
 
     #[expect(unsafe_code, reason = "writes the machine's memory")]
     fn restore(&self) {
-        // SAFETY: part of an arena whose machine does not run.
+        // SAFETY: the block is part of an arena whose machine does not run.
         unsafe { ptr::with_exposed_provenance_mut::<[u64; WORDS]>(self.address).write(self.words) };
     }
 }
@@ -303,7 +303,7 @@ fn mix(word: u64, factor: u64) -> u64 {
 fn save_blocks(addresses: impl Iterator<Item = usize>, before: &[Rc<Block>]) -> Vec<Rc<Block>> {
     let save = |(number, address): (usize, usize)| {
         #[expect(unsafe_code, reason = "reads the machine's memory")]
-        // SAFETY: mapped memory of an arena whose machine does not run.
+        // SAFETY: the block is mapped memory of an arena whose machine does not run.
         let words = unsafe { &*ptr::with_exposed_provenance::<[u64; WORDS]>(address) };
         match before.get(number) {
             Some(block) if block.address == address && block.words == *words => block.clone(),
@@ -313,7 +313,7 @@ fn save_blocks(addresses: impl Iterator<Item = usize>, before: &[Rc<Block>]) -> 
     addresses.enumerate().map(save).collect()
 }
 
-/// All memory of an explored machine at one point. Similar states share most of their blocks.
+/// All memory of an explored machine at one point. Snapshots of similar states share most of their blocks.
 pub(super) struct Snapshot {
     heap: Vec<Rc<Block>>,
     /// The blocks of each stack, from the top down.

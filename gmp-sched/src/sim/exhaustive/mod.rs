@@ -2,14 +2,13 @@
 //!
 //! The seeded simulation tries some orders of the steps of a large program. Here a program is small (a few Gs, 2 CPUs),
 //! and every order is tried. At each [point](crate::base::points::Points::point), and before each lock of the scheduler
-//! is taken, any CPU that can step may be next. A pending IPI may be delivered now or a step later. The clock stands
-//! still, except that it may advance to the next deadline: a bounded number of times while a CPU is busy, and always
-//! when all CPUs halt.
+//! is taken, any CPU that can step may be next. A pending IPI may be delivered now or a step later. The clock advances
+//! only to the next deadline: a bounded number of times while a CPU is busy, and always when all CPUs halt.
 //!
-//! [`explore`] searches depth first. It saves the whole memory of the machine at each step, so that it can go back, and
-//! does not explore again what follows a state that it has visited. It checks the invariants of `invariants` in each
-//! state. At the end it checks that the program can still end from every state, so that there is neither a deadlock nor
-//! a livelock.
+//! [`explore`] searches depth first. It saves the whole memory of the machine at each step, so that it can go back.
+//! What follows a state is explored once, even if the state is reached again. In each state it checks the invariants of
+//! `invariants`. At the end it checks that the program can still end from every state, so that there is neither a
+//! deadlock nor a livelock.
 //!
 //! # What a state is
 //!
@@ -20,7 +19,7 @@
 //! saved and therefore not part of it:
 //!
 //! - counters, the times since which Gs wait or are runnable, and the P's clock from which these times are read: they
-//!   only serve reports;
+//!   are only used in reports;
 //! - the number of steps so far, the driver's context, and the contexts of flows of control that run: each is written
 //!   before it is read;
 //! - memory below the stack pointer of a flow of control that does not run;
@@ -34,10 +33,10 @@
 //!
 //! - Memory is sequentially consistent; the effects of weaker memory are left to the loom models. What happens between
 //!   two points is one step.
-//! - With [`Setting::switches`], only runs with at most that many switches away from a CPU that could step. A switch
-//!   away from a CPU that halts, waits for a lock or computes is free.
-//! - Runs with more ticks than [`Setting::ticks`] while a CPU is busy. The waiting times of the stealing protocol take
-//!   one step.
+//! - With [`Setting::switches`], runs with more than that many switches away from a CPU that could step are not
+//!   explored. A switch away from a CPU that halts, waits for a lock or computes does not count.
+//! - Runs with more ticks than [`Setting::ticks`] while a CPU is busy are not explored. A pause of the stealing
+//!   protocol takes one step, whatever its length.
 
 mod invariants;
 pub(super) mod memory;
@@ -68,13 +67,13 @@ pub struct Setting {
     pub ticks: u32,
     /// How many times a run may switch away from a CPU that could step; unbounded if `None`.
     pub switches: Option<u32>,
-    /// The most steps of a run. If set, `switches` is ignored.
+    /// Maximum number of steps of a run. If set, `switches` is ignored.
     pub steps: Option<u32>,
-    /// Whether what follows a visited state is not explored again. Turned off only to check that this omits nothing.
+    /// Whether to skip what follows a state that was visited before. Turned off only to check that this omits nothing.
     pub prunes: bool,
     /// Chooses the order in which thieves visit other Ps.
     pub order: u64,
-    /// Number of states at which the exploration gives up.
+    /// Number of states above which the exploration gives up.
     pub states_at_most: usize,
 }
 
@@ -97,15 +96,15 @@ impl Default for Setting {
 /// How large the exploration was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Different states.
+    /// Number of different states.
     pub states: usize,
-    /// Steps between states.
+    /// Number of steps between states.
     pub transitions: usize,
-    /// Times that the program ended.
+    /// Number of times that the program ended.
     pub ends: usize,
-    /// States in which no protocol is under way, so that the stricter invariants are checked.
+    /// Number of states in which no protocol is under way, so that the stricter invariants are checked.
     pub stable: usize,
-    /// Steps of the longest path followed.
+    /// Number of steps of the longest path.
     pub depth: usize,
 }
 
@@ -133,7 +132,7 @@ pub struct Step {
     pub choice: Choice,
     /// The M and the G that were on that CPU before the step.
     pub who: Who,
-    /// The point at which the CPU stopped; `None` at a lock and in a G's own code.
+    /// The point at which the CPU stopped after the step; `None` at a lock and in a G's own code.
     pub site: Option<Site>,
 }
 
@@ -162,7 +161,7 @@ pub struct Failure {
     pub message: String,
     /// The steps of the run, in order.
     pub steps: Vec<Step>,
-    /// How much was explored until then.
+    /// How much was explored before the failure.
     pub census: Census,
 }
 
@@ -190,8 +189,8 @@ pub fn explore(setting: Setting, program: fn()) -> Result<Census, Failure> {
     search::Search::new(setting, program).run()
 }
 
-/// Starts the exploration: every order of what follows is tried. Before this, a CPU runs until a G calls
-/// [`work`](super::work) or has nothing to do. The program calls this once.
+/// Starts the exploration: from here on every order of steps is tried. Before this, a CPU runs until a G calls
+/// [`work`](super::work) or the CPU has nothing to do. The program calls this once.
 pub fn begin() {
     simulation::current().begin();
 }

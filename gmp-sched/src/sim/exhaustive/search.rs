@@ -24,7 +24,7 @@ struct Visit {
     can_progress: bool,
     /// The last choice that was followed, for the report of a failure.
     step: Option<Step>,
-    /// The budget left from here on: switches away from a CPU that could step, or steps.
+    /// How many steps, or how many switches away from a CPU that could step, are still allowed from this state on.
     budget: u32,
 }
 
@@ -71,7 +71,7 @@ impl Search {
             }
         }
         self.census.states = self.known.len();
-        // With a bound on the steps, a state may have no successors, which proves nothing.
+        // With a bound on the steps, a state may lack successors only because of the bound, so no trap is searched for.
         match self.setting.steps.is_none().then(|| self.find_trap()).flatten() {
             None => Ok(self.census),
             Some(message) => Err(self.failure(message, &path)),
@@ -135,7 +135,8 @@ impl Search {
         u32::from(self.setting.switches.is_some() && is_switch)
     }
 
-    /// The key under which a state is known. If switches are counted, it includes the CPU that can step without one.
+    /// The key under which a state is known. If switches are counted, the key includes the CPU that can step without a
+    /// switch.
     fn key(&self, hash: u128, cpu: usize) -> u128 {
         if self.setting.switches.is_some() { hash.wrapping_add(cpu as u128) } else { hash }
     }
@@ -154,7 +155,7 @@ impl Search {
         is_worth.then_some(known.number)
     }
 
-    /// Looks for a state from which the program can no longer end, because all its successors form cycles.
+    /// Searches for a state from which the program can no longer end, because all its successors form cycles.
     fn find_trap(&self) -> Option<String> {
         let mut back: Vec<(u32, u32)> = self.edges.iter().map(|&(from, to)| (to, from)).collect();
         back.sort_unstable();

@@ -15,7 +15,7 @@ use crate::kthread::Thread;
 use crate::sim::simulation::{Explored, Simulation};
 use crate::sim::{Config, Sim};
 
-/// A machine whose CPUs are each stopped at a point.
+/// An explored machine. Between two choices, each of its CPUs is stopped at a point.
 pub(super) struct Explorable {
     pub(super) memory: MachineMemory,
     pub(super) simulation: &'static Simulation,
@@ -63,7 +63,7 @@ impl Explorable {
         (0..self.simulation.cpus.len()).filter(|&cpu| self.simulation.can_step(cpu))
     }
 
-    /// Returns everything that may happen next.
+    /// Returns every choice that is possible next.
     pub(super) fn choices(&self) -> Vec<Choice> {
         let mut choices = Vec::new();
         for cpu in self.able() {
@@ -93,11 +93,11 @@ impl Explorable {
                 self.simulation.advance_clock_to(self.simulation.next_deadline());
             }
         }
-        // Copies the message, which is in the arena.
+        // Copies the message out of the arena.
         self.simulation.take_end().map(|end| end.map_err(|message| message.as_str().into()))
     }
 
-    /// The numbers of the M and the G on a CPU.
+    /// The ids of the M and the G on a CPU.
     pub(super) fn who(&self, cpu: usize) -> Who {
         let machine = self.simulation.cpus[cpu].machine.get();
         let goroutine = machine.and_then(Machine::current_goroutine);
