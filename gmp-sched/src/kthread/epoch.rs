@@ -2,9 +2,9 @@
 //!
 //! A kernel uses this for TLB flushes without interrupting other CPUs. The code that unmaps pages begins a new epoch. A
 //! CPU that takes an interrupt and finds a new epoch flushes its TLB: it *passes* the epoch. Some work must wait until
-//! all CPUs have flushed, for example reusing the addresses for other pages. It checks whether the epoch has passed on
-//! every CPU (its grace period is over). A halted CPU accesses no memory, so no grace period waits for it; when it
-//! wakes it flushes before it runs anything else. Linux: lazy TLB flushing, `cpu_tlbstate`.
+//! all CPUs have flushed, for example reusing the addresses for other pages. Such work checks whether the epoch has
+//! passed on every CPU (its grace period is over). A halted CPU accesses no memory, so no grace period waits for it;
+//! when the CPU wakes, it flushes before it runs anything else. Linux: lazy TLB flushing, `cpu_tlbstate`.
 //!
 //! ```text
 //!   CPU that unmaps pages       CPU that wakes

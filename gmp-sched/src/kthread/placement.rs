@@ -14,9 +14,9 @@ use crate::base::points::Site;
 /// Whether a thread that became ready displaces the thread that runs on its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Urgency {
-    /// It displaces the running thread, because it was woken by an event that it must handle.
+    /// The ready thread displaces the running one, because it was woken by an event that it must handle.
     Displaces,
-    /// It waits in the list, because it was displaced itself or its token came before it had parked.
+    /// The ready thread waits in the list, because it was displaced itself or its token came before it had parked.
     Waits,
 }
 

@@ -1,4 +1,4 @@
-//! Parking with a deadline: each CPU has a list of the threads that parked on it, and its timer wakes them.
+//! Parking with a deadline: each CPU has a list of the threads that parked on it, and the CPU's timer wakes them.
 
 use super::{Cpu, Thread, Threads};
 use crate::base::atomic::Ordering;

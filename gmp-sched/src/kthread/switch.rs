@@ -28,7 +28,7 @@ impl<C: Cpu> Threads<C> {
         argument: usize,
     ) -> &'static Thread<C> {
         let context = SavedContext::new();
-        // SAFETY: the stack is ours by the caller's promise.
+        // SAFETY: the caller promises that nothing else uses the stack.
         unsafe { context::prepare(&context, stack.end & !15, thread_main::<C>) };
         Box::leak(Box::new(Thread {
             context,

@@ -11,7 +11,7 @@ use crate::base::points::{Points, Site};
 const RUNNING: u8 = 0;
 /// The thread has a token: its next park returns at once.
 const NOTIFIED: u8 = 1;
-/// The thread's context is saved. It becomes ready when it gets the token.
+/// The thread's context is saved. The thread becomes ready when it gets the token.
 const PARKED: u8 = 2;
 
 /// A thread's park state.

@@ -1,5 +1,5 @@
 //! A simulated machine: both levels, Gs on Ms and kernel threads on CPUs, run on one host thread, with a virtual clock
-//! and a seed. The same seed gives the same run, step by step.
+//! and a seed. The same seed leads to the same run, step by step.
 //!
 //! Every CPU is a flow of control with a stack of its own, and only one of them runs at a time. At each
 //! [`Points::point`](crate::base::points::Points::point) of the protocols, at each failed attempt to take a lock and at
@@ -133,7 +133,7 @@ pub fn machine() -> MachineId {
     Pinned::<Sim>::new().machine().id()
 }
 
-/// The longest time so far from a request to stop the world until it had stopped.
+/// The longest time so far from a request to stop the world until the world had stopped.
 #[must_use]
 pub fn longest_stop() -> Duration {
     simulation::current().scheduler.get().map_or(Duration::ZERO, |scheduler| scheduler.stops().longest)

@@ -175,7 +175,8 @@ fn message_of(panic: &(dyn core::any::Any + Send)) -> String {
 pub(super) fn honour_pending() {
     cpu::give_way_and_lower(|pinned| {
         #[expect(unsafe_code, reason = "leaves the stack of a thread")]
-        // SAFETY: the thread is pinned once, by the caller of `honour_pending`, and before that it was in user code.
+        // SAFETY: the thread is pinned once, by the caller of `honour_pending`, and before that the thread ran user
+        // code.
         unsafe {
             threads().displace();
         }

@@ -242,8 +242,8 @@ impl Simulation {
         self.take_step(None, true);
     }
 
-    /// A [`wait`](Self::wait) of a G that computes on an explored machine. Before `begin`, the other CPUs then run
-    /// until they have nothing to do.
+    /// A [`wait`](Self::wait) of a G that computes on an explored machine. Before `begin` it switches to the driver,
+    /// which lets the other CPUs run until they have nothing to do.
     pub(super) fn compute(&self, explored: &Explored) {
         if explored.has_begun.get() { self.wait() } else { self.to_driver() }
     }
@@ -296,7 +296,7 @@ impl Simulation {
         all.filter(|&when| when > self.instant()).min().unwrap_or(Instant::NEVER)
     }
 
-    /// Advances the clock to `when`, if it is earlier.
+    /// Advances the clock to `when`, if the clock is earlier.
     pub(super) fn advance_clock_to(&self, when: Instant) {
         self.clock.set(self.clock.get().max(when.as_nanos()));
     }

@@ -402,8 +402,8 @@ impl<P: Platform> Context<P> {
 
     /// Runs `function` in a new G when the context is done. Go: `context.AfterFunc`.
     ///
-    /// This call makes the G. The end of the context starts it, in the [bubble](crate#features) of the canceller if
-    /// that is in one. Does not block; not callable from interrupts.
+    /// This call makes the G, and the end of the context starts it. If the canceller is in a [bubble](crate#features),
+    /// the G starts in that bubble. Does not block; not callable from interrupts.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicBool, Ordering};

@@ -9,7 +9,7 @@ use crate::base::instant::Instant;
 use crate::library::time::now;
 use crate::platform::Platform;
 
-/// How long an operation may wait: until a deadline, until a context is done, or until the first of both.
+/// How long an operation may wait: until a deadline, until a context is done, or until the earlier of the two.
 ///
 /// A limit is made from an [`Instant`], from a [`Duration`] from now, or from a `&`[`Context`]. The name of an
 /// operation that takes a limit ends in `_until`. If the operation need not wait, it succeeds even when the limit is

@@ -1,8 +1,8 @@
 //! The tree of cancellations.
 //!
-//! A node has a reference to its parent, and is registered with it until the node is dropped or the parent ends, so that a
-//! long-lived parent does not accumulate dead children. The lock of a node is held for a few steps only. The locks of timers
-//! and of timer slots may be taken under it, but not the lock of another node.
+//! A node has a reference to its parent. The node is registered with its parent until the node is dropped or the parent
+//! ends, so that a long-lived parent does not accumulate dead children. The lock of a node is held for a few steps
+//! only. The locks of timers and of timer slots may be taken under a node's lock, but not the lock of another node.
 
 use alloc::sync::{Arc, Weak};
 use core::convert::Infallible;
@@ -149,7 +149,7 @@ impl<P: Platform> Node<P> {
             if state.end.is_some() {
                 return others;
             }
-            // If the deadline has passed, it came before this cancellation, so it is the cause.
+            // A deadline that has passed came before this cancellation, and is the cause.
             let is_late = self.deadline <= now::<P>();
             state.end = Some(if is_late { self.deadline_cause.clone() } else { cause.clone() });
             self.has_ended.store(true, Ordering::Release);

@@ -91,8 +91,8 @@ impl<T, P: Platform, const SIDE: u32> Deref for Handle<T, P, SIDE> {
 
     #[inline(always)]
     fn deref(&self) -> &Channel<T, P> {
-        // SAFETY: only the drop of the last handle frees the channel, so it is alive here. Until then all references to
-        // it are shared.
+        // SAFETY: only the drop of the last handle frees the channel, so the channel is alive here. Until then all
+        // references to the channel are shared.
         unsafe { self.channel.as_ref() }
     }
 }

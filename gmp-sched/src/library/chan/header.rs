@@ -34,7 +34,8 @@ pub(crate) struct Header<P: Platform> {
     pub(super) receivers: WaitQueue<P>,
     /// The bubble in which the channel was made, if any.
     bubble: BubbleRef<P>,
-    /// Whether a wait for the channel is durable. The timer of a timer's channel changes this, while no G waits.
+    /// Whether a wait for the channel is durable. If the channel belongs to a timer, making the timer sets this flag
+    /// anew, while no G waits.
     is_in_bubble: AtomicBool,
 }
 
@@ -121,8 +122,8 @@ impl<P: Platform> Header<P> {
         }
     }
 
-    /// Takes the lock. The caller holds no channel locks, or only those of channels at lower addresses, and stays pinned
-    /// until it releases it.
+    /// Takes the lock. The caller holds no channel locks, or only those of channels at lower addresses, and stays
+    /// pinned until it releases the lock.
     #[inline(always)]
     pub(crate) fn lock(&self, _pinned: &Pinned<P>) -> Held<'_, P> {
         self.lock.lock();
@@ -215,7 +216,7 @@ impl<P: Platform> Header<P> {
         !self.receivers.is_empty() | (self.word_by_now().level() < self.capacity.cast_signed())
     }
 
-    /// Whether an operation of that side would return at once, if no other G is faster. Takes no lock.
+    /// Whether an operation of `side` would return at once, if no other G is faster. Takes no lock.
     ///
     /// If this returns false, there was a moment during the call at which the operation would have had to wait. On an
     /// unbuffered channel, that moment is when the queue was found empty: the channel was open later, so it was open
@@ -239,7 +240,7 @@ impl<P: Platform> Header<P> {
         }
     }
 
-    /// The wait reason of a G that waits on that side.
+    /// The wait reason of a G that waits on `side`.
     #[inline(always)]
     pub(crate) fn wait_reason(&self, side: Side) -> WaitReason {
         self.wait_reasons[side as usize]
@@ -251,7 +252,7 @@ impl<P: Platform> Header<P> {
         self.is_in_bubble.store(is_in_bubble, Ordering::Relaxed);
     }
 
-    /// The waiters of that side.
+    /// The waiters of `side`.
     #[inline]
     pub(crate) fn queue(&self, side: Side) -> &WaitQueue<P> {
         match side {
@@ -301,7 +302,7 @@ impl<P: Platform> Held<'_, P> {
         Some([self.header.senders.take_all(), self.header.receivers.take_all()])
     }
 
-    /// Removes `waiter` from the queue of that side; returns whether it was still queued.
+    /// Removes `waiter` from the queue of `side`; returns whether it was still queued.
     pub(crate) fn remove(&self, side: Side, waiter: &'static Waiter<P>) -> bool {
         self.header.queue(side).remove(waiter)
     }

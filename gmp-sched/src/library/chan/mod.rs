@@ -176,7 +176,7 @@ pub struct Receiver<T, P: Platform> {
 impl<T, P: Platform> Sender<T, P> {
     /// Returns a sender whose channel never has a receiver and is never closed: sends block forever. Go: a nil channel.
     ///
-    /// In place of another sender, it disables a case of a select for a while.
+    /// Used in place of another sender, this sender disables a case of a select for a while.
     ///
     /// ```
     /// use gmp_sched::chan::TrySendError;
@@ -341,7 +341,7 @@ impl<T, P: Platform> Sender<T, P> {
 impl<T, P: Platform> Receiver<T, P> {
     /// Returns a receiver whose channel never has a sender and is never closed: receives block forever. Go: a nil channel.
     ///
-    /// In place of another receiver, it disables a case of a select for a while.
+    /// Used in place of another receiver, this receiver disables a case of a select for a while.
     ///
     /// ```
     /// use gmp_sched::chan::TryRecvError;

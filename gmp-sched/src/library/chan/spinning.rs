@@ -1,5 +1,5 @@
-//! The lock of a channel: a test-and-test-and-set spinlock, taken by one instruction if it is free. `Lock` cannot be used,
-//! because a select holds several at once and releases them on the far side of a switch.
+//! The lock of a channel: a test-and-test-and-set spinlock, taken by one instruction if it is free. `Lock` cannot be
+//! used, because a select holds several channel locks at once and releases them on the far side of a switch.
 
 use core::marker::PhantomData;
 

@@ -1,11 +1,12 @@
 //! Scoped Gs: children that may borrow from their parent's frame, because they cannot outlive it.
 //!
-//! The model is `std::thread::scope`. A scope ends when all its children have ended. The parent waits for that whether
-//! the body of the scope returned or panicked. The result of a child may borrow, too, so a child drops a result that is
-//! not joined before it counts as ended. A child costs the same as any other G, and needs no heap cell.
+//! The model is `std::thread::scope`. A scope ends when all its children have ended. The parent waits for them whether
+//! the body of the scope returned or panicked. The result of a child may borrow, too, so a child that is not joined
+//! first drops its result, and only then counts as ended. A child costs the same as any other G, and needs no heap
+//! cell.
 //!
-//! [`try_scope`] adds cancellation: children may fail, the first error is the scope's result, and it cancels the others
-//! through a [`Context`](crate::cancel::Context).
+//! [`try_scope`] adds cancellation: children may fail, the first error is the scope's result, and it cancels the other
+//! children through a [`Context`](crate::cancel::Context).
 //!
 #![cfg_attr(not(feature = "extras"), doc = "[`try_scope`]: crate#features")]
 
@@ -37,7 +38,7 @@ pub struct Scope<'scope, 'env: 'scope, P: Platform> {
 
 /// A handle to join a scoped G. Dropping it leaves the G to the scope, which waits for it. See [`scope`] for an example.
 pub struct ScopedJoinHandle<'scope, T: Send, P: Platform> {
-    /// `None` after it has been joined.
+    /// `None` after the G has been joined.
     handle: Option<JoinHandle<T, P>>,
     children: &'scope Children<P>,
 }

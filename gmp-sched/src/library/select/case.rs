@@ -177,7 +177,8 @@ pub(super) unsafe trait Transfer<P: Platform> {
     ///
     /// # Safety
     ///
-    /// The outcome is pending: since the case was made, no attempt has succeeded and no waiter of it has ended a wait.
+    /// The outcome is pending: since the case was made, no attempt has succeeded, and no G was woken through the case's
+    /// waiter.
     unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P>;
 
     /// Called if the waiter of this case ended the wait. Records whether the value has moved or the channel is closed.
@@ -251,11 +252,11 @@ pub(super) fn note<P: Platform>(outcome: &Cell<Outcome>, attempt: Attempt<P>) ->
 /// [`RecvCase::case`], [`SendCase::case`](super::SendCase::case) and [`SendFromCase::case`](super::SendFromCase::case). Go:
 /// `scase`.
 #[doc(alias = "scase")]
-// `repr(C)` puts the waiter first, so that it has the address of the case. Addresses of waiters are compared most
-// often.
+// `repr(C)` puts the waiter first, so that the waiter has the address of the case. Addresses of waiters are compared
+// most often.
 #[repr(C)]
 pub struct Case<'a, P: Platform> {
-    /// The entry in the channel's queue; initialised when it is queued.
+    /// The entry in the channel's queue; initialised when the case is queued.
     waiter: MaybeUninit<Waiter<P>>,
     header: &'a Header<P>,
     side: Side,
@@ -292,8 +293,8 @@ impl<'a, P: Platform> Case<'a, P> {
     #[inline(always)]
     pub(super) fn lock_and_attempt(&self, pinned: &Pinned<P>) -> (Held<'a, P>, Attempt<P>) {
         let held = self.header.lock(pinned);
-        // SAFETY: the outcome was pending when the case was made. Only one select uses the case, since it borrows the case
-        // for its whole lifetime, and a select stops after its first successful attempt.
+        // SAFETY: the outcome was pending when the case was made. Only one select uses the case, since a select borrows
+        // its cases for their whole lifetime. A select stops after its first successful attempt.
         let attempt = unsafe { self.target.attempt(&held) };
         (held, attempt)
     }
@@ -325,7 +326,8 @@ impl<'a, P: Platform> Case<'a, P> {
 
     /// Queues the calling G, `me`, on the channel, whose lock is held.
     ///
-    /// The case must not move until [`leave_queue`](Self::leave_queue) has returned or its waiter has woken the G.
+    /// The case must not move until [`leave_queue`](Self::leave_queue) has returned, or the G was woken through its
+    /// waiter.
     #[inline(always)]
     pub(crate) fn enter_queue(&mut self, me: &'static Goroutine<P>, generation: WaitGeneration) {
         self.enter(self.header.queue(self.side), me, generation);

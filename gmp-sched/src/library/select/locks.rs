@@ -50,8 +50,8 @@ fn take_back_all<P: Platform>(entered: &[Case<'_, P>]) {
     }
 }
 
-/// Removes the waiters of all cases but the waker's from their queues, records the outcome of the waker's case, and returns
-/// its index.
+/// `waker` is the waiter through which the G was woken, if any. Records the outcome of that waiter's case and returns
+/// the index of the case. Removes the waiters of all other cases from their queues.
 #[inline(always)]
 pub(crate) fn leave_queues<P: Platform>(
     pinned: &Pinned<P>,
@@ -120,8 +120,9 @@ fn shuffle<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>]) {
     }
 }
 
-/// Sorts the locking order by the channels' addresses. If the cases were shuffled, those of the same channel remain in
-/// random order, since only the address is compared; otherwise their order may change. Go: `lockorder`.
+/// Sorts the locking order by the channels' addresses. If the cases were shuffled, cases of the same channel remain in
+/// random order, because only addresses are compared. If they were not, the sort may change their order. Go:
+/// `lockorder`.
 #[doc(alias = "lockorder")]
 pub(crate) fn sort_by_address<P: Platform>(cases: &mut [Case<'_, P>]) {
     fn address<P: Platform>(cases: &[Case<'_, P>], number: u32) -> usize {
@@ -160,8 +161,8 @@ pub(crate) fn lock_in_order<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P
     Locked::Listed(locked)
 }
 
-/// Queues `me` on each channel; all are locked. Waiters on the same channel queue in locking order if the select may choose
-/// any case, and in list order if it is ordered.
+/// Queues `me` on each channel; all are locked. Waiters on the same channel queue in locking order if the select may
+/// choose any case, and in list order if the select is ordered.
 pub(super) fn enter_in_order<P: Platform>(
     cases: &mut [Case<'_, P>],
     locked: Locked,

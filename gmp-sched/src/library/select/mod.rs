@@ -3,15 +3,15 @@
 //! The macro [`select!`](macro@crate::select) is the usual form. [`Select`] is for a number of cases that is known only at
 //! run time.
 //!
-//! A select performs one of its cases, atomically, or none. Among the cases that are ready it chooses at random with equal
-//! probability or, if it is [ordered](Select::ordered), the first. It never exchanges a value with itself. A channel may
-//! occur in several cases.
+//! A select performs one of its cases, atomically, or none. Among the ready cases it chooses one at random with equal
+//! probability; an [ordered](Select::ordered) select chooses the first. A select never exchanges a value with itself. A
+//! channel may occur in several cases.
 //!
 //! # One successful attempt per case
 //!
-//! A [`Case`] takes part in one select: [`Select::new`] borrows the list for the lifetime of the cases, so they cannot be
-//! used again. Another case can be made of the same [`RecvCase`], [`SendCase`] or [`SendFromCase`], which knows the outcome
-//! of the first: a value that has been sent is not sent again.
+//! A [`Case`] takes part in one select: [`Select::new`] borrows the list for the lifetime of the cases, so they cannot
+//! be used again. Another case can be made of the same [`RecvCase`], [`SendCase`] or [`SendFromCase`], which records
+//! the outcome of the first case: a value that has been sent is not sent again.
 //!
 //! # Algorithm
 //!

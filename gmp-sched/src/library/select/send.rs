@@ -142,7 +142,7 @@ impl<T, P: Platform> Drop for SendCase<'_, T, P> {
     #[inline]
     fn drop(&mut self) {
         if self.outcome.get() != Outcome::Moved {
-            // SAFETY: the outcome is not `Moved`, so the value is initialised. It is not used after this.
+            // SAFETY: the outcome is not `Moved`, so the value is initialised. The value is not used after this.
             unsafe { ManuallyDrop::drop(self.value.get_mut()) }
         }
     }
@@ -152,8 +152,8 @@ impl<T, P: Platform> Drop for SendCase<'_, T, P> {
 unsafe impl<T, P: Platform> Transfer<P> for SendCase<'_, T, P> {
     #[inline]
     unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P> {
-        // SAFETY: the caller promises that the outcome is pending, so the value is initialised. When it has moved,
-        // `note` sets the outcome to `Moved`.
+        // SAFETY: the caller promises that the outcome is pending, so the value is initialised. When the value has
+        // moved, `note` sets the outcome to `Moved`.
         note(&self.outcome, unsafe { self.channel.offer(held, self.value.get().cast()) })
     }
 

@@ -1,4 +1,4 @@
-//! A case that sends the value of an `Option`, and leaves it there if the case is not chosen.
+//! A case that sends the value of an `Option`, and leaves the value there if the case is not chosen.
 
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
@@ -27,9 +27,9 @@ struct Target<'a, T, P: Platform> {
     outcome: Cell<Outcome>,
 }
 
-/// Makes a case that sends the value in `value` to `sender`. If the case is chosen, it leaves `None`; otherwise the
-/// value stays. While `value` is `None` the case is never chosen. Go: `case c <- v` with a `c` that is nil while there
-/// is no `v`.
+/// Makes a case that sends the value in `value` to `sender`. If the case is chosen, `value` becomes `None`; otherwise
+/// the value stays. While `value` is `None` the case is never chosen. Go: `case c <- v` with a `c` that is nil while
+/// there is no `v`.
 ///
 /// ```
 /// use gmp_sched::native::{self, channel};

@@ -132,7 +132,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 /// `wake_q`.
 #[must_use]
 pub(super) struct WakeList<P: Platform> {
-    /// The first waiter, in most cases the only one, so that the list is not needed.
+    /// The first waiter. In most cases it is the only one, and the list `others` is not used.
     first: Option<&'static Waiter<P>>,
     others: WaitQueue<P>,
 }

@@ -103,8 +103,8 @@ impl<P: Platform> RawCondvar<P> {
         Self { state: Lock::new(State { queue: WaitQueue::new(), mutex: 0 }) }
     }
 
-    /// Unlocks `mutex`, which the caller holds, waits for a notification until `limit` at most, and locks `mutex` again.
-    /// Returns whether it was notified.
+    /// Unlocks `mutex`, which the caller holds, waits for a notification until `limit` at most, and locks `mutex`
+    /// again. Returns whether there was a notification.
     #[track_caller]
     pub(super) fn wait_with(&self, mutex: &RawMutex<P>, limit: Option<&Limit<'_, P>>) -> bool {
         let blocking = Blocking::<P>::new(WaitReason::CondvarWait, limit);

@@ -83,8 +83,8 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         Self::with(Some(Semaphore::new(limit)))
     }
 
-    /// Derives the group's context from `context`, and returns it with the group. It is cancelled when the first G
-    /// fails, or when [`wait`](Self::wait) returns. Go: `errgroup.WithContext`.
+    /// Derives a context for the group from `context`, and returns both. The derived context is cancelled when the
+    /// first G fails, or when [`wait`](Self::wait) returns. Go: `errgroup.WithContext`.
     ///
     /// ```
     /// use core::time::Duration;

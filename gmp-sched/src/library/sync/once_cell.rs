@@ -96,8 +96,8 @@ impl<T, P: Platform> OnceCell<T, P> {
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
         self.once.call_once(|| {
             let value = make();
-            // SAFETY: `once` runs one function at a time, and none after it is done; references to the value exist only
-            // then.
+            // SAFETY: `once` runs one function at a time, so no other G writes the value. References to the value exist
+            // only after `once` is done, and then this function does not run any more.
             unsafe { *self.value.get() = Some(value) };
         });
         self.get().expect("it is done when `call_once` returns")

@@ -105,7 +105,7 @@ impl<P: Platform> WaitGroup<P> {
         }
     }
 
-    /// Checks an addition of `count` to `before`: undoes it and panics if it was an error.
+    /// Checks an addition of `count` to `before`: undoes the addition and panics if it was an error.
     #[cold]
     #[inline(never)]
     #[track_caller]

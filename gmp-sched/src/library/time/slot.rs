@@ -1,9 +1,9 @@
 //! The reusable part of a program's timer: never freed, so that a firing under way can access it.
 //!
-//! A timer fires in three steps. It is removed from its P's timers under their lock. Then, under the slot's lock, its
-//! generation is compared with the slot's, and a tick is sent or a G started. Then, without a lock, the G that waited for
-//! the tick is readied. Stopping or setting the timer increments the generation under the slot's lock, so a firing of an
-//! earlier setting has no effect, however late it comes.
+//! A timer fires in three steps. First the timer is removed from its P's timers under their lock. Then, under the
+//! slot's lock, the timer's generation is compared with the slot's, and a tick is sent or a G started. Then, without a
+//! lock, the G that waited for the tick is readied. Stopping or setting the timer increments the generation under the
+//! slot's lock, so a firing of an earlier setting has no effect, however late it comes.
 //!
 //! As in Go, ticks are sent to a channel with capacity 1. Here the channel is a part of the slot, and receiving from it
 //! borrows the timer. So a select receives from timers as from any channel, no G receives from a timer that has been
@@ -47,7 +47,7 @@ pub(crate) struct TimerSlot<P: Platform> {
     ticks: Channel<Instant, P>,
 }
 
-/// What a timer is set to do, guarded by its slot's lock. The lock of a P's timers may be taken under it.
+/// What a timer is set to do, guarded by its slot's lock. The lock of a P's timers may be taken under the slot's lock.
 pub(super) struct Setting<P: Platform> {
     /// The generation: incremented by every change. Go: `timer.seq`.
     pub(super) number: u64,

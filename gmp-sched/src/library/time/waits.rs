@@ -84,7 +84,7 @@ macro_rules! waits {
             }
         }
 
-        /// A case that receives from a timer receives its ticks, and is never closed. Go: `t.C`.
+        /// As a source of a select it yields the ticks, and is never closed. Go: `t.C`.
         impl<P: Platform> Source for $type<P> {
             type Value = Instant;
             type Platform = P;

@@ -46,11 +46,11 @@ pub use self::readers::{OneCount, ReaderSlot, Readers};
 
 /// A reader-writer lock for a value. Go: `sync.RWMutex`.
 ///
-/// A waiting writer keeps new readers out, and when it unlocks all waiting readers are admitted, so neither side starves.
-/// Hence a reader must not lock for reading again: a writer may have come in between, and both would deadlock.
+/// A waiting writer keeps new readers out. When the writer unlocks, all waiting readers are admitted. So neither side
+/// starves. Hence a reader must not lock for reading again: a writer may have come in between, and both would deadlock.
 /// (`read_recursive` of `lock_api` is not implemented.) Guards can be downgraded and mapped, and upgraded if they were
-/// locked by [`upgradable_read`](lock_api::RwLock::upgradable_read). The lock takes 80 bytes besides the value; can be a
-/// `static`.
+/// locked by [`upgradable_read`](lock_api::RwLock::upgradable_read). The lock takes 80 bytes besides the value; can be
+/// a `static`.
 ///
 /// ```
 /// use gmp_sched::native::{self, RwLock};

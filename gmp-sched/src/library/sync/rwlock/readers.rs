@@ -79,8 +79,8 @@ pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
     #[doc(hidden)]
     fn is_closed(&self) -> bool;
 
-    /// Whether the count is zero. While it is closed, zero is final, except for readers that enter and leave again at
-    /// once.
+    /// Whether the count is zero. While the count is closed, zero is final: a reader that finds the count closed may
+    /// still enter, but leaves again at once.
     #[doc(hidden)]
     fn is_empty<P: Platform>(&self) -> bool;
 }
