@@ -87,7 +87,8 @@ impl<P: Platform> Cell<P> {
     /// The commit of the park. Returns `false` if the waker has been called; the G must then continue.
     pub(crate) fn commit(&self) -> bool {
         P::point(Site::Park);
-        // Ordering: Release publishes the parked context to the waker. Fails if the waker was called first.
+        // Ordering: Release publishes the parked context to the waker. The exchange fails if the waker was called
+        // first.
         self.state.compare_exchange(IDLE, WAITING, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 

@@ -181,7 +181,8 @@ pub(super) unsafe trait Transfer<P: Platform> {
     /// waiter.
     unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P>;
 
-    /// Called if the waiter of this case ended the wait. Records whether the value has moved or the channel is closed.
+    /// Called if the G was woken through the waiter of this case. Records whether the value has moved or the channel is
+    /// closed.
     fn finish(&self, moved: bool);
 }
 
@@ -335,7 +336,7 @@ impl<'a, P: Platform> Case<'a, P> {
 
     #[inline(always)]
     fn enter(&mut self, queue: &WaitQueue<P>, me: &'static Goroutine<P>, generation: WaitGeneration) {
-        // The slot is at this address, by the contract of `Transfer`.
+        // The value slot has the address of `target`, by the contract of `Transfer`.
         let slot = ptr::from_ref(self.target).cast_mut().cast();
         self.waiter.write(Waiter::of_several(me, generation, slot));
         queue.push_back(self.waiter());

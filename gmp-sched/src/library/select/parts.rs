@@ -120,7 +120,8 @@ impl Chosen for Result<usize, ContextError> {
     }
 }
 
-/// The result of one of several cases: of the first case, or (nested) of one of the later cases.
+/// The result of the first case, or the result of one of the later cases, which is again a `OneOf` if there are
+/// several.
 #[derive(Debug)]
 pub enum OneOf<T, L> {
     /// The first case.

@@ -96,8 +96,8 @@ impl<P: Platform> Semaphore<P> {
     ///
     /// # Panics
     ///
-    /// The semaphore never has so many permits. Or the call has to wait, and the caller is not a G or has preemption
-    /// turned off.
+    /// `permits` is more than the semaphore has in total. Or the call has to wait, and the caller is not a G or has
+    /// preemption turned off.
     #[inline]
     #[track_caller]
     #[doc(alias = "Acquire")]

@@ -98,7 +98,7 @@ impl<P: Platform> Timer<P> {
         Self::try_at(super::now::<P>() + duration)
     }
 
-    /// Makes a timer that fires at `when`. With [`Instant::NEVER`] the timer is made stopped.
+    /// Makes a timer that fires at `when`. With [`Instant::NEVER`] the new timer is stopped.
     ///
     /// ```
     /// use core::time::Duration;

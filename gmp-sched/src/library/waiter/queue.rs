@@ -172,7 +172,7 @@ impl<P: Platform> WaitQueue<P> {
         }
     }
 
-    /// Removes all waiters. Ends those of their waits that have not been ended, with an outcome of zero.
+    /// Removes all waiters. Ends the waits that no other waker has ended, with an outcome of zero.
     pub(crate) fn take_all(&self) -> Woken<P> {
         let mut woken = Woken { last: None };
         while let Some(waiter) = self.pop() {
