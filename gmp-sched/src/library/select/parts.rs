@@ -120,8 +120,8 @@ impl Chosen for Result<usize, ContextError> {
     }
 }
 
-/// The result of the first case, or the result of one of the later cases, which is again a `OneOf` if there are
-/// several.
+/// The result of the first case, or the result of one of the later cases, which is again a `OneOf`. After the last case
+/// it is `()`: no case was chosen.
 #[derive(Debug)]
 pub enum OneOf<T, L> {
     /// The first case.
