@@ -1,4 +1,4 @@
-//! The test program.
+//! The test program that runs in the kernel.
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
@@ -15,31 +15,31 @@ use crate::outcome::meaning;
 use crate::test::Test;
 use crate::transcript::Transcript;
 
-/// The crate, relative to the root of the workspace.
+/// The path of the crate of the test program, relative to the root of the workspace.
 pub(crate) const PATH: &str = "qemu-tests/guest";
 
-/// How long a machine may take to boot and print that it is ready, or to answer a request that it can answer at once.
+/// The time limit for a machine to boot and report that it is ready, or to answer a request that needs no waiting.
 pub(crate) const BOOT_TIME: Duration = Duration::from_secs(30);
 
-/// The test program.
+/// The test program, built for the kernel.
 #[derive(Clone, Debug)]
 pub struct Guest {
     elf: PathBuf,
 }
 
 impl Guest {
-    /// Builds it. Cargo's output goes to standard error.
+    /// Builds the test program. Cargo's output goes to standard error.
     ///
     /// # Errors
     ///
-    /// [`Error::Build`] if it does not build.
+    /// [`Error::Build`] if the program does not build.
     pub fn build() -> Result<Self, Error> {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("guest");
         let program = Program::find(directory.as_os_str(), None)?;
         Ok(Self { elf: build(&program, Options::default())? })
     }
 
-    /// Boots the program on one CPU, and returns the tests that it lists, including the hidden ones, by name.
+    /// Boots the program on one CPU and returns the tests that it lists, sorted by name. Hidden tests are included.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl Guest {
     }
 }
 
-/// The tests that the machine listed, by name.
+/// Parses the tests that the machine has listed and returns them, sorted by name.
 fn listed(transcript: &Transcript) -> Result<Vec<Test>, Error> {
     let text = transcript.text();
     let lines = text.lines().filter(|line| line.starts_with(MARK));

@@ -1,4 +1,4 @@
-//! Why a test failed, with everything that helps to find the cause.
+//! Why a test failed, with all information that helps to find the cause.
 
 use core::fmt;
 
@@ -17,9 +17,9 @@ pub enum Cause {
     MachineGoesOn,
     /// The test exceeded its time limit, in seconds.
     TimedOut(u32),
-    /// The test did not print this text, or not after the texts before it.
+    /// The test did not print this text, or printed it before the previous text of its list.
     DidNotPrint(String),
-    /// The machine could not be started, or has no such test.
+    /// The machine could not be started, or the test program has no such test.
     NoMachine(String),
 }
 
@@ -54,16 +54,16 @@ pub(crate) fn meaning(ending: &Ending) -> String {
     }
 }
 
-/// A test that failed. `Display` shows the cause, the console, and the commands that repeat it.
+/// A test that failed. Its `Display` shows the cause, the output, and the commands that repeat the failure.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// The cause.
     pub cause: Cause,
-    /// The machine's output during the test, with addresses looked up.
+    /// The machine's output during the test. Addresses in it are resolved to functions and lines.
     pub console: String,
     /// The command that runs the test alone.
     pub command: String,
-    /// The tests that ran before it in the same boot, and the command that runs them all.
+    /// The tests that ran before this one in the same boot, and the command that runs them and this one.
     pub before: Option<(Vec<String>, String)>,
 }
 

@@ -1,9 +1,9 @@
-//! The machines that wait for tests, and a limit on their number.
+//! The pool of machines that wait for tests, and the limit on the number of machines.
 
 use core::mem;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of concurrent machines. Each has more CPUs than most hosts.
+/// Maximum number of concurrent machines. It is low because each machine may have more CPUs than the host.
 const LIMIT: usize = 2;
 
 /// Machines of type `M`, each for one configuration of type `K`.
@@ -41,20 +41,20 @@ impl<K: PartialEq, M> Pool<K, M> {
         let machine = found.map(|index| state.idle.remove(index).1);
         let surplus = (state.busy + state.idle.len()).saturating_sub(LIMIT);
         let ended = state.idle.drain(..surplus).collect::<Vec<_>>();
-        // The lock is released first, because ending a machine takes some time.
+        // Ending a machine takes some time, so the lock is released first.
         drop(state);
         drop(ended);
         (Permit { pool: self }, machine)
     }
 
     fn state(&self) -> MutexGuard<'_, State<K, M>> {
-        // Poisoning is ignored: no panic can come between two related changes.
+        // Poisoning is ignored, because no panic can happen between two changes that belong together.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<K: PartialEq, M> Permit<'_, K, M> {
-    /// Returns the permit, and keeps a machine of this configuration for others.
+    /// Returns the permit, and keeps the machine for other tests of this configuration.
     pub(crate) fn release(self, key: K, machine: M) {
         let mut state = self.pool.state();
         state.busy -= 1;

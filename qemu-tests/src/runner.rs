@@ -1,4 +1,4 @@
-//! Runs one test: in a shared machine, or in one of its own.
+//! Runs one test, either on a machine that it shares with other tests or on a machine of its own.
 
 use core::time::Duration;
 use std::ffi::OsStr;
@@ -15,7 +15,7 @@ use crate::pool::Pool;
 use crate::test::Test;
 use crate::transcript::Transcript;
 
-/// Runs tests, callable from many threads: at most two machines run at the same time.
+/// Runs tests. It may be called from many threads, but at most two machines run at the same time.
 #[derive(Debug)]
 pub struct Runner {
     guest: Guest,
@@ -28,7 +28,7 @@ pub struct Runner {
 struct Machine {
     session: Session,
     transcript: Transcript,
-    /// The tests that it has run.
+    /// The tests that this machine has run.
     before: Vec<String>,
     echo: bool,
 }
@@ -41,7 +41,8 @@ enum Next {
 }
 
 impl Runner {
-    /// Runs tests of `guest`. With `echo` it also shows what their machines print, on standard error.
+    /// Makes a runner for the tests of `guest`. If `echo` is set, it also shows on standard error what the machines
+    /// print.
     pub fn new(guest: Guest, echo: bool) -> Self {
         Self { guest, pool: Pool::new(), echo }
     }
@@ -50,7 +51,7 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// The test failed. Its machine has been ended, unless the test only returned an error.
+    /// The test failed. If it only returned an error, its machine continues; otherwise the machine has been ended.
     pub fn run(&self, test: &Test, cpus: u32) -> Result<(), Box<Failure>> {
         if test.isolated { self.run_alone(test, cpus) } else { self.run_among_others(test, cpus) }
     }
@@ -112,10 +113,11 @@ impl Machine {
         Err((Cause::NoMachine(why), machine.transcript))
     }
 
-    /// Runs the test. If the outer result is an error, the machine cannot be used any more.
+    /// Runs the test on this machine. If the outer result is an error, the machine cannot be used any more.
     fn serve(&mut self, test: &Test) -> Result<Result<(), Cause>, Cause> {
         let deadline = deadline(test);
-        // The machine is ready, so it accepts the name at once; if it has ended meanwhile, the next event shows that.
+        // The machine is ready, so it accepts the name at once. If the machine has ended meanwhile, the next event
+        // shows this.
         drop(self.session.input().send(format!("{}\n", test.name).into_bytes()));
         let name = test.name.as_str();
         let mine = |report: Report<'_>| matches!(report, Report::Passed(of) | Report::Failed(of) | Report::Unknown(of) if of == name);
@@ -126,12 +128,12 @@ impl Machine {
             Some(Report::Unknown(_)) => Err(Cause::NoMachine(format!("the machine knows no test {name}"))),
             _ => Err(Cause::ReturnedError),
         };
-        // Errors between the end of a test and this point are attributed to the test.
+        // If the machine fails after the end of the test but before it is ready again, this test has failed.
         self.report_or_cause(deadline, test, |report| report == Report::Ready)?;
         Ok(result)
     }
 
-    /// Waits for a report; if the machine ends or hangs before, that is why the test failed.
+    /// Waits for a report. If the machine ends or hangs before it, returns this as the cause of the test's failure.
     fn report_or_cause(
         &mut self,
         deadline: Instant,
@@ -145,7 +147,7 @@ impl Machine {
         }
     }
 
-    /// Runs a machine that was started for one test, until it ends.
+    /// Runs a machine that was started for this test alone, until the machine ends.
     fn run_to_the_end(&mut self, test: &Test) -> Result<(), Cause> {
         let deadline = deadline(test);
         let mut last = None;
@@ -176,7 +178,7 @@ impl Machine {
         }
     }
 
-    /// Returns the next line or another event. After a timeout, the machine has reported where its CPUs are.
+    /// Returns the next line or another event. After a timeout, the machine also reports what its CPUs execute.
     fn next(&mut self, deadline: Instant) -> Next {
         loop {
             if let Some(line) = self.transcript.next_line() {
@@ -212,7 +214,7 @@ fn is_report_of(line: &str, name: &str) -> Option<Verdict> {
 fn take(transcript: &mut Transcript, bytes: &[u8], echo: bool) {
     transcript.push(bytes);
     if echo {
-        // Errors are ignored: without a reader there is no reason to fail.
+        // Errors are ignored: a test does not fail because nobody reads the output.
         drop(io::stderr().write_all(bytes));
     }
 }
@@ -221,7 +223,7 @@ fn deadline(test: &Test) -> Instant {
     Instant::now() + Duration::from_secs(test.seconds.into())
 }
 
-/// The arguments that make the program run `before` and then `test`.
+/// Returns the arguments with which the program runs the tests `before` and then `test`.
 fn arguments_alone(before: &[String], test: &Test) -> Vec<String> {
     let mut arguments = before.to_vec();
     arguments.push(test.name.clone());
@@ -240,7 +242,7 @@ impl Failure {
     }
 }
 
-/// The command with which a user boots the guest in the same way from the root of the workspace.
+/// Returns the command with which a user boots the guest in the same way, from the root of the workspace.
 fn command(configuration: &Configuration, arguments: &[String]) -> String {
     let mut words: Vec<String> = ["cargo", "run", "--"].map(str::to_owned).into();
     words.extend([format!("--smp={}", configuration.cpus), format!("--memory={}", configuration.memory)]);

@@ -1,39 +1,39 @@
-//! The description of a test, as listed by the test program.
+//! The description of a test, as the test program lists it.
 
 use boot::qemu::Configuration;
 use boot_protocol::report::listed;
 
-/// A test in the kernel: the [`Plan`](boot_protocol::report::Plan), on the host.
+/// A test in the kernel: what the host knows of its [`Plan`](boot_protocol::report::Plan).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Test {
     /// `module::function`.
     pub name: String,
-    /// The numbers of CPUs to run it with, each in a separate machine.
+    /// The numbers of CPUs with which the test runs, each on a separate machine.
     pub cpus: Vec<u32>,
-    /// The time it may take.
+    /// The time limit of the test.
     pub seconds: u32,
     /// The machine's memory in MiB.
     pub memory: u32,
-    /// The status with which it must end the machine, if any.
+    /// The status with which the test must end the machine, if it must end the machine.
     pub status: Option<u8>,
-    /// What the console must show meanwhile, in this order.
+    /// The texts that the console must show during the test, in this order.
     pub texts: Vec<String>,
     /// Options for the kernel.
     pub options: Vec<String>,
-    /// Arguments for the program, besides its own.
+    /// Arguments for the program, in addition to the name of the test.
     pub arguments: Vec<String>,
     /// Whether no other test may run in the same boot.
     pub isolated: bool,
     /// Whether QEMU counts instructions instead of time.
     pub icount: bool,
-    /// Whether it runs only on request.
+    /// Whether the test runs only on request.
     pub ignored: bool,
     /// Whether `cargo test` omits it, because another test runs it by name.
     pub hidden: bool,
 }
 
 impl Test {
-    /// Parses a line that lists a test. Returns `None` if it is not such a line, or has another version's form.
+    /// Parses a line that lists a test. Returns `None` if the line lists no test or has the form of another version.
     pub fn parse(line: &str) -> Option<Self> {
         let (name, attributes) = listed(line)?;
         let mut test = Self { name: name.to_owned(), ..Self::default() };
@@ -63,7 +63,7 @@ impl Test {
         format!("smp{cpus}::{}", self.name)
     }
 
-    /// The machine for this test.
+    /// Returns the configuration of the machine for this test.
     pub fn configuration(&self, cpus: u32) -> Configuration {
         // The guest checks that it has this number of CPUs.
         let mut kernel_options = vec![format!("smp={cpus}")];

@@ -30,13 +30,13 @@ impl Transcript {
         String::from_utf8_lossy(&self.bytes)
     }
 
-    /// Drops what has been read.
+    /// Drops the lines that have been read.
     pub(crate) fn forget(&mut self) {
         self.bytes.drain(..self.next_line);
         self.next_line = 0;
     }
 
-    /// Returns the first of `texts` that does not occur in a line after those of the texts before it.
+    /// Returns the first of `texts` that does not follow the text before it. The first text may occur anywhere.
     pub(crate) fn missing<'a>(&self, texts: &'a [String]) -> Option<&'a str> {
         let text = self.text();
         let mut rest = &*text;

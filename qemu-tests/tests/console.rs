@@ -1,15 +1,15 @@
-//! The output of all CPUs at the same time, from Gs and from interrupt handlers: every line must be there, whole and once,
-//! and the lines of one G in order.
+//! All CPUs print at the same time, from Gs and from interrupt handlers. Every line must appear once and complete, and
+//! the lines of one G must be in order.
 
 use std::collections::BTreeMap;
 use std::process::Command;
 
 const TEST: &str = "machine::prints_from_every_cpu";
-/// These two numbers must be those of the guest test.
+/// These two numbers must equal those of the guest test.
 const LINES: usize = 200;
 const ROUNDS: usize = 20;
 
-/// Runs the guest test; returns its output.
+/// Runs the guest test and returns its output.
 fn printed(cpus: usize) -> String {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
     let mut command = Command::new(env!("CARGO"));
@@ -21,7 +21,7 @@ fn printed(cpus: usize) -> String {
     text
 }
 
-/// The n-th line of the G, in a form that reveals lines that were cut or mixed.
+/// Returns line `number` of the G `g`. Its form reveals whether lines were cut or mixed.
 fn line(g: usize, number: usize) -> String {
     format!("<{g} {number} {}>", "abcdefghijklmnopqrstuvwxyz".repeat(1 + (g + number) % 5))
 }

@@ -1,5 +1,5 @@
-//! Disks, which are files of the host: the output of `cargo run -- --disk FILE sha256` is compared with SHA-256 on the host;
-//! and the guest tests that need disks are run, each on one CPU and on several.
+//! Disks, which are files of the host. The output of `cargo run -- --disk FILE sha256` is compared with SHA-256
+//! computed on the host. The guest tests that need disks also run here, on one or several CPUs.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -51,7 +51,7 @@ impl Disks {
         command.current_dir(self.folder.path()).output().expect("cargo runs")
     }
 
-    /// The expected output, that of `sha256sum`.
+    /// Returns the expected output, which is that of `sha256sum`.
     fn expected(&self) -> String {
         self.files.iter().fold(String::new(), |mut lines, (name, content)| {
             let escaped = name.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r");
@@ -131,7 +131,7 @@ fn without_optimisation() {
     Disks::new([("debug", 300_000)]).check_sums(&["--debug"]);
 }
 
-/// `sha256sum` escapes characters that would break its lines; spaces and colons are unchanged.
+/// `sha256sum` escapes characters that would break its lines. It does not change spaces and colons.
 #[test]
 fn names_are_printed_as_sha256sum_prints_them() {
     let names = [("with space: and colon ", 10), ("back\\slash", 11), ("line\nbreak", 12), ("ümläut\"", 13)];
@@ -153,7 +153,8 @@ fn no_file_at_all_is_a_mistake() {
     assert_eq!(output.status.code(), Some(1));
 }
 
-/// QEMU's device for tests of the block layer fails each read of one sector. The other disk is not affected.
+/// `blkdebug`, QEMU's driver for tests of the block layer, fails each read of one sector. The other disk is not
+/// affected.
 #[test]
 fn device_error_is_reported_with_its_offset() {
     let disks = Disks::new([("good", 1_000)]);
@@ -164,7 +165,8 @@ fn device_error_is_reported_with_its_offset() {
          inject-error.0.event=none,inject-error.0.iotype=read,inject-error.0.sector=1000,inject-error.0.once=off",
         bad.display()
     );
-    // If QEMU merged them with the failing one, requests for the sectors before it would fail, too.
+    // Without this option, QEMU may merge requests for the preceding sectors with the failing request, and they would
+    // fail, too.
     let arguments = ["-blockdev", &device, "-device", "virtio-blk-pci,drive=bad,disable-legacy=on,request-merging=off"];
     let options = arguments.map(|argument| format!("--qemu-arg={argument}"));
     let output = disks.boot(&options.each_ref().map(String::as_str), &["sha256"]);

@@ -1,4 +1,5 @@
-//! The harness itself, tested with guest tests that must fail: each is reported correctly, and does not affect later tests.
+//! Tests the harness itself with guest tests that must fail. Each failure is reported correctly and does not affect
+//! later tests.
 
 use std::sync::LazyLock;
 
@@ -22,7 +23,8 @@ fn test(function: &str) -> &'static Test {
     PREPARED.tests.iter().find(|test| test.name == name).expect("there is such a test")
 }
 
-/// Runs a test that must fail, and then one that must pass in a machine of the same configuration.
+/// Runs a test that must fail, and then a test that must pass on a machine of the same configuration. Returns the
+/// failure.
 fn failure_of(function: &str) -> Failure {
     let failure = PREPARED.runner.run(test(function), 8).expect_err("it must fail");
     if let Err(failure) = PREPARED.runner.run(test("passes"), 8) {

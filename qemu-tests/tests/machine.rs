@@ -1,7 +1,7 @@
 //! Each test in the kernel as one result of `cargo test`.
 //!
-//! A test `heap::grows` for 2 and 8 CPUs is `smp2::heap::grows` and `smp8::heap::grows`. Filters, `--exact`, `--ignored`,
-//! `--list` work as always; `--nocapture` shows the consoles while the tests run.
+//! A test `heap::grows` for 2 and 8 CPUs is `smp2::heap::grows` and `smp8::heap::grows`. Filters, `--exact`,
+//! `--ignored` and `--list` work as usual. `--nocapture` shows the consoles while the tests run.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use qemu_tests::{Guest, Runner, Test};
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // More threads would only wait for one of two machines.
+    // At most two machines run at a time, so more threads would only wait.
     arguments.test_threads = Some(arguments.test_threads.unwrap_or(2).min(2));
     let (guest, tests) = match prepare() {
         Ok(prepared) => prepared,
-        // Without a machine there is no list of tests; this failure makes sure that the run does not pass.
+        // Without a machine there is no list of tests. This failure prevents the run from passing with no tests.
         Err(error) => {
             eprintln!("error: the tests inside the machine cannot run: {error}");
             return ExitCode::FAILURE;
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     };
     let runner = Arc::new(Runner::new(guest, arguments.nocapture));
     let conclusion = libtest_mimic::run(&arguments, trials(&tests, &runner));
-    // Ends the machines that still wait for tests.
+    // Dropping the runner ends the machines that still wait for tests.
     drop(runner);
     conclusion.exit_code()
 }
@@ -37,7 +37,7 @@ fn prepare() -> Result<(Guest, Vec<Test>), Error> {
     Ok((guest, tests))
 }
 
-/// A trial for each test and number of CPUs: those that can share a machine one after the other.
+/// Returns a trial for each test and number of CPUs. Tests that can share a machine follow each other.
 fn trials(tests: &[Test], runner: &Arc<Runner>) -> Vec<Trial> {
     let mut planned: Vec<(u32, &Test)> = tests
         .iter()

@@ -1,4 +1,4 @@
-//! Tests that depend on the kernel's stack usage, in an unoptimised kernel.
+//! Runs the guest tests that depend on the kernel's use of stacks with an unoptimised kernel.
 
 use std::process::Command;
 

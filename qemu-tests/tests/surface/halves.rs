@@ -1,12 +1,12 @@
-//! The kernel has the same for programs on the machine and on the host: functions and types of the same names. That they can be
-//! used alike is tested by a program that runs on both: `boot/tests/command/new_program.rs`.
+//! The kernel offers the same to programs on the machine and on the host: functions and types of the same names. The
+//! program of `boot/tests/command/new_program.rs`, which runs on both, tests that they can be used in the same way.
 
 use std::collections::BTreeSet;
 
 use crate::source::{Crate, Visibility};
 use crate::{HOST, KERNEL};
 
-/// What only the machine has, by module and by type.
+/// The modules and types that only the machine has, each with the reason.
 const ONLY_MACHINE: &[(&str, &str)] = &[
     ("program::internals", "for the tests inside the machine"),
     ("Slot", "exported by `internals`"),
@@ -21,10 +21,10 @@ const ONLY_MACHINE: &[(&str, &str)] = &[
     ("Kernel", "the host's platform is a type of `gmp_sched::native`"),
 ];
 
-/// What only the host has.
+/// The types and functions that only the host has, each with the reason.
 const ONLY_HOST: &[(&str, &str)] = &[("host::program::run", "called by macros")];
 
-/// The public functions and types of a half.
+/// Returns the public functions and types of one half.
 fn public(half: &Crate, left_out: &[(&str, &str)]) -> BTreeSet<String> {
     let is_left_out = |name: &str| left_out.iter().any(|(other, _)| *other == name);
     let functions = half.functions.iter().filter(|function| function.visibility == Visibility::Public);

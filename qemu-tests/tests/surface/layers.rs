@@ -1,11 +1,12 @@
-//! The kernel's source is a stack of layers, a folder each: the picture in `ARCHITECTURE.md`, which is read here. A module names
-//! modules of its own layer and of those below it, without exception.
+//! The kernel's source is a stack of layers, with one folder for each. This test reads the list of layers from the
+//! picture in `ARCHITECTURE.md`. A module may name only modules of its own layer and of lower layers, without
+//! exception.
 
 use std::collections::BTreeSet;
 
 use crate::{KERNEL, read};
 
-/// The layers, from the ground up.
+/// Returns the layers, the lowest first.
 fn layers() -> Vec<String> {
     let text = read("ARCHITECTURE.md");
     let (_, section) =

@@ -1,12 +1,13 @@
-//! Reads both crates and compares what safe code can reach, and how much code is unsafe, with written lists, so that
-//! each change of these has to be reviewed.
+//! Reads the source of both crates. Compares what safe code can reach, and how much code is unsafe, with written lists,
+//! so that each change of either has to be reviewed.
 //!
-//! - `gmp-sched.txt` and `kernel.txt` list the public safe functions that touch the state of a CPU, an M or a P, directly or
-//!   by a function that they call. Above each is the reason why no caller can break anything with it.
+//! - `gmp-sched.txt` and `kernel.txt` list the public safe functions that touch the state of a CPU, an M or a P,
+//!   directly or by a function that they call. Above each function is the reason why no caller can break anything with
+//!   it.
 //! - `halves.rs` compares what the kernel has for programs on the machine and on the host.
-//! - `layers.rs` fails on a path by which a layer of the kernel names one above it.
-//! - `ARCHITECTURE.md` has the number of uses of `unsafe` in each module. `UNSAFE_TABLE=overwrite cargo test -p qemu-tests --test
-//!   surface` writes it anew.
+//! - `layers.rs` fails if a layer of the kernel names a higher layer.
+//! - `ARCHITECTURE.md` has the number of uses of `unsafe` in each module. `UNSAFE_TABLE=overwrite cargo test -p
+//!   qemu-tests --test surface` updates the table.
 
 mod halves;
 mod layers;
@@ -24,7 +25,7 @@ use source::{Crate, Half, Unsafe, Visibility};
 
 static SCHEDULER: LazyLock<Crate> = LazyLock::new(|| Crate::read(&in_project("gmp-sched/src/lib.rs"), Half::Machine));
 static KERNEL: LazyLock<Crate> = LazyLock::new(|| Crate::read(&in_project("kernel/src/lib.rs"), Half::Machine));
-/// The kernel of programs that run on the host.
+/// The kernel as it is compiled for programs that run on the host.
 static HOST: LazyLock<Crate> = LazyLock::new(|| Crate::read(&in_project("kernel/src/lib.rs"), Half::Host));
 
 fn in_project(path: &str) -> PathBuf {
@@ -36,7 +37,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Parses a list. Each entry is below a comment that states the reason.
+/// Parses a list. Each entry must be in a group that begins with a comment, which states the reason.
 fn listed(list: &str) -> Vec<String> {
     let mut has_reason = false;
     let mut entries = Vec::new();
@@ -93,7 +94,7 @@ fn safe_functions_of_the_kernel_that_touch_state_of_a_cpu_are_listed() {
 const BEGIN: &str = "<!-- begin: uses of unsafe -->\n";
 const END: &str = "<!-- end: uses of unsafe -->";
 
-/// The table of unsafe code, with the modules of a folder grouped.
+/// Returns the table of unsafe code, in which the modules of a folder are one row.
 fn unsafe_table() -> String {
     let mut table =
         String::from("| crate | module | blocks | functions | `impl` and `trait` |\n|---|---|---|---|---|\n");
@@ -134,7 +135,7 @@ fn uses_of_unsafe_are_as_many_as_the_architecture_says() {
     );
 }
 
-/// Returns the paths found if `text` is the source of a module.
+/// Returns the paths that are found if `text` is the source of a module.
 fn found_in(text: &str) -> Vec<String> {
     reach::find(&Crate::parse(text, "module"), &[]).into_iter().map(|found| found.path).collect()
 }

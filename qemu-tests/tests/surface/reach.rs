@@ -1,30 +1,31 @@
 //! Finds the functions that reach the state of a CPU, an M or a P, directly or through calls.
 //!
 //! Calls are matched by name: a method by its name alone, an associated function by the name of its type, any other
-//! function by its module or its `use`. So a function may be confused with another one of the same name, which only
+//! function by its module or its `use`. So a function may be mistaken for another function of the same name. This only
 //! leads to false positives. A call through a function pointer or closure is not found.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::source::{Crate, Function, Visibility};
 
-/// A function that contains one of these words reaches such state directly.
+/// A function that contains one of these words reaches the state of a CPU, an M or a P directly.
 const STATE: [&str; 6] = ["Machine", "Processor", "Pinned", "current_machine", "raise_pin", "lower_pin"];
 /// Parts of assembly instructions that access per-CPU data or the register that points to it.
 const PER_CPU: [&str; 2] = ["gs:[", "GsBase"];
-/// The macros of `cpu::local` that expand to such an instruction.
+/// The macros of `cpu::local` that expand to such instructions.
 const PER_CPU_MACROS: [&str; 3] = ["load", "store", "change"];
 
-/// A safe function that other crates can call, and how it reaches such state.
+/// A safe function that other crates can call, and how it reaches the state of a CPU, an M or a P.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// Its path.
+    /// The path of the function.
     pub(crate) path: String,
-    /// The calls from it to the function that touches the state.
+    /// The calls that lead from the function to one that accesses the state directly.
     pub(crate) chain: String,
 }
 
-/// All public safe functions of `own` that reach such state, directly or through functions of `own` and `others`.
+/// Returns all public safe functions of `own` that reach the state, directly or through functions of `own` and
+/// `others`.
 pub(crate) fn find(own: &Crate, others: &[&Crate]) -> Vec<Found> {
     let crates: Vec<&Crate> = [own].into_iter().chain(others.iter().copied()).collect();
     let functions: Vec<(&Crate, &Function)> =
@@ -42,7 +43,7 @@ pub(crate) fn find(own: &Crate, others: &[&Crate]) -> Vec<Found> {
     found
 }
 
-/// Whether safe code of another crate can call it.
+/// Returns whether safe code of another crate can call the function.
 fn is_surface(function: &Function, crates: &[&Crate]) -> bool {
     // The function's own crate comes first, because another crate may have a type of the same name.
     let is_public = |name: &Option<String>| {
@@ -56,7 +57,8 @@ fn is_surface(function: &Function, crates: &[&Crate]) -> bool {
         }
 }
 
-/// The name of a function in the lists: its type or, without one, its module, so that files can be moved.
+/// Returns the name of a function in the lists. It begins with the function's type. A function without a type has its
+/// module instead, without the outer modules, so that files can be moved.
 fn path(function: &Function) -> String {
     let owner = match (&function.of_trait, &function.owner) {
         (Some(of_trait), Some(owner)) => Some(format!("<{owner} as {of_trait}>")),
@@ -71,8 +73,8 @@ fn touches(function: &Function) -> bool {
         || function.words.windows(2).any(|pair| PER_CPU_MACROS.contains(&pair[0].as_str()) && pair[1] == "!")
 }
 
-/// For each function, the next one on a shortest path to such state: the function itself if it accesses the state,
-/// `None` if there is no path.
+/// Returns, for each function, the next function on a shortest path to the state. This is the function itself if it
+/// accesses the state directly, and `None` if there is no path.
 fn distances(crates: &[&Crate], functions: &[(&Crate, &Function)]) -> Vec<Option<usize>> {
     let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, (_, function)) in functions.iter().enumerate() {
@@ -135,7 +137,8 @@ fn callees(
     callees
 }
 
-/// Resolves a qualifier: to the words of an alias, to itself, or to nothing if it may be any type.
+/// Returns the names for which a qualifier may stand: its own name and the words of its alias. An empty list stands for
+/// any type.
 fn resolve(qualifier: &str, function: &Function, crates: &[&Crate]) -> Vec<String> {
     if qualifier == "Self" {
         return function.owner.iter().chain(&function.of_trait).cloned().collect();
@@ -150,7 +153,7 @@ fn resolve(qualifier: &str, function: &Function, crates: &[&Crate]) -> Vec<Strin
 
 fn fits(qualifier: &[String], function: &Function) -> bool {
     let Some(owner) = &function.owner else {
-        // Matches its module or an outer module that re-exports it.
+        // A function without a type matches if the qualifier is its module or an outer module, which may re-export it.
         return qualifier
             .iter()
             .any(|name| function.module.contains(name) || matches!(name.as_str(), "super" | "self" | "crate"));

@@ -1,8 +1,8 @@
 //! Reads the functions of a crate from its source.
 //!
-//! This works on tokens, not on a syntax tree, because many public functions are defined in macros: anything that looks
-//! like `pub fn name` counts. Code that is compiled only for tests, loom or ThreadSanitizer is left out, and so is one half
-//! of a crate that has two.
+//! This works on tokens, not on a syntax tree, because many public functions are defined in macros. Any sequence of
+//! tokens like `pub fn name` counts as a function. Code that is compiled only for tests, loom or ThreadSanitizer is
+//! left out. Of a crate that has two halves, only one half is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,17 +25,17 @@ pub(crate) enum Visibility {
 /// A named function, or the declaration of one in a trait.
 #[derive(Debug)]
 pub(crate) struct Function {
-    /// The modules that contain it, then the macro that defines it, if any.
+    /// The modules that contain the function, then the macro that defines it, if any.
     pub(crate) module: Vec<String>,
-    /// The type of its `impl`, or its trait.
+    /// The type of the `impl` that contains the function, or the trait that declares it.
     pub(crate) owner: Option<String>,
-    /// The trait of its `impl`.
+    /// The trait of the `impl` that contains the function.
     pub(crate) of_trait: Option<String>,
     pub(crate) name: String,
     pub(crate) visibility: Visibility,
     pub(crate) is_unsafe: bool,
     pub(crate) has_self: bool,
-    /// The words of its signature and body, without attributes.
+    /// The words of the function's signature and body, without attributes.
     pub(crate) words: Vec<String>,
 }
 
@@ -48,24 +48,24 @@ pub(crate) struct Unsafe {
     pub(crate) promises: usize,
 }
 
-/// For what a crate is compiled that has two halves.
+/// The half of a crate that is read, if the crate has two: one for the machine and one for the host.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Half {
     /// With `--cfg gmp_machine`.
     #[default]
     Machine,
-    /// Without it.
+    /// The code that is compiled without it.
     Host,
 }
 
-/// What is declared in one crate.
+/// The declarations of one crate.
 #[derive(Default, Debug)]
 pub(crate) struct Crate {
     half: Half,
     pub(crate) functions: Vec<Function>,
-    /// The names of types and traits, and whether one of that name is public.
+    /// The names of types and traits. The value is true if a type or trait of this name is public.
     pub(crate) types: BTreeMap<String, bool>,
-    /// `type A = B` and `use B as A`: the words of `B` by `A`.
+    /// For `type A = B` and `use B as A`: the words of `B`, by `A`.
     pub(crate) aliases: BTreeMap<String, Vec<String>>,
     /// The names that the `use` items of each module mention.
     pub(crate) imports: BTreeMap<Vec<String>, BTreeSet<String>>,
@@ -271,7 +271,7 @@ fn is_group(token: &TokenTree, delimiter: Delimiter) -> bool {
     matches!(token, TokenTree::Group(group) if group.delimiter() == delimiter)
 }
 
-/// A token as text; empty for a group.
+/// Returns the text of a token, which is empty for a group.
 fn word(token: &TokenTree) -> String {
     match token {
         TokenTree::Group(_) => String::new(),
@@ -279,7 +279,7 @@ fn word(token: &TokenTree) -> String {
     }
 }
 
-/// Whether the preceding tokens belong to a function that begins here.
+/// Returns whether only qualifiers of a function and then `fn` follow.
 fn precedes_function(tokens: &[TokenTree]) -> bool {
     tokens
         .iter()
@@ -290,13 +290,13 @@ fn precedes_function(tokens: &[TokenTree]) -> bool {
         .is_some_and(|token| word(token) == "fn")
 }
 
-/// The number of tokens of an item up to its body or its semicolon.
+/// Returns the number of tokens of an item up to its body or semicolon, inclusive.
 fn end_of_item(tokens: &[TokenTree]) -> usize {
     let end = tokens.iter().position(|token| is_group(token, Delimiter::Brace) || word(token) == ";");
     end.map_or(tokens.len(), |end| end + 1)
 }
 
-/// The last names of the trait, if any, and of the type between `impl` and the body.
+/// From the tokens between `impl` and its body, returns the last names of the trait, if any, and of the type.
 fn heads(tokens: &[TokenTree]) -> (Option<String>, Option<String>) {
     let (mut of_trait, mut name, mut depth) = (None, None, 0_i32);
     for (index, token) in tokens.iter().enumerate() {
@@ -311,7 +311,7 @@ fn heads(tokens: &[TokenTree]) -> (Option<String>, Option<String>) {
             "dyn" | "mut" => {}
             _ if is_ident(token) => match index.checked_sub(1).map(|before| word(&tokens[before])).as_deref() {
                 Some("'") => {}
-                // A parameter of a macro.
+                // This is a parameter of a macro.
                 Some("$") => name = Some(format!("${text}")),
                 _ => name = Some(text),
             },
@@ -321,7 +321,7 @@ fn heads(tokens: &[TokenTree]) -> (Option<String>, Option<String>) {
     (of_trait, name)
 }
 
-/// The tokens without attributes and without code that is not compiled for programs.
+/// Returns the tokens without attributes and without code that is not compiled for programs.
 fn compiled(stream: TokenStream, half: Half) -> Vec<TokenTree> {
     let tokens: Vec<_> = stream.into_iter().collect();
     let mut kept = Vec::new();
@@ -330,7 +330,7 @@ fn compiled(stream: TokenStream, half: Half) -> Vec<TokenTree> {
         let mut is_left_out = false;
         while let Some((attribute, length)) = attribute(&tokens[at..]) {
             is_left_out |= is_never(&attribute, half);
-            // The file of the module that follows: kept in front of it.
+            // A `path` attribute names the file of the module that follows. It is kept in front of that module.
             if attribute.first().is_some_and(|name| word(name) == "path") {
                 kept.extend(attribute.last().cloned());
             }
@@ -353,7 +353,7 @@ fn compiled(stream: TokenStream, half: Half) -> Vec<TokenTree> {
     kept
 }
 
-/// The tokens inside the attribute that begins here, and the number of tokens of the attribute.
+/// Returns the tokens inside the attribute that begins here, and the number of tokens of the whole attribute.
 fn attribute(tokens: &[TokenTree]) -> Option<(Vec<TokenTree>, usize)> {
     if word(tokens.first()?) != "#" {
         return None;
@@ -365,7 +365,7 @@ fn attribute(tokens: &[TokenTree]) -> Option<(Vec<TokenTree>, usize)> {
     }
 }
 
-/// Whether this is a `cfg` that holds only for tests, loom, ThreadSanitizer or the other half.
+/// Returns whether this is a `cfg` that holds only for tests, loom, ThreadSanitizer or the other half.
 fn is_never(attribute: &[TokenTree], half: Half) -> bool {
     match attribute {
         [name, TokenTree::Group(condition)] if word(name) == "cfg" => holds(&inside(condition), half) == Some(false),
@@ -373,7 +373,7 @@ fn is_never(attribute: &[TokenTree], half: Half) -> bool {
     }
 }
 
-/// Whether a condition holds when programs are compiled; `None` if that depends on features or the target.
+/// Returns whether a condition holds when programs are compiled, or `None` if this depends on features or the target.
 fn holds(condition: &[TokenTree], half: Half) -> Option<bool> {
     let Some(TokenTree::Group(group)) = condition.get(1) else {
         return match word(&condition[0]).as_str() {
@@ -395,7 +395,7 @@ fn holds(condition: &[TokenTree], half: Half) -> Option<bool> {
     }
 }
 
-/// The number of tokens of the item, statement, field or match arm that begins here.
+/// Returns the number of tokens of the item, statement, field or match arm that begins here.
 fn end_of_left_out(tokens: &[TokenTree]) -> usize {
     const ITEMS: [&str; 12] =
         ["pub", "fn", "impl", "trait", "mod", "struct", "enum", "const", "static", "use", "unsafe", "type"];
