@@ -1,7 +1,8 @@
-//! Benchmarks of the scheduler: one line per workload, `bench NAME procs=N VALUE UNIT`, with the names and parameters of the
-//! Go program it is compared with.
+//! Benchmarks of the scheduler. Each workload prints a line `bench NAME procs=N VALUE UNIT`. Names and parameters are
+//! those of the Go program with which the results are compared.
 //!
-//! `cargo run -- --icount --smp 1 bench [FILTER]` counts instructions: 1 ns is 1 instruction, the same in every run.
+//! `cargo run -- --icount --smp 1 bench [FILTER]` counts instructions. One nanosecond is then one instruction, and all
+//! runs have the same results.
 
 #![no_std]
 #![cfg_attr(not(test), no_main)]
@@ -49,7 +50,7 @@ fn report(name: &str, value: f64, unit: &str) {
     println!("bench {name} procs={} {value:.1} {unit}", procs());
 }
 
-/// Runs `body`, which does `operations` operations, and prints the nanoseconds per operation.
+/// Runs `body`, which performs `operations` operations, and prints the nanoseconds per operation.
 fn measure(name: &str, operations: u64, body: impl FnOnce()) {
     let start = now();
     body();
@@ -107,7 +108,7 @@ fn many_to_many() {
     });
 }
 
-/// Receives of one G that selects over four unbuffered channels with one sender each.
+/// One G receives by selects over four unbuffered channels. Each channel has one sender.
 fn select_of_four() {
     const EACH: u64 = 10_000;
     let chans: [Chan<u64>; 4] = core::array::from_fn(|_| Chan::new(0));
@@ -129,7 +130,7 @@ fn select_of_four() {
     });
 }
 
-/// Hops of a token around a ring of 1000 Gs, linked by unbuffered channels.
+/// A token goes around a ring of 1000 Gs, which are linked by unbuffered channels. One hop is one operation.
 fn ring() {
     const HOPS: u64 = 200_000;
     let (first, mut receiver) = channel::<u64>(0);
@@ -164,7 +165,8 @@ fn skynet_node(parent: Sender<u64>, number: u64, size: u64) {
     parent.send((0..10).map(|_| receiver.recv().expect("ten of them")).sum()).expect("it waits");
 }
 
-/// Runs a tree of Gs with ten children each and 100,000 leaves. Measured cold, including new stacks, and warm.
+/// Runs a tree of Gs with ten children each and 100,000 leaves. The first run also allocates the stacks, and the second
+/// run reuses them.
 fn skynet() {
     for name in ["skynet_100k_cold", "skynet_100k"] {
         measure(name, 111_111, || {
@@ -175,7 +177,7 @@ fn skynet() {
     }
 }
 
-/// Spawns a G and waits for it by a wait group, as the Go program does.
+/// Spawns a G and waits for it with a wait group, as the Go program does.
 fn spawn_wait() {
     const ROUNDS: u64 = 40_000;
     static GROUP: WaitGroup = WaitGroup::new();
@@ -198,7 +200,8 @@ fn spawn_join() {
     });
 }
 
-/// Spawns 10,000 Gs and waits until all have run. Measured cold, including new stacks, and warm.
+/// Spawns 10,000 Gs and waits until all have run. The first round also allocates stacks, and the later rounds reuse
+/// them.
 fn spawn_batch() {
     const BATCH: usize = 10_000;
     static LEFT: AtomicUsize = AtomicUsize::new(0);
@@ -212,12 +215,13 @@ fn spawn_batch() {
         }
     };
     measure("spawn_batch_cold", BATCH as u64, round);
-    // In the first rounds main is preempted before it has spawned all, so fewer stacks are needed.
+    // In the first rounds main is preempted before it has spawned all Gs, so not all stacks exist yet. These rounds allocate
+    // the rest.
     (0..3).for_each(|_| round());
     measure("spawn_batch", 4 * BATCH as u64, || (0..4).for_each(|_| round()));
 }
 
-/// Runs `body` in eight Gs, so many times each, and waits for all.
+/// Runs `body` `each` times in each of eight Gs, and waits for all of them.
 fn in_eight(each: u64, body: impl Fn() + Copy + Send + 'static) {
     static FINISHED: WaitGroup = WaitGroup::new();
     FINISHED.add(8);
@@ -231,7 +235,7 @@ fn in_eight(each: u64, body: impl Fn() + Copy + Send + 'static) {
     FINISHED.wait();
 }
 
-/// Eight Gs that count under one mutex.
+/// Eight Gs increment a counter under one mutex.
 fn mutex_8g() {
     const EACH: u64 = 200_000;
     static COUNT: Mutex<u64> = Mutex::new(0);
@@ -239,14 +243,14 @@ fn mutex_8g() {
     assert_eq!(*COUNT.lock() % (8 * EACH), 0);
 }
 
-/// Eight Gs that share four permits, one at a time.
+/// Eight Gs share four permits. Each G acquires and releases one permit at a time.
 fn semaphore_8g() {
     const EACH: u64 = 50_000;
     static SEMAPHORE: Semaphore = Semaphore::new(4);
     measure("semaphore_8g", 8 * EACH, || in_eight(EACH, || drop(SEMAPHORE.acquire(1))));
 }
 
-/// The cost of locks without contention.
+/// The cost of lock operations without contention.
 fn uncontended() {
     fn each(name: &str, body: impl Fn()) {
         const ROUNDS: u64 = 100_000;
@@ -273,7 +277,7 @@ fn fib_forked(n: u64) -> u64 {
     left.join().expect("no panic") + right
 }
 
-/// Fork and join of fib(27), sequential below 12; and the same without Gs.
+/// Computes fib(27) by fork and join, sequentially below fib(12). The last measurement uses no Gs.
 fn fib_parallel() {
     for (name, fib) in
         [("fib27_cut12_cold", fib_forked as fn(u64) -> u64), ("fib27_cut12", fib_forked), ("fib27_sequential", fib)]
@@ -284,7 +288,7 @@ fn fib_parallel() {
     }
 }
 
-/// The quantile `share`, in microseconds.
+/// Returns the quantile `share`, in microseconds.
 fn percentile(sorted: &[u64], share: f64) -> f64 {
     sorted[(share * (sorted.len() - 1) as f64) as usize] as f64 / 1e3
 }
@@ -295,14 +299,14 @@ fn report_late(name: &str, mut late: Vec<u64>) {
     report(&format!("{name}_p99"), percentile(&late, 0.99), "us");
 }
 
-/// How late a sleep of `milliseconds` ends, in ns.
+/// Sleeps for `milliseconds` and returns how late the sleep ended, in nanoseconds.
 fn lateness(milliseconds: u64) -> u64 {
     let start = now();
     sleep(Duration::from_millis(milliseconds));
     now() - start - milliseconds * 1_000_000
 }
 
-/// 1000 Gs sleep 1 to 10 ms, 20 times each.
+/// 1000 Gs sleep 20 times each, for 1 to 10 ms.
 fn sleepers() {
     let sleeping: Vec<_> = (0..1000)
         .map(|g| go(move || (0..20).map(|n| lateness(1 + (g * 7 + n * 3) % 10)).collect::<Vec<_>>()))
@@ -314,7 +318,7 @@ fn sleepers() {
 static STOP: AtomicBool = AtomicBool::new(false);
 static SINK: AtomicU64 = AtomicU64::new(0);
 
-/// One hog per P, and a G that wakes from sleeps of 1 ms among them.
+/// Each P runs a hog, and main wakes repeatedly from sleeps of 1 ms.
 fn hogs() {
     STOP.store(false, Ordering::Relaxed);
     let hogs: Vec<_> = (0..procs())
@@ -334,7 +338,7 @@ fn hogs() {
     report_late("hog_wakeup", late);
 }
 
-/// The memory of a G that waits for a channel, measured with 100,000 of them.
+/// The memory per G that waits for a channel, measured with 100,000 Gs.
 fn parked() {
     const COUNT: usize = 100_000;
     mm::free_cached_memory();

@@ -1,11 +1,13 @@
 //! Prints for each disk what `sha256sum` prints for its file: `cargo run -- --disk FILE sha256`.
 //!
-//! A disk is read in chunks, each by a G of its own, with a bounded number at a time: while a G waits for the device its M
-//! blocks, and its P runs other Gs. All CPUs take part in the hashing, but the chunks of one disk are hashed one after the
-//! other: SHA-256 is a chain, so the state is passed from the G of one chunk to the G of the next, which joins it, while the
-//! Gs after that read. Only different disks are hashed in parallel.
+//! A disk is read in chunks. Each chunk has a G of its own, and the number of concurrent chunks is bounded. While a G
+//! waits for the device, its M blocks, and its P runs other Gs.
 //!
-//! With `--verbose` it then prints how many chunks each CPU hashed, and the scheduler's counters.
+//! SHA-256 is a chain, so the chunks of one disk are hashed one after the other. The G of a chunk passes the state to
+//! the G of the next chunk, which joins it. Meanwhile, the Gs of later chunks read. All CPUs take part in the hashing,
+//! but only different disks are hashed in parallel.
+//!
+//! With `--verbose` the program then prints how many chunks each CPU has hashed, and the scheduler's counters.
 
 #![no_std]
 #![cfg_attr(not(test), no_main)]
@@ -29,7 +31,7 @@ kernel::main!(main);
 
 /// The size of the chunk that one G reads and hashes.
 const CHUNK: usize = 64 * 1024;
-/// Maximum number of chunks of a disk that are being read or hashed.
+/// Maximum number of chunks of one disk that are being read or hashed.
 const CHUNKS_AHEAD: usize = 16;
 
 fn main(args: &[&str]) -> i32 {
@@ -66,7 +68,7 @@ fn usage() -> i32 {
 /// The digest of a file.
 type Sum = [u8; 32];
 
-/// A disk could not be read completely.
+/// The error of a disk that could not be read completely.
 #[derive(Clone, Copy, Debug)]
 struct ReadError {
     offset: u64,
@@ -91,7 +93,7 @@ impl fmt::Display for ReadError {
     }
 }
 
-/// Hashes a disk.
+/// Hashes a disk and returns the digest.
 fn sum(disk: &'static Disk) -> Result<Sum, ReadError> {
     let window = Arc::new(Window::new());
     let mut last: Option<JoinHandle<Result<Sha256, ReadError>>> = None;
@@ -113,7 +115,7 @@ fn sum(disk: &'static Disk) -> Result<Sum, ReadError> {
     Ok(state.finalize().into())
 }
 
-/// Reads the chunk at `offset`, waits for the state of the previous chunk, and hashes it.
+/// Reads the chunk at `offset`, waits for the state after the previous chunk, and hashes the chunk.
 fn hash_chunk(
     disk: &Disk,
     offset: u64,
@@ -145,11 +147,11 @@ fn join<T: Send>(handle: JoinHandle<T>) -> T {
     handle.join().expect("no G of this program panics")
 }
 
-/// Limits the number of chunks that are under way: a semaphore for one acquiring G and many releasing ones, built directly
-/// from park and ready.
+/// Limits the number of chunks that are being read or hashed. This is a semaphore with one acquiring G and many
+/// releasing Gs, built directly from park and ready.
 struct Window {
     state: InterruptMutex<WindowState>,
-    /// Whether a chunk could not be read, so that the later ones are useless.
+    /// Whether a chunk could not be read, so that later chunks are useless.
     abandoned: AtomicBool,
 }
 
@@ -189,7 +191,8 @@ impl Window {
             waiting
         };
         if let Some(waiting) = waiting {
-            // SAFETY: the G's own commit stored it, and it was taken out under the lock, so no other G has it.
+            // SAFETY: the commit of this G's park has stored the G, so the G has parked. `take` has removed it under
+            // the lock, so no other G readies it.
             unsafe { ready(waiting) };
         }
     }
@@ -199,7 +202,8 @@ impl Window {
     }
 }
 
-/// A line in the format of `sha256sum`: special characters in names are escaped, and then the line starts with a backslash.
+/// A line in the format of `sha256sum`. If the name contains special characters, they are escaped, and the line begins
+/// with a backslash.
 struct Line<'a> {
     sum: Sum,
     name: &'a str,

@@ -1,4 +1,4 @@
-//! A tour of the scheduler: its mechanisms, each shown in a few lines.
+//! A tour of the scheduler. It shows each of its mechanisms in a few lines.
 
 #![no_std]
 #![cfg_attr(not(test), no_main)]
@@ -29,7 +29,8 @@ fn main(_: &[&str]) {
     counters();
 }
 
-/// Draws what ran on each P while `body` ran: each column is a fraction of that time, each letter a G; main is `@`.
+/// Runs `body` and draws what ran on each P meanwhile. Each column is a fraction of the time, and each letter is a G.
+/// Main is `@`.
 fn drawn(body: impl FnOnce()) {
     let Some(scheduler) = scheduler() else { return };
     let first = next_id();
@@ -48,21 +49,21 @@ fn drawn(body: impl FnOnce()) {
     println!("   (a letter is a G, @ is main; a column is {}.{:03} ms)", column.as_millis(), column.as_micros() % 1000);
 }
 
-/// Number of events that are kept for each P.
+/// Number of events that the trace keeps for each P.
 const EVENTS: usize = 4096;
 const COLUMNS: usize = 72;
 const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
-/// A lower bound of the ids of Gs that are spawned later.
+/// Returns a lower bound of the ids of Gs that are spawned later.
 fn next_id() -> u64 {
     go(|| ()).id().get() + 1
 }
 
-/// Gs to spread, and numbers that each checks.
+/// The number of Gs to spread over the Ps, and how many numbers each G checks.
 const PARTS: usize = 48;
 const NUMBERS: usize = 5_000;
 
-/// All Gs are spawned on one P; the others steal them.
+/// Main spawns all Gs on its P, and the other Ps steal them.
 fn spread() {
     println!("-- stealing: main spawns {PARTS} Gs on its own P. Each counts primes. The other Ps come and steal them.");
     let (mut primes, mut took) = (0, Duration::ZERO);
@@ -96,7 +97,7 @@ fn is_prime(number: usize) -> bool {
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Every P gets two Gs that never call anything; the timer preempts them.
+/// Each P gets two Gs that never call a function. The timer preempts them.
 fn preemption() {
     if !kernel::PREEMPTS_LOOPS {
         println!("-- preemption: of Gs that spin in loops there is none on the host.\n");
@@ -133,7 +134,7 @@ fn hog() {
 
 static DONE: AtomicUsize = AtomicUsize::new(0);
 
-/// More Gs block their Ms than there are CPUs; their Ps are handed off.
+/// More Gs than there are CPUs block their Ms. The Ps of these Ms are handed off.
 fn handoff() {
     let blocked = 2 * procs();
     println!("-- handoff: {blocked} Gs block in a driver for 20 ms each, with their Ms. Their Ps do not wait.");

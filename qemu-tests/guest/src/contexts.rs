@@ -1,5 +1,5 @@
-//! Operations that are not allowed in a context: each one in the table of `kernel::contexts` panics, and the message
-//! names the context.
+//! Operations that are not allowed in a context. Each operation in the table of `kernel::contexts` panics, and the
+//! message names the context.
 
 use gmp_sched::platform::Pinned;
 use gmp_sched::preempt;
@@ -36,7 +36,7 @@ fn make_system_call() {
     let _ = kernel::disk::delay(core::time::Duration::from_micros(1));
 }
 
-/// Interrupts the calling G and runs `body` in the handler. There must be one CPU.
+/// Interrupts the calling G and runs `body` in the handler. There must be only one CPU.
 fn in_handler(body: fn()) {
     static BODY: InterruptMutex<Option<fn()>> = InterruptMutex::new(None);
     *BODY.lock() = Some(body);
@@ -64,8 +64,8 @@ fn in_nmi(body: fn()) {
     internals::as_if_in_nmi(body);
 }
 
-/// Defines a test that `$act` in `$context` ends the machine as a broken invariant, with texts that name operation and
-/// context.
+/// Defines a test that performs `$act` in `$context`. The kernel must end the machine with the status of a broken
+/// invariant, and its report must name the operation and the context.
 macro_rules! refused {
     ($name:ident: $context:ident($act:expr), $what:literal, $place:literal $(, $more:literal)*) => {
         fn $name() {
@@ -138,8 +138,8 @@ refused!(nmi_that_blocks_is_refused: in_nmi(block), "a G blocks, yields or ends"
 refused!(nmi_that_spawns_is_refused: in_nmi(spawn), "a G is spawned", "in the handler of a non-maskable");
 refused!(nmi_that_allocates_is_refused: in_nmi(allocate), "memory is allocated or freed", "in the handler of a non-maskable");
 
-/// These operations are allowed: spawning, allocating and locking with preemption off; printing and taking other locks
-/// of handlers, both in a handler and while such a lock is held.
+/// Allowed with preemption off: spawning, allocating and locking. Allowed in a handler, and while an `InterruptMutex`
+/// is held: printing and locking another `InterruptMutex`.
 fn operations_allowed_by_the_table_work() {
     static OTHER: InterruptMutex<u32> = InterruptMutex::new(0);
     pinned(|| {
@@ -162,8 +162,8 @@ fn operations_allowed_by_the_table_work() {
 }
 guest_test!(operations_allowed_by_the_table_work, smp = &[1, 2, 8]);
 
-/// Interrupts stay off until the last of several locks is released, in any order. Otherwise a handler that takes one would
-/// find it held by its own CPU.
+/// Interrupts stay off until the last of several locks is released, in whatever order. Otherwise a handler could find a
+/// lock held by its own CPU and wait for it forever.
 fn interrupt_mutexes_are_released_in_any_order() {
     static SECOND: InterruptMutex<u32> = InterruptMutex::new(0);
     let vector = vectors::allocate(|_| *SECOND.lock() += 1);

@@ -1,4 +1,4 @@
-//! The disk, and blocking in its driver. The tests that need disks are hidden from the harness: `tests/disk.rs` on the host
+//! Disks, and blocking in their driver. The harness does not run the tests that need disks. `tests/disk.rs` on the host
 //! runs them, with files of the expected lengths.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use kernel::disk::{self, Disk, DiskError, disks};
 use kernel::platform::scheduler;
 use kernel::prelude::*;
 
-/// The bytes of a sector, and below the maximum of one request.
+/// The size of a sector in bytes. `REQUEST` is the maximum size of one request.
 const SECTOR: u64 = 512;
 const REQUEST: usize = 64 * 1024;
 
@@ -18,7 +18,7 @@ fn no_disk_is_no_error() {
 }
 guest_test!(no_disk_is_no_error);
 
-/// With counted instructions, many Gs that block in the device at the same time take as long as one.
+/// The test counts instructions. Many Gs that block in the device at the same time take as long as one G.
 fn delays_overlap() {
     let start = clock::now();
     let blocked: Vec<_> = (0..32).map(|_| go(|| disk::delay(Duration::from_millis(5)).unwrap())).collect();
@@ -28,13 +28,13 @@ fn delays_overlap() {
 }
 guest_test!(delays_overlap, smp = &[1, 8], icount);
 
-/// The byte at `offset` of a disk after [`fill`]. All sectors differ.
+/// Returns the byte at `offset` of a disk after [`fill`]. All sectors differ.
 fn pattern(disk: usize, offset: u64) -> u8 {
     let mixed = (offset ^ (disk as u64) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed ^ mixed >> 31).to_le_bytes()[3]
 }
 
-/// Writes all whole sectors of a disk; returns their length in bytes.
+/// Writes all whole sectors of a disk and returns their length in bytes.
 fn fill(index: usize, disk: &Disk) -> u64 {
     let end = disk.len_bytes() / SECTOR * SECTOR;
     let content: Vec<u8> = (0..end).map(|offset| pattern(index, offset)).collect();
@@ -42,7 +42,7 @@ fn fill(index: usize, disk: &Disk) -> u64 {
     end
 }
 
-/// Many Gs, more than a queue has entries, read pieces of all lengths from all offsets of all disks at the same time.
+/// More Gs than a queue has entries read from all disks at the same time. The reads have all lengths and offsets.
 fn concurrent_reads_return_what_was_written() {
     static READ: AtomicUsize = AtomicUsize::new(0);
     const READERS: usize = 64;
@@ -76,7 +76,7 @@ fn concurrent_reads_return_what_was_written() {
 }
 guest_test!(concurrent_reads_return_what_was_written, hidden);
 
-/// The bytes around the written ones are unchanged, and writes past the end are refused.
+/// A write does not change the bytes around its range, and writes past the end are refused.
 fn writes_stay_within_their_range_and_the_disk() {
     let disk = &disks()[0];
     let length = disk.len_bytes();
@@ -114,7 +114,7 @@ fn read_only_disk_refuses_writes() {
 }
 guest_test!(read_only_disk_refuses_writes, hidden);
 
-/// Each read hands its P off, however short it is, and Ms are made as needed.
+/// Each read hands off its P, however short the read is, and Ms are started as needed.
 fn every_read_hands_off_its_p() {
     const READERS: usize = 32;
     let scheduler = scheduler().expect("the scheduler runs");

@@ -1,5 +1,4 @@
-//! Tests that must fail, each in a different way. The tests of the host's harness run them; `cargo test` does not list
-//! them.
+//! Tests that must fail, each in a different way. The tests of the harness run them. `cargo test` does not list them.
 
 use core::hint;
 

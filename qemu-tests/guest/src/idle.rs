@@ -1,4 +1,5 @@
-//! An idle machine: halted CPUs take no interrupts. Interrupts are counted, which is independent of the host's load.
+//! An idle machine. Halted CPUs take no interrupts. The tests count interrupts, because their number does not depend on
+//! the host's load.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -15,12 +16,12 @@ fn interrupts_during(body: impl FnOnce()) -> Vec<u64> {
     cpus::all().zip(before).map(|(cpu, before)| interrupts(cpu) - before).collect()
 }
 
-/// The most interrupts of a CPU that sleeps: the tick that was armed before, the watchdog's last check, the wakeup by
-/// another CPU.
+/// The largest number of interrupts that a sleeping CPU takes: of a tick that was armed before, of the watchdog's last
+/// check, and of a wakeup by another CPU.
 const A_FEW: u64 = 6;
 
-/// How often the timekeeper has to restart its timer in this time: the timer's counter has 32 bits and counts at 1 to 4
-/// GHz.
+/// Returns how often the timekeeper has to restart its timer in `seconds` seconds. The timer's counter has 32 bits and
+/// counts at 1 to 4 GHz.
 fn hops(seconds: u64) -> Range<u64> {
     seconds / 5..seconds + 1
 }
@@ -30,25 +31,25 @@ fn sleepers(taken: &[u64]) -> usize {
     taken.iter().filter(|&&count| count == 0).count()
 }
 
-/// At most one CPU is the timekeeper, and no other timer is armed repeatedly.
+/// Checks that at most one CPU, the timekeeper, takes interrupts repeatedly, and that it only restarts its timer.
 fn check(taken: &[u64], seconds: u64) {
     let keepers = taken.iter().filter(|&&count| count > A_FEW).count();
     assert!(keepers <= 1, "more than one CPU is woken while main sleeps {seconds} s: {taken:?}");
     assert!(taken.iter().all(|&count| count < hops(seconds).end + A_FEW), "a tick goes on for {seconds} s: {taken:?}");
 }
 
-/// Runs on the host's clock, with virtual CPUs in parallel.
+/// This test uses the host's clock, and its virtual CPUs run in parallel.
 fn sleeping_machine_takes_no_ticks() {
     // Waits until the timers that were armed during the boot have expired.
     sleep(Duration::from_secs(1));
     let taken = interrupts_during(|| sleep(Duration::from_secs(4)));
     println!("interrupts per CPU in 4 s: {taken:?}");
-    // With a tick every 10 ms there would be 400 interrupts, with the watchdog's checks 8.
+    // A tick every 10 ms would cause 400 interrupts, and the watchdog's checks would cause 8.
     check(&taken, 4);
 }
 guest_test!(sleeping_machine_takes_no_ticks, smp = &[1, 2, 8], isolated);
 
-/// Runs with counted instructions, so that an hour of sleep takes no time.
+/// This test counts instructions, so an hour of sleep takes no time.
 fn longer_sleep_only_adds_timer_restarts() {
     sleep(Duration::from_secs(1));
     let short = interrupts_during(|| sleep(Duration::from_secs(1)));
@@ -57,12 +58,14 @@ fn longer_sleep_only_adds_timer_restarts() {
     check(&short, 1);
     check(&long, 3600);
     assert!(long.iter().sum::<u64>() >= hops(3600).start, "the timer's counter has no more than 32 bits: {long:?}");
-    // All CPUs sleep, except for main's, the timekeeper's, and the one that searches when main wakes.
+    // All CPUs sleep but three: the CPU of main, that of the timekeeper, and the one that searches for work when main
+    // wakes.
     assert!(sleepers(&long) + 3 >= long.len(), "{long:?}");
 }
 guest_test!(longer_sleep_only_adds_timer_restarts, smp = &[1, 2, 8], icount);
 
-/// Checks that these tests would detect ticks: a computing CPU has one, and each end of a slice makes another M search.
+/// Checks that the tests above would detect ticks. A computing CPU has a tick, and each end of a slice makes another M
+/// search for work.
 fn busy_cpu_has_a_tick() {
     sleep(Duration::from_secs(1));
     let taken = interrupts_during(|| {
@@ -77,7 +80,7 @@ fn busy_cpu_has_a_tick() {
 }
 guest_test!(busy_cpu_has_a_tick, smp = &[1, 2, 8], icount);
 
-/// A CPU that polls before it halts is woken like a halted one: by its timer, and by another CPU.
+/// A CPU that polls before it halts is woken like a halted CPU: by its timer and by other CPUs.
 fn polling_cpu_is_woken() {
     for round in 0..200 {
         let sleepers: Vec<_> = (0..4)

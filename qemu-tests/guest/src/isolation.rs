@@ -1,4 +1,4 @@
-//! Tests of `panic=isolate`: what a panic ends, what it leaves, and when it ends the machine nevertheless.
+//! Tests of `panic=isolate`: what a panic ends, what continues, and when a panic ends the machine nevertheless.
 
 use alloc::collections::BTreeSet;
 use core::fmt;
@@ -16,13 +16,13 @@ use kernel::prelude::*;
 
 use crate::vectors;
 
-/// The addresses of the caller's stack.
+/// Returns the addresses of the calling G's stack.
 fn my_stack() -> (usize, usize) {
     let stack = Pinned::<Kernel>::new().goroutine().stack();
     (stack.start, stack.end)
 }
 
-/// Stacks of Gs that died, which must never be reused.
+/// The stacks of Gs that have died. They must never be reused.
 pub(crate) struct DeadStacks(spin::Mutex<BTreeSet<(usize, usize)>>);
 
 impl DeadStacks {
@@ -35,13 +35,13 @@ impl DeadStacks {
         let stack = my_stack();
         let _off = PreemptGuard::new();
         self.0.lock().insert(stack);
-        // Spawns the G that runs next here and must not begin on that stack.
+        // This G runs next on this CPU. It must not begin on the stack that was recorded.
         go(|| {}).detach();
     }
 
-    /// Runs a number of Gs that die.
+    /// Checks that `count` Gs have died and that new Gs run on other stacks.
     pub(crate) fn check(&self, count: usize) {
-        /// Makes all Gs run at the same time, because consecutive Gs would share one stack.
+        /// All Gs wait here, so that they are alive at the same time. Otherwise consecutive Gs would share one stack.
         static ALIVE: Barrier = Barrier::new(100);
         let dead = core::mem::take(&mut *self.0.lock());
         assert_eq!(dead.len(), count, "a stack was used again");
@@ -78,7 +78,7 @@ guest_test!(
     ],
 );
 
-/// Many Gs die while many others run and are preempted; some have no joiner. The stacks of dead Gs are never reused.
+/// Many Gs die while many others run and are preempted. Some have no joiner. The stacks of dead Gs are never reused.
 fn other_gs_continue() {
     static DEAD_STACKS: DeadStacks = DeadStacks::new();
     static LIVED: AtomicUsize = AtomicUsize::new(0);
@@ -115,7 +115,7 @@ fn other_gs_continue() {
 }
 guest_test!(other_gs_continue, smp = &[1, 2, 8], options = &["panic=isolate"], seconds = 60);
 
-/// Nothing that the dead G owned is dropped, neither its closure's captures nor a guard.
+/// When a G dies, none of its values is dropped: neither its closure's captures nor its guards.
 fn guards_of_a_dead_g_are_not_dropped() {
     static DROPPED: AtomicBool = AtomicBool::new(false);
     static LOCK: spin::Mutex<()> = spin::Mutex::new(());
@@ -137,7 +137,7 @@ fn guards_of_a_dead_g_are_not_dropped() {
 }
 guest_test!(guards_of_a_dead_g_are_not_dropped, options = &["panic=isolate"]);
 
-/// After a misuse, the other Gs continue to use the same semaphore and condition variable.
+/// After a G has misused a semaphore and a condition variable, other Gs continue to use both.
 fn misuse_ends_only_its_g() {
     static SEMAPHORE: Semaphore = Semaphore::new(1);
     static CHANGED: Condvar = Condvar::new();

@@ -1,10 +1,10 @@
-//! The shared tests of the library, from the same source as `gmp-sched/tests/library`.
+//! The shared tests of the library, which `gmp-sched/tests/library` includes from the same source.
 
 /// The platform under test, as `shared` needs it.
 mod platform {
     pub(crate) use kernel::platform::*;
 
-    /// Maximum number of concurrent Gs of a test that takes many.
+    /// Number of concurrent Gs in a test that uses many.
     pub(crate) const MANY: usize = 100_000;
 
     /// Runs `call` as a system call whose P sysmon may retake.
@@ -18,7 +18,7 @@ mod platform {
     }
 }
 
-/// Makes the named function a test on 1, 2 and 8 CPUs, or on the given numbers.
+/// Turns the named function into a test, which runs on 1, 2 and 8 CPUs, or on the numbers of CPUs in `procs`.
 macro_rules! shared_test {
     ($name:ident) => {
         shared_test!($name, procs = &[1, 2, 8]);
@@ -31,7 +31,7 @@ macro_rules! shared_test {
 #[path = "../../../gmp-sched/tests/shared/mod.rs"]
 mod shared;
 
-/// The list of Gs shows for what each G waits.
+/// The report of the deadlock shows for what each G waits.
 fn deadlock_on_channels_is_reported() {
     use gmp_sched::select::{Select, recv, send};
     use kernel::platform::{Kernel, Receiver, Sender, channel};

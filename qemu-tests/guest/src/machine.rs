@@ -1,4 +1,4 @@
-//! The computer under the scheduler: console, CPUs, clock, command line.
+//! The computer below the scheduler: console, CPUs, clock and command line.
 
 use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -101,7 +101,8 @@ guest_test!(
     options = &["timer=tsc-deadline"],
     texts = &["timer=tsc-deadline: this processor has none"],
 );
-/// If QEMU's CPU has no such timer, the kernel uses the other one; otherwise the test runs with it.
+/// If QEMU's CPU has no TSC-deadline timer, the kernel uses the one-shot timer. If the CPU has it, the test runs with
+/// it.
 fn missing_timer_is_not_used() {
     for millis in [1, 5, 20] {
         let start = clock::now();
@@ -112,7 +113,8 @@ fn missing_timer_is_not_used() {
 
 guest_test!(sleep_outlasts_the_hardware_timer, smp = &[1, 8], icount);
 fn sleep_outlasts_the_hardware_timer() {
-    // This is longer than the one-shot timer's 32-bit counter lasts, 4.29 seconds.
+    // The 32-bit counter of the one-shot timer ends after 4.29 seconds, so this sleep takes longer than one setting of
+    // the timer.
     let asked = Duration::from_secs(10);
     let start = clock::now();
     sleep(asked);
@@ -140,7 +142,7 @@ fn options_reach_the_kernel() {
     assert_eq!(option("firs"), None);
 }
 
-// Runs only with `--ignored`, because the maximum number of CPUs keeps the host busy for a long time.
+// This test runs only with `--ignored`, because the maximum number of CPUs keeps the host busy for a long time.
 guest_test!(maximum_number_of_cpus_starts, smp = &[255], seconds = 300, ignored);
 fn maximum_number_of_cpus_starts() {
     assert_eq!(num_cpu(), 255);
@@ -148,7 +150,7 @@ fn maximum_number_of_cpus_starts() {
     assert_eq!(handles.into_iter().map(|handle| handle.join().unwrap()).sum::<u32>(), 499_500);
 }
 
-// The host checks the output: `tests/console.rs`.
+// `tests/console.rs` on the host checks the output.
 guest_test!(prints_from_every_cpu, hidden);
 fn prints_from_every_cpu() {
     const LINES: usize = 200;
@@ -184,7 +186,8 @@ fn prints_from_every_cpu() {
 }
 
 guest_test!(no_interrupt_in_a_ring_of_cpus_is_lost, smp = &[1, 2, 8], isolated, seconds = 60);
-/// Each handler interrupts the next CPU: a lost interrupt ends the chain, and a duplicate arrives at the wrong CPU.
+/// Each handler interrupts the next CPU. If an interrupt were lost, the chain would end. If one were duplicated, it
+/// would arrive at the wrong CPU.
 fn no_interrupt_in_a_ring_of_cpus_is_lost() {
     const HOPS: usize = 10_000;
     static HOP: AtomicUsize = AtomicUsize::new(0);
@@ -289,7 +292,7 @@ fn cpus_reach_the_expected_state_from_any_firmware_state() {
     drop(masked);
 }
 
-/// Control registers and floating-point state.
+/// Checks control registers and floating-point state.
 #[expect(unsafe_code, reason = "reads and writes control registers")]
 mod processor {
     use core::arch::asm;
@@ -304,28 +307,29 @@ mod processor {
 
     pub(super) fn check() {
         let cr4: u64;
-        // SAFETY: reads a register.
+        // SAFETY: this instruction only reads a register.
         unsafe { asm!("mov {}, cr4", out(reg) cr4, options(nomem, nostack)) };
         assert_eq!(cr4, CR4, "CR4 is {cr4:#x}");
         let mut environment = [0u32; 7];
-        // SAFETY: stores 28 bytes; it masks exceptions, which are masked already.
+        // SAFETY: this instruction stores 28 bytes, which is the size of `environment`. It also masks the x87
+        // exceptions, which are masked already.
         unsafe { asm!("fnstenv [{}]", in(reg) &raw mut environment) };
         assert_eq!(environment.map(|word| word as u16)[..3], X87);
         let mut mxcsr = 0u32;
-        // SAFETY: stores four bytes.
+        // SAFETY: this instruction stores four bytes, which is the size of `mxcsr`.
         unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut mxcsr) };
         assert_eq!(mxcsr, MXCSR);
     }
 
     /// Puts these registers into a state in which hardware and firmware may leave them.
     pub(super) fn spoil() {
-        // SAFETY: none of these affects this code, except MCE, which is off for a moment.
+        // SAFETY: no bit that changes here affects this code. MCE is off only until `init_cpu` sets it again.
         unsafe { asm!("mov cr4, {}", in(reg) (CR4 & !(1 << 6)) | UNWANTED, options(nostack)) };
         let (x87, mxcsr) = (0x40u16, 0x9fc0u32);
-        // SAFETY: there is no floating-point computation before `cpu::init`, so unmasked exceptions have no effect until
-        // then.
+        // SAFETY: no floating-point computation happens before `init_cpu` resets this state, so unmasked exceptions
+        // have no effect.
         unsafe { asm!("fninit", "fld1", "fldcw [{}]", in(reg) &raw const x87) };
-        // SAFETY: as for the x87: nothing computes with these settings.
+        // SAFETY: no floating-point computation happens before `init_cpu` resets MXCSR.
         unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const mxcsr) };
     }
 }

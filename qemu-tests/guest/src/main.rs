@@ -1,7 +1,8 @@
 //! The tests that run in the kernel.
 //!
-//! Without arguments it lists them; with `serve` it runs those that the host names on the console; with names it runs these.
-//! The protocol is that of [`boot_protocol::report`]. To add a test, write a function and [`guest_test!`] before it.
+//! Without arguments, this program lists the tests. With the argument `serve`, it runs the tests that the host names on
+//! the console. With names as arguments, it runs the tests of these names. The protocol is described in
+//! [`boot_protocol::report`]. To add a test, write a function and put [`guest_test!`] before it.
 #![no_std]
 #![cfg_attr(not(test), no_main)]
 #![deny(unsafe_code)]
@@ -64,7 +65,7 @@ use serve::main;
 
 kernel::main!(main);
 
-/// On the host there is nothing to test: says how to run the tests on the machine.
+/// On the host there is nothing to test, so this prints how to run the tests on the machine.
 #[cfg(not(gmp_machine))]
 fn main(_: &[&str]) -> i32 {
     kernel::println!("These tests run on the machine: cargo test -p qemu-tests --test machine");

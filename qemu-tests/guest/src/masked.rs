@@ -1,4 +1,4 @@
-//! CPUs with interrupts or preemption off for too long, and their detection.
+//! The watchdog detects CPUs that have had interrupts or preemption off for too long.
 
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
 use kernel::watchdog::{Windows, longest_windows};
 
-/// Spins until one more CPU has been reported.
+/// Spins until the watchdog has reported one more CPU.
 #[inline(never)]
 fn spins_until_it_is_found(before: &Windows) {
     while longest_windows().lockups == before.lockups {
@@ -18,7 +18,7 @@ fn spins_until_it_is_found(before: &Windows) {
     }
 }
 
-/// Spins until other CPUs have noticed that a reported CPU has recovered.
+/// Spins until another CPU has noticed that a reported CPU has recovered.
 fn spins_until_it_goes_on(before: &Windows) {
     while longest_windows().recoveries == before.recoveries {
         spin_loop();
@@ -37,7 +37,7 @@ guest_test!(
         "has interrupts on again",
     ],
 );
-/// The only busy CPU is stuck: a halted one must check it.
+/// The only busy CPU is stuck, so a halted CPU must check it.
 fn interrupts_off_for_too_long_are_detected() {
     let before = longest_windows();
     assert_eq!(before.lockups, 0);
@@ -45,7 +45,7 @@ fn interrupts_off_for_too_long_are_detected() {
     let held = lock.lock();
     spins_until_it_is_found(&before);
     drop(held);
-    // The CPU has recovered: although it stays busy, it is not reported again.
+    // The CPU has recovered. It stays busy, but it is not reported again.
     spins_until_it_goes_on(&before);
     let after = longest_windows();
     assert_eq!(after.lockups, 1);
@@ -80,7 +80,7 @@ guest_test!(
     isolated,
     texts = &["has had interrupts off for ", "busy_cpu_detects_a_stuck_one (qemu-tests/guest/src/masked.rs:"],
 );
-/// All CPUs are busy and check each other by their ticks.
+/// All CPUs are busy, and they check each other in the handlers of their ticks.
 fn busy_cpu_detects_a_stuck_one() {
     static RUNNING: AtomicUsize = AtomicUsize::new(0);
     let before = longest_windows();
@@ -122,7 +122,7 @@ fn keeps_the_console() {
 }
 
 guest_test!(busy_machine_is_not_reported_as_stuck, smp = &[1, 2, 8], isolated, seconds = 60);
-/// The machine is busy for some seconds, computing, in the scheduler, printing, and sleeping; no CPU is reported.
+/// For some seconds the machine computes, schedules, spawns and sleeps. No CPU is reported.
 fn busy_machine_is_not_reported_as_stuck() {
     let end = clock::now() + 4_000_000_000;
     let busy = move |how: usize| {

@@ -1,4 +1,4 @@
-//! The heap and the memory below it.
+//! The heap, and the allocator of pages below it.
 
 use alloc::collections::VecDeque;
 use core::alloc::Layout;
@@ -7,7 +7,8 @@ use kernel::prelude::*;
 
 guest_test!(allocations_keep_their_contents, smp = &[1, 8]);
 fn allocations_keep_their_contents() {
-    // The sizes range from one byte to a mebibyte. Blocks are freed in another order than allocated, and reused.
+    // The sizes range from one byte to one mebibyte. Blocks are freed in another order than they were allocated in, and
+    // are reused.
     let mut kept: VecDeque<(usize, Vec<u8>)> = VecDeque::new();
     let mut state = 1u32;
     for round in 0..2_000 {
@@ -25,7 +26,7 @@ fn allocations_keep_their_contents() {
     }
 }
 
-/// The byte that fills the allocations of a round.
+/// Returns the byte that fills the allocations of a round.
 fn mark(round: usize) -> u8 {
     (round % 251) as u8
 }
@@ -86,7 +87,7 @@ fn impossible_alignment_takes_no_memory() {
     for (size, align) in [(16, 1 << 40), (1 << 21, 1 << 46), (4096, 1 << 62), (1 << 62, 1 << 47), (1 << 20, 1 << 32)] {
         let layout = Layout::from_size_align(size, align).expect("a layout");
         let before = kernel::mm::usage().free;
-        // The compiler may assume that an unused allocation succeeds.
+        // `black_box` is needed because the compiler may assume that an unused allocation succeeds.
         #[expect(unsafe_code, reason = "asks the allocator itself")]
         // SAFETY: the size of the layout is not zero.
         let memory = core::hint::black_box(unsafe { alloc::alloc::alloc(layout) });
@@ -104,8 +105,8 @@ fn little_memory_is_enough() {
 
 guest_test!(memory_above_4_gib_is_usable, memory = 6144, smp = &[2], seconds = 60);
 fn memory_above_4_gib_is_usable() {
-    // Allocates 5 GiB at once; there are only 2 below the address 4 GiB. Only one word of each block is written, so
-    // that the host need not provide all of the memory.
+    // This allocates 5 GiB at once, and only 2 GiB of memory have addresses below 4 GiB. Only one word of each block is
+    // written, so the host need not provide all of this memory.
     let mut blocks: Vec<Vec<u64>> = (0..320).map(|_| Vec::with_capacity(1 << 21)).collect();
     blocks.iter_mut().zip(0..).for_each(|(block, number)| block.push(number));
     assert!(blocks.iter().zip(0..).all(|(block, number)| block[..] == [number]), "a block changed");

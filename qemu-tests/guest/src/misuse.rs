@@ -1,10 +1,10 @@
-//! Misuse of the library. In these tests a panic stops the kernel.
+//! Misuse of the library. In these tests a panic ends the machine.
 
 use kernel::percpu::PreemptGuard;
 use kernel::prelude::*;
 
-/// The caller would wait forever for the G that holds the mutex, which cannot run on this CPU. This is a broken
-/// invariant, so the status is 101.
+/// With preemption off, the caller would wait forever for the mutex, because its holder cannot run on this CPU. The
+/// panic reports a broken invariant, so the status is 101.
 fn locking_with_preemption_off() {
     static MUTEX: Mutex<()> = Mutex::new(());
     let _held = MUTEX.lock();
@@ -48,7 +48,7 @@ fn too_many_dones() {
 }
 guest_test!(too_many_dones, status = 2, texts = &["panic at", "misuse.rs", "sync: negative WaitGroup counter"]);
 
-/// A G waits for the semaphore, so the released permits go to that waiter.
+/// A G waits for the semaphore, so the release would hand the permits to this G.
 fn releases_too_often() {
     static SEMAPHORE: Semaphore = Semaphore::new(1);
     SEMAPHORE.acquire(1).forget();
@@ -91,7 +91,7 @@ guest_test!(
     texts = &["panic at", "an M without a P may not do this: it is in a system call"]
 );
 
-/// The report shows what each G waits for.
+/// The report of the deadlock shows for what each G waits.
 fn deadlock_on_a_lock_is_reported() {
     static MUTEX: Mutex<()> = Mutex::new(());
     static LOCK: RwLock<()> = RwLock::new(());

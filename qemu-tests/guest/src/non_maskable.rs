@@ -1,4 +1,4 @@
-//! Non-maskable interrupts to an idle CPU.
+//! Non-maskable interrupts (NMIs) to CPUs that are idle.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,8 +10,8 @@ use kernel::{cpus, internals, watchdog};
 
 use crate::vectors;
 
-/// Wakes a worker on a halted CPU while non-maskable interrupts are sent to the halted CPUs. If such an interrupt
-/// arrives before the IPI for the worker, the CPU finds the worker without an IPI.
+/// Wakes a worker on a halted CPU while NMIs are sent to the halted CPUs. If an NMI arrives before the IPI for the
+/// worker, the CPU finds the worker although no IPI has woken it.
 fn cpu_woken_by_an_nmi_flushes_its_tlb_before_it_runs_a_thread() {
     const ROUNDS: usize = 3_000;
     static DONE: AtomicUsize = AtomicUsize::new(0);
@@ -28,7 +28,7 @@ fn cpu_woken_by_an_nmi_flushes_its_tlb_before_it_runs_a_thread() {
         unflushed
     });
     for round in 1..=ROUNDS {
-        // Waits until the worker is parked and its CPU halts.
+        // The worker parks and its CPU halts during this loop.
         (0..2_000).for_each(|_| core::hint::spin_loop());
         let here = PreemptGuard::new();
         let me = percpu::current();
@@ -50,16 +50,16 @@ fn cpu_woken_by_an_nmi_flushes_its_tlb_before_it_runs_a_thread() {
     drop(wake);
     assert_eq!(worker.join(), Ok(0), "times that a thread ran on a CPU for which no epoch waits");
 }
-// With 8 CPUs, the CPU that finds the worker is mostly not the one to which the IPI was sent.
+// With 8 CPUs, the worker is usually found by another CPU than the one to which the IPI was sent.
 guest_test!(cpu_woken_by_an_nmi_flushes_its_tlb_before_it_runs_a_thread, isolated, seconds = 60);
 
-/// A non-maskable interrupt comes between `sti` and `hlt` while another interrupt is pending. The CPU must not halt
-/// after handling that interrupt, because no further one may come.
+/// An NMI arrives between `sti` and `hlt` while another interrupt is pending. The CPU must not halt after it has
+/// handled the pending interrupt, because no further interrupt may come.
 fn nmi_between_sti_and_hlt_hides_no_interrupt() {
     static WOKEN: AtomicUsize = AtomicUsize::new(0);
     let vector = vectors::allocate(|_| _ = WOKEN.fetch_add(1, Ordering::SeqCst));
-    // A CPU that halts by mistake is woken by its next timer tick, so the halt shows only as one more interrupt: the test
-    // counts interrupts. Unrelated ones may come in between, so it takes the smallest count of many rounds.
+    // A CPU that halts by mistake is woken by its next timer tick, so the mistake shows only as one more interrupt.
+    // Unrelated interrupts may come in between, so the test takes the smallest count of many rounds.
     let mut fewest = usize::MAX;
     for round in 1..=20 {
         let masked = InterruptMutex::new(());
@@ -72,12 +72,13 @@ fn nmi_between_sti_and_hlt_hides_no_interrupt() {
         assert_eq!(WOKEN.load(Ordering::SeqCst), round);
         fewest = fewest.min(taken as usize);
     }
-    // The interrupt itself; and the handler runs without a cause, and makes the timer fire.
+    // Two interrupts are expected: the one sent above, and one of the timer. No CPU has sent the NMI, so its handler takes the
+        // NMI for a request for a report. It makes the timer fire, whose handler writes the report.
     assert!(fewest <= 2, "the CPU halted after the interrupt, until another one came: {fewest} in the best round");
 }
 guest_test!(nmi_between_sti_and_hlt_hides_no_interrupt, smp = &[1], isolated);
 
-/// Simulates what a processor does for a non-maskable interrupt, at a chosen instruction.
+/// Simulates, at a chosen instruction, what a processor does for an NMI.
 #[expect(unsafe_code, reason = "enters a handler as the processor does")]
 mod shadow {
     use core::arch::{asm, naked_asm};
@@ -86,14 +87,14 @@ mod shadow {
 
     const NON_MASKABLE: usize = 2;
 
-    /// Makes the CPU behave as if it took a non-maskable interrupt directly after the `sti` of its halt. The caller has
-    /// interrupts off.
+    /// Makes the CPU behave as if it took an NMI directly after the `sti` of its halt. The caller must have interrupts
+    /// off.
     pub(super) fn take_non_maskable_interrupt_before_the_halt() {
-        // The code at the halt returns like a function, with interrupts off.
+        // The code at the address of the halt returns to this function, with interrupts off.
         take(handler(), halt_address());
     }
 
-    /// The address of the handler.
+    /// Returns the address of the NMI handler.
     fn handler() -> u64 {
         #[repr(C, packed)]
         struct Table {
@@ -101,23 +102,24 @@ mod shadow {
             base: usize,
         }
         let mut table = Table { limit: 0, base: 0 };
-        // SAFETY: stores ten bytes.
+        // SAFETY: this instruction stores ten bytes, which is the size of `table`.
         unsafe { asm!("sidt [{}]", in(reg) &raw mut table, options(nostack, preserves_flags)) };
         let gate = core::ptr::with_exposed_provenance::<u64>(table.base).wrapping_add(2 * NON_MASKABLE);
-        // SAFETY: the table has a gate of two words for each vector.
+        // SAFETY: the interrupt descriptor table has a gate of two words for each vector, and this is the first word of
+        // vector 2.
         let low = unsafe { gate.read() };
-        // SAFETY: as for the first word.
+        // SAFETY: this is the second word of the same gate.
         let high = unsafe { gate.wrapping_add(1).read() };
         low & 0xffff | low >> 32 & 0xffff_0000 | high << 32
     }
 
-    /// Pushes the frame that the processor would push, on this stack, and jumps to `handler`. The handler returns to
-    /// `address` with interrupts on and with the stack as at the call of this function.
+    /// Pushes the frame that the processor would push onto this stack, and jumps to `handler`. The handler returns to
+    /// `address` with interrupts on and with the stack pointer as it was when this function was called.
     #[unsafe(naked)]
     extern "sysv64" fn take(handler: u64, address: u64) {
         naked_asm!(
             "mov rax, rsp",
-            // The processor aligns the stack.
+            // The processor aligns the stack before it pushes a frame.
             "and rsp, -16",
             "mov ecx, ss",
             "push rcx",

@@ -1,4 +1,4 @@
-//! `panic=isolate` for Gs that overflow their stacks, and for Gs whose frames others borrow from.
+//! `panic=isolate` for Gs that overflow their stacks, and for Gs from whose frames other Gs borrow.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -36,7 +36,7 @@ guest_test!(
     ],
 );
 
-/// Many Gs overflow while many others compute and are preempted.
+/// Many Gs overflow their stacks while many others compute and are preempted.
 fn other_gs_continue() {
     static DEAD_STACKS: DeadStacks = DeadStacks::new();
     let before = scheduler().expect("it runs").counts();
@@ -71,7 +71,7 @@ fn other_gs_continue() {
     drop(storm);
     assert_eq!(abandoned(), 30);
     DEAD_STACKS.check(30);
-    // Gs spawned later have stacks that work.
+    // Gs that are spawned later have stacks that work.
     let digging: Vec<_> = (0..60).map(|n| go(move || [n; 40 * 1024 / 8].iter().sum::<u64>())).collect();
     assert!(digging.into_iter().zip(0..).all(|(handle, n)| handle.join() == Ok(n * 5120)));
 }
@@ -103,7 +103,7 @@ guest_test!(
 
 fn overflow_without_memory_ends_the_machine() {
     let _ = go(|| {
-        // The G gets these pages of its stack; further ones are not available.
+        // The G touches these pages of its stack while there is memory. The pages below cannot be committed later.
         core::hint::black_box([0u8; 56 * 1024]);
         mm::free_cached_memory();
         while kernel::internals::allocate_frame().is_ok() {}
@@ -119,7 +119,7 @@ guest_test!(
     texts = &["exceeds its 64 KiB stack", "fatal error: stack overflow"],
 );
 
-/// Ends a G whose children borrow from it.
+/// Ends a G from which its children borrow.
 fn end(by_overflow: bool) {
     if by_overflow {
         provoke::stack_overflow();
@@ -127,8 +127,8 @@ fn end(by_overflow: bool) {
     panic!("with children alive");
 }
 
-/// The children read what they borrow from the dead G and from its parent until they are stopped, which happens only
-/// after the G has ended.
+/// The children read values that they borrow from the dead G and from its parent. They continue until they are stopped,
+/// which happens only after the G has died.
 fn children_continue_after_their_parent_died() {
     for by_overflow in [false, true] {
         let error = if by_overflow { JoinError::StackOverflow } else { JoinError::panicked() };
@@ -150,7 +150,7 @@ fn children_continue_after_their_parent_died() {
                             is_over.fetch_add(1, Ordering::Relaxed);
                         });
                     }
-                    // A nested scope.
+                    // A nested scope is open when the G dies.
                     scope(|innermost| {
                         innermost.go(|| sleep(Duration::from_millis(1)));
                         end(by_overflow);
@@ -176,7 +176,7 @@ guest_test!(
     texts = &["with children alive", "stack overflow:"],
 );
 
-/// If a child that is not joined dies, its parent panics; the panic ends only the parent.
+/// If a child that is not joined dies, its parent panics. This panic ends only the parent.
 fn death_of_an_unjoined_child_panics_its_parent() {
     for by_overflow in [false, true] {
         let parent = go(move || scope(|scope| drop(scope.go(move || end(by_overflow)))));
@@ -215,7 +215,7 @@ fn goexit_waits_for_children() {
 }
 guest_test!(goexit_waits_for_children, smp = &[1, 2, 8]);
 
-/// Children wait for a lock that the dead G holds: this deadlock is reported.
+/// Children wait for a lock that the dead G holds. This deadlock is reported.
 fn children_waiting_for_a_lock_of_their_dead_parent_deadlock() {
     let lock = Mutex::new(());
     let (lock, is_held) = (&lock, &AtomicBool::new(false));

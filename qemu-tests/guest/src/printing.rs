@@ -1,4 +1,4 @@
-//! Printing by many Gs at the same time, and without a reader.
+//! Many Gs print at the same time, or nobody reads the console.
 
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,15 +13,16 @@ use kernel::watchdog::longest_windows;
 
 use crate::vectors;
 
-/// Number of lines that exceeds the console's buffer of a G: with 64 bytes per line, 128 KiB.
+/// More lines than fit into the console's buffer. With 64 bytes per line they take 125 KiB. The buffer has 128 KiB, but only
+/// callers that cannot wait may fill its second half.
 const MANY: usize = 2_000;
 
-/// A line of 64 bytes.
+/// Prints a line of 64 bytes.
 fn print_line(g: usize, number: usize) {
     println!("<{g:4} {number:6} {:.<49}>", "");
 }
 
-/// Waits until `count` does not change for 50 ms.
+/// Waits until `count` has not changed for 50 ms, and returns it.
 fn wait_until_it_stands(count: &AtomicUsize) -> usize {
     loop {
         let before = count.load(Ordering::Relaxed);
@@ -169,7 +170,7 @@ fn handlers_never_wait_for_the_console_and_losses_are_reported() {
     while !IS_DONE.load(Ordering::Acquire) {
         spin_loop();
     }
-    // All but the 128 KiB of the buffer are lost.
+    // The buffer holds 128 KiB, and the rest is lost.
     let lost = stalled.lost();
     assert!(lost >= 2 * MANY * 64 - 128 * 1024, "{lost}");
     drop(stalled);
@@ -199,8 +200,8 @@ guest_test!(
     isolated,
     texts = &["has had interrupts off for ", "has interrupts on again"],
 );
-/// A CPU with interrupts off for too long is reported. It sometimes holds the console's lock, which must not end the
-/// machine.
+/// A CPU with interrupts off for too long is reported. At this moment it may hold the console's lock, which must not
+/// end the machine.
 fn stuck_cpu_that_prints_does_not_end_the_machine() {
     let before = longest_windows();
     let lock = InterruptMutex::new(());

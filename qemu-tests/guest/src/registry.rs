@@ -1,7 +1,8 @@
-//! How functions become tests, and how the tests are found.
+//! How a function becomes a test, and how this program finds its tests.
 //!
-//! Each test puts the address of its [`Test`] into the link section `gmp_tests`, around which the kernel's linker script
-//! puts symbols. So a test is declared where it is written, and there is no list to maintain.
+//! Each test puts the address of its [`Test`] into the link section `gmp_tests`. The kernel's linker script defines
+//! symbols at the start and end of this section. So a test is declared where it is written, and there is no list to
+//! maintain.
 
 use alloc::string::{String, ToString};
 use core::fmt::Display;
@@ -18,9 +19,9 @@ use boot_protocol::report::Plan;
 /// }
 /// ```
 ///
-/// A test fails by a panic, which ends the machine, or by returning an error, after which the next one runs. After the name
-/// come methods of [`Test`]: `smp = &[1, 2, 8]` calls [`Test::smp`], `isolated` calls [`Test::isolated`]. By default a test
-/// runs on 8 CPUs, in one boot with others, for at most 30 seconds.
+/// A test fails if it panics, which ends the machine, or if it returns an error, after which the next test runs. The
+/// words after the name are methods of [`Test`]: `smp = &[1, 2, 8]` calls [`Test::smp`], and `isolated` calls
+/// [`Test::isolated`]. By default a test runs on 8 CPUs for at most 30 seconds, and shares its boot with other tests.
 macro_rules! guest_test {
     ($function:ident $(, $method:ident $(= $value:expr)?)* $(,)?) => {
         const _: () = {
@@ -29,8 +30,8 @@ macro_rules! guest_test {
                 || $crate::registry::Outcome::into_result($function()),
             )$(.$method($($value)?))*;
 
-            // The section contains the test's address rather than the test: the linker is certain to leave no gaps only
-            // between pointers.
+            // The section contains the address of the test, not the test itself, because only pointers are certain to
+            // be placed without gaps between them.
             #[used]
             #[expect(unsafe_code, reason = "puts it among the tests")]
             #[unsafe(link_section = "gmp_tests")]
@@ -46,9 +47,9 @@ pub(crate) struct Test {
     body: fn() -> Result<(), String>,
 }
 
-/// The options of a test. Each is a word in [`guest_test`].
+/// The options of a test. Each is a word of [`guest_test`].
 impl Test {
-    /// Makes a test of the function at `path`, which includes the name of this crate.
+    /// Makes a test of the function at `path`, which begins with the name of this crate.
     pub(crate) const fn new(path: &'static str, body: fn() -> Result<(), String>) -> Self {
         let name = path.split_at(concat!(env!("CARGO_CRATE_NAME"), "::").len()).1;
         let plan = Plan {
@@ -68,81 +69,81 @@ impl Test {
         Self { plan, body }
     }
 
-    /// Runs once with each of these numbers of CPUs, instead of with 8.
+    /// Runs the test once with each of these numbers of CPUs, instead of with 8.
     pub(crate) const fn smp(mut self, cpus: &'static [u32]) -> Self {
         self.plan.cpus = cpus;
         self
     }
 
-    /// The maximum time on the host's clock, instead of 30 seconds.
+    /// Sets the time limit, by the host's clock, instead of 30 seconds.
     ///
-    /// The host may be busy: this detects hangs and measures nothing.
+    /// The host may be busy, so the limit is only for detecting hangs.
     pub(crate) const fn seconds(mut self, seconds: u32) -> Self {
         self.plan.seconds = seconds;
         self
     }
 
-    /// The machine must end with this status during the test. Such a test is isolated.
+    /// The test must end the machine with this status. Such a test is isolated.
     pub(crate) const fn status(mut self, status: u8) -> Self {
         self.plan.status = Some(status);
         self.isolated()
     }
 
-    /// The console must show each of these during the test, in this order: lines or parts of lines.
+    /// The console must show each of these texts during the test, in this order. A text is a line or a part of a line.
     pub(crate) const fn texts(mut self, texts: &'static [&'static str]) -> Self {
         self.plan.texts = texts;
         self
     }
 
-    /// Runs in a machine with these options for the kernel, `KEY=VALUE`.
+    /// Runs the test on a machine whose kernel gets these options, each of the form `KEY=VALUE`.
     pub(crate) const fn options(mut self, options: &'static [&'static str]) -> Self {
         self.plan.options = options;
         self
     }
 
-    /// Passes these arguments to the program; the test reads them with [`arguments`]. Such a test is isolated.
+    /// Passes these arguments to the program. The test reads them with [`arguments`]. Such a test is isolated.
     pub(crate) const fn arguments(mut self, arguments: &'static [&'static str]) -> Self {
         self.plan.arguments = arguments;
         self.isolated()
     }
 
-    /// Runs in a machine with so many MiB, instead of 1024.
+    /// Runs the test on a machine with this many MiB of memory, instead of 1024.
     pub(crate) const fn memory(mut self, mebibytes: u32) -> Self {
         self.plan.memory = mebibytes;
         self
     }
 
-    /// Runs alone in a boot.
+    /// Runs the test in a boot of its own.
     pub(crate) const fn isolated(mut self) -> Self {
         self.plan.isolated = true;
         self
     }
 
-    /// Runs with time as the count of instructions: sleeping takes no time on the host, all runs are equal, and the host's
-    /// load makes no difference. Such a test is isolated, because a name would arrive on the console at another moment in
-    /// each run.
+    /// Runs the test with instructions as the measure of time. Sleeping takes no time on the host, all runs are equal,
+    /// and the host's load makes no difference. Such a test is isolated: on a shared machine, the name of the test
+    /// would arrive on the console at a different moment in each run.
     pub(crate) const fn icount(mut self) -> Self {
         self.plan.icount = true;
         self.isolated()
     }
 
-    /// Runs only with `--ignored` or `--include-ignored`.
+    /// Runs the test only with `--ignored` or `--include-ignored`.
     pub(crate) const fn ignored(mut self) -> Self {
         self.plan.ignored = true;
         self
     }
 
-    /// Omitted from the list of `cargo test`, because another test on the host runs it by name: it needs a disk, or must
-    /// fail for a test of the harness.
+    /// Omits the test from the list of `cargo test`, because another test on the host runs it by name. Such a test
+    /// needs a disk, or must fail to test the harness.
     pub(crate) const fn hidden(mut self) -> Self {
         self.plan.hidden = true;
         self
     }
 }
 
-/// What the program does with tests.
+/// What this program does with its tests.
 impl Test {
-    /// The description for the host.
+    /// Returns the description for the host.
     pub(crate) fn plan(&self) -> &Plan<'static> {
         &self.plan
     }
@@ -155,7 +156,7 @@ impl Test {
 
 /// The result of a test.
 pub(crate) trait Outcome {
-    /// The text of the error, if it is one.
+    /// Returns the text of the error, if the test returned an error.
     fn into_result(self) -> Result<(), String>;
 }
 
@@ -171,7 +172,7 @@ impl<E: Display> Outcome for Result<(), E> {
     }
 }
 
-/// All tests, in no particular order.
+/// Returns all tests, in no particular order.
 pub(crate) fn tests() -> &'static [&'static Test] {
     #[expect(unsafe_code, reason = "symbols of the linker script")]
     #[expect(improper_ctypes, reason = "no other language takes part")]
@@ -183,14 +184,14 @@ pub(crate) fn tests() -> &'static [&'static Test] {
     }
     let (start, stop) = (START.as_ptr(), STOP.as_ptr());
     let count = (stop.addr() - start.addr()) / size_of::<&Test>();
-    // SAFETY: the section between the symbols contains only what `guest_test` puts there.
+    // SAFETY: the section between the two symbols contains only the references that `guest_test` puts there.
     #[expect(unsafe_code, reason = "a slice between two symbols")]
     unsafe {
         slice::from_raw_parts(start, count)
     }
 }
 
-/// The arguments of the running test.
+/// Returns the arguments of the running test.
 pub(crate) fn arguments() -> &'static [&'static str] {
     let words = kernel::args::program();
     let separator = words.iter().position(|&word| word == SEPARATOR);
@@ -200,7 +201,7 @@ pub(crate) fn arguments() -> &'static [&'static str] {
 /// The separator between the names of the tests to run and their arguments.
 pub(crate) const SEPARATOR: &str = "--";
 
-/// The number of CPUs of this machine, according to the host.
+/// Returns the number of CPUs of this machine, as the host has stated it.
 pub(crate) fn expected_cpus() -> usize {
     let number = kernel::args::option("smp").and_then(|number| number.parse().ok());
     number.expect("the host says `smp=N` to the kernel")

@@ -1,4 +1,4 @@
-//! The kernel's reports of programs that end the machine, and of where its CPUs are.
+//! The kernel's reports when a program ends the machine, and its reports of what the CPUs execute.
 
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -161,7 +161,7 @@ guest_test!(
         "fatal error: stack overflow",
         "[running] on CPU",
         "deeper (qemu-tests/guest/src/provoke.rs:",
-        // Repeated frames are counted, so that the start of the recursion is shown, too.
+        // Repeated frames are only counted, so that the report also shows the start of the recursion.
         " more times",
         "stack_overflow (qemu-tests/guest/src/provoke.rs:",
         "goroutine 1 [",
@@ -171,7 +171,7 @@ fn stack_overflow_is_reported() {
     go(provoke::stack_overflow).join().expect("it does not come back");
 }
 
-/// The number of Gs that spin, and whether they are to stop.
+/// The number of Gs that spin. `ENOUGH` makes them stop.
 static SPINNING: AtomicUsize = AtomicUsize::new(0);
 static ENOUGH: AtomicBool = AtomicBool::new(false);
 
@@ -190,7 +190,7 @@ fn spins_with_interrupts_off() {
     spins_with_interrupts_on();
 }
 
-/// Keeps every other CPU in a known function.
+/// Makes every other CPU execute a known function.
 fn keep_others_busy() {
     for index in 1..procs() {
         go(move || if index == 1 { spins_with_interrupts_off() } else { spins_with_interrupts_on() }).detach();
@@ -214,7 +214,7 @@ guest_test!(
 );
 fn every_cpu_reports_where_it_is_and_continues() {
     keep_others_busy();
-    // Allocated here, because the snapshot is taken under a lock under which nothing may be allocated.
+    // The text is allocated here, because nothing may be allocated under the lock under which the snapshot is taken.
     let mut text = String::with_capacity(1 << 20);
     for _ in 0..5 {
         text.clear();
@@ -226,7 +226,7 @@ fn every_cpu_reports_where_it_is_and_continues() {
         assert!(text.contains(&format!("CPU {cpu}")), "CPU {cpu} is missing");
     }
     assert_eq!(text.matches("rflags").count(), num_cpu() - 1, "each other CPU shows its registers");
-    // Other CPUs may be in the handler of their tick.
+    // Other CPUs may be in the handler of their tick, with interrupts off, too.
     assert!(text.contains("interrupts off since"), "the one that holds a lock is found");
     ENOUGH.store(true, Ordering::SeqCst);
     let handles: Vec<_> = (0..procs()).map(|n| go(move || n)).collect();
@@ -296,12 +296,12 @@ fn messages_that_were_not_printed_are_in_the_report() {
 }
 
 guest_test!(concurrent_report_requests_do_not_end_the_machine, smp = &[2, 8], isolated);
-/// If the kernel took these interrupts for those of the board, it would end the machine.
+/// If the kernel mistook these interrupts for hardware errors, it would end the machine.
 fn concurrent_report_requests_do_not_end_the_machine() {
     let askers: Vec<_> = (0..procs())
         .map(|_| {
             go(move || {
-                // All CPUs ask the same CPU at the same time, unless the host suspends one of them.
+                // All CPUs send to the same CPU at the same time, unless the host suspends one of them.
                 (0..6_000).for_each(|round| internals::ask(CpuId::new(round / 1_000 % num_cpu())));
             })
         })

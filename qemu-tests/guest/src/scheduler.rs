@@ -24,7 +24,7 @@ fn join_returns_results() {
 }
 guest_test!(join_returns_results, smp = &[1, 2, 8]);
 
-/// The order of Gs in Go with one P.
+/// With one P, the order is the same as in Go.
 fn order_on_one_p_matches_gos() {
     static LOG: spin::Mutex<Vec<u32>> = spin::Mutex::new(Vec::new());
     let handles: Vec<_> = (0..10).map(|n| go(move || LOG.lock().push(n))).collect();
@@ -33,8 +33,8 @@ fn order_on_one_p_matches_gos() {
 }
 guest_test!(order_on_one_p_matches_gos, smp = &[1]);
 
-/// The Gs spin at a barrier without calling the scheduler, so they pass it only if as many Gs as there are Ps run at
-/// once.
+/// The Gs spin at a barrier without calling the scheduler. They pass the barrier only if as many Gs run at once as
+/// there are Ps.
 fn all_ps_run_at_once() {
     static ARRIVED: AtomicUsize = AtomicUsize::new(0);
     let handles: Vec<_> = (0..procs())
@@ -55,7 +55,7 @@ fn all_ps_run_at_once() {
 }
 guest_test!(all_ps_run_at_once, smp = &[1, 2, 8]);
 
-/// All Gs are spawned on one P and run until every CPU has run one. Only stealing moves them to other Ps.
+/// All Gs are spawned on one P, and spin until every CPU has run one of them. Only stealing moves them to other Ps.
 fn stealing_spreads_gs_to_all_cpus() {
     static SEEN: [AtomicBool; 8] = [const { AtomicBool::new(false) }; 8];
     let all_seen = || SEEN[..procs()].iter().all(|seen| seen.load(Ordering::Relaxed));
@@ -75,7 +75,7 @@ fn stealing_spreads_gs_to_all_cpus() {
 }
 guest_test!(stealing_spreads_gs_to_all_cpus, smp = &[2, 8]);
 
-/// Every P has a G that never calls the scheduler. Nevertheless main wakes from its sleep, and other Gs run.
+/// Every P has hogs, which never call the scheduler. Nevertheless main wakes from its sleep, and other Gs run.
 fn hogs_are_preempted() {
     static STOP: AtomicBool = AtomicBool::new(false);
     static TURNS: AtomicU32 = AtomicU32::new(0);
@@ -99,7 +99,7 @@ fn hogs_are_preempted() {
 }
 guest_test!(hogs_are_preempted, smp = &[1, 2, 8]);
 
-/// A G that blocks takes its M along, not its P: with as many blocked Gs as there are Ps, the others still run.
+/// A G that blocks keeps its M but not its P. So other Gs run although more Gs are blocked than there are Ps.
 fn blocked_ms_hand_off_their_ps() {
     let before = counts().handoffs;
     let blocked: Vec<_> = (0..4 * procs()).map(|_| go(|| disk::delay(Duration::from_millis(30)).unwrap())).collect();
@@ -127,7 +127,7 @@ fn sysmon_retakes_the_p_of_a_long_system_call() {
             })
         })
         .collect();
-    // With one P, main only runs again because the P is retaken from the G in the system call.
+    // With one P, main runs again only because sysmon retakes the P from the G in the system call.
     yield_now();
     go(|| DONE.store(true, Ordering::Relaxed)).join().unwrap();
     busy.into_iter().for_each(|handle| handle.join().unwrap());
@@ -153,7 +153,7 @@ fn sleeps_are_not_short_and_end_in_order() {
 }
 guest_test!(sleeps_are_not_short_and_end_in_order, smp = &[1, 2, 8], icount);
 
-/// Gs perform random operations of all kinds. At the end, every G is accounted for.
+/// Gs perform random operations of all kinds. At the end, the counters agree with the number of Gs.
 fn random_operations_account_for_every_g() {
     static FINISHED: AtomicUsize = AtomicUsize::new(0);
     fn tree(seed: u32, depth: u32) {
@@ -186,14 +186,14 @@ fn random_operations_account_for_every_g() {
 }
 guest_test!(random_operations_account_for_every_g, smp = &[1, 2, 8], seconds = 60);
 
-/// With fewer Ps than CPUs, at most as many Gs run at once as there are Ps.
+/// If there are fewer Ps than CPUs, the number of Gs that run at once is at most the number of Ps.
 fn fewer_ps_than_cpus_bound_the_running_gs() {
     static RUNNING: AtomicUsize = AtomicUsize::new(0);
     assert_eq!((procs(), num_cpu()), (3, 8));
     let handles: Vec<_> = (0..24)
         .map(|_| {
             go(|| {
-                // Preemption is off here, so a counted G is running.
+                // Preemption is off here, so each G that is counted is running.
                 let _pinned = percpu::PreemptGuard::new();
                 let at_once = RUNNING.fetch_add(1, Ordering::SeqCst) + 1;
                 (0..20_000).for_each(|_| core::hint::spin_loop());

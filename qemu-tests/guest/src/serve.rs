@@ -1,4 +1,4 @@
-//! What the test program does: lists the tests, or runs those that it is told to.
+//! What the test program does: it lists its tests, or runs the tests that are named.
 
 use boot_protocol::report::{Report, SERVE};
 use kernel::console::read_line;
@@ -25,7 +25,7 @@ fn list() {
     }
 }
 
-/// Runs the tests that are named on the console, until the console's input ends.
+/// Runs the tests that the host names on the console, until the console's input ends.
 fn serve() -> Result<(), String> {
     loop {
         println!("{}", Report::Ready);
@@ -36,7 +36,7 @@ fn serve() -> Result<(), String> {
     }
 }
 
-/// Runs the test of this name. Returns whether it passed.
+/// Runs the test of this name, and returns whether it passed.
 fn run(name: &str) -> bool {
     let Some(test) = tests().iter().find(|test| test.plan().name == name) else {
         println!("{}", Report::Unknown(name));

@@ -1,4 +1,4 @@
-//! Gs wait for devices whose interrupts are simulated by IPIs.
+//! Gs wait for devices. IPIs simulate the interrupts of these devices.
 
 use core::hint;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use kernel::prelude::*;
 use crate::vectors;
 use spin::Once;
 
-/// A device whose interrupt can be sent to any CPU.
+/// Returns a device's signal and a vector. An interrupt of this vector on any CPU raises the signal.
 fn device() -> (&'static Signal<Kernel>, Vector) {
     static SIGNAL: Once<(&'static Signal<Kernel>, Vector)> = Once::new();
     fn raise(_: usize) {

@@ -1,6 +1,6 @@
-//! A long test of everything at once: Gs spawn, join, park, wake, sleep, compute, block in a device, make system calls,
-//! panic and overflow their stacks, while the number of Ps changes. Part of the time all are preempted every few
-//! microseconds. At the end every G is accounted for, and a watchdog checks that runnable Gs run.
+//! A long test that does everything at once. Gs spawn, join, park, wake, sleep, compute, block in a device, make system
+//! calls, panic and overflow their stacks, while the number of Ps changes. During some periods, all Gs are preempted
+//! every few microseconds. At the end, the counters must account for every G. A watchdog checks that runnable Gs run.
 
 use alloc::collections::BTreeMap;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -47,15 +47,15 @@ const OPERATIONS: [(Operation, &str); 9] = [
 
 static DONE: [AtomicU64; OPERATIONS.len()] = [const { AtomicU64::new(0) }; OPERATIONS.len()];
 static STOP: AtomicBool = AtomicBool::new(false);
-/// Number of Gs that were spawned, that returned, and that died.
+/// Number of Gs that were spawned. `ENDED` counts those that returned, and `DIED` those that died.
 static SPAWNED: AtomicU64 = AtomicU64::new(0);
 static ENDED: AtomicU64 = AtomicU64::new(0);
 static DIED: AtomicU64 = AtomicU64::new(0);
-/// How many more Gs may die. Each loses its stack forever and prints a report.
+/// The number of Gs that may still die. Each loses its stack forever and prints a report.
 static TO_DIE: AtomicU64 = AtomicU64::new(0);
 /// Number of dead Gs whose joiner got the error.
 static REPORTED: AtomicU64 = AtomicU64::new(0);
-/// A lock that many Gs take, and that some hold for a while.
+/// Many Gs take this lock, and some of them hold it for a while.
 static LOCK: Mutex<u64> = Mutex::new(0);
 
 struct Random(u64);
@@ -83,7 +83,7 @@ fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHa
     })
 }
 
-/// Joins the children; returns the sum of their rounds.
+/// Joins the children and returns the sum of their rounds.
 fn join(children: Vec<JoinHandle<u64>>) -> u64 {
     let count = |child: JoinHandle<u64>| {
         child.join().unwrap_or_else(|error| {
@@ -95,7 +95,7 @@ fn join(children: Vec<JoinHandle<u64>>) -> u64 {
     children.into_iter().map(count).sum()
 }
 
-/// Ends the calling G, if one more G may die.
+/// Ends the calling G if one more G may die.
 fn die_if_wanted(random: &mut Random) {
     let one_less = |left: u64| left.checked_sub(1);
     if TO_DIE.load(Ordering::Relaxed) == 0
@@ -110,11 +110,11 @@ fn die_if_wanted(random: &mut Random) {
     panic!("one has to");
 }
 
-/// Performs random operations until it is told to stop; returns how many. `depth` limits what it spawns.
+/// Performs random operations until it is told to stop, and returns how many. `depth` limits the depth of its spawns.
 fn life(seed: u64, depth: u32) -> u64 {
     let mut random = Random::new(seed);
     let mut rounds = 0;
-    // A child performs a few operations; the first Gs continue to the end.
+    // A child performs a few operations. The first Gs continue to the end.
     let limit = if depth == 0 { u64::MAX } else { 1 + random.below(6) };
     while rounds < limit && !STOP.load(Ordering::Relaxed) {
         rounds += 1;
@@ -173,7 +173,7 @@ fn life(seed: u64, depth: u32) -> u64 {
     rounds
 }
 
-/// Computes for about that long without calling anything.
+/// Computes for about `duration` without giving way.
 fn spin(duration: Duration) {
     let end = now() + duration.as_nanos() as u64;
     let mut value = 1.0f64;
@@ -183,14 +183,16 @@ fn spin(duration: Duration) {
     assert!(value.is_finite());
 }
 
-/// The interval between checks of the watchdog. Below, how long a G may be runnable while a P is idle, in nanoseconds.
+/// The interval between the watchdog's checks. `PATIENCE` is how long a G may be runnable while a P is idle, in
+/// nanoseconds.
 const INTERVAL: Duration = Duration::from_millis(10);
 const PATIENCE: u64 = 100_000_000;
 
-/// Checks until it is told to stop; returns how many Gs it found runnable for too long while a P was idle all the time.
+/// Checks repeatedly until it is told to stop. Returns how often a G was runnable for too long while a P was idle at
+/// every check.
 fn watchdog() -> u64 {
     let scheduler = scheduler().expect("the scheduler runs");
-    // For each G, since when every check has found it runnable and a P idle.
+    // For each G that every check since a certain time has found runnable, with a P idle: this time.
     let mut waiting: BTreeMap<GoroutineId, u64> = BTreeMap::new();
     let mut found = 0;
     while !STOP.load(Ordering::Relaxed) {
@@ -218,16 +220,16 @@ fn watchdog() -> u64 {
     found
 }
 
-/// Starts storms, changes the number of Ps and makes Gs die until `end`. Returns how often the number of Ps changed.
+/// Until `end`, starts storms, changes the number of Ps, and makes Gs die. Returns how often the number of Ps changed.
 fn stir(end: u64, step: Duration) -> u64 {
     let (original, mut random, mut resizes) = (procs(), Random::new(99), 0);
     for round in 1u64.. {
-        // A storm in every tenth round.
+        // There is a storm in every tenth round.
         let storm =
             round.is_multiple_of(10).then(|| Storm::begin(Duration::from_micros(20)..Duration::from_micros(200)));
         TO_DIE.store(1 + random.below(4), Ordering::Relaxed);
         sleep(step / 2);
-        // The number may exceed that of CPUs. Every second time it is the original one.
+        // The number of Ps may exceed the number of CPUs. In every second round it is the original number.
         let wanted = if round.is_multiple_of(2) { original } else { 1 + random.below(2 * num_cpu() as u64) as usize };
         resizes += u64::from(set_procs(wanted).expect("memory for its M") != wanted);
         sleep(step / 2);
@@ -241,7 +243,7 @@ fn stir(end: u64, step: Duration) -> u64 {
     resizes
 }
 
-/// Runs the test for that long, by the clock of the kernel.
+/// Runs the test for `duration`, by the clock of the kernel.
 fn soak(duration: Duration) -> Result<(), String> {
     let scheduler = scheduler().expect("the scheduler runs");
     let (before, alive_before) = (scheduler.counts(), num_goroutine());
@@ -251,13 +253,13 @@ fn soak(duration: Duration) -> Result<(), String> {
     let resizes = stir(end, (duration / 50).min(Duration::from_millis(500)));
     STOP.store(true, Ordering::Relaxed);
     let rounds = join(lives);
-    // Wait for the detached Gs, too.
+    // The detached Gs have to end, too.
     let has_ended = || ENDED.load(Ordering::Relaxed) + DIED.load(Ordering::Relaxed) >= SPAWNED.load(Ordering::Relaxed);
     while !has_ended() || num_goroutine() > alive_before + 1 {
         sleep(Duration::from_millis(1));
     }
     let found = dog.join().expect("it does not panic");
-    // A G that was joined may not have left its stack yet.
+    // The last G that was joined may not have left its stack yet.
     while num_goroutine() > alive_before {
         sleep(Duration::from_millis(1));
     }
@@ -285,7 +287,7 @@ fn soak(duration: Duration) -> Result<(), String> {
     let windows = longest_windows();
     println!("{:>7} us longest without preemption", windows.preemption_off.as_micros());
     println!("{:>7} us longest without interrupts", windows.interrupts_off.as_micros());
-    // Exactly the spawned Gs have finished, including the watchdog.
+    // The scheduler has counted each of these Gs once, and in addition the G of the watchdog.
     assert_eq!((after.spawned - before.spawned, after.finished - before.finished), (spawned + 1, spawned + 1));
     assert_eq!((ENDED.load(Ordering::Relaxed) + died, after.abandoned - before.abandoned), (spawned, died));
     assert_eq!(num_goroutine(), alive_before);
@@ -294,7 +296,7 @@ fn soak(duration: Duration) -> Result<(), String> {
     for (operation, name) in OPERATIONS {
         assert!(DONE[operation as usize].load(Ordering::Relaxed) > 0, "none: {name}");
     }
-    // If virtual CPUs share those of the host, a woken M may not run for a while, which is not the scheduler's fault.
+    // If virtual CPUs share the CPUs of the host, a woken M may not run for a while. This is not the scheduler's fault.
     let is_counted = kernel::args::option("soak") == Some("counted");
     if is_counted && found > 0 {
         return Err(format!("{found} times a G waited to run while a P was idle"));
@@ -312,7 +314,7 @@ fn ten_minutes() -> Result<(), String> {
 }
 guest_test!(ten_minutes, smp = &[8], isolated, ignored, options = &["panic=isolate"], seconds = 900);
 
-/// With counted instructions, what the watchdog finds is a fault of the scheduler, and all runs are equal.
+/// With counted instructions, all runs are equal, and everything that the watchdog finds is a fault of the scheduler.
 fn counted() -> Result<(), String> {
     soak(Duration::from_secs(2))
 }

@@ -1,4 +1,4 @@
-//! Stacks of Gs: their pages are committed when a G touches them, and returned when memory is short.
+//! Stacks of Gs. Their pages are committed when a G touches them, and released when memory is short.
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,8 +15,8 @@ use kernel::prelude::*;
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// Uses that many bytes of the stack: calls itself, with frames full of marks, until the depth is reached, calls
-/// `at_the_end` there, and checks the marks on the way back.
+/// Uses `bytes` bytes of the stack. Recurses, with frames full of marks, until this depth is reached, and calls
+/// `at_the_end` there. Checks the marks on the way back.
 #[inline(never)]
 fn dig(bytes: usize, mark: u64, at_the_end: &dyn Fn()) {
     #[inline(never)]
@@ -35,7 +35,7 @@ fn dig(bytes: usize, mark: u64, at_the_end: &dyn Fn()) {
 }
 
 guest_test!(stacks_grow_and_are_reused, smp = &[1, 2, 8]);
-/// Gs use nearly all of their stacks, and the next Gs use the pages again.
+/// Gs use nearly all of their stacks, and the next Gs reuse the pages.
 fn stacks_grow_and_are_reused() {
     const GOROUTINES: u64 = 32;
     let round = || {
@@ -43,11 +43,11 @@ fn stacks_grow_and_are_reused() {
         digging.into_iter().for_each(|handle| handle.join().expect("no panic"));
         mm::usage().stacks_committed
     };
-    // Frees memory, so that pages of earlier tests are not counted.
+    // Pages of earlier tests are freed, so that they are not counted.
     mm::free_cached_memory();
     let before = mm::usage().stacks_committed;
     let first = round();
-    // There may be few stacks, because Gs reuse those of Gs that have ended.
+    // There may be only a few stacks, because Gs reuse the stacks of Gs that have ended.
     assert!(first >= before + 56 * KIB, "{before} and then {first}");
     for _ in 0..100 {
         round();
@@ -57,8 +57,8 @@ fn stacks_grow_and_are_reused() {
 }
 
 guest_test!(stacks_grow_under_preemption, smp = &[1, 2, 8], options = &["slice_us=100"], seconds = 60);
-/// All CPUs touch new pages while slices are as short as possible. Registers of preempted Gs are saved on new pages,
-/// too, and the stacks are intact when the Gs continue on other CPUs.
+/// All CPUs touch new pages while slices are as short as possible. The registers of preempted Gs are saved on new
+/// pages, too. The stacks are intact when the Gs continue on other CPUs.
 fn stacks_grow_under_preemption() {
     for round in 0..10 {
         mm::free_cached_memory();
@@ -80,7 +80,7 @@ fn stacks_grow_under_preemption() {
 }
 
 guest_test!(stacks_have_the_chosen_size, smp = &[1, 8]);
-/// Stacks of all sizes up to 4 MiB hold as many bytes as they should, are returned when their G is dead, and are used again.
+/// Stacks of all sizes up to 4 MiB hold as many bytes as requested. When their Gs have ended, they are reused.
 fn stacks_have_the_chosen_size() {
     for kib in [16, 40, 64, 100, 512, 3_000, 4_096] {
         let round = || {
@@ -96,7 +96,8 @@ fn stacks_have_the_chosen_size() {
         let before = mm::usage();
         round();
         let after = mm::usage();
-        // There may be up to 20 more, if Gs of the first round had not left their stacks when the second began.
+        // The second round may need up to 20 more stacks, if Gs of the first round had not left their stacks when it
+        // began.
         let new = after.stacks_in_use + after.stacks_cached - before.stacks_in_use - before.stacks_cached;
         assert!(new <= 20, "{kib} KiB: {before:?}, then {after:?}");
     }
@@ -104,7 +105,8 @@ fn stacks_have_the_chosen_size() {
 }
 
 guest_test!(g_with_a_full_stack_is_preempted, smp = &[1, 8], options = &["slice_us=100"]);
-/// A G that has used its whole stack can still be preempted, because the reserve for that is not part of the size.
+/// A G that has used its whole stack can still be preempted, because the reserve for preemption is not part of the
+/// stack's size.
 fn g_with_a_full_stack_is_preempted() {
     fn preemptions() -> u64 {
         scheduler().expect("the scheduler runs").counts().preemptions
@@ -113,7 +115,7 @@ fn g_with_a_full_stack_is_preempted() {
         let here = 0u8;
         let stack = Slot::containing((&raw const here).addr()).expect("a G's stack");
         let used = stack.top() - (&raw const here).addr();
-        // The depth leaves room for the frame of the last call.
+        // This depth leaves room for the frame of the last call.
         dig(stack.bytes() - used - 512, 1, &|| {
             let before = preemptions();
             while preemptions() < before + 100 {
@@ -126,7 +128,7 @@ fn g_with_a_full_stack_is_preempted() {
 }
 
 guest_test!(stack_grows_when_another_g_touches_it, smp = &[1, 2, 8]);
-/// A G writes to pages of another G's stack that the other has not touched itself.
+/// A G writes to pages of another G's stack that the other G has not touched itself.
 fn stack_grows_when_another_g_touches_it() {
     const WORDS: usize = 4 * PAGE_SIZE / size_of::<usize>();
     let owner = || {
@@ -136,7 +138,8 @@ fn stack_grows_when_another_g_touches_it() {
         let writer = go(move || {
             for index in (0..WORDS).step_by(99) {
                 #[expect(unsafe_code, reason = "writes to the stack of another G")]
-                // SAFETY: on the stack of the G that waits for this one, far below the part in use.
+                // SAFETY: the address is on the stack of the G that waits for this one, far below the part that is in
+                // use.
                 unsafe {
                     word(index).write_volatile(index);
                 }
@@ -145,7 +148,8 @@ fn stack_grows_when_another_g_touches_it() {
         writer.join().expect("no panic");
         for index in (0..WORDS).step_by(99) {
             #[expect(unsafe_code, reason = "reads what is not in use")]
-            // SAFETY: on this G's own stack, below the part in use.
+            // SAFETY: the address is on this G's own stack, below the part that is in use. Only the writer, which has
+            // ended, used it.
             let found = unsafe { word(index).read_volatile() };
             assert_eq!(found, index);
         }
@@ -157,8 +161,8 @@ fn stack_grows_when_another_g_touches_it() {
 }
 
 guest_test!(pages_of_dead_gs_are_reused, smp = &[1, 2, 8], seconds = 60);
-/// Stacks repeatedly lose their pages and get others, on all CPUs. A CPU that still used an old page would write to
-/// memory of another owner.
+/// Stacks repeatedly lose their pages and get other pages, on all CPUs. A CPU that still used an old page would write
+/// to memory that has another owner by now.
 fn pages_of_dead_gs_are_reused() {
     let mut given_back = 0;
     for round in 0..100 {
@@ -170,8 +174,8 @@ fn pages_of_dead_gs_are_reused() {
     assert!(given_back > MIB, "{given_back} bytes came back");
 }
 
-/// Spawns up to `most` Gs, or until there is no memory; returns how many. Each waits for the one spawned before it, the
-/// first for `gate`.
+/// Spawns up to `most` Gs, or until there is no memory, and returns how many. The first G waits for `gate`, and each
+/// other G waits for the G spawned before it.
 fn spawn_waiting(most: usize, gate: &'static AtomicBool, finished: &'static AtomicUsize) -> usize {
     gate.store(false, Ordering::Relaxed);
     finished.store(0, Ordering::Relaxed);
@@ -200,7 +204,7 @@ fn wait_for(finished: &AtomicUsize, count: usize) {
 }
 
 guest_test!(spawn_fails_when_memory_is_short, smp = &[1, 2, 8], memory = 64, isolated, seconds = 60);
-/// If stacks take all memory, spawning returns an error and nothing else fails. When Gs have ended, spawning succeeds
+/// If stacks take all memory, spawning returns an error, and nothing else fails. When Gs have ended, spawning succeeds
 /// again.
 fn spawn_fails_when_memory_is_short() {
     static GATE: AtomicBool = AtomicBool::new(false);
@@ -210,7 +214,7 @@ fn spawn_fails_when_memory_is_short() {
     for _ in 0..1000 {
         assert!(try_go::<Kernel, _, _>(|| ()).is_err(), "there is memory again, though no G has ended");
     }
-    // Checks that there is memory left for the heap and for stacks.
+    // The heap and this stack still get memory.
     assert!(Vec::<u8>::new().try_reserve(64 * KIB).is_ok());
     dig(48 * KIB, 7, &yield_now);
     println!("{first} Gs, {:?}", mm::usage());
@@ -223,7 +227,7 @@ fn spawn_fails_when_memory_is_short() {
 }
 
 guest_test!(memory_of_dead_stacks_returns_to_the_heap, smp = &[1, 8], memory = 128, isolated, seconds = 60);
-/// Memory of stacks can be allocated when their Gs are dead, and there is some for the next Gs.
+/// When Gs have ended, the memory of their stacks can be allocated, and there is still some for the stacks of new Gs.
 fn memory_of_dead_stacks_returns_to_the_heap() {
     static GATE: AtomicBool = AtomicBool::new(false);
     static FINISHED: AtomicUsize = AtomicUsize::new(0);
@@ -242,7 +246,7 @@ fn memory_of_dead_stacks_returns_to_the_heap() {
     assert!(block.iter().step_by(4001).all(|&byte| byte == 0x5a));
 }
 
-/// Takes all frames, including cached ones, and returns them when dropped.
+/// Takes all frames, including cached ones, and returns them when it is dropped.
 struct NoMemory(Vec<PhysFrame>);
 
 impl NoMemory {
@@ -268,7 +272,7 @@ impl Drop for NoMemory {
     fn drop(&mut self) {
         for &frame in &self.0 {
             #[expect(unsafe_code, reason = "gives frames back")]
-            // SAFETY: `new` allocated it, and it is not in use.
+            // SAFETY: `take_rest` has allocated the frame, and nothing uses it.
             unsafe {
                 free_frame(frame);
             }
@@ -293,7 +297,7 @@ fn g_without_memory_for_its_stack_dies() {
 }
 
 guest_test!(code_with_preemption_off_gets_reserved_frames, smp = &[1, 8], memory = 64, isolated);
-/// With preemption off, a G gets the frames that its CPU keeps in reserve, which is filled again later.
+/// With preemption off, a G gets frames from its CPU's reserve, which is refilled later.
 fn code_with_preemption_off_gets_reserved_frames() {
     for mark in 0..10 {
         mm::free_cached_memory();
@@ -304,7 +308,7 @@ fn code_with_preemption_off_gets_reserved_frames() {
                 dig(24 * KIB, mark, &|| {});
             }
             drop(no_memory);
-            // This fills the reserve again.
+            // This use of the stack, with preemption on, refills the reserve.
             dig(56 * KIB, mark, &|| {});
         });
         digging.join().expect("no panic");
@@ -312,11 +316,11 @@ fn code_with_preemption_off_gets_reserved_frames() {
 }
 
 guest_test!(g_that_frees_memory_is_preempted_once_at_a_time, smp = &[1], memory = 64, icount, seconds = 120,);
-/// A G touches pages in a storm of preemptions while only free stacks have memory left. If it were preempted on its way
-/// back from taking that memory, a second set of registers would be saved on its stack; the kernel asserts that this
-/// does not happen.
+/// A G touches pages in a storm of preemptions while only unused stacks have memory left. If the G were preempted again
+/// while it takes such memory, a second set of registers would be saved on its stack. The kernel asserts that this does
+/// not happen.
 fn g_that_frees_memory_is_preempted_once_at_a_time() {
-    /// The number of stacks whose pages are taken at once.
+    /// The number of stacks whose pages are released at once.
     const STACKS: usize = 64;
     const PAGES: usize = 100;
     let touch_without_memory = || {
@@ -325,12 +329,12 @@ fn g_that_frees_memory_is_preempted_once_at_a_time() {
         let mut no_memory = NoMemory(Vec::with_capacity(mm::usage().total / PAGE_SIZE));
         no_memory.take_rest();
         let here = 0u8;
-        // This is below the part of the stack that the search for memory uses.
+        // This page is below the part of the stack that is used while memory is freed.
         let highest = (&raw const here).addr() / PAGE_SIZE - 8;
         let storm = Storm::begin(Duration::from_nanos(800)..Duration::from_micros(4));
         for page in 0..PAGES {
             #[expect(unsafe_code, reason = "touches pages of a stack")]
-            // SAFETY: on this G's own stack, below the part in use.
+            // SAFETY: the address is on this G's own stack, below the part that is in use.
             unsafe {
                 core::ptr::with_exposed_provenance::<u8>((highest - page) * PAGE_SIZE).read_volatile();
             }
@@ -347,7 +351,7 @@ fn g_that_frees_memory_is_preempted_once_at_a_time() {
 }
 
 guest_test!(reported_usage_matches_the_stacks, isolated);
-/// The reported usage agrees with the usage of the stacks.
+/// The reported usage agrees with the stacks that the test uses.
 fn reported_usage_matches_the_stacks() {
     static GATE: AtomicBool = AtomicBool::new(false);
     static FINISHED: AtomicUsize = AtomicUsize::new(0);

@@ -3,16 +3,18 @@
 use kernel::internals::{self, Vector};
 use kernel::percpu::CpuId;
 
-/// Allocates a vector permanently. `handler` does only what handlers may do, unless the test expects that to be detected.
+/// Allocates a vector permanently. `handler` must do only what handlers may do, unless the test expects the kernel to
+/// detect its misuse.
 pub(crate) fn allocate(handler: fn(usize)) -> Vector {
-    // SAFETY: the handlers of the tests count, signal, and interrupt others; one that does something forbidden panics.
+    // SAFETY: the handlers of the tests count, raise signals, and interrupt other CPUs. If a handler does what is
+    // forbidden, the kernel panics.
     unsafe { internals::allocate_vector(handler, 0) }.expect("a vector is free")
 }
 
-/// Interrupts a CPU.
+/// Interrupts the CPU `to`.
 pub(crate) fn send(to: CpuId, vector: Vector) {
     assert!(vector.0 >= Vector::FIRST_INTERRUPT && vector.0 < 0xf0, "a vector for devices");
-    // SAFETY: a vector that a test has allocated, or one without a handler.
+    // SAFETY: the vector belongs to a test, or it has no handler, and then the kernel only counts the interrupt.
     unsafe { internals::send(to, vector) };
 }
 

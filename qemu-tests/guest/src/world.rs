@@ -8,7 +8,8 @@ use kernel::disk;
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
 
-/// While the world is stopped no G runs on any CPU, even if it never calls anything. The Gs continue afterwards.
+/// While the world is stopped, no G runs on any CPU, not even one that never calls a function. Afterwards the Gs
+/// continue.
 fn nothing_runs_while_the_world_is_stopped() {
     static STOP: AtomicBool = AtomicBool::new(false);
     static STEPS: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
@@ -23,7 +24,7 @@ fn nothing_runs_while_the_world_is_stopped() {
         })
         .collect();
     for _ in 0..10 {
-        // Sleeps, so that different Gs are running each time.
+        // Main sleeps, so that different Gs are running each time.
         sleep(Duration::from_millis(3));
         let world = kernel::platform::stop_the_world();
         assert!(scheduler().unwrap().is_stopped());
@@ -43,7 +44,7 @@ fn nothing_runs_while_the_world_is_stopped() {
 }
 guest_test!(nothing_runs_while_the_world_is_stopped, smp = &[1, 2, 8], isolated);
 
-/// The number of Ps changes, also to more than the number of CPUs, while Gs perform all operations.
+/// The number of Ps changes, also to more than the number of CPUs, while Gs perform all kinds of operations.
 fn set_procs_works_under_load() {
     static FINISHED: AtomicUsize = AtomicUsize::new(0);
     fn act(seed: u32) {
@@ -85,7 +86,8 @@ fn set_procs_works_under_load() {
 }
 guest_test!(set_procs_works_under_load, smp = &[1, 2, 8], seconds = 60, isolated);
 
-/// With more Ps than CPUs their Ms share the CPUs, so Gs that spin for each other all get past the barrier.
+/// With more Ps than CPUs, the Ms of the Ps share the CPUs. So all Gs pass the barrier, although they spin for each
+/// other.
 fn more_ps_than_cpus_share_the_cpus() {
     static ARRIVED: AtomicUsize = AtomicUsize::new(0);
     let wanted = num_cpu() + 2;
@@ -104,8 +106,8 @@ fn more_ps_than_cpus_share_the_cpus() {
 }
 guest_test!(more_ps_than_cpus_share_the_cpus, smp = &[1, 2], isolated, options = &["slice_us=1000"]);
 
-/// There are more Ps than CPUs, and each P has timers that are due whenever its M gets a CPU. Nevertheless each M runs
-/// for its granularity, so that all make progress.
+/// There are more Ps than CPUs, and each P has timers that are due whenever its M gets a CPU. Nevertheless, each M runs
+/// for its granularity, so that all Gs make progress.
 fn threads_run_for_their_granularity_beside_due_timers() {
     let wanted = 3 * num_cpu();
     set_procs(wanted).unwrap();
@@ -123,7 +125,7 @@ fn threads_run_for_their_granularity_beside_due_timers() {
 }
 guest_test!(threads_run_for_their_granularity_beside_due_timers, smp = &[1], icount, seconds = 60);
 
-/// A G that has stopped the world may not block: it panics. Without that the machine would hang.
+/// A G that has stopped the world may not block. It panics, because otherwise the machine would hang.
 fn blocking_with_the_world_stopped() {
     let _world = kernel::platform::stop_the_world();
     sleep(Duration::from_millis(1));
@@ -135,7 +137,7 @@ guest_test!(
     texts = &["panic", "the world is stopped, by the caller itself"]
 );
 
-/// A locked G stays on its M, and the M runs no other G meanwhile, whatever the Gs do.
+/// A locked G stays on its M, and this M runs no other G meanwhile, whatever the Gs do.
 fn no_other_g_runs_on_the_m_of_a_locked_g() {
     fn machine() -> u32 {
         Pinned::<Kernel>::new().machine().id().get()

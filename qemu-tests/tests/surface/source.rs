@@ -51,10 +51,10 @@ pub(crate) struct Unsafe {
 /// The half of a crate that is read, if the crate has two: one for the machine and one for the host.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Half {
-    /// With `--cfg gmp_machine`.
+    /// The code that is compiled with `--cfg gmp_machine`.
     #[default]
     Machine,
-    /// The code that is compiled without it.
+    /// The code that is compiled without `--cfg gmp_machine`.
     Host,
 }
 
@@ -244,7 +244,7 @@ impl Crate {
     }
 }
 
-/// The context of an item.
+/// Where an item is declared.
 #[derive(Clone)]
 struct Context {
     module: Vec<String>,

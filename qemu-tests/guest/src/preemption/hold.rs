@@ -1,5 +1,5 @@
-//! Gs hold known values in all registers while they are preempted every few microseconds: on stacks in use, on stacks
-//! whose pages are committed meanwhile, and while other CPUs send non-maskable interrupts.
+//! Gs hold known values in all registers while they are preempted every few microseconds. Their stacks are in use
+//! already, or their pages are committed meanwhile, or other CPUs send non-maskable interrupts.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,15 +13,15 @@ use kernel::prelude::*;
 use super::state::{Lost, State};
 use super::{preemptions, storm};
 
-/// The results of Gs that loaded known values into all registers, held them there, and compared them.
+/// The combined results of Gs that loaded known values into all registers, held them for a while, and compared them.
 #[derive(Default)]
 struct Tally {
     lost: Vec<Lost>,
-    /// How often the values were loaded, held and compared.
+    /// The number of rounds, each of which loads, holds and compares the values once.
     rounds: usize,
-    /// How many of these rounds ended on another CPU than they began on.
+    /// The number of rounds that ended on another CPU than the one on which they began.
     migrations: usize,
-    /// How many stacks had only their highest page at the beginning and all pages at the end.
+    /// The number of stacks that had only their highest page at first, and all their pages in the end.
     fresh_stacks: usize,
 }
 
@@ -33,7 +33,7 @@ impl Tally {
         self.fresh_stacks += other.fresh_stacks;
     }
 
-    /// Loads all registers, holds them for a time that depends on the round, and compares.
+    /// Loads all registers, holds the values for a time that depends on the round, and compares them.
     fn hold(&mut self, state: &mut State, seed: u64) {
         let (cpu, round) = (percpu::current(), self.rounds as u64);
         self.lost.extend(state.hold_for(1 + (round * 997 + seed * 131) % 8000).err());
@@ -42,7 +42,7 @@ impl Tally {
     }
 }
 
-/// Repeats this on the same stack until there have been `end` preemptions.
+/// Holds registers repeatedly on the same stack, until the count of preemptions reaches `end`.
 fn stay(seed: u64, end: u64) -> Tally {
     let (mut state, mut tally) = (State::new(seed + 1), Tally::default());
     while preemptions() < end {
@@ -51,11 +51,12 @@ fn stay(seed: u64, end: u64) -> Tally {
     tally
 }
 
-/// The stack size of the Gs of `go_down`. No other Gs have it, so their stacks contain no pages of others.
+/// The stack size of the Gs of `go_down`. No other Gs use this size, so these stacks contain no pages that other Gs
+/// have committed.
 const DEEP: usize = 128 * 1024;
 
-/// Spawns one G after the other, which holds its registers at increasing depths of a new stack. So preemptions, and the
-/// red zone, touch pages that are not yet committed.
+/// Spawns Gs one after the other. Each holds its registers at increasing depths of a new stack. So preemptions and the
+/// red zone touch pages that are not committed yet.
 fn go_down(seed: u64, end: u64) -> Tally {
     let mut tally = Tally::default();
     while preemptions() < end {
@@ -69,16 +70,16 @@ fn go_down(seed: u64, end: u64) -> Tally {
             tally
         });
         tally.add(child.expect("memory for a stack").join().expect("it does not panic"));
-        // Takes the pages of the dead G's stack away.
+        // This releases the pages of the dead G's stack.
         mm::free_cached_memory();
     }
     tally
 }
 
-/// Calls itself down to the start of `stack`, and `act` at each depth.
+/// Recurses down to the start of `stack`, and calls `act` at each depth.
 #[inline(never)]
 fn deeper(stack: Range<usize>, act: &mut dyn FnMut(&mut Tally), tally: &mut Tally) {
-    // The frame size is no power of two, so the stack pointer takes all positions within a page.
+    // The frame size is not a power of two, so the stack pointer takes all positions within a page.
     let mut frame = [stack.end; 85];
     core::hint::black_box(&mut frame);
     act(tally);
@@ -88,7 +89,7 @@ fn deeper(stack: Range<usize>, act: &mut dyn FnMut(&mut Tally), tally: &mut Tall
     assert!(core::hint::black_box(&frame).iter().all(|&word| word == stack.end), "a stack has changed");
 }
 
-/// Makes a G on every CPU hold its registers by `how` during `wanted` preemptions.
+/// Three Gs per P hold their registers as `how` does, until `wanted` preemptions have happened.
 fn hold_through(wanted: u64, how: fn(u64, u64) -> Tally) -> Tally {
     let end = preemptions() + wanted;
     let storm = storm();
@@ -107,13 +108,14 @@ fn check(tally: &Tally) -> Result<(), String> {
     }
 }
 
-/// General registers, flags, x87 and SSE state and the red zone survive 10,000 preemptions.
+/// General registers, flags, the x87 and SSE state and the red zone survive 10,000 preemptions.
 fn state_survives() -> Result<(), String> {
     check(&hold_through(10_000, stay))
 }
 guest_test!(state_survives, smp = &[1, 2, 8], seconds = 60);
 
-/// The same with counted instructions on one CPU: preemptions occur at every instruction, and failures are repeatable.
+/// This is `state_survives` on one CPU with counted instructions. Preemptions hit every instruction, and failures are
+/// repeatable.
 fn state_survives_repeatably() -> Result<(), String> {
     check(&hold_through(20_000, stay))
 }
@@ -136,7 +138,8 @@ fn state_survives_page_faults_repeatably() -> Result<(), String> {
 }
 guest_test!(state_survives_page_faults_repeatably, smp = &[1], icount, seconds = 60);
 
-/// Runs `body` while a G sends non-maskable interrupts to all CPUs but its own. Also returns how many were taken.
+/// Runs `body` while a G sends non-maskable interrupts to all CPUs but its own. Also returns how many of them were
+/// taken.
 fn with_questions<T>(body: impl FnOnce() -> T) -> (T, u64) {
     static STOP: AtomicBool = AtomicBool::new(false);
     static ASKED: AtomicUsize = AtomicUsize::new(0);
@@ -152,7 +155,7 @@ fn with_questions<T>(body: impl FnOnce() -> T) -> (T, u64) {
                 cpus::all().filter(|&cpu| cpu != me).collect::<Vec<_>>()
             };
             others.into_iter().for_each(ask);
-            // A varying delay, so that the interrupts come at different points of the other CPUs' code.
+            // The delay varies, so that the interrupts come at different points of the code of the other CPUs.
             (0..ASKED.fetch_add(1, Ordering::Relaxed) % 500).for_each(|_| core::hint::spin_loop());
         }
     });
@@ -162,12 +165,11 @@ fn with_questions<T>(body: impl FnOnce() -> T) -> (T, u64) {
     (result, answers() - before)
 }
 
-/// The non-maskable interrupts also come while a preemption saves or restores registers, and while a page fault is
-/// handled.
+/// Non-maskable interrupts also come while a preemption saves or restores registers, and while a page fault is handled.
 fn state_survives_non_maskable_interrupts() -> Result<(), String> {
     for how in [stay, go_down] {
         let (mut tally, mut answers) = (Tally::default(), 0);
-        // A CPU can interrupt another only while the host runs both, so this repeats until enough interrupts were
+        // A CPU can interrupt another CPU only while the host runs both. So this repeats until enough interrupts were
         // taken.
         while answers < 2_000 {
             let (more, more_answers) = with_questions(|| hold_through(5_000, how));
@@ -181,7 +183,7 @@ fn state_survives_non_maskable_interrupts() -> Result<(), String> {
 }
 guest_test!(state_survives_non_maskable_interrupts, smp = &[2, 8], seconds = 90);
 
-/// Runs each of the three variants for a third of the preemptions.
+/// Each of the three variants runs for a third of the preemptions.
 fn state_survives_a_million_preemptions() -> Result<(), String> {
     let before = preemptions();
     check(&hold_through(334_000, stay))?;
@@ -192,16 +194,16 @@ fn state_survives_a_million_preemptions() -> Result<(), String> {
 }
 guest_test!(state_survives_a_million_preemptions, smp = &[1, 2, 8], isolated, seconds = 1800, ignored);
 
-/// Checks that these tests detect errors: if a preemption does not skip the red zone, the red zone is lost, and nothing
+/// Checks that these tests detect errors. If a preemption does not skip the red zone, the red zone is lost, and nothing
 /// else.
 fn red_zone_is_lost_if_it_is_not_skipped() {
     #[expect(unsafe_code, reason = "has something lost")]
-    // SAFETY: the code only compares the words of its red zone, and nothing else depends on them.
+    // SAFETY: the code in this range only compares the words of its red zone, and nothing else depends on these words.
     let unprotect = |code| unsafe { leave_red_zone_unprotected_in(code) };
     unprotect(State::new(1).code());
     let tally = hold_through(5_000, stay);
     unprotect(0..0);
-    // How many preemptions hit code that uses its red zone depends on the host's speed: 600 to 2,000.
+    // The number of preemptions that hit code with a red zone depends on the host's speed. It is 600 to 2,000.
     assert!(tally.lost.len() > 100, "only {} losses: the test does not test much", tally.lost.len());
     let other = tally.lost.iter().find(|lost| !matches!(lost, Lost::RedZone(_)));
     assert_eq!(other, None);

@@ -1,5 +1,5 @@
-//! Asynchronous preemption: a G that is preempted anywhere in its own code is resumed with its state unchanged, and nothing
-//! is preempted where it must not be.
+//! Asynchronous preemption. A G may be preempted anywhere in its own code, and is resumed with its state unchanged.
+//! Code with preemption off is not preempted.
 
 mod hold;
 mod reserve;
@@ -21,12 +21,12 @@ fn preemptions() -> u64 {
     scheduler().expect("the scheduler runs").counts().preemptions
 }
 
-/// Begins a storm: preemptions every 3 to 30 microseconds on each CPU.
+/// Begins a storm, in which each CPU is preempted every 3 to 30 microseconds.
 fn storm() -> Storm {
     Storm::begin(Duration::from_micros(3)..Duration::from_micros(30))
 }
 
-/// Runs `body` in a storm, with another G on every P, and returns how often a G was preempted meanwhile.
+/// Runs `body` with another G on every P, and returns how often Gs were preempted meanwhile. The caller begins a storm.
 fn preemptions_during<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> (T, u64) {
     static STOP: AtomicBool = AtomicBool::new(false);
     STOP.store(false, Ordering::Relaxed);
@@ -44,7 +44,7 @@ fn preemptions_during<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'stat
     (result, count)
 }
 
-/// A single `memcpy` takes many slices and copies every byte.
+/// A single `memcpy` takes many slices, and copies every byte.
 fn preempted_copies_are_complete() {
     const LENGTH: usize = 8 << 20;
     let storm = storm();
@@ -60,8 +60,7 @@ fn preempted_copies_are_complete() {
 }
 guest_test!(preempted_copies_are_complete, smp = &[1, 2, 8], seconds = 60);
 
-/// Compares the results of two floating-point loops, a scalar one and one that the compiler vectorises, with and
-/// without preemptions.
+/// Runs a scalar and a vectorised floating-point loop with preemptions, and compares the results with those without.
 fn preempted_computations_return_the_same_results() {
     fn scalar(seed: u32) -> u64 {
         (0..300_000u32).fold(f64::from(seed), |value, step| value * 0.999_999 + f64::from(step % 7)).to_bits()
@@ -86,8 +85,8 @@ fn preempted_computations_return_the_same_results() {
 }
 guest_test!(preempted_computations_return_the_same_results, smp = &[1, 2, 8], seconds = 60);
 
-/// Checks, with one P, that no other G runs while the result of `hold` keeps preemption off, and that another G runs as
-/// soon as it is dropped.
+/// Checks, with one P, that no other G runs while the result of `hold` keeps preemption off. As soon as this result is
+/// dropped, another G runs.
 fn is_left_alone<G>(hold: impl FnOnce() -> G) {
     static TURNS: AtomicU64 = AtomicU64::new(0);
     static STOP: AtomicBool = AtomicBool::new(false);
@@ -97,7 +96,7 @@ fn is_left_alone<G>(hold: impl FnOnce() -> G) {
             TURNS.fetch_add(1, Ordering::Relaxed);
         }
     });
-    // Waits until the other G has begun. From here on the two Gs alternate by preemption only.
+    // Waits until the other G has begun. From here on, the two Gs alternate only by preemption.
     while TURNS.load(Ordering::Relaxed) == 0 {
         yield_now();
     }
@@ -107,7 +106,7 @@ fn is_left_alone<G>(hold: impl FnOnce() -> G) {
     while now() - start < 5 * SLICE_NS {
         core::hint::black_box(());
     }
-    // By now a tick has requested a preemption, if interrupts are on; this requests one in any case.
+    // If interrupts are on, a tick has requested a preemption by now. The next lines request one in any case.
     let pinned = Pinned::<Kernel>::new();
     preempt::request(pinned.machine());
     drop(pinned);
@@ -133,12 +132,12 @@ fn sections_with_preemption_off_are_not_preempted() {
     is_left_alone(|| OF_THREADS.lock());
     is_left_alone(|| OF_HANDLERS.lock());
     is_left_alone(|| (PreemptGuard::new(), OF_HANDLERS.lock()));
-    // The scheduler holds its locks with such a pin.
+    // The scheduler holds its locks while it is pinned like this.
     is_left_alone(Pinned::<Kernel>::new);
 }
 guest_test!(sections_with_preemption_off_are_not_preempted, smp = &[1], options = &["slice_us=200"]);
 
-/// Another CPU requests the preemption, long before the slice ends.
+/// Another CPU requests each preemption by an IPI, long before the slice ends.
 fn ipi_preempts_a_g_on_another_cpu() {
     static STOP: AtomicBool = AtomicBool::new(false);
     let before = preemptions();
@@ -151,7 +150,7 @@ fn ipi_preempts_a_g_on_another_cpu() {
             })
         })
         .collect();
-    // Main keeps its CPU, so the other Gs run on other CPUs.
+    // Main keeps its CPU, so the hogs run on the other CPUs.
     let wanted = before + 1_000;
     while preemptions() < wanted {
         let scheduler = scheduler().expect("the scheduler runs");
@@ -163,10 +162,10 @@ fn ipi_preempts_a_g_on_another_cpu() {
     STOP.store(true, Ordering::Relaxed);
     hogs.into_iter().for_each(|hog| hog.join().unwrap());
 }
-// The slices are ten seconds long, so that no tick ends one.
+// The slices last ten seconds, so that no tick ends one.
 guest_test!(ipi_preempts_a_g_on_another_cpu, smp = &[2, 8], options = &["slice_us=10000000"]);
 
-/// With the shortest slice every P switches constantly between Gs that never yield, and main runs nevertheless.
+/// With the shortest slice, every P switches constantly between Gs that never yield. Nevertheless, main runs.
 fn main_runs_in_a_storm_of_short_slices() {
     static STOP: AtomicBool = AtomicBool::new(false);
     static ROUNDS: AtomicU64 = AtomicU64::new(0);

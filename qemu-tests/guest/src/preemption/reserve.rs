@@ -1,4 +1,5 @@
-//! The room below a stack that is reserved for preemption: a G that has used all of its stack is preempted like any other.
+//! The memory below a stack that is reserved for preemption. A G that has used all of its stack is preempted like any
+//! other G.
 
 #![expect(unsafe_code, reason = "moves the stack pointer to the bottom of a stack, and reads what lies below")]
 
@@ -12,25 +13,27 @@ use kernel::prelude::*;
 
 use super::{preemptions, storm};
 
-/// The pattern that fills the reserve.
+/// The pattern that fills the reserve before the test.
 const PAINT: u64 = 0x9a17_9a17_9a17_9a17;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 static SPINNING: AtomicUsize = AtomicUsize::new(0);
 
-/// Spins at the lowest address of its stack until it is stopped. Returns how many bytes below it the preemptions used: the
-/// red zone, the registers, and the scheduler's frames.
+/// Spins at the lowest address of its stack until it is stopped. Returns how many bytes of the reserve below the stack
+/// the preemptions used: for the red zone, the registers, and the scheduler's frames.
 fn spin_at_the_bottom() -> usize {
     let here = 0u8;
     let bottom = Slot::containing((&raw const here).addr()).expect("a G's stack").bottom();
     let reserve = |index| core::ptr::with_exposed_provenance_mut::<u64>(bottom - RESERVE).wrapping_add(index);
     let words = RESERVE / size_of::<u64>();
     for index in 0..words {
-        // SAFETY: below the stack, where only preemptions at its lowest address write.
+        // SAFETY: this address is in the reserve below the stack, and only preemptions at the lowest address of the
+        // stack write there.
         unsafe { reserve(index).write_volatile(PAINT) };
     }
     SPINNING.fetch_add(1, Ordering::SeqCst);
-    // SAFETY: the stack pointer is restored; only preemptions push in between, and they may come anywhere.
+    // SAFETY: the second exchange restores the stack pointer. In between only preemptions push onto the stack, and the
+    // reserve has room for them.
     unsafe {
         asm!(
             "xchg rsp, {bottom}",
@@ -40,13 +43,13 @@ fn spin_at_the_bottom() -> usize {
             stop = in(reg) STOP.as_ptr(),
         );
     }
-    // SAFETY: only preemptions have written there since.
+    // SAFETY: this address is in the reserve, and only preemptions have written there since it was filled.
     let untouched = (0..words).take_while(|&index| unsafe { reserve(index).read_volatile() } == PAINT).count();
     RESERVE - untouched * size_of::<u64>()
 }
 
-/// Lets the scheduler do on the stack of the preempted G all that it may do there: run other Gs, due timers, a stop of the
-/// world, and channels that become ready.
+/// A preempted G's stack is used for everything that the scheduler may do there: run other Gs and due timers, stop the
+/// world, and ready Gs that wait for channels.
 fn preemption_stays_within_its_reserve() {
     const WANTED: u64 = 3_000;
     STOP.store(false, Ordering::SeqCst);
@@ -81,9 +84,9 @@ fn preemption_stays_within_its_reserve() {
     receiving.join().expect("it does not panic");
     let deepest = depths.into_iter().max().expect("one at least");
     println!("preemption takes {deepest} bytes of {RESERVE}");
-    // The reserve contains at least a set of registers.
+    // The preemptions used at least the red zone and one set of registers.
     assert!(deepest >= 128 + 512 + 20 * 8, "the G was not preempted at the bottom");
-    // A quarter is left as a margin for cases that did not occur here.
+    // A quarter is added as a margin for cases that did not occur here.
     assert!(deepest + deepest / 4 <= RESERVE, "preemption takes {deepest} bytes of {RESERVE}");
 }
 guest_test!(preemption_stays_within_its_reserve, smp = &[1, 2, 8], seconds = 60);

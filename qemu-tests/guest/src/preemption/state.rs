@@ -1,5 +1,5 @@
-//! The complete register state of a G: loaded with random values, held for a while by code that changes none of them, and
-//! compared.
+//! The complete register state of a G. Registers are loaded with random values, held for a while by code that changes
+//! none of them, and compared.
 
 #![expect(unsafe_code, reason = "loads every register")]
 
@@ -8,17 +8,17 @@ use core::fmt;
 use core::mem::offset_of;
 use core::ops::Range;
 
-/// Words of the red zone.
+/// Number of words of the red zone.
 const ZONE: usize = 16;
-/// General registers but for the stack pointer, in the order of [`NAMES`].
+/// Number of general registers without the stack pointer, in the order of [`NAMES`].
 const REGISTERS: usize = 15;
 const NAMES: [&str; REGISTERS] =
     ["rax", "rcx", "rdx", "rbx", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
-/// The index of the register that counts the iterations of the loop down to zero.
+/// The index of RCX, which counts the iterations of the loop down to zero.
 const COUNTER: usize = 1;
 
-/// Carry, parity, adjust, zero, sign, direction, overflow, nested task, alignment check, identification: flags that do not
-/// change what the processor does.
+/// Flags that do not change what the processor does: carry, parity, adjust, zero, sign, direction, overflow, nested
+/// task, alignment check, identification.
 const FREE_FLAGS: u64 = 0x1 | 0x4 | 0x10 | 0x40 | 0x80 | 0x400 | 0x800 | 0x4000 | 0x4_0000 | 0x20_0000;
 /// The flags that must be set: interrupts on, and the bit that is always set.
 const FIXED_FLAGS: u64 = 0x200 | 0x2;
@@ -34,7 +34,7 @@ struct Block {
     registers: [[u64; REGISTERS]; 2],
     flags: [u64; 2],
     zone: [[u64; ZONE]; 2],
-    /// The addresses between which [`hold`] holds the values.
+    /// The begin and end address of the code in which [`hold`] holds the values.
     code: [u64; 2],
 }
 
@@ -42,14 +42,14 @@ struct Block {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
     Register(&'static str),
-    /// The flags that differ.
+    /// The flags that differ, as a mask.
     Flags(u64),
-    /// x87 control, status and tag words.
+    /// The control, status or tag word of the x87.
     X87Control,
     X87Register(usize),
     Mxcsr,
     Vector(usize),
-    /// The index of the word below the stack pointer.
+    /// The number of a word of the red zone, counted from the stack pointer.
     RedZone(usize),
 }
 
@@ -67,7 +67,7 @@ impl fmt::Display for Lost {
     }
 }
 
-/// Random values for everything, from a seed.
+/// Random values for all registers, generated from a seed.
 pub(crate) struct State {
     block: Block,
     random: u64,
@@ -92,17 +92,18 @@ impl State {
         self.random
     }
 
-    /// The addresses of the code that holds the values: while the instruction pointer is in this range, all registers have the
-    /// loaded values.
+    /// Returns the addresses of the code that holds the values. While the instruction pointer is in this range, all
+    /// registers have the loaded values.
     pub(crate) fn code(&mut self) -> Range<u64> {
         self.hold_for(1).expect("nobody takes anything from it in so short a time");
         self.block.code[0]..self.block.code[1]
     }
 
-    /// Loads everything with new values, iterates a loop `turns` times, and compares.
+    /// Loads all registers with new values, runs a loop of `turns` iterations, and compares the values.
     pub(crate) fn hold_for(&mut self, turns: u64) -> Result<(), Lost> {
         self.fill(turns);
-        // SAFETY: the block is valid for reads and writes, aligned, and contains a valid image for `FXRSTOR`.
+        // SAFETY: the block is aligned and may be read and written. `fill` has stored a valid image for `FXRSTOR` in
+        // it.
         unsafe { hold(&raw mut self.block) };
         self.compare()
     }
@@ -119,20 +120,20 @@ impl State {
         self.block.flags[0] = random & FREE_FLAGS | FIXED_FLAGS;
         let random = self.random().to_le_bytes();
         let mut image = [0; 512];
-        // x87 control word: all exceptions masked, random rounding, random precision (but not the reserved encoding).
+        // x87 control word: all exceptions masked, random rounding, random precision (without the reserved encoding).
         image[0] = 0x7f;
         image[1] = [0x00, 0x02, 0x03][usize::from(random[0] % 3)] | random[1] & 0x0c;
-        // The top of the x87 stack at random, all registers in use.
+        // x87 status and tag words: a random top of the stack, and all registers in use.
         image[3] = (random[2] & 7) << 3;
         image[4] = 0xff;
-        // MXCSR: all exceptions masked; random rounding, flush-to-zero and sticky flags.
+        // MXCSR: all exceptions masked, and random rounding, flush-to-zero and sticky flags.
         image[24] = 0x80 | random[3] & 0x3f;
         image[25] = 0x1f | random[4] & 0xe0;
         for register in 0..8 {
             let (significand, exponent) = (self.random() | 1 << 63, self.random());
             image[32 + 16 * register..][..8].copy_from_slice(&significand.to_le_bytes());
             image[40 + 16 * register] = exponent.to_le_bytes()[0];
-            // Makes sure that the value is not an infinity.
+            // This bit stays clear, so that the value is not an infinity.
             image[41 + 16 * register] = exponent.to_le_bytes()[1] & 0xbf;
         }
         for half in 0..32 {
@@ -173,11 +174,8 @@ impl State {
     }
 }
 
-/// Loads everything from the first half of `block`, holds it while RCX counts down, and stores the state in the second half.
-///
-/// # Safety
-///
-/// `block` is valid, and its first extended part is a valid image for `FXRSTOR`.
+/// Loads all registers from the first half of `block`, holds them while RCX counts down, and stores the state in the
+/// second half.
 #[unsafe(naked)]
 unsafe extern "sysv64" fn hold(block: *mut Block) {
     naked_asm!(
@@ -185,10 +183,10 @@ unsafe extern "sysv64" fn hold(block: *mut Block) {
         "lea rax, [rip + 2f]", "mov [rdi + {code}], rax",
         "lea rax, [rip + 3f]", "mov [rdi + {code} + 8], rax",
         "fxrstor64 [rdi + {extended}]",
-        // The red zone of this function begins below the block's address.
+        // The red zone of this function begins below the block's address, which is pushed here.
         "push rdi",
         "push qword ptr [rdi + {flags}]", "popfq",
-        // From here on there are only moves, which do not change the flags.
+        // From here to the loop there are only moves, which do not change the flags.
         ".set .Lword, 0",
         ".rept {zone_words}",
         "mov rax, [rdi + {zone} + .Lword * 8]", "mov [rsp - 8 - .Lword * 8], rax",
@@ -202,9 +200,9 @@ unsafe extern "sysv64" fn hold(block: *mut Block) {
         "mov r12, [rdi + {registers} + 11 * 8]", "mov r13, [rdi + {registers} + 12 * 8]",
         "mov r14, [rdi + {registers} + 13 * 8]", "mov r15, [rdi + {registers} + 14 * 8]",
         "mov rdi, [rdi + {registers} + 6 * 8]",
-        // `loop` does not change flags.
+        // The `loop` instruction does not change flags.
         "2:", "loop 2b", "3:",
-        // Exchanges RDI and the block's address.
+        // RDI and the pushed address of the block are exchanged.
         "xchg rdi, [rsp]",
         "mov [rdi + {registers_after} + 0 * 8], rax", "mov [rdi + {registers_after} + 1 * 8], rcx",
         "mov [rdi + {registers_after} + 2 * 8], rdx", "mov [rdi + {registers_after} + 3 * 8], rbx",
@@ -221,7 +219,7 @@ unsafe extern "sysv64" fn hold(block: *mut Block) {
         ".endr",
         "pushfq", "pop qword ptr [rdi + {flags} + 8]",
         "fxsave64 [rdi + {extended} + 512]",
-        // Restores the floating-point state that functions expect.
+        // This restores the floating-point state that functions expect.
         "fninit",
         "mov dword ptr [rsp], 0x1f80", "ldmxcsr [rsp]",
         "add rsp, 8",
