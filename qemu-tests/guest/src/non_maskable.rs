@@ -73,7 +73,7 @@ fn nmi_between_sti_and_hlt_hides_no_interrupt() {
         fewest = fewest.min(taken as usize);
     }
     // Two interrupts are expected: the one sent above, and one of the timer. No CPU has sent the NMI, so its handler takes the
-        // NMI for a request for a report. It makes the timer fire, whose handler writes the report.
+    // NMI for a request for a report. It makes the timer fire, whose handler writes the report.
     assert!(fewest <= 2, "the CPU halted after the interrupt, until another one came: {fewest} in the best round");
 }
 guest_test!(nmi_between_sti_and_hlt_hides_no_interrupt, smp = &[1], isolated);
