@@ -66,7 +66,7 @@ fn with_children<const N: usize>(children: [fn(); N], meanwhile: fn()) {
     children.into_iter().for_each(|child| child.join().unwrap());
 }
 
-/// Computes for enough steps that a pending interrupt is taken and another state follows.
+/// Computes for a few steps, so that a pending interrupt is taken and takes effect.
 fn compute() {
     (0..3).for_each(|_| sim::work(A_WHILE));
 }
@@ -201,7 +201,7 @@ fn stop_request_during_a_system_call_takes_effect_at_its_end() {
 
 #[test]
 fn world_stops_while_a_system_call_goes_on() {
-    /// Written by the explored program and never read, so it need not be part of a state.
+    /// The explored program only writes this flag, so the flag need not be part of its state.
     static IS_STOPPED_IN_A_CALL: AtomicBool = AtomicBool::new(false);
     explore("system call, stop and start", Size::Large, 0, || {
         let is_in_call = Arc::new(AtomicBool::new(false));

@@ -39,7 +39,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Bytes that are mapped writable.
+/// Returns the number of bytes that are mapped writable.
 fn mapped() -> usize {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let size = |line: &str| {

@@ -15,7 +15,7 @@ pub enum Cause {
     MachineEnded(Ending),
     /// The test did not end the machine with the expected status.
     MachineGoesOn,
-    /// The test exceeded its time limit, in seconds.
+    /// The test exceeded its time limit of so many seconds.
     TimedOut(u32),
     /// The test did not print this text, or printed it before the previous text of its list.
     DidNotPrint(String),

@@ -33,7 +33,7 @@ struct Machine {
     echo: bool,
 }
 
-/// The next output that is expected from a machine.
+/// What a machine does next.
 enum Next {
     Line(String),
     Ended(Ending),

@@ -26,7 +26,7 @@ impl Disks {
         let mut random = 0x9E37_79B9_7F4A_7C15_u64;
         let mut content = |length| {
             let byte = |_| {
-                // xorshift64: all sectors differ.
+                // xorshift64 generates the bytes, so that all sectors differ.
                 random ^= random << 13;
                 random ^= random >> 7;
                 random ^= random << 17;

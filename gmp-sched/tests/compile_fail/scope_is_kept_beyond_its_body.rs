@@ -1,4 +1,4 @@
-// A scope that has been left waits for no children.
+// A scope that has already been left would not wait for a new child.
 
 use gmp_sched::native;
 

@@ -1,4 +1,4 @@
-//! Two cases of one value could both send it in one select.
+//! If a select could have two cases of one object, both could complete.
 
 use gmp_sched::native::Receiver;
 use gmp_sched::select::{Select, recv};

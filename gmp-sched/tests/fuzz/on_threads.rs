@@ -14,7 +14,7 @@ use crate::value::broken;
 #[path = "program/mod.rs"]
 mod program;
 
-/// The platform of the programs.
+/// The names through which the programs use their platform.
 mod platform {
     use std::sync::mpsc;
 

@@ -12,7 +12,7 @@ use crate::value::{broken, set_simulated_seed};
 #[expect(clippy::duplicate_mod, reason = "one source for every platform")]
 mod program;
 
-/// The platform of the programs.
+/// The names through which the programs use their platform.
 mod platform {
     pub(super) use gmp_sched::sim::{
         CancelHandle, Chan, Condvar, Context, Lazy, Mutex, Once, RwLock, Semaphore, Sim, Timer, after, block_on, go,

@@ -30,7 +30,7 @@ pub(crate) struct Value {
     number: u64,
     /// The complement of `number` until the value is dropped.
     check: u64,
-    /// On the heap, so that a duplicate causes a double free, which the allocator detects.
+    /// This value is on the heap, so that a duplicate causes a double free, which the allocator detects.
     boxed: Box<u64>,
     alive: Arc<AtomicI64>,
 }

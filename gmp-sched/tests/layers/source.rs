@@ -1,4 +1,4 @@
-//! Reads the source for the test of the layers: which paths the code of a file names.
+//! Reads the source for the test of the layers, and finds the paths that the code of each file names.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -100,13 +100,13 @@ fn names_after<'a>(code: &'a str, keyword: &'static str) -> impl Iterator<Item =
         .map(move |(at, _)| name_at(&code[at + keyword.len()..]))
 }
 
-/// The module that `file` is, as a list of names from the root.
+/// Returns the path of the module that `file` contains, as a list of names from the root.
 fn modules_of(file: &str) -> Vec<&str> {
     let module = file.trim_end_matches(".rs").trim_end_matches("/mod");
     if module == "lib" { Vec::new() } else { module.split('/').collect() }
 }
 
-/// Returns where in `code` a path begins with `crate::` or `super::`, and with which of them.
+/// Returns each position in `code` at which a path begins with `crate::` or `super::`, and which of the two it is.
 fn roots(code: &str) -> Vec<(usize, &'static str)> {
     let begins = |at: usize| !code[..at].ends_with(|before: char| before.is_alphanumeric() || "_$:".contains(before));
     let all = ["crate::", "super::"].into_iter();
@@ -269,11 +269,11 @@ fn is_for_tests(condition: &str) -> bool {
 fn end_of_item(code: &str) -> usize {
     let semicolon = code.find(';').map_or(code.len(), |at| at + 1);
     let head = &code[..code.find('{').unwrap_or(code.len()).min(semicolon)];
-    // The braces of a `use` do not end it.
+    // A `use` ends at its semicolon, even if it contains braces.
     if head.len() == semicolon || head.contains("use ") { semicolon } else { end_of_brackets(code, '{', '}') }
 }
 
-/// Returns the position behind the closing bracket of the first such pair.
+/// Returns the position behind the bracket that closes the first `open`.
 fn end_of_brackets(code: &str, open: char, close: char) -> usize {
     let mut depth = 0;
     for (at, each) in code.char_indices() {

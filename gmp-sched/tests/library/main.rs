@@ -9,11 +9,11 @@ extern crate std;
 mod platform {
     pub(crate) use gmp_sched::native::*;
 
-    /// Number of concurrent Gs in a test that uses many. Before Linux 6.13 each stack takes two of the 65,530 mappings
-    /// of a process, and a scheduler keeps its stacks until it ends.
+    /// Number of concurrent Gs in tests with many Gs. Before Linux 6.13 each stack takes two of the 65,530 mappings of
+    /// a process, and a scheduler keeps its stacks until it ends.
     pub(crate) const MANY: usize = 2_000;
 
-    /// Slices that have begun on the P of the calling G.
+    /// Returns how many slices have begun on the P of the calling G.
     pub(crate) fn tick() -> u64 {
         gmp_sched::platform::Pinned::<Native>::new().processor().tick()
     }

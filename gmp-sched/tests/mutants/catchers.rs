@@ -58,7 +58,7 @@ impl Catchers {
         &self.models
     }
 
-    /// The tests that `mutant` is run against.
+    /// Returns the tests that must detect `mutant`.
     pub(crate) fn of(&self, mutant: &Mutant) -> Vec<String> {
         let containing = |tests: &[String], words: &str| -> Vec<String> {
             tests.iter().filter(|test| test.contains(words)).cloned().collect()

@@ -61,7 +61,7 @@ impl Copy {
         fate
     }
 
-    /// The cargo command that builds and runs the catcher on the copy.
+    /// Returns the cargo command that builds and runs the catcher on the copy.
     fn cargo(&self, catcher: Catcher) -> Command {
         let mut cargo = Command::new(env!("CARGO"));
         cargo
@@ -106,7 +106,7 @@ impl Copy {
     }
 }
 
-/// The name of the test program that a file in `tests` belongs to.
+/// Returns the name of the test program to which a file in `tests` belongs.
 fn binary_of(file: &str) -> &str {
     file.split('/').next().expect("there is a first part")
 }

@@ -224,7 +224,7 @@ fn concurrent_deadline_and_partner_lose_no_value() {
 }
 shared_test!(concurrent_deadline_and_partner_lose_no_value);
 
-/// A value that counts itself while it exists.
+/// A value that is counted in `alive` from its creation to its drop.
 struct Counted(Arc<AtomicUsize>);
 
 impl Counted {

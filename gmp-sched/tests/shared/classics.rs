@@ -9,7 +9,7 @@ use gmp_sched::select;
 
 use super::platform::{Chan, MANY, Receiver, Sender, channel, go, yield_now};
 
-/// Doug McIlroy's prime sieve: one filter per prime.
+/// Doug McIlroy's prime sieve: a chain of Gs, each of which filters out the multiples of one prime.
 fn prime_sieve() {
     fn filter(numbers: Receiver<u32>, passed: Sender<u32>, prime: u32) {
         // The send fails when main has received enough and dropped its receiver.

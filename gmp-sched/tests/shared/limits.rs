@@ -16,10 +16,10 @@ use super::platform::{
     channel, go, now, yield_now,
 };
 
-/// Longer than any test takes.
+/// A duration that is longer than any test takes.
 const FOREVER: Duration = Duration::from_secs(36_000);
 
-/// Objects to wait for, all held or empty.
+/// Objects that are all held or empty, so that each wait for one of them blocks.
 struct Busy {
     mutex: Mutex<u32>,
     /// This mutex is free and used for waiting on the condition variable.
@@ -50,7 +50,7 @@ impl Busy {
         }
     }
 
-    /// Waits for one of these objects, chosen by the number `way`, until `limit`; returns what ended the wait.
+    /// Waits until `limit` for the object of number `way`, and returns what ended the wait.
     fn wait(&self, way: usize, limit: Limit<'_>) -> ContextError {
         let error = match way {
             0 => self.mutex.lock_until(limit).map(drop).err(),

@@ -159,7 +159,7 @@ fn mutex_guards_can_be_sent_and_mapped() {
 }
 shared_test!(mutex_guards_can_be_sent_and_mapped);
 
-/// With one P, a waiter of a mutex that is unlocked fairly runs next.
+/// When a mutex is unlocked fairly, it is handed over to its first waiter. With one P, this waiter runs next.
 fn fair_unlock_hands_over_to_the_first_waiter() {
     let order = Arc::new(Mutex::new(Vec::new()));
     let held = order.lock();

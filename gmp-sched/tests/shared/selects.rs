@@ -16,7 +16,8 @@ use super::platform::{Chan, Receiver, Sender, channel, go, yield_now};
 
 fn ready_cases_are_chosen_with_equal_probability() {
     const ROUNDS: usize = 4000;
-    // Four cases are ready: first all cases, then four of 100, which are more cases than a word has bits.
+    // Four cases are ready. First these are all cases, then they are four of 100, which are more cases than a word has
+    // bits.
     for cases in [4, 100] {
         let chans: Vec<_> = (0..cases).map(|_| Chan::new(1)).collect();
         let ready = [0, cases / 4, cases / 2, cases - 1];
@@ -82,7 +83,8 @@ fn default_is_taken_only_if_no_case_is_ready() {
 }
 shared_test!(default_is_taken_only_if_no_case_is_ready);
 
-/// A token moves between two channels, and is in one of them at every instant; so `default` must never be taken.
+/// A token moves between two channels. At every instant it is in at least one of them, so `default` must never be
+/// taken.
 fn default_is_not_taken_while_one_of_two_channels_is_ready() {
     let chans = [Chan::new(2), Chan::new(2)];
     let stop = Arc::new(AtomicBool::new(false));

@@ -14,7 +14,7 @@ use gmp_sched::select::{Select, recv};
 
 use super::platform::{Context, Receiver, Timer, block_on, channel, go, now, pull, scope, sleep, try_scope, yield_now};
 
-/// Longer than any test takes.
+/// A duration that is longer than any test takes.
 const FOREVER: Duration = Duration::from_secs(36_000);
 
 fn cancellation_ends_descendants_but_not_ancestors() {
@@ -82,7 +82,7 @@ fn cancellation_ends_a_select_on_done() {
         .collect();
     sleep(Duration::from_millis(1));
     cancel.cancel();
-    // The channel is closed before `cancel` returns, also for later calls of `done`.
+    // The channel of `done` is closed before `cancel` returns, even if `done` is called only afterwards.
     assert!(cancelled.done().is_closed());
     let (canceled, exceeded) = (Some(ContextError::Canceled), Some(ContextError::DeadlineExceeded));
     for (waiting, expected) in waiting.into_iter().zip([canceled, canceled, exceeded]) {

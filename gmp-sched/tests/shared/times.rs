@@ -18,7 +18,7 @@ fn milliseconds(number: u64) -> Duration {
     Duration::from_millis(number)
 }
 
-/// Longer than any test takes.
+/// A duration that is longer than any test takes.
 const FOREVER: Duration = Duration::from_secs(36_000);
 
 fn sleep_never_returns_early() {

@@ -333,7 +333,7 @@ fn selects_are_atomic() {
     });
 }
 
-/// Selects over some of the channels, in both directions, until `stop` is closed.
+/// Makes one select over `stop` and some of the channels, in both directions.
 fn select_once(setting: &Setting, stop: &Chan<()>, number: u64, random: &mut Random) {
     let chosen = |random: &mut Random| -> Vec<usize> {
         (0..random.below(3)).map(|_| random.below(setting.chans.len() as u64) as usize).collect()
@@ -377,7 +377,7 @@ fn select_once(setting: &Setting, stop: &Chan<()>, number: u64, random: &mut Ran
     assert!(results.iter().enumerate().all(|(number, &has_result)| has_result == (number == chosen)));
 }
 
-/// A token moves between two channels and is in at least one of them at every instant, so the default must not be
+/// A token moves between two channels. At every instant it is in at least one of them, so `default` must never be
 /// taken.
 #[test]
 fn default_is_not_taken_while_one_of_two_channels_is_ready() {

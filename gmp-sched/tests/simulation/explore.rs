@@ -25,7 +25,7 @@ const KNOWN: [Known; 3] = [
     // An M that had just stopped spinning was assigned a P for other work. It then did not search for the work that
     // submitters had relied on it to find.
     Known { seed: 39235, program: "writers_exclude_others_and_no_waiter_is_lost" },
-    // The start of the world put Ps on the idle list without counting as spinning.
+    // The G that started the world put Ps on the idle list without being counted as spinning.
     Known { seed: 141_629, program: "hogs_do_not_keep_the_world_from_stopping" },
     // An M waited so long for a CPU that a slice ended later than the test allowed. The test was wrong.
     Known { seed: 160_109, program: "two_gs_that_ready_each_other_share_a_slice" },

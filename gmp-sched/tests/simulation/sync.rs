@@ -432,7 +432,8 @@ fn permits_are_granted_in_order_of_requests() {
         drop(held);
         waiting.into_iter().for_each(|handle| handle.join().unwrap());
         let order = shared.1.lock();
-        // The first two are granted together, and so are the last two.
+        // The first two requests are granted together, then the third alone, then the last two together. So the sums of
+        // these numbers are 1, 2 and 7.
         assert_eq!(order[..2].iter().sum::<usize>() * 100 + order[2] * 10 + order[3..].iter().sum::<usize>(), 127);
     });
 }

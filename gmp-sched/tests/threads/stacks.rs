@@ -73,7 +73,7 @@ fn closure_and_result_on_a_stack_stay_there() {
             let all: Vec<_> = (0..200u64)
                 .map(|number| {
                     let large = [number; 50];
-                    // Either the closure or the result is too large, or both are.
+                    // The closure or the result, or both, are too large for the G's slot.
                     let small_result = native::go(move || large.iter().sum::<u64>());
                     let small_closure = native::go(move || [number; 60]);
                     let both = native::go(move || large);

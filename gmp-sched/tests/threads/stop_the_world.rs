@@ -12,7 +12,7 @@ use gmp_sched::native;
 use gmp_sched::procs::ProcsError;
 use gmp_sched::stop_the_world::StopReason;
 
-/// What the Gs of a test share.
+/// The state that the Gs of a test share.
 #[derive(Default)]
 struct Scene {
     is_stopped: AtomicBool,

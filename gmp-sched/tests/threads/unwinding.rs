@@ -63,7 +63,7 @@ fn join_error_carries_the_payload_of_the_panic() {
             let error = handle.join().unwrap_err();
             assert!(error.is_panic());
             assert_eq!(error.to_string(), "the G panicked", "a payload that is no text is not shown");
-            // The joiner panics in the same way.
+            // The joiner can continue the panic with the same payload.
             let raised = catch_unwind(AssertUnwindSafe(|| resume_unwind(error.into_panic()))).unwrap_err();
             assert_eq!(raised.downcast_ref::<Reason>().unwrap().0, 7);
 

@@ -174,7 +174,7 @@ impl Window {
                 state.free -= 1;
                 return false;
             }
-            // The next release passes its permit to this G.
+            // The next call of `leave` passes its permit to this G.
             state.waiting = Some(me);
             true
         });

@@ -16,8 +16,8 @@ fn interrupts_during(body: impl FnOnce()) -> Vec<u64> {
     cpus::all().zip(before).map(|(cpu, before)| interrupts(cpu) - before).collect()
 }
 
-/// The largest number of interrupts that a sleeping CPU takes: of a tick that was armed before, of the watchdog's last
-/// check, and of a wakeup by another CPU.
+/// The largest number of interrupts that a sleeping CPU takes. They come from a tick that was armed before, from the
+/// watchdog's last check, and from a wakeup by another CPU.
 const A_FEW: u64 = 6;
 
 /// Returns how often the timekeeper has to restart its timer in `seconds` seconds. The timer's counter has 32 bits and
@@ -26,7 +26,7 @@ fn hops(seconds: u64) -> Range<u64> {
     seconds / 5..seconds + 1
 }
 
-/// The number of CPUs that took no interrupt.
+/// Returns the number of CPUs that took no interrupt.
 fn sleepers(taken: &[u64]) -> usize {
     taken.iter().filter(|&&count| count == 0).count()
 }
@@ -86,7 +86,7 @@ fn polling_cpu_is_woken() {
         let sleepers: Vec<_> = (0..4)
             .map(|number| {
                 go(move || {
-                    // The sleeps are shorter than the polling, about as long, and longer.
+                    // Some sleeps are shorter than the polling, some take about as long, and some are longer.
                     sleep(Duration::from_micros((round * 7 + number * 150) % 900));
                     yield_now();
                 })

@@ -4,7 +4,7 @@
 mod platform {
     pub(crate) use kernel::platform::*;
 
-    /// Number of concurrent Gs in a test that uses many.
+    /// Number of concurrent Gs in tests with many Gs.
     pub(crate) const MANY: usize = 100_000;
 
     /// Runs `call` as a system call whose P sysmon may retake.
@@ -12,7 +12,7 @@ mod platform {
         gmp_sched::syscall::syscall::<Kernel, _>(call)
     }
 
-    /// Slices that have begun on the P of the calling G.
+    /// Returns how many slices have begun on the P of the calling G.
     pub(crate) fn tick() -> u64 {
         gmp_sched::platform::Pinned::<Kernel>::new().processor().tick()
     }

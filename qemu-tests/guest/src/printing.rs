@@ -49,7 +49,7 @@ fn others_run_while_a_printer_waits_for_room() {
         .collect();
     let printed = wait_until_it_stands(&PRINTED);
     assert!(printed < MANY, "{printed} lines have found room");
-    // More Gs than CPUs wait, and each CPU runs other Gs.
+    // More Gs than CPUs wait for room. Nevertheless, each CPU runs other Gs.
     let others: Vec<_> = (0..4 * procs()).map(|n| go(move || n)).collect();
     assert!(others.into_iter().all(|other| other.join().is_ok()));
     assert_eq!(PRINTED.load(Ordering::Relaxed), printed);

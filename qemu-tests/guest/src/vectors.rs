@@ -21,6 +21,6 @@ pub(crate) fn send(to: CpuId, vector: Vector) {
 /// Interrupts all other CPUs.
 pub(crate) fn send_to_others(vector: Vector) {
     assert!(vector.0 >= Vector::FIRST_INTERRUPT && vector.0 < 0xf0, "a vector for devices");
-    // SAFETY: as in `send`.
+    // SAFETY: as in `send`, the vector belongs to a test, or it has no handler.
     unsafe { internals::send_to_others(vector) };
 }

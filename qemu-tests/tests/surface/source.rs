@@ -14,11 +14,12 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 /// Who can call a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Visibility {
-    /// Other crates: `pub`. The lint `unreachable_pub` forbids `pub` for items that no other crate can reach.
+    /// Other crates can call it, because it is `pub`. The lint `unreachable_pub` forbids `pub` for items that no other
+    /// crate can reach.
     Public,
-    /// The same crate.
+    /// Only the same crate can call it.
     Crate,
-    /// A method of a trait: callable wherever that trait can be used.
+    /// It is a method of a trait, and can be called wherever this trait can be used.
     Trait,
 }
 
@@ -67,7 +68,7 @@ pub(crate) struct Crate {
     pub(crate) types: BTreeMap<String, bool>,
     /// For `type A = B` and `use B as A`: the words of `B`, by `A`.
     pub(crate) aliases: BTreeMap<String, Vec<String>>,
-    /// The names that the `use` items of each module mention.
+    /// The names that the `use` items mention, by the module of these items.
     pub(crate) imports: BTreeMap<Vec<String>, BTreeSet<String>>,
     /// The uses of `unsafe`, by the name of the module.
     pub(crate) unsafe_code: BTreeMap<String, Unsafe>,
@@ -76,7 +77,7 @@ pub(crate) struct Crate {
 }
 
 impl Crate {
-    /// Reads a crate from its root.
+    /// Reads a crate, beginning with its root file.
     pub(crate) fn read(root: &Path, half: Half) -> Self {
         let mut read = Self { half, ..Self::default() };
         read.file(root, &[]);
@@ -192,7 +193,7 @@ impl Crate {
                     continue;
                 }
                 _ => {
-                    // The body of a macro or the arguments of a macro call.
+                    // This group is the body of a macro, or contains the arguments of a macro call.
                     if let TokenTree::Group(group) = &rest[0] {
                         self.items(&inside(group), context, None);
                     }

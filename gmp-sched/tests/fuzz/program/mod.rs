@@ -20,7 +20,7 @@ use std::time::Duration;
 use super::platform::{CancelHandle, Chan, Condvar, Context, Lazy, Mutex, Once, Outside, RwLock, Semaphore, go};
 use crate::value::{Canary, Value, broken};
 
-/// What the Gs of a program share.
+/// The objects that the Gs of a program share.
 pub(crate) struct Shared {
     channels: [Chan<Value>; 4],
     /// The last mutex may stay locked forever, because its guard is sometimes leaked. Every wait for it has a limit.

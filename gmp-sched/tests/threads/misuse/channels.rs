@@ -1,4 +1,4 @@
-//! Channels with capacities that cannot be counted.
+//! Channels whose capacity is too large to be counted.
 
 use std::panic::catch_unwind;
 

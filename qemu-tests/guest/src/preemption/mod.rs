@@ -121,7 +121,7 @@ fn is_left_alone<G>(hold: impl FnOnce() -> G) {
     assert!(after > during, "not preempted at once when that was allowed again");
 }
 
-/// The slice that the tests of [`is_left_alone`] use.
+/// The length of a slice in the tests that call [`is_left_alone`], in nanoseconds.
 const SLICE_NS: u64 = 200_000;
 
 fn sections_with_preemption_off_are_not_preempted() {

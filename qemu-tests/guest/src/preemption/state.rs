@@ -38,7 +38,7 @@ struct Block {
     code: [u64; 2],
 }
 
-/// A difference that was found after a hold.
+/// A difference that was found after the registers had been held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
     Register(&'static str),
