@@ -90,7 +90,7 @@ mod tests {
         let (permit, machine) = pool.acquire(Some(&"a"));
         assert_eq!(machine, Some(1));
         drop(permit);
-        assert_eq!(pool.acquire(Some(&"a")).1, None, "the one that was not given back is gone");
+        assert_eq!(pool.acquire(Some(&"a")).1, None, "a machine that was not released was kept");
     }
 
     #[test]

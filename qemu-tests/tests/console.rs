@@ -36,7 +36,7 @@ fn check(cpus: usize) {
             continue;
         }
         let Some(g) = found.strip_prefix('<').and_then(|rest| rest.split(' ').next()?.parse::<usize>().ok()) else {
-            assert!(found.starts_with("@@test "), "{found:?} is no line that anybody printed");
+            assert!(found.starts_with("@@test "), "{found:?} is a line that nothing has printed");
             continue;
         };
         let next = from_gs.entry(g).or_default();

@@ -210,7 +210,7 @@ fn concurrent_deadline_and_partner_lose_no_value() {
                             Ok(value) => sum += value,
                             Err(RecvTimeoutError::Timeout) => yield_now(),
                             Err(RecvTimeoutError::Closed) => break,
-                            Err(RecvTimeoutError::Canceled) => unreachable!("nobody gave it a context"),
+                            Err(RecvTimeoutError::Canceled) => unreachable!("the limit has no context"),
                         }
                     }
                     sum

@@ -87,7 +87,7 @@ impl Busy {
                 error
             }
         };
-        error.expect("somebody let it through, or says that it is closed")
+        error.expect("the wait succeeded, or its channel was closed")
     }
 }
 

@@ -118,7 +118,7 @@ fn g_that_yields_alone_steals_from_other_ps() {
         // The other P runs the hog, which spins until this store.
         is_alone.store(true, Ordering::Relaxed);
     }
-    assert!(hog.join().unwrap() < 100 * MOST, "nobody looked at the other P");
+    assert!(hog.join().unwrap() < 100 * MOST, "the other P did not steal the G");
     assert!(is_found.load(Ordering::Relaxed));
 }
 shared_test!(g_that_yields_alone_steals_from_other_ps, procs = &[2]);

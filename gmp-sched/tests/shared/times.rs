@@ -75,7 +75,7 @@ fn each_tick_wakes_one_waiter() {
     let mut ticks: Vec<_> = waiting.into_iter().map(|waiting| waiting.join().unwrap()).collect();
     ticks.sort();
     ticks.dedup();
-    assert_eq!(ticks.len(), 6, "a tick was given twice");
+    assert_eq!(ticks.len(), 6, "a tick was received twice");
     ticker.stop();
     assert!(ticker.wait_until(milliseconds(3)).is_err());
 }
@@ -232,6 +232,6 @@ fn ticks_are_shared_by_selects_and_waits() {
     let mut ticks: Vec<_> = waiting.into_iter().map(|waiting| waiting.join().unwrap()).collect();
     ticks.sort();
     ticks.dedup();
-    assert_eq!(ticks.len(), 6, "a tick was given twice");
+    assert_eq!(ticks.len(), 6, "a tick was received twice");
 }
 shared_test!(ticks_are_shared_by_selects_and_waits);

@@ -125,7 +125,7 @@ fn system_calls_in_a_row_end_with_the_slice() {
                     sim::yield_now();
                 }
                 let took = sim::elapsed() - before;
-                assert!(took < Duration::from_millis(300), "it took {took:?} until everyone had a turn");
+                assert!(took < Duration::from_millis(300), "it took {took:?} until every G had run");
             }
             round.store(0, Ordering::Relaxed);
             callers.into_iter().for_each(|caller| caller.join().unwrap());

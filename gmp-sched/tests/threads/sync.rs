@@ -161,7 +161,7 @@ fn pool_respects_its_capacity() {
         drop(taken);
         assert_eq!(counter.load(Ordering::Relaxed), 5);
         drop((0..3).map(|_| pool.get()).collect::<Vec<_>>());
-        assert_eq!(counter.load(Ordering::Relaxed), 5, "those that were kept were used again");
+        assert_eq!(counter.load(Ordering::Relaxed), 5, "the pool reuses the values that it kept");
     });
     assert_eq!(dropped.load(Ordering::Relaxed), 8);
 }
@@ -179,7 +179,7 @@ fn pools_are_shared_between_ps() {
                         value.clear();
                         value.push(n);
                         native::yield_now();
-                        assert_eq!(*value, [n], "two have the same value");
+                        assert_eq!(*value, [n], "two Gs have the same value");
                     }
                 })
             })

@@ -233,7 +233,7 @@ fn after_func_of_a_bubble_used_from_outside_panics() {
             sleep(HOUR);
             assert!(later.reset(HOUR) || !later.stop());
             assert!(!done.stop() && !done.reset(HOUR));
-            (after_func(HOUR, || unreachable!("the clock stands")), done)
+            (after_func(HOUR, || unreachable!("the clock does not advance")), done)
         });
         for function in [&later, &done] {
             assert_eq!((message(|| function.stop()), message(|| function.reset(HOUR))), (STOP.into(), RESET.into()));

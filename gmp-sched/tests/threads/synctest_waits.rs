@@ -196,7 +196,7 @@ fn select_with_a_channel_from_outside_is_not_durable() {
     let with_timeout = |outside: &Channel| {
         select! {
             recv(outside.1) -> value => assert_eq!(value, Ok(1)),
-            timeout(HOUR) => unreachable!("the clock stands"),
+            timeout(HOUR) => unreachable!("the clock does not advance"),
         }
     };
     not_durable("select", rendezvous, with_timeout, send);

@@ -147,7 +147,7 @@ fn scope_in_a_system_call_panics_before_its_body_runs() {
                 });
                 result.unwrap();
             }));
-            assert!(!ran.load(Ordering::Relaxed), "it found out too late that it cannot wait");
+            assert!(!ran.load(Ordering::Relaxed), "the scope ran its body although it cannot wait");
         }
         // Outside of a system call, a scope works as usual.
         native::scope(|scope| drop(scope.go(native::yield_now)));

@@ -48,7 +48,7 @@ fn concurrent_reads_return_what_was_written() {
     const READERS: usize = 64;
     const READS: usize = 20;
     let ends: Vec<u64> = disks().iter().enumerate().map(|(index, disk)| fill(index, disk)).collect();
-    assert!(ends.iter().all(|&end| end > 0), "the host gives disks with sectors");
+    assert!(ends.iter().all(|&end| end > 0), "every disk of this test has sectors");
     let readers: Vec<_> = (0..READERS)
         .map(|reader| {
             let index = reader % disks().len();

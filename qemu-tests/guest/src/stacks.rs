@@ -238,7 +238,7 @@ fn memory_of_dead_stacks_returns_to_the_heap() {
     assert!(usage.stacks_cached >= count && usage.stacks_committed >= count * PAGE_SIZE, "{usage:?}");
     let bytes = usage.free + 16 * MIB;
     let mut block = Vec::<u8>::new();
-    block.try_reserve_exact(bytes).expect("the stacks of dead Gs are given back");
+    block.try_reserve_exact(bytes).expect("the memory of dead stacks can be allocated");
     block.resize(bytes, 0x5a);
     assert!(mm::usage().stacks_cached < count, "{:?}", mm::usage());
     let handles: Vec<_> = (0..100).map(|g| go(move || dig(40 * KIB, g, &yield_now))).collect();

@@ -187,7 +187,7 @@ fn main_runs_in_a_storm_of_short_slices() {
     }
     STOP.store(true, Ordering::Relaxed);
     let rounds: Vec<u64> = hogs.into_iter().map(|hog| hog.join().unwrap()).collect();
-    assert!(rounds.iter().all(|&rounds| rounds > 0), "a hog had no turn: {rounds:?}");
+    assert!(rounds.iter().all(|&rounds| rounds > 0), "a hog has not run: {rounds:?}");
     assert_eq!(rounds.iter().sum::<u64>(), ROUNDS.load(Ordering::Relaxed));
 }
 guest_test!(main_runs_in_a_storm_of_short_slices, smp = &[1, 2, 8], options = &["slice_us=100"], seconds = 60);

@@ -95,7 +95,7 @@ impl State {
     /// Returns the addresses of the code that holds the values. While the instruction pointer is in this range, all
     /// registers have the loaded values.
     pub(crate) fn code(&mut self) -> Range<u64> {
-        self.hold_for(1).expect("nobody takes anything from it in so short a time");
+        self.hold_for(1).expect("no register is lost in such a short time");
         self.block.code[0]..self.block.code[1]
     }
 
