@@ -183,7 +183,7 @@ fn state_survives_non_maskable_interrupts() -> Result<(), String> {
 }
 guest_test!(state_survives_non_maskable_interrupts, smp = &[2, 8], seconds = 90);
 
-/// Each of the three variants runs for a third of the preemptions.
+/// Runs for a third of the preemptions each: `stay`, `go_down`, and `go_down` with non-maskable interrupts.
 fn state_survives_a_million_preemptions() -> Result<(), String> {
     let before = preemptions();
     check(&hold_through(334_000, stay))?;
