@@ -1,10 +1,11 @@
 //! The DMA pool: the only memory that devices may access.
 //!
-//! A device may write to memory whose address it has at any time, also after its request was abandoned. So it never gets the
-//! address of memory that Rust code uses otherwise: drivers copy ("bounce") between the caller's buffer and pages of this pool,
-//! which stay allocated as long as the device may use them. So it is also safe to abandon a device.
+//! Once a device has the address of a buffer, it may write there at any time, even after the driver has abandoned the
+//! request. So a device never gets the address of memory that Rust code uses for anything else. A driver copies ("bounces")
+//! data between the caller's buffer and pages of this pool. These pages stay allocated as long as the device may use them.
+//! Hence a driver may also abandon a device safely: its pages are then never freed.
 //!
-//! All functions may be called from everywhere and take leaf locks only.
+//! All functions may be called from everywhere. They take only leaf locks, whose holders take no other lock.
 
 use core::ptr::NonNull;
 
@@ -15,12 +16,12 @@ use super::error::OutOfMemory;
 use super::frame;
 use crate::cpu::sync::InterruptMutex;
 
-/// Most blocks in the pool. A disk takes three.
+/// The most blocks that the pool can have. A disk needs three.
 const MAX_BLOCKS: usize = 128;
 
 static POOL: InterruptMutex<heapless::Vec<Block, MAX_BLOCKS>> = InterruptMutex::new(heapless::Vec::new());
 
-/// Pages that were allocated together.
+/// Consecutive pages of the pool that were allocated together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Block {
     first: PhysFrame,
@@ -42,38 +43,41 @@ impl Block {
 /// Allocates `pages` physically contiguous pages, filled with zeros.
 ///
 /// # Errors
-/// If there are none, or the pool is full.
+/// If there are not enough contiguous frames, or the pool has [`MAX_BLOCKS`] blocks already.
 pub(crate) fn allocate(pages: usize) -> Result<NonNull<u8>, OutOfMemory> {
     let block = Block { first: frame::allocate_contiguous(pages)?, pages };
     let start = block.start().as_mut_ptr::<u8>();
-    // SAFETY: the frames were just allocated, and are mapped there.
+    // SAFETY: the frames were just allocated and are not in use. All physical memory is mapped, so `start` is their virtual
+    // address.
     unsafe { start.write_bytes(0, pages * PAGE_SIZE) };
     if POOL.lock().push(block).is_err() {
-        // SAFETY: allocated above and not in use.
+        // SAFETY: the frames were allocated above, and no device has got their address.
         unsafe { frame::free_contiguous(block.first, pages) };
         return Err(OutOfMemory);
     }
     NonNull::new(start).ok_or(OutOfMemory)
 }
 
-/// Frees pages of [`allocate`].
+/// Frees pages that [`allocate`] has returned.
 ///
 /// # Safety
-/// No device uses the pages any more, and nothing else does.
+/// No device and no code may use the pages any more.
 ///
 /// # Panics
-/// If there is no such block in the pool.
+/// If the pool has no block with this `start` and this number of `pages`.
 pub(crate) unsafe fn free(start: NonNull<u8>, pages: usize) {
     let mut pool = POOL.lock();
     let index =
         pool.iter().position(|block| block.start() == VirtAddr::from_ptr(start.as_ptr()) && block.pages == pages);
     let block = pool.swap_remove(index.expect("only what came from the DMA pool is given back to it"));
     drop(pool);
-    // SAFETY: it came from `allocate_contiguous`, is no longer in the pool, and by the caller's promise is not in use.
+    // SAFETY: every block in the pool came from `allocate_contiguous`. This one is no longer in the pool, so it is freed
+    // only once, and the caller promises that it is not in use.
     unsafe { frame::free_contiguous(block.first, block.pages) };
 }
 
-/// The address that a device uses for memory of the pool; `None` for any other memory.
+/// Returns the address that a device must use for `memory`, if that is memory of the pool. Returns `None` for any other
+/// memory.
 pub(crate) fn device_address(memory: NonNull<[u8]>) -> Option<PhysAddr> {
     let start = VirtAddr::from_ptr(memory.cast::<u8>().as_ptr());
     let pool = POOL.lock();

@@ -1,4 +1,4 @@
-//! The error of everything that needs memory.
+//! The error of all operations that allocate memory.
 
 use core::fmt;
 

@@ -1,21 +1,23 @@
-//! The frame allocator: a buddy system over the real memory map.
+//! The frame allocator: a buddy system for the usable memory of the firmware's memory map.
 //!
 //! Free memory is kept as blocks of 2^k frames, aligned to their size, for k up to 10 (4 MiB). A request takes the smallest
-//! block that is large enough and returns the halves that it does not need. A freed block is merged with its buddy (the
-//! neighbour with which it forms a block of twice the size) as long as that is free too. (Knuth, The Art of Computer
-//! Programming 1, 2.5, algorithms R and S.) The state of a frame is in tables, nine bytes for each, and not in the frame:
-//! memory that is not in use is not touched, and the host need not back it.
+//! block that is large enough, and returns the halves that it does not need. A freed block is merged with its buddy, the
+//! neighbour with which it forms a block of twice the size, if the buddy is free too. The merged block is then merged with
+//! its own buddy, and so on. (Knuth, The Art of Computer Programming 1, 2.5, algorithms R and S.)
 //!
-//! Memory below 1 MiB is never allocated: the other CPUs start there, and firmware leaves tables in it.
+//! The state of a frame is in tables, nine bytes for each frame, and not in the frame itself. So free memory is not
+//! touched, and in a virtual machine the host need not provide it.
 //!
-//! All functions may be called from everywhere, interrupt and page fault handlers included, and take one leaf lock. A page
-//! fault handler that commits a stack takes it as well, so no page of a stack may be touched for the first time while it is
-//! held: see `lock`.
+//! Memory below 1 MiB is never allocated: the other CPUs start there, and it may contain tables of the firmware.
+//!
+//! All functions may be called from everywhere, including the handlers of interrupts and page faults. They take one lock,
+//! whose holder takes no other lock. The page fault handler takes this lock, too, when a page of a stack is touched for the
+//! first time. So the holder of the lock must not touch such a page: see `lock`.
 //!
 //! # When memory runs short
 //!
-//! Each request has a `Priority`. The heap must leave a reserve of frames, and new stacks twice as many, so that pages of
-//! existing stacks can be committed when nothing else can be allocated.
+//! Each request has a `Priority`. Requests of the heap must leave a reserve of free frames, and requests for new stacks
+//! must leave twice as many. So existing stacks can still get frames for their pages when no other request can be met.
 
 use core::ptr;
 use core::slice;
@@ -29,66 +31,70 @@ use super::error::OutOfMemory;
 use super::stack::ahead;
 use crate::cpu::sync::{InterruptMutex, InterruptMutexGuard};
 
-/// Block sizes: 1 to 1024 frames.
+/// The number of block sizes: 1, 2, 4 and so on to 1024 frames.
 const ORDERS: usize = 11;
 
 /// Frames below this address are not allocated.
 const FIRST_ADDRESS: u64 = 1 << 20;
 
-/// The end of the memory that is mapped before the kernel has page tables of its own.
+/// The end of the physical memory that is mapped before the kernel has page tables of its own.
 const EARLY_END: u64 = 1 << 32;
 
-/// The reserve is this share of all frames,
+/// The reserve is the number of all frames divided by this, within the two bounds below.
 const RESERVE_SHARE: usize = 64;
-/// but at least so many
+/// The smallest reserve, in frames.
 const RESERVE_LEAST: usize = 64;
-/// and at most so many.
+/// The largest reserve, in frames.
 const RESERVE_MOST: usize = 4096;
 
-/// The byte of a frame that is not the first of a free block. Otherwise the byte is the order of the block.
+/// The state of a frame that is not the first frame of a free block. The state of the first frame is the order of its
+/// block.
 const NOT_FREE: u8 = 0xff;
 
 static FRAMES: InterruptMutex<Buddies> = InterruptMutex::new(Buddies::new());
 
-/// The priority of a request for a frame. Lower ones fail first.
+/// The priority of a request for frames. When memory runs short, requests of lower priority fail first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Priority {
-    /// New stacks: spawning can fail. Leaves twice the reserve.
+    /// For new stacks, since spawning may fail. The request must leave twice the reserve.
     Spawn,
-    /// The heap and devices. Leaves the reserve.
+    /// For the heap and for stacks with all their memory. The request must leave the reserve.
     Ordinary,
-    /// Pages of stacks that are in use, and page tables. Takes the last frame.
+    /// For pages of stacks that are in use, for page tables and for devices. The request may take the last frame.
     Urgent,
 }
 
-/// A usable page below 1 MiB, or 0: where a CPU can start.
+/// The address of a usable page below 1 MiB, in which the other CPUs can start. 0 if there is none.
 static LOW_PAGE: AtomicU64 = AtomicU64::new(0);
-/// Its range: below are the interrupt table and data of boot loaders, above is data of the firmware.
+/// The beginning of the range in which [`LOW_PAGE`] is searched. Below it are the interrupt table of real mode and data of
+/// boot loaders.
 const LOW_START: u64 = 0x1000;
+/// The end of the range in which [`LOW_PAGE`] is searched. Above it may be data of the firmware.
 const LOW_END: u64 = 0x9_0000;
 
-/// Links of a free block.
+/// The links of a free block in the list of free blocks of its order.
 #[derive(Clone, Copy, Debug)]
 struct Links {
     previous: Option<FrameNumber>,
     next: Option<FrameNumber>,
 }
 
-/// Physical address divided by the page size. Never 0, since the first MiB is not allocated. Enough for 16 TiB.
+/// The number of a frame: its physical address divided by the page size. It is never 0, since the first MiB is not
+/// allocated. 32 bits are enough for 16 TiB.
 type FrameNumber = core::num::NonZeroU32;
 
-/// Free blocks by order.
+/// The free blocks, in one list for each order.
 #[derive(Debug)]
 struct Buddies {
     heads: [Option<FrameNumber>; ORDERS],
-    /// For each frame, the order of the free block that begins there, or [`NOT_FREE`].
+    /// For each frame, the order of the free block that begins with it, or [`NOT_FREE`] if none does.
     states: &'static mut [u8],
-    /// For each frame, the links of the free block that begins there; undefined if none does.
+    /// For each frame, the links of the free block that begins with it. Meaningless if none does.
     links: &'static mut [Links],
     free_frames: usize,
-    /// Frames that only urgent requests get.
+    /// How many free frames only urgent requests may take.
     reserve: usize,
-    /// Number of frames under this allocator, free or not.
+    /// The number of all frames of the usable memory, free or not.
     total_frames: usize,
 }
 
@@ -97,7 +103,7 @@ impl Buddies {
         Self { heads: [None; ORDERS], states: &mut [], links: &mut [], free_frames: 0, reserve: 0, total_frames: 0 }
     }
 
-    /// Whether a request of that priority may take `frames` frames.
+    /// Whether a request of this priority may take `frames` frames.
     fn may_give(&self, frames: usize, priority: Priority) -> bool {
         let kept = match priority {
             Priority::Spawn => 2 * self.reserve,
@@ -107,7 +113,7 @@ impl Buddies {
         frames + kept <= self.free_frames
     }
 
-    /// Takes a block of 2^`order` frames.
+    /// Takes a free block of 2^`order` frames, if there is one.
     fn allocate(&mut self, order: usize) -> Option<FrameNumber> {
         let found = (order..ORDERS).find(|&order| self.heads[order].is_some())?;
         let block = self.heads[found]?;
@@ -120,13 +126,14 @@ impl Buddies {
         Some(block)
     }
 
-    /// Returns a block of 2^`order` frames.
+    /// Frees a block of 2^`order` frames.
     fn free(&mut self, block: FrameNumber, order: usize) {
         assert!(self.state(block) == Some(NOT_FREE), "frame {block:#x} was freed twice, or is no memory");
         self.free_frames += 1 << order;
         let (mut block, mut order) = (block, order);
         while order + 1 < ORDERS {
-            // The buddy differs in the bit of the block's own size.
+            // The number of the buddy differs from that of the block in one bit, whose value is the number of frames in the
+            // block.
             let Some(buddy) = FrameNumber::new(block.get() ^ (1 << order)) else { break };
             if self.state(buddy).map(usize::from) != Some(order) {
                 break;
@@ -138,7 +145,7 @@ impl Buddies {
         self.link(block, order);
     }
 
-    /// Returns `count` frames from `first` on, in the largest aligned blocks.
+    /// Frees `count` frames from `first` on, as the largest aligned blocks into which they can be divided.
     fn free_range(&mut self, first: u64, count: u64) {
         let (mut first, end) = (first, first + count);
         while let Some(block) = u32::try_from(first).ok().and_then(FrameNumber::new).filter(|_| first < end) {
@@ -148,7 +155,7 @@ impl Buddies {
         }
     }
 
-    /// The byte of a frame; `None` outside of memory.
+    /// Returns the state of a frame, or `None` if the tables have no such frame.
     fn state(&self, frame: FrameNumber) -> Option<u8> {
         self.states.get(index(frame)).copied()
     }
@@ -179,12 +186,12 @@ fn address(frame: u64) -> PhysAddr {
     PhysAddr::new(frame * PAGE_SIZE as u64)
 }
 
-/// The number of a frame, as an index.
+/// Returns the number of a frame, as an index of the tables.
 fn index(frame: FrameNumber) -> usize {
     frame.get() as usize
 }
 
-/// The frames of the usable parts of `regions` between two addresses, as (first frame, count).
+/// Returns the usable frames of `regions` between two addresses. For each region: (first frame, count).
 fn usable(regions: &[MemoryRegion], from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
     regions.iter().filter(|region| region.kind == MemoryRegionKind::Usable).filter_map(move |region| {
         let first = region.start.max(from).div_ceil(PAGE_SIZE as u64);
@@ -193,7 +200,7 @@ fn usable(regions: &[MemoryRegion], from: u64, to: u64) -> impl Iterator<Item = 
     })
 }
 
-/// Adds the usable memory below 4 GiB, which every boot protocol has mapped.
+/// Sets the allocator up with the usable memory below 4 GiB, which every boot protocol has mapped.
 pub(crate) fn init(regions: &[MemoryRegion]) {
     if let Some((first, count)) = usable(regions, LOW_START, LOW_END).max() {
         LOW_PAGE.store(address(first + count - 1).as_u64(), Ordering::Relaxed);
@@ -206,12 +213,13 @@ pub(crate) fn init(regions: &[MemoryRegion]) {
         .expect("no room for the tables of frames");
     let links = physical_to_virtual(address(table)).as_mut_ptr::<Links>();
     let states = links.wrapping_add(frames).cast::<u8>();
-    // SAFETY: usable memory, mapped, and not in the allocator: the loop below skips it.
+    // SAFETY: this is usable memory below 4 GiB, which is mapped. Nothing else uses it, since the loop below does not add
+    // it to the allocator.
     unsafe { ptr::write_bytes(states, NOT_FREE, frames) };
     let mut buddies = lock();
-    // SAFETY: initialised by the line above and never allocated.
+    // SAFETY: the line above has initialised these bytes, and they are never allocated.
     buddies.states = unsafe { slice::from_raw_parts_mut(states, frames) };
-    // SAFETY: aligned to a page, and never allocated; any bytes are valid links.
+    // SAFETY: the address is aligned to a page, and this memory is never allocated. Any bytes are valid `Links`.
     buddies.links = unsafe { slice::from_raw_parts_mut(links, frames) };
     for (first, count) in usable(regions, FIRST_ADDRESS, EARLY_END) {
         if first == table {
@@ -222,13 +230,13 @@ pub(crate) fn init(regions: &[MemoryRegion]) {
     }
 }
 
-/// The page in which other CPUs can start, if there is one.
+/// Returns the page below 1 MiB in which the other CPUs can start, if there is one.
 pub(crate) fn low_page() -> Option<PhysAddr> {
     let page = LOW_PAGE.load(Ordering::Relaxed);
     (page != 0).then(|| PhysAddr::new(page))
 }
 
-/// Adds the rest of the memory, after it has been mapped, and sets the reserve.
+/// Adds the memory above 4 GiB, which the kernel's page tables have mapped by now, and sets the reserve.
 pub(crate) fn add_high_memory(regions: &[MemoryRegion]) {
     for (first, count) in usable(regions, EARLY_END, u64::MAX) {
         lock().free_range(first, count);
@@ -239,45 +247,46 @@ pub(crate) fn add_high_memory(regions: &[MemoryRegion]) {
     buddies.reserve = (buddies.total_frames / RESERVE_SHARE).clamp(RESERVE_LEAST, RESERVE_MOST);
 }
 
-/// Takes the lock. The holder uses at most the next two pages of its stack, which are committed first.
+/// Takes the lock. The holder uses at most the next two pages of its stack. They are touched before the lock is taken, so
+/// that the holder causes no page fault.
 fn lock() -> InterruptMutexGuard<'static, Buddies> {
     ahead::touch_ahead();
     FRAMES.lock()
 }
 
-/// Takes a frame, even if it is the last. Its contents are undefined.
+/// Takes a frame, even the last one. Its contents are undefined.
 ///
 /// # Errors
-/// If there is none left.
+/// If no frame is free.
 pub(crate) fn allocate() -> Result<PhysFrame, OutOfMemory> {
     allocate_contiguous(1)
 }
 
-/// Returns a frame.
+/// Frees a frame.
 ///
 /// # Safety
-/// It must have come from this module and must not be in use.
+/// The frame must have come from this module and must not be in use.
 ///
 /// # Panics
-/// If it is free already.
+/// If the frame is free already.
 pub(crate) unsafe fn free(frame: PhysFrame) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what `free_contiguous` requires.
     unsafe { free_contiguous(frame, 1) }
 }
 
-/// Takes `pages` consecutive frames, even if they are the last. The first is aligned to their number, rounded up to a power
-/// of two.
+/// Takes `pages` consecutive frames, even the last ones. The number of the first frame is a multiple of `pages`, rounded up
+/// to a power of two.
 ///
 /// # Errors
-/// If there is no such block, or `pages` is 0 or more than 1024.
+/// If no block is large enough, or if `pages` is 0 or more than 1024.
 pub(crate) fn allocate_contiguous(pages: usize) -> Result<PhysFrame, OutOfMemory> {
     allocate_for(Priority::Urgent, pages)
 }
 
-/// [`allocate_contiguous`] that leaves the reserve for more urgent requests.
+/// Like [`allocate_contiguous`], but leaves the frames that are reserved for requests of higher priority.
 ///
 /// # Errors
-/// As [`allocate_contiguous`]; and if less than the reserve would be left.
+/// As for [`allocate_contiguous`], and if fewer frames would be left than `priority` must leave.
 pub(crate) fn allocate_for(priority: Priority, pages: usize) -> Result<PhysFrame, OutOfMemory> {
     let order = pages.checked_next_power_of_two().ok_or(OutOfMemory)?.ilog2() as usize;
     if pages == 0 || order >= ORDERS {
@@ -288,43 +297,43 @@ pub(crate) fn allocate_for(priority: Priority, pages: usize) -> Result<PhysFrame
         return Err(OutOfMemory);
     }
     let first = u64::from(buddies.allocate(order).ok_or(OutOfMemory)?.get());
-    // Return the frames that rounding added.
+    // Free the frames by which `pages` was rounded up.
     buddies.free_range(first + pages as u64, (1 << order) - pages as u64);
     Ok(PhysFrame::containing_address(address(first)))
 }
 
-/// Returns `pages` frames from `first` on.
+/// Frees `pages` frames from `first` on.
 ///
 /// # Safety
-/// They must have come from this module and must not be in use.
+/// The frames must have come from this module and must not be in use.
 ///
 /// # Panics
-/// If one of them is free already (not every such case is detected).
+/// If a frame is found to be free already. Not every such error is detected.
 pub(crate) unsafe fn free_contiguous(first: PhysFrame, pages: usize) {
     lock().free_range(first.start_address().as_u64() / PAGE_SIZE as u64, pages as u64);
 }
 
-/// Number of free frames.
+/// Returns the number of free frames.
 pub(crate) fn free_frames() -> usize {
     lock().free_frames
 }
 
-/// Number of frames that the allocator has taken over, free or not.
+/// Returns the number of all frames of the usable memory, free or not.
 pub(crate) fn total_frames() -> usize {
     lock().total_frames
 }
 
-/// Number of frames that the heap may still take.
+/// Returns how many frames the heap may still take.
 pub(super) fn ordinary_frames() -> usize {
     let buddies = lock();
     buddies.free_frames.saturating_sub(buddies.reserve)
 }
 
-/// The frame allocator, for the `x86_64` crate's page tables.
+/// The frame allocator, in the form that the `x86_64` crate needs to allocate page tables.
 #[derive(Debug)]
 pub(crate) struct Frames;
 
-// SAFETY: a frame is allocated to one caller until it is freed.
+// SAFETY: `allocate` returns a frame that is not in use, and returns no frame twice without a `free` in between.
 unsafe impl FrameAllocator<Size4KiB> for Frames {
     fn allocate_frame(&mut self) -> Option<PhysFrame> {
         allocate().ok()

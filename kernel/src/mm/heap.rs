@@ -1,10 +1,11 @@
-//! The heap: Go's mcache, mcentral, mheap over the kernel's memory.
+//! The heap, in levels like those of Go (mcache, mcentral, mheap).
 //!
-//! Objects up to 2 KiB come from caches of each CPU, by size class (`object_cache`). The memory for them, and everything larger,
-//! comes from the large heap (`large_heap`).
+//! An object of up to 2 KiB comes from the calling CPU's cache for its size class (`object_cache`). The memory for these
+//! objects, and every larger object, comes from the large heap (`large_heap`).
 //!
-//! Not callable from interrupt handlers, which panic here instead of finding a half-changed list, nor with an `InterruptMutex`
-//! held: see [`contexts`]. When memory is exhausted, `try_reserve` and its like return their error; other allocations panic.
+//! The heap must not be used by interrupt handlers, or while an `InterruptMutex` is held: see [`contexts`]. Such a use
+//! panics, because the interrupted code may be changing a list of the heap. When memory is exhausted, `try_reserve` and
+//! similar functions return their error; other allocations panic.
 
 use alloc::vec::Vec;
 use core::alloc::{GlobalAlloc, Layout};
@@ -19,8 +20,8 @@ use crate::cpu::contexts;
 #[derive(Debug)]
 pub(crate) struct KernelHeap;
 
-// SAFETY: allocated memory belongs to one caller until it is freed, and has the requested size and alignment: see the two
-// levels.
+// SAFETY: `object_cache` and `large_heap` return memory of at least the requested size and alignment, which nothing else
+// uses until it is freed.
 unsafe impl GlobalAlloc for KernelHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         contexts::assert_may_allocate();
@@ -35,15 +36,17 @@ unsafe impl GlobalAlloc for KernelHeap {
         contexts::assert_may_allocate();
         let Some(memory) = NonNull::new(memory) else { return };
         match object_cache::class_of(layout) {
-            // SAFETY: the caller's promise; the class depends on the layout only.
+            // SAFETY: the caller promises that `alloc` has returned `memory` for this layout. The class depends only on the
+            // layout, so it is the same as in `alloc`.
             Some(class) => unsafe { object_cache::free(memory, class) },
-            // SAFETY: as above.
+            // SAFETY: the caller promises that `alloc` has returned `memory` for this layout. It came from the large heap,
+            // since it has no class.
             None => unsafe { free_large(memory, layout) },
         }
     }
 }
 
-/// Puts a value on the heap and never frees it.
+/// Moves a value to the heap, where it is never freed.
 ///
 /// # Errors
 /// If there is no memory for it.

@@ -1,4 +1,5 @@
-//! The large heap: first fit in one [`linked_list_allocator::Heap`], which grows by mapping frames at its end and keeps what it has.
+//! The large heap: first fit in one [`linked_list_allocator::Heap`]. It grows by mapping frames at its end, and never
+//! shrinks.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -10,23 +11,25 @@ use super::error::OutOfMemory;
 use super::{paging, pressure};
 use crate::cpu::sync::PreemptMutex;
 
-/// The heap grows by this at least: short enough to map with preemption off.
+/// The heap grows by this many pages at a time: few enough to map them with preemption off.
 const STEP_PAGES: usize = 64;
 const STEP_BYTES: usize = STEP_PAGES * PAGE_SIZE;
 
 static LARGE: PreemptMutex<LargeHeap> = PreemptMutex::new(LargeHeap(Heap::empty()));
 
-/// Memory for spans of small objects, and for everything larger.
+/// The memory for spans of small objects, and for all larger objects.
 struct LargeHeap(Heap);
 
 impl LargeHeap {
-    /// How many bytes after the end of the heap an allocation with a large alignment would skip.
+    /// Returns how many bytes after the end of the heap an allocation would skip to get its alignment, rounded down to
+    /// whole steps.
     ///
     /// # Errors
-    /// If the allocation would not fit into the window.
+    /// If the allocation would not fit into the window of the heap.
     fn skipped_for(&self, layout: Layout) -> Result<usize, OutOfMemory> {
         let end = self.end() as usize;
-        // Neither of these overflows: `refuse_wrapping` has checked them with the end of the window.
+        // The next two lines cannot overflow: `refuse_wrapping` has done the same computation with the end of the window,
+        // which is not lower.
         let start = end.next_multiple_of(layout.align());
         let is_in_window = (start + layout.size()) as u64 <= HEAP + WINDOW_BYTES;
         is_in_window.then_some((start - end) / STEP_BYTES * STEP_BYTES).ok_or(OutOfMemory)
@@ -36,7 +39,7 @@ impl LargeHeap {
         if self.0.size() == 0 { HEAP } else { self.0.top().addr() as u64 }
     }
 
-    /// Adds one step of memory at the end.
+    /// Maps one step of memory at the end of the heap, and adds it to the heap.
     fn grow(&mut self) -> Result<(), OutOfMemory> {
         let end = self.end();
         if end + STEP_BYTES as u64 > HEAP + WINDOW_BYTES {
@@ -46,25 +49,26 @@ impl LargeHeap {
         paging::commit(VirtAddr::new(end), pages)?;
         if self.0.size() == 0 {
             let bottom = ptr::with_exposed_provenance_mut(HEAP as usize);
-            // SAFETY: the range was just mapped and nothing else uses this window.
+            // SAFETY: the range was just mapped, and only this heap uses this window of the address space.
             unsafe { self.0.init(bottom, pages * PAGE_SIZE) };
         } else {
-            // SAFETY: as above, and adjacent to the end of the heap.
+            // SAFETY: the range was just mapped, only this heap uses this window, and the range begins at the end of the
+            // heap.
             unsafe { self.0.extend(pages * PAGE_SIZE) };
         }
         Ok(())
     }
 }
 
-/// Refuses an alignment so large that the next aligned address after the window is beyond the end of memory: the arithmetic of
-/// `linked_list_allocator` wraps around there, and it would write outside of the heap.
+/// Refuses a layout whose alignment is so large that the next aligned address after the window, plus the size, exceeds 64
+/// bits. The arithmetic of `linked_list_allocator` would wrap around, and it would write outside of the heap.
 fn refuse_wrapping(layout: Layout) -> Result<(), OutOfMemory> {
     let window_end = (HEAP + WINDOW_BYTES) as usize;
     let aligned = window_end.checked_next_multiple_of(layout.align());
     aligned.and_then(|aligned| aligned.checked_add(layout.size())).map(drop).ok_or(OutOfMemory)
 }
 
-/// Allocates from the large heap. Grows it in steps, between which preemption is on.
+/// Allocates memory from the large heap. If necessary the heap grows, in steps between which preemption is on.
 #[inline(never)]
 pub(super) fn allocate_large(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
     refuse_wrapping(layout)?;
@@ -77,7 +81,7 @@ pub(super) fn allocate_large(layout: Layout) -> Result<NonNull<u8>, OutOfMemory>
             let skipped = large.skipped_for(layout)?;
             (layout.size() / PAGE_SIZE).saturating_sub(large.0.free() / PAGE_SIZE) + skipped / PAGE_SIZE
         };
-        // A request that cannot succeed fails before the heap takes all memory for it.
+        // If the request cannot succeed, it fails here, before the heap has taken all memory for it.
         if pressure::frames_within_reach(wanted) < wanted {
             return Err(OutOfMemory);
         }
@@ -88,7 +92,7 @@ pub(super) fn allocate_large(layout: Layout) -> Result<NonNull<u8>, OutOfMemory>
     }
 }
 
-/// Bytes of the heap.
+/// Returns the size of the large heap in bytes, whether or not they are allocated.
 pub(super) fn bytes() -> usize {
     LARGE.lock().0.size()
 }
@@ -96,9 +100,9 @@ pub(super) fn bytes() -> usize {
 /// Frees memory of the large heap.
 ///
 /// # Safety
-/// It must have come from [`allocate_large`] with the same layout and not be in use.
+/// The memory must have come from [`allocate_large`] with the same layout, and must not be in use.
 #[inline(never)]
 pub(super) unsafe fn free_large(memory: NonNull<u8>, layout: Layout) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that the memory came from this heap with this layout, and is not in use.
     unsafe { LARGE.lock().0.deallocate(memory, layout) }
 }

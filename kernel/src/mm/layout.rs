@@ -1,10 +1,10 @@
-//! Where the linker put the parts of the image (`link.ld`).
+//! The addresses of the parts of the kernel's image. The linker script (`link.ld`) defines them.
 
 use core::ops::Range;
 
 use super::address::VirtAddr;
 
-/// Virtual minus physical address of the image, as it is linked.
+/// The difference between the virtual and the physical address of the image, as `link.ld` defines them.
 pub(crate) const KERNEL_BASE: u64 = 0xffff_ffff_8000_0000;
 
 /// Defines functions that return the addresses of linker symbols.
@@ -23,23 +23,23 @@ macro_rules! symbols {
 }
 
 symbols! {
-    /// Physical address at which the image begins, with the segment of the PVH stub.
+    /// The physical address at which the image begins. The first segment is that of the PVH stub.
     boot_start = __boot_start;
-    /// First address of the image.
+    /// The first virtual address of the image, after the segment of the PVH stub.
     image_start = __image_start;
-    /// End of the image.
+    /// The end of the image, as a virtual address.
     image_end = __image_end;
-    /// First address of the code.
+    /// The first address of the code.
     text_start = __text_start;
-    /// End of the code.
+    /// The end of the code.
     text_end = __text_end;
-    /// First address of the constants.
+    /// The first address of the constants.
     rodata_start = __rodata_start;
-    /// End of the constants.
+    /// The end of the constants.
     rodata_end = __rodata_end;
 }
 
-/// The code: where return addresses point.
+/// Returns the addresses of the code. Every return address is in this range.
 pub(crate) fn text() -> Range<u64> {
     text_start()..text_end()
 }
@@ -47,11 +47,11 @@ pub(crate) fn text() -> Range<u64> {
 /// The access that a page of the image allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Access {
-    /// Code: read and execute.
+    /// The page contains code: it can be read and executed.
     Execute,
-    /// Constants: read.
+    /// The page contains constants: it can be read.
     Read,
-    /// Data: read and write.
+    /// The page contains data: it can be read and written.
     Write,
 }
 

@@ -1,4 +1,4 @@
-//! Memory: frames, page tables, stacks, heap.
+//! Memory management: frames, page tables, stacks, the heap.
 //!
 //! The map of the address space is in `address`.
 
@@ -25,7 +25,8 @@ pub use usage::{Usage, usage};
 pub(crate) use address::{PAGE_SIZE, PHYSICAL_MAP_BYTES, PHYSICAL_OFFSET, PhysAddr, VirtAddr, physical_to_virtual};
 pub use error::OutOfMemory;
 
-/// Sets up memory: first some frames, then the kernel's own page tables, then the frames that only these map.
+/// Sets up memory management: first the frames below 4 GiB, then the kernel's own page tables, then the frames above 4 GiB,
+/// which only these page tables map.
 pub(crate) fn init(regions: &[MemoryRegion]) {
     frame::init(regions);
     paging::init(regions);

@@ -1,9 +1,10 @@
-//! Small objects by size class: a cache of free objects on each CPU, and spans that the CPUs share.
+//! Allocates small objects by size class: each CPU has a cache of free objects, and the CPUs share spans of objects.
 //!
-//! A span is 32 KiB of the large heap, aligned to its size, with a header and objects of one class. So the span of an object is
-//! found by masking the object's address. A CPU takes and returns objects in batches (Go: `mcache.refill`, runtime/mcache.go).
-//! The shared list of each class has the spans with free objects (Go: `mcentral`). A span whose objects are all free is
-//! returned to the large heap, unless it is the last of its class.
+//! A *span* is a block of 32 KiB from the large heap, aligned to its size. It contains a header and objects of one class.
+//! So the span of an object is found by masking the object's address. Each class has a shared list of the spans that have
+//! free objects (Go: `mcentral`). A CPU takes objects from these spans and returns them in batches (Go: `mcache.refill`,
+//! runtime/mcache.go). When all objects of a span are free, the span is returned to the large heap. But the last span on
+//! the list of its class is kept.
 
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
@@ -16,23 +17,24 @@ use crate::cpu::local::cpu_local;
 use crate::cpu::percpu::PreemptGuard;
 use crate::cpu::sync::PreemptMutex;
 
-/// Sizes of objects: powers of two, the steps half-way between them, and the size of a G, of which there may be a million.
+/// The sizes of objects: powers of two, the sizes half-way between them, and the size of a G (448), because there may be a
+/// million Gs.
 const SIZES: [usize; 15] = [16, 32, 48, 64, 96, 128, 192, 256, 384, 448, 512, 768, 1024, 1536, 2048];
 const CLASSES: usize = SIZES.len();
 const LARGEST: usize = SIZES[CLASSES - 1];
-/// The unit of [`CLASS_OF`].
+/// All sizes are multiples of this. It is also the alignment of every object.
 const UNIT: usize = 16;
-/// The class of a size, by size / [`UNIT`], rounded up.
+/// The class for each size. The index is the size divided by [`UNIT`], rounded up.
 const CLASS_OF: [u8; LARGEST / UNIT + 1] = class_table();
 
-/// Bytes of a span, and its alignment.
+/// The size of a span, in bytes, and its alignment.
 const SPAN_BYTES: usize = 32 * 1024;
 const SPAN_LAYOUT: Layout = match Layout::from_size_align(SPAN_BYTES, SPAN_BYTES) {
     Ok(layout) => layout,
     Err(_) => panic!("a span has a layout"),
 };
 
-/// Whether there is a class of exactly that size.
+/// Whether there is a class whose objects have exactly this size.
 pub(crate) const fn is_size(bytes: usize) -> bool {
     let mut class = 0;
     while class < CLASSES {
@@ -60,16 +62,16 @@ const fn class_table() -> [u8; LARGEST / UNIT + 1] {
     table
 }
 
-/// The size class for a request, or `None` if it is for the large heap.
+/// Returns the size class for a request, or `None` if the request must be met by the large heap.
 pub(super) fn class_of(layout: Layout) -> Option<usize> {
-    // Objects whose size is a power of two are aligned to it.
+    // For an alignment above `UNIT`, choose a class whose size is a power of two: its objects are aligned to their size.
     let size =
         if layout.align() > UNIT { layout.size().max(layout.align()).next_power_of_two() } else { layout.size() };
     (size <= LARGEST).then(|| usize::from(CLASS_OF[size.div_ceil(UNIT)]))
 }
 
-/// How many objects of each class move between a CPU and the shared spans at a time: as many as fit into a page, but at least 2
-/// and at most 32.
+/// The batch size of each class: how many objects move between a CPU's cache and the shared spans at a time. It is the
+/// number that fits into a page, but at least 2 and at most 32.
 const BATCHES: [usize; CLASSES] = {
     let mut batches = [0; CLASSES];
     let mut class = 0;
@@ -84,12 +86,12 @@ const BATCHES: [usize; CLASSES] = {
     batches
 };
 
-/// A free object.
+/// A free object. Its first word is the link to the next free object.
 struct Object {
     next: *mut Object,
 }
 
-/// A list of free objects, last in, first out.
+/// A list of free objects of one class. It is a stack (LIFO).
 struct Objects {
     head: *mut Object,
     count: usize,
@@ -102,23 +104,25 @@ impl Objects {
 
     fn pop(&mut self) -> Option<NonNull<Object>> {
         let object = NonNull::new(self.head)?;
-        // SAFETY: objects on a list are free and belong to the list's owner, and `push` has written the link.
+        // SAFETY: objects on a list are free memory that only the owner of the list accesses, and `push` has written the
+        // link.
         self.head = unsafe { object.read() }.next;
         self.count -= 1;
         Some(object)
     }
 
     /// # Safety
-    /// `object` must be memory of this class that is not in use.
+    /// `object` must be the memory of an object of this list's class, and must not be in use.
     unsafe fn push(&mut self, object: NonNull<Object>) {
-        // SAFETY: the caller's promise; every class has room for the link.
+        // SAFETY: the caller promises that the memory is not in use, and objects of every class are large enough for the
+        // link.
         unsafe { object.write(Object { next: self.head }) };
         self.head = object.as_ptr();
         self.count += 1;
     }
 }
 
-/// Header of a span.
+/// The header at the beginning of a span.
 struct Span {
     previous: *mut Span,
     next: *mut Span,
@@ -127,49 +131,51 @@ struct Span {
 }
 
 impl Span {
-    /// The span of an object.
+    /// Returns the span that contains an object.
     fn of(object: NonNull<Object>) -> *mut Span {
         object.as_ptr().map_addr(|address| address & !(SPAN_BYTES - 1)).cast()
     }
 
-    /// Cuts a new span into objects.
+    /// Allocates a span and divides it into free objects.
     fn make(class: usize) -> Result<NonNull<Span>, OutOfMemory> {
         let size = SIZES[class];
         let span = large_heap::allocate_large(SPAN_LAYOUT)?.cast::<Span>();
-        // Objects of a power of two start at a multiple of it.
+        // If the size is a power of two, the first object must be at a multiple of the size, so that all objects are
+        // aligned to their size.
         let first = size_of::<Span>().next_multiple_of(1 << size.trailing_zeros());
         let mut free = Objects::new();
         let capacity = (SPAN_BYTES - first) / size;
         // The first object is pushed last, so that a new span is used from its beginning.
         for index in (0..capacity).rev() {
-            // SAFETY: inside the span, which was just allocated.
+            // SAFETY: the object is inside the span, which was just allocated.
             let object = unsafe { span.byte_add(first + index * size) }.cast();
-            // SAFETY: as above; objects do not overlap.
+            // SAFETY: the object is new memory of this class, since objects do not overlap with each other or with the
+            // header.
             unsafe { free.push(object) };
         }
         let header = Span { previous: ptr::null_mut(), next: ptr::null_mut(), free, capacity };
-        // SAFETY: the header is before the first object.
+        // SAFETY: the span was just allocated, and its first object begins after the header.
         unsafe { span.write(header) };
         Ok(span)
     }
 }
 
-/// The spans of one class that have free objects.
+/// The list of the spans of one class that have free objects.
 struct SharedClass {
     partial: *mut Span,
 }
 
-// SAFETY: the spans belong to the holder of the lock.
+// SAFETY: only the holder of the class's lock accesses the list and the headers of its spans, on whatever CPU it runs.
 unsafe impl Send for SharedClass {}
 
 impl SharedClass {
-    /// Moves up to `count` objects to `to`.
+    /// Moves at most `count` objects from the spans to `to`.
     fn take(&mut self, to: &mut Objects, count: usize) {
         for _ in 0..count {
             // SAFETY: spans on the list are valid, and only the holder of the lock accesses them.
             let Some(span) = (unsafe { self.partial.as_mut() }) else { return };
             if let Some(object) = span.free.pop() {
-                // SAFETY: a free object of this class.
+                // SAFETY: the object is of this class, and free, since it comes from a list of free objects.
                 unsafe { to.push(object) };
             }
             if span.free.head.is_null() {
@@ -178,12 +184,14 @@ impl SharedClass {
         }
     }
 
-    /// Frees one object. Returns its span if that is unused now and is to be freed.
+    /// Returns one object to its span. If all objects of that span are then free, and the span is not the only one on the
+    /// list, unlinks and returns the span: the caller must free it.
     fn give(&mut self, object: NonNull<Object>) -> Option<NonNull<u8>> {
-        // SAFETY: the object is in a span of this class, whose header is valid and belongs to the holder of the lock.
+        // SAFETY: the object is in a span of this class. The header of the span is valid, and only the holder of the lock,
+        // the caller, accesses it.
         let span = unsafe { &mut *Span::of(object) };
         let was_full = span.free.head.is_null();
-        // SAFETY: the caller does not use the object any more.
+        // SAFETY: the object is of this class, and the caller does not use it any more.
         unsafe { span.free.push(object) };
         if was_full {
             self.link(span);
@@ -199,7 +207,7 @@ impl SharedClass {
     fn link(&mut self, span: &mut Span) {
         span.previous = ptr::null_mut();
         span.next = self.partial;
-        // SAFETY: as in `take`.
+        // SAFETY: spans on the list are valid, and only the holder of the lock accesses them.
         if let Some(next) = unsafe { self.partial.as_mut() } {
             next.previous = span;
         }
@@ -207,12 +215,13 @@ impl SharedClass {
     }
 
     fn unlink(&mut self, span: &mut Span) {
-        // SAFETY: as in `take`; a neighbour is another span.
+        // SAFETY: spans on the list are valid, and only the holder of the lock accesses them. The neighbour is not `span`
+        // itself.
         match unsafe { span.previous.as_mut() } {
             Some(previous) => previous.next = span.next,
             None => self.partial = span.next,
         }
-        // SAFETY: as above.
+        // SAFETY: as for the other neighbour.
         if let Some(next) = unsafe { span.next.as_mut() } {
             next.previous = span.previous;
         }
@@ -224,10 +233,12 @@ cpu_local! {
     static CACHE: CpuCache = CpuCache::new();
 }
 
-/// The free objects of one CPU. Touched only by that CPU, with preemption off, and never by an interrupt handler.
+/// The free objects of one CPU, in one list for each class. Only that CPU accesses them, with preemption off, and never in
+/// a handler.
 struct CpuCache(UnsafeCell<[Objects; CLASSES]>);
 
-// SAFETY: `with_cache`, the only access, ensures that.
+// SAFETY: only `with_cache` accesses the cell. It accesses only the copy of the calling CPU, with preemption off, so no two
+// CPUs access a copy at the same time.
 unsafe impl Sync for CpuCache {}
 
 impl CpuCache {
@@ -242,16 +253,18 @@ impl fmt::Debug for CpuCache {
     }
 }
 
-/// Calls `work` with this CPU's free objects of a class, with preemption off. `work` must not use the global allocator.
+/// Calls `work` with this CPU's free objects of a class, with preemption off. `work` must not allocate or free memory on
+/// the heap.
 #[inline(always)]
 fn with_cache<R>(class: usize, work: impl FnOnce(&mut Objects) -> R) -> R {
     let _preempt = PreemptGuard::new();
     let objects = CACHE.here().0.get();
-    // SAFETY: preemption is off, handlers do not allocate, and no `work` below calls this function: this is the only reference.
+    // SAFETY: this is the only reference to this CPU's cache. No other thread or G runs on this CPU now, because preemption
+    // is off. Handlers do not use the heap (`contexts`). And `work` does not use the heap.
     work(&mut unsafe { &mut *objects }[class])
 }
 
-/// Takes an object of a class.
+/// Takes an object of a class from this CPU's cache, or else from the shared spans.
 #[inline(always)]
 pub(super) fn allocate(class: usize) -> Result<NonNull<u8>, OutOfMemory> {
     match with_cache(class, Objects::pop) {
@@ -260,7 +273,8 @@ pub(super) fn allocate(class: usize) -> Result<NonNull<u8>, OutOfMemory> {
     }
 }
 
-/// Takes an object of a class, and a batch for this CPU, from the shared spans, or from a new one.
+/// Moves a batch of objects from the shared spans to this CPU's cache, and takes one of them. If the shared spans have no
+/// free object, makes a new span first.
 #[cold]
 #[inline(never)]
 fn refill(class: usize) -> Result<NonNull<u8>, OutOfMemory> {
@@ -273,19 +287,19 @@ fn refill(class: usize) -> Result<NonNull<u8>, OutOfMemory> {
             return Ok(object.cast());
         }
         let mut span = Span::make(class)?;
-        // SAFETY: just made, and not accessible to others before it is linked.
+        // SAFETY: the span was just made, and no other code can access it before it is linked.
         SHARED[class].lock().link(unsafe { span.as_mut() });
     }
 }
 
-/// Frees an object.
+/// Frees an object to this CPU's cache. If the cache has too many objects of the class, returns a batch to the shared spans.
 ///
 /// # Safety
-/// It must have come from [`allocate`] with the same class and not be in use.
+/// The object must have come from [`allocate`] with the same class, and must not be in use.
 #[inline(always)]
 pub(super) unsafe fn free(object: NonNull<u8>, class: usize) {
     let count = with_cache(class, |objects| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that the object is of this class and not in use.
         unsafe { objects.push(object.cast()) };
         objects.count
     });
@@ -294,14 +308,15 @@ pub(super) unsafe fn free(object: NonNull<u8>, class: usize) {
     }
 }
 
-/// Returns a batch of this CPU's free objects of a class, one span's lock at a time.
+/// Returns a batch of this CPU's free objects of a class to their spans. Takes the lock of the class for each object, so
+/// that preemption is off only for a short time.
 #[cold]
 #[inline(never)]
 fn give_back(class: usize) {
     for _ in 0..BATCHES[class] {
         let unused = with_cache(class, |objects| objects.pop().and_then(|object| SHARED[class].lock().give(object)));
         if let Some(span) = unused {
-            // SAFETY: the span is off its list and all its objects are free, so nothing refers to it.
+            // SAFETY: the span was unlinked from its list and all its objects are free, so nothing refers to it.
             unsafe { large_heap::free_large(span, SPAN_LAYOUT) };
         }
     }

@@ -1,8 +1,9 @@
 //! The kernel's page tables: one address space for all CPUs.
 //!
-//! After the setup, entries are changed by compare-exchange, without a lock: several page fault handlers may add pages at the
-//! same time, and [`translate`] may be called at any moment. Tables are never freed. Pages are added, and are removed from
-//! stacks that are not in use; `super::tlb` describes how other CPUs flush their translations. Access rights never change.
+//! After the setup, page table entries are changed atomically, without a lock. So the page fault handlers of several CPUs
+//! may add pages at the same time, and [`translate`] may be called at any moment. Tables are never freed, and access rights
+//! never change. Pages are removed only from stacks that are not in use; `super::tlb` describes how other CPUs then flush
+//! their translations.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -23,48 +24,50 @@ use super::error::OutOfMemory;
 use super::frame::{self, Frames, Priority};
 use super::layout::{self, Access};
 
-/// End of the physical addresses, on every processor.
+/// The end of the physical addresses that the architecture allows.
 const PHYSICAL_END: u64 = 1 << 52;
 
-/// Bits of a page table entry that hold the physical address.
+/// The bits of a page table entry that contain the physical address.
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
-/// Access rights of memory for data.
+/// The flags of an entry for a page of data.
 pub(super) const DATA: PageTableFlags =
     PageTableFlags::PRESENT.union(PageTableFlags::WRITABLE).union(PageTableFlags::NO_EXECUTE);
-/// Access rights in upper tables; those of the last level decide.
+/// The flags of an entry for a table of a lower level. They allow all accesses, so the entry of the last level decides.
 const TABLE: PageTableFlags = PageTableFlags::PRESENT.union(PageTableFlags::WRITABLE);
 
-/// The top table.
+/// The frame of the top-level page table.
 static TOP: Once<PhysFrame> = Once::new();
+/// The first free address in the window for devices.
 static NEXT_DEVICE: AtomicU64 = AtomicU64::new(DEVICES);
 
-/// Builds the kernel's page tables from those in use and loads them. Their frames are below 4 GiB, since no other memory is
-/// available yet.
+/// Builds the kernel's own page tables from those of the boot protocol, and loads them. Their frames are below 4 GiB, since
+/// the allocator has no others yet.
 pub(crate) fn init(regions: &[MemoryRegion]) {
     let frame = frame::allocate().expect("no memory for page tables");
-    // SAFETY: the frame is mapped, and was allocated here.
+    // SAFETY: the frame was just allocated, so nothing else uses it, and all frames below 4 GiB are mapped.
     let top = unsafe { &mut *physical_to_virtual(frame.start_address()).as_mut_ptr::<PageTable>() };
     top.zero();
     keep_boot_mappings(top);
-    // SAFETY: `top` is a valid table, and physical memory is mapped at the offset.
+    // SAFETY: `top` is a valid page table, and all physical memory that contains page tables is mapped at
+    // `PHYSICAL_OFFSET`.
     let mut tables = unsafe { OffsetPageTable::new(top, VirtAddr::new(PHYSICAL_OFFSET)) };
     map_image(&mut tables);
     map_physical_memory(&mut tables, regions);
-    // SAFETY: the new tables map the code, data and stack in use where they were.
+    // SAFETY: the new page tables map the code, the data and the current stack at the same addresses as the old ones.
     unsafe { Cr3::write(frame, Cr3Flags::empty()) };
     TOP.call_once(|| frame);
 }
 
-/// Loads the kernel's page tables on a CPU that was started with others.
+/// Loads the kernel's page tables on a CPU that was started with the page tables of the trampoline.
 pub(crate) fn load() {
     let top = *TOP.get().expect("paging is up");
-    // SAFETY: these tables map all of the kernel, at the same addresses as those that a CPU starts with.
+    // SAFETY: these page tables map the whole kernel, at the same addresses as those of the trampoline.
     unsafe { Cr3::write(top, Cr3Flags::empty()) };
 }
 
-/// Copies the kernel's upper half into another top table. The copy stays complete: later mappings are made in tables that both
-/// share.
+/// Copies the entries of the kernel's upper half into another top-level page table. The copy stays complete, because the
+/// entries never change: later mappings are made in lower tables, which both top-level tables share.
 pub(crate) fn copy_upper_half(to: &mut PageTable) {
     let top = top();
     for index in (256..512).map(PageTableIndex::new) {
@@ -73,8 +76,9 @@ pub(crate) fn copy_upper_half(to: &mut PageTable) {
     }
 }
 
-/// Fills the upper half of the top table with its constant entries: shared tables for the windows, and the mappings of the
-/// boot protocol outside of them (with the bootloader: the stack in use and the boot information).
+/// Fills in those entries of the upper half of the top-level table that never change. The windows for devices, stacks and
+/// the heap get new, empty tables. Outside of the windows the mappings of the boot protocol are kept; with the bootloader
+/// they contain the current stack and the boot information.
 fn keep_boot_mappings(top: &mut PageTable) {
     let boot_top = Cr3::read().0.start_address();
     let physical_map_end = VirtAddr::new(DEVICES).p4_index();
@@ -89,13 +93,14 @@ fn keep_boot_mappings(top: &mut PageTable) {
     for window in [DEVICES, HEAP].into_iter().chain(stacks) {
         let table = frame::allocate().expect("no memory for page tables");
         let pointer = physical_to_virtual(table.start_address()).as_mut_ptr::<PageTable>();
-        // SAFETY: the frame is mapped, and was allocated here; all-zero bytes are an empty table.
+        // SAFETY: the frame was just allocated, so nothing else uses it, and all frames below 4 GiB are mapped.
         unsafe { pointer.write(PageTable::new()) };
         top[VirtAddr::new(window).p4_index()].set_frame(table, TABLE);
     }
 }
 
-/// Maps the image page by page with the rights of its parts. The boot protocol determines its frames.
+/// Maps the image page by page, with the access rights of its parts. Its frames stay those that the boot protocol has
+/// chosen.
 fn map_image(tables: &mut OffsetPageTable<'static>) {
     for address in (layout::image_start()..layout::image_end()).step_by(PAGE_SIZE) {
         let address = VirtAddr::new(address);
@@ -106,17 +111,17 @@ fn map_image(tables: &mut OffsetPageTable<'static>) {
             Access::Write => DATA,
         };
         let page = Page::<Size4KiB>::containing_address(address);
-        // SAFETY: the image stays where it is, with the rights that its parts need.
+        // SAFETY: the image stays at the same virtual and physical addresses, with the access rights that its parts need.
         match unsafe { tables.map_to_with_table_flags(page, frame, flags, TABLE, &mut Frames) } {
-            // These tables are not in use yet.
+            // These page tables are not in use yet, so there is no translation to flush.
             Ok(flush) => flush.ignore(),
             Err(error) => panic!("cannot map the image at {address:#x}: {error:?}"),
         }
     }
 }
 
-/// Maps physical memory at its offset: below 4 GiB all regions of the memory map, since firmware leaves its tables in
-/// regions of any kind; above that usable regions.
+/// Maps physical memory at [`PHYSICAL_OFFSET`]. Below 4 GiB it maps all regions of the memory map, since firmware tables
+/// may be in regions of any kind. Above 4 GiB it maps only usable regions.
 fn map_physical_memory(tables: &mut OffsetPageTable<'static>, regions: &[MemoryRegion]) {
     const LARGE: u64 = 2 << 20;
     for region in regions {
@@ -126,11 +131,12 @@ fn map_physical_memory(tables: &mut OffsetPageTable<'static>, regions: &[MemoryR
         for start in (region.start / LARGE * LARGE..region.end.min(PHYSICAL_MAP_BYTES)).step_by(LARGE as usize) {
             let frame = PhysFrame::<Size2MiB>::containing_address(PhysAddr::new(start));
             let page = Page::containing_address(physical_to_virtual(frame.start_address()));
-            // SAFETY: the mapping is where unsafe code accesses memory that it owns; nothing else relies on it.
+            // SAFETY: no Rust object is at these addresses. Only unsafe code accesses them, and only for physical memory
+            // that it owns.
             match unsafe { tables.map_to_with_table_flags(page, frame, DATA, TABLE, &mut Frames) } {
-                // The page was not mapped before, so no CPU has a translation of it.
+                // The page was not mapped before, so no CPU has a translation of it to flush.
                 Ok(flush) => flush.ignore(),
-                // Two regions may share a large page.
+                // This page contains parts of two regions, and is mapped already.
                 Err(MapToError::PageAlreadyMapped(_)) => {}
                 Err(error) => panic!("cannot map physical memory at {start:#x}: {error:?}"),
             }
@@ -138,11 +144,11 @@ fn map_physical_memory(tables: &mut OffsetPageTable<'static>, regions: &[MemoryR
     }
 }
 
-/// Maps new frames at `pages` pages from `start` on, which must be in a window of this module. Pages that are mapped already
-/// stay as they are. The memory is not cleared. Callable from everywhere.
+/// Maps new frames at `pages` pages from `start` on, which must be in the window for stacks or the heap. Pages that are
+/// mapped already stay as they are. The memory is not cleared. Callable from everywhere.
 ///
 /// # Errors
-/// If there are too few frames. The first pages may have been mapped then; they stay so.
+/// If there are too few frames. Then some of the pages may have been mapped; they stay mapped.
 pub(super) fn commit(start: VirtAddr, pages: usize) -> Result<(), OutOfMemory> {
     for address in (start.as_u64()..).step_by(PAGE_SIZE).take(pages) {
         let address = VirtAddr::new(address);
@@ -153,11 +159,12 @@ pub(super) fn commit(start: VirtAddr, pages: usize) -> Result<(), OutOfMemory> {
     Ok(())
 }
 
-/// Maps a frame at the page of `address`, unless one is mapped already. Returns whether it has mapped one. Takes no lock except
-/// that of `allocate`, which is also called for page tables.
+/// Maps a new frame at the page of `address`. If another CPU has mapped one meanwhile, frees the new frame. Returns whether
+/// it has mapped the new frame. `allocate` allocates the frame, and missing page tables. Takes only the locks that
+/// `allocate` and `frame::free` take.
 ///
 /// # Errors
-/// If `allocate` returns one.
+/// If `allocate` returns an error.
 pub(super) fn add(
     address: VirtAddr,
     mut allocate: impl FnMut() -> Result<PhysFrame, OutOfMemory>,
@@ -166,14 +173,14 @@ pub(super) fn add(
     Ok(install(entry, allocate()?, DATA))
 }
 
-/// Maps `bytes` bytes of device registers, uncached. The mapping is permanent. Callable from everywhere.
+/// Maps `bytes` bytes of device registers at `physical`, uncached. The mapping is permanent. Callable from everywhere.
 ///
 /// # Errors
 /// If there is no memory for page tables, or the window is full.
 pub(crate) fn map_device(physical: PhysAddr, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
     let flags = DATA | PageTableFlags::NO_CACHE | PageTableFlags::WRITE_THROUGH;
     let offset = physical.as_u64() % PAGE_SIZE as u64;
-    // Address and size come from the device or the firmware.
+    // The device or the firmware has reported the address and the size, so they may be wrong: check for overflow.
     let length = offset.checked_add(bytes as u64).and_then(|end| end.checked_next_multiple_of(PAGE_SIZE as u64));
     let length = length.filter(|&length| length <= PHYSICAL_END - (physical.as_u64() - offset)).ok_or(OutOfMemory)?;
     let pages = length / PAGE_SIZE as u64;
@@ -188,30 +195,33 @@ pub(crate) fn map_device(physical: PhysAddr, bytes: usize) -> Result<NonNull<u8>
     NonNull::new(VirtAddr::new(start + offset).as_mut_ptr()).ok_or(OutOfMemory)
 }
 
-/// The entry that maps `frame`.
+/// Returns the value of an entry that maps `frame`.
 pub(super) fn value(frame: PhysFrame, flags: PageTableFlags) -> u64 {
     frame.start_address().as_u64() | flags.bits()
 }
 
-/// The frame that an entry of the last level maps; `None` if it maps none.
+/// Returns the frame that an entry of the last level maps, or `None` if the entry maps none. `value` is the value of the
+/// entry.
 pub(super) fn frame_of(value: u64) -> Option<PhysFrame> {
     let is_present = value & PageTableFlags::PRESENT.bits() != 0;
     is_present.then(|| PhysFrame::containing_address(PhysAddr::new(value & ADDRESS)))
 }
 
-/// Makes an empty entry map `frame`, and returns whether it has. If another CPU was faster, the frame is freed.
+/// Makes `entry` map `frame` if the entry is still empty. If another CPU was faster, frees `frame`. Returns whether the
+/// entry now maps `frame`.
 fn install(entry: &AtomicU64, frame: PhysFrame, flags: PageTableFlags) -> bool {
-    // Ordering: Release, so that other CPUs see a new table cleared. The processor does not cache missing translations, so
-    // there is nothing to flush.
+    // Ordering: Release, so that other CPUs see the zeros of a new table; partner: the Acquire in `entry_for`. No flush is
+    // needed, because the processor does not cache the absence of a translation.
     let installed = entry.compare_exchange(0, value(frame, flags), Ordering::Release, Ordering::Relaxed);
     if installed.is_err() {
-        // SAFETY: the caller allocated it, and it is mapped nowhere.
+        // SAFETY: the caller has allocated this frame, and it is mapped nowhere else.
         unsafe { frame::free(frame) };
     }
     installed.is_ok()
 }
 
-/// The entry of the last level for `address`, in a window of this module. Adds missing tables on the way.
+/// Returns the entry of the last level for `address`, which must be in the window for devices, stacks or the heap.
+/// Allocates the page tables that are missing on the path to it.
 pub(super) fn entry_for(
     address: VirtAddr,
     allocate: &mut impl FnMut() -> Result<PhysFrame, OutOfMemory>,
@@ -222,36 +232,39 @@ pub(super) fn entry_for(
         if entry.load(Ordering::Relaxed) & PageTableFlags::PRESENT.bits() == 0 {
             let new = allocate()?;
             let pointer = physical_to_virtual(new.start_address()).as_mut_ptr::<PageTable>();
-            // SAFETY: the frame is mapped, and was allocated here; all-zero bytes are an empty table.
+            // SAFETY: the frame was just allocated, so nothing else uses it, and all frames are mapped. A table of zeros
+            // is empty.
             unsafe { pointer.write_bytes(0, 1) };
             install(entry, new, TABLE);
         }
-        // Ordering: pairs with `install`: the table is cleared.
+        // Ordering: Acquire, so that the new table is seen cleared; partner: the Release in `install`.
         table = PhysAddr::new(entry.load(Ordering::Acquire) & ADDRESS);
     }
     Ok(entry(table, address.p1_index()))
 }
 
-/// The entry of the last level for `address`, in a window of this module, if there are tables that lead there.
+/// Returns the entry of the last level for `address`, which must be in the window for devices, stacks or the heap. Returns
+/// `None` if a page table on the path to it is missing.
 pub(super) fn find_entry(address: VirtAddr) -> Option<&'static AtomicU64> {
     entry_for(address, &mut || Err(OutOfMemory)).ok()
 }
 
-/// The top table.
+/// Returns the physical address of the top-level page table.
 fn top() -> PhysAddr {
     TOP.get().expect("paging is up").start_address()
 }
 
-/// One entry of a page table.
+/// Returns one entry of a page table.
 fn entry(table: PhysAddr, index: PageTableIndex) -> &'static AtomicU64 {
     let entries = physical_to_virtual(table).as_mut_ptr::<u64>();
-    // SAFETY: `table` is a page table, so the index is inside of it.
+    // SAFETY: the callers pass the address of a page table, which has an entry for every `PageTableIndex`.
     let entry = unsafe { entries.add(usize::from(index)) };
-    // SAFETY: mapped and aligned; page tables are never freed, and their entries are only accessed as a whole.
+    // SAFETY: the entry is mapped and aligned. Page tables are never freed, and the entries of those in use are accessed
+    // only atomically.
     unsafe { AtomicU64::from_ptr(entry) }
 }
 
-/// The physical address behind `address`, or `None` if nothing is mapped there. Takes no lock; callable from
+/// Returns the physical address to which `address` is mapped, or `None` if it is not mapped. Takes no lock. Callable from
 /// everywhere.
 pub(crate) fn translate(address: VirtAddr) -> Option<PhysAddr> {
     let mut table = Cr3::read().0.start_address();

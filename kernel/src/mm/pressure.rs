@@ -1,4 +1,4 @@
-//! Freeing of cached memory when frames run out.
+//! Frees cached memory when the frames run out.
 
 use spin::Once;
 
@@ -7,39 +7,40 @@ use super::frame;
 use super::stack::class;
 use crate::cpu::contexts;
 
-/// The owner of cached stacks: the scheduler, whose dead Gs keep their stacks. A hook, since the scheduler is in a layer above.
+/// The functions by which cached stacks are freed. Dead Gs keep their stacks, and the scheduler owns them. The scheduler
+/// registers these functions as a hook, since it is in a layer above this one.
 #[derive(Debug)]
 pub(crate) struct StackCache {
-    /// Frees up to that many stacks. Returns how many.
+    /// Frees at most that many stacks. Returns how many it has freed.
     pub(crate) free: fn(usize) -> usize,
-    /// How many stacks it has.
+    /// Returns how many stacks are cached.
     pub(crate) count: fn() -> usize,
 }
 
 static STACK_CACHE: Once<StackCache> = Once::new();
 
-/// Registers the owner of cached stacks. Called once, before Gs run.
+/// Registers the functions for cached stacks. Called once, before Gs run.
 pub(crate) fn set_stack_cache(cache: StackCache) {
     STACK_CACHE.call_once(|| cache);
 }
 
-/// How many stacks dead Gs keep.
+/// Returns how many stacks dead Gs keep.
 pub(super) fn cached_stacks() -> usize {
     STACK_CACHE.get().map_or(0, |cache| (cache.count)())
 }
 
-/// Frees up to that many stacks of dead Gs. Returns how many.
+/// Frees at most that many stacks of dead Gs. Returns how many it has freed.
 fn free_cached_stacks(at_most: usize) -> usize {
     STACK_CACHE.get().map_or(0, |cache| (cache.free)(at_most))
 }
 
-/// Stacks of dead Gs taken from the scheduler at once.
+/// How many stacks of dead Gs are freed at a time.
 const STACKS_AT_ONCE: usize = 64;
-/// How many frames a G frees that has none for a page of its stack: for that page and for later ones.
+/// When there is no frame for a page of a G's stack: how many frames the G frees, for this page and for later ones.
 const FRAMES_AT_ONCE: usize = 64;
 
-/// Frees `frames` frames of cached memory, or as many as there are, and returns their number. Takes locks of the scheduler,
-/// so it may not be called while handling a page fault; in contexts that must not allocate it does nothing.
+/// Frees `frames` frames of cached memory, or all that there are. Returns how many frames were freed. Takes locks of the
+/// scheduler, so it does nothing in a context in which memory must not be allocated, such as a page fault handler.
 #[cold]
 pub(super) fn relieve(frames: usize) -> usize {
     if !contexts::may_allocate() {
@@ -55,12 +56,12 @@ pub(super) fn relieve(frames: usize) -> usize {
     freed
 }
 
-/// Frees cached memory; returns whether there are free frames then.
+/// Frees cached memory. Returns whether there are free frames afterwards.
 pub(crate) fn make_room() -> bool {
     relieve(FRAMES_AT_ONCE) != 0 || frame::free_frames() != 0
 }
 
-/// Number of frames that the heap may take; [`relieve`]s first if these are fewer than `wanted`.
+/// Returns how many frames the heap may take. If there are fewer than `wanted`, first frees cached memory.
 pub(super) fn frames_within_reach(wanted: usize) -> usize {
     let frames = frame::ordinary_frames();
     if frames >= wanted || relieve(wanted - frames) == 0 {
@@ -69,8 +70,9 @@ pub(super) fn frames_within_reach(wanted: usize) -> usize {
     frame::ordinary_frames()
 }
 
-/// Frees all cached memory: the stacks of dead Gs. Returns the number of bytes. Happens automatically when memory is short.
-/// Does not block; not callable from interrupts, where it does nothing. Go: `debug.FreeOSMemory`.
+/// Frees all cached memory, which is the memory of free stacks and the stacks of dead Gs. Returns how many bytes were
+/// freed. When memory runs short, the kernel frees cached memory by itself. Does not block. Does nothing in an interrupt
+/// handler. Go: `debug.FreeOSMemory`.
 #[doc(alias = "FreeOSMemory")]
 pub fn free_cached_memory() -> usize {
     relieve(usize::MAX) * PAGE_SIZE

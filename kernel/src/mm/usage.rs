@@ -1,31 +1,33 @@
-//! What the memory is used for.
+//! Statistics: what the memory is used for.
 
 use super::address::PAGE_SIZE;
 use super::{frame, large_heap, pressure, stack};
 
 /// The use of memory at one moment, in bytes unless noted otherwise.
 ///
-/// The parts are counted one after the other while all CPUs continue, so they may not add up exactly. The rest, which is
-/// neither free, nor heap, nor committed for stacks, is page tables, memory of devices, and small objects.
+/// The parts are counted one after the other while all CPUs continue, so they may not add up exactly. The memory that
+/// belongs to none of them contains page tables, the tables of the frame allocator, buffers of devices, and the frames that
+/// each CPU has in reserve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
-    /// Memory that the kernel has taken over.
+    /// The usable memory that the kernel has taken over.
     pub total: usize,
-    /// Memory in free frames.
+    /// The memory of free frames.
     pub free: usize,
-    /// Memory of the heap, whether or not it is allocated.
+    /// The memory of the heap, both allocated and free.
     pub heap: usize,
-    /// Number of stacks in use, including those of CPUs, interrupts and kernel threads.
+    /// The number of stacks in use, including those of CPUs, trap handlers and kernel threads.
     pub stacks_in_use: usize,
-    /// Number of stacks that are cached with their memory for the next Gs.
+    /// The number of stacks that are not in use, but are kept with their memory for the next Gs.
     pub stacks_cached: usize,
-    /// Reserved size of the stacks in use and cached.
+    /// The address space of the stacks in use and of the cached stacks.
     pub stacks_reserved: usize,
-    /// Committed memory of these stacks: the part that has been touched.
+    /// The memory of these stacks that has frames: the pages that have been touched, and those of stacks that get all
+    /// frames at once.
     pub stacks_committed: usize,
 }
 
-/// Counts the memory. Does not block; not callable from interrupts.
+/// Counts the memory. Does not block. Not callable from interrupt handlers.
 #[must_use]
 pub fn usage() -> Usage {
     let stacks = stack::figures();

@@ -1,27 +1,29 @@
-//! Touching pages of a stack before they are needed, so that code which must not take a page fault takes none.
+//! Touches pages of a stack before they are needed, so that they have frames when code runs that must not cause a page
+//! fault.
 
 use core::arch::asm;
 
 use super::slot::{Commit, Slot};
 use crate::mm::address::PAGE_SIZE;
 
-/// Touches the next two pages below the caller's stack pointer, which can then be used without a page fault. The guard page is
-/// not touched: code that gets there has overflowed the stack anyway.
+/// Touches the next two pages below the caller's stack pointer, so that the caller can use them without a page fault. If
+/// one of them is the guard page, that page is not touched: code that uses it overflows the stack in any case.
 #[inline]
 pub(in crate::mm) fn touch_ahead() {
     touch_pages_ahead(2);
 }
 
-/// [`touch_ahead`] for another number of pages.
+/// Like [`touch_ahead`], for the next `pages` pages.
 pub(crate) fn touch_pages_ahead(pages: usize) {
     let here: usize;
-    // SAFETY: reads a register.
+    // SAFETY: the instruction only reads a register.
     unsafe { asm!("mov {}, rsp", out(reg) here, options(nomem, nostack, preserves_flags)) };
     let Some(slot) = Slot::containing(here).filter(|slot| slot.commit() == Commit::OnTouch) else { return };
     for page in 1..=pages {
         let address = here - page * PAGE_SIZE;
         if address >= slot.lowest() {
-            // SAFETY: a byte of the caller's own stack, below what is in use.
+            // SAFETY: the byte is in the caller's own stack, above the guard page. The read changes nothing but may cause a
+            // page fault, which maps the page.
             unsafe { core::ptr::with_exposed_provenance::<u8>(address).read_volatile() };
         }
     }

@@ -1,11 +1,13 @@
-//! The slots of one class, and their free lists: with memory and without.
+//! The slots of one class, in two lists: the free slots with memory, and the free slots without memory.
 //!
-//! A free stack keeps its memory and is reused, last in, first out; it is not cleared. When memory is short, free stacks lose
-//! their frames ([`give_back`]). Then the slot is *bare*: since other CPUs may still cache translations of its pages, it is put
-//! at the end of a queue, and reused when an epoch has passed ([`tlb`]).
+//! A freed stack keeps its memory, and is reused last in, first out. It is not cleared. When memory is short, free stacks
+//! lose their frames ([`give_back`]), and their slots are then called *bare*. Other CPUs may still cache translations of a
+//! bare slot's pages. So bare slots wait in a queue (first in, first out), and a slot is reused only after an epoch has
+//! passed ([`tlb`]).
 //!
-//! The lists need no memory: the link of a free stack is in its highest word, that of a bare slot in the page table entry of
-//! its highest page, whose other bits are unused while it is not present:
+//! The lists need no memory of their own. The link of a free stack is in its highest word. The link of a bare slot is in
+//! the page table entry of its highest page. While that page is not present, the processor ignores all other bits of the
+//! entry, and they are used like this:
 //!
 //! ```text
 //!   63            26 25                        1 0
@@ -24,8 +26,9 @@ use crate::mm::error::OutOfMemory;
 use crate::mm::frame::{self, Priority};
 use crate::mm::{paging, tlb};
 
-/// New stacks are made in batches of this size, each with its highest page: with one critical section of the frame
-/// allocator, and with page tables that are in the processor's caches. Their pages fill a block of frames.
+/// How many new stacks are made at a time. Each stack gets a frame for its highest page, and these frames are one block. So
+/// a batch takes one critical section of the frame allocator, and its page table entries are near each other in the CPU's
+/// caches.
 const BATCH: usize = 16;
 
 const NEXT_BITS: u32 = 25;
@@ -43,33 +46,33 @@ pub(super) static ALL: [Class; CLASSES] = {
     classes
 };
 
-/// Number of pages of stacks that have a frame.
+/// The number of pages of stacks that have a frame.
 pub(super) static COMMITTED: AtomicUsize = AtomicUsize::new(0);
 
-/// The slots of one class.
+/// All slots of one class.
 pub(super) struct Class {
     number: usize,
     lists: InterruptMutex<Lists>,
 }
 
-/// Free slots.
+/// The free slots of one class.
 struct Lists {
-    /// The free stack to be used next: its index plus 1; 0 if there is none.
+    /// The slot of the free stack that is used next: its index plus 1, or 0 if there is none.
     free: usize,
     free_count: usize,
-    /// The first and the last bare slot.
+    /// The index of the first and of the last slot in the queue of bare slots.
     bare: Option<(usize, usize)>,
     bare_count: usize,
-    /// Number of slots that have been used: the others have no page tables yet.
+    /// How many slots of the class have been used at least once. Slots with a higher index may have no page tables yet.
     made: usize,
 }
 
-/// Numbers of slots of a class at one moment.
+/// How many slots of a class there are at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Count {
-    /// With memory: in use, or free.
+    /// Slots with memory, both in use and free.
     pub(super) with_memory: usize,
-    /// Free.
+    /// Free slots with memory.
     pub(super) free: usize,
 }
 
@@ -79,7 +82,7 @@ impl Class {
         Self { number, lists: InterruptMutex::new(lists) }
     }
 
-    /// A slot with memory: a free one, otherwise a new one.
+    /// Returns a slot with memory: a free one, or else a new one.
     pub(super) fn take(&self) -> Result<Slot, OutOfMemory> {
         let free = self.lists.lock().pop_free(self.number);
         match free {
@@ -89,7 +92,7 @@ impl Class {
         }
     }
 
-    /// Frees a slot with its memory.
+    /// Frees a slot. The slot keeps its memory.
     pub(super) fn put(&self, slot: Slot) {
         self.lists.lock().push_free(slot);
     }
@@ -103,7 +106,8 @@ impl Class {
         Slot { class: self.number, index: 0 }.commit()
     }
 
-    /// Makes a batch of stacks, or a single one if there is no block of frames for more; returns one of them.
+    /// Makes a batch of stacks, or a single one if there is no block of frames for a batch. Returns one of them; the others
+    /// are free.
     #[cold]
     fn make_batch(&self) -> Result<Slot, OutOfMemory> {
         let (first, count) = match frame::allocate_for(Priority::Spawn, BATCH) {
@@ -120,12 +124,12 @@ impl Class {
             *slot = self.begin(*slot, first + index);
         }
         let mut lists = self.lists.lock();
-        // In reverse order, so that they are used from the first to the last.
+        // Free them in reverse order, so that they are used in the order of their frames.
         slots.iter().skip(1).rev().flatten().for_each(|&slot| lists.push_free(slot));
         slots[0].or_else(|| lists.pop_free(self.number)).ok_or(OutOfMemory)
     }
 
-    /// Makes a stack with all its memory.
+    /// Makes a stack whose pages all have frames from the start.
     #[cold]
     fn make_whole(&self) -> Result<Slot, OutOfMemory> {
         let frame = frame::allocate_for(Priority::Ordinary, 1)?;
@@ -143,19 +147,20 @@ impl Class {
         Ok(slot)
     }
 
-    /// Makes `frame` the highest page of a slot without memory. If there is no slot, or no memory for its page tables, the
-    /// frame is freed.
+    /// Maps `frame` as the highest page of a slot without memory, and returns the slot. If `slot` is `None`, or there is no
+    /// memory for page tables, frees the frame and returns `None`.
     fn begin(&self, slot: Option<Slot>, frame: PhysFrame) -> Option<Slot> {
         let entry = slot.and_then(|slot| paging::entry_for(slot.highest_page(), &mut frame::allocate).ok());
         match entry {
-            // Ordering: nothing is published here; the entry is published together with the stack.
+            // Ordering: Relaxed, because nothing is published here. The entry becomes visible to other CPUs together with
+            // the stack, by the lock of the list.
             Some(entry) => {
                 entry.store(paging::value(frame, paging::DATA), Ordering::Relaxed);
                 COMMITTED.fetch_add(1, Ordering::Relaxed);
                 slot
             }
             None => {
-                // SAFETY: the caller allocated it, and it is mapped nowhere.
+                // SAFETY: the caller has allocated this frame, and it is mapped nowhere.
                 unsafe { frame::free(frame) };
                 self.lists.lock().unmake(slot?);
                 None
@@ -163,15 +168,16 @@ impl Class {
         }
     }
 
-    /// Takes all memory from a free slot. Returns the number of frames that are free now.
+    /// Frees all frames of a free slot, which is bare afterwards. Returns how many frames were freed.
     fn strip(&self, slot: Slot) -> usize {
         let mut frames = 0;
         for page in slot.pages() {
             let Some(entry) = paging::find_entry(page) else { continue };
             if let Some(frame) = paging::frame_of(entry.swap(0, Ordering::Relaxed)) {
                 frames += 1;
-                // SAFETY: it was mapped here only. CPUs that still cache the translation do not access the address before the
-                // slot is reused, which is after the epoch.
+                // SAFETY: the frame was mapped only at this address. A CPU that still caches the translation does not
+                // access the address before the slot is reused, and by then the CPU has flushed its TLB, because the epoch
+                // has passed.
                 unsafe { frame::free(frame) };
             }
         }
@@ -185,25 +191,26 @@ impl Class {
 impl Lists {
     fn pop_free(&mut self, class: usize) -> Option<Slot> {
         let slot = Slot { class, index: self.free.checked_sub(1)? };
-        // SAFETY: the stack is free, so its highest word was written by `push_free`.
+        // SAFETY: the stack is free, so its highest page has a frame, and `push_free` has written its highest word.
         self.free = unsafe { link(slot).read() };
         self.free_count -= 1;
         Some(slot)
     }
 
     fn push_free(&mut self, slot: Slot) {
-        // SAFETY: the stack has its highest page, and the caller does not use it any more.
+        // SAFETY: the highest page of the stack has a frame, and the caller does not use the stack any more.
         unsafe { link(slot).write(self.free) };
         self.free = slot.index + 1;
         self.free_count += 1;
     }
 
-    /// A slot without memory of which no CPU caches translations.
+    /// Takes a slot without memory, of whose pages no CPU caches translations: a bare one whose epoch has passed, or else
+    /// one that was never used.
     fn take_bare(&mut self, class: usize) -> Option<Slot> {
         self.pop_bare(class).or_else(|| self.make(class))
     }
 
-    /// The bare slot that has waited longest, if its epoch has passed.
+    /// Takes the first bare slot of the queue, which has waited longest, if its epoch has passed.
     fn pop_bare(&mut self, class: usize) -> Option<Slot> {
         let (first, last) = self.bare?;
         let slot = Slot { class, index: first };
@@ -231,15 +238,16 @@ impl Lists {
         self.bare_count += 1;
     }
 
-    /// A slot that has never been used.
+    /// Takes a slot that was never used, if there is one.
     fn make(&mut self, class: usize) -> Option<Slot> {
         let slot = (self.made < capacity(class)).then_some(Slot { class, index: self.made })?;
         self.made += 1;
         Some(slot)
     }
 
-    /// Undoes [`make`](Self::make) for a slot that did not get its first page. It may have no page table, and so no room for a
-    /// link: if other slots were made since, its addresses are never used.
+    /// Undoes [`make`](Self::make) for a slot that did not get its first page. If other slots have been made since, this
+    /// slot is lost, and its addresses are never used again. It cannot become a bare slot: it may have no page table, and
+    /// so no entry for the link.
     fn unmake(&mut self, slot: Slot) {
         if self.made == slot.index + 1 {
             self.made = slot.index;
@@ -247,17 +255,19 @@ impl Lists {
     }
 }
 
-/// The highest word of a stack.
+/// Returns the address of a stack's highest word, which contains the link while the stack is free.
 fn link(slot: Slot) -> *mut usize {
     core::ptr::with_exposed_provenance_mut::<usize>(slot.top()).wrapping_sub(1)
 }
 
-/// The page table entry of a stack's highest page, for a slot that has had that page.
+/// Returns the page table entry of a stack's highest page, which contains the link while the slot is bare. The highest page
+/// must have had a frame before, so that its page table exists.
 fn bare_link(slot: Slot) -> &'static AtomicU64 {
     paging::find_entry(slot.highest_page()).expect("page tables are never freed")
 }
 
-/// Takes the frames from free stacks of Gs until `frames` are freed, or there are no more. Returns how many.
+/// Frees the frames of free stacks of Gs, until at least `frames` frames are freed or no such stack is left. Returns how
+/// many frames were freed.
 pub(in crate::mm) fn give_back(frames: usize) -> usize {
     let mut freed = 0;
     for class in ALL.iter().filter(|class| class.commit() == Commit::OnTouch) {

@@ -2,22 +2,22 @@
 //!
 //! | file | concept |
 //! |---|---|
-//! | `slot` | their addresses: the slot of an address, the address of a slot |
-//! | `class` | which are free, with memory and without |
-//! | `ahead` | touching pages before they are needed |
-//! | `touch` | the first touch of a page, by the handler of page faults |
+//! | `slot` | the addresses of slots, and the slot that contains an address |
+//! | `class` | the lists of free slots: those with memory, and those without |
+//! | `ahead` | touches pages before they are needed |
+//! | `touch` | the part of the page fault handler that maps a page at its first touch |
 //!
-//! The stack of a G has one page at first, and gets the others when they are touched. All other stacks (those of CPUs,
-//! interrupts and kernel threads) have all their pages from the start, since the page fault handler, or code that it calls, may
-//! run on them.
+//! At first only the highest page of a G's stack has a frame. The other pages get theirs when they are first touched. All
+//! other stacks (those of CPUs, trap handlers and kernel threads) have all their frames from the start, since the page
+//! fault handler, or code that it calls, may run on them.
 //!
-//! When there are no frames:
+//! If no frame is free when one is needed:
 //!
-//! | who needs one | what happens |
+//! | who needs a frame | what happens |
 //! |---|---|
-//! | spawn | returns an error, while there are still frames for existing stacks (`frame::Priority`) |
-//! | a G that touches a page | the stacks of dead Gs are freed; if there are none the G panics |
-//! | code with preemption off | gets a frame from the reserve of its CPU, since it can neither free stacks nor end |
+//! | a spawn, for the stack of the new G | it returns an error, even while there still are frames for existing stacks (`frame::Priority`) |
+//! | a G in user code that touches a page of its stack | it frees the stacks of dead Gs; if there are none, it panics |
+//! | code with preemption off | it gets a frame from the reserve of its CPU, since it can neither free stacks nor end |
 
 pub(super) mod ahead;
 pub(super) mod class;
@@ -38,27 +38,27 @@ pub(crate) use slot::RESERVE;
 pub use slot::Slot;
 pub(crate) use touch::{Source, Touch, fill_last_frames, first_touch};
 
-/// Bytes of the stack on which a CPU boots and later idles.
+/// The size of the stack on which a CPU boots and later runs its idle loop, in bytes.
 pub(crate) const CPU_STACK_BYTES: usize = 64 * 1024;
 
-/// A stack. Dropping it frees it; nothing may run on it then.
+/// A stack. It is freed when this value is dropped; by then no code may run on it.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Stack(Slot);
 
 impl Stack {
-    /// A stack for a G, of at least `bytes` bytes. Its pages are committed as they are touched, and are not cleared. Not
-    /// callable from interrupt handlers.
+    /// Allocates a stack for a G, of at least `bytes` bytes. Its pages get frames when they are first touched, and are not
+    /// cleared. Not callable from interrupt handlers.
     ///
     /// # Errors
-    /// If memory is short, or more than 4 MiB are asked for.
+    /// If memory is short, or if `bytes` is more than 4 MiB.
     pub fn allocate(bytes: usize) -> Result<Self, OutOfMemory> {
         Self::take(bytes, Commit::OnTouch)
     }
 
-    /// A stack of at least `bytes` bytes, with all its memory. Not callable from interrupt handlers.
+    /// Allocates a stack of at least `bytes` bytes, all of whose pages have frames. Not callable from interrupt handlers.
     ///
     /// # Errors
-    /// If there is no memory for it, or more than 4 MiB are asked for.
+    /// If there is no memory for the stack, or if `bytes` is more than 4 MiB.
     pub(crate) fn allocate_whole(bytes: usize) -> Result<Self, OutOfMemory> {
         Self::take(bytes, Commit::Whole)
     }
@@ -72,30 +72,30 @@ impl Stack {
         slot.map(Self)
     }
 
-    /// The lowest address of the stack, without the room for preemption.
+    /// Returns the lowest address of the stack, above the room for preemption.
     pub(crate) fn bottom(&self) -> usize {
         self.0.bottom()
     }
 
-    /// The end: the first push goes below it. A multiple of the page size.
+    /// Returns the upper end of the stack: the first push writes below it. It is a multiple of the page size.
     pub(crate) fn top(&self) -> usize {
         self.0.top()
     }
 
-    /// Leaks the stack. Returns its [`top`](Self::top), from which [`from_raw`](Self::from_raw) makes the stack again.
+    /// Leaks the stack and returns its [`top`](Self::top). [`from_raw`](Self::from_raw) turns the top into the stack again.
     pub(crate) fn into_raw(self) -> usize {
         let top = self.top();
         core::mem::forget(self);
         top
     }
 
-    /// The stack that [`into_raw`](Self::into_raw) has leaked.
+    /// Returns the stack that [`into_raw`](Self::into_raw) has leaked.
     ///
     /// # Safety
-    /// `top` must come from `into_raw`, and must not be passed to this function twice.
+    /// `top` must be a result of `into_raw`. Each result may be passed to this function only once.
     ///
     /// # Panics
-    /// If it cannot come from there.
+    /// If `top` is not the top of any slot.
     pub(crate) unsafe fn from_raw(top: usize) -> Self {
         let slot = Slot::containing(top - 1).filter(|slot| slot.top() == top);
         Self(slot.expect("not the top of a stack"))
@@ -108,7 +108,7 @@ impl Drop for Stack {
     }
 }
 
-/// Numbers of stacks and of their bytes at one moment.
+/// The number of stacks, and their size in bytes, at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Figures {
     pub(super) in_use: usize,

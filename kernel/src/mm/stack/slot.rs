@@ -1,37 +1,40 @@
-//! Slots: address ranges of stacks.
+//! A slot is the address range of one stack:
 //!
 //! ```text
-//!   lowest address                                                          highest
+//!   lowest address                                                          highest address
 //!   ┌────────────┬──────────────┬───────────────────────────────────────────┐
-//!   │ guard page │ room for     │ 2^k pages, used from the top; those never │  next slot of
-//!   │ never      │ preemption   │ touched have no frame                     │  this class …
+//!   │ guard page │ room for     │ the stack: 2^k pages, used from the top   │  next slot of
+//!   │ never      │ preemption   │                                           │  this class …
 //!   │ mapped     │ (Gs only)    │                                           │
 //!   └────────────┴──────────────┴───────────────────────────────────────────┘
 //!                ↑ lowest       ↑ bottom                                    ↑ top
 //! ```
 //!
-//! Slots of one class (a size, and whether it is committed on first touch) are consecutive in a range of their own. So a
-//! division finds the slot of an address, and with it the stack that overflowed.
+//! A class is a size of stacks, together with when their pages get frames ([`Commit`]). The slots of one class are
+//! consecutive in an address range of their own. So the slot of an address is found by a division. The page fault handler
+//! uses this to find the stack that has overflowed.
 
 use core::fmt;
 
 use crate::mm::address::{PAGE_SIZE, STACKS, STACKS_BYTES, VirtAddr};
 
-/// Bytes of the smallest stacks.
+/// The size of the smallest stacks, in bytes.
 const SMALLEST: usize = 16 * 1024;
-/// Sizes: 16 KiB to 4 MiB.
+/// The number of sizes: the powers of two from 16 KiB to 4 MiB.
 const SIZES: usize = 9;
-/// Classes: each size, committed on first touch; then each size, committed from the start.
+/// The number of classes: first one for each size with [`Commit::OnTouch`], then one for each size with [`Commit::Whole`].
 pub(super) const CLASSES: usize = 2 * SIZES;
-/// Address range of each class. For stacks of 64 KiB, the standard size, that is 3.8 million slots.
+/// The size of each class's address range, in bytes. For Gs' stacks of 64 KiB, the default size, this is enough for 3.3
+/// million slots.
 const CLASS_BYTES: usize = 1 << 38;
 const _: () = assert!(CLASS_BYTES as u64 * CLASSES as u64 <= STACKS_BYTES);
 
-/// Bytes below a G's stack that are reserved for preemption: for the red zone and the registers of the G, and for the scheduler
-/// that is called below them.
+/// The size, in bytes, of the room below a G's stack that is reserved for preemption. It is for the red zone and the
+/// registers of a preempted G, and for the stack frames of the scheduler below them.
 ///
-/// Enough for unoptimised code, which takes six times as much as optimised code. A crate cannot know at compile time how it is
-/// optimised, and room that is not used takes only addresses. A test measures both.
+/// This is enough for unoptimised code, which needs six times as much as optimised code. The size does not depend on
+/// optimisation, because a crate cannot know at compile time how it is optimised, and because unused room takes only
+/// addresses. A test measures what both kinds of code need.
 pub(crate) const RESERVE: usize = 3 * PAGE_SIZE;
 
 /// When the pages of a stack get their frames.
@@ -44,7 +47,7 @@ pub(super) enum Commit {
     Whole,
 }
 
-/// The class of stacks of at least `bytes` bytes; `None` for more than 4 MiB.
+/// Returns the class of the smallest stacks that have at least `bytes` bytes, or `None` if `bytes` is more than 4 MiB.
 pub(super) fn class_of(bytes: usize, commit: Commit) -> Option<usize> {
     let size = bytes.div_ceil(SMALLEST).checked_next_power_of_two()?.ilog2() as usize;
     (size < SIZES).then_some(match commit {
@@ -53,7 +56,7 @@ pub(super) fn class_of(bytes: usize, commit: Commit) -> Option<usize> {
     })
 }
 
-/// Bytes of a slot, and the number of slots, of a class.
+/// For each class, the size of a slot in bytes (guard page, room and stack), and the number of slots.
 const STRIDES: [(usize, usize); CLASSES] = {
     let mut strides = [(0, 0); CLASSES];
     let mut class = 0;
@@ -65,12 +68,12 @@ const STRIDES: [(usize, usize); CLASSES] = {
     strides
 };
 
-/// Number of slots of a class.
+/// Returns the number of slots of a class.
 pub(super) fn capacity(class: usize) -> usize {
     STRIDES[class].1
 }
 
-/// A slot: its address and class.
+/// A slot, identified by its class and its index in the class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
     pub(super) class: usize,
@@ -78,7 +81,8 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// The slot that contains an address, guard page included, whether or not it is in use. Callable from everywhere.
+    /// Returns the slot that contains an address. The guard page belongs to the slot. The slot need not be in use. Callable
+    /// from everywhere.
     pub fn containing(address: usize) -> Option<Self> {
         let offset = address.checked_sub(STACKS as usize)?;
         let class = offset / CLASS_BYTES;
@@ -87,27 +91,27 @@ impl Slot {
         (index < capacity).then_some(Self { class, index })
     }
 
-    /// Bytes of the stack: the size asked for, rounded up to a size of a class.
+    /// Returns the size of the stack in bytes: the requested size, rounded up to that of a class.
     pub fn bytes(self) -> usize {
         SMALLEST << (self.class % SIZES)
     }
 
-    /// The stack's lowest address. Below it a G has room for preemption only.
+    /// Returns the lowest address of the stack. Below it is the room for preemption, if the stack is for a G.
     pub fn bottom(self) -> usize {
         self.lowest() + reserve(self.class)
     }
 
-    /// The upper end of the stack, which grows down from there.
+    /// Returns the upper end of the stack. The stack grows down from there.
     pub fn top(self) -> usize {
         self.bottom() + self.bytes()
     }
 
-    /// Whether `address` is in the guard page: a stack overflow.
+    /// Whether `address` is in the guard page. If so, an access to it is a stack overflow.
     pub fn guard_contains(self, address: usize) -> bool {
         (self.lowest() - PAGE_SIZE..self.lowest()).contains(&address)
     }
 
-    /// The lowest address that can be used: the end of the guard page.
+    /// Returns the lowest address that can be used, which is the end of the guard page.
     pub(super) fn lowest(self) -> usize {
         STACKS as usize + self.class * CLASS_BYTES + self.index * STRIDES[self.class].0 + PAGE_SIZE
     }
@@ -116,7 +120,7 @@ impl Slot {
         if self.class < SIZES { Commit::OnTouch } else { Commit::Whole }
     }
 
-    /// The addresses of the pages, highest first.
+    /// Returns the addresses of the pages above the guard page, highest first.
     pub(super) fn pages(self) -> impl Iterator<Item = VirtAddr> {
         (self.lowest()..self.top()).step_by(PAGE_SIZE).rev().map(|page| VirtAddr::new(page as u64))
     }
@@ -126,7 +130,7 @@ impl Slot {
     }
 }
 
-/// Bytes of a slot in addition to its stack.
+/// Returns the size of the room for preemption, in bytes: zero if the stacks of this class are not for Gs.
 const fn reserve(class: usize) -> usize {
     if class < SIZES { RESERVE } else { 0 }
 }

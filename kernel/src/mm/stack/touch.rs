@@ -1,8 +1,9 @@
-//! The first touch of a page of a stack.
+//! The first touch of a page of a stack: the page fault handler maps a frame there.
 //!
-//! Any code may touch the stack of any G: its own, or that of another G to store a result. So a page fault may occur at any
-//! moment, with any lock held, except the one that the handler takes: that of the frame allocator. Other code touches the next
-//! pages of its stack before it takes that lock (`ahead`), so that it cannot fault while it holds it.
+//! Code may touch the stack of any G: its own stack, or that of another G to store a result there. So a page fault may
+//! occur at any moment, whatever locks the CPU holds. Only the lock of the frame allocator must not be held, because the
+//! handler takes that lock. So all other code touches the next pages of its stack before it takes the lock (`ahead`), and
+//! causes no page fault while it holds the lock.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,30 +17,30 @@ use crate::mm::address::{PhysAddr, VirtAddr};
 use crate::mm::error::OutOfMemory;
 use crate::mm::{frame, paging};
 
-/// The outcome of a page fault.
+/// The result of [`first_touch`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Touch {
-    /// The page is mapped; the instruction can be executed again.
+    /// The page is mapped, so the interrupted instruction can be executed again.
     Committed,
     /// The address is in the guard page of a stack that is in use.
     Overflow(Slot),
     /// There is no frame for the page.
     OutOfMemory,
-    /// The address is not in a stack that is committed on touch.
+    /// The address is not in a stack whose pages get frames when they are touched.
     Elsewhere,
 }
 
-/// Where frames come from.
+/// Where the frame for a page comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Source {
     /// The frame allocator.
     Allocator,
-    /// The reserve of this CPU.
+    /// The CPU's own reserve of frames, for code that must not fail when the frame allocator has no frame left.
     LastFrames,
 }
 
-/// Maps a frame at the page of `address`, which was touched while nothing was mapped there, if it is in a stack. Called by the
-/// handler of page faults, with interrupts off.
+/// Handles an access to `address`, at which no page is mapped: if the address is in a stack of a G, maps a frame there.
+/// Called by the page fault handler, with interrupts off.
 pub(crate) fn first_touch(address: usize, source: Source) -> Touch {
     let Some(slot) = Slot::containing(address).filter(|slot| is_in_use(*slot)) else { return Touch::Elsewhere };
     if slot.guard_contains(address) {
@@ -55,7 +56,7 @@ pub(crate) fn first_touch(address: usize, source: Source) -> Touch {
     };
     match added {
         Ok(added) => {
-            // If another CPU was faster, that CPU has counted the page.
+            // If another CPU has mapped the page meanwhile (`added` is false), that CPU has counted it.
             COMMITTED.fetch_add(usize::from(added), Ordering::Relaxed);
             if source == Source::Allocator {
                 last_frames.fill();
@@ -66,34 +67,37 @@ pub(crate) fn first_touch(address: usize, source: Source) -> Touch {
     }
 }
 
-/// Whether a slot has its highest page: it is in use, or free with its memory.
+/// Whether a slot has memory. It has memory exactly if its highest page has a frame. Such a slot is in use, or is free but
+/// keeps its memory.
 fn is_in_use(slot: Slot) -> bool {
     paging::translate(slot.highest_page()).is_some()
 }
 
 impl Slot {
-    /// Bytes from the lowest page that has been touched to the top: the most that has been used since the stack got its
-    /// memory, including the room for preemption. Callable from everywhere.
+    /// Returns the number of bytes from the lowest page that has been touched to the top of the stack. This is the most
+    /// that has been used since the stack got its memory, rounded up to pages and including the room for preemption.
+    /// Callable from everywhere.
     pub fn touched(self) -> usize {
         let lowest = self.pages().filter(|&page| paging::translate(page).is_some()).last();
         lowest.map_or(0, |lowest| self.top() - lowest.as_u64() as usize)
     }
 }
 
-/// Frames in the reserve of each CPU: enough for the pages that code with preemption off, or a G that ends for lack of memory,
-/// may touch, and for their page tables.
+/// The number of frames in the reserve of each CPU. It is enough for the pages, with their page tables, that code may touch
+/// while preemption is off, or that a G may touch while it ends for lack of memory.
 const LAST_FRAMES_COUNT: usize = 12;
 
 cpu_local! {
     static LAST_FRAMES: LastFrames = LastFrames::new();
 }
 
-/// Fills the reserve of every CPU. Called before Gs run.
+/// Fills the reserves of all CPUs. Called before Gs run.
 pub(crate) fn fill_last_frames() {
     cpus::all().filter_map(|cpu| LAST_FRAMES.of(cpu)).for_each(LastFrames::fill);
 }
 
-/// The reserve of a CPU: frames for pages of stacks when there is no other frame. 0 is none.
+/// The reserve of one CPU: the addresses of frames for pages of stacks, for when the frame allocator has no frame left. An
+/// entry of 0 is empty.
 #[derive(Debug)]
 struct LastFrames([AtomicU64; LAST_FRAMES_COUNT]);
 
@@ -104,14 +108,16 @@ impl LastFrames {
 
     fn take(&self) -> Option<PhysFrame> {
         self.0.iter().map(|place| place.swap(0, Ordering::Relaxed)).find(|&frame| frame != 0).map(|frame| {
-            // The address is of a frame, since `fill` has stored it.
+            // `fill` has stored the address of a frame that it has allocated.
             PhysFrame::containing_address(PhysAddr::new(frame))
         })
     }
 
-    /// Fills the empty entries. Called with interrupts off, or before the CPU runs Gs.
+    /// Fills the empty entries with new frames, as far as there are any. Called with interrupts off, or before the CPU runs
+    /// Gs.
     fn fill(&self) {
-        // `take` begins with the first entry, and this loop ends with it: so if the first entry is full, all are.
+        // `take` empties the entries from the first on, and the loop below fills the first entry last. So if the first
+        // entry is full, all are.
         if self.0[0].load(Ordering::Relaxed) != 0 {
             return;
         }
