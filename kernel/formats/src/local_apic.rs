@@ -20,7 +20,8 @@ pub trait Bus {
     /// Writes a model-specific register.
     fn write_msr(&self, number: u32, value: u64);
 
-    /// Completes all earlier accesses, visibly to all CPUs, before any later one begins: `mfence; lfence`.
+    /// Waits until all earlier accesses to memory are complete and visible to all CPUs. No later access begins before. (On
+    /// the processor: `mfence; lfence`.)
     fn fence(&self);
 }
 
@@ -56,21 +57,21 @@ pub enum Register {
     TimerDivide = 0x3e0,
 }
 
-/// The first model-specific register of the x2APIC (SDM 11.12.1.2).
+/// The number of the first model-specific register of the x2APIC (SDM 11.12.1.2).
 pub const X2APIC_BASE: u32 = 0x800;
 
-/// The model-specific register with the APIC's address and mode.
+/// The number of the model-specific register with the APIC's address and mode.
 pub const APIC_BASE: u32 = 0x1b;
 /// In [`APIC_BASE`]: the APIC is enabled.
 const BASE_ENABLED: u64 = 1 << 11;
 /// In [`APIC_BASE`]: the APIC is in x2APIC mode.
 const BASE_X2APIC: u64 = 1 << 10;
 
-/// The model-specific register with the deadline: the value of the time stamp counter at which the timer fires in deadline
-/// mode.
+/// The number of the model-specific register with the deadline: the value of the time stamp counter at which the timer
+/// fires in deadline mode.
 pub const TSC_DEADLINE: u32 = 0x6e0;
 
-/// The largest id that xAPIC mode can address.
+/// The largest APIC id that xAPIC mode can address.
 pub const LAST_XAPIC_ID: u32 = 254;
 
 /// In the spurious vector register: the bit that makes the APIC accept interrupts.
@@ -79,7 +80,7 @@ const ENABLED: u32 = 1 << 8;
 const MASKED: u32 = 1 << 16;
 /// In the timer's entry of the local vector table: the timer is in deadline mode.
 const WAIT_FOR_TIME_STAMP: u32 = 0b10 << 17;
-/// Delivery modes, in commands and in entries of the local vector table.
+/// In a command, or in an entry of the local vector table: the mode of delivery.
 const DELIVER_NMI: u32 = 4 << 8;
 const DELIVER_INIT: u32 = 5 << 8;
 const DELIVER_STARTUP: u32 = 6 << 8;
@@ -89,7 +90,7 @@ const SEND_PENDING: u32 = 1 << 12;
 const ASSERT: u32 = 1 << 14;
 /// In a command: all CPUs except the sender receive it, and the APIC id in the command is ignored.
 const TO_OTHERS: u32 = 0b11 << 18;
-/// In the timer's divide register: divide by 1.
+/// In the timer's divide register: the timer counts at the full rate of its clock.
 const DIVIDE_BY_1: u32 = 0b1011;
 
 /// The mode to use. It is x2APIC if the firmware has enabled that mode, because the APIC can leave it only by being
@@ -115,7 +116,7 @@ pub enum To {
     Others,
 }
 
-/// The effect of a command.
+/// What a command does to its receivers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
     /// Interrupts the CPU on a vector.
@@ -143,13 +144,13 @@ impl Command {
 /// The timer's mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimerMode {
-    /// Counts down once, from the value given to [`LocalApic::start_timer`].
+    /// The timer counts down once, from the value given to [`LocalApic::start_timer`], and fires at zero.
     OneShot,
-    /// Fires once when the time stamp counter reaches the value given to [`LocalApic::start_timer_at`].
+    /// The timer fires once when the time stamp counter reaches the value given to [`LocalApic::start_timer_at`].
     Deadline,
 }
 
-/// The APIC of the executing CPU.
+/// The APIC of the CPU that calls the methods.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalApic<B> {
     bus: B,
@@ -169,7 +170,7 @@ impl<B: Bus> LocalApic<B> {
     pub fn read(&self, register: Register) -> u32 {
         match self.mode {
             Mode::XApic => self.bus.read_memory(register as u16),
-            // The upper half is reserved in every register except the command register.
+            // The upper half of the 64 bits is reserved in every register except the command register.
             #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
             Mode::X2Apic => self.bus.read_msr(msr(register)) as u32,
         }
@@ -206,7 +207,7 @@ impl<B: Bus> LocalApic<B> {
         self.end_of_interrupt();
     }
 
-    /// The id of this APIC.
+    /// Returns the id of this APIC.
     pub fn id(&self) -> u32 {
         match self.mode {
             Mode::XApic => self.read(Register::Id) >> 24,
@@ -220,7 +221,7 @@ impl<B: Bus> LocalApic<B> {
         self.write(Register::EndOfInterrupt, 0);
     }
 
-    /// The errors since the last call.
+    /// Returns the errors that the APIC has detected since the last call, as the bits of the error status register.
     pub fn take_errors(&self) -> u32 {
         // A write latches the errors since the previous write, and a read returns the latched ones (SDM 11.5.3).
         self.write(Register::ErrorStatus, 0);
@@ -248,8 +249,9 @@ impl<B: Bus> LocalApic<B> {
                 self.write(Register::CommandLow, low);
             }
             Mode::X2Apic => {
-                // The interrupted CPU must see the earlier writes to memory of this CPU. A write to a register in memory is
-                // ordered after them, but a write to this register may overtake them (SDM 11.12.3).
+                // The interrupted CPU must see everything that this CPU has written to memory before. A write to a
+                // model-specific register of the x2APIC may overtake those writes (SDM 11.12.3), so a fence comes first. In
+                // xAPIC mode the command is itself a write to memory, and is ordered after them.
                 self.bus.fence();
                 self.bus.write_msr(msr(Register::CommandLow), u64::from(id) << 32 | u64::from(low));
             }
@@ -298,7 +300,7 @@ impl<B: Bus> LocalApic<B> {
     }
 }
 
-/// The number of a register in x2APIC mode.
+/// Returns the number of the model-specific register that is `register` in x2APIC mode.
 #[inline(always)]
 const fn msr(register: Register) -> u32 {
     X2APIC_BASE + (register as u32 >> 4)

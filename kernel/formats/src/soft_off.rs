@@ -18,7 +18,7 @@ const TYPE_SHIFT: u32 = 10;
 const TYPE: u16 = 0b111 << TYPE_SHIFT;
 /// In a PM1 control register: the bit that starts the transition.
 const ENABLE: u16 = 1 << 13;
-/// In a PM1 control register: ACPI is enabled.
+/// In control register PM1a: the bit that is set while ACPI is enabled.
 const ACPI_ENABLED: u16 = 1;
 
 /// The AML byte codes that the parser needs (ACPI 6.5, 20.2).

@@ -46,7 +46,7 @@ pub enum Step {
         /// Whether this is the first request of this suspicion.
         is_first: bool,
     },
-    /// Do nothing: the CPU has not answered yet, or has answered that they are on.
+    /// Do nothing: the CPU has not answered yet, or has answered that interrupts (or preemption) are on.
     Wait,
     /// Report the CPU, and then call [`Suspicion::reported`].
     Report,

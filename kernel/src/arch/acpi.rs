@@ -30,7 +30,7 @@ static TABLES: Once<Tables> = Once::new();
 pub(crate) struct Tables {
     /// The ids of the local APICs of all usable CPUs, including the boot CPU.
     pub apic_ids: heapless::Vec<u32, MAX_CPUS>,
-    /// The I/O APICs.
+    /// The I/O APICs that the firmware lists.
     pub io_apics: heapless::Vec<IoApic, MAX_IO_APICS>,
     /// The ISA interrupts whose number, polarity or trigger mode differs from the default of the ISA bus. Each has its
     /// number on that bus.
@@ -59,7 +59,8 @@ struct Power {
 pub(crate) struct IoApic {
     /// The address of its registers.
     pub address: PhysAddr,
-    /// The interrupt number of its first input. Interrupt numbers are counted through all I/O APICs.
+    /// The number of its first input. Inputs have consecutive numbers across all I/O APICs (ACPI: global system
+    /// interrupts).
     pub first_interrupt: u32,
 }
 
@@ -84,7 +85,7 @@ pub(crate) enum Trigger {
 /// An input of an I/O APIC, and the signal that a device sends to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Interrupt {
-    /// The number of the input. Inputs are counted through all I/O APICs.
+    /// The number of the input, which is unique across all I/O APICs (ACPI: global system interrupt).
     pub number: u32,
     /// The polarity of the signal.
     pub polarity: Polarity,
@@ -119,8 +120,8 @@ impl Tables {
                 let _ = self.io_apics.push(IoApic { address, first_interrupt });
             }
             MadtEntry::InterruptSourceOverride(source) => {
-                // Polarity and trigger mode are two bits each. Zero means the default of the bus: for ISA active high,
-                // edge-triggered (ACPI 6.5, table 5.26).
+                // Polarity and trigger mode have two bits each. Zero means the default of the bus, which for ISA is active
+                // high and edge-triggered (ACPI 6.5, table 5.26).
                 let polarity = if source.flags & 0b11 == 0b11 { Polarity::ActiveLow } else { Polarity::ActiveHigh };
                 let trigger = if source.flags & 0b1100 == 0b1100 { Trigger::Level } else { Trigger::Edge };
                 let interrupt = Interrupt { number: source.global_system_interrupt, polarity, trigger };
@@ -199,10 +200,10 @@ pub(crate) fn power_off() {
         // SAFETY: the firmware's table says that writing this value to this port makes the firmware hand the registers
         // over.
         unsafe { Port::<u8>::new(port).write(value) };
-        // SAFETY: this reads control register PM1a, as above.
+        // SAFETY: this is the port of control register PM1a. Reading that register has no side effect.
         wait_until(|| soft_off::is_acpi_on(unsafe { control_a.read() }));
     }
-    // SAFETY: this reads control register PM1a, as above.
+    // SAFETY: this is the port of control register PM1a. Reading that register has no side effect.
     let content = unsafe { control_a.read() };
     // SAFETY: the only effect of this write is to turn the computer off, which is the purpose of this function.
     unsafe { control_a.write(soft_off::control(content, power.types.a)) };

@@ -197,7 +197,7 @@ fn install_trampoline(page: PhysAddr) -> &'static Data {
         let address = copy.wrapping_add(offset_of(symbol)).cast::<u32>();
         // SAFETY: the address is that of one of the trampoline's symbols, in the copy.
         let offset = unsafe { address.read_unaligned() };
-        // SAFETY: as above. No CPU has started, so nothing else accesses the copy.
+        // SAFETY: the address is in the copy. No CPU has started, so nothing else accesses the copy.
         unsafe { address.write_unaligned(offset + page_address(page)) };
     }
     let stacks = STACKS.get().expect("made ready before");
@@ -256,8 +256,9 @@ extern "C" fn ap_main() -> ! {
     unsafe { startup::cpu_main() }
 }
 
-/// Compares the clock that each CPU has read when it came up with the clock of the boot CPU before (`begin`) and after
-/// that. Logs a warning if it was not between the two: then [`timer::now`] is not monotonic across CPUs.
+/// Checks that the clocks of all CPUs agree. Each CPU has recorded its clock when it came up. This time must be between
+/// `begin`, which the boot CPU read before the start, and the boot CPU's clock now. Otherwise [`timer::now`] is not
+/// monotonic across CPUs, and this function logs a warning.
 fn check_clocks(begin: u64) {
     let end = timer::now();
     for started_at in cpus::all().filter(|&cpu| cpu != CpuId::BOOT).filter_map(|cpu| STARTED_AT.of(cpu)) {

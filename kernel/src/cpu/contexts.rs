@@ -57,7 +57,7 @@ const fn is_allowed(act: Act, context: Context) -> bool {
 const CONTEXTS: [(Context, u32); 4] =
     [(Context::NonMaskable, NMIS), (Context::Handler, TRAPS), (Context::InterruptLock, LOCKS), (Context::Pinned, PINS)];
 
-/// The bits of the preempt word of which none may be set when `act` is done.
+/// Returns the bits of the preempt word that forbid `act`: it is not allowed while one of them is set.
 const fn refusing(act: Act) -> u32 {
     let (mut bits, mut index) = (0, 0);
     while index < CONTEXTS.len() {
@@ -71,7 +71,7 @@ const fn refusing(act: Act) -> u32 {
 }
 
 impl Context {
-    /// The context of the caller.
+    /// Returns the context of the caller.
     fn here() -> Self {
         let word = percpu::context_word();
         CONTEXTS.iter().find(|(_, bits)| word & bits != 0).map_or(Self::Goroutine, |(context, _)| *context)
@@ -114,12 +114,11 @@ pub(crate) fn may_allocate() -> bool {
     !percpu::is_any_set::<{ refusing(Act::Allocate) }>()
 }
 
-/// The bits of the preempt word of which none may be set when an `InterruptMutex` is taken. For callers that have loaded
-/// the word already.
+/// The bits of the preempt word that forbid taking an `InterruptMutex`. For callers that have loaded the word already.
 pub(crate) const REFUSING_INTERRUPT_MUTEX: u32 = refusing(Act::TakeInterruptMutex);
 
 /// # Panics
-/// Always: an `InterruptMutex` is taken in the wrong context, or while too many are held.
+/// Always. To be called if an `InterruptMutex` is taken in a context that forbids this, or while the CPU holds too many.
 #[cold]
 #[inline(never)]
 #[track_caller]
@@ -173,7 +172,7 @@ pub(crate) fn assert_may_block_pinned() {
 }
 
 /// # Panics
-/// Always: `act` is not allowed in the context of the caller.
+/// Always. To be called if `act` is not allowed in the context of the caller.
 #[cold]
 #[inline(never)]
 #[track_caller]
@@ -181,8 +180,9 @@ pub(crate) fn refuse(act: Act) -> ! {
     panic!("{act} {}", Context::here())
 }
 
-// In nested contexts the preempt word has the bits of all of them, and a check refuses an act that any of them refuses. So
-// an act that is allowed in a column must also be allowed in every column to its right.
+// In nested contexts the preempt word has the bits of all these contexts, and an act is refused if one of them forbids it.
+// But only the leftmost column is meant to apply. So an act that is allowed in a column must also be allowed in every
+// column to its right.
 const _: () = {
     let (acts, mut index) =
         ([Act::TakeInterruptMutex, Act::TakePreemptMutex, Act::Allocate, Act::Spawn, Act::Block], 0);

@@ -6,12 +6,13 @@ use crate::cpu::percpu::CpuId;
 
 static COUNT: AtomicUsize = AtomicUsize::new(1);
 
-/// How many CPUs are up. Constant once the program has started: CPUs are neither added nor removed later.
+/// Returns how many CPUs are up. The number is constant once the program has started, since no CPU is added or removed
+/// later.
 pub fn count() -> usize {
     COUNT.load(Ordering::Relaxed)
 }
 
-/// All CPUs that are up, in the order of their numbers.
+/// Returns all CPUs that are up, in the order of their numbers.
 pub fn all() -> impl Iterator<Item = CpuId> {
     (0..count()).map(CpuId::new)
 }

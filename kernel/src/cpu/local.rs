@@ -144,11 +144,11 @@ macro_rules! nothing {
 pub(crate) use nothing;
 
 unsafe extern "C" {
-    /// The first address of the section, defined in `link.ld`.
+    /// The first address of the section `.cpu_local`, defined in `link.ld`.
     static __cpu_local_start: u8;
-    /// The end of the section.
+    /// The end of the section `.cpu_local`.
     static __cpu_local_end: u8;
-    /// The copy of the boot CPU.
+    /// The memory for the boot CPU's copy of the section, defined in `link.ld`.
     static mut __boot_cpu_local: u8;
 }
 
@@ -219,7 +219,7 @@ impl CpuCopy {
         let base = memory.expose_provenance().wrapping_sub(section().addr());
         // SAFETY: `base` is the distance to the copy that was just made.
         unsafe { BASE.at(base) }.store(base, Ordering::Relaxed);
-        // SAFETY: as above.
+        // SAFETY: `base` is the distance to the copy that was just made.
         unsafe { ID.at(base) }.store(id.number(), Ordering::Relaxed);
         Self { id, base }
     }

@@ -5,7 +5,7 @@
 //!
 //! | term | meaning |
 //! |---|---|
-//! | *interrupts off* | the CPU's interrupt flag is clear. It takes no interrupts except non-maskable ones, so nothing is preempted either |
+//! | *interrupts off* | the CPU's interrupt flag is clear. The CPU takes no interrupts except non-maskable ones, so it preempts nothing either |
 //! | *pin* | to turn preemption off until the matching unpin. Pins nest |
 //! | *preempt count* | how many pins are in force on a CPU; also called its preemption-disable depth |
 //! | *pinned* | said of code that runs with a preempt count above zero: it stays on its CPU, and a G also stays on its M. In the scheduler the proof is [`Pinned`](gmp_sched::platform::Pinned); in a program the guard is [`PreemptGuard`] |
@@ -54,7 +54,7 @@ const NMI: u32 = 1 << 29;
 pub(crate) const NMIS: u32 = 0b11 * NMI;
 
 cpu_local! {
-    /// The preempt word.
+    /// The preempt word of this CPU: see the table above.
     static PREEMPT: AtomicU32 = AtomicU32::new(NOTHING_PENDING | 1);
     /// The address of the M that runs on this CPU, or 0 if none does.
     static CURRENT_MACHINE: AtomicUsize = AtomicUsize::new(0);
@@ -161,7 +161,7 @@ pub(crate) fn is_preemption_off() -> bool {
     preempt_word() & (PINS | LOCKS) != 0
 }
 
-/// Whether one of the bits `MASK` of the preempt word is set. Two instructions.
+/// Whether at least one of the bits in `MASK` is set in the preempt word. Two instructions.
 #[inline(always)]
 pub(crate) fn is_any_set<const MASK: u32>() -> bool {
     // SAFETY: the operand is this CPU's copy of the preempt word, as in `load!`.
@@ -234,13 +234,13 @@ pub(super) fn has_lock_turned_interrupts_off() -> bool {
     load!(INTERRUPTS_OFF_AT as usize) != 0
 }
 
-/// Adds an [`InterruptMutex`](crate::sync::InterruptMutex) that is taken to the count of the preempt word. One instruction.
+/// Records in the preempt word that the caller takes an [`InterruptMutex`](crate::sync::InterruptMutex). One instruction.
 #[inline(always)]
 pub(super) fn raise_lock_count() {
     add_to_preempt_word::<LOCK>();
 }
 
-/// Subtracts an [`InterruptMutex`](crate::sync::InterruptMutex) that is released from the count of the preempt word. One
+/// Records in the preempt word that the caller has released an [`InterruptMutex`](crate::sync::InterruptMutex). One
 /// instruction.
 #[inline(always)]
 pub(super) fn lower_lock_count() {

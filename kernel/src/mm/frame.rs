@@ -132,8 +132,7 @@ impl Buddies {
         self.free_frames += 1 << order;
         let (mut block, mut order) = (block, order);
         while order + 1 < ORDERS {
-            // The number of the buddy differs from that of the block in one bit, whose value is the number of frames in the
-            // block.
+            // The numbers of a block and of its buddy differ in one bit, which is bit `order`.
             let Some(buddy) = FrameNumber::new(block.get() ^ (1 << order)) else { break };
             if self.state(buddy).map(usize::from) != Some(order) {
                 break;
@@ -274,8 +273,8 @@ pub(crate) unsafe fn free(frame: PhysFrame) {
     unsafe { free_contiguous(frame, 1) }
 }
 
-/// Takes `pages` consecutive frames, even the last ones. The number of the first frame is a multiple of `pages`, rounded up
-/// to a power of two.
+/// Takes `pages` consecutive frames, even the last ones. The first frame is aligned to their total size, rounded up to a
+/// power of two.
 ///
 /// # Errors
 /// If no block is large enough, or if `pages` is 0 or more than 1024.

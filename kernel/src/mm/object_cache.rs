@@ -221,7 +221,7 @@ impl SharedClass {
             Some(previous) => previous.next = span.next,
             None => self.partial = span.next,
         }
-        // SAFETY: as for the other neighbour.
+        // SAFETY: spans on the list are valid, and only the holder of the lock accesses them.
         if let Some(next) = unsafe { span.next.as_mut() } {
             next.previous = span.previous;
         }

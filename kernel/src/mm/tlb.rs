@@ -14,8 +14,8 @@ use x86_64::instructions::tlb;
 use crate::cpu::cpus;
 use crate::cpu::local::cpu_local;
 
-/// The epochs. The first one is 16 before the [stored bits](has_passed) wrap, so that this rare case happens in every run
-/// in which a few stacks lose their memory. (Linux: `INITIAL_JIFFIES`.)
+/// The epochs. The number of the first one is chosen so that the [stored bits](has_passed) wrap after 16 epochs. So this
+/// otherwise rare case happens in every run in which a few stacks lose their memory. (Linux: `INITIAL_JIFFIES`.)
 static EPOCHS: Epochs = Epochs::starting_at((1 << STORED_BITS) - 16);
 
 cpu_local! {

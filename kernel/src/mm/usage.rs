@@ -6,8 +6,8 @@ use super::{frame, large_heap, pressure, stack};
 /// The use of memory at one moment, in bytes unless noted otherwise.
 ///
 /// The parts are counted one after the other while all CPUs continue, so they may not add up exactly. The memory that
-/// belongs to none of them contains page tables, the tables of the frame allocator, buffers of devices, and the frames that
-/// each CPU has in reserve.
+/// belongs to none of these parts contains page tables, the tables of the frame allocator, buffers of devices, and the
+/// frames that each CPU has in reserve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
     /// The usable memory that the kernel has taken over.
@@ -22,8 +22,7 @@ pub struct Usage {
     pub stacks_cached: usize,
     /// The address space of the stacks in use and of the cached stacks.
     pub stacks_reserved: usize,
-    /// The memory of these stacks that has frames: the pages that have been touched, and those of stacks that get all
-    /// frames at once.
+    /// The memory of these stacks that has frames: the touched pages of Gs' stacks, and all pages of the other stacks.
     pub stacks_committed: usize,
 }
 

@@ -216,7 +216,7 @@ extern "sysv64" fn run_diverted(function: extern "sysv64" fn()) {
     percpu::preempt_enable_quietly();
 }
 
-/// Makes the G give way once. Called pinned, and returns pinned.
+/// Makes the calling G give way once. Called pinned, and returns pinned.
 extern "sysv64" fn give_way() {
     percpu::clear_pending();
     // SAFETY: the caller is pinned. The proof is forgotten below, so it does not unpin; the caller does.
@@ -230,7 +230,7 @@ extern "sysv64" fn give_way() {
 #[unsafe(export_name = "gmp_honour_pending")]
 fn honour_pending() {
     // With interrupts off the CPU must not switch. A handler never calls this function, because the preempt word is not
-    // zero in a handler; there `on_interrupt_return` honours the request.
+    // zero in a handler. After a handler, `on_interrupt_return` honours the request.
     if !interrupts::are_enabled() {
         return;
     }

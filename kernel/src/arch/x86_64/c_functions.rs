@@ -99,7 +99,7 @@ unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, count: usize) -> 
     while at + 8 <= count {
         // SAFETY: `at + 8 <= count`, and the caller promises `count` readable bytes.
         let left_word = unsafe { left.wrapping_add(at).cast::<u64>().read_unaligned() };
-        // SAFETY: as for `left_word`.
+        // SAFETY: `at + 8 <= count`, and the caller promises `count` readable bytes.
         let right_word = unsafe { right.wrapping_add(at).cast::<u64>().read_unaligned() };
         if left_word != right_word {
             return if left_word.swap_bytes() < right_word.swap_bytes() { -1 } else { 1 };
@@ -109,7 +109,7 @@ unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, count: usize) -> 
     while at < count {
         // SAFETY: `at < count`, and the caller promises `count` readable bytes.
         let left_byte = unsafe { left.wrapping_add(at).read() };
-        // SAFETY: as for `left_byte`.
+        // SAFETY: `at < count`, and the caller promises `count` readable bytes.
         let right_byte = unsafe { right.wrapping_add(at).read() };
         if left_byte != right_byte {
             return c_int::from(left_byte) - c_int::from(right_byte);

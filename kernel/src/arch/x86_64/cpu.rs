@@ -70,7 +70,7 @@ pub(crate) fn halt_address() -> u64 {
 /// Called at the end of the handler of a non-maskable interrupt: no other interrupt can come there.
 pub(crate) fn skip_halt(frame: &mut TrapFrame) {
     if frame.rip == halt_address() {
-        // `hlt` has one byte.
+        // The instruction `hlt` has one byte.
         frame.rip += 1;
     }
 }
@@ -79,7 +79,7 @@ pub(crate) fn skip_halt(frame: &mut TrapFrame) {
 pub(crate) fn halt() -> ! {
     interrupts::disable();
     loop {
-        // A non-maskable interrupt ends the halt.
+        // This is a loop because a non-maskable interrupt ends `hlt`.
         hlt();
     }
 }

@@ -20,7 +20,7 @@ use crate::cpu::local;
 use crate::mm::stack::Stack;
 use crate::mm::{OutOfMemory, heap};
 
-/// A stack of the interrupt stack table, as its index there.
+/// The stacks of the interrupt stack table. The value is the index in that table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u16)]
 pub(crate) enum TrapStack {
@@ -115,9 +115,9 @@ fn load_registers(tables: &'static Tables) {
     unsafe { CS::set_reg(tables.code) };
     // SAFETY: the selector is that of a data segment of the same table.
     unsafe { SS::set_reg(tables.data) };
-    // SAFETY: as for SS.
+    // SAFETY: the selector is that of a data segment of the same table.
     unsafe { DS::set_reg(tables.data) };
-    // SAFETY: as for SS.
+    // SAFETY: the selector is that of a data segment of the same table.
     unsafe { ES::set_reg(tables.data) };
     // SAFETY: the selector is that of a task segment of the same table. No other CPU uses it: the instruction marks it as
     // busy.

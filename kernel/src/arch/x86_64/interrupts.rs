@@ -70,10 +70,10 @@ pub(crate) fn init() {
         // initialisation words 1 to 4.
         unsafe { command.write(0x11) };
         for word in [vector, cascade, 0x01] {
-            // SAFETY: as above.
+            // SAFETY: this is the data port of the controller, and the words are valid by its data sheet.
             unsafe { data.write(word) };
         }
-        // SAFETY: as above. This masks all inputs.
+        // SAFETY: this is the data port of the controller. The write masks all inputs.
         unsafe { data.write(0xff) };
     }
 }
@@ -87,7 +87,7 @@ pub(crate) fn serve_device(vector: Vector) {
     }
 }
 
-/// Counts an interrupt that has no handler.
+/// Counts an interrupt that has no handler, or is spurious.
 pub(crate) fn count_unexpected() {
     UNEXPECTED.fetch_add(1, Ordering::Relaxed);
 }

@@ -1,6 +1,7 @@
 //! The I/O APICs, which deliver the interrupts of devices on the board: to which CPU, and on which vector.
 //!
-//! Only interrupts of the ISA bus (the serial port) are routed here; PCI devices send messages to the local APICs directly.
+//! The kernel routes only interrupts of the ISA bus here (that of the serial port). PCI devices send messages to the local
+//! APICs directly.
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -51,7 +52,7 @@ impl IoApic {
     fn select(&mut self, index: u32) {
         // SAFETY: `init` has mapped the registers of this controller, and `SELECT` is the offset of one of them.
         let register = unsafe { self.registers.byte_add(SELECT) };
-        // SAFETY: as above. The write only selects a register.
+        // SAFETY: this is the address of the select register. The write only selects another register.
         unsafe { register.cast().write_volatile(index) };
     }
 
@@ -59,7 +60,7 @@ impl IoApic {
         self.select(index);
         // SAFETY: `init` has mapped the registers of this controller, and `WINDOW` is the offset of one of them.
         let register = unsafe { self.registers.byte_add(WINDOW) };
-        // SAFETY: as above. Reading has no side effect.
+        // SAFETY: this is the address of the window register. Reading it has no side effect.
         unsafe { register.cast().read_volatile() }
     }
 
@@ -67,7 +68,7 @@ impl IoApic {
         self.select(index);
         // SAFETY: `init` has mapped the registers of this controller, and `WINDOW` is the offset of one of them.
         let register = unsafe { self.registers.byte_add(WINDOW) };
-        // SAFETY: as above. The callers write only valid entries.
+        // SAFETY: this is the address of the window register. The callers write only valid entries.
         unsafe { register.cast().write_volatile(value) };
     }
 }
@@ -110,7 +111,7 @@ pub(crate) fn init() {
 /// If no I/O APIC has the interrupt, the CPU is not up, or the CPU's APIC id has more than eight bits.
 pub(crate) fn route_isa(irq: u8, vector: Vector, cpu: CpuId) -> Result<(), NoSuchInterrupt> {
     let source = acpi::tables().isa_interrupt(irq);
-    // An entry has eight bits for the destination.
+    // An entry has only eight bits for the APIC id of the destination.
     let apic_id = apic::id_of(cpu).and_then(|id| u8::try_from(id).ok()).ok_or(NoSuchInterrupt)?;
     let mut controllers = CONTROLLERS.lock();
     let (controller, entry) = controllers

@@ -75,13 +75,13 @@ impl ReferenceClock {
     /// Returns the ticks so far, modulo 2^32 (HPET) or 2^16 (PIT).
     pub(super) fn read(&mut self) -> u64 {
         match self {
-            // The lower half is sufficient, and some HPETs have no upper half.
+            // The lower half of the counter is sufficient, and some HPETs have no upper half.
             Self::Hpet(registers, _) => u64::from(read(*registers, HPET_COUNTER)),
             Self::Pit => {
                 let (mut channel, mut command) = (Port::<u8>::new(0x42), Port::<u8>::new(0x43));
                 // SAFETY: no other code uses channel 2.
                 unsafe { command.write(PIT_LATCH) };
-                // SAFETY: as above. The low byte is read first, then the high byte.
+                // SAFETY: no other code uses channel 2. The low byte is read first, then the high byte.
                 let bytes = [unsafe { channel.read() }, unsafe { channel.read() }];
                 u64::from(!u16::from_le_bytes(bytes))
             }
@@ -122,13 +122,13 @@ impl ReferenceClock {
 fn read(registers: NonNull<u8>, offset: usize) -> u32 {
     // SAFETY: the HPET is mapped at `registers`, and the callers pass the offsets of its registers.
     let register = unsafe { registers.byte_add(offset) };
-    // SAFETY: as above. Reading the register has no side effect.
+    // SAFETY: this is the address of an HPET register. Reading it has no side effect.
     unsafe { register.cast().read_volatile() }
 }
 
 fn write(registers: NonNull<u8>, offset: usize, value: u32) {
     // SAFETY: the HPET is mapped at `registers`, and the callers pass the offsets of its registers.
     let register = unsafe { registers.byte_add(offset) };
-    // SAFETY: as above. The only caller sets the enable bit and keeps the others.
+    // SAFETY: this is the address of an HPET register. The only caller sets the enable bit and keeps the others.
     unsafe { register.cast().write_volatile(value) };
 }

@@ -32,7 +32,8 @@ const NEVER: u64 = u64::MAX;
 
 /// The value of the time stamp counter at which the clock was zero.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
-/// Nanoseconds per tick of the time stamp counter. Zero before the measurement, so that the clock does not advance.
+/// Nanoseconds per tick of the time stamp counter. Zero before the rates are known, so that the clock shows zero until
+/// then.
 static NS_PER_TICK: AtomicU64 = AtomicU64::new(0);
 /// Ticks of the time stamp counter per nanosecond.
 static TICKS_PER_NS: AtomicU64 = AtomicU64::new(0);
@@ -101,14 +102,14 @@ fn read_clocks(clock: &mut ReferenceClock) -> Reading {
         .expect("more than none")
 }
 
-/// The rates of the time stamp counter and of the timer: how far both count in the same time.
+/// The rates of the time stamp counter and of the timer: how far both have counted in the same interval.
 #[derive(Clone, Copy, Debug)]
 struct Rates {
-    /// This time, in nanoseconds.
+    /// The length of the interval, in nanoseconds.
     ns: u64,
-    /// The ticks of the time stamp counter in this time.
+    /// The ticks of the time stamp counter in the interval.
     ticks: u64,
-    /// The counts of the timer in this time.
+    /// The counts of the timer in the interval.
     counts: u64,
 }
 
@@ -159,7 +160,8 @@ fn measure() -> (&'static str, Rates) {
     apic::start_timer(u32::MAX);
     let first = read_clocks(&mut clock);
     while clock.ns_since(first.reference) < MEASURE_NS {
-        // In a virtual machine a read of a device register is slow and takes a lock of the host, so the reads are spaced out.
+        // Wait between the reads of the clock: in a virtual machine, a read of a device register is slow and takes a lock
+        // of the host.
         for count in 0..2000 {
             black_box(count);
         }

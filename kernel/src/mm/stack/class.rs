@@ -26,8 +26,8 @@ use crate::mm::error::OutOfMemory;
 use crate::mm::frame::{self, Priority};
 use crate::mm::{paging, tlb};
 
-/// How many new stacks are made at a time. Each stack gets a frame for its highest page, and these frames are one block. So
-/// a batch takes one critical section of the frame allocator, and its page table entries are near each other in the CPU's
+/// How many new stacks are made at a time. Each stack gets a frame for its highest page, and these frames are allocated as
+/// one block. So a batch takes the lock of the frame allocator only once, and uses page tables that are still in the CPU's
 /// caches.
 const BATCH: usize = 16;
 
@@ -204,8 +204,8 @@ impl Lists {
         self.free_count += 1;
     }
 
-    /// Takes a slot without memory, of whose pages no CPU caches translations: a bare one whose epoch has passed, or else
-    /// one that was never used.
+    /// Takes a slot without memory: a bare slot whose epoch has passed, or else a slot that was never used. No CPU caches
+    /// translations of its pages.
     fn take_bare(&mut self, class: usize) -> Option<Slot> {
         self.pop_bare(class).or_else(|| self.make(class))
     }

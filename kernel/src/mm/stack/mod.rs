@@ -77,7 +77,7 @@ impl Stack {
         self.0.bottom()
     }
 
-    /// Returns the upper end of the stack: the first push writes below it. It is a multiple of the page size.
+    /// Returns the upper end of the stack: the first push writes below it. The upper end is a multiple of the page size.
     pub(crate) fn top(&self) -> usize {
         self.0.top()
     }
@@ -117,7 +117,7 @@ pub(super) struct Figures {
     pub(super) free: usize,
 }
 
-/// Counts the stacks.
+/// Counts the stacks of all classes.
 pub(super) fn figures() -> Figures {
     let mut figures = Figures {
         in_use: 0,

@@ -30,12 +30,13 @@ pub(crate) enum Touch {
     Elsewhere,
 }
 
-/// Where the frame for a page comes from.
+/// The source of the frame for a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Source {
-    /// The frame allocator.
+    /// The frame comes from the frame allocator.
     Allocator,
-    /// The CPU's own reserve of frames, for code that must not fail when the frame allocator has no frame left.
+    /// The frame comes from the reserve of this CPU, for code that must not fail when the frame allocator has no frame
+    /// left.
     LastFrames,
 }
 
