@@ -37,7 +37,7 @@ pub(crate) struct CpuLocal<T>(T);
 
 impl<T: Sync> CpuLocal<T> {
     /// # Safety
-    /// The result must be the initial value of a static in the section `.cpu_local`, and must remain valid if it is copied
+    /// The result must be the initial value of a static in the section `.cpu_local`. It must remain valid if it is copied
     /// byte by byte before its first use.
     pub(crate) const unsafe fn new(initial: T) -> Self {
         Self(initial)
@@ -46,8 +46,8 @@ impl<T: Sync> CpuLocal<T> {
     /// Returns the copy of the calling CPU. Meaningful only while the caller cannot migrate.
     #[inline(always)]
     pub(crate) fn here(&'static self) -> &'static T {
-        // SAFETY: `install` has set the GS base to the distance of this CPU's copy before the CPU accesses any per-CPU
-        // data, and `fill` has stored the same distance in `BASE`.
+        // SAFETY: before a CPU accesses per-CPU data, `install` sets its GS base to the distance of its copy. `fill` has
+        // stored the same distance in that copy of `BASE`.
         unsafe { self.at(base()) }
     }
 

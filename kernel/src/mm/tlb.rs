@@ -47,9 +47,9 @@ pub(crate) fn pass() {
     EPOCH.here().pass(&EPOCHS, tlb::flush_all);
 }
 
-/// Calls `wait`, in which this CPU halts, and then flushes the TLB of this CPU if a new epoch has begun. From the call
-/// until an interrupt comes or `wait` returns, the CPU must not access any stack of a G, because no epoch waits for this
-/// CPU in that time. Called with interrupts off; `wait` must return with interrupts off.
+/// Calls `wait`, in which this CPU halts, and then flushes the TLB of this CPU if a new epoch has begun. Until an interrupt
+/// comes or `wait` returns, no epoch waits for this CPU. So the CPU must not access any stack of a G in that time. Called
+/// with interrupts off; `wait` must return with interrupts off.
 pub(crate) fn halt(wait: impl FnOnce()) {
     EPOCH.here().halt(&EPOCHS, wait, tlb::flush_all);
 }

@@ -5,9 +5,8 @@ use super::{frame, large_heap, pressure, stack};
 
 /// The use of memory at one moment, in bytes unless noted otherwise.
 ///
-/// The parts are counted one after the other while all CPUs continue, so they may not add up exactly. The memory that
-/// belongs to none of these parts contains page tables, the tables of the frame allocator, buffers of devices, and the
-/// frames that each CPU has in reserve.
+/// The parts are counted one after the other while all CPUs continue, so they may not add up exactly. The rest of the
+/// memory contains page tables, the tables of the frame allocator, buffers of devices, and each CPU's reserve of frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
     /// The usable memory that the kernel has taken over.

@@ -39,8 +39,8 @@ pub(super) fn handle(frame: &mut TrapFrame) {
 /// Handles an access to the guard page of the stack in `slot`. Ends the G that has overflowed this stack if that is
 /// possible. Otherwise stops the kernel.
 fn overflow(frame: &mut TrapFrame, slot: Slot) {
-    // If the guard page was touched by other code than the G that runs on this stack, this is an access through an invalid
-    // pointer and no overflow.
+    // If other code than the owner of this stack has touched the guard page, this is no overflow, but an access through an
+    // invalid pointer.
     let running = goroutines::interrupted();
     let Some(goroutine) =
         goroutines::owner_of(slot).filter(|owner| running.is_some_and(|running| core::ptr::eq(*owner, running)))

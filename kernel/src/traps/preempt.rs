@@ -1,7 +1,7 @@
 //! Asynchronous preemption: takes the CPU from a G at any instruction of user code.
 //!
 //! An interrupt handler cannot switch to another G: it runs on the CPU's interrupt stack, which the next interrupt reuses.
-//! Instead it *diverts* the interrupted G. It stores the G's RIP, RFLAGS and RSP in per-CPU slots, and returns from the
+//! Instead it *diverts* the interrupted G. It stores the G's RIP, RFLAGS and RSP in per-CPU slots. Then it returns from the
 //! interrupt to the function `entry`, on the G's own stack, with preemption and interrupts off. `entry` saves all registers
 //! on that stack and calls the scheduler, which switches as for a yield. When the G is resumed, perhaps on another CPU,
 //! `entry` restores the registers and returns to the interrupted instruction with `iretq`.

@@ -3,8 +3,7 @@
 //!
 //! Every handler runs on a stack of the interrupt stack table (IST). The processor must not push a frame onto the
 //! interrupted stack, because the prebuilt `core` keeps data in the red zone below the stack pointer. A vector that can
-//! interrupt the handler of another vector has a stack of its own, since a second frame on the same stack would overwrite
-//! the first.
+//! interrupt the handler of another vector has a stack of its own. Otherwise the second frame would overwrite the first.
 
 use core::cell::UnsafeCell;
 

@@ -29,8 +29,8 @@ pub(super) fn enter(were_on: bool, location: &'static Location<'static>) {
     }
 }
 
-/// Records that the caller has released an `InterruptMutex`. If this was the last one that the CPU held, and interrupts
-/// were on before the first, turns interrupts on and makes a switch that has become pending meanwhile.
+/// Records that the caller has released an `InterruptMutex`. If this was the last one that the CPU held, turns interrupts
+/// on again, provided that they were on before the first. Then makes a switch that has become pending meanwhile.
 #[inline(always)]
 pub(super) fn leave() {
     // This must be read before the count falls to zero: after that, a handler of an exception that takes a lock overwrites

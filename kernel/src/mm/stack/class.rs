@@ -175,8 +175,8 @@ impl Class {
             let Some(entry) = paging::find_entry(page) else { continue };
             if let Some(frame) = paging::frame_of(entry.swap(0, Ordering::Relaxed)) {
                 frames += 1;
-                // SAFETY: the frame was mapped only at this address. A CPU that still caches the translation does not
-                // access the address before the slot is reused, and by then the CPU has flushed its TLB, because the epoch
+                // SAFETY: the frame was mapped only at this address. Some CPUs may still cache the translation, but they do
+                // not access the address before the slot is reused. By then they have flushed their TLBs, because the epoch
                 // has passed.
                 unsafe { frame::free(frame) };
             }

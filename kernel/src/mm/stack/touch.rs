@@ -2,8 +2,8 @@
 //!
 //! Code may touch the stack of any G: its own stack, or that of another G to store a result there. So a page fault may
 //! occur at any moment, whatever locks the CPU holds. Only the lock of the frame allocator must not be held, because the
-//! handler takes that lock. So all other code touches the next pages of its stack before it takes the lock (`ahead`), and
-//! causes no page fault while it holds the lock.
+//! handler takes that lock. So all other code touches the next pages of its stack before it takes this lock (`ahead`). Then
+//! it causes no page fault while it holds the lock.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -84,8 +84,8 @@ impl Slot {
     }
 }
 
-/// The number of frames in the reserve of each CPU. It is enough for the pages, with their page tables, that code may touch
-/// while preemption is off, or that a G may touch while it ends for lack of memory.
+/// The number of frames in the reserve of each CPU. It is enough for the pages that code may touch while preemption is off,
+/// and for their page tables. It is also enough for a G that ends for lack of memory.
 const LAST_FRAMES_COUNT: usize = 12;
 
 cpu_local! {
