@@ -1,5 +1,5 @@
-//! Annotates the machine's output while it passes through with information that only the host has: the function and line of
-//! an address, and how long ago QEMU was started.
+//! Annotates the machine's output with information that only the host has: the function and line of an address, and how
+//! long ago QEMU was started.
 
 use core::mem;
 use std::path::Path;
@@ -9,21 +9,21 @@ use boot_protocol::console::{FRAME_DIGITS, FRAME_PREFIX, POWER_ON};
 
 use crate::symbols::Symbols;
 
-/// Annotates the console output: adds function and line to each address of a backtrace. Where the kernel prints the time
-/// since power-on for the first time, adds the time since the start of QEMU.
+/// Annotates the console output. Each address of a backtrace gets its function and line. The first time since power-on that
+/// the kernel prints gets the time since the start of QEMU.
 ///
-/// Bytes are output as soon as they are input, so that a prompt or an incomplete line is shown at once.
+/// Each byte is passed on as soon as it arrives, so that a prompt or another incomplete line is shown at once.
 pub struct Annotator {
     symbols: Symbols,
-    /// How many bytes of [`FRAME_PREFIX`] and its digits are at the end of the output so far.
+    /// How many bytes at the end of the output so far match [`FRAME_PREFIX`] and the digits after it.
     matched: usize,
-    /// The value of these digits.
+    /// The value of the digits that have matched.
     address: u64,
     /// Whether the output ends with a space or a newline, so that the next byte begins a word.
     at_word: bool,
-    /// When QEMU was started, until that has been printed.
+    /// When QEMU was started; `None` after the time since then has been printed.
     started: Option<Instant>,
-    /// How many bytes of [`POWER_ON`] are at the end of the output so far.
+    /// How many bytes at the end of the output so far match [`POWER_ON`].
     power_on_matched: usize,
 }
 
@@ -34,15 +34,15 @@ impl core::fmt::Debug for Annotator {
 }
 
 impl Annotator {
-    /// Makes an annotator for a machine that runs the ELF file `program`, which is read at the first address. If
-    /// `started` is `None`, the time since the start of QEMU is not printed, and the output depends on the machine
-    /// only.
+    /// Makes an annotator for a machine that runs the ELF file `program`. The file is read when the first address is
+    /// printed. If `started` is `None`, the time since the start of QEMU is not added, so that the output depends only on
+    /// the machine.
     pub fn new(program: &Path, started: Option<Instant>) -> Self {
         let symbols = Symbols::new(program);
         Self { symbols, matched: 0, address: 0, at_word: true, started, power_on_matched: 0 }
     }
 
-    /// Appends `bytes` to `output`, with the annotations.
+    /// Appends `bytes` to `output`, together with the annotations.
     pub fn annotate(&mut self, bytes: &[u8], output: &mut Vec<u8>) {
         for &byte in bytes {
             output.push(byte);
@@ -79,7 +79,8 @@ impl Annotator {
 
     fn completes_power_on(&mut self, byte: u8) -> bool {
         let text = POWER_ON.as_bytes();
-        // The first byte of the prefix occurs nowhere else in it, so after a mismatch only a new match can begin.
+        // The first byte of the text occurs nowhere else in the text. So after a mismatch a match can begin only with this
+        // byte.
         let goes_on = byte == text[self.power_on_matched];
         self.power_on_matched = if goes_on { self.power_on_matched + 1 } else { usize::from(byte == text[0]) };
         let complete = self.power_on_matched == text.len();
@@ -97,7 +98,8 @@ mod tests {
 
     use super::*;
 
-    /// The address of a function of this test program, which has line tables, too, and is not inlined.
+    /// The address of this function, as in the ELF file of this test program. The program has line tables, and the function
+    /// is not inlined, so the address can be looked up.
     #[inline(never)]
     fn landmark() -> u64 {
         let here = landmark as fn() -> u64 as usize as u64;

@@ -1,11 +1,13 @@
-//! Builds a program into a bootable ELF file, by cargo.
+//! Builds a program into a bootable ELF file, with cargo.
 //!
-//! The program and the kernel it is linked with are ordinary `no_std` crates for the host's own target, for which stable
-//! Rust ships `core` and `alloc`. The flags given here make a bare-metal program of them, so that a crate that uses the
-//! kernel needs no build script, profile or linker script of its own. The ELF file goes to `machine` in the
-//! target directory of the program's workspace. What it is made from goes to `machine` in that of the kernel's, separate from
-//! what is built for the host: so the kernel is built once for all programs. Without `--cfg gmp_machine`, which is one of the
-//! flags, the kernel is the one for programs on the host.
+//! The program, and the kernel that it is linked with, are ordinary `no_std` crates for the host's own target, for which
+//! stable Rust ships `core` and `alloc`. The flags in this file turn them into a bare-metal program, so a crate that uses
+//! the kernel needs no build script, profile or linker script of its own. One of the flags is `--cfg gmp_machine`; without
+//! it, the kernel crate is compiled for programs on the host.
+//!
+//! The ELF file is put into the folder `machine` of the target directory of the program's workspace. Intermediate files are
+//! put into the folder `machine` of the target directory of the kernel's workspace. So the kernel is built once for all
+//! programs, and separately from what is built for the host.
 
 use core::hash::{Hash, Hasher as _};
 use std::env;
@@ -22,7 +24,7 @@ use cargo_metadata::Message;
 use crate::Error;
 use crate::program::Program;
 
-/// Where the parts of the program are in memory and in the file.
+/// Specifies where the parts of the program are in memory and in the file.
 const LINKER_SCRIPT: &str = include_str!("../../kernel/link.ld");
 
 /// The target whose linker is the C compiler of the host.
@@ -31,7 +33,7 @@ const LINUX: &str = "x86_64-unknown-linux-gnu";
 /// The target whose linker comes with Rust.
 const BARE: &str = "x86_64-unknown-none";
 
-/// Environment variables that would change the flags given here, or the output directory.
+/// Environment variables that would override the flags or directories that this file sets.
 const CLEARED: [&str; 8] = [
     "RUSTFLAGS",
     "RUSTC_WORKSPACE_WRAPPER",
@@ -46,7 +48,7 @@ const CLEARED: [&str; 8] = [
 /// The options of a build.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Whether to build optimised or with all checks.
+    /// Whether to build with optimisation or with all checks.
     pub profile: Profile,
     /// The target to compile for.
     pub target: Target,
@@ -65,7 +67,7 @@ pub enum Profile {
 /// The target to compile for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Target {
-    /// Needs only Rust and a C compiler, on Linux on x86_64.
+    /// For Linux on x86_64. Needs only Rust and a C compiler.
     #[value(name = LINUX)]
     Linux,
     /// For all other hosts. Needs `rustup target add x86_64-unknown-none`.
@@ -81,7 +83,7 @@ impl Default for Target {
 }
 
 impl Target {
-    /// Rust's name for it.
+    /// Rust's name for the target.
     pub fn triple(self) -> &'static str {
         match self {
             Self::Linux => LINUX,
@@ -91,7 +93,7 @@ impl Target {
 
     fn link_arguments(self) -> &'static [&'static str] {
         match self {
-            // The C compiler drives the linker: it must not add the startup code of host programs.
+            // The C compiler calls the linker, and must not add the startup code of host programs.
             Self::Linux => &["-nostartfiles", "-nostdlib", "-static", "-no-pie", "-Wl,--build-id=none"],
             Self::Bare => &["-static", "--no-pie", "--build-id=none"],
         }
@@ -107,7 +109,7 @@ impl Target {
     }
 }
 
-/// The cargo that runs this process, or the one in the path.
+/// The cargo that has started this process, or else the cargo in `PATH`.
 pub(crate) fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
@@ -117,7 +119,7 @@ pub(crate) fn cargo() -> OsString {
 ///
 /// # Errors
 ///
-/// [`Error::Build`] if it does not build.
+/// [`Error::Build`] if the program does not build.
 pub fn build(program: &Program, options: Options) -> Result<PathBuf, Error> {
     let (manifest, name, own, kernel) = match program {
         Program::Elf(path) => return Ok(path.clone()),
@@ -141,7 +143,7 @@ pub fn build(program: &Program, options: Options) -> Result<PathBuf, Error> {
         command.env_remove(variable);
     }
     command.env("CARGO_ENCODED_RUSTFLAGS", encoded_flags(options.target, &script));
-    // So that backtraces have lines even if the crate's release profile omits them.
+    // Line tables, so that backtraces have lines even if the crate's release profile omits them.
     command.env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only");
     command.env("CARGO_BUILD_BUILD_DIR", &shared);
     if own != kernel {
@@ -175,7 +177,7 @@ fn run(mut command: Command, name: &str) -> Result<Option<PathBuf>, Error> {
 /// The flags for rustc in the form of `CARGO_ENCODED_RUSTFLAGS`.
 fn encoded_flags(target: Target, script: &Path) -> OsString {
     let code = [
-        // The half of the kernel that is for the machine.
+        // Selects the part of the kernel crate that is for the machine.
         "--cfg=gmp_machine",
         "-Crelocation-model=static",
         // The kernel is in the highest 2 GiB.
@@ -193,17 +195,18 @@ fn encoded_flags(target: Target, script: &Path) -> OsString {
     flags.collect::<Vec<_>>().join(OsStr::new("\x1f"))
 }
 
-/// Writes the linker script into `directory`, under a name that depends on its content, because cargo relinks when a flag
-/// changes, but does not know that a flag names a file.
+/// Writes the linker script into `directory`, and returns its path. The file's name depends on its content: cargo relinks
+/// when a flag changes, but not when the content of a file that a flag names changes.
 fn write_linker_script(directory: &Path) -> io::Result<PathBuf> {
     write_once(directory, &format!("link-{:016x}.ld", hash(LINKER_SCRIPT)), LINKER_SCRIPT, 0o644)
 }
 
-/// Writes a program that runs rustc, under a name that depends on the root of a workspace.
+/// Writes a script that runs rustc, and returns its path. The script's name depends on the root of the workspace.
 ///
-/// Cargo takes two crates of the same name for the same crate if each has the same path in its workspace, as `new` makes
-/// them, and would boot one in place of the other from a shared directory. But it distinguishes crates by the wrapper that
-/// compiles the members of a workspace, and only these.
+/// Two crates may have the same name, and the same path within their workspaces, as the crates that `new` makes. Cargo
+/// takes them for the same crate, so in a shared build directory one would be used in place of the other. A wrapper of its
+/// own for each workspace makes cargo distinguish them. It applies to the members of the workspace only, so dependencies
+/// are still shared.
 fn write_wrapper(directory: &Path, workspace: &Path) -> io::Result<PathBuf> {
     write_once(directory, &format!("rustc-{:016x}.sh", hash(workspace)), "#!/bin/sh\nexec \"$@\"\n", 0o755)
 }
@@ -214,12 +217,12 @@ fn hash(value: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Writes a file unless it is there.
+/// Writes a file if it does not exist.
 fn write_once(directory: &Path, name: &str, content: &str, mode: u32) -> io::Result<PathBuf> {
     let path = directory.join(name);
     if !path.is_file() {
         fs::create_dir_all(directory)?;
-        // Renamed at the end, so that a concurrent `boot` never sees an incomplete file.
+        // The file gets its name when it is complete, so that a concurrent `boot` never sees an incomplete file.
         let unfinished = directory.join(format!("{name}.{}.unfinished", process::id()));
         fs::write(&unfinished, content)?;
         fs::set_permissions(&unfinished, Permissions::from_mode(mode))?;

@@ -43,7 +43,7 @@ pub(crate) struct Cli {
     smp: u32,
 
     /// Memory of the machine in MiB
-    // With 1 MiB there is no room for a program, and QEMU's firmware hangs.
+    // With 1 MiB a program does not fit, and QEMU's firmware hangs.
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(2..))]
     memory: u32,
 
@@ -117,7 +117,8 @@ pub(crate) struct Cli {
     command: Vec<OsString>,
 }
 
-/// In place of a program: makes the crate of a new program. (A crate in a folder of that name is `./new`.)
+/// The word that, in place of a program, makes the crate of a new program. (A crate in a folder with this name can be
+/// booted as `./new`.)
 const NEW: &str = "new";
 
 /// What the command line requests.
@@ -131,7 +132,7 @@ pub(crate) enum Request {
     Boot(Box<Order>),
 }
 
-/// A program to boot, and how.
+/// A program to boot, and the options for building and running it.
 #[derive(Debug)]
 pub(crate) struct Order {
     pub(crate) program: OsString,

@@ -12,11 +12,11 @@ use rustix::termios::tcgetpgrp;
 use crate::Error;
 use crate::session::{Ending, Event, Input, Session};
 
-/// Runs `session` to its end, or until the time `limit`, and returns its exit status.
+/// Runs `session` until it ends or the time limit is over, and returns its exit status.
 ///
 /// # Errors
 ///
-/// [`Error::Qemu`] if QEMU fails, [`Error::Output`] if writing to standard output fails.
+/// [`Error::Qemu`] if QEMU fails. [`Error::Output`] or [`Error::Closed`] if writing to standard output fails.
 pub fn show(mut session: Session, limit: Option<Duration>) -> Result<u8, Error> {
     let input = session.input();
     thread::spawn(move || forward_standard_input(&input));
@@ -48,7 +48,7 @@ pub fn show(mut session: Session, limit: Option<Duration>) -> Result<u8, Error> 
     }
 }
 
-/// Prints a message to the user. Errors are ignored: without a reader there is no reason to panic.
+/// Prints a message to the user, on standard error. An error is ignored, because there is no other way to report it.
 pub fn say(text: &str) {
     let _ = writeln!(io::stderr(), "boot: {text}");
 }
@@ -79,9 +79,10 @@ fn forward_standard_input(input: &Input) {
     }
 }
 
-/// Waits until this process may read its terminal, if its standard input is one.
+/// If standard input is a terminal, waits until this process may read it: until it is a foreground process.
 ///
-/// A background process that reads its terminal is stopped, and most programs never read input.
+/// Without this wait, a `boot` in the background would be stopped when it reads its terminal, although most programs never
+/// ask for input.
 fn wait_for_foreground() {
     while tcgetpgrp(io::stdin()).is_ok_and(|foreground| foreground != getpgrp()) {
         thread::sleep(Duration::from_millis(200));

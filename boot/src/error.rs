@@ -5,10 +5,11 @@ use std::io;
 
 use boot_protocol::status;
 
-/// Why a program was not booted. The text is for the user: it says what is wrong and, if possible, what to do.
+/// The reason why a program was not booted or did not run to its end. The text tells the user what is wrong and, if
+/// possible, what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The command line names something that does not exist: an option, a program, a file.
+    /// The command line is wrong: for example, it names an option, a program or a file that does not exist.
     Usage(String),
     /// The program does not build.
     Build(String),
@@ -29,7 +30,8 @@ impl Error {
         }
     }
 
-    /// The exit status of `boot`: one of `sysexits.h`, a shell's for a process ended by SIGPIPE, or one of its own.
+    /// The exit status of `boot`: one of `sysexits.h`; 141, as shells report a process that SIGPIPE has ended; or one of
+    /// [`status`].
     pub fn status(&self) -> u8 {
         match self {
             Self::Usage(_) => 64,

@@ -1,12 +1,12 @@
 //! Builds a bare-metal program, boots it in QEMU, and shows its console.
 //!
-//! The steps, which the command `boot` and the tests in the kernel use:
+//! The command `boot`, and the test runner for the tests in the kernel, take these steps:
 //!
 //! 1. [`program`] finds the program for a name or a path,
-//! 2. [`build`] builds it into a bootable ELF file, by cargo,
+//! 2. [`build`] builds the program into a bootable ELF file, with cargo,
 //! 3. [`qemu`] turns the configuration of the machine into QEMU's arguments,
-//! 4. [`session`] runs it and determines how it ended; [`process`] makes sure that no QEMU is left behind,
-//! 5. [`annotator`] adds functions and lines to the addresses that the machine prints, from its symbols,
+//! 4. [`session`] runs the machine and determines how it ended; [`process`] makes sure that no QEMU is left behind,
+//! 5. [`annotator`] adds functions and lines, from the symbols of the ELF file, to the addresses that the machine prints,
 //! 6. [`console`] shows the result.
 //!
 //! [`new`] makes the crate of a new program.

@@ -19,7 +19,7 @@ use crate::cli::{Cli, Order, Request};
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        // The parser returns a request for help as an error, too.
+        // The parser also returns an error if help was requested.
         Err(error) => {
             let printed = error.print();
             let wrong_use = error.use_stderr() || printed.is_err();
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
 
 fn boot(order: &Order) -> Result<u8, Error> {
     let program = Program::find(&order.program, order.binary.as_deref())?;
-    // Mistakes on the command line are reported before the build, which takes longest.
+    // Checks the command line before the build, which takes longest, so that mistakes are reported early.
     order.configuration.qemu_arguments("".as_ref(), &order.arguments)?;
     let elf = build::build(&program, order.options)?;
     let arguments = order.configuration.qemu_arguments(&elf, &order.arguments)?;

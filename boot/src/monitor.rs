@@ -1,4 +1,4 @@
-//! QEMU's monitor: sends commands to QEMU, and receives the event that it has stopped the machine.
+//! QEMU's monitor: sends commands to QEMU, and receives the event that QEMU has stopped the machine.
 //!
 //! The protocol (QMP) is lines of JSON. The messages used here have no members whose order could vary, so they need no
 //! parser.
@@ -8,10 +8,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-/// Ends the negotiation at the start of a connection.
+/// The command that ends the negotiation at the start of a connection.
 const BEGIN: &str = r#"{"execute": "qmp_capabilities"}"#;
 const INJECT_NMI: &str = r#"{"execute": "inject-nmi"}"#;
-/// Bank 2 of CPU 0 holds an uncorrected error, and what CPU 0 does is corrupt (SDM 3B, chapter 16).
+/// Injects a machine check: bank 2 of CPU 0 reports an uncorrected error, and the processor's context is corrupt (SDM 3B,
+/// chapter 16).
 const INJECT_MACHINE_CHECK: &str = concat!(
     r#"{"execute": "human-monitor-command", "#,
     r#""arguments": {"command-line": "mce 0 2 0xb600000000000000 0x5 0x123000 0"}}"#
@@ -19,13 +20,13 @@ const INJECT_MACHINE_CHECK: &str = concat!(
 const QUERY_STATUS: &str = r#"{"execute": "query-status"}"#;
 const QUIT: &str = r#"{"execute": "quit"}"#;
 
-/// QEMU sends this whenever the machine is stopped, also by gdb.
+/// The event that QEMU sends whenever the machine is stopped, even by gdb.
 const STOPPED: &str = r#""event": "STOP""#;
 
-/// States from which a machine does not recover by itself: the accelerator or the file of a disk failed.
+/// The states in which a machine stays stopped, because the accelerator or the file of a disk has failed.
 const HOPELESS: [&str; 2] = ["internal-error", "io-error"];
 
-/// The connection to the monitor of one QEMU. Clones share it.
+/// The connection to the monitor of one QEMU process. Clones share the connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Monitor {
     stream: Arc<UnixStream>,
@@ -33,7 +34,7 @@ pub(crate) struct Monitor {
 }
 
 impl Monitor {
-    /// Connects to the QEMU at the other end of `stream`. A QEMU that has stopped its machine for good is told to exit.
+    /// Connects to the QEMU at the other end of `stream`. If QEMU later stops the machine for good, it is told to exit.
     pub(crate) fn new(stream: UnixStream) -> io::Result<Self> {
         let replies = BufReader::new(stream.try_clone()?);
         let monitor = Self { stream: Arc::new(stream), stopped: Arc::default() };
@@ -64,7 +65,7 @@ impl Monitor {
 
     fn hear(&self, line: &str) {
         let hopeless = HOPELESS.into_iter().find(|state| line.contains(&format!(r#""status": "{state}""#)));
-        // If the write fails, QEMU has ended already.
+        // An error of `send` means that QEMU has ended already, and is ignored.
         if line.contains(STOPPED) {
             drop(self.send(QUERY_STATUS));
         } else if let Some(state) = hopeless {

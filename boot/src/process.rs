@@ -1,8 +1,8 @@
-//! The life of a QEMU process: none outlives the `boot` that started it, however that ends.
+//! The life of a QEMU process. No QEMU outlives the `boot` that started it, however that `boot` ends.
 //!
 //! QEMU runs in a process group of its own, so that Ctrl-C reaches only `boot`, which then ends QEMU and itself. On Linux,
-//! the operating system also ends QEMU when `boot` has ended, even by SIGKILL. On other systems SIGKILL and SIGHUP are not
-//! covered.
+//! the operating system also ends QEMU when `boot` has ended for any reason, even by SIGKILL. On other systems, QEMU
+//! survives if SIGKILL or SIGHUP ends `boot`.
 
 use core::error::Error as StdError;
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ use crate::qemu::{OLDEST_QEMU, QEMU};
 static RUNNING: Mutex<BTreeMap<i32, Monitor>> = Mutex::new(BTreeMap::new());
 
 fn running() -> MutexGuard<'static, BTreeMap<i32, Monitor>> {
-    // Poisoning is ignored: the map is consistent at any time.
+    // Poisoning is ignored, because the map is consistent at any time.
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -42,7 +42,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts QEMU with `arguments`, with pipes for the console's output and input.
+    /// Starts QEMU with `arguments`. Returns the process, and the pipes with the console's output and input.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl Process {
         self.monitor.inject_machine_check()
     }
 
-    /// Why QEMU has stopped the machine for good and ended by itself, in QEMU's words; `None` if it has not.
+    /// QEMU's name for the state in which it has stopped the machine for good and ended; `None` if it has not done so.
     pub fn stopped(&self) -> Option<&'static str> {
         self.monitor.stopped()
     }
@@ -116,21 +116,22 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
-        // Prevents a zombie; errors cannot be handled here.
+        // Waits, so that the process does not remain as a zombie. An error cannot be handled here.
         drop(self.wait());
     }
 }
 
 /// Starts `command` on a thread that lives as long as this process.
 ///
-/// To Linux, the parent of a process is the *thread* that started it: see [`die_with_parent`].
+/// Linux ends a process when its parent ends, and takes the *thread* that started the process for the parent: see
+/// [`die_with_parent`].
 fn spawn(command: Command) -> io::Result<Child> {
     type Order = (Command, Sender<io::Result<Child>>);
     static SPAWNER: LazyLock<Sender<Order>> = LazyLock::new(|| {
         let (sender, orders) = mpsc::channel::<Order>();
         thread::spawn(move || {
             for (mut command, reply) in orders {
-                // The requester waits for the reply.
+                // This does not fail, because the requester waits for the reply.
                 drop(reply.send(command.spawn()));
             }
         });
@@ -145,7 +146,7 @@ fn thread_is_gone(error: impl StdError) -> io::Error {
     io::Error::other(format!("the thread that starts QEMU is gone: {error}"))
 }
 
-/// Makes Linux end the process when the thread that starts it ends.
+/// Makes Linux end the process of `command` when the thread that starts it ends.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "what runs between fork and exec is unsafe to state")]
 fn die_with_parent(command: &mut Command) {
@@ -154,7 +155,7 @@ fn die_with_parent(command: &mut Command) {
     let parent = getpid();
     let prepare = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The parent may have ended before this request.
+        // The parent may have ended before the call above. Then no signal will come, so the start fails.
         if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
     };
     // SAFETY: the closure makes two system calls, and neither allocates nor takes a lock.
@@ -164,8 +165,8 @@ fn die_with_parent(command: &mut Command) {
 #[cfg(not(target_os = "linux"))]
 fn die_with_parent(_: &mut Command) {}
 
-/// Makes the signals that end, stop and continue this process do the same to its QEMUs. SIGQUIT (Ctrl-\ on a terminal) makes
-/// the machines report their state; then everything continues.
+/// Makes the signals that end, stop or continue this process do the same to its QEMUs. SIGQUIT (Ctrl-\ on a terminal) makes
+/// the machines report their state; `boot` and the machines continue afterwards.
 ///
 /// # Errors
 ///
@@ -201,7 +202,7 @@ fn send_to_all(signal: Signal) {
     }
 }
 
-/// What the user can do about a QEMU that failed, if that follows from its version.
+/// Advice for the user if QEMU has failed and is older than [`OLDEST_QEMU`]; otherwise empty.
 pub fn advice_on_version() -> String {
     let output = Command::new(QEMU).arg("--version").output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -214,7 +215,7 @@ pub fn advice_on_version() -> String {
     }
 }
 
-/// The version in the output of `--version`: `QEMU emulator version 7.2.22 (Debian …)`.
+/// The version in the output of `--version`, which is for example `QEMU emulator version 7.2.22 (Debian …)`.
 fn version(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.split_once("version ")?.1.split(|character: char| !character.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))

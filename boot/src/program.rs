@@ -1,4 +1,4 @@
-//! Finds the program: by its name in `programs`, by a crate's path, or as an ELF file.
+//! Finds the program to boot: by its name in `programs`, by the path of a crate, or as an ELF file.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -10,7 +10,7 @@ use cargo_metadata::{Metadata, MetadataCommand, Package, Target};
 use crate::Error;
 use crate::build::cargo;
 
-/// The default program.
+/// The program that is booted if the command line names none.
 pub const DEFAULT: &str = "tour";
 
 /// The crate with the named programs.
@@ -23,23 +23,23 @@ pub enum Program {
     Elf(PathBuf),
     /// A binary to build by cargo.
     Binary {
-        /// The `Cargo.toml` of its crate.
+        /// The `Cargo.toml` of the binary's crate.
         manifest: PathBuf,
         /// The name of the binary.
         name: String,
-        /// Its workspace.
+        /// The workspace of the binary's crate.
         own: Workspace,
-        /// The workspace that has the kernel, which may be the same.
+        /// The workspace that has the kernel. It may be the same workspace.
         kernel: Workspace,
     },
 }
 
-/// A workspace of cargo, perhaps of one crate.
+/// A workspace of cargo, which may consist of a single crate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workspace {
-    /// Its folder.
+    /// The folder of the workspace.
     pub root: PathBuf,
-    /// Its target directory.
+    /// The target directory of the workspace.
     pub target_directory: PathBuf,
 }
 
@@ -57,10 +57,10 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if there is none; the message lists the existing names.
+    /// [`Error::Usage`] if there is no such program. The message lists the existing names.
     pub fn find(name: &OsStr, binary: Option<&str>) -> Result<Self, Error> {
         let path = Path::new(name);
-        // A name with a separator is a path; a bare word is first looked up as a name.
+        // A word with a path separator is a path. Any other word is first looked up as the name of a program.
         let looks_like_path = path.components().count() > 1 || name == "." || name == ".." || name == "Cargo.toml";
         let named = if looks_like_path { None } else { in_programs(name)? };
         match named {
@@ -158,7 +158,7 @@ fn package(manifest: &Path) -> Result<(Metadata, Package), Error> {
     let manifest = manifest.canonicalize().map_err(|error| cannot(&error))?;
     let mut command = MetadataCommand::new();
     command.cargo_path(cargo()).manifest_path(&manifest).no_deps();
-    // Cargo searches for its configuration from here.
+    // Cargo searches this directory and its parents for configuration files.
     command.current_dir(manifest.parent().unwrap_or(Path::new(".")));
     let metadata = command.exec().map_err(|error| cannot(&error))?;
     let package = metadata.packages.iter().find(|package| package.manifest_path.as_std_path() == manifest).cloned();

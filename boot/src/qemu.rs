@@ -13,11 +13,11 @@ use crate::Error;
 /// The name of the QEMU program.
 pub const QEMU: &str = "qemu-system-x86_64";
 
-/// The oldest QEMU that this has been tested with.
+/// The oldest version of QEMU with which `boot` has been tested.
 pub const OLDEST_QEMU: (u32, u32) = (7, 2);
 
-/// The kernel option that makes all runs equal when instructions are counted: see the kernel's `idle`. Executing the
-/// instructions of a millisecond takes some milliseconds on the host, after which QEMU's main loop sleeps.
+/// The kernel option that makes all runs equal when instructions are counted: see the kernel's `sched::idle`. The host
+/// takes some milliseconds to execute one millisecond of instructions. By then QEMU's main loop sleeps.
 const HALT_POLL: &str = "halt_poll_us=1000";
 
 /// How QEMU executes the machine's instructions.
@@ -26,18 +26,18 @@ pub enum Accelerator {
     /// QEMU's translator, which works everywhere.
     #[default]
     Tcg,
-    /// The virtualisation of Linux.
+    /// Hardware virtualisation on Linux.
     Kvm,
-    /// The virtualisation of macOS on Intel.
+    /// Hardware virtualisation on macOS with an Intel processor.
     Hvf,
 }
 
-/// Access to a disk.
+/// Whether the machine may write to a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Writes of the machine do not change the file.
+    /// The machine cannot write to the disk.
     ReadOnly,
-    /// Writes of the machine change the file.
+    /// Writes of the machine to the disk change the file.
     ReadWrite,
 }
 
@@ -46,9 +46,9 @@ pub enum Access {
 pub struct Disk {
     /// The name exactly as the user gave it.
     pub name: String,
-    /// The same file, from the root of the file system.
+    /// The absolute path of the file.
     pub path: PathBuf,
-    /// Its length in bytes, which need not be a multiple of a sector.
+    /// The length of the file in bytes, which need not be a multiple of a sector.
     pub bytes: u64,
     /// Whether the machine may write to it.
     pub access: Access,
@@ -59,7 +59,7 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if it cannot be read, or is not a regular file or a block device.
+    /// [`Error::Usage`] if the file cannot be opened, or is neither a regular file nor a block device.
     pub fn open(name: &OsStr, access: Access) -> Result<Self, Error> {
         let cannot =
             |why: &dyn core::fmt::Display| Error::Usage(format!("disk `{}`: {why}", Path::new(name).display()));
@@ -82,18 +82,18 @@ fn is_block_device(kind: std::fs::FileType) -> bool {
     std::os::unix::fs::FileTypeExt::is_block_device(&kind)
 }
 
-/// The configuration of a machine. The default is that of `boot` without options.
+/// The configuration of a machine. The default is the machine that `boot` uses without options.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Configuration {
-    /// How many CPUs it has.
+    /// The number of CPUs.
     pub cpus: u32,
-    /// Its memory in MiB.
+    /// The memory in MiB.
     pub memory: u32,
-    /// Its disks, in the order in which it finds them.
+    /// The disks, in the order in which the machine finds them.
     pub disks: Vec<Disk>,
     /// Whether time is the count of instructions, which makes all runs equal.
     pub icount: bool,
-    /// How its instructions are executed.
+    /// How QEMU executes the machine's instructions.
     pub accelerator: Accelerator,
     /// The CPU model, in QEMU's terms.
     pub cpu_model: String,
@@ -130,12 +130,12 @@ impl Configuration {
     pub fn qemu_arguments(&self, program: &Path, arguments: &[String]) -> Result<Vec<OsString>, Error> {
         let mut words: Vec<OsString> = Vec::new();
         let mut add = |text: &str| words.extend(text.split(' ').map(OsString::from));
-        // Only the devices named here: no default devices, no window, no network.
+        // The machine has only the devices that are named here: no default devices, no window, no network.
         add("-machine q35 -nodefaults -display none -no-reboot");
         match (self.accelerator, self.icount) {
             (Accelerator::Tcg, false) => add("-accel tcg,thread=multi"),
-            // Instructions are counted on one thread for all CPUs; with `sleep=off` idle time passes at once. The firmware
-            // waits for the real-time clock, which follows the host's unless it is set here.
+            // To count instructions, QEMU executes all CPUs on one thread. With `sleep=off`, idle time passes at once. The
+            // firmware waits for the real-time clock, which would follow the host's clock if it were not set here.
             (Accelerator::Tcg, true) => {
                 add("-accel tcg,thread=single -icount shift=0,sleep=off -rtc clock=vm,base=2000-01-01");
             }
@@ -166,7 +166,7 @@ impl Configuration {
     fn command_line(&self, arguments: &[String]) -> Result<String, Error> {
         let disks =
             self.disks.iter().map(|disk| format!("{DISK}={}", DiskOption { name: &disk.name, bytes: disk.bytes }));
-        // These come before the user's arguments, because QEMU uses the last one.
+        // These come before the user's kernel options, because the kernel uses the last value of an option.
         let polling = self.icount.then(|| HALT_POLL.to_owned());
         let options: Vec<String> = disks.chain(polling).chain(self.kernel_options.iter().cloned()).collect();
         let line = Line { options: &options, arguments }.to_string();
@@ -181,7 +181,8 @@ impl Configuration {
     }
 }
 
-/// The value of `-drive` for a disk. The path begins with `/`, so QEMU does not take `name:` in it for a protocol.
+/// The value of `-drive` for a disk. The path begins with `/`, so QEMU does not mistake a `name:` in the path for a
+/// protocol.
 fn drive(index: usize, disk: &Disk) -> OsString {
     use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
@@ -191,7 +192,7 @@ fn drive(index: usize, disk: &Disk) -> OsString {
     };
     let mut value = format!("if=none,id=d{index},format=raw,readonly={readonly},file=").into_bytes();
     for &byte in disk.path.as_os_str().as_bytes() {
-        // QEMU's own escape for a comma, which would end the value.
+        // A single comma would end the value; QEMU takes two commas for one in the path.
         value.extend(if byte == b',' { &b",,"[..] } else { core::slice::from_ref(&byte) });
     }
     OsString::from_vec(value)
@@ -199,7 +200,8 @@ fn drive(index: usize, disk: &Disk) -> OsString {
 
 /// A QEMU command in shell syntax.
 pub fn shell_quoted<'a>(words: impl IntoIterator<Item = &'a OsStr>) -> String {
-    // A lossy conversion is only displayed; the error is a zero byte, which no argument of a process contains.
+    // The conversion may lose characters, because the result is only displayed. `try_quote` fails only for a zero byte,
+    // which no argument of a process contains.
     let quote = |word: &OsStr| {
         let word = word.to_string_lossy();
         shlex::try_quote(&word).map_or_else(|_| word.to_string(), |quoted| quoted.into_owned())

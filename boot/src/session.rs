@@ -22,7 +22,7 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// The next event of a machine.
 #[derive(Debug)]
 pub enum Event {
-    /// The machine printed this. Addresses are annotated with functions and lines.
+    /// The machine printed these bytes. Addresses are annotated with functions and lines.
     Output(Vec<u8>),
     /// The machine ended.
     Ended(Ending),
@@ -33,7 +33,7 @@ pub enum Event {
 /// How a machine ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The guest ended it with this status.
+    /// The guest ended the machine with this status.
     Status(u8),
     /// The machine was reset, for example by a triple fault.
     Reset,
@@ -64,7 +64,7 @@ impl Ending {
     }
 }
 
-/// The input of the machine's console, in order.
+/// A sender for the input of the machine's console, in order.
 pub type Input = SyncSender<Vec<u8>>;
 
 /// A running machine. Dropping it ends the machine.
@@ -74,7 +74,7 @@ pub struct Session {
     annotator: Annotator,
     output: Receiver<Vec<u8>>,
     input: Input,
-    /// The input and where to write it, until the machine asks for input.
+    /// The receiver of the input, and the pipe to which it is written. Both are held here until the machine asks for input.
     held_input: Option<(Receiver<Vec<u8>>, ChildStdin)>,
 }
 
@@ -89,7 +89,7 @@ impl Session {
         // If instructions are counted, `boot` adds no times to the output, so that it is the same in each run.
         let started = (!arguments.iter().any(|word| word == "-icount")).then(Instant::now);
         let (process, stdout, stdin) = Process::start(arguments)?;
-        // Both pipes are bounded: a slow machine or a slow reader slows down the other side.
+        // Both channels are bounded, so that a slow machine or a slow reader slows down the other side.
         let (sender, output) = mpsc::sync_channel(16);
         let (input, to_write) = mpsc::sync_channel(1);
         thread::spawn(move || forward_output(stdout, &sender));
@@ -97,13 +97,13 @@ impl Session {
         Ok(Self { process, annotator, output, input, held_input: Some((to_write, stdin)) })
     }
 
-    /// A sender for the console's input. Nothing is sent before the machine asks for input, and a send waits until the
-    /// machine has accepted the previous one.
+    /// A sender for the console's input. Nothing is sent before the machine asks for input. A send waits until the machine
+    /// has accepted the input before.
     pub fn input(&self) -> Input {
         self.input.clone()
     }
 
-    /// Waits for the next event, until `deadline` if there is one.
+    /// Waits for the next event: until `deadline`, if one is given.
     pub fn next(&mut self, deadline: Option<Instant>) -> Event {
         loop {
             let received = match deadline {
@@ -133,7 +133,8 @@ impl Session {
         self.process.inject_machine_check()
     }
 
-    /// Asks the machine for a report, and passes its output to `show`; then ends it, if it has not ended.
+    /// Asks the machine for a report, and passes the machine's output to `show`. Then ends the machine, if it has not
+    /// ended.
     pub fn last_words(&mut self, mut show: impl FnMut(&[u8])) {
         // If no CPU answers, the kernel ends the machine with a report at the second request.
         for _ in 0..2 {
@@ -144,7 +145,7 @@ impl Session {
         self.process.kill();
     }
 
-    /// Shows the machine's output for a while; returns whether there was any, or the machine ended.
+    /// Shows the machine's output for [`LAST_WORDS`]. Returns whether there was any output, or the machine ended.
     fn show_answer(&mut self, show: &mut impl FnMut(&[u8])) -> bool {
         let deadline = Instant::now() + LAST_WORDS;
         let mut said_something = false;
@@ -171,7 +172,7 @@ impl Session {
         }
     }
 
-    /// Starts the input when `bytes` show that the machine asks for it, and removes that request from them.
+    /// If `bytes` contain the machine's request for input, removes the request from `bytes` and starts to send the input.
     fn release_input(&mut self, bytes: &mut Vec<u8>) {
         if self.held_input.is_none() {
             return;

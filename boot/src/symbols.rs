@@ -11,7 +11,8 @@ pub(crate) struct Symbols {
     pub(crate) program: PathBuf,
     /// Loaded on first use; the inner `None` means that loading failed.
     loader: Option<Option<Loader>>,
-    /// Prefixes to remove from the paths of source files: the workspace of the kernel, and the current directory.
+    /// Folders that are removed from the front of the paths of source files: the workspace of the kernel, and the current
+    /// directory.
     directories: [PathBuf; 2],
 }
 
@@ -22,7 +23,8 @@ impl Symbols {
         Self { program: program.to_owned(), loader: None, directories }
     }
 
-    /// ` function (file:line)`, with one more line for each function that this one was inlined into; empty if unknown.
+    /// Returns ` function (file:line)` for an address. If the function was inlined, one more line follows for each function
+    /// into which it was inlined. Returns an empty text if the address is unknown.
     pub(crate) fn describe(&mut self, address: u64) -> String {
         let loader = self.loader.get_or_insert_with(|| Loader::new(&self.program).ok());
         let Some(loader) = loader else { return String::new() };
@@ -39,8 +41,8 @@ impl Symbols {
         }
         let mut text = String::new();
         for (index, frame) in frames.iter().enumerate() {
-            // Prefers the symbol, because it includes the module, unlike the name in the line tables. Inlined functions
-            // have no symbol.
+            // The symbol is preferred to the name in the line tables, because only the symbol includes the module. Inlined
+            // functions have no symbol.
             let is_real = index + 1 == frames.len();
             let symbol = loader.find_symbol(address).filter(|_| is_real);
             let name = frame.function.as_ref().and_then(|function| function.raw_name().ok());
@@ -60,9 +62,9 @@ impl Symbols {
 
 fn write_frame(text: &mut String, name: &str, location: Option<&addr2line::Location<'_>>, directories: &[PathBuf]) {
     match rustc_demangle::try_demangle(name) {
-        // The alternate form omits the hash. Writing to a String cannot fail.
+        // The alternate form of `Display` (`#`) omits the hash. Writing to a String cannot fail.
         Ok(path) => write!(text, "{path:#}").unwrap_or_default(),
-        // The name in the line tables: only the function's, with its type arguments in full.
+        // This is a name from the line tables: without the module, and with all type arguments, which are removed here.
         Err(_) => text.push_str(name.split_once('<').map_or(name, |(function, _)| function)),
     }
     let file = location.and_then(|location| location.file);
@@ -72,7 +74,7 @@ fn write_frame(text: &mut String, name: &str, location: Option<&addr2line::Locat
     }
 }
 
-/// The path of a source file without a prefix of Rust, of a registry, or of `directories`.
+/// The path of a source file, relative to one of `directories`, to Rust's library, or to the registry of crates.
 fn short<'a>(file: &'a str, directories: &[PathBuf]) -> &'a str {
     let inside = |directory: &PathBuf| Path::new(file).strip_prefix(directory).ok()?.to_str();
     if let Some(own) = directories.iter().find_map(inside) {

@@ -1,9 +1,9 @@
 //! The kernel's command line: `<kernel options> -- <arguments of the program>`.
 //!
 //! Words are separated by one space. A word that is empty or contains a space, a backslash or a quote is enclosed in double
-//! quotes, in which `\\` and `\"` are a backslash and a quote. A bare `--` is the separator; an argument `--` after it needs
-//! no quoting. [`split`] also accepts what [`quote`] never writes (several spaces, a quote inside a word, a missing closing
-//! quote), because a command line can be typed into a boot loader.
+//! quotes, in which `\\` and `\"` are a backslash and a quote. The first `--` without quotes is the separator; an argument
+//! `--` after the separator needs no quoting. [`split`] also accepts what [`quote`] never writes (several spaces, a quote
+//! inside a word, a missing closing quote), because a command line can be typed into a boot loader.
 //!
 //! Kernel options are words `KEY=VALUE`.
 
@@ -13,7 +13,7 @@ use core::str::Chars;
 /// The word that separates the kernel's options from the program's arguments.
 pub const SEPARATOR: &str = "--";
 
-/// The longest command line, in bytes, that a guest gets from QEMU's `-kernel` with its terminating zero byte.
+/// The longest command line, in bytes and with its terminating zero byte, that QEMU passes to a guest with `-kernel`.
 pub const CAPACITY: usize = 4096;
 
 /// The key of the option that names a disk; see [`DiskOption`].
@@ -105,13 +105,13 @@ pub struct Word<'a> {
 }
 
 impl<'a> Word<'a> {
-    /// The word itself, borrowed from the line, if it has no quotes to remove.
+    /// The word itself, borrowed from the line; `None` if it has quotes to remove.
     pub fn as_plain(&self) -> Option<&'a str> {
         (!self.raw.contains('"')).then_some(self.raw)
     }
 
-    /// The characters of the word, without quotes and escapes. They take at most as many bytes as in the line, so that a
-    /// word can be unescaped in place.
+    /// The characters of the word, without quotes and escapes. They take at most as many bytes as the word in the line, so
+    /// a word can be unescaped in place.
     pub fn chars(&self) -> WordChars<'a> {
         WordChars { raw: self.raw.chars(), quoted: false }
     }
@@ -123,7 +123,7 @@ impl fmt::Display for Word<'_> {
     }
 }
 
-/// See [`Word::chars`].
+/// The result of [`Word::chars`].
 #[derive(Clone, Debug)]
 pub struct WordChars<'a> {
     raw: Chars<'a>,
@@ -166,7 +166,7 @@ pub fn arguments(line: &str) -> impl Iterator<Item = Word<'_>> {
     words
 }
 
-/// A whole command line: each of `options` and `arguments` quoted, with the separator between them.
+/// A whole command line. `Display` quotes the options and arguments, and writes the separator between them.
 ///
 /// ```
 /// # extern crate std; use std::string::ToString;
@@ -195,7 +195,8 @@ impl<T: AsRef<str>> fmt::Display for Line<'_, T> {
 
 /// The value of a `disk=` option: the name by which the user knows the file, and the length of the file.
 ///
-/// A disk has whole sectors, a file any length. There is one such option for each disk, in the order of the devices.
+/// The length is needed because a disk consists of whole sectors, while a file has any length. There is one such option for
+/// each disk, in the order of the devices.
 ///
 /// ```
 /// # extern crate std; use std::string::ToString;

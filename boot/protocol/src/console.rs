@@ -1,35 +1,36 @@
-//! The console: bytes with a special meaning, and the forms of the texts that `boot` annotates: an address in a backtrace,
-//! the time since power-on.
+//! The console: bytes with a special meaning, and the forms of the two texts that `boot` annotates. These are an address in
+//! a backtrace, and the time since power-on.
 //!
-//! The kernel ends lines with `\n` alone, and does not echo input: the user's terminal does both.
+//! The kernel ends lines with `\n` alone, and does not echo input. The user's terminal adds the carriage returns and the
+//! echo.
 
 use core::fmt;
 use core::time::Duration;
 
-/// The kernel sends this byte (XON, `DC1`) once, when the program first asks for input.
+/// The byte (XON, `DC1`) that the kernel sends once, when the program first asks for input.
 ///
 /// `boot` holds the input back until then, because a serial port loses input while it is being set up, and unused input
 /// would interrupt the machine at a different time in each run. `boot` removes the byte from the output. A terminal ignores
 /// it.
 pub const INPUT_READY: u8 = 0x11;
 
-/// `boot` sends this byte (`EOT`, Ctrl-D) at the end of its own input. The kernel treats it as the end of the input.
+/// The byte (`EOT`, Ctrl-D) that `boot` sends at the end of its own input. The kernel treats it as the end of the input.
 pub const END_OF_INPUT: u8 = 0x04;
 
-/// By typing this (`DC4`, Ctrl-T) the user asks the kernel for a report. The program does not see it, nor the newline
-/// directly after it, which a terminal needs to send it.
+/// The key (`DC4`, Ctrl-T) by which the user asks the kernel for a report. A terminal sends the key only together with a
+/// newline. The program sees neither the key nor a newline directly after it.
 pub const INSPECT_KEY: u8 = 0x14;
 
 /// The prefix of an address that `boot` looks up. `Display` of [`Frame`] writes it.
 pub const FRAME_PREFIX: &str = "at 0x";
 
-/// How many hexadecimal digits such an address has, always.
+/// The number of hexadecimal digits of such an address. It is always the same.
 pub const FRAME_DIGITS: usize = 16;
 
 /// One frame of a backtrace, as the kernel prints it on a line of its own.
 ///
-/// The address is the program counter for the innermost frame, and the return address minus 1 for its callers, so that
-/// looking it up finds the line of the call and not the one after it.
+/// The address is the program counter for the innermost frame, and the return address minus 1 for its callers, so that a
+/// lookup finds the line of the call and not the line after the call.
 ///
 /// ```
 /// # extern crate std; use std::string::ToString;
@@ -46,8 +47,8 @@ impl fmt::Display for Frame {
     }
 }
 
-/// A backtrace, one line per [`Frame`]. For repeated frames, as of a recursive function, the first is printed, and then a
-/// line with their number.
+/// A backtrace, one line per [`Frame`]. If a frame is repeated, as in a recursive function, it is printed once, followed by
+/// a line with the number of repetitions.
 ///
 /// ```
 /// # extern crate std; use std::string::ToString;
@@ -86,8 +87,8 @@ impl<I: Iterator<Item = u64> + Clone> fmt::Display for Frames<I> {
     }
 }
 
-/// The text after the number of seconds of a [`SincePowerOn`]. At its first occurrence `boot` appends how long ago it
-/// started QEMU, which the machine does not know.
+/// The text after the number of seconds of a [`SincePowerOn`]. After the first occurrence of this text, `boot` adds how
+/// long ago it started QEMU, which the machine cannot know.
 pub const POWER_ON: &str = "s after power-on";
 
 /// The time since power-on, as a program prints it.

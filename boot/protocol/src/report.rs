@@ -1,17 +1,18 @@
-//! The lines that list the tests in the kernel and report their results. Each is a line of the console.
+//! The lines on the console that list the tests in the kernel, and that report the results of tests.
 //!
-//! Without arguments, the test program prints a [`Plan`] for each test. With the argument [`SERVE`] it prints
-//! [`Report::Ready`], reads the name of a test from the console, one per line, runs it, and prints the result. With names as
-//! arguments it runs these. The host detects what cannot be reported, such as a machine that has ended or hangs.
+//! Without arguments, the test program prints a [`Plan`] for each test. With the argument [`SERVE`] it reads the names of
+//! tests from the console, one per line. For each name it prints [`Report::Ready`], reads the name, runs the test, and
+//! prints the result. With names of tests as arguments, it runs these tests. The host detects failures that the program
+//! cannot report, such as a machine that has ended or hangs.
 
 use core::fmt;
 
 use crate::command_line::{Word, quote, split};
 
-/// The prefix of each of these lines.
+/// The prefix of each line that lists a test or reports a result.
 pub const MARK: &str = "@@test ";
 
-/// The argument that makes it read names from the console.
+/// The argument that makes the test program read the names of tests from the console.
 pub const SERVE: &str = "serve";
 
 /// One line of a test run. `Display` writes it, [`Report::parse`] parses it.
@@ -26,7 +27,7 @@ pub const SERVE: &str = "serve";
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report<'a> {
-    /// Waiting for the name of a test.
+    /// The test program waits for the name of a test.
     Ready,
     /// The named test starts.
     Started(&'a str),
@@ -34,12 +35,12 @@ pub enum Report<'a> {
     Passed(&'a str),
     /// The named test failed, and the machine continues.
     Failed(&'a str),
-    /// There is no test of that name.
+    /// There is no test with this name.
     Unknown(&'a str),
 }
 
 impl<'a> Report<'a> {
-    /// Parses one line; returns `None` if it is not one of these.
+    /// Parses one line. Returns `None` if the line is not a report.
     pub fn parse(line: &'a str) -> Option<Self> {
         let rest = line.trim_end().strip_prefix(MARK)?;
         Some(match rest.split_once(' ') {
@@ -72,27 +73,27 @@ impl fmt::Display for Report<'_> {
 pub struct Plan<'a> {
     /// `module::function`.
     pub name: &'a str,
-    /// The numbers of CPUs to run it with, each in a separate machine.
+    /// The numbers of CPUs to run the test with. Each number is tried in a machine of its own.
     pub cpus: &'a [u32],
-    /// The maximum time on the host's clock: protection against a hang, not a measurement.
+    /// The time limit on the host's clock, in seconds. It ends a test that hangs, and measures nothing.
     pub seconds: u32,
     /// The machine's memory in MiB.
     pub memory: u32,
-    /// The status with which the machine must end during the test, if any; otherwise the test must report that it passed.
+    /// The status with which the machine must end during the test. If it is `None`, the test must report that it passed.
     pub status: Option<u8>,
-    /// What the console must show while the test runs, in this order: lines or parts of lines.
+    /// Lines, or parts of lines, that the console must show while the test runs, in this order.
     pub texts: &'a [&'a str],
-    /// Options for the kernel, `KEY=VALUE`.
+    /// Options for the kernel, each of the form `KEY=VALUE`.
     pub options: &'a [&'a str],
-    /// Arguments for the test, after those of the program and a `--`.
+    /// Arguments for the test. On the command line they follow the program's arguments and a `--`.
     pub arguments: &'a [&'a str],
-    /// Whether no other test may run in the same boot.
+    /// Whether the test needs a boot of its own, in which no other test runs.
     pub isolated: bool,
     /// Whether QEMU counts instructions instead of time, which makes all runs equal.
     pub icount: bool,
-    /// Whether it runs only with `--ignored`.
+    /// Whether the test runs only with `--ignored`.
     pub ignored: bool,
-    /// Whether `cargo test` omits it, because another test runs it by name.
+    /// Whether `cargo test` omits the test, because another test runs it by name.
     pub hidden: bool,
 }
 
@@ -122,7 +123,8 @@ impl fmt::Display for Plan<'_> {
     }
 }
 
-/// Parses a line that lists a test: its name, and then words `KEY=VALUE`. Returns `None` if it is not such a line.
+/// Parses a line that lists a test. Returns the test's name, and then its attributes, words of the form `KEY=VALUE`.
+/// Returns `None` if it is not such a line.
 ///
 /// ```
 /// # extern crate std; use std::{string::ToString, vec::Vec};

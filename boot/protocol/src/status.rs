@@ -1,14 +1,14 @@
 //! Exit statuses.
 //!
-//! `boot` ends with the status of the program, 0 to [`LAST_OF_PROGRAM`], or with one of the others below. The guest ends
-//! QEMU by a 32-bit write to the `isa-debug-exit` device, which makes QEMU exit with `2 * value + 1`. QEMU itself exits with
-//! 1 when it fails and, under `-no-reboot`, with 0 on a triple fault. So the value written is the status plus [`OFFSET`],
-//! and no status of the guest can be confused with these.
+//! `boot` ends with the status of the program, 0 to [`LAST_OF_PROGRAM`], or with one of the other statuses below. The guest
+//! ends QEMU by a 32-bit write to the `isa-debug-exit` device, which makes QEMU exit with `2 * value + 1`. QEMU itself
+//! exits with 1 when it fails and, under `-no-reboot`, with 0 on a triple fault. So the guest writes its status plus
+//! [`OFFSET`]; then no status of the guest yields an exit code that QEMU itself uses.
 
 /// The highest status of a program.
 pub const LAST_OF_PROGRAM: u8 = 100;
 
-/// The kernel found one of its own invariants broken.
+/// The kernel has found one of its own invariants broken.
 pub const KERNEL_BROKEN: u8 = 101;
 
 /// A CPU exception that the kernel does not handle, or a triple fault.
@@ -34,9 +34,9 @@ pub const fn debug_exit_value(status: u8) -> u32 {
     status as u32 + OFFSET
 }
 
-/// The status with which the guest ended, from QEMU's exit code; `None` if the guest did not end QEMU.
+/// Returns the status with which the guest ended, from QEMU's exit code; `None` if the guest did not end QEMU.
 ///
-/// A triple fault is such a case: the guest cannot choose QEMU's exit code for it, 0.
+/// After a triple fault the result is `None`, because QEMU then exits with 0 and not with a code that the guest has chosen.
 ///
 /// ```
 /// use boot_protocol::status::{debug_exit_value, status_of_qemu_exit};
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn every_status_of_the_guest_is_recovered_from_qemus_exit_code() {
         for status in (0..=EXCEPTION).chain([OUTPUT_LOST]) {
-            // An exit code has 8 bits: QEMU's `2 * value + 1` must fit.
+            // An exit code has 8 bits, into which QEMU's `2 * value + 1` must fit.
             let code = u8::try_from(2 * debug_exit_value(status) + 1).expect("an exit code");
             assert_eq!(status_of_qemu_exit(i32::from(code)), Some(status));
         }

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// The root of the workspace that has the kernel.
+/// The root of the workspace that contains the kernel.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// The first program.
+/// The source of the program with which a new crate begins.
 const PROGRAM: &str = include_str!("program.rs");
 
-/// What does not work as the name of a crate, or of its binary: words of Rust, names of its libraries and of folders of cargo,
-/// and the crates that a program is linked with.
+/// Words that cannot be the name of a crate or of its binary: keywords of Rust, names of Rust's libraries, of cargo's
+/// folders, and of crates that a program is linked with.
 #[rustfmt::skip]
 const TAKEN: &[&str] = &[
     "abstract", "alloc", "as", "async", "await", "become", "box", "break", "build", "const", "continue", "core", "crate",
@@ -23,11 +23,12 @@ const TAKEN: &[&str] = &[
     "unsized", "use", "virtual", "where", "while", "yield",
 ];
 
-/// Makes a crate in the new folder `path`, with a program and a test. Returns what to do with it, as text.
+/// Makes a crate in the new folder `path`, with a program and a test. Returns a text that tells the user what to do with
+/// the crate.
 ///
 /// # Errors
 ///
-/// [`Error::Usage`] if the folder's name cannot be that of a crate, if it exists, or if it cannot be written.
+/// [`Error::Usage`] if the folder's name cannot be the name of a crate, or if the folder exists or cannot be written.
 pub fn create(path: &Path) -> Result<String, Error> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     check_name(name)?;
@@ -42,7 +43,7 @@ pub fn create(path: &Path) -> Result<String, Error> {
     fs::write(folder.join("Cargo.toml"), manifest(name, &kernel_from(&folder, &root))).map_err(cannot)?;
     fs::write(folder.join("src/main.rs"), PROGRAM).map_err(cannot)?;
     fs::write(folder.join(".gitignore"), "/target\n").map_err(cannot)?;
-    // The versions with which the kernel is tested. They are there already, so nothing has to be downloaded.
+    // Selects the versions of all dependencies with which the kernel is tested. They have been downloaded already.
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).map_err(cannot)?;
     let shown = path.display();
     Ok(format!(
@@ -70,7 +71,8 @@ fn check_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The path of the kernel: relative if the crate is in the same tree, so that the tree can be moved.
+/// The path of the kernel for the crate's manifest. It is relative if the crate is in the tree of the kernel, so that the
+/// tree can be moved.
 fn kernel_from(folder: &Path, root: &Path) -> PathBuf {
     match folder.strip_prefix(root) {
         Ok(inside) => inside.components().map(|_| "..").collect::<PathBuf>().join("kernel"),
@@ -79,7 +81,7 @@ fn kernel_from(folder: &Path, root: &Path) -> PathBuf {
 }
 
 fn manifest(name: &str, kernel: &Path) -> String {
-    // `Debug` quotes and escapes text as TOML does, control characters excepted.
+    // `Debug` quotes and escapes text as TOML requires, except for control characters.
     let kernel = kernel.display().to_string();
     format!(
         r#"[package]

@@ -1,5 +1,6 @@
-//! The child processes of the tests. Each begins with default signals, whatever runs the tests, and is ended together with
-//! its process group when its time is over or its test fails: no test waits forever, and none leaves a process behind.
+//! The child processes of the tests. Each child begins with default signals, even if the process that runs the tests
+//! ignores or blocks some. A child is ended, together with its process group, when its time is over or its test fails. So
+//! no test waits forever, and no test leaves a process behind.
 
 use core::time::Duration;
 use std::io::{self, Read};
@@ -11,21 +12,21 @@ use std::thread::{self, JoinHandle};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
-/// How long a child may run. The longest one builds the kernel.
+/// How long a child may run. The child that takes longest builds the kernel.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// How long a child that is told to end may take to end what it has started.
+/// After a child was told to end: how long it may take to end the processes that it has started.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A child process, the leader of a process group of its own. Dropping it ends the group.
+/// A child process, which leads a process group of its own. Dropping this value ends the group.
 pub(crate) struct Running {
     child: Child,
     /// The command, for messages.
     command: String,
     limit: Duration,
-    /// Dropped when the child has ended.
+    /// The channel to the thread that enforces the time limit. Dropped when the child has ended.
     orders: Option<Sender<Order>>,
-    /// Ends the group when the time is over. Returns whether it was.
+    /// The thread that enforces the time limit: it ends the group when the time is over. Returns whether it has done so.
     watch: Option<JoinHandle<bool>>,
 }
 
@@ -34,7 +35,7 @@ enum Order {
     EndTheGroup,
 }
 
-/// Starts `command` and waits for its end, which must be in time.
+/// Starts `command` and waits for its end. Panics if it does not end within the time limit.
 pub(crate) fn run(command: Command) -> Output {
     Running::start(command).finish()
 }
@@ -69,12 +70,12 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).expect("sent");
     }
 
-    /// The child's standard input, which ends when this is dropped.
+    /// The child's standard input. Dropping the returned value ends the input.
     pub(crate) fn take_input(&mut self) -> ChildStdin {
         self.child.stdin.take().expect("a pipe, taken once")
     }
 
-    /// The child's standard output, which loses its reader when this is dropped.
+    /// The child's standard output. Dropping the returned value closes the reading end of the pipe.
     pub(crate) fn take_output(&mut self) -> ChildStdout {
         self.child.stdout.take().expect("a pipe, taken once")
     }
@@ -99,7 +100,7 @@ impl Running {
 
     /// Reads all that the child prints, and waits for its end.
     pub(crate) fn finish(mut self) -> Output {
-        // The child may wait for input until its end.
+        // Ends the child's input, because the child may be waiting for that.
         drop(self.child.stdin.take());
         let errors = self.child.stderr.take().map(|pipe| thread::spawn(|| read_to_end(pipe)));
         let stdout = self.child.stdout.take().map(read_to_end).unwrap_or_default();
@@ -110,7 +111,7 @@ impl Running {
         Output { status, stdout, stderr }
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the child. Panics if it does not end within the time limit.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let (status, in_time) = self.reap();
         assert!(in_time, "{}", self.too_late());
@@ -121,10 +122,10 @@ impl Running {
         format!("{} did not end within {:?} and was ended", self.command, self.limit)
     }
 
-    /// Waits for the child's end. Returns its status, and whether it ended by itself or by a signal of the test.
+    /// Waits for the child's end. Returns the child's status, and whether the child ended within the time limit.
     fn reap(&mut self) -> (ExitStatus, bool) {
-        // Waits without reaping the child, so that its process id and its group's id stay reserved until the thread has
-        // finished.
+        // First waits without reaping the child. So the ids of the child and of its group stay reserved until the thread
+        // that may signal them has finished.
         if self.orders.is_some() {
             let child = || WaitId::Pid(Pid::from_child(&self.child));
             let ended = || waitid(child(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
@@ -139,18 +140,19 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(orders) = &self.orders {
-            // The thread may have ended the group by now.
+            // The send fails if the thread has ended the group already.
             drop(orders.send(Order::EndTheGroup));
             self.reap();
         }
     }
 }
 
-/// Ends a process group: first by a signal upon which `boot` can end its QEMU, which is in another group.
+/// Ends a process group. First sends SIGTERM, so that a `boot` in the group can end its QEMU, which is in another group.
+/// Sends SIGKILL when the child has ended, or after [`GRACE`].
 fn end_group(group: Pid, child: &Receiver<Order>) {
     // A group without processes needs no signal.
     let _ = kill_process_group(group, Signal::TERM);
-    // A stopped process handles no other signal.
+    // A stopped process handles SIGTERM only after it has been continued.
     let _ = kill_process_group(group, Signal::CONT);
     while child.recv_timeout(GRACE).is_ok() {}
     let _ = kill_process_group(group, Signal::KILL);
@@ -162,8 +164,8 @@ fn read_to_end(mut pipe: impl Read) -> Vec<u8> {
     bytes
 }
 
-/// Makes the child begin with no signal ignored and none blocked. It would inherit both from the process that runs the
-/// tests: `nohup` ignores SIGHUP.
+/// Makes the child begin with no signal ignored or blocked. Otherwise it would inherit both settings from the process that
+/// runs the tests; for example, `nohup` ignores SIGHUP.
 fn begin_with_default_signals(command: &mut Command) {
     // SAFETY: between fork and exec the closure makes only system calls, which are async-signal-safe; it does not allocate
     // and takes no lock.
@@ -172,12 +174,12 @@ fn begin_with_default_signals(command: &mut Command) {
 
 fn set_default_signals() -> io::Result<()> {
     for signal in 1..=31 {
-        // SAFETY: the default action runs no code of this process. For SIGKILL and SIGSTOP this fails, because their action
-        // cannot be changed.
+        // SAFETY: the default action of a signal runs no code of this process. For SIGKILL and SIGSTOP the call fails
+        // without an effect, because their action cannot be changed.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
     let mut none = core::mem::MaybeUninit::uninit();
-    // SAFETY: it initialises the set.
+    // SAFETY: the call initialises the set.
     unsafe { libc::sigemptyset(none.as_mut_ptr()) };
     // SAFETY: the set is initialised; the old one is not requested.
     match unsafe { libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), core::ptr::null_mut()) } {
@@ -199,11 +201,11 @@ fn child_starts_with_default_signals() {
     // SAFETY: no code of this process waits for this signal.
     unsafe { libc::signal(libc::SIGUSR1, libc::SIG_IGN) };
     let mut blocked = core::mem::MaybeUninit::uninit();
-    // SAFETY: it initialises the set.
+    // SAFETY: the call initialises the set.
     unsafe { libc::sigemptyset(blocked.as_mut_ptr()) };
     // SAFETY: the set is initialised.
     unsafe { libc::sigaddset(blocked.as_mut_ptr(), libc::SIGUSR2) };
-    // SAFETY: as above. The mask is that of this test's thread.
+    // SAFETY: as above. The call changes only the mask of this test's thread.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, blocked.as_ptr(), core::ptr::null_mut()) };
     for signal in [Signal::USR1, Signal::USR2] {
         let status = run(shell(&format!("kill -{} $$; echo it goes on", signal.as_raw()))).status;
@@ -232,7 +234,7 @@ fn child_is_ended_when_its_test_fails() {
     assert_is_gone(sleeper.trim());
 }
 
-/// The process is at most a zombie. The signal has been sent, and takes effect soon.
+/// Asserts that a process has ended or is a zombie. It has been sent a signal, which may take a moment to have an effect.
 fn assert_is_gone(id: &str) {
     let id = Pid::from_raw(id.parse().expect("a number")).expect("a process");
     let deadline = std::time::Instant::now() + Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! The scheduler in gdb, by the script and with the command that `boot` prints.
+//! Tests the gdb script that shows the scheduler, with the gdb command that `boot` prints.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;

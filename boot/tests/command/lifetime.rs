@@ -1,4 +1,4 @@
-//! No QEMU outlives the `boot` that started it, however that ends.
+//! Tests that no QEMU outlives the `boot` that started it, however that `boot` ends.
 
 use core::time::Duration;
 use std::env;
@@ -20,10 +20,10 @@ struct Sleeper {
     mark: String,
 }
 
-/// A process.
+/// A QEMU process.
 struct Qemu {
     id: u32,
-    /// Its state, as in Linux's `/proc`.
+    /// The state of the process, as a letter of Linux's `/proc`.
     state: char,
 }
 
@@ -41,7 +41,7 @@ impl Sleeper {
         Self { boot: Running::start(boot_outside(&options, &[program])), mark }
     }
 
-    /// Makes the machine report its state, by a signal.
+    /// Makes the machine report its state, by a signal to `boot`. Returns the report.
     fn describe(&mut self) -> String {
         self.signal(Signal::QUIT);
         self.boot.read_until("the machine goes on\n")
@@ -72,7 +72,8 @@ impl Sleeper {
         state(&Path::new("/proc").join(self.boot.id().to_string()))
     }
 
-    /// Waits until QEMU has the given state. Signals take effect at once, but not before the call returns.
+    /// Waits until QEMU has the given state. A signal takes effect soon, but perhaps not before the call that sends it
+    /// returns.
     fn wait_for_state(&self, wanted: impl Fn(Option<char>) -> bool) {
         wait_for("QEMU", SOON, || self.qemu_state(), wanted);
     }
@@ -81,7 +82,7 @@ impl Sleeper {
 /// The time limit for effects that should be immediate.
 const SOON: Duration = Duration::from_secs(5);
 
-/// The state of the process with that directory in `/proc`.
+/// The state of the process whose directory in `/proc` is `process`.
 fn state(process: &Path) -> Option<char> {
     fs::read_to_string(process.join("status")).ok()?.split_once("State:\t")?.1.chars().next()
 }
@@ -107,7 +108,7 @@ fn qemu_ends_with_boot() {
     }
 }
 
-/// Hangups are ignored under `nohup` and some test runners.
+/// Under `nohup`, and under some test runners, SIGHUP is ignored.
 #[test]
 fn tests_of_signals_pass_where_hangups_are_ignored() {
     let _machine = only_machine();
@@ -119,13 +120,13 @@ fn tests_of_signals_pass_where_hangups_are_ignored() {
     assert!(text(&output.stdout).contains("1 passed"), "{}{}", text(&output.stdout), text(&output.stderr));
 }
 
-/// Like Ctrl-\ on a terminal, SIGQUIT makes the machine report the state of each CPU, P, M and G. It continues
+/// Like Ctrl-\ on a terminal, SIGQUIT makes the machine report the state of each CPU, P, M and G. The machine continues
 /// afterwards.
 #[test]
 fn signal_prints_a_report_of_the_machine() {
     let _machine = only_machine();
     let mut sleeper = Sleeper::start("inspect", 2, 1024);
-    // The machine falls asleep soon after it has announced that.
+    // The program prints `sleeping` shortly before its G sleeps.
     let is_asleep = |printed: &str| printed.contains("(sleep)");
     let deadline = Instant::now() + Duration::from_secs(5);
     let mut printed = sleeper.describe();
@@ -150,7 +151,7 @@ fn stopping_boot_stops_the_machine() {
     let mut sleeper = Sleeper::start("stop", 2, 1024);
     sleeper.signal(Signal::TSTP);
     sleeper.wait_for_state(|state| state == Some('T'));
-    // `boot` stops itself last, so the test continues it only after that, as a shell does.
+    // `boot` stops itself after QEMU. The test waits for that before it continues `boot`, as a shell does.
     wait_for("boot", SOON, || sleeper.boot_state(), |state| state == Some('T'));
     sleeper.signal(Signal::CONT);
     sleeper.wait_for_state(|state| state.is_some_and(|state| state != 'T'));
@@ -164,7 +165,7 @@ fn output_without_reader_is_lost_after_a_time_and_reported() {
     let _machine = only_machine();
     let mut printer = Sleeper::start_program("print", &["--smp=1", "--kernel-option=drain_s=1"], "print-and-exit");
     let first = printer.boot.read_until("\n");
-    // QEMU ends although its output has no reader. Then `boot` waits for a reader of its own output.
+    // QEMU ends although nobody reads its output. `boot` then waits until its own output is read.
     wait_for("QEMU", Duration::from_secs(60), || printer.qemu_state(), |state| state.is_none());
     let output = printer.boot.finish();
     assert!(text(&output.stderr).contains("output is lost"), "{}", text(&output.stderr));
@@ -174,7 +175,7 @@ fn output_without_reader_is_lost_after_a_time_and_reported() {
     assert!(lines.lines().all(|line| line == "one more line") && "one more line".starts_with(last), "{last}");
 }
 
-/// Memory that the machine does not use takes none of the host's.
+/// Memory of the machine that the kernel has not used takes no memory of the host.
 #[test]
 fn unused_memory_takes_no_memory_of_the_host() {
     let _machine = only_machine();
@@ -185,11 +186,11 @@ fn unused_memory_takes_no_memory_of_the_host() {
     let resident = resident.parse::<u64>().expect("a number") / 1024;
     sleeper.signal(Signal::TERM);
     sleeper.boot.wait();
-    // This bound covers the program, QEMU itself, and the memory that the kernel uses.
+    // The bound has room for the program, QEMU itself, and the memory that the kernel uses.
     assert!(resident < 512, "{resident} MiB of 4096 are in use");
 }
 
-/// CPU time on the host that the threads of a process have used.
+/// The CPU time of the host that the threads of a process have used.
 fn processor_time(id: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{id}/task")).expect("it runs");
     let nanoseconds = threads.filter_map(Result::ok).filter_map(|thread| {
@@ -199,7 +200,7 @@ fn processor_time(id: u32) -> Duration {
     Duration::from_nanos(nanoseconds.sum())
 }
 
-/// Ignored by default, because a busy host distorts the measurement.
+/// This test is ignored by default, because a busy host distorts the measurement.
 #[test]
 #[ignore = "takes 12 s, and measures time"]
 fn sleeping_machine_uses_under_two_percent_of_a_core() {
@@ -207,7 +208,7 @@ fn sleeping_machine_uses_under_two_percent_of_a_core() {
     let _machine = only_machine();
     let mut sleeper = Sleeper::start("idle", 8, 1024);
     let qemu = sleeper.qemu().expect("it runs").id;
-    // Waits until the last timers of the boot have expired.
+    // Waits until the last timers of the boot have fired.
     thread::sleep(Duration::from_secs(2));
     let before = processor_time(qemu);
     thread::sleep(OVER);

@@ -1,4 +1,4 @@
-//! Machines with too few resources, and options out of range.
+//! Tests of machines with too little memory, and of kernel options at and beyond the ends of their ranges.
 
 use crate::outside::{boot_outside, finish, status, text};
 

@@ -1,4 +1,4 @@
-//! The command `boot` from its user's point of view.
+//! Tests of the command `boot`, from its user's point of view.
 
 mod child;
 mod debugger;

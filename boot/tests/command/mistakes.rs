@@ -1,4 +1,4 @@
-//! Mistakes are named, and distinguished by the exit status.
+//! Tests that a mistake leads to a message that names it, and to its own exit status.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -86,7 +86,8 @@ fn other_ends_of_qemu_are_failures() {
     }
 }
 
-/// The script behaves like a QEMU whose virtualisation fails: it stops the machine and continues to run.
+/// The script behaves like a QEMU whose virtualisation fails: QEMU stops the machine, but continues to run until it is told
+/// to quit.
 #[test]
 fn machine_stopped_for_good_by_qemu_is_a_failure() {
     let talk = r#"

@@ -1,4 +1,4 @@
-//! The crate of a new program, from `boot new` on: ordinary cargo commands work in it, and `boot` boots it.
+//! Tests of the crate that `boot new` makes: ordinary cargo commands work in the crate, and `boot` boots its program.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -11,10 +11,11 @@ use tempfile::TempDir;
 use crate::child::{Running, run};
 use crate::outside::{boot, finish, status, text};
 
-/// Does what its first argument names, the same on the machine and on the host.
+/// The source of a program that must behave alike on the machine and on the host. Its first argument chooses what it does.
 const ALIKE: &str = include_str!("new_program.rs");
 
-/// A crate with that program, made once for all tests, in a folder that they may write to.
+/// The folder with the crate `alike`, whose program is [`ALIKE`]. It is made once for all tests, which may write to the
+/// folder.
 static ALIKE_CRATE: LazyLock<TempDir> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("a folder");
     make("alike", folder.path());
@@ -22,20 +23,21 @@ static ALIKE_CRATE: LazyLock<TempDir> = LazyLock::new(|| {
     folder
 });
 
-/// `boot new` with these words, in a folder.
+/// Runs `boot new` with these words in a folder.
 fn boot_new(words: &[&str], folder: &Path) -> Output {
     let mut command = boot();
     command.current_dir(folder).arg("new").args(words);
     run(command)
 }
 
-/// Makes a crate in a folder.
+/// Makes the crate `name` in a folder.
 fn make(name: &str, folder: &Path) {
     let output = boot_new(&[name], folder);
     assert_eq!(status(&output), Some(0), "{}", text(&output.stderr));
 }
 
-/// A cargo command in a crate, without access to a network. All crates of these tests share what is built.
+/// Returns a cargo command for a crate, without access to the network. All crates of these tests share one target
+/// directory.
 fn cargo(words: &[&str], folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO"));
     command.args(words).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -111,7 +113,7 @@ fn program_behaves_alike_on_the_host_and_on_the_machine() {
         let context = format!("{arguments:?}: {}{}", text(&host.stderr), text(&machine.stderr));
         assert_eq!(status(&host), ends_with, "{context}");
         assert_eq!(status(&machine), ends_with, "{context}");
-        // The machine's reports are on its console.
+        // The machine prints its reports on the console, after the output, while the host prints them on standard error.
         let printed = text(&machine.stdout);
         assert!(
             printed.starts_with(&text(&host.stdout)),
@@ -188,7 +190,7 @@ fn loop_that_is_not_preempted_on_the_host_is_said_to_be() {
     let mut lines = BufReader::new(child.take_errors()).lines().map(|line| line.expect("text"));
     let said = lines.find(|line| line.starts_with("note: ")).expect("a note, before the program ends");
     assert!(said.contains("The host does not preempt it; the machine does"), "{said}");
-    // The loop ends.
+    // The end of the input ends the program's loop.
     drop(input);
     assert_eq!(lines.next(), None);
     let output = child.finish();
@@ -213,7 +215,7 @@ fn program_that_links_std_is_not_entered() {
 
 #[test]
 fn second_crate_is_built_with_what_the_first_one_has_built() {
-    // Inside the tree, as it happens.
+    // This folder happens to be inside the tree.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let crates = ["one", "other"].map(|name| folder.path().join(name).join("same"));
     for own in &crates {
@@ -223,7 +225,7 @@ fn second_crate_is_built_with_what_the_first_one_has_built() {
         fs::write(own.join("src/main.rs"), main.replace("{args:?}", &format!("{} {{args:?}}", own.display())))
             .expect("written");
     }
-    // Both have one name, and are built in one folder.
+    // Both crates have the same name, and are built in the same directory.
     for own in [&crates[0], &crates[1], &crates[0]] {
         let mut command = boot();
         command.args(["--smp=1"]).arg(own).env("CARGO_TERM_COLOR", "never");

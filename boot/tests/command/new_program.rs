@@ -1,4 +1,4 @@
-//! A program that does what its first argument names, on the machine and on the host.
+//! A program for the machine and for the host, whose first argument chooses what it does.
 #![no_std]
 #![cfg_attr(not(test), no_main)]
 #![forbid(unsafe_code)]
@@ -51,7 +51,7 @@ fn main(arguments: &[&str]) -> Result<i32, String> {
     Ok(0)
 }
 
-/// The library, from one G and from several.
+/// Uses the library, from one G and from several Gs.
 fn library() {
     let (sender, receiver) = channel(2);
     let senders: Vec<_> = (0..4u64)
@@ -101,7 +101,8 @@ fn library() {
     write("bytes: \u{e4}\n".as_bytes());
 }
 
-/// Names what the kernel has for programs: this compiles only if it has the same on the machine and on the host.
+/// Names the items of the kernel's public interface. It compiles on the machine and on the host only if both have these
+/// items.
 fn surface() {
     fn is_error<E: Error + Copy + Eq>() {}
     fn is_shown<T: fmt::Debug>() {}
@@ -134,7 +135,7 @@ fn surface() {
     assert!(format!("{}", SincePowerOn(Duration::from_millis(1500))).starts_with("1.500 s"));
 }
 
-/// Reads the input and the disks.
+/// Reads the input, and reads and writes the disks.
 fn devices() {
     let mut lines = Vec::new();
     while let Some(line) = read_line().expect("another M") {
@@ -155,7 +156,7 @@ fn devices() {
     }
 }
 
-/// Keeps the only P, while a G waits for it, until the input ends.
+/// Runs a loop on the only P until the input ends, while another G waits for that P.
 fn hog() {
     static IS_OVER: AtomicBool = AtomicBool::new(false);
     let waits = go(|| IS_OVER.load(Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! A crate outside the workspace, as a user would write it, booted by `boot`.
+//! Helpers for the tests: a crate outside of the workspace, as a user would write it, and commands that boot its program.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,15 +9,15 @@ use tempfile::TempDir;
 
 use crate::child::run;
 
-/// The crate, and the ELF file that `boot` makes of it.
+/// The crate outside of the workspace, and the ELF file that `boot` builds from it.
 pub(crate) struct Outside {
-    /// Where the crate is.
+    /// The folder of the crate.
     pub(crate) directory: TempDir,
-    /// The program, built.
+    /// The program's ELF file.
     pub(crate) elf: PathBuf,
 }
 
-/// The crate, written and built once for all tests.
+/// The crate, which is written and built once for all tests.
 pub(crate) static OUTSIDE: LazyLock<Outside> = LazyLock::new(|| {
     let directory = write_crate(include_str!("outside_program.rs"));
     let mut command = boot();
@@ -29,7 +29,7 @@ pub(crate) static OUTSIDE: LazyLock<Outside> = LazyLock::new(|| {
     Outside { elf: words[kernel + 1].clone().into(), directory }
 });
 
-/// Writes a crate with this `main.rs`. It has only the one dependency that a program needs.
+/// Writes a crate with this `main.rs`. Its only dependency is the kernel.
 pub(crate) fn write_crate(main: &str) -> TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -40,12 +40,12 @@ pub(crate) fn write_crate(main: &str) -> TempDir {
     fs::create_dir(directory.path().join("src")).expect("a directory");
     fs::write(directory.path().join("Cargo.toml"), manifest).expect("written");
     fs::write(directory.path().join("src/main.rs"), main).expect("written");
-    // Uses the workspace's versions of all dependencies, so that nothing has to be downloaded.
+    // Selects the workspace's versions of all dependencies, so that nothing has to be downloaded.
     fs::copy(workspace.join("Cargo.lock"), directory.path().join("Cargo.lock")).expect("copied");
     directory
 }
 
-/// Returns the command `boot` without input. Its build artifacts are kept for the next run of these tests.
+/// Returns the command `boot`, with an empty input. What it builds is kept for the next run of these tests.
 pub(crate) fn boot() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_boot"));
     command.env("CARGO_TARGET_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/outside"));
@@ -53,33 +53,34 @@ pub(crate) fn boot() -> Command {
     command
 }
 
-/// Returns the command that boots the program of the crate outside the workspace with these options.
+/// Returns the command that boots the program of the crate outside of the workspace, with these options of `boot` and these
+/// arguments of the program.
 pub(crate) fn boot_outside(options: &[&str], arguments: &[&str]) -> Command {
     let mut command = boot();
     command.args(options).arg(&OUTSIDE.elf).args(arguments);
     command
 }
 
-/// Runs one of these commands to its end, while no other machine runs.
+/// Runs such a command to its end, while no other machine runs.
 pub(crate) fn finish(command: Command) -> Output {
     let _machine = only_machine();
     run(command)
 }
 
-/// A lock that is held while a machine runs. Only one runs at a time, because the host may have no more CPUs than one
-/// machine uses.
+/// Takes the lock that a test holds while its machine runs. Only one machine runs at a time, because the host may have no
+/// more CPUs than one machine uses.
 pub(crate) fn only_machine() -> MutexGuard<'static, ()> {
     static MACHINE: Mutex<()> = Mutex::new(());
     LazyLock::force(&OUTSIDE);
     MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The exit status.
+/// The exit status of a command.
 pub(crate) fn status(output: &Output) -> Option<i32> {
     output.status.code()
 }
 
-/// The printed text.
+/// Printed bytes as text.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,4 +1,4 @@
-//! A program of a crate outside the workspace: does what its first argument names.
+//! The program of a crate outside of the workspace. Its first argument chooses what it does.
 #![no_std]
 #![no_main]
 
@@ -23,7 +23,7 @@ fn main(arguments: &[&str]) -> i32 {
         ["panic"] => panic!("it was meant to panic"),
         ["deadlock"] => deadlock(),
         ["pinned"] => pinned(),
-        // SAFETY: the exception is intended, and ends the machine.
+        // SAFETY: the undefined instruction raises an exception, as intended, and no code runs after it.
         ["exception"] => unsafe { asm!("ud2") },
         ["reset"] => reset(),
         ["hang"] => hang(),
@@ -58,7 +58,7 @@ fn main(arguments: &[&str]) -> i32 {
     0
 }
 
-/// Prints each line of the input, and the number of lines.
+/// Prints the first three lines of the input, and then the number of its lines and bytes.
 fn echo() {
     let (mut lines, mut bytes) = (0, 0);
     while let Some(line) = read_line().expect("input") {
@@ -71,7 +71,7 @@ fn echo() {
     println!("{lines} lines, {bytes} bytes");
 }
 
-/// Prints more than the machine, QEMU, `boot` and their pipes can buffer, from eight Gs, while another G runs.
+/// Prints, from eight Gs, more than the machine, QEMU, `boot` and their pipes can buffer. Another G counts meanwhile.
 fn flood() {
     static ROUNDS: AtomicU64 = AtomicU64::new(0);
     go(|| {
@@ -95,8 +95,8 @@ fn prompt() {
     }
 }
 
-/// Prints something that is the same in each run only if instructions are counted: when Gs wake, many of them at about the
-/// same time, after waits that are shorter and longer than the time that an idle CPU polls.
+/// Prints the times at which many Gs wake, at about the same time, after short sleeps. These times are the same in each run
+/// only if QEMU counts instructions. Some sleeps are shorter than the time for which an idle CPU polls, others longer.
 fn times() {
     for round in 0..60u64 {
         let unit = [1, 1, 1, 1, 100, 1000][(round % 6) as usize];
@@ -112,9 +112,10 @@ fn times() {
     }
 }
 
-/// Stops at a point for a debugger, while one G sleeps and another has not begun.
+/// Calls `debugger_stops_here`, a breakpoint of the test, while one G sleeps and another has not begun.
 fn inspected() {
-    // With one P, the sleeper begins while main sleeps, and the other G does not begin before main ends.
+    // There is only one P. So the first G begins while the main G sleeps, and the second G does not begin before the main
+    // G ends.
     set_procs(1).expect("one is not too many");
     let _sleeper = go(nap);
     sleep(Duration::from_millis(200));
@@ -157,9 +158,9 @@ fn hang() {
     }
 }
 
-/// Takes an exception without a descriptor.
+/// Raises an exception while the interrupt descriptor table is empty, which is a triple fault and resets the machine.
 fn reset() {
     let none = [0u8; 10];
-    // SAFETY: the reset is intended.
+    // SAFETY: the machine resets, as intended, so no code runs after that.
     unsafe { asm!("lidt [{}]", "ud2", in(reg) &raw const none) };
 }

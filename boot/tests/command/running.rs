@@ -1,4 +1,4 @@
-//! Running programs: their arguments, input and output, and the status of `boot`.
+//! Tests of running programs: their arguments, input and output, and the exit status of `boot`.
 
 use core::time::Duration;
 use std::ffi::OsStr;
@@ -10,13 +10,13 @@ use std::thread;
 use crate::child::{Running, run};
 use crate::outside::{OUTSIDE, boot, boot_outside, finish, only_machine, status, text};
 
-/// A command whose standard input the test writes.
+/// Makes the standard input of a command a pipe to which the test writes.
 fn with_input(mut command: Command) -> Command {
     command.stdin(Stdio::piped());
     command
 }
 
-/// A command without input, whose output the test reads.
+/// A command with arguments and an empty input, whose output the test reads.
 fn captured(mut command: Command, arguments: &[impl AsRef<OsStr>]) -> Command {
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
@@ -155,7 +155,7 @@ fn prompt_is_shown_before_it_is_answered() {
     assert_eq!(text(&child.finish().stdout), "hello, machine\n");
 }
 
-/// Neither the key nor the newline that a terminal needs to send it is part of the input.
+/// A terminal sends the key together with a newline. Neither of them is part of the program's input.
 #[test]
 fn key_prints_a_report_of_the_machine() {
     let _machine = only_machine();
@@ -184,7 +184,7 @@ fn closed_standard_output_ends_boot_silently() {
     assert_eq!(text(&output.stderr), "");
 }
 
-/// Runs `flood`, reads a line, then nothing for some seconds, and then everything.
+/// Runs `flood` and reads one line of its output. Then reads nothing for some seconds, and then reads all the rest.
 fn flood(options: &[&str], then: &str) -> Output {
     let _machine = only_machine();
     let mut child = Running::start(boot_outside(options, &["flood", then]));
@@ -195,7 +195,7 @@ fn flood(options: &[&str], then: &str) -> Output {
     output
 }
 
-/// Checks that each G has printed its lines in order, all of them whole, with nothing in between. Returns the rest.
+/// Checks that each G's lines are complete and in order, with no other lines in between. Returns the lines after them.
 fn lines_after_flood(printed: &str) -> Vec<&str> {
     let mut next = [0; 8];
     let mut lines = printed.lines();
@@ -252,7 +252,7 @@ fn counted_instructions_make_runs_equal() {
     }
 }
 
-/// The output compared here contains times, counters, and a timeline.
+/// The output of the tour is a strict test, because it contains times, counters, and a timeline.
 #[test]
 fn counted_instructions_make_tours_equal() {
     let run = || {
@@ -279,7 +279,7 @@ fn dry_run_prints_an_equivalent_command() {
     assert_eq!(status(&output), Some(33));
 }
 
-/// Runs QEMU without the device through which the guest ends it, and without the option that makes it exit on a reset.
+/// Runs QEMU without `isa-debug-exit`, the device through which the guest ends QEMU, and without `-no-reboot`.
 #[test]
 fn machine_without_debug_exit_is_powered_off() {
     let output = finish(boot_outside(&["--dry-run", "--smp=2"], &["status", "7"]));

@@ -1,4 +1,4 @@
-//! CPUs by number, and turning preemption off. On the host the CPU of a G is its P.
+//! CPUs by number, and turning preemption off. On the host, the number of a G's P stands in for the number of its CPU.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -10,10 +10,10 @@ use super::cpus;
 use super::note::Note;
 use super::platform::Kernel;
 
-/// Most CPUs that are used, as on the machine.
+/// The largest number of CPUs that are used, as on the machine.
 pub const MAX_CPUS: usize = 255;
 
-/// The number of a CPU, from 0 on, without gaps.
+/// The number of a CPU. The numbers begin with 0 and have no gaps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(transparent)]
 pub struct CpuId(u32);
@@ -22,7 +22,7 @@ impl CpuId {
     /// The first CPU.
     pub const BOOT: Self = Self(0);
 
-    /// The CPU with this number, which need not be there.
+    /// The CPU with this number, even if there is no such CPU.
     ///
     /// # Panics
     /// If `index` is not below [`MAX_CPUS`].
@@ -44,15 +44,15 @@ impl fmt::Display for CpuId {
     }
 }
 
-/// The CPU that the caller runs on: on the host, the number of its P, modulo the number of CPUs. The first CPU if it has none.
-/// It may be another one when this returns. Callable from everywhere.
+/// The CPU that the caller runs on. On the host this is the number of the caller's P, modulo the number of CPUs; the first
+/// CPU if the caller has no P. The caller may be on another CPU when this returns. Callable from everywhere.
 pub fn current() -> CpuId {
     let processor = Kernel::current_machine().and_then(Machine::processor);
     CpuId::new(processor.map_or(0, |processor| processor.id().get() as usize % cpus::count()))
 }
 
-/// On the machine, preemption is off on this CPU as long as this exists, and its holder may not block. On the host nothing
-/// preempts a G, and this does nothing.
+/// On the machine, preemption is off on this CPU as long as this value exists, and its holder must not block. On the host
+/// this value has no effect, because nothing preempts a G.
 #[derive(Debug)]
 #[must_use = "preemption comes back on when this is dropped"]
 pub struct PreemptGuard {

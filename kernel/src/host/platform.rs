@@ -1,4 +1,4 @@
-//! The scheduler, on threads of the host: the same names as on the machine.
+//! The scheduler on threads of the host, under the same names as on the machine.
 
 use gmp_sched::goroutine::Goroutine;
 use gmp_sched::machine::Machine;
@@ -16,24 +16,24 @@ pub fn scheduler() -> Option<&'static Scheduler<Kernel>> {
     Kernel::current_machine().map(Machine::scheduler)
 }
 
-/// The calling G.
+/// The calling G; `None` if the caller is not a G.
 pub(super) fn goroutine() -> Option<&'static Goroutine<Kernel>> {
     Kernel::current_machine().and_then(Machine::current_goroutine)
 }
 
-/// CPUs of the host that this process may use.
+/// How many CPUs of the host this process may use.
 #[must_use]
 pub fn num_cpu() -> usize {
     cpus::count()
 }
 
-/// Gs that run at once, at most.
+/// The number of Ps, which is how many Gs can run at the same time.
 #[must_use]
 pub fn procs() -> usize {
     scheduler().map_or(1, Scheduler::procs)
 }
 
-/// Gs that are alive.
+/// How many Gs are alive.
 #[must_use]
 pub fn num_goroutine() -> usize {
     scheduler().map_or(0, Scheduler::num_goroutine)

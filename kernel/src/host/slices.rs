@@ -1,4 +1,5 @@
-//! Says that the host preempts no G, when a program relies on it: a G runs for a second, and others wait.
+//! Prints a note that the host preempts no G when a program relies on preemption: when a G runs for a second while others
+//! wait.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -11,9 +12,9 @@ use gmp_sched::scheduler::Scheduler;
 use super::note::Note;
 use super::platform::Kernel;
 
-/// Time between two checks.
+/// The time between two checks.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Number of checks after which a slice that has not ended is too long.
+/// After how many checks a slice that has not ended is too long.
 const LONG: u32 = 10;
 
 static NOTE: Note = Note::new(
@@ -22,14 +23,15 @@ static NOTE: Note = Note::new(
      yield_now.)",
 );
 
-/// A thread that checks the slices of a scheduler until this is dropped, or until it has found one that is too long.
+/// A thread that checks the slices of a scheduler until this value is dropped, or until it has found a slice that is too
+/// long.
 pub(super) struct SliceWatch {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl SliceWatch {
-    /// Without memory for the thread nothing is checked.
+    /// Starts the thread. If it cannot be started, nothing is checked.
     pub(super) fn start(scheduler: &'static Scheduler<Kernel>) -> Self {
         let (stop, stopped) = mpsc::channel();
         let watch = move || {
@@ -48,18 +50,19 @@ impl Drop for SliceWatch {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It does not panic.
+            // The thread does not panic, so the result is of no interest.
             let _ = thread.join();
         }
     }
 }
 
-/// The slices of all Ps at the last check: the tick of the P, and at how many checks it was the same.
+/// For each P, the P's tick at the last check, and at how many checks in succession the tick was the same.
 #[derive(Default)]
 struct Slices(Vec<(u64, u32)>);
 
 impl Slices {
-    /// Whether a G has run for too long while Gs wait in the queue of its P, or on all Ps, where none is left for a timer.
+    /// Whether a G has run for too long while other Gs wait in the queue of its P. Or whether that holds for a G on every
+    /// P, with or without others that wait: no P is left to fire timers then.
     fn is_one_too_long(&mut self, scheduler: &'static Scheduler<Kernel>) -> bool {
         let processors = scheduler.processors();
         self.0.resize(processors.len(), (0, 0));

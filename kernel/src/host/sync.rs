@@ -1,4 +1,4 @@
-//! Locks that spin, for short critical sections that do not wait. On the host they keep other threads out; there are no
+//! Locks that spin, for short critical sections that do not wait. On the host they only exclude other threads: there are no
 //! interrupts and no preemption to turn off.
 
 use core::fmt;
@@ -13,14 +13,15 @@ use spin::mutex::{SpinMutex, SpinMutexGuard};
 
 use super::platform;
 
-/// A lock that handlers of interrupts may take on the machine. A holder may not wait: on the machine that panics.
+/// A lock that interrupt handlers may take on the machine. Its holder must not wait; on the machine, waiting with the lock
+/// held panics.
 pub struct InterruptMutex<T> {
-    /// The address of the G that holds it; [`NOBODY`] if none does.
+    /// The address of the G that holds the lock; [`NOBODY`] if the lock is free or its holder is not a G.
     holder: AtomicUsize,
     mutex: SpinMutex<T>,
 }
 
-/// No G, or a thread that is none.
+/// In place of the address of a G: no holder, or a thread that runs no G.
 const NOBODY: usize = 0;
 
 impl<T> InterruptMutex<T> {
@@ -40,11 +41,11 @@ impl<T> InterruptMutex<T> {
                 return guard;
             }
             let me = own_address();
-            // Only the calling G stores its own address.
+            // Relaxed suffices: only this G stores its own address, so it reads that address only if it holds the lock.
             if me != NOBODY && self.holder.load(Ordering::Relaxed) == me {
                 panic!("a G waits for itself: at {} for a lock that it holds", Location::caller());
             }
-            // The operating system may not be running the thread that holds it.
+            // The operating system may not be running the thread that holds the lock.
             thread::yield_now();
         }
     }
@@ -57,7 +58,7 @@ impl<T> InterruptMutex<T> {
     }
 }
 
-/// The address of the calling G.
+/// The address of the calling G; [`NOBODY`] if the caller is not a G.
 fn own_address() -> usize {
     platform::goroutine().map_or(NOBODY, |goroutine| ptr::from_ref(goroutine).addr())
 }
@@ -74,10 +75,10 @@ impl<T: fmt::Debug> fmt::Debug for InterruptMutex<T> {
 /// Access to the data of an [`InterruptMutex`].
 #[derive(Debug)]
 pub struct InterruptMutexGuard<'a, T> {
-    // Fields are dropped in this order: the holder is cleared while the lock is held.
+    // Fields are dropped in the order of their declaration: the holder is cleared while the lock is still held.
     _clear: ClearOnDrop<'a>,
     guard: SpinMutexGuard<'a, T>,
-    /// As on the machine.
+    /// Not `Send`, as on the machine.
     not_send: PhantomData<*mut ()>,
 }
 
@@ -104,7 +105,7 @@ impl<T> DerefMut for InterruptMutexGuard<'_, T> {
     }
 }
 
-/// A lock for data that no handler of interrupts uses on the machine. On the host it is the same lock.
+/// A lock for data that no interrupt handler uses on the machine. On the host it is the same lock as [`InterruptMutex`].
 pub type PreemptMutex<T> = InterruptMutex<T>;
 
 /// Access to the data of a [`PreemptMutex`].

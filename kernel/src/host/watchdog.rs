@@ -1,4 +1,4 @@
-//! The machine's watchdog. On the host interrupts and preemption cannot be off.
+//! The interface of the machine's watchdog. On the host it finds nothing, because interrupts and preemption cannot be off.
 
 use core::time::Duration;
 
@@ -8,16 +8,16 @@ use super::percpu::CpuId;
 static NOTE: Note =
     Note::new("on the host there are no interrupts and no preemption to watch: kernel::watchdog counts nothing");
 
-/// What the ticks of all CPUs have seen since the machine started. All zeros on the host.
+/// What the timer ticks of all CPUs have found since the boot. All zeros on the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Windows {
-    /// The longest time by which a timer's interrupt came late on a CPU that ran something.
+    /// The longest delay of a timer interrupt on a CPU that ran something.
     pub interrupts_off: Duration,
     /// The longest time from a tick that found preemption off until it was on again.
     pub preemption_off: Duration,
-    /// How often a CPU was reported because one of them was more than a second.
+    /// How often a CPU was reported because one of these times was more than a second.
     pub lockups: u64,
-    /// How often a CPU that was reported has gone on.
+    /// How often a reported CPU has recovered.
     pub recoveries: u64,
 }
 

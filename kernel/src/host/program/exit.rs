@@ -2,7 +2,7 @@
 
 use std::process;
 
-/// Ends the process with a status. All output has been written before. Callable from everywhere.
+/// Ends the process with a status. All output of earlier calls has been written. Callable from everywhere.
 pub fn exit(status: u8) -> ! {
     process::exit(status.into())
 }

@@ -1,14 +1,14 @@
-//! A program on the host. `cargo run` in its crate runs it on threads, `cargo test` tests it.
+//! A program on the host. In the crate of the program, `cargo run` runs it on threads, and `cargo test` tests it.
 //!
 //! | on the machine | on the host |
 //! |---|---|
-//! | `boot --smp 2` | the CPUs that the process may use; `GMP_KERNEL_OPTIONS="procs=2"` for two Ps |
+//! | `boot --smp 2` | all CPUs that the process may use; `GMP_KERNEL_OPTIONS="procs=2"` for two Ps |
 //! | `boot --kernel-option panic=isolate` | `GMP_KERNEL_OPTIONS="panic=isolate"`; other options have no effect |
 //! | `boot --disk FILE` | `GMP_DISKS=FILE`, or several with `:` between them |
 //! | `boot --disk-rw` | `GMP_DISKS_WRITABLE=1` |
 //! | console | standard input and output; reports go to standard error |
-//! | exit status | the same; 64 for wrong options, 74 if standard output cannot be written |
-//! | a loop that calls nothing is preempted | it keeps its thread, which is said after a second |
+//! | exit status | the same status; 64 for wrong options, 74 if standard output cannot be written |
+//! | a loop that calls nothing is preempted | the loop keeps its thread; a note is printed after a second |
 
 #[path = "../../program/args.rs"]
 pub mod args;
@@ -21,8 +21,8 @@ pub mod run;
 
 pub use self::entry::Termination;
 
-/// [`main!`](crate::main!) on the host: the C function `main` of the process. In tests the harness has that, and the program's
-/// is only checked.
+/// The part of [`main!`](crate::main!) for the host: defines the C function `main` of the process. In tests the harness
+/// defines that function, and only the type of the program's `main` is checked.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __main {
@@ -35,8 +35,8 @@ macro_rules! __main {
                 count: ::core::ffi::c_int,
                 words: *const *const ::core::ffi::c_char,
             ) -> ::core::ffi::c_int {
-                // SAFETY: the C library calls this, once, with the arguments of the process. The crate links no `std`, so
-                // its Gs have no thread-local variables: see `kernel::main!`.
+                // SAFETY: the C library calls this function, once, with the arguments of the process. The crate links no
+                // `std`, so its Gs have no thread-local variables: see `kernel::main!`.
                 unsafe {
                     $crate::program::run::program(count, words, |arguments| {
                         $crate::program::Termination::report($main(arguments))
@@ -62,8 +62,8 @@ macro_rules! __main {
 ///
 /// # Safety
 ///
-/// As for [`main!`](crate::main!): does not compile in a crate that links `std`. (A crate for tests is `no_std`, too: only
-/// `no_main` is left out there, by `#![cfg_attr(not(test), no_main)]`.)
+/// As for [`main!`](crate::main!): the macro does not compile in a crate that links `std`. (A program is also `no_std` when
+/// it is compiled for tests. Only `no_main` is omitted then, by `#![cfg_attr(not(test), no_main)]`.)
 #[macro_export]
 macro_rules! run {
     ($body:expr) => {{
@@ -74,8 +74,8 @@ macro_rules! run {
     }};
 }
 
-/// Does not compile in a crate that links `std`: there the name `std` is ambiguous, as rustc says, because a macro has
-/// declared it, too.
+/// Does not compile in a crate that links `std`: the name `std` is ambiguous there, because this macro declares a module of
+/// the same name.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __assert_no_std {
@@ -85,7 +85,7 @@ macro_rules! __assert_no_std {
     };
 }
 
-/// A macro of its own, because only a name that comes from a macro further in is ambiguous.
+/// A separate macro, because a name is ambiguous only if it comes from the expansion of a nested macro.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __declare_std {

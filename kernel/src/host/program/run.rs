@@ -1,4 +1,4 @@
-//! Running a program, or a test of one, on threads.
+//! Runs a program, or a test of a program, on threads.
 
 use alloc::string::String;
 use core::ffi::{CStr, c_char, c_int};
@@ -26,7 +26,8 @@ pub(crate) const CANNOT_WRITE: u8 = 74;
 ///
 /// # Safety
 ///
-/// `words` points to `count` strings of C, at least one, that live as long as the process. The Gs keep the promise of [`native::enter`].
+/// `words` points to `count` C strings, at least one, which live as long as the process. The Gs keep the promise that
+/// [`native::enter`] requires.
 pub unsafe fn program(count: c_int, words: *const *const c_char, main: fn(&[&str]) -> u8) -> ! {
     let mut line = options();
     line.push_str(SEPARATOR);
@@ -53,15 +54,15 @@ pub unsafe fn program(count: c_int, words: *const *const c_char, main: fn(&[&str
     })
 }
 
-/// Runs `body` as the main G of a scheduler of its own, and returns its result.
+/// Runs `body` as the main G of a new scheduler, and returns its result.
 ///
 /// # Safety
 ///
-/// The Gs keep the promise of [`native::enter`].
+/// The Gs keep the promise that [`native::enter`] requires.
 ///
 /// # Panics
 ///
-/// `body` panics, or another G does.
+/// `body` or another G panics.
 #[track_caller]
 pub unsafe fn test<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     args::init(&options());
@@ -79,7 +80,7 @@ pub unsafe fn test<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static)
     result
 }
 
-/// The kernel options as on the machine's command line, with a space behind them.
+/// The kernel options, in the form of the machine's command line, followed by a space.
 fn options() -> String {
     match env::var(OPTIONS) {
         Ok(options) => options + " ",
@@ -88,7 +89,7 @@ fn options() -> String {
     }
 }
 
-/// As many Ps as CPUs, or another number by the kernel option `procs`.
+/// The number of Ps: the value of the kernel option `procs`, or the number of CPUs.
 fn procs() -> usize {
     let limit = cpus::count().max(PROCS_LIMIT);
     let Some(value) = args::option("procs") else { return cpus::count() };
