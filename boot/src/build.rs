@@ -183,7 +183,7 @@ fn encoded_flags(target: Target, script: &Path) -> OsString {
         // The kernel is in the highest 2 GiB.
         "-Ccode-model=kernel",
         "-Cpanic=abort",
-        // An interrupt may come at any instruction.
+        // An interrupt may come at any instruction, so code must not keep data below its stack pointer.
         "-Cno-redzone=yes",
         // Backtraces need frame pointers.
         "-Cforce-frame-pointers=yes",
@@ -203,10 +203,10 @@ fn write_linker_script(directory: &Path) -> io::Result<PathBuf> {
 
 /// Writes a script that runs rustc, and returns its path. The script's name depends on the root of the workspace.
 ///
-/// Two crates may have the same name, and the same path within their workspaces, as the crates that `new` makes. Cargo
-/// takes them for the same crate, so in a shared build directory one would be used in place of the other. A wrapper of its
-/// own for each workspace makes cargo distinguish them. It applies to the members of the workspace only, so dependencies
-/// are still shared.
+/// Two crates may have the same name, and the same path within their workspaces, for example two crates that `new` has
+/// made. Cargo takes them for the same crate, so in a shared build directory one would be used in place of the other. A
+/// wrapper of its own for each workspace makes cargo distinguish them. It applies to the members of the workspace only, so
+/// dependencies are still shared.
 fn write_wrapper(directory: &Path, workspace: &Path) -> io::Result<PathBuf> {
     write_once(directory, &format!("rustc-{:016x}.sh", hash(workspace)), "#!/bin/sh\nexec \"$@\"\n", 0o755)
 }

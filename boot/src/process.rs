@@ -97,7 +97,7 @@ impl Process {
 
     /// Ends QEMU at once, if it has not ended.
     pub fn kill(&mut self) {
-        // The only possible error is that the process has been waited for.
+        // The call fails only if the process has ended and has been waited for.
         drop(self.child.kill());
     }
 

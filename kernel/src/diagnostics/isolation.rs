@@ -15,7 +15,7 @@
 //!
 //! - the main G panics: there is no program without it;
 //! - the panic is in the scheduler, in a handler, or with preemption or interrupts off: shared data may be inconsistent;
-//! - the G is in a system call: its M does not belong to it alone;
+//! - the G is in a system call: its M may have lost its P, without which a G cannot end;
 //! - there is a second panic during the report of the first;
 //! - there is no memory for the other stack, after an overflow.
 

@@ -88,9 +88,9 @@ pub(crate) fn fatal(message: fmt::Arguments<'_>) -> ! {
     end(STATUS_FATAL, None, Show::Goroutines, |console, _| writeln!(console, "fatal error: {message}"))
 }
 
-/// Handles a non-maskable interrupt. If another CPU is stopping the kernel, stops this CPU. Otherwise answers another CPU's
-/// request for this CPU's state, or requests a report, if the interrupt was sent from outside for that. If none of these
-/// applies, the interrupt is treated as an exception.
+/// Handles a non-maskable interrupt. If another CPU is stopping the kernel, stops this CPU. If another CPU has asked for
+/// this CPU's state, records the state. If no CPU has sent the interrupt, a user asks for a report, which is requested. If
+/// the user's previous request has not been served in time, the interrupt is treated as an exception.
 pub(crate) fn non_maskable(frame: &TrapFrame) {
     match ENDING.load(Ordering::Relaxed) {
         NOBODY if snapshot::answer(frame) || inspection::ask() => {}

@@ -49,14 +49,15 @@ pub(crate) struct Snapshot {
     /// The number of the last request, and of the last one that was answered.
     asked: AtomicU32,
     answered: AtomicU32,
-    /// How many interrupts may still come whose requests have been answered already, together with an earlier one.
+    /// The number of interrupts that may still come although the requests that sent them have been answered. Such a request
+    /// was answered together with an earlier one.
     left_over: AtomicU32,
     preempt_count: AtomicU32,
     /// How many handlers were active, one inside the other, in the code that was interrupted.
     trap_depth: AtomicU32,
-    /// Where a lock had turned interrupts off, null if no lock had.
+    /// Where a lock had turned interrupts off; null if no lock had turned them off.
     interrupts_off_at: AtomicPtr<Location<'static>>,
-    /// Where preemption had been turned off, null if it was on or that is not known.
+    /// Where preemption had been turned off; null if preemption was on, or if the location is not known.
     preempt_off_at: AtomicPtr<Location<'static>>,
     registers: [AtomicU64; TrapFrame::GENERAL],
     frames: [AtomicU64; MAX_FRAMES],
@@ -160,8 +161,8 @@ pub(crate) fn answers(cpu: CpuId) -> u32 {
     of(cpu).map_or(0, |snapshot| snapshot.answered.load(Ordering::Relaxed))
 }
 
-/// Called in the handler of a non-maskable interrupt: answers the request that has sent it. Returns `false` if no request
-/// has.
+/// Called in the handler of a non-maskable interrupt: answers the request that has caused it. Returns `false` if the
+/// interrupt has another cause.
 pub(crate) fn answer(frame: &TrapFrame) -> bool {
     let snapshot = SNAPSHOT.here();
     let asked = snapshot.asked.load(Ordering::Acquire);

@@ -63,7 +63,7 @@ impl Disk {
         &self.name
     }
 
-    /// The length of the disk in bytes. It is that of the file, which may end within a sector.
+    /// The length of the disk in bytes. It equals the length of the file, which may end within a sector.
     #[must_use]
     pub fn len_bytes(&self) -> u64 {
         self.bytes

@@ -81,7 +81,7 @@ impl core::error::Error for RequestError {}
 pub enum SetupError {
     /// No device was found for a disk that `boot` has announced.
     Missing,
-    /// There is no memory for its queue and buffers.
+    /// There is no memory for the device's queue and buffers.
     OutOfMemory,
     /// All interrupt vectors are in use.
     NoVector,
@@ -123,7 +123,7 @@ impl From<OutOfMemory> for SetupError {
 /// Why a device cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PciError {
-    /// There is no memory to map its registers.
+    /// There is no memory to map the device's registers.
     OutOfMemory,
     /// The registers are not where the device reports them, or the firmware has not assigned an address.
     NoRegisters,

@@ -172,8 +172,8 @@ impl Registers {
     /// # Panics
     /// If the register is outside of the range, or is not aligned.
     pub(crate) unsafe fn write<T: Copy>(self, offset: usize, value: T) {
-        // SAFETY: `at` has checked that the register is mapped and aligned. The caller promises that the write has no
-        // other effect on memory.
+        // SAFETY: `at` has checked that the register is mapped and aligned. The caller promises which addresses the write
+        // may pass to the device.
         unsafe { self.at::<T>(offset).write_volatile(value) }
     }
 }

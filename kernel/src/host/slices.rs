@@ -61,8 +61,8 @@ impl Drop for SliceWatch {
 struct Slices(Vec<(u64, u32)>);
 
 impl Slices {
-    /// Whether a G has run for too long while other Gs wait in the queue of its P. Or whether that holds for a G on every
-    /// P, with or without others that wait: no P is left to fire timers then.
+    /// Whether a G has run for too long while other Gs wait in the queue of its P, or whether a G has run for too long on
+    /// every P. In the second case no P is left to fire timers.
     fn is_one_too_long(&mut self, scheduler: &'static Scheduler<Kernel>) -> bool {
         let processors = scheduler.processors();
         self.0.resize(processors.len(), (0, 0));

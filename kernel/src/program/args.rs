@@ -28,12 +28,12 @@ pub fn program() -> &'static [&'static str] {
     COMMAND_LINE.get().map_or(&[], |line| &line.program)
 }
 
-/// The value of the kernel option `KEY=VALUE`, the last one if there are several.
+/// The value of the kernel option `key`; the last value if the option is given several times.
 pub fn option(key: &str) -> Option<&'static str> {
     options(key).last()
 }
 
-/// The values of all kernel options `KEY=VALUE` with this key, in order.
+/// The values of all kernel options with this key, in the order of the command line.
 pub fn options(key: &str) -> impl Iterator<Item = &'static str> {
     let words = COMMAND_LINE.get().map_or(&[][..], |line| &line.options);
     words.iter().filter_map(move |word| word.strip_prefix(key)?.strip_prefix('='))

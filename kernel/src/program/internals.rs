@@ -41,7 +41,7 @@ pub unsafe fn allocate_vector(handler: fn(usize), argument: usize) -> Result<Vec
 /// Interrupts a CPU. Nothing happens if that CPU has not started.
 ///
 /// # Safety
-/// The vector is one of [`allocate_vector`], or one from 32 on without a handler.
+/// The vector was returned by [`allocate_vector`], or is at least 32 and has no handler.
 pub unsafe fn send(to: CpuId, vector: Vector) {
     apic::send(to, vector);
 }
@@ -100,7 +100,7 @@ pub fn allocate_frame() -> Result<PhysFrame, OutOfMemory> {
 /// # Safety
 /// `frame` comes from [`allocate_frame`] and is not in use.
 pub unsafe fn free_frame(frame: PhysFrame) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that `frame` comes from `allocate_frame` and is not in use.
     unsafe { frame::free(frame) };
 }
 

@@ -39,8 +39,8 @@ pub(crate) struct Activity {
     interrupts: AtomicU64,
     /// Whether this CPU runs a thread, and whether it is on watchdog duty.
     duty: CpuDuty,
-    /// The current series of timer ticks between which preemption was never on: the time of its first tick, [`NEVER`] if
-    /// the last tick found preemption on; and its number of ticks.
+    /// The current series of timer ticks that found preemption off, without preemption being on in between. The first word
+    /// is the time of the series' first tick, [`NEVER`] if there is no series; the second is the number of its ticks.
     pinned_since: AtomicU64,
     pinned_ticks: AtomicU32,
     /// The longest time from the first tick of such a series until preemption was on again, and the longest delay of a
@@ -66,8 +66,8 @@ impl Activity {
         self.interrupts.load(Ordering::Relaxed)
     }
 
-    /// The current series of timer ticks between which preemption was never on: the time of its first tick, [`NEVER`] if
-    /// there is no series, and its number of ticks.
+    /// The current series of timer ticks that found preemption off, without preemption being on in between. Returns the
+    /// time of the series' first tick, [`NEVER`] if there is no series, and the number of its ticks.
     pub(crate) fn pinned(&self) -> (u64, u32) {
         (self.pinned_since.load(Ordering::Relaxed), self.pinned_ticks.load(Ordering::Relaxed))
     }

@@ -43,8 +43,8 @@ pub(crate) fn wait_for_interrupt() {
         let wanted = POLL_NS.load(Ordering::Relaxed);
         if wanted != 0 {
             poll(Duration::from_nanos(wanted));
-            // An interrupt was handled during the poll. No other interrupt may come to end a halt, so this CPU must not
-            // halt now.
+            // An interrupt was handled during the poll. If this CPU halted now, perhaps no other interrupt would come to
+            // end the halt.
             if !tlb::is_halted() {
                 return;
             }

@@ -159,7 +159,7 @@ unsafe impl Platform for Kernel {
     }
 
     unsafe fn release_stack(stack: Range<usize>) {
-        // SAFETY: the caller's promise: it comes from `allocate_stack`, and is released once.
+        // SAFETY: the caller promises that `stack` comes from `allocate_stack` and is released only once.
         drop(unsafe { Stack::from_raw(stack.end) });
     }
 

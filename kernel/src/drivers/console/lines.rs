@@ -60,7 +60,7 @@ fn wait_for_byte() -> Result<u8, OutOfResources> {
     Ok(byte.expect("waited until there is one"))
 }
 
-/// Called by the port's interrupt handler.
+/// Unparks the thread that waits for input. Called by the port's interrupt handler.
 fn wake_reader() {
     if let Some(reader) = *READER.lock() {
         reader.unpark();

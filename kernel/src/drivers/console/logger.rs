@@ -56,7 +56,7 @@ pub(super) fn init() {
     set_printed(LevelFilter::Warn);
 }
 
-/// Sets the level of the messages that are printed to the value of the kernel option `log`, if it is set.
+/// If the kernel option `log` is set, its value becomes the level of the messages that are printed.
 pub(super) fn set_level(option: Option<&str>) {
     let Some(option) = option else { return };
     match option.parse() {

@@ -1,4 +1,4 @@
-//! Counts output that was dropped because the ring was full. A report with the counts is printed in its place.
+//! Counts output that was dropped because the ring was full. A line with the counts is printed in place of that output.
 
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};

@@ -27,7 +27,7 @@ pub(super) fn set_patience(patience: Duration) {
     PATIENCE.store(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
-/// Whether the caller may be parked: a G that runs its own code, with its M and P.
+/// Whether the caller may be parked: whether it is a G that runs its own code and whose M holds a P.
 fn can_park() -> bool {
     goroutines::in_user_code().is_some_and(|goroutine| goroutine.status() == Status::Running)
 }

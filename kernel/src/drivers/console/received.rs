@@ -21,7 +21,7 @@ static IS_PAUSED: AtomicBool = AtomicBool::new(false);
 static WAKER: Once<fn()> = Once::new();
 /// The function that prints the report when the inspection key has been pressed.
 static INSPECTOR: Once<fn()> = Once::new();
-/// Whether the inspection key was pressed and the report has not begun.
+/// Whether the inspection key was pressed and its report has not begun yet.
 static IS_INSPECTION_WANTED: AtomicBool = AtomicBool::new(false);
 /// Whether the last received byte was the inspection key.
 static WAS_KEY: AtomicBool = AtomicBool::new(false);

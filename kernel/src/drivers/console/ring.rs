@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 #[derive(Debug)]
 pub(super) struct Ring<const N: usize> {
     bytes: [AtomicU8; N],
-    /// Number of bytes ever taken out, and put in.
+    /// The numbers of bytes that were ever taken out, and ever put in.
     taken: AtomicUsize,
     put: AtomicUsize,
 }
@@ -20,7 +20,7 @@ impl<const N: usize> Ring<N> {
         Self { bytes: [const { AtomicU8::new(0) }; N], taken: AtomicUsize::new(0), put: AtomicUsize::new(0) }
     }
 
-    /// Number of bytes that there is room for.
+    /// The number of bytes for which there is room.
     pub(super) fn room(&self) -> usize {
         // Ordering: Acquire pairs with the Release store in `skip`, so that bytes are not overwritten before they have
         // been read.

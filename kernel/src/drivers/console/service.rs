@@ -20,8 +20,8 @@ pub(crate) enum Service {
     Polled,
 }
 
-/// Begins to serve the port: from now on, the ring is sent even if no caller prints, and with an interrupt, input is
-/// received. The interrupt calls `inspect` when the inspection key is pressed.
+/// Begins to serve the port. From then on the port's interrupt, or timers, send the contents of the ring. The interrupt
+/// also receives input, and calls `inspect` when the inspection key is pressed.
 pub(crate) fn serve(service: Service, inspect: fn()) {
     if service == Service::ByInterrupt && port::route_interrupt(|_| interrupt()) {
         received::enable(inspect);

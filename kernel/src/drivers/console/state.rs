@@ -26,7 +26,7 @@ const RESERVE: usize = RING_BYTES / 2;
 const WORTH_WAKING: usize = 16 * 1024;
 /// Time between two checks of a port without an interrupt, in ns.
 pub(super) const POLL: u64 = 1_000_000;
-/// Most bytes that are sent while the lock is held.
+/// The most bytes that are sent each time that the lock is held.
 pub(super) const BURST: usize = 128;
 
 static CONSOLE: InterruptMutex<Console> = InterruptMutex::new(Console::new());
@@ -174,7 +174,7 @@ pub(super) fn wait_for_room() {
     ROOM.call_once(Signal::new).wait();
 }
 
-/// Calls `body` with the port and the received bytes.
+/// Calls `body` with the port's registers, under the console's lock.
 pub(super) fn with_port<R>(body: impl FnOnce(&mut Uart) -> R) -> R {
     locked(|console| body(&mut console.port.uart))
 }

@@ -44,7 +44,7 @@ pub fn print(arguments: fmt::Arguments<'_>) {
 ///
 /// Blocks the calling G while standard output takes nothing.
 pub fn write(bytes: &[u8]) -> bool {
-    // In a system call, and in a panic of the scheduler, the thread itself writes and waits.
+    // A G in a system call, and a thread that runs no G, write directly, and their thread waits.
     let is_running = platform::goroutine().is_some_and(|goroutine| goroutine.status() == Status::Running);
     if is_running {
         gmp_sched::syscall::syscall::<Kernel, _>(|| send(bytes));

@@ -58,7 +58,8 @@ macro_rules! __main {
 /// }
 /// ```
 ///
-/// A panic in any of the Gs fails the test, as it ends a program. The closure and its result are `Send` and `'static`.
+/// A panic in any of the Gs fails the test, just as it would end a program. The closure and its result are `Send` and
+/// `'static`.
 ///
 /// # Safety
 ///

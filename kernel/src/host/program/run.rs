@@ -17,9 +17,9 @@ use crate::host::{console, cpus, disk, panic};
 
 /// The environment variable with the kernel options.
 const OPTIONS: &str = "GMP_KERNEL_OPTIONS";
-/// Exit status for wrong arguments, as of `boot`.
+/// Exit status for wrong arguments. `boot` uses the same one.
 pub(crate) const WRONG_USE: u8 = 64;
-/// Exit status if standard output cannot be written, as of `boot`.
+/// Exit status if standard output cannot be written. `boot` uses the same one.
 pub(crate) const CANNOT_WRITE: u8 = 74;
 
 /// Runs `main` as the main G, and ends the process with its result.
@@ -31,11 +31,11 @@ pub(crate) const CANNOT_WRITE: u8 = 74;
 pub unsafe fn program(count: c_int, words: *const *const c_char, main: fn(&[&str]) -> u8) -> ! {
     let mut line = options();
     line.push_str(SEPARATOR);
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that `words` points to `count` pointers.
     let words = unsafe { slice::from_raw_parts(words, usize::try_from(count).unwrap_or(0)) };
     // The first word is the name of the program.
     for word in words.iter().skip(1) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that each word is a C string that lives as long as the process.
         let word = unsafe { CStr::from_ptr(*word) };
         let Ok(word) = word.to_str() else {
             fail(WRONG_USE, format_args!("the argument `{}` is not Unicode", word.to_string_lossy()))
@@ -45,7 +45,7 @@ pub unsafe fn program(count: c_int, words: *const *const c_char, main: fn(&[&str
     args::init(&line);
     disk::init();
     let procs = procs();
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that the Gs keep the rule of `native::enter`.
     let threads = unsafe { native::enter() };
     threads.run_with(procs, move |scheduler| {
         panic::end_program();
@@ -69,7 +69,7 @@ pub unsafe fn test<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static)
     console::capture();
     let panics = panic::Record::default();
     let own = panics.clone();
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that the Gs keep the rule of `native::enter`.
     let threads = unsafe { native::enter() };
     let result = threads.run_with(procs(), move |scheduler| {
         let _watch = SliceWatch::start(scheduler);
