@@ -123,8 +123,8 @@ impl Drop for Process {
 
 /// Starts `command` on a thread that lives as long as this process.
 ///
-/// Linux ends a process when its parent ends, and takes the *thread* that started the process for the parent: see
-/// [`die_with_parent`].
+/// [`die_with_parent`] makes Linux end QEMU when its parent ends. For Linux this parent is the *thread* that has started
+/// QEMU, so that thread must not end early.
 fn spawn(command: Command) -> io::Result<Child> {
     type Order = (Command, Sender<io::Result<Child>>);
     static SPAWNER: LazyLock<Sender<Order>> = LazyLock::new(|| {

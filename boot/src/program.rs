@@ -21,7 +21,7 @@ const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../programs");
 pub enum Program {
     /// An existing ELF file.
     Elf(PathBuf),
-    /// A binary to build by cargo.
+    /// A binary that cargo builds.
     Binary {
         /// The `Cargo.toml` of the binary's crate.
         manifest: PathBuf,

@@ -16,8 +16,8 @@ pub const QEMU: &str = "qemu-system-x86_64";
 /// The oldest version of QEMU with which `boot` has been tested.
 pub const OLDEST_QEMU: (u32, u32) = (7, 2);
 
-/// The kernel option that makes all runs equal when instructions are counted: see the kernel's `sched::idle`. The host
-/// takes some milliseconds to execute one millisecond of instructions. By then QEMU's main loop sleeps.
+/// The kernel option that makes all runs equal when instructions are counted: see the kernel's `sched::idle`. Polling for
+/// one millisecond of instructions takes some milliseconds on the host. After that time QEMU's main loop is asleep.
 const HALT_POLL: &str = "halt_poll_us=1000";
 
 /// How QEMU executes the machine's instructions.
@@ -166,7 +166,7 @@ impl Configuration {
     fn command_line(&self, arguments: &[String]) -> Result<String, Error> {
         let disks =
             self.disks.iter().map(|disk| format!("{DISK}={}", DiskOption { name: &disk.name, bytes: disk.bytes }));
-        // These come before the user's kernel options, because the kernel uses the last value of an option.
+        // This option comes before the user's kernel options, because the kernel uses the last value of an option.
         let polling = self.icount.then(|| HALT_POLL.to_owned());
         let options: Vec<String> = disks.chain(polling).chain(self.kernel_options.iter().cloned()).collect();
         let line = Line { options: &options, arguments }.to_string();

@@ -71,7 +71,7 @@ impl fmt::Display for Report<'_> {
 /// The host reads that line back with [`listed`].
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
-    /// `module::function`.
+    /// The name of the test, of the form `module::function`.
     pub name: &'a str,
     /// The numbers of CPUs to run the test with. Each number is tried in a machine of its own.
     pub cpus: &'a [u32],

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_pro
 /// How long a child may run. The child that takes longest builds the kernel.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// After a child was told to end: how long it may take to end the processes that it has started.
+/// How long a child that was told to end may take to end the processes that it has started.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A child process, which leads a process group of its own. Dropping this value ends the group.

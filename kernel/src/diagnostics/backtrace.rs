@@ -32,11 +32,11 @@ pub(crate) struct Backtrace {
 }
 
 impl Backtrace {
-    /// The backtrace of the caller, from its own caller on.
+    /// The backtrace of the calling function, whose frame is the first entry.
     #[inline(never)]
     pub(crate) fn here() -> Self {
         let frame_pointer;
-        // SAFETY: reads a register.
+        // SAFETY: the instruction only reads a register.
         unsafe { asm!("mov {}, rbp", out(reg) frame_pointer, options(nomem, nostack, preserves_flags)) };
         Self { innermost: None, ..Self::from(0, frame_pointer) }
     }

@@ -89,8 +89,8 @@ pub(crate) fn fatal(message: fmt::Arguments<'_>) -> ! {
 }
 
 /// Handles a non-maskable interrupt. If another CPU is stopping the kernel, stops this CPU. If another CPU has asked for
-/// this CPU's state, records the state. If no CPU has sent the interrupt, a user asks for a report, which is requested. If
-/// the user's previous request has not been served in time, the interrupt is treated as an exception.
+/// this CPU's state, records the state. If the interrupt came from outside of the kernel, requests a report. If an earlier
+/// request from outside has not been served in time, the interrupt is treated as an exception.
 pub(crate) fn non_maskable(frame: &TrapFrame) {
     match ENDING.load(Ordering::Relaxed) {
         NOBODY if snapshot::answer(frame) || inspection::ask() => {}
@@ -120,8 +120,8 @@ fn end(status: u8, frame: Option<&TrapFrame>, show: Show, report: impl Fn(&mut E
             debug_exit::end_qemu(status);
             cpu::halt()
         }
-        // While this CPU handles a non-maskable interrupt, the next one, which asks for the CPU's state, is held back. So
-        // the CPU records its state here.
+        // While this CPU handles a non-maskable interrupt, the next one, which asks for the CPU's state, does not reach
+        // it. So the CPU records its state here.
         Err(_) => {
             if let Some(frame) = frame {
                 snapshot::answer_for_good(frame);

@@ -222,7 +222,7 @@ pub(crate) fn write_others(out: &mut impl fmt::Write) -> fmt::Result {
 /// Callable from everywhere but the handler of a non-maskable interrupt.
 ///
 /// # Errors
-/// Those of `out`.
+/// The errors of `out`.
 pub(crate) fn write_all(out: &mut impl fmt::Write) -> fmt::Result {
     let _asking = ASKING.lock();
     writeln!(out, "CPU {} runs this:", percpu::current())?;

@@ -117,7 +117,7 @@ pub fn answers(cpu: CpuId) -> u32 {
 /// Writes the state of every CPU.
 ///
 /// # Errors
-/// Those of `out`.
+/// The errors of `out`.
 pub fn write_all_cpus(out: &mut impl fmt::Write) -> fmt::Result {
     snapshot::write_all(out)
 }

@@ -33,7 +33,7 @@ pub(crate) struct Settings {
     pub(crate) seed: u64,
     /// How long a G may run while other Gs wait: the slice.
     pub(crate) slice: Duration,
-    /// For how long after a displacement no other one follows on the same P.
+    /// The undisturbed time: for how long after a displacement there is no other displacement on the same P.
     pub(crate) undisturbed: Duration,
     /// How long the last CPU to become idle polls before it halts.
     pub(crate) halt_poll: Duration,

@@ -8,7 +8,7 @@ use super::port::{self, RING};
 use super::received;
 use super::state::{BURST, IS_POLLED, POLL, locked, try_locked};
 
-/// The time of a check that is not needed.
+/// The time of the next check if no check is needed.
 const NEVER: u64 = u64::MAX;
 
 /// How the port is served.

@@ -50,7 +50,7 @@ pub(super) struct Doorbell {
 }
 
 impl Doorbell {
-    /// Makes the device check its queue, to which the requests have been added before. Callable from everywhere.
+    /// Makes the device check its queue. The caller has added the requests to the queue before. Callable from everywhere.
     pub(super) fn ring(self) {
         compiler_fence(Ordering::SeqCst);
         // SAFETY: the write makes the device read a queue whose descriptors have addresses of the DMA pool only. The
