@@ -60,8 +60,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("coroutine::sides_of_a_coroutine_alternate_on_any_m"),
     ),
     mutant(
+        "library/coroutine.rs",
         "one side of a coroutine is readied before the other side has left its stack",
-        "one side of a coroutine is readied before the other has been left",
         "    drop(park_with(caller, WaitFor::new(WaitReason::Coroutine, awaited), move |pinned, me| {
         if is_new {
             start_next(pinned, next, Some(me));

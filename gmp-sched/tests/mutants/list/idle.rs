@@ -67,22 +67,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::submitter_against_a_spinning_m_that_is_assigned_a_p"),
     ),
     mutant(
+        "engine/idle.rs",
         "an M that is assigned a P overlooks the runnext of other Ps",
-        "an M that is assigned a P for other work overlooks the runnext of other Ps",
         "                !queue.is_empty()",
         "                queue.len() != 0",
         Model("idle::submitter_against_a_spinning_m_that_is_assigned_a_p"),
     ),
     mutant(
+        "engine/idle.rs",
         "an M that is assigned a P overlooks the ring behind its runnext",
-        "an M that is assigned a P overlooks what is behind its runnext",
         "queue.len() + usize::from(queue.next().is_some()) > 1",
         "queue.len() > 1",
         Model("idle::submitter_that_blocks_against_a_spinning_m_that_goes_idle"),
     ),
     mutant(
+        "engine/idle.rs",
         "an M that has seen work and is then assigned a P wakes no M for the work it saw",
-        "an M that has seen work and is assigned a P for other work leaves the work it saw",
         "            let is_assigned = self.take_assigned();
             self.wake_if_more_work();
 ",
@@ -112,8 +112,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::waker_that_finds_no_idle_p_checks_again"),
     ),
     mutant(
+        "engine/idle.rs",
         "a waker that finds no idle P stays counted as spinning",
-        "a waker that finds no idle P stays counted",
         "            self.spinning.fetch_sub(1, Ordering::SeqCst);
             if !self.begin_search() {
                 return;
@@ -172,8 +172,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::submitter_of_two_against_a_spinning_m_that_goes_idle"),
     ),
     mutant(
+        "engine/idle.rs",
         "a spinning M that goes idle stays counted as spinning",
-        "a spinning M that goes idle stays counted",
         "            if self.spinning.swap(false, Ordering::Relaxed) {
                 scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
             }",
@@ -189,8 +189,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::submitter_against_a_spinning_m_that_finds_work"),
     ),
     mutant(
+        "engine/pick.rs",
         "a spinning M that finds work wakes another M while it still counts as spinning",
-        "a spinning M that finds work wakes the next before it is off the count",
         "        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
         scheduler.wake_processor();",
         "        scheduler.wake_processor();

@@ -29,8 +29,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
     ),
     mutant(
+        "engine/pick.rs",
         "a P takes Gs from its ring as if there were no other P",
-        "a P takes Gs from its ring as if there were no other",
         "self.queue.take(!self.is_alone())",
         "self.queue.take(false)",
         Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),

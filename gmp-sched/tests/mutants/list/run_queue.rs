@@ -57,8 +57,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("run_queue::two_thieves"),
     ),
     mutant(
+        "base/run_queue.rs",
         "pop takes runnext although a thief has taken it",
-        "pop takes runnext although a thief has it",
         "            return self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed);",
         "            self.next.store(None, Ordering::Release);
             return true;",
@@ -79,8 +79,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("run_queue::queue_with_an_element_is_never_seen_empty"),
     ),
     mutant(
+        "base/run_queue.rs",
         "is_empty does not load the tail a second time",
-        "is_empty does not look at the tail again",
         "            if self.tail.load(Ordering::Acquire) == tail {
                 return head == tail && next.is_none();
             }",
@@ -102,8 +102,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("run_queue::run_next"),
     ),
     mutant(
+        "base/run_queue.rs",
         "an element displaced from runnext may already have been stolen",
-        "what is kicked out of runnext may be a thief's already",
         "        self.next.swap(Some(item), Ordering::AcqRel)",
         "        let kicked = self.next.load(Ordering::Relaxed);
         self.next.store(Some(item), Ordering::Release);
@@ -127,8 +127,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("run_queue::run_next"),
     ),
     mutant(
+        "base/run_queue.rs",
         "a thief loads the tail without Acquire",
-        "a thief looks at the tail without Acquire",
         "            let tail = self.tail.load(Ordering::Acquire);
             let length",
         "            let tail = self.tail.load(Ordering::Relaxed);
@@ -146,8 +146,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("run_queue::two_thieves"),
     ),
     mutant(
+        "base/run_queue.rs",
         "a thief copies the elements after its claim",
-        "a thief copies after its claim",
         "            for offset in 0..half {
                 let item = self.slot(head.wrapping_add(offset)).load(Ordering::Relaxed);
                 thief.slot(base.wrapping_add(offset)).store(item, Ordering::Relaxed);
@@ -183,8 +183,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ),
     ),
     mutant(
+        "base/run_queue.rs",
         "half of a full ring is moved away without a compare-exchange",
-        "half of a full ring is moved away without a claim",
         "        if self.head.compare_exchange(head, head.wrapping_add(half), Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }",

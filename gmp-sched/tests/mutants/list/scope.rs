@@ -53,8 +53,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Test("threads/unwinding", "scope_in_a_system_call"),
     ),
     mutant(
+        "lifecycle/children.rs",
         "a scope is left although its parent cannot wait for the children",
-        "a scope is left when the parent cannot wait",
         "        P::fatal(self.0, format_args!(\"a G cannot wait for the children of its scope\"));",
         "        let _ = self.0;",
         Test("simulation/scope", "parent_that_cannot_wait"),

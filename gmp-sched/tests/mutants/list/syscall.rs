@@ -49,8 +49,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("syscall::retake"),
     ),
     mutant(
+        "engine/syscall.rs",
         "a handoff does not check for work on other queues",
-        "a hand-off does not look for work of the others",
         "        if self.is_work_visible() {
             self.wake_processor();
         }",
@@ -118,8 +118,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Nobody("sysmon finds the P in a system call sooner or later and retakes it, because the slice is over."),
     ),
     mutant(
+        "engine/sysmon.rs",
         "sysmon does not retake a P in a system call although its slice is over",
-        "sysmon leaves a P in a system call whose slice is over",
         "        if !processor.is_slice_over() {
             return false;
         }",
