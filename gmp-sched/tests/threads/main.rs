@@ -3,6 +3,7 @@
 #![cfg(not(gmp_loom))]
 
 mod device_signals;
+mod due_timers;
 mod entered;
 mod misuse;
 #[cfg(feature = "extras")]

@@ -262,6 +262,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "timers that are due again and again starve the global queue",
         " || pinned.machine().scheduler().has_shared_work();\n    let others_are",
         ";\n    let others_are",
+        Test("threads/due_timers", "due_timers_do_not_starve_the_global_queue"),
+    ),
+    mutant(
+        "engine/pick.rs",
+        "a check of the global queue that the G of a due timer precedes is forgotten",
+        "        if due.is_some() && is_check_due {
+            processor.request_global_check();
+        }",
+        "",
         Simulation("simulation/time", "timers_that_are_always_due_do_not_starve_the_global_queue", 100),
     ),
     mutant(

@@ -1,0 +1,46 @@
+//! Gs whose timers are due again and again, on threads, where no timer interrupt displaces one of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::entered::THREADS;
+use gmp_sched::native;
+
+/// The most sleeps of a G that should be told to end after about a thousand. It ends by itself then, so that a failing test
+/// does not hang.
+const MOST: usize = 50_000;
+
+/// The local ring stays empty, because Gs whose timers are due come out of the timing wheel. The simulator cannot show this:
+/// there a G that is displaced goes to `runnext`, and the batch of due timers ends because of it.
+#[test]
+fn due_timers_do_not_starve_the_global_queue() {
+    THREADS.run(1, || {
+        let (begun, is_over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let sleepers: Vec<_> = (0..16)
+            .map(|_| {
+                let (begun, is_over) = (begun.clone(), is_over.clone());
+                native::go(move || {
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    let sleeps = (0..MOST).take_while(|_| {
+                        native::sleep(Duration::from_nanos(1));
+                        !is_over.load(Ordering::Relaxed)
+                    });
+                    sleeps.count()
+                })
+            })
+            .collect();
+        while begun.load(Ordering::Relaxed) < sleepers.len() {
+            native::yield_now();
+        }
+        // A locked G waits on a list beside the global queue.
+        let _locked = native::lock_thread();
+        for _ in 0..4 {
+            native::yield_now();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        for sleeper in sleepers {
+            assert!(sleeper.join().unwrap() < MOST, "the Gs of timers kept their P for themselves");
+        }
+    });
+}
