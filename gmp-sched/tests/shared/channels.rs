@@ -384,3 +384,17 @@ fn close_loses_no_sent_value() {
     }
 }
 shared_test!(close_loses_no_sent_value);
+
+/// In Go it panics. A G that waits for the channel continues to wait.
+fn close_of_a_nil_channel_returns_false_without_effect() {
+    let sender = Sender::never();
+    let waiting = sender.clone();
+    let waits = go(move || waiting.send(1));
+    yield_until_others_wait();
+    assert!(!sender.close() && !sender.is_closed());
+    assert_eq!(sender.try_send(2), Err(TrySendError::Full(2)));
+    yield_until_others_wait();
+    assert!(!waits.is_finished(), "closing has ended the wait");
+    waits.detach();
+}
+shared_test!(close_of_a_nil_channel_returns_false_without_effect);

@@ -108,6 +108,11 @@ impl<P: Platform> Header<P> {
         Self { wait_reasons, ..Self::new(0, BubbleRef::none()) }
     }
 
+    /// Whether the channel was made by [`never`](Self::never).
+    pub(super) fn is_never(&self) -> bool {
+        self.wait_reasons[0] == WaitReason::ChanSendNil
+    }
+
     /// An open channel that belongs to `bubble`.
     pub(crate) fn new(capacity: usize, bubble: BubbleRef<P>) -> Self {
         Self {

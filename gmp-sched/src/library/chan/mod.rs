@@ -310,7 +310,8 @@ impl<T, P: Platform> Sender<T, P> {
     }
 
     /// Closes the channel. Receivers drain the buffer and then get an error; senders that wait get their values back.
-    /// Returns whether the channel was open. Go: `close`, which panics on a closed channel.
+    /// Returns whether the channel was open; if not, nothing changes. Returns `false` for [`never`](Self::never), which stays
+    /// open. Go: `close`, which panics on a closed and on a nil channel.
     ///
     /// Does not block; not callable from interrupts.
     ///
@@ -329,7 +330,7 @@ impl<T, P: Platform> Sender<T, P> {
     #[doc(alias = "closechan")]
     pub fn close(&self) -> bool {
         self.handle.header.check_bubble("close of");
-        self.handle.close()
+        !self.handle.header.is_never() && self.handle.close()
     }
 
     /// [`close`](Self::close) by the canceller of a context, which may be inside or outside of the waiters' bubble.
