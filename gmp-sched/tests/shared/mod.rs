@@ -9,6 +9,7 @@ use super::platform;
 
 mod channels;
 mod classics;
+mod go_like_channels;
 mod limits;
 mod locks;
 mod ordered_selects;

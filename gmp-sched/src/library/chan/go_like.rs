@@ -1,12 +1,19 @@
 //! Both sides of a channel in one value, as in Go.
 
-use super::{Receiver, RecvError, SendError, Sender, channel};
+use core::time::Duration;
+
+use super::{
+    IntoIter, Iter, Receiver, RecvError, RecvTimeoutError, SendError, SendTimeoutError, Sender, TryRecvError,
+    TrySendError, channel,
+};
+use crate::library::cancel::Limit;
 use crate::platform::Platform;
 
 /// Both sides of a channel. Go: `chan T`.
 ///
 /// Every clone can send and receive, so only [`close`](Self::close) closes the channel. If the channel is to close when its
-/// senders are dropped, pass on [`sender`](Self::sender) and [`receiver`](Self::receiver) instead.
+/// senders are dropped, pass on [`sender`](Self::sender) and [`receiver`](Self::receiver) instead. A case of a select receives
+/// from a `Chan` and sends to it as from a receiver and to a sender.
 ///
 /// ```
 /// use gmp_sched::native::{self, Chan, go};
@@ -39,7 +46,7 @@ impl<T, P: Platform> Chan<T, P> {
     /// ```
     /// use gmp_sched::native::Chan;
     ///
-    /// assert_eq!(Chan::<u8>::new(3).receiver().capacity(), 3);
+    /// assert_eq!(Chan::<u8>::new(3).capacity(), 3);
     /// ```
     ///
     /// # Panics
@@ -100,8 +107,48 @@ impl<T, P: Platform> Chan<T, P> {
     ///
     /// As for that method.
     #[inline]
+    #[track_caller]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         self.sender.send(value)
+    }
+
+    /// See [`Sender::try_send`].
+    ///
+    /// # Errors
+    ///
+    /// As for that method.
+    #[inline]
+    #[track_caller]
+    pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        self.sender.try_send(value)
+    }
+
+    /// See [`Sender::send_timeout`].
+    ///
+    /// # Errors
+    ///
+    /// As for that method.
+    ///
+    /// # Panics
+    ///
+    /// As for that method.
+    #[track_caller]
+    pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
+        self.sender.send_timeout(value, timeout)
+    }
+
+    /// See [`Sender::send_until`].
+    ///
+    /// # Errors
+    ///
+    /// As for that method.
+    ///
+    /// # Panics
+    ///
+    /// As for that method.
+    #[track_caller]
+    pub fn send_until<'a>(&self, value: T, limit: impl Into<Limit<'a, P>>) -> Result<(), SendTimeoutError<T>> {
+        self.sender.send_until(value, limit)
     }
 
     /// See [`Receiver::recv`], and [`Chan`] for an example.
@@ -114,13 +161,125 @@ impl<T, P: Platform> Chan<T, P> {
     ///
     /// As for that method.
     #[inline]
+    #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
         self.receiver.recv()
     }
 
+    /// See [`Receiver::try_recv`].
+    ///
+    /// # Errors
+    ///
+    /// As for that method.
+    #[inline]
+    #[track_caller]
+    pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        self.receiver.try_recv()
+    }
+
+    /// See [`Receiver::recv_timeout`].
+    ///
+    /// # Errors
+    ///
+    /// As for that method.
+    ///
+    /// # Panics
+    ///
+    /// As for that method.
+    #[track_caller]
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
+        self.receiver.recv_timeout(timeout)
+    }
+
+    /// See [`Receiver::recv_until`].
+    ///
+    /// # Errors
+    ///
+    /// As for that method.
+    ///
+    /// # Panics
+    ///
+    /// As for that method.
+    #[track_caller]
+    pub fn recv_until<'a>(&self, limit: impl Into<Limit<'a, P>>) -> Result<T, RecvTimeoutError> {
+        self.receiver.recv_until(limit)
+    }
+
+    /// Iterates over received values until the channel is closed and drained. Go: `for v := range c`.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, Chan, go};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let squares = Chan::new(0);
+    ///     let sending = squares.clone();
+    ///     go(move || {
+    ///         (1..=3).for_each(|n| sending.send(n * n).unwrap());
+    ///         sending.close();
+    ///     })
+    ///     .detach();
+    ///     assert!(squares.iter().eq([1, 4, 9]));
+    /// });
+    /// ```
+    pub fn iter(&self) -> Iter<'_, T, P> {
+        self.receiver.iter()
+    }
+
     /// See [`Sender::close`], and [`Chan`] for an example.
+    #[track_caller]
     pub fn close(&self) -> bool {
         self.sender.close()
+    }
+
+    /// Whether the channel is closed. See [`Sender::is_closed`].
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    /// Number of values in the buffer. See [`Receiver::len`]. Go: `len(c)`.
+    ///
+    /// ```
+    /// use gmp_sched::native::Chan;
+    ///
+    /// let chan = Chan::new(2);
+    /// chan.try_send("one").unwrap();
+    /// assert_eq!((chan.len(), chan.is_empty(), chan.capacity()), (1, false, 2));
+    /// ```
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.receiver.len()
+    }
+
+    /// Whether the buffer is empty. See [`Receiver::is_empty`].
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.receiver.is_empty()
+    }
+
+    /// Capacity of the buffer. See [`Receiver::capacity`]. Go: `cap(c)`.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.receiver.capacity()
+    }
+}
+
+impl<'a, T, P: Platform> IntoIterator for &'a Chan<T, P> {
+    type Item = T;
+    type IntoIter = Iter<'a, T, P>;
+
+    fn into_iter(self) -> Iter<'a, T, P> {
+        self.iter()
+    }
+}
+
+/// Drops the sending side before the iteration, so that the iteration also ends when no other clone is left that could send.
+impl<T, P: Platform> IntoIterator for Chan<T, P> {
+    type Item = T;
+    type IntoIter = IntoIter<T, P>;
+
+    fn into_iter(self) -> IntoIter<T, P> {
+        self.split().1.into_iter()
     }
 }
 

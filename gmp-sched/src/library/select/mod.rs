@@ -37,6 +37,7 @@ mod parts;
 mod send;
 #[expect(unsafe_code, reason = "moves values out of borrowed options")]
 mod send_from;
+mod sink;
 mod source;
 
 use core::mem;
@@ -53,6 +54,7 @@ pub(crate) use locks::{list_as_given, lock_in_order, sort_by_address};
 pub use parts::{Chosen, OneOf, Ready, Remaining};
 pub use send::{SendCase, send};
 pub use send_from::{SendFromCase, send_from};
+pub use sink::Sink;
 pub use source::{Source, recv};
 
 use crate::base::atomic::Ordering;

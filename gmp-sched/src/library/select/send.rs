@@ -4,8 +4,9 @@ use core::cell::{Cell, UnsafeCell};
 use core::fmt;
 use core::mem::ManuallyDrop;
 
+use super::Sink;
 use super::case::{Arm, CHOSEN, Case, Outcome, SELECT_ON, Sealed, Transfer, note, try_now};
-use crate::library::chan::{Attempt, Channel, Held, SendError, Sender, Side};
+use crate::library::chan::{Attempt, Channel, Held, SendError, Side};
 use crate::platform::Platform;
 
 /// A case that sends. See [`send`] for an example.
@@ -17,7 +18,7 @@ pub struct SendCase<'a, T, P: Platform> {
     outcome: Cell<Outcome>,
 }
 
-/// Makes a case that sends `value` to `sender`. Go: `case c <- v`.
+/// Makes a case that sends `value` to `sink`. Go: `case c <- v`.
 ///
 /// ```
 /// use gmp_sched::native::{self, channel};
@@ -33,9 +34,9 @@ pub struct SendCase<'a, T, P: Platform> {
 /// });
 /// ```
 #[inline]
-pub fn send<T, P: Platform>(sender: &Sender<T, P>, value: T) -> SendCase<'_, T, P> {
+pub fn send<S: Sink + ?Sized>(sink: &S, value: S::Value) -> SendCase<'_, S::Value, S::Platform> {
     let value = UnsafeCell::new(ManuallyDrop::new(value));
-    SendCase { value, channel: sender.channel(), outcome: Cell::new(Outcome::Pending) }
+    SendCase { value, channel: sink.sender().channel(), outcome: Cell::new(Outcome::Pending) }
 }
 
 impl<'a, T, P: Platform> SendCase<'a, T, P> {

@@ -4,8 +4,9 @@ use core::cell::{Cell, UnsafeCell};
 use core::fmt;
 use core::mem::{self, MaybeUninit};
 
+use super::Sink;
 use super::case::{Arm, CHOSEN, Case, Outcome, SELECT_ON, Sealed, Transfer, note, try_now};
-use crate::library::chan::{Attempt, Channel, Header, Held, SendError, Sender, Side};
+use crate::library::chan::{Attempt, Channel, Header, Held, SendError, Side};
 use crate::platform::Platform;
 
 /// A case that sends the value of an `Option`. See [`send_from`] for an example.
@@ -27,7 +28,7 @@ struct Target<'a, T, P: Platform> {
     outcome: Cell<Outcome>,
 }
 
-/// Makes a case that sends the value in `value` to `sender`. If the case is chosen, `value` becomes `None`; otherwise
+/// Makes a case that sends the value in `value` to `sink`. If the case is chosen, `value` becomes `None`; otherwise
 /// the value stays. While `value` is `None` the case is never chosen. Go: `case c <- v` with a `c` that is nil while
 /// there is no `v`.
 ///
@@ -58,10 +59,13 @@ struct Target<'a, T, P: Platform> {
 /// });
 /// ```
 #[inline]
-pub fn send_from<'a, T, P: Platform>(sender: &'a Sender<T, P>, value: &'a mut Option<T>) -> SendFromCase<'a, T, P> {
+pub fn send_from<'a, S: Sink + ?Sized>(
+    sink: &'a S,
+    value: &'a mut Option<S::Value>,
+) -> SendFromCase<'a, S::Value, S::Platform> {
     let slot = UnsafeCell::new(MaybeUninit::uninit());
     let outcome = Cell::new(Outcome::Pending);
-    let target = Target { slot, channel: sender.channel(), option: value, is_taken: false, outcome };
+    let target = Target { slot, channel: sink.sender().channel(), option: value, is_taken: false, outcome };
     SendFromCase { target, nowhere: Header::never() }
 }
 

@@ -3,10 +3,10 @@
 use core::ops::Deref;
 
 use super::RecvCase;
-use crate::library::chan::Receiver;
+use crate::library::chan::{Chan, Receiver};
 use crate::platform::Platform;
 
-/// What a case of a select can receive from: a [`Receiver`], a [`Timer`](crate::time::Timer), a
+/// What a case of a select can receive from: a [`Receiver`], a [`Chan`], a [`Timer`](crate::time::Timer), a
 /// [`Ticker`](crate::time::Ticker), and pointers to them. For a context, use the receiver that its
 /// [`done`](crate::cancel::Context::done) returns.
 ///
@@ -39,6 +39,10 @@ use crate::platform::Platform;
 ///     }
 /// });
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "a select cannot receive from `{Self}`",
+    label = "not a receiver, timer or ticker"
+)]
 pub trait Source {
     /// The type of the received value.
     type Value;
@@ -76,6 +80,16 @@ impl<T, P: Platform> Source for Receiver<T, P> {
     #[inline]
     fn recv_case(&self) -> RecvCase<'_, T, P> {
         RecvCase::new(self.channel())
+    }
+}
+
+impl<T, P: Platform> Source for Chan<T, P> {
+    type Value = T;
+    type Platform = P;
+
+    #[inline]
+    fn recv_case(&self) -> RecvCase<'_, T, P> {
+        self.receiver().recv_case()
     }
 }
 
