@@ -118,6 +118,17 @@ pub struct Native;
 
 crate::platform_aliases!(Native);
 
+/// Waits for one of several channel operations. As [`select!`](macro@crate::select), which describes it, and also without
+/// channels.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __native_select {
+    ($($arms:tt)*) => { $crate::select! { on $crate::native::Native; $($arms)* } };
+}
+
+#[doc(inline)]
+pub use __native_select as select;
+
 std::thread_local! {
     static CURRENT: Cell<Option<&'static Machine<Native>>> = const { Cell::new(None) };
 }

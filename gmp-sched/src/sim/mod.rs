@@ -49,6 +49,17 @@ pub struct Sim;
 
 crate::platform_aliases!(Sim);
 
+/// Waits for one of several channel operations. As [`select!`](macro@crate::select), which describes it, and also without
+/// channels.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sim_select {
+    ($($arms:tt)*) => { $crate::select! { on $crate::sim::Sim; $($arms)* } };
+}
+
+#[doc(inline)]
+pub use __sim_select as select;
+
 /// The simulated machine and the seed of the run.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {

@@ -15,6 +15,7 @@ mod locks;
 mod ordered_selects;
 mod power_series;
 mod selects;
+mod selects_without_channels;
 mod slices;
 mod structure;
 mod sync;

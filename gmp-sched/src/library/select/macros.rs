@@ -5,17 +5,41 @@
 /// | arm | is taken when |
 /// |---|---|
 /// | `recv(source) -> result => …` | a value was received, or the channel is closed and drained: a `Result<T, RecvError>` |
-/// | `send(sender, value) -> result => …` | the value was sent, or the channel is closed: a `Result<(), SendError<T>>` |
-/// | `send_from(sender, option) -> result => …` | as `send`, of the value in an `Option`; never while that is `None` |
+/// | `send(sink, value) -> result => …` | the value was sent, or the channel is closed: a `Result<(), SendError<T>>` |
+/// | `send_from(sink, option) -> result => …` | as `send`, of the value in an `Option`; never while that is `None` |
 /// | `default => …` | at one instant no other case was ready; must be last |
 /// | `timeout(duration) => …` | no other case was ready in time; must be last |
 /// | `until(limit) => …` | no other case was ready before the [limit](crate::cancel::Limit) was over (a deadline, a context); must be last |
 ///
 /// After `->` comes an irrefutable pattern; the arrow and the pattern may be left out. Among several ready arms one is
 /// chosen at random with equal probability; if the select begins with `ordered;`, the first ready arm is chosen. A
-/// [source](crate::select::Source) is a receiver, a timer or a ticker. All sources, senders and values are evaluated
-/// first, in order. The value of a `send` that is not chosen is dropped; the value of a
-/// [`send_from`](crate::select::send_from()) stays in the `Option`. Blocks the calling G, unless there is a `default`.
+/// [source](crate::select::Source) is a receiver, a [`Chan`](crate::chan::Chan), a timer or a ticker; a
+/// [sink](crate::select::Sink) is a sender or a `Chan`. All sources, sinks and values are evaluated first, in order. The value
+/// of a `send` that is not chosen is dropped; the value of a [`send_from`](crate::select::send_from()) stays in the `Option`.
+/// Blocks the calling G, unless there is a `default`.
+///
+/// `break` and `continue` in an arm refer to the loop around the select. (In Go, `break` leaves the select.)
+///
+/// # Without channels
+///
+/// A select without arms blocks forever. A select with only a `timeout` or `until` arm blocks until that time. Neither has a
+/// channel whose type determines the platform, so they need the `select!` of a platform: `native::select!`, `sim::select!`,
+/// `kernel::select!`. Those macros accept all other arms, too. For a platform of your own, name it before the arms:
+///
+/// ```
+/// use core::time::Duration;
+/// use gmp_sched::native::{self, Native};
+///
+/// unsafe { native::enter() }.run(1, || {
+///     let start = native::now();
+///     native::select! { timeout(Duration::from_millis(1)) => {} }
+///     gmp_sched::select! { on Native; timeout(Duration::from_millis(1)) => {} }
+///     assert!(native::now() - start >= Duration::from_millis(2));
+///     native::go(|| native::select! {}).detach();
+/// });
+/// ```
+///
+/// # Examples
 ///
 /// ```
 /// use gmp_sched::native::{self, channel, go};
@@ -68,8 +92,10 @@
 /// ```
 #[macro_export]
 macro_rules! select {
-    (ordered; $($arms:tt)*) => { $crate::__select!(@arms (.ordered()) [] $($arms)*) };
-    ($($arms:tt)*) => { $crate::__select!(@arms () [] $($arms)*) };
+    (on $platform:ty; ordered; $($arms:tt)*) => { $crate::__select!(@arms [on $platform] (.ordered()) [] $($arms)*) };
+    (on $platform:ty; $($arms:tt)*) => { $crate::__select!(@arms [on $platform] () [] $($arms)*) };
+    (ordered; $($arms:tt)*) => { $crate::__select!(@arms [] (.ordered()) [] $($arms)*) };
+    ($($arms:tt)*) => { $crate::__select!(@arms [] () [] $($arms)*) };
 }
 
 /// The implementation of [`select!`](macro@crate::select): processes the arms one by one and collects them as `(name,
@@ -77,42 +103,93 @@ macro_rules! select {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select {
-    (@arms $mode:tt $done:tt default => $body:expr $(,)?) => {
-        $crate::__select!(@run $mode $done (.poll()) ($body))
+    (@arms $on:tt $mode:tt $done:tt default => $body:expr $(,)?) => {
+        $crate::__select!(@run $on $mode $done (.poll()) ($body))
     };
-    (@arms $mode:tt $done:tt timeout($timeout:expr) => $body:expr $(,)?) => {
-        $crate::__select!(@run $mode $done (.wait_timeout($timeout)) ($body))
+    (@arms $on:tt $mode:tt $done:tt timeout($timeout:expr $(,)?) => $body:expr $(,)?) => {
+        $crate::__select!(@run $on $mode $done (.wait_timeout($timeout)) ($body))
     };
-    (@arms $mode:tt $done:tt until($limit:expr) => $body:expr $(,)?) => {
-        $crate::__select!(@run $mode $done (.wait_until($limit)) ($body))
+    (@arms $on:tt $mode:tt $done:tt until($limit:expr $(,)?) => $body:expr $(,)?) => {
+        $crate::__select!(@run $on $mode $done (.wait_until($limit)) ($body))
+    };
+    // Mistakes that would otherwise be reported in terms of what this macro makes of them.
+    (@arms $on:tt $mode:tt $done:tt default => $($rest:tt)*) => {
+        ::core::compile_error!("`default` must be the last arm of a `select!`, as `default => body`")
+    };
+    (@arms $on:tt $mode:tt $done:tt timeout($($limit:tt)*) => $($rest:tt)*) => {
+        ::core::compile_error!("`timeout` must be the last arm of a `select!`, as `timeout(duration) => body`")
+    };
+    (@arms $on:tt $mode:tt $done:tt until($($limit:tt)*) => $($rest:tt)*) => {
+        ::core::compile_error!("`until` must be the last arm of a `select!`, as `until(limit) => body`")
+    };
+    (@arms $on:tt $mode:tt $done:tt $kind:ident $operands:tt -> Ok $inner:tt => $($rest:tt)*) => {
+        $crate::__select!(@refutable $kind $operands Ok $inner)
+    };
+    (@arms $on:tt $mode:tt $done:tt $kind:ident $operands:tt -> Err $inner:tt => $($rest:tt)*) => {
+        $crate::__select!(@refutable $kind $operands Err $inner)
     };
     // An arm that ends in a block needs no comma.
-    (@arms $mode:tt $done:tt $kind:ident($($operand:expr),+ $(,)?) $(-> $pattern:pat)? => $body:block $(, $($rest:tt)*)?) => {
-        $crate::__select!(@arm $mode $done ($kind($($operand),+)) ($($pattern)?) ($body) $($($rest)*)?)
+    (@arms $on:tt $mode:tt $done:tt $kind:ident($($operand:expr),+ $(,)?) $(-> $pattern:pat)? => $body:block $(, $($rest:tt)*)?) => {
+        $crate::__select!(@arm $on $mode $done ($kind($($operand),+)) ($($pattern)?) ($body) $($($rest)*)?)
     };
-    (@arms $mode:tt $done:tt $kind:ident($($operand:expr),+ $(,)?) $(-> $pattern:pat)? => $body:block $($rest:tt)*) => {
-        $crate::__select!(@arm $mode $done ($kind($($operand),+)) ($($pattern)?) ($body) $($rest)*)
+    (@arms $on:tt $mode:tt $done:tt $kind:ident($($operand:expr),+ $(,)?) $(-> $pattern:pat)? => $body:block $($rest:tt)*) => {
+        $crate::__select!(@arm $on $mode $done ($kind($($operand),+)) ($($pattern)?) ($body) $($rest)*)
     };
-    (@arms $mode:tt $done:tt $kind:ident($($operand:expr),+ $(,)?) $(-> $pattern:pat)? => $body:expr $(, $($rest:tt)*)?) => {
-        $crate::__select!(@arm $mode $done ($kind($($operand),+)) ($($pattern)?) ($body) $($($rest)*)?)
+    (@arms $on:tt $mode:tt $done:tt $kind:ident($($operand:expr),+ $(,)?) $(-> $pattern:pat)? => $body:expr $(, $($rest:tt)*)?) => {
+        $crate::__select!(@arm $on $mode $done ($kind($($operand),+)) ($($pattern)?) ($body) $($($rest)*)?)
     };
-    (@arms $mode:tt $done:tt) => {
-        $crate::__select!(@run $mode $done (.wait()) (::core::unreachable!("a select without default does one of its cases")))
+    (@arms $on:tt $mode:tt $done:tt) => {
+        $crate::__select!(@run $on $mode $done (.wait()) (::core::unreachable!("a select without default does one of its cases")))
+    };
+    (@arms $on:tt $mode:tt $done:tt $($rest:tt)*) => {
+        ::core::compile_error!(::core::concat!(
+            "expected an arm of a `select!`: `recv(source) -> result => body`, `send(sink, value) -> result => body`, ",
+            "`send_from(sink, option) -> result => body` or, as the last, `default => body`, `timeout(duration) => body` or ",
+            "`until(limit) => body`. An arm whose body is not a block ends with a comma. This is not one: ",
+            ::core::stringify!($($rest)*)
+        ))
+    };
+    (@refutable $kind:ident $operands:tt $name:ident $inner:tt) => {
+        ::core::compile_error!(::core::concat!(
+            "the arm is taken for every result, so its pattern must match all of them, and `",
+            ::core::stringify!($name $inner), "` does not; write `", ::core::stringify!($kind $operands),
+            " -> result => match result { Ok(..) => .., Err(..) => .. }`"
+        ))
     };
 
-    (@arm $mode:tt $done:tt $made:tt () $body:tt $($rest:tt)*) => {
-        $crate::__select!(@arm $mode $done $made (_) $body $($rest)*)
+    (@arm $on:tt $mode:tt $done:tt $made:tt () $body:tt $($rest:tt)*) => {
+        $crate::__select!(@arm $on $mode $done $made (_) $body $($rest)*)
     };
-    (@arm $mode:tt [$($done:tt)*] ($($made:tt)*) $pattern:tt $body:tt $($rest:tt)*) => {
-        $crate::__select!(@arms $mode [$($done)* (case ($crate::__select!(@make $($made)*)) $pattern $body)] $($rest)*)
+    (@arm $on:tt $mode:tt $done:tt (recv($source:expr)) $($rest:tt)*) => {
+        $crate::__select!(@case $on $mode $done ($crate::select::recv(&$source)) $($rest)*)
+    };
+    (@arm $on:tt $mode:tt $done:tt (send($sink:expr, $value:expr)) $($rest:tt)*) => {
+        $crate::__select!(@case $on $mode $done ($crate::select::send(&$sink, $value)) $($rest)*)
+    };
+    (@arm $on:tt $mode:tt $done:tt (send_from($sink:expr, $value:expr)) $($rest:tt)*) => {
+        $crate::__select!(@case $on $mode $done ($crate::select::send_from(&$sink, &mut $value)) $($rest)*)
+    };
+    (@arm $on:tt $mode:tt $done:tt ($kind:ident $operands:tt) $pattern:tt $body:tt $($rest:tt)*) => {
+        $crate::__select!(@arms $on $mode $done $kind $operands)
+    };
+    (@case $on:tt $mode:tt [$($done:tt)*] $made:tt $pattern:tt $body:tt $($rest:tt)*) => {
+        $crate::__select!(@arms $on $mode [$($done)* (case $made $pattern $body)] $($rest)*)
     };
 
-    (@make recv($source:expr)) => { $crate::select::recv(&$source) };
-    (@make send($sender:expr, $value:expr)) => { $crate::select::send(&$sender, $value) };
-    (@make send_from($sender:expr, $value:expr)) => { $crate::select::send_from(&$sender, &mut $value) };
-
+    // Without cases there is nothing to choose from.
+    (@run $on:tt $mode:tt [] (.poll()) ($otherwise:expr)) => { $otherwise };
+    (@run [on $platform:ty] $mode:tt [] ($($wait:tt)*) ($otherwise:expr)) => {{
+        let _ = $crate::select::Select::<$platform>::new(&mut [])$($wait)*;
+        $otherwise
+    }};
+    (@run [] $mode:tt [] $wait:tt $otherwise:tt) => {
+        ::core::compile_error!(::core::concat!(
+            "this `select!` has no channel whose type determines the platform: use the `select!` of the platform ",
+            "(`native::select!`, `kernel::select!`), or write `on Platform;` before the arms"
+        ))
+    };
     // The cases and their borrows end before the body of the chosen arm runs.
-    (@run () [$(($case:ident ($made:expr) $pattern:tt $body:tt))*] ($($wait:tt)*) $otherwise:tt) => {{
+    (@run $on:tt () [$(($case:ident ($made:expr) $pattern:tt $body:tt))*] ($($wait:tt)*) $otherwise:tt) => {{
         // A `match`, so that temporaries of the operands (such as a timer made for this select) live until the select
         // is over.
         let result = match ($($made,)*) {
@@ -136,7 +213,7 @@ macro_rules! __select {
         };
         $crate::__select!(@dispatch result [$(($pattern $body))*] $otherwise)
     }};
-    (@run ($($ordered:tt)+) [$(($case:ident ($made:expr) $pattern:tt $body:tt))*] ($($wait:tt)*) $otherwise:tt) => {{
+    (@run $on:tt ($($ordered:tt)+) [$(($case:ident ($made:expr) $pattern:tt $body:tt))*] ($($wait:tt)*) $otherwise:tt) => {{
         let result = match ($($made,)*) {
             ($(mut $case,)*) => {
                 let chosen = $crate::select::Select::new(&mut [$($case.case()),*])$($ordered)+ $($wait)*;

@@ -459,7 +459,8 @@ fn park<P: Platform>(
     mem::forget(kept);
     let generation = caller.me.open_wait();
     enter_in_order(cases, locked, choice, caller.me, generation);
-    let reason = if cases.is_empty() { WaitReason::SelectNoCases } else { WaitReason::Select };
+    // A limit can end the wait.
+    let reason = if cases.is_empty() && limit.is_none() { WaitReason::SelectNoCases } else { WaitReason::Select };
     // Until this G has locked each channel again, the far side may still be in `unlock_all`, which reads the cases. So
     // from here on this G only reads them, too.
     let cases_shared = &*cases;
