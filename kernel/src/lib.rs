@@ -41,6 +41,8 @@
 //! |---|---|
 //! | [`program`], [`args`], [`exit`] | what a program sees: `main!`, its arguments, its status |
 //! | [`platform`] | the scheduler, for this kernel: Gs, channels, locks that block |
+//! | [`mod@select`], [`chan`], [`cancel`], [`time`] | what belongs to them: cases of selects, errors, points in time |
+//! | [`gmp_sched`] | the crate of the scheduler, for everything else |
 //! | [`console`], [`disk`], [`clock`] | `println!` and input, disks, time |
 //! | [`cpus`], [`percpu`], [`sync`] | the CPUs that are up, preemption, locks that do not block |
 //! | [`mm`], [`watchdog`] | how much memory is in use; CPUs that have interrupts or preemption off for too long |
@@ -122,6 +124,38 @@ pub use host::{
     sync, watchdog,
 };
 
+// With these a program depends on this crate alone.
+pub use gmp_sched::{self, JoinError, cancel, chan, time};
+
+/// Waiting for one of several channel operations: what [`select!`](macro@select) is made of, for a number of cases that is
+/// known only at run time.
+pub mod select {
+    pub use gmp_sched::select::*;
+}
+
+/// Waits for one of several channel operations, or without channels for ever or for a time: as
+/// [`gmp_sched::select!`](macro@gmp_sched::select), which describes it.
+///
+/// ```
+/// # #![no_std]
+/// # #![cfg_attr(not(test), no_main)]
+/// # kernel::main!(main);
+/// # fn main(_: &[&str]) { first(channel(0).1, channel(0).1); }
+/// use kernel::prelude::*;
+///
+/// fn first(numbers: Receiver<u32>, words: Receiver<String>) {
+///     select! {
+///         recv(numbers) -> number => println!("{number:?}"),
+///         recv(words) -> word => println!("{word:?}"),
+///         timeout(Duration::from_millis(1)) => println!("neither"),
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! select {
+    ($($arms:tt)*) => { $crate::gmp_sched::select! { on $crate::platform::Kernel; $($arms)* } };
+}
+
 /// Whether a G in a long loop is preempted. On the machine it is. On the host a G runs until it waits, yields or ends.
 pub const PREEMPTS_LOOPS: bool = cfg!(gmp_machine);
 
@@ -132,10 +166,12 @@ pub mod prelude {
     pub use alloc::string::{String, ToString};
     pub use alloc::vec::Vec;
     pub use alloc::{format, vec};
+    pub use core::time::Duration;
 
     pub use crate::platform::{
-        Barrier, Builder, Condvar, JoinHandle, Lazy, Mutex, MutexGuard, Once, OnceCell, ReadMostlyRwLock, RwLock,
-        Semaphore, WaitGroup, go, goexit, num_cpu, num_goroutine, procs, set_procs, sleep, yield_now,
+        Barrier, Builder, Chan, Condvar, Context, JoinHandle, Lazy, Mutex, MutexGuard, Once, OnceCell,
+        ReadMostlyRwLock, Receiver, RwLock, Semaphore, Sender, Ticker, Timer, WaitGroup, after, after_func, channel,
+        go, goexit, num_cpu, num_goroutine, procs, scope, set_procs, sleep, yield_now,
     };
-    pub use crate::{print, println};
+    pub use crate::{print, println, select};
 }

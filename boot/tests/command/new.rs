@@ -98,6 +98,7 @@ fn program_behaves_alike_on_the_host_and_on_the_machine() {
     assert!(!text(&built.stderr).contains("warning"), "{}", text(&built.stderr));
     for (arguments, ends_with) in [
         (&["library"][..], Some(0)),
+        (&["select"], Some(0)),
         (&["surface"], Some(0)),
         (&["status", "9"], Some(9)),
         (&["status", "400"], Some(100)),
@@ -105,6 +106,7 @@ fn program_behaves_alike_on_the_host_and_on_the_machine() {
         (&["exit", "7"], Some(7)),
         (&["panic"], Some(2)),
         (&["deadlock"], Some(2)),
+        (&["select-nothing"], Some(2)),
     ] {
         let host = run(cargo(&[&["run", "--quiet", "--"], arguments].concat(), &own));
         let mut machine = boot();
@@ -123,6 +125,7 @@ fn program_behaves_alike_on_the_host_and_on_the_machine() {
         for part in match arguments[0] {
             "panic" => &["panic at src/main.rs:", "as it should", "[running]", "(waits) ["][..],
             "deadlock" => &["all goroutines are asleep - deadlock!", "goroutine 1 [chan receive"],
+            "select-nothing" => &["all goroutines are asleep - deadlock!", "goroutine 1 [select (no cases)"],
             _ => &[],
         } {
             assert!(text(&host.stderr).contains(part), "host, {part}: {}", text(&host.stderr));

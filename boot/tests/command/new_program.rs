@@ -6,15 +6,16 @@
 use core::error::Error;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
-use core::time::Duration;
 
+use kernel::chan::{RecvError, TrySendError};
 use kernel::console::{SincePowerOn, flush, read_line, try_read, write};
 use kernel::disk::{Disk, DiskError, PciError, RequestError, SetupError, delay, disks};
 use kernel::mm::{OutOfMemory, Usage, free_cached_memory, usage};
 use kernel::percpu::{CpuId, MAX_CPUS, PreemptGuard};
-use kernel::platform::{Context, Kernel, Sender, channel, pull, scheduler, scope, try_go};
+use kernel::platform::{Kernel, now, pull, scheduler, try_go};
 use kernel::prelude::*;
 use kernel::program::Termination;
+use kernel::select::{Select, recv};
 use kernel::sync::{InterruptMutex, InterruptMutexGuard, PreemptMutex, PreemptMutexGuard};
 use kernel::watchdog::{Windows, interrupts, longest_windows};
 use kernel::{args, clock, cpus, exit, percpu};
@@ -24,6 +25,7 @@ kernel::main!(main);
 fn main(arguments: &[&str]) -> Result<i32, String> {
     match arguments {
         ["library"] => library(),
+        ["select"] => selects(),
         ["surface"] => surface(),
         ["status", status] => return Ok(status.parse().expect("a number")),
         ["error"] => return Err("it was meant to fail".into()),
@@ -43,6 +45,10 @@ fn main(arguments: &[&str]) -> Result<i32, String> {
             println!("before");
             let _ = receiver.recv();
             println!("after");
+        }
+        ["select-nothing"] => {
+            println!("before");
+            select! {}
         }
         ["devices"] => devices(),
         ["hog"] => hog(),
@@ -99,6 +105,59 @@ fn library() {
     println!("arguments: {:?}", args::program());
     assert_eq!(cfg!(gmp_machine), kernel::PREEMPTS_LOOPS);
     write("bytes: \u{e4}\n".as_bytes());
+}
+
+/// Channels, selects, contexts and timers, as a program ported from Go uses them.
+fn selects() {
+    let (requests, answers) = (Chan::new(0), Chan::new(1));
+    let (context, cancel) = Context::background().with_cancel();
+    let (asked, answered) = (requests.clone(), answers.clone());
+    let server = go(move || {
+        let mut served = 0;
+        loop {
+            select! {
+                recv(context.done()) => break served,
+                recv(asked) -> number => match number {
+                    Ok(number) => {
+                        served += 1;
+                        select! { send(answered, number * number) -> sent => sent.expect("a receiver") }
+                    }
+                    Err(RecvError) => break 0,
+                },
+            }
+        }
+    });
+    let mut answered = Vec::new();
+    for number in 1..=3 {
+        requests.send(number).expect("a receiver");
+        select! {
+            recv(answers) -> answer => answered.push(answer.expect("a sender")),
+            recv(after(Duration::from_secs(60))) => println!("late"),
+        }
+    }
+    cancel.cancel();
+    println!("answers: {answered:?}, served: {:?}", server.join());
+
+    let full: Chan<u8> = Chan::new(1);
+    println!("{:?} {:?}", full.try_send(1), full.try_send(2) == Err(TrySendError::Full(2)));
+    full.close();
+    println!("length {} of {}: {:?}", full.len(), full.capacity(), full.iter().collect::<Vec<_>>());
+    println!("closing nothing: {}", Sender::<u8>::never().close());
+
+    let start = now();
+    let taken = select! { timeout(Duration::from_millis(2)) => now() - start >= Duration::from_millis(2) };
+    println!("timeout: {taken}, default: {}", select! { default => 1 });
+    let never = Receiver::<u8>::never();
+    println!("list: {:?}", Select::new(&mut [recv(&never).case()]).wait_timeout(Duration::from_micros(1)));
+
+    let mut words = ["to", "be", "or", "not"];
+    scope(|scope| {
+        for word in &mut words {
+            scope.go(move || *word = &word[..1]);
+        }
+    });
+    let ticker = Ticker::new(Duration::from_millis(1));
+    println!("{words:?}, ticks: {}", (0..3).filter(|_| ticker.wait() <= now()).count());
 }
 
 /// Names the items of the kernel's public interface. It compiles on the machine and on the host only if both have these

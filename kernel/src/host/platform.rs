@@ -11,6 +11,9 @@ pub use gmp_sched::native::Native as Kernel;
 
 gmp_sched::platform_aliases!(Kernel);
 
+#[doc(no_inline)]
+pub use crate::select;
+
 /// The caller's scheduler; `None` if the caller is not a G. Callable from everywhere.
 pub fn scheduler() -> Option<&'static Scheduler<Kernel>> {
     Kernel::current_machine().map(Machine::scheduler)

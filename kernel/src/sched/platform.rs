@@ -29,6 +29,9 @@ pub struct Kernel;
 
 gmp_sched::platform_aliases!(Kernel);
 
+#[doc(no_inline)]
+pub use crate::select;
+
 /// Bytes of the stack of an M (g0).
 const THREAD_STACK: usize = 64 * 1024;
 

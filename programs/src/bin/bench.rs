@@ -9,12 +9,9 @@
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use core::time::Duration;
 
-use gmp_sched::select;
 use kernel::clock::now;
 use kernel::mm;
-use kernel::platform::{Chan, Sender, channel};
 use kernel::prelude::*;
 
 kernel::main!(main);

@@ -18,9 +18,9 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use gmp_sched::goroutine::{Goroutine, WaitReason};
-use gmp_sched::park::{park, ready};
 use kernel::disk::{Disk, DiskError, disks};
+use kernel::gmp_sched::goroutine::{Goroutine, WaitReason};
+use kernel::gmp_sched::park::{park, ready};
 use kernel::percpu;
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;

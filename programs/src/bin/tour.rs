@@ -4,14 +4,13 @@
 #![cfg_attr(not(test), no_main)]
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use core::time::Duration;
 
-use gmp_sched::Counts;
-use gmp_sched::goroutine::GoroutineId;
-use gmp_sched::scheduler::Scheduler;
 use kernel::clock;
 use kernel::console::SincePowerOn;
 use kernel::disk;
+use kernel::gmp_sched::Counts;
+use kernel::gmp_sched::goroutine::GoroutineId;
+use kernel::gmp_sched::scheduler::Scheduler;
 use kernel::percpu;
 use kernel::platform::scheduler;
 use kernel::prelude::*;

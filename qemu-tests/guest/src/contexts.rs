@@ -33,7 +33,7 @@ fn take_preempt_mutex() {
 }
 
 fn make_system_call() {
-    let _ = kernel::disk::delay(core::time::Duration::from_micros(1));
+    let _ = kernel::disk::delay(Duration::from_micros(1));
 }
 
 /// Interrupts the calling G and runs `body` in the handler. There must be only one CPU.

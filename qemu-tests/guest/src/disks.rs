@@ -2,7 +2,6 @@
 //! runs them, with files of the expected lengths.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
-use core::time::Duration;
 
 use kernel::clock;
 use kernel::disk::{self, Disk, DiskError, disks};

@@ -2,7 +2,6 @@
 //! the host's load.
 
 use core::ops::Range;
-use core::time::Duration;
 
 use kernel::clock::now;
 use kernel::cpus;

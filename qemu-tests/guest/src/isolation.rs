@@ -3,7 +3,6 @@
 use alloc::collections::BTreeSet;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use core::time::Duration;
 
 use gmp_sched::JoinError;
 use gmp_sched::goroutine::WaitReason;

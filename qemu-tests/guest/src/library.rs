@@ -33,9 +33,8 @@ mod shared;
 
 /// The report of the deadlock shows for what each G waits.
 fn deadlock_on_channels_is_reported() {
-    use gmp_sched::select::{Select, recv, send};
-    use kernel::platform::{Kernel, Receiver, Sender, channel};
     use kernel::prelude::*;
+    use kernel::select::{Select, recv, send};
     let (sender, receiver) = channel::<u8>(0);
     let (other, nobody) = (sender.clone(), receiver.clone());
     go(move || sender.send(1)).detach();
@@ -47,7 +46,7 @@ fn deadlock_on_channels_is_reported() {
     go(move || Select::new(&mut [recv(&nobody).case(), send(&Sender::never(), 1).case()]).wait()).detach();
     yield_now();
     let _kept_open = other;
-    Select::<Kernel>::new(&mut []).wait();
+    select! {}
 }
 guest_test!(
     deadlock_on_channels_is_reported,

@@ -1,7 +1,6 @@
 //! The computer below the scheduler: console, CPUs, clock and command line.
 
 use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use core::time::Duration;
 
 use kernel::clock;
 use kernel::cpus;

@@ -2,7 +2,6 @@
 
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use core::time::Duration;
 
 use kernel::clock;
 use kernel::percpu::PreemptGuard;

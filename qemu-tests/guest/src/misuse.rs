@@ -82,7 +82,7 @@ guest_test!(
 );
 
 fn a_system_call_waits() {
-    let (_sender, receiver) = kernel::platform::channel::<u8>(0);
+    let (_sender, receiver) = channel::<u8>(0);
     let _ = gmp_sched::syscall::syscall::<kernel::platform::Kernel, _>(|| receiver.recv());
 }
 guest_test!(

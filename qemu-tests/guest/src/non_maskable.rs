@@ -3,7 +3,6 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use kernel::percpu::{self, PreemptGuard};
-use kernel::platform::channel;
 use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
 use kernel::{cpus, internals, watchdog};

@@ -1,13 +1,12 @@
 //! `panic=isolate` for Gs that overflow their stacks, and for Gs from whose frames other Gs borrow.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use core::time::Duration;
 
 use gmp_sched::JoinError;
 use kernel::internals::Storm;
 use kernel::mm;
 use kernel::percpu::PreemptGuard;
-use kernel::platform::{scheduler, scope};
+use kernel::platform::scheduler;
 use kernel::prelude::*;
 
 use crate::isolation::DeadStacks;

@@ -2,7 +2,6 @@
 
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use core::time::Duration;
 
 use kernel::clock;
 use kernel::internals::Stalled;

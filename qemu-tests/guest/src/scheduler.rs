@@ -1,7 +1,6 @@
 //! The scheduler in the kernel: Gs, Ms and Ps on real CPUs, with timer interrupts.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use core::time::Duration;
 
 use kernel::clock;
 use kernel::disk;

@@ -2,7 +2,6 @@
 
 use core::hint;
 use core::sync::atomic::{AtomicBool, Ordering};
-use core::time::Duration;
 
 use gmp_sched::device_signals::Signal;
 use gmp_sched::platform::Platform;

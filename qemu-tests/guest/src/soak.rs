@@ -4,7 +4,6 @@
 
 use alloc::collections::BTreeMap;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use core::time::Duration;
 
 use gmp_sched::JoinError;
 use gmp_sched::goroutine::{GoroutineId, Status};

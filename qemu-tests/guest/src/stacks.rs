@@ -2,7 +2,6 @@
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use core::time::Duration;
 
 use gmp_sched::spawn::try_go;
 use kernel::internals::Storm;

@@ -1,7 +1,6 @@
 //! Stopping the world and changing the number of Ps, in the kernel on several CPUs.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use core::time::Duration;
 
 use gmp_sched::platform::Pinned;
 use kernel::disk;

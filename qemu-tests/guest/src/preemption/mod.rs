@@ -6,7 +6,6 @@ mod reserve;
 mod state;
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use core::time::Duration;
 
 use gmp_sched::platform::Pinned;
 use gmp_sched::preempt;

@@ -5,10 +5,9 @@
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use core::time::Duration;
 
 use kernel::internals::{RESERVE, Slot};
-use kernel::platform::{channel, stop_the_world};
+use kernel::platform::stop_the_world;
 use kernel::prelude::*;
 
 use super::{preemptions, storm};
