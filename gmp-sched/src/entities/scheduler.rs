@@ -321,8 +321,8 @@ impl<P: Platform> Scheduler<P> {
         self.shut_down.load(Ordering::Acquire)
     }
 
-    /// Resets a scheduler that has been shut down, for a new run with `processors` Ps. The threads of its Ms have
-    /// ended, all its Gs are dead, and no timer is set.
+    /// Makes a scheduler that has been shut down as new, with that number of Ps. The threads of its Ms have ended, all its Gs
+    /// are dead, and no timer is set. Only the ids of its Gs continue, because dead slots and handles keep theirs.
     ///
     /// # Panics
     ///
@@ -330,7 +330,6 @@ impl<P: Platform> Scheduler<P> {
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn renew(&'static self, processors: usize) {
         assert!((1..=self.procs_limit()).contains(&processors), "{processors} Ps of {}", self.procs_limit());
-        self.next_id.store(GOROUTINE_ID_BATCH, Ordering::Relaxed);
         self.main_exited.store(false, Ordering::Relaxed);
         self.started_without_processor.store(0, Ordering::Relaxed);
         self.spinning.store(0, Ordering::Relaxed);

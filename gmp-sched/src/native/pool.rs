@@ -1,27 +1,27 @@
 //! The schedulers of this process: which run, on how many threads, and which have ended and can be used again.
 //!
-//! Nothing of a scheduler is ever freed, because handles and wakers may refer to its Gs without limit. So a
-//! [`run`](super::Threads::run) reuses a scheduler that has ended, if there is one; its Gs are all dead, so it is as
-//! good as a new one. A scheduler is not reused if Gs are left that wait, or timers that are set: they would continue
-//! in the next run.
+//! Nothing of a scheduler is ever freed, because handles and wakers may refer to its Gs for ever. So a
+//! [`run`](super::Threads::run) reuses a scheduler whose last run has ended. A scheduler with a G that is not dead, or with a
+//! timer that is set, is not reused, because that G or timer would continue in the next run.
 
 use alloc::vec::Vec;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::{Native, PROCS_LIMIT, lock};
 use crate::base::id::GoroutineId;
+use crate::entities::goroutine::Goroutine;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
-use crate::platform::{Platform, SLICE};
 
 struct Pool {
     /// The schedulers in use, each with the number of its users: the threads of its Ms, and the call of `run`.
     in_use: Vec<(&'static Scheduler<Native>, usize)>,
-    /// Schedulers without a user, to be used again.
-    free: Vec<&'static Scheduler<Native>>,
+    /// Schedulers without a user and without a living G. Some may have Gs that were never started, or timers that are set, and
+    /// are reused once the handles of these have been dropped.
+    ended: Vec<&'static Scheduler<Native>>,
 }
 
-static POOL: Mutex<Pool> = Mutex::new(Pool { in_use: Vec::new(), free: Vec::new() });
+static POOL: Mutex<Pool> = Mutex::new(Pool { in_use: Vec::new(), ended: Vec::new() });
 
 /// Notified when a scheduler has one user fewer.
 static GONE: Condvar = Condvar::new();
@@ -32,14 +32,15 @@ impl Pool {
         position.expect("a scheduler is in use while it has users")
     }
 
-    /// Removes one user. After the last one, keeps the scheduler for a later run, if it can be used again.
+    /// Removes a user. The last one leaves the scheduler to later runs, unless a G is alive: nothing runs that G any more, so that
+    /// it stays alive for ever.
     fn remove_user(&mut self, scheduler: &'static Scheduler<Native>) {
         let position = self.entry_of(scheduler);
         self.in_use[position].1 -= 1;
         if self.in_use[position].1 == 0 {
             self.in_use.swap_remove(position);
-            if can_be_renewed(scheduler) {
-                self.free.push(scheduler);
+            if scheduler.num_goroutine() == 0 {
+                self.ended.push(scheduler);
             }
         }
         GONE.notify_all();
@@ -50,9 +51,10 @@ impl Pool {
 pub(super) fn enter(processors: usize) -> &'static Scheduler<Native> {
     let limit = processors.max(PROCS_LIMIT);
     let mut pool = lock(&POOL);
-    let scheduler = match pool.free.iter().position(|free| free.procs_limit() >= limit) {
+    let fits = |ended: &&'static Scheduler<Native>| ended.procs_limit() >= limit && is_over(ended);
+    let scheduler = match pool.ended.iter().position(fits) {
         Some(position) => {
-            let scheduler = pool.free.swap_remove(position);
+            let scheduler = pool.ended.swap_remove(position);
             scheduler.renew(processors);
             scheduler
         }
@@ -62,21 +64,16 @@ pub(super) fn enter(processors: usize) -> &'static Scheduler<Native> {
     scheduler
 }
 
-/// Ends a run whose scheduler has been shut down. Waits for the threads of its Ms to end, unless Gs are left. Those
-/// that wait do so forever, so their threads are not waited for. Those that run may be about to end, so the threads get
-/// the time of one slice.
+/// Called when a run is over and its scheduler has been shut down. Waits for the threads of its Ms to end if all its Gs are dead.
+/// Other Gs may be on their last steps, may run for as long as they like, or may wait for ever; for those the caller does not
+/// wait. The last of their threads to end leaves the scheduler to later runs.
 pub(super) fn leave(scheduler: &'static Scheduler<Native>) {
-    let deadline = Native::now() + Native::slice().min(SLICE);
+    // The main G may be on its last steps: it has sent its result.
+    let is_dead = |goroutine: &Goroutine<Native>| matches!(goroutine.status(), Status::Dead | Status::Idle);
+    let only_main_is_left = || scheduler.goroutines().all(|other| is_dead(other) || other.id() == GoroutineId::MAIN);
     let mut pool = lock(&POOL);
-    while pool.in_use[pool.entry_of(scheduler)].1 > 1 {
-        pool = match left(scheduler) {
-            Left::None => GONE.wait(pool).unwrap_or_else(PoisonError::into_inner),
-            Left::Running if Native::now() < deadline => {
-                let time = deadline - Native::now();
-                GONE.wait_timeout(pool, time).unwrap_or_else(PoisonError::into_inner).0
-            }
-            Left::Running | Left::Waiting => break,
-        };
+    while pool.in_use[pool.entry_of(scheduler)].1 > 1 && only_main_is_left() {
+        pool = GONE.wait(pool).unwrap_or_else(PoisonError::into_inner);
     }
     pool.remove_user(scheduler);
 }
@@ -93,27 +90,8 @@ pub(super) fn thread_ends(scheduler: &'static Scheduler<Native>) {
     lock(&POOL).remove_user(scheduler);
 }
 
-/// Which Gs besides the main G are alive.
-#[derive(Clone, Copy)]
-enum Left {
-    None,
-    /// Some, and all of them run or are runnable.
-    Running,
-    /// Some, of which at least one waits or is in a system call.
-    Waiting,
-}
-
-fn left(scheduler: &'static Scheduler<Native>) -> Left {
-    let others = scheduler.goroutines().filter(|goroutine| goroutine.id() != GoroutineId::MAIN);
-    others.fold(Left::None, |left, goroutine| match (goroutine.status(), left) {
-        (Status::Waiting | Status::Syscall, _) | (_, Left::Waiting) => Left::Waiting,
-        (Status::Runnable | Status::Running, _) => Left::Running,
-        (Status::Dead | Status::Idle, left) => left,
-    })
-}
-
-/// Whether nothing of the last run could continue in the next one: all Gs are dead, and no timer is set.
-fn can_be_renewed(scheduler: &'static Scheduler<Native>) -> bool {
-    scheduler.num_goroutine() == 0
+/// Whether nothing of the last run can continue in the next: every slot of a G is dead, and no timer is set.
+fn is_over(scheduler: &'static Scheduler<Native>) -> bool {
+    scheduler.goroutines().all(|goroutine| goroutine.status() == Status::Dead)
         && scheduler.processors_ever().iter().all(|processor| processor.timers.try_len() == Some(0))
 }

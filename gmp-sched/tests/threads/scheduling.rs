@@ -363,22 +363,20 @@ fn unwinding_g_stays_alone_on_its_thread() {
 #[test]
 fn names_and_stack_sizes_are_as_chosen() {
     THREADS.run_with(2, |scheduler| {
-        // The platform's clock may start at zero now. After this sleep, the wait below begins at a later time than
-        // zero.
-        native::sleep(Duration::from_millis(1));
-        let named = native::Builder::new().name("named").go(|| native::sleep(Duration::from_millis(50)));
-        native::sleep(Duration::from_millis(5));
-        // Only waiting Gs are searched: a scheduler that is reused begins with the same ids, so slots of dead Gs may
-        // have the same id.
-        let waiting = || scheduler.goroutines().filter(|goroutine| goroutine.status() == Status::Waiting);
-        let found = waiting().find(|goroutine| goroutine.id() == named.id()).unwrap();
-        assert_eq!(found.name().unwrap().as_str(), "named");
-        assert_eq!(found.wait_reason(), WaitReason::Sleep);
-        let waited = Native::now() - found.waiting_since();
-        assert!(found.waiting_since().as_nanos() > 0 && waited < Duration::from_secs(5), "{waited:?}");
+        let (sender, receiver) = native::channel::<()>(0);
+        let wait = move || _ = receiver.recv();
+        let (named, unnamed) = (native::Builder::new().name("named").go(wait.clone()), native::go(wait));
+        for (handle, name) in [(&named, Some("named")), (&unnamed, None)] {
+            let found = scheduler.goroutines().find(|goroutine| goroutine.id() == handle.id()).unwrap();
+            while found.status() != Status::Waiting {
+                native::yield_now();
+            }
+            assert_eq!(found.name().as_ref().map(|name| name.as_str()), name);
+            assert_eq!(found.wait_reason(), WaitReason::ChanReceive);
+            assert!(found.waiting_since() <= Native::now());
+        }
+        drop(sender);
         named.join().unwrap();
-        let unnamed = native::go(|| native::sleep(Duration::from_millis(1)));
-        assert!(scheduler.goroutines().any(|goroutine| goroutine.id() == unnamed.id() && goroutine.name().is_none()));
         unnamed.join().unwrap();
         for size in [1, 100_000, 8 << 20] {
             let spare = native::Builder::new()

@@ -21,11 +21,11 @@ use gmp_sched::select::Select;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Returns the wait reason of the waiting G `id`. Only waiting Gs are searched: a scheduler that is reused begins with
-/// the same ids, so slots of dead Gs and of Gs that never start may have the same id.
+/// The wait reason of the G with this id, which waits.
 fn reason(scheduler: &'static Scheduler<Native>, id: u64) -> String {
-    let mut waiting = scheduler.goroutines().filter(|goroutine| goroutine.status() == Status::Waiting);
-    waiting.find(|goroutine| goroutine.id().get() == id).unwrap().wait_reason().to_string()
+    let found = scheduler.goroutines().find(|goroutine| goroutine.id().get() == id).unwrap();
+    assert_eq!(found.status(), Status::Waiting);
+    found.wait_reason().to_string()
 }
 
 /// Readies the G whose address `parked` contains.
