@@ -76,23 +76,33 @@ impl<P: Platform> Scheduler<P> {
 }
 
 impl<P: Platform> Machine<P> {
-    /// Returns when an M that becomes idle now ends if it is not needed by then; `None` if it is kept for ever.
+    /// When an M that is idle next checks whether it is needed; `None` if it is kept forever.
     pub(crate) fn end_of_idleness(&self) -> Option<Instant> {
-        P::idle_limit().map(|limit| P::now() + limit)
+        let limit = P::idle_limit()?;
+        let now = P::now();
+        let mut shared = self.scheduler().shared.lock();
+        shared.update_surplus(now);
+        Some(shared.surplus_since.min(now) + limit)
     }
 
-    /// Removes this M, which is idle, from the idle list for good, unless the Ps need it: besides the Ms that are
-    /// blocked, there must be as many Ms as Ps. Returns whether the M was removed; its thread must end then.
+    /// Removes this M, which is on the idle list, from there for good, if there have been more Ms than needed for as long as an
+    /// M may be idle. Returns whether it did; the thread must end then.
+    ///
+    /// How long this M itself has been idle does not matter: each timer that fires wakes an idle M, so that with many timers
+    /// no M is idle for long, however many there are.
     pub(crate) fn retire(&'static self) -> bool {
         let scheduler = self.scheduler();
+        let now = P::now();
         let mut shared = scheduler.shared.lock();
-        let is_needed = (shared.machines - shared.blocked_machines) as usize <= shared.machines_wanted;
+        shared.update_surplus(now);
+        let is_needed = P::idle_limit().is_none_or(|limit| shared.surplus_since + limit > now);
         let is_assigned = self.next_processor.load(Ordering::Relaxed).is_some();
         if is_needed || is_assigned || scheduler.is_stopping() {
             return false;
         }
         self.leave_idle_list(&mut shared);
         shared.machines -= 1;
+        shared.update_surplus(now);
         self.set_retired(true);
         true
     }

@@ -220,8 +220,11 @@ impl<P: Platform> Scheduler<P> {
         loop {
             {
                 let mut shared = self.shared.lock();
-                if (shared.machines - shared.blocked_machines) as usize > shared.machines_wanted {
+                if shared.has_surplus() {
                     shared.blocked_machines += 1;
+                    if !shared.has_surplus() {
+                        shared.surplus_since = Instant::NEVER;
+                    }
                     return Ok(());
                 }
             }

@@ -7,6 +7,7 @@ use core::mem::offset_of;
 
 use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::base::extension::Extension;
+use crate::base::instant::Instant;
 use crate::base::list::List;
 use crate::base::reference::{AtomicRef, push_forever};
 use crate::base::spin_lock::Lock;
@@ -46,8 +47,9 @@ pub(crate) struct Shared<P: Platform> {
     pub(crate) blocked_machines: u32,
     /// Number of Ms needed besides the blocked ones: one for each P that is in use or is about to be.
     pub(crate) machines_wanted: usize,
-    /// While the world is being stopped, the number of Ps that have not stopped yet. The P of the M that stops the
-    /// world does not count. Go: `stopwait`.
+    /// Since when there have been more Ms than needed, as far as an idle M has noticed; [`Instant::NEVER`] if there are not.
+    pub(crate) surplus_since: Instant,
+    /// Number of Ps that have not stopped yet while the world is to stop, without the stopper's own. Go: `stopwait`.
     pub(crate) unstopped: usize,
     /// The M that waits until `unstopped` becomes 0. Go: `stopnote`.
     pub(crate) stopper: Option<&'static Machine<P>>,
@@ -57,6 +59,16 @@ impl<P: Platform> Shared<P> {
     /// Whether there is a runnable G that is in no P's queue.
     pub(crate) fn has_work(&self) -> bool {
         !self.global.is_empty() || !self.locked.is_empty()
+    }
+
+    /// Whether there are more Ms than needed: one of them may block or end.
+    pub(crate) fn has_surplus(&self) -> bool {
+        (self.machines - self.blocked_machines) as usize > self.machines_wanted
+    }
+
+    /// Brings `surplus_since` up to date.
+    pub(crate) fn update_surplus(&mut self, now: Instant) {
+        self.surplus_since = if self.has_surplus() { self.surplus_since.min(now) } else { Instant::NEVER };
     }
 }
 
@@ -150,6 +162,7 @@ impl<P: Platform> Scheduler<P> {
                 retired_machines: List::new(),
                 blocked_machines: 0,
                 machines_wanted: processors,
+                surplus_since: Instant::NEVER,
                 unstopped: 0,
                 stopper: None,
             }),
@@ -354,6 +367,7 @@ impl<P: Platform> Scheduler<P> {
         }
         (shared.machines, shared.blocked_machines, shared.idle_locked) = (0, 0, 0);
         shared.machines_wanted = processors;
+        shared.surplus_since = Instant::NEVER;
         drop(shared);
         self.shut_down.store(false, Ordering::Release);
     }

@@ -34,17 +34,14 @@ pub fn set_slice(slice: Duration) {
 
 static IDLE_NANOSECONDS: StaticU64 = StaticU64::new(10_000_000_000);
 
-/// How long a thread that no P needs stays idle; see [`set_idle_limit`].
+/// How long there may be more threads than needed; see [`set_idle_limit`].
 pub(super) fn idle_limit() -> Duration {
     Duration::from_nanos(IDLE_NANOSECONDS.load(Ordering::Relaxed))
 }
 
-/// Sets for all schedulers of this process how long a thread stays idle before it ends, 10 s at first. Each scheduler
-/// keeps as many threads as Ps; further ones, made for calls that block, end. Applies to threads that become idle from
-/// now on.
-///
-/// A timer that fires wakes the thread that has been idle longest, and its idle time begins anew. So while a timer fires every
-/// `period`, about `limit / period` further threads stay.
+/// Sets for all schedulers of this process how long a scheduler keeps idle threads that it does not need, 10 s at first. It needs as
+/// many threads as Ps, besides the threads that are blocked in calls. If it has had more for that long, the others end as they
+/// become idle.
 ///
 /// Callable from any thread; does not block. In Go threads do not end.
 ///

@@ -13,26 +13,24 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("retire::submitter_against_an_m_that_ends"),
     ),
     mutant(
-        "engine/machines.rs",
+        "entities/scheduler.rs",
         "an M ends although a P needs it",
-        "shared.blocked_machines) as usize <= shared.machines_wanted;",
-        "shared.blocked_machines) as usize + 1 <= shared.machines_wanted;",
+        "        (self.machines - self.blocked_machines) as usize > self.machines_wanted",
+        "        (self.machines - self.blocked_machines) as usize >= self.machines_wanted",
         Model("retire::one_of_two_ms_ends"),
     ),
     mutant(
-        "engine/machines.rs",
+        "entities/scheduler.rs",
         "an M that ends does not count blocked Ms",
-        "        let is_needed = (shared.machines - shared.blocked_machines) as usize",
-        "        let is_needed = shared.machines as usize",
+        "        (self.machines - self.blocked_machines) as usize > self.machines_wanted",
+        "        self.machines as usize > self.machines_wanted",
         Model("retire::m_that_blocks_against_the_m_that_it_relies_on"),
     ),
     mutant(
         "engine/machines.rs",
-        "an M decides to end before it takes the lock under which it ends",
-        "        let mut shared = scheduler.shared.lock();
-        let is_needed = (shared.machines - shared.blocked_machines) as usize <= shared.machines_wanted;",
-        "        let shared = scheduler.shared.lock();
-        let is_needed = (shared.machines - shared.blocked_machines) as usize <= shared.machines_wanted;
+        "an M decides to end before it holds the lock",
+        "        let is_needed = P::idle_limit().is_none_or(|limit| shared.surplus_since + limit > now);",
+        "        let is_needed = P::idle_limit().is_none_or(|limit| shared.surplus_since + limit > now);
         drop(shared);
         P::point(crate::base::points::Site::Idle);
         let mut shared = scheduler.shared.lock();",
@@ -42,6 +40,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/machines.rs",
         "an M that ends stays counted as existing",
         "        shared.machines -= 1;
+        shared.update_surplus(now);
         self.set_retired(true);",
         "        self.set_retired(true);",
         Model("retire::one_of_two_ms_ends"),

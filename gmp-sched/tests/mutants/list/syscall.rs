@@ -89,8 +89,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/syscall.rs",
-        "an M blocks although no other M is left for its P",
-        "                if (shared.machines - shared.blocked_machines) as usize > shared.machines_wanted {",
+        "an M blocks although it is the only one for its P",
+        "                if shared.has_surplus() {",
         "                if (shared.machines - shared.blocked_machines) as usize >= shared.machines_wanted {",
         Model("syscall::every_p_has_an_m_when_two_block"),
     ),
