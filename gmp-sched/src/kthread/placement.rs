@@ -67,8 +67,12 @@ impl<C: Cpu> Threads<C> {
         })
     }
 
-    /// Takes a ready thread, from this CPU's list or else from another's.
+    /// Takes a ready thread to run here, from this CPU's list or else from another's.
+    ///
+    /// From here on a kick asks the thread taken to give way. A kick that comes before that thread is the current one
+    /// only sets `is_displaced`, and [`start`](Self::start) then repeats the request.
     pub(super) fn take_ready(&self) -> Option<&'static Thread<C>> {
+        self.here().is_displaced.store(false, Ordering::Relaxed);
         let here = C::current();
         let count = self.cpus.len();
         (here..count).chain(0..here).find_map(|cpu| take_from(&self.cpus[cpu]))
@@ -81,8 +85,6 @@ impl<C: Cpu> Threads<C> {
     /// Interrupts are off on this CPU.
     #[expect(unsafe_code, reason = "the state of a CPU changes with interrupts off only")]
     pub unsafe fn reschedule_interrupt(&'static self) {
-        // The interrupt may also come when the CPU leaves the idle loop with a thread. If that thread is already the
-        // current one, it is displaced at once.
         if self.make_room() {
             C::request_displacement();
         }
@@ -98,7 +100,7 @@ impl<C: Cpu> Threads<C> {
     #[expect(unsafe_code, reason = "leaves the stack of a thread")]
     pub unsafe fn displace(&'static self) {
         let Some(me) = self.current() else { return };
-        if self.here().is_displaced.load(Ordering::Relaxed)
+        if self.here().is_displaced.swap(false, Ordering::Relaxed)
             && let Some(next) = take_from(self.here())
         {
             self.switch_from(me, Some(next), |threads, displaced| threads.make_ready(displaced, Urgency::Waits));

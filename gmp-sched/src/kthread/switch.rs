@@ -80,7 +80,10 @@ impl<C: Cpu> Threads<C> {
     fn start(&'static self, next: &'static Thread<C>) -> &'static SavedContext {
         let cpu = self.here();
         cpu.current.store(Some(next), Ordering::Relaxed);
-        cpu.is_displaced.store(false, Ordering::Relaxed);
+        if cpu.is_displaced.load(Ordering::Relaxed) {
+            // Requested since `next` was taken, when a request could have no effect: see `take_ready`.
+            C::request_displacement();
+        }
         next.last_cpu.store(u32::try_from(C::current()).unwrap_or(0), Ordering::Relaxed);
         let now = C::now();
         cpu.running_since.store(now.as_nanos(), Ordering::Relaxed);
