@@ -1,8 +1,8 @@
-//! The atomics and the spinlock of the scheduler's protocols: `core`'s and `spin`'s, or loom's under `--cfg gmp_loom`.
-//! Because these protocols import them only from here, loom checks the same source.
+//! The atomics and the spinlock that the scheduler's protocols use. They come from `core` and `spin`, or from loom
+//! under `--cfg gmp_loom`. The protocols import them only from here, so loom checks the same source.
 
-/// Atomics for `static` items. They come from `core` also under loom, because loom's atomics have no `const`
-/// constructor. No model depends on them.
+/// Atomics for `static` items. They come from `core` even under loom, because loom's atomics have no `const`
+/// constructor. No model depends on accesses to these atomics.
 pub(crate) use core::sync::atomic::AtomicU32 as StaticU32;
 #[cfg(any(feature = "std", feature = "synctest"))]
 pub(crate) use core::sync::atomic::AtomicU64 as StaticU64;

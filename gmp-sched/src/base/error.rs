@@ -55,7 +55,7 @@ pub enum JoinError {
 }
 
 impl JoinError {
-    /// The error of a G whose body panicked, without a payload.
+    /// Returns the error of a G whose body panicked, without the payload of the panic.
     #[must_use]
     pub const fn panicked() -> Self {
         Self::Panicked(Panic::without_payload())
@@ -189,7 +189,7 @@ impl Drop for Panic {
     fn drop(&mut self) {
         let payload = self.payload.take();
         if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            // Leaked, because dropping the second payload may panic as well.
+            // `second` is leaked, because dropping it may panic as well.
             mem::forget(second);
         }
     }

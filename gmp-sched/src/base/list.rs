@@ -91,13 +91,13 @@ impl<T: Linked<LINK>, const LINK: usize> List<T, LINK> {
         self.length += core::mem::take(&mut other.length);
     }
 
-    /// Shuffles the elements: assigns each a random number and sorts them by it, one bit at a time. `bit` returns a
-    /// random bit.
+    /// Shuffles the elements. Each element gets a random number, and a radix sort orders the elements by these numbers,
+    /// one bit per pass. `bit` returns a random bit.
     #[cfg(feature = "synctest")]
     pub(crate) fn shuffle(&mut self, mut bit: impl FnMut() -> bool) {
         let Some(log) = self.length.checked_ilog2().filter(|&log| log > 0) else { return };
-        // The sort keeps the order of elements with equal numbers. So the numbers have enough bits to make that
-        // unlikely.
+        // The sort keeps the order of elements with equal numbers. The numbers have so many bits that two equal numbers
+        // are unlikely.
         for _ in 0..2 * log + 8 {
             let mut ones = Self::new();
             for _ in 0..self.length {
@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    /// A step on one of two lists.
+    /// An operation of the test on one of two lists.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         PushBack,
@@ -180,7 +180,7 @@ mod tests {
     }
 
     proptest! {
-        /// Elements that have left a list are pushed again, as Gs are.
+        /// The test pushes elements again after they have left a list, as the scheduler does with Gs.
         #[test]
         fn behaves_like_a_deque(steps in steps()) {
             let mut lists = [List::new(), List::new()];

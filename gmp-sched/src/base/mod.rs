@@ -1,4 +1,4 @@
-//! Building blocks that know nothing about Gs, Ms and Ps except how they are numbered.
+//! Building blocks for all layers above. All that they know about Gs, Ms and Ps is how they are numbered.
 
 pub(crate) mod atomic;
 pub(crate) mod error;

@@ -1,11 +1,14 @@
-//! The replacement of [`spin::mutex::SpinMutex`] in the models: its algorithm over loom's atomics, or loom's mutex.
+//! The mutex that replaces [`spin::mutex::SpinMutex`] in the models. It is either `spin`'s algorithm over loom's
+//! atomics ([`Spinning`]) or loom's own mutex.
 //!
 //! `spin`'s own code cannot run under loom. [`Spinning`] repeats the code of version 0.12.3 step by step, with the same
-//! orderings (`tests/models.rs` fails if another version is in use). The models that use [`Spinning`] show what users
-//! of the lock rely on: it has one holder at a time, and each holder sees what the previous holder did.
+//! orderings (`tests/models.rs` fails if another version is in use). The models that use [`Spinning`] show the two
+//! properties that users of the lock rely on: the lock has one holder at a time, and each holder sees what the previous
+//! holder did.
 //!
-//! Each failed attempt to take a [`Spinning`] lock is a step that loom explores, and there may be many. So only small
-//! models use it ([`with_spinning_locks`]). The others use loom's mutex, where a thread that waits is blocked.
+//! loom explores each failed attempt to take a [`Spinning`] lock as a step of its own, and there may be many such
+//! attempts. So only small models use [`Spinning`] locks ([`with_spinning_locks`]). All other models use loom's mutex,
+//! which blocks a waiting thread instead.
 
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -18,8 +21,8 @@ use spin::RelaxStrategy;
 use super::atomic::{AtomicBool, Ordering};
 
 std::thread_local! {
-    /// Whether new locks are [`Spinning`]. The variable belongs to a thread of the host, which all loom threads of a
-    /// run share.
+    /// Whether new locks are [`Spinning`]. Each thread of the host has its own copy of this variable. All loom threads
+    /// of a run share one thread of the host, and so one copy.
     static ARE_SPINNING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -129,7 +132,7 @@ impl<T, R: RelaxStrategy> Spinning<T, R> {
 /// A copy of `spin::mutex::SpinMutexGuard`.
 pub(crate) struct SpinningGuard<'a, T, R> {
     inner: &'a Spinning<T, R>,
-    /// loom's pointer to the value. Through it loom detects two accesses at the same time, and an access that does not
+    /// loom's pointer to the value. loom uses it to detect two accesses at the same time, and an access that does not
     /// see the previous one. `None` while the guard is being dropped.
     data: Option<MutPtr<T>>,
 }
@@ -155,7 +158,8 @@ impl<T, R> Deref for SpinningGuard<'_, T, R> {
 
 impl<T, R> DerefMut for SpinningGuard<'_, T, R> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`, and `&mut self` excludes other references from this guard.
+        // SAFETY: this guard holds the lock, so no other thread accesses the value, and `&mut self` excludes all other
+        // references that are made through this guard.
         unsafe { self.pointer().deref() }
     }
 }

@@ -40,7 +40,7 @@ pub trait Points: 'static {
     }
 
     /// Called before a spinlock of the scheduler is taken. Panics if the caller can be preempted and the platform can
-    /// detect it. (If the holder of a spinlock were preempted, a waiter that spins on the same CPU would wait for
+    /// detect that. (If the holder of a spinlock were preempted, a waiter that spins on the same CPU would wait for
     /// ever.)
     #[inline(always)]
     #[track_caller]

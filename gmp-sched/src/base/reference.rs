@@ -1,7 +1,8 @@
-//! An atomic `Option<&'static T>`: how Gs, Ms and Ps refer to each other.
+//! An atomic `Option<&'static T>`, with which Gs, Ms and Ps refer to each other.
 //!
-//! Gs, Ms and Ps are never freed, only reused. So a reference to one is always valid, even a stale one that a thief
-//! read from a ring slot before its compare-exchange failed. This is why the policy of this crate needs no `unsafe`.
+//! Gs, Ms and Ps are never freed, only reused. So a reference to one is always valid, even a stale reference that a
+//! thief read from a ring slot before the thief's compare-exchange failed. This is why the scheduling policy of this
+//! crate needs no `unsafe`.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -45,8 +46,8 @@ impl<T> AtomicRef<T> {
     /// `pointer` was made by [`to_pointer`].
     #[expect(unsafe_code, reason = "the one place where a stored pointer becomes a reference again")]
     unsafe fn to_reference(pointer: *mut T) -> Option<&'static T> {
-        // SAFETY: the caller guarantees that `pointer` is null or was made from a `&'static T`, so it is valid for ever. No
-        // exclusive reference is ever made from it.
+        // SAFETY: the caller guarantees that `pointer` is null or was made from a `&'static T`, so it is valid for
+        // ever. No exclusive reference is ever made from it.
         unsafe { pointer.as_ref() }
     }
 

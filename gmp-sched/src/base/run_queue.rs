@@ -1,10 +1,10 @@
 //! The local run queue: a ring of 256 Gs and the `runnext` slot. One P owns it; the holders of other Ps steal from it.
 //!
-//! Go: `runqput`, `runqget`, `runqgrab`, `runqsteal` (runtime/proc.go, go1.27). There is one producer, the owner, which
-//! pushes at the tail, and there are many consumers, the owner and thieves, which take from the head by
-//! compare-exchange. Head and tail are counters that only grow and may wrap; the slot that a counter refers to is its
-//! value modulo the capacity. The slots are atomics, so it is no data race when a thief reads a slot that the owner
-//! overwrites at the same time: the thief's compare-exchange then fails, and the thief discards the value.
+//! Go: `runqput`, `runqget`, `runqgrab`, `runqsteal` (runtime/proc.go, go1.27). The owner is the only producer: it
+//! pushes at the tail. The owner and the thieves are the consumers: they take from the head by compare-exchange. Head
+//! and tail are counters that only grow and may wrap; a counter modulo the capacity is the index of its slot. The slots
+//! are atomics, so it is no data race when a thief reads a slot that the owner overwrites at the same time: the thief's
+//! compare-exchange then fails, and the thief discards the value.
 //!
 //! | field | written by | ordering |
 //! |---|---|---|
@@ -83,8 +83,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
             self.next.store(Some(item), Ordering::Release);
             return None;
         }
-        // An exchange, because a thief may take the old element at the same time. Ordering: Acquire pairs with the
-        // Release store of the old element, which may have been made by another M that held this P then.
+        // This is an exchange, because a thief may take the old element at the same time. Ordering: Acquire pairs with
+        // the Release store of the old element. Another M may have made that store while it held this P.
         self.next.swap(Some(item), Ordering::AcqRel)
     }
 
@@ -113,7 +113,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     /// Appends as many of `items` as there is room for and publishes them together. Returns how many it appended.
     pub fn push_back_all(&self, items: impl Iterator<Item = &'static T>) -> u32 {
         S::point(Site::RunQueue);
-        // Ordering: as in `push_back`.
+        // Ordering: for these loads and for the store of `tail` below as in `push_back`.
         let head = self.head.load(Ordering::Acquire);
         let tail = self.tail.load(Ordering::Relaxed);
         let room = Self::SIZE - tail.wrapping_sub(head);
@@ -127,8 +127,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         count
     }
 
-    /// Takes the oldest half of a full ring and passes each element to `each`, in order. Does nothing and returns `false` if
-    /// the ring is no longer full because others stole from it. Go: the first half of `runqputslow`.
+    /// Takes the oldest half of a full ring and passes each element to `each`, in order. Does nothing and returns
+    /// `false` if the ring is no longer full because others stole from it. Go: the first half of `runqputslow`.
     pub fn drain_half(&self, mut each: impl FnMut(&'static T)) -> bool {
         let head = self.head.load(Ordering::Acquire);
         let tail = self.tail.load(Ordering::Relaxed);
@@ -162,9 +162,9 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         self.take(true)
     }
 
-    /// Like [`pop`](Self::pop). The caller passes `false` as `has_thieves` if no other M can steal before this function
-    /// returns. A plain store then replaces a locked instruction, which takes 5 ns on threads (`raw_lock` in the
-    /// benchmarks).
+    /// Like [`pop`](Self::pop), but faster if `has_thieves` is `false`. The caller may pass `false` only if no other M
+    /// can steal before this function returns. A plain store then replaces a locked instruction. The benchmark
+    /// `raw_lock` measures 5 ns for a locked instruction on threads.
     #[inline(always)]
     pub fn take(&self, has_thieves: bool) -> Option<(&'static T, Slice)> {
         S::point(Site::RunQueue);
@@ -190,8 +190,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     #[inline(always)]
     fn clear_next(&self, next: Option<&'static T>, has_thieves: bool) -> bool {
         S::point(Site::RunQueue);
-        // Ordering: Release: an M that sees `next` empty also sees the elements that were moved from `next` to the ring
-        // before. Partner: the Acquire load of `next` in `is_empty`.
+        // Ordering: Release, so that an M that sees `next` empty also sees the elements that were moved from `next` to
+        // the ring before. Partner: the Acquire load of `next` in `is_empty`.
         if has_thieves {
             return self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed);
         }
@@ -219,10 +219,11 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     /// empty. The last stolen element is not put into that ring: this function returns it, and the caller runs it at
     /// once. Go: `runqsteal`.
     ///
-    /// If this ring is empty, takes the element in `runnext` instead, but only if it is still `seen`. The caller has
-    /// read `seen` by [`next`](Self::next) and has then left the owner some time to run it.
+    /// If this ring is empty, takes the element in `runnext` instead, but only if that element is still `seen`. The
+    /// caller has read `seen` by [`next`](Self::next) and has then waited, so that the owner had time to run that
+    /// element itself.
     pub fn steal_into(&self, thief: &Self, seen: Option<&'static T>) -> Option<&'static T> {
-        // Ordering: Relaxed, because only the owner of `thief`, which is the caller, writes this counter.
+        // Ordering: Relaxed, because only the owner of `thief`, which is the caller, writes the `tail` of `thief`.
         let base = thief.tail.load(Ordering::Relaxed);
         let stolen = self.copy_half(thief, base);
         if stolen == 0 {
@@ -246,7 +247,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
             // Ordering: Acquire keeps the load of `tail` after this one. It pairs with the Release of `head` by which
             // other Ms took elements.
             let head = self.head.load(Ordering::Acquire);
-            // Ordering: Acquire pairs with the Release store in `push_back`: the slots below `tail` are written.
+            // Ordering: Acquire pairs with the Release store in `push_back`, so all slots before `tail` have been
+            // written.
             let tail = self.tail.load(Ordering::Acquire);
             let length = tail.wrapping_sub(head);
             let half = length - length / 2;
@@ -271,10 +273,11 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         }
     }
 
-    /// Takes the element in `runnext` if it is `next`; returns whether it was.
+    /// Takes the element in `runnext` if it is `next`; returns whether this succeeded.
     fn take_next(&self, next: &'static T) -> bool {
         S::point(Site::RunQueue);
-        // Ordering: Acquire pairs with the owner's Release in `push_next`. Release for the reason in `clear_next`.
+        // Ordering: Acquire pairs with the owner's Release in `push_next`. Release has the reason that is given in
+        // `clear_next`.
         self.next.replace(Some(next), None, Ordering::AcqRel, Ordering::Relaxed)
     }
 }
@@ -287,7 +290,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// Iterates over all elements. No M may access the queue meanwhile.
+    /// Iterates over all elements. No M may access the queue while the iterator is in use.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn elements(&self) -> impl Iterator<Item = &'static T> {
         let [head, tail] = [&self.head, &self.tail].map(|counter| counter.load(Ordering::Relaxed));
@@ -323,8 +326,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
             let head = self.head.load(Ordering::Acquire);
             let tail = self.tail.load(Ordering::Acquire);
             let next = self.next.load(Ordering::Acquire);
-            // Consecutive loads could miss an element that is displaced from `runnext` into the ring after the ring was
-            // read. In that case the tail has moved.
+            // Three loads in a row could miss an element that is moved from `runnext` to the ring after this function
+            // has read the ring. But then `tail` has changed, so the loop reads everything again.
             if self.tail.load(Ordering::Acquire) == tail {
                 return head == tail && next.is_none();
             }

@@ -1,8 +1,8 @@
 //! The context switch under ThreadSanitizer (`--cfg gmp_tsan`, see CONTRIBUTING). ThreadSanitizer must be notified of
 //! each switch, because it treats each stack as a *fiber* with a history of its own.
 //!
-//! A table maps each page of each stack to its fiber. It is accessed with relaxed atomics, because a lock here would
-//! order accesses that the scheduler itself has to order, and so hide data races.
+//! A table maps each page of each stack to its fiber. All accesses to the table are relaxed atomics. A lock would order
+//! accesses that the scheduler itself has to order, and would so hide data races.
 
 use core::ffi::c_void;
 use core::ops::Range;
@@ -73,8 +73,9 @@ pub(crate) fn remove(stack: &Range<usize>) {
     unsafe { __tsan_destroy_fiber(fiber) };
 }
 
-/// Returns the fiber to which the stack pointer `to` belongs: that of a registered stack, or, if `to` is on none, that
-/// of the thread's own stack. The stack pointer of a fresh context is the end of its stack, just above its last page.
+/// Returns the fiber of the registered stack to which the stack pointer `to` belongs. If `to` is on no registered
+/// stack, returns the fiber of the thread's own stack. The stack pointer of a fresh context is the end of its stack,
+/// just above its last page, so the address below `to` is looked up.
 #[inline(never)]
 fn find(to: usize) -> *mut c_void {
     let here = entry(ptr::from_ref(&to).addr() / PAGE).fiber.load(Ordering::Relaxed);
@@ -90,7 +91,8 @@ fn find(to: usize) -> *mut c_void {
 ///
 /// # Safety
 ///
-/// As for [`x86_64::switch_without_control_words`]. In addition, all stacks except the thread's own must be registered.
+/// The requirements of [`x86_64::switch_without_control_words`] apply. In addition, all stacks except the thread's own
+/// must be registered.
 #[inline(always)]
 pub unsafe fn switch(save: *const SavedContext, to: *const SavedContext, transfer: Transfer) -> Transfer {
     // SAFETY: the caller guarantees that `to` points to a saved or prepared context.
@@ -106,12 +108,12 @@ pub unsafe fn switch(save: *const SavedContext, to: *const SavedContext, transfe
 ///
 /// # Safety
 ///
-/// As for [`switch`].
+/// The requirements of [`switch`] apply.
 #[inline(always)]
 pub unsafe fn resume(to: *const SavedContext, transfer: Transfer) -> ! {
     // SAFETY: the caller guarantees that `to` points to a saved or prepared context.
     let fiber = find(unsafe { (*to).stack_pointer() });
-    // SAFETY: as in `switch`.
+    // SAFETY: `fiber` belongs to the stack to which the next statement switches.
     unsafe { __tsan_switch_to_fiber(fiber, 0) };
     // SAFETY: the caller upholds the same contract.
     unsafe { x86_64::resume_without_control_words(to, transfer) }

@@ -2,8 +2,8 @@
 //!
 //! A context consists of its stack pointer and the address at which it resumes; the rest of its state is on its stack.
 //! A switch passes a [`Transfer`] in registers to the *far side*, the code that runs next. The transfer names a
-//! function that the far side calls for the context that has just left. At that point this context is saved and its
-//! stack is no longer in use. (No other M may see a G before its context is saved.)
+//! function that the far side calls for the context that has just left. When the far side calls it, that context is
+//! saved and its stack is no longer in use. Only then may the function make a G visible to other Ms.
 
 use core::mem::{MaybeUninit, offset_of};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -31,15 +31,16 @@ compile_error!("the context switch is written for x86_64");
 
 /// The saved state of a context that does not run. The assembly relies on the order of the fields.
 ///
-/// The atomics are `core`'s and not imported through `base::atomic`, because the assembly of the switch writes them,
-/// which loom could not see. loom never runs a switch.
+/// The atomics are those of `core` and not those of `base::atomic`, because the assembly of the switch writes them, and
+/// loom could not see these writes. loom never runs a switch.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct SavedContext {
     stack_pointer: AtomicUsize,
-    /// The address at which the context resumes. It is stored here and not on the stack, so that one `jmp` reaches it.
+    /// The address at which the context resumes. It is stored here and not on the stack, so that a single `jmp`
+    /// continues the context.
     resume: AtomicUsize,
-    /// The address at which the context continues after a detour, if it makes one.
+    /// The address at which the context continues after its [detour](Self::divert), if it makes one.
     resume_later: AtomicUsize,
     /// The function that a fresh context calls. It is stored here because the stack stays untouched until the context
     /// runs.
@@ -68,7 +69,8 @@ impl SavedContext {
         self.stack_pointer.load(Ordering::Relaxed)
     }
 
-    /// Clears the saved stack pointer and addresses. The context is running, or it is never resumed.
+    /// Clears the saved stack pointer and addresses. Called only for a context that is running or is never resumed
+    /// again.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn forget(&self) {
         for word in [&self.stack_pointer, &self.resume, &self.resume_later] {
@@ -77,7 +79,8 @@ impl SavedContext {
     }
 
     /// Makes the context call `V::visit` on its own stack when it is resumed next, before it continues. Only a caller
-    /// that may resume the context may do this. A switch to a context without a detour costs nothing more.
+    /// that may resume the context may do this. Contexts that are not diverted are resumed as fast as without this
+    /// feature.
     pub(crate) fn divert<V: Visit>(&self) {
         let detour = x86_64::detour::<V> as *const () as usize;
         let resume = self.resume.load(Ordering::Relaxed);
@@ -106,7 +109,7 @@ pub(crate) trait Visit {
     extern "sysv64" fn visit(context: usize);
 }
 
-/// A word that may contain any value of at most its size, also a reference or a value with padding.
+/// A word that may contain any value of at most its size, including a reference or a value with padding.
 pub type Word = MaybeUninit<*const ()>;
 
 /// Three words passed from the context that leaves to the one that is resumed.

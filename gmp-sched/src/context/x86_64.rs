@@ -25,8 +25,8 @@ use core::arch::{asm, naked_asm};
 
 use super::{Entry, SavedContext, Transfer, Visit};
 
-/// The assembly of a switch. `save_more` pushes additional state before `rbp`, `load_more` loads that of the resumed
-/// context, and `drop_more` removes it from the stack.
+/// The assembly of a switch. `save_more` pushes additional state before `rbp`. `load_more` loads the additional state
+/// of the resumed context, and `drop_more` removes it from that context's stack.
 macro_rules! switch {
     ($save:ident, $to:ident, $transfer:ident,
      save_more: [$($save_more:literal),* $(,)?], load_more: [$($load_more:literal),* $(,)?], drop_more: [$($drop_more:literal),*]) => {{
@@ -55,8 +55,8 @@ macro_rules! switch {
             inout("rdi") $transfer.subject => subject,
             inout("rsi") $transfer.argument => argument,
             inout("rdx") $transfer.function => function,
-            // R8 is written before `save` is used for the last time. So it is not a late output, which could share a
-            // register with `save`.
+            // R8 is written before `save` is used for the last time. So R8 must not be a late output, because a late
+            // output could share a register with `save`.
             out("r8") _,
             out("r10") _,
             out("r11") _,
@@ -112,7 +112,7 @@ pub unsafe fn switch_without_control_words(
 ///
 /// # Safety
 ///
-/// As for [`switch_without_control_words`].
+/// The requirements of [`switch_without_control_words`] apply.
 #[inline(always)]
 pub unsafe fn resume_without_control_words(to: *const SavedContext, transfer: Transfer) -> ! {
     // SAFETY: the caller guarantees what the assembly needs, see `# Safety`.
@@ -120,12 +120,12 @@ pub unsafe fn resume_without_control_words(to: *const SavedContext, transfer: Tr
 }
 
 /// Like [`switch_without_control_words`], but clears the callee-saved registers. A resumed context restores its own
-/// values. A fresh context, however, saves the values that it finds in its first frames; if they were not cleared,
-/// equal states of two runs would differ in these words of the stack.
+/// values. A fresh context, however, saves the values that it finds to the stack, in its first frames. Without the
+/// clearing, two runs in the same state would differ in these words of the stack.
 ///
 /// # Safety
 ///
-/// As for [`switch_without_control_words`].
+/// The requirements of [`switch_without_control_words`] apply.
 #[cfg(all(feature = "std", not(gmp_loom)))]
 #[inline(never)]
 pub(crate) unsafe fn switch_with_clear_registers(
@@ -183,7 +183,8 @@ macro_rules! keeping_control_words {
 ///
 /// # Safety
 ///
-/// As for [`switch_without_control_words`]. In addition, `*to` was saved by this function or made by [`prepare`].
+/// The requirements of [`switch_without_control_words`] apply. In addition, `*to` was saved by this function or made by
+/// [`prepare`].
 #[cfg(target_feature = "sse")]
 #[inline(always)]
 pub unsafe fn switch_with_control_words(
@@ -199,7 +200,7 @@ pub unsafe fn switch_with_control_words(
 ///
 /// # Safety
 ///
-/// As for [`switch_with_control_words`].
+/// The requirements of [`switch_with_control_words`] apply.
 #[cfg(target_feature = "sse")]
 #[inline(always)]
 pub unsafe fn resume_with_control_words(to: *const SavedContext, transfer: Transfer) -> ! {
@@ -227,11 +228,11 @@ pub unsafe fn prepare(context: &SavedContext, top: usize, entry: Entry) {
 /// Whether the switch preserves the control words.
 const KEEPS_CONTROL_WORDS: bool = cfg!(all(feature = "control-words", target_feature = "sse"));
 
-/// [`prepare`] for a switch that preserves the control words, or for one that does not.
+/// Like [`prepare`]; `CONTROL_WORDS_TOO` is whether the switch that resumes the context preserves the control words.
 ///
 /// # Safety
 ///
-/// As for [`prepare`].
+/// The requirements of [`prepare`] apply.
 #[inline(always)]
 unsafe fn prepare_with<const CONTROL_WORDS_TOO: bool>(context: &SavedContext, top: usize, entry: Entry) {
     debug_assert!(top.is_multiple_of(16), "a stack that ends at {top:#x}");
@@ -252,7 +253,8 @@ pub(crate) fn is_fresh(context: &SavedContext, top: usize) -> bool {
 ///
 /// # Safety
 ///
-/// As for [`prepare`]. In addition, nothing on the stack of `context` is in use when it is resumed.
+/// The requirements of [`prepare`] apply. In addition, no value on the context's old stack is in use when the context
+/// is resumed.
 #[inline(always)]
 pub(crate) unsafe fn relocate(context: &SavedContext, top: usize) {
     // SAFETY: the caller upholds the same contract.
@@ -268,20 +270,21 @@ const fn first_frame(has_control_words: bool) -> usize {
 ///
 /// # Safety
 ///
-/// As for [`prepare`].
+/// The requirements of [`prepare`] apply.
 #[inline(always)]
 unsafe fn place_first_frame<const CONTROL_WORDS_TOO: bool>(context: &SavedContext, top: usize) {
     let frame = top - first_frame(CONTROL_WORDS_TOO);
     if CONTROL_WORDS_TOO {
-        // SAFETY: the address is aligned, because `top` is, and within the 64 bytes below `top` that the caller lets us
-        // write.
+        // SAFETY: the address is aligned, because `top` is. It is within the 64 bytes below `top`, which may be written
+        // by the contract of this function.
         unsafe { (frame as *mut usize).wrapping_add(2).write(CONTROL_WORDS) };
     }
     context.set_stack_pointer(frame);
 }
 
-/// The first instructions of a fresh context, whose address is in RCX. The context has no caller: a frame pointer of
-/// zero and an undefined return address end every stack walk here, by frame pointers or by unwind tables.
+/// The first instructions of a fresh context. RCX contains the address of the context. The context has no caller, so
+/// every stack walk must end here. A walk by frame pointers ends at the zero in RBP, and a walk by unwind tables ends
+/// at the undefined return address.
 #[unsafe(naked)]
 extern "sysv64" fn start() {
     naked_asm!(
@@ -435,7 +438,7 @@ mod tests {
         set_control_words(DEFAULTS);
     }
 
-    /// The reason why `control-words` exists.
+    /// Shows why the feature `control-words` exists.
     #[test]
     fn contexts_share_control_words_when_the_switch_does_not_save_them() {
         assert_eq!(words_seen(switch_without_control_words), [DEFAULTS, OTHERS, OTHERS]);

@@ -1,14 +1,15 @@
-//! The levels of a [timing wheel](super): which slot a time belongs to.
+//! The levels of a [timing wheel](super). They determine which slot belongs to a time.
 
-/// Bits of each digit of a time, from the lowest digit up. Most timers differ from the current time in the third or
-/// fourth digit, that is by more than a quarter of a microsecond and less than ten milliseconds. These two digits are
-/// wide, so that most elements move at most once. The others are narrow, to save slots.
+/// The numbers of bits of the digits of a time, from the lowest digit up. Most timers are due after more than 256 ns
+/// and less than 10 ms. The highest digit in which the time of such a timer differs from the current time is the third
+/// or the fourth. These two digits are wide, so that most elements move at most once. The other digits are narrow, to
+/// save slots.
 const DIGITS: [u32; 14] = [4, 4, 8, 7, 5, 4, 4, 4, 4, 4, 4, 4, 4, 4];
 /// The index of the digit whose level has slots for two rotations.
 const AROUND_DIGIT: usize = 3;
-/// Number of bits of a time up to and including that digit. The bits above count rotations.
+/// Number of bits up to and including the digit [`AROUND_DIGIT`]. The bits above them count rotations.
 const ROTATION_BITS: u32 = DIGITS[0] + DIGITS[1] + DIGITS[2] + DIGITS[3];
-/// Number of slots in a group: those whose bits of `occupied` are in one word.
+/// Number of slots in a group. One word of `TimingWheel::occupied` has the bits of the slots of one group.
 pub(super) const GROUP: usize = u64::BITS as usize;
 /// Number of slots of all levels together. It is rounded up to whole groups, so that every bit of `occupied` has a
 /// slot.
@@ -28,18 +29,18 @@ pub(super) struct Level {
 }
 
 impl Level {
-    /// The slot on this level of an element due at `when`.
+    /// The slot on this level for an element that is due at `when`.
     #[inline(always)]
     pub(super) fn slot(&self, when: u64) -> usize {
         usize::from(self.start) + ((when >> self.shift) as usize & usize::from(self.highest))
     }
 
-    /// The level below this one, which must not be the lowest.
+    /// The level below this one. This level must not be the lowest.
     pub(super) fn below(&self) -> Self {
         LEVELS[usize::from(self.shift) - 1]
     }
 
-    /// Whether all elements of any one slot are due in the same rotation.
+    /// Whether a slot of this level covers at most one rotation, so that all its elements are due in the same rotation.
     pub(super) fn is_within_a_rotation(&self) -> bool {
         u32::from(self.shift) <= ROTATION_BITS
     }
@@ -49,7 +50,7 @@ impl Level {
         usize::from(self.start) / GROUP..self.end().div_ceil(GROUP)
     }
 
-    /// The index after that of the last slot of this level.
+    /// One more than the index of the last slot of this level.
     pub(super) const fn end(self) -> usize {
         self.start as usize + self.highest as usize + 1
     }
@@ -63,7 +64,7 @@ static LEVELS: [Level; u64::BITS as usize] = {
         let mut values = 1u32 << DIGITS[digit];
         if digit == AROUND_DIGIT {
             values *= 2;
-            // The level starts a new group.
+            // This level starts a new group, which has no slots of the levels below.
             slots = (slots as usize).next_multiple_of(GROUP) as u16;
         }
         let level = Level { shift: bit as u8, highest: (values - 1) as u16, start: slots };
@@ -79,14 +80,14 @@ static LEVELS: [Level; u64::BITS as usize] = {
     levels
 };
 
-/// The index after that of the last slot of the lowest level.
+/// One more than the index of the last slot of the lowest level.
 pub(super) const LOWEST_END: usize = LEVELS[0].end();
 /// The level with slots for two rotations.
 static AROUND: Level = LEVELS[ROTATION_BITS as usize - 1];
-/// The first slot of that level. The levels below contain the elements that have the same value of its digit as the
-/// base.
+/// The index of the first slot of [`AROUND`]. The levels below [`AROUND`] contain the elements that are due in the same
+/// rotation as the base and have the same value of the digit [`AROUND_DIGIT`].
 pub(super) const NEAR_END: usize = LEVELS[ROTATION_BITS as usize - 1].start as usize;
-/// The groups of the levels below the one with two rotations, as a set of bits.
+/// The groups of the levels below [`AROUND`], as a set of bits.
 const NEAR: u32 = (1 << (NEAR_END / GROUP)) - 1;
 /// Number of groups for the slots of one rotation.
 const ROTATION_GROUPS: usize = (1 << DIGITS[AROUND_DIGIT]) / GROUP;
@@ -97,14 +98,14 @@ pub(super) fn rotation(when: u64) -> u64 {
     when >> ROTATION_BITS
 }
 
-/// The start of the next rotation. The levels above the one with two rotations count from it.
+/// The start of the rotation after that of `base`. The levels above [`AROUND`] count from this time.
 #[inline(always)]
 fn far_base(base: u64) -> u64 {
     (rotation(base) + 1) << ROTATION_BITS
 }
 
-/// The level of an element whose time differs in `bits` from the time that the level counts from; the lowest level if
-/// no bit is set.
+/// The level of an element. `bits` is the difference (exclusive or) between the element's time and the time from which
+/// the levels count. If no bit is set, the result is the lowest level.
 #[inline(always)]
 fn level_of_difference(bits: u64) -> &'static Level {
     &LEVELS[(bits | 1).ilog2() as usize]
@@ -120,22 +121,23 @@ pub(super) fn level_of(base: u64, when: u64) -> &'static Level {
     }
 }
 
-/// Called when the base moves from `old` to `new`, which is in a later rotation. Returns the slot whose elements are
-/// due in the rotation after that of `new` and have to move to lower levels. All other elements of the levels above
-/// stay in their slots.
+/// Called when the base moves from `old` to `new`, which is in a later rotation. Returns the slot whose elements have
+/// to move to lower levels. It contains all elements of the levels above [`AROUND`] that are due in the rotation after
+/// that of `new`. All other slots of these levels keep their elements.
 pub(super) fn slot_come_near(old: u64, new: u64) -> usize {
     let (old, new) = (far_base(old), far_base(new));
     level_of_difference(old ^ new).slot(new)
 }
 
-/// Returns the groups, as a set of bits, that may contain the earliest element. It is in the group of the lowest bit.
+/// Returns the groups, as a set of bits, that may contain the earliest element. That element is in the group of the
+/// lowest bit.
 #[inline(always)]
 pub(super) fn first_groups(groups: u32, base: u64) -> u32 {
     if groups & NEAR != 0 { groups } else { first_groups_around(groups, base) }
 }
 
-/// [`first_groups`] for a wheel in which the levels below the one with two rotations are empty. The groups of the
-/// current rotation come before those of the next, but may have higher numbers.
+/// [`first_groups`] for a wheel in which the levels below [`AROUND`] are empty. On the level [`AROUND`], the slots of
+/// the current rotation are due before those of the next rotation, but may have higher numbers.
 #[inline(never)]
 fn first_groups_around(groups: u32, base: u64) -> u32 {
     let start = NEAR_END / GROUP + if rotation(base).is_multiple_of(2) { 0 } else { ROTATION_GROUPS };

@@ -72,8 +72,8 @@ impl<T> WheelEntry<T> {
         self.next.load(Ordering::Relaxed).is_some()
     }
 
-    /// The link for a list that contains the element while it is in no wheel. It must be empty when the element is
-    /// inserted into a wheel.
+    /// The link for a list that contains the element while the element is in no wheel. The link must be `None` again
+    /// when the element is inserted into a wheel.
     #[cfg(feature = "synctest")]
     pub(crate) fn link(&self) -> &AtomicRef<T> {
         &self.next
@@ -92,7 +92,7 @@ impl<T> WheelEntry<T> {
 
 /// The elements on one level that have the same value of that level's digit.
 struct Slot<T: 'static> {
-    /// The element inserted first. The last one precedes it in the circular list.
+    /// The element that was inserted first. The element that was inserted last precedes it in the circular list.
     first: Option<&'static T>,
     /// No element of the slot is due before this time. One is due exactly then, unless it was removed.
     earliest: u64,
@@ -142,8 +142,8 @@ impl<T: Timed> TimingWheel<T> {
         self.length as usize
     }
 
-    /// A lower bound of the time of the first element; [`Instant::NEVER`] if and only if the wheel is empty. It may be
-    /// too early after the first element was removed, until [`first_due`](Self::first_due) corrects it.
+    /// A lower bound of the time of the first element; [`Instant::NEVER`] if and only if the wheel is empty. When the
+    /// first element is removed, the bound becomes too early, until [`first_due`](Self::first_due) corrects it.
     #[inline(always)]
     pub(crate) fn earliest(&self) -> Instant {
         self.slots.get(self.first).map_or(Instant::NEVER, |slot| Instant::from_nanos(slot.earliest))
@@ -206,8 +206,8 @@ impl<T: Timed> TimingWheel<T> {
         let First { element, next, when, slot } = first;
         self.unlink(slot, element, next);
         if ptr::eq(next, element) {
-            // The remaining elements are in later slots of this level or on levels above. Counted from the new base,
-            // they belong to the same slots.
+            // `element` was alone in its slot, so the remaining elements are in later slots of this level or on levels
+            // above. Counted from the new base, they still belong to the same slots.
             let old = mem::replace(&mut self.base, when);
             if slot >= NEAR_END && rotation(old) != rotation(when) {
                 self.enter_rotation(old);
@@ -287,7 +287,7 @@ impl<T: Timed> TimingWheel<T> {
     }
 
     /// Called when the base has moved from `old` to a later rotation. Moves the elements that are due in the rotation
-    /// after the new one down from the levels above.
+    /// after the current one down from the levels above.
     #[cold]
     #[inline(never)]
     fn enter_rotation(&mut self, old: u64) {
@@ -304,8 +304,8 @@ impl<T: Timed> TimingWheel<T> {
     fn append(&mut self, element: &'static T, when: u64) {
         let slot = level_of(self.base, when).slot(when);
         self.groups |= 1 << (slot / GROUP);
-        // All elements of another slot are due before all elements of `slot`, or all after them. `earliest` is the
-        // time of a present or former element of the first slot, so comparing with it is enough.
+        // All elements of another slot are due before all elements of `slot`, or all of them after. So it is enough to
+        // compare `when` with the time of any present or former element of the first slot, such as its `earliest`.
         if self.slots.get(self.first).is_none_or(|first| when < first.earliest) {
             self.first = slot;
         }

@@ -63,7 +63,7 @@ proptest! {
         // Maps an element's time, and the number of the step that inserted it, to the element.
         let mut model = BTreeMap::<(u64, usize), &'static Element>::new();
         let mut now = start;
-        // Whether an element has been removed that may have been the first.
+        // Whether an element was removed that may have been the first. If so, `earliest` is only a lower bound.
         let mut is_lower_bound = false;
         for (number, step) in steps.into_iter().enumerate() {
             match step {
@@ -113,7 +113,7 @@ proptest! {
     }
 }
 
-/// Removing the first element leaves a lower bound that is too early; the next call corrects it.
+/// Removing the first element leaves a lower bound that is too early; the next call of `pop_due` corrects it.
 #[test]
 fn earliest_is_corrected_by_the_next_call_after_the_first_element_is_removed() {
     let new = |number| &*Box::leak(Box::new(Element { number, entry: WheelEntry::unlinked() }));
