@@ -2,8 +2,8 @@
 //!
 //! Three things can be in a bubble: a G ([`AtomicBubble`]), an object that was made in a bubble ([`BubbleRef`]), and an
 //! object that is used in a bubble for some time ([`Association`]). A G that begins to wait checks whether the object
-//! that it waits for is in its bubble ([`Awaited`]). Without the feature `synctest`, `no_bubble.rs` replaces this file:
-//! it has the same interface, and there are no bubbles.
+//! that it waits for is in the G's bubble ([`Awaited`]). Without the feature `synctest`, `no_bubble.rs` replaces this
+//! file: it has the same interface, and there are no bubbles.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -36,8 +36,8 @@ pub(crate) struct Bubble<P: Platform> {
 /// The unused bubbles of one scheduler.
 pub(crate) type Unused<P> = Lock<List<Bubble<P>>, P>;
 
-/// The reference to a bubble that code outside of this file uses. Without the feature `synctest` an `Option` of it has
-/// size zero.
+/// The reference to a bubble that code outside of this file uses. Without the feature `synctest`, an `Option` of this
+/// reference has size zero.
 pub(crate) type BubblePointer<P> = &'static Bubble<P>;
 
 /// The bubble of a G, if it is in one.
@@ -56,7 +56,7 @@ impl<P: Platform> BubbleRef<P> {
         Self { bubble: None, id: NO_BUBBLE }
     }
 
-    /// Returns the bubble of the calling G; none if the caller is not a G, or a G without a bubble.
+    /// Returns the bubble of the calling G. Returns no bubble if that G is in none or if the caller is not a G.
     pub(crate) fn current() -> Self {
         if !may_be_used() {
             return Self::none();
@@ -100,7 +100,7 @@ impl<P: Platform> BubbleRef<P> {
     }
 }
 
-/// The bubble that an object is associated with while it is in use.
+/// The bubble that an object is associated with while the object is in use.
 pub(crate) struct Association<P> {
     /// The id of the bubble, or [`NO_BUBBLE`].
     id: AtomicU64,
@@ -140,7 +140,7 @@ impl<P: Platform> Association<P> {
     fn check_caller(&self, operation: &str, is_unused: bool) {
         let here = BubbleRef::<P>::current().id;
         // Ordering: Relaxed for all accesses, because the association does not change while the object is in use. If Gs
-        // of different bubbles begin to use the object at the same time, this is not always detected.
+        // of different bubbles begin to use the object at the same time, this error is not always detected.
         if is_unused {
             self.id.store(here, Ordering::Relaxed);
         }
@@ -182,10 +182,11 @@ const NO_BUBBLE: u64 = 0;
 /// checks can be skipped.
 static LAST_ID: StaticU64 = StaticU64::new(NO_BUBBLE);
 
-/// Whether a bubble was ever made. Once `true`, it stays `true`. For a G in a bubble it is always `true`.
+/// Whether a bubble was ever made. Once the result is `true`, it stays `true`. A G in a bubble always sees `true`.
 #[inline(always)]
 fn may_be_used() -> bool {
-    // Ordering: Relaxed, because a bubble gets its id before the Gs in it run. So they never see `NO_BUBBLE`.
+    // Ordering: Relaxed, because a bubble gets its id before the Gs in the bubble run. So these Gs never see
+    // `NO_BUBBLE`.
     LAST_ID.load(Ordering::Relaxed) != NO_BUBBLE
 }
 
@@ -198,7 +199,8 @@ fn take_id() -> u64 {
 pub(crate) struct Census<P: Platform> {
     /// Number of Gs that have been started and have not ended.
     pub(crate) alive: usize,
-    /// Number of living Gs that do not wait durably, plus one for the driver while it advances the clock.
+    /// Number of living Gs that do not wait durably, plus one for the `driver` while it advances the
+    /// clock.
     pub(crate) active: usize,
     /// The G in [`wait`](crate::synctest::wait), while it is parked.
     pub(crate) waiting: Option<&'static Goroutine<P>>,
@@ -239,9 +241,9 @@ impl<P: Platform> Bubble<P> {
         &self.timers
     }
 
-    /// Decrements the number of active Gs. If it becomes zero, returns the G to ready: the driver if a timer is due,
-    /// otherwise the G in [`wait`](crate::synctest::wait), or the driver if there is no such G. A driver that is not
-    /// parked checks for itself whether anything is left to do.
+    /// Decrements the number of active Gs. If it becomes zero, returns the G to ready. This is the driver if a timer is
+    /// due. Otherwise it is the G in [`wait`](crate::synctest::wait), or the driver if no G is in `wait`. A driver that
+    /// is not parked is not returned: it checks for itself whether anything is left to do.
     fn one_less_active(&self, census: &mut Census<P>) -> Option<&'static Goroutine<P>> {
         census.active -= 1;
         if census.active != 0 {
@@ -277,8 +279,8 @@ impl<P: Platform> Bubble<P> {
         self.one_less_active(&mut census)
     }
 
-    /// Counts a G as waiting durably, even if it has been woken in the meantime. If no active G is left, returns the G
-    /// that the caller must ready, if there is one.
+    /// Counts a G as waiting durably, even if another G has readied it in the meantime. If no active G is left, returns
+    /// the G that the caller must ready, if there is one.
     #[must_use]
     pub(crate) fn blocked(&self) -> Option<&'static Goroutine<P>> {
         self.one_less_active(&mut self.census.lock())

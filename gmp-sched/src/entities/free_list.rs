@@ -9,10 +9,10 @@
 //! Slots move between a P and the shared lists in linked batches of 32. Moving a batch takes no longer than moving one
 //! slot. (Go moves them one by one.)
 //!
-//! A spawn takes a slot together with its stack in one step. So a free slot keeps only a stack of the standard size; Gs
-//! may [exchange](crate::engine::stacks::exchange_stacks) their stacks. A stack of another size is returned to the
-//! platform when its G dies. Standard stacks are returned when the platform is short of memory
-//! ([`Scheduler::free_idle_stacks`]).
+//! A spawn takes a slot together with its stack in one step, and that stack must have the standard size. So a slot
+//! keeps its stack only if the stack has the standard size. A stack of another size is returned to the platform when
+//! its G dies. Gs may [exchange](crate::engine::stacks::exchange_stacks) their stacks. Standard stacks are returned
+//! when the platform is short of memory ([`Scheduler::free_idle_stacks`]).
 
 use core::fmt;
 
@@ -29,7 +29,7 @@ pub const STACK_SIZE: usize = 64 * 1024;
 /// Number of slots in a batch. A P keeps at most two batches.
 pub(crate) const BATCH: u32 = 32;
 
-/// Which link of a G is that of the list of batches: the `LINK` of its [`Linked`].
+/// The `LINK` parameter of [`Linked`] that selects the link of the list of batches.
 pub(crate) const BATCHES: usize = 1;
 
 /// The free slots of type `T` that belong to no P. Go: `sched.gFree`.
@@ -37,7 +37,7 @@ pub(crate) const BATCHES: usize = 1;
 pub(crate) struct FreeSlots<T: Linked + Linked<BATCHES>> {
     /// The first slot of each batch.
     pub(crate) batches: List<T, BATCHES>,
-    /// Slots with a stack that are in no batch.
+    /// Single slots with a stack: they are in no batch.
     pub(crate) with_stack: List<T>,
     pub(crate) bare: List<T>,
 }
@@ -66,8 +66,8 @@ fn link<T: Linked>(goroutine: &T) -> &AtomicRef<T> {
     Linked::<0>::link(goroutine)
 }
 
-/// The dead Gs of a P, of type `T`, with their stacks. The G that died last is reused first. The slots belong to the
-/// holder of the P. Go: `p.gFree`.
+/// The dead Gs of a P, of type `T`, with their stacks. The slot of the G that died last is reused first. The slots
+/// belong to the holder of the P. Go: `p.gFree`.
 pub(crate) struct FreeList<T: 'static> {
     pub(crate) first: AtomicRef<T>,
     pub(crate) count: AtomicU32,
@@ -86,7 +86,7 @@ impl<T: Linked> FreeList<T> {
         self.count.load(Ordering::Relaxed) + if is_there_more { BATCH } else { 0 }
     }
 
-    /// Takes a slot that is not in the spare batch, if there is one.
+    /// Takes a slot that is not in the spare batch. Returns `None` if there is no such slot.
     #[inline(always)]
     pub(crate) fn pop(&self) -> Option<&'static T> {
         let goroutine = self.first.load(Ordering::Relaxed)?;
@@ -100,7 +100,7 @@ impl<T: Linked> FreeList<T> {
         self.first.load(Ordering::Relaxed)
     }
 
-    /// Whether the slots besides the spare batch are a complete batch.
+    /// Whether the slots that are not in the spare batch form a complete batch.
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {
         self.count.load(Ordering::Relaxed) == BATCH
@@ -114,7 +114,7 @@ impl<T: Linked> FreeList<T> {
         self.count.store(self.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Replaces the slots besides the spare batch by `batch`, which is complete or empty.
+    /// Replaces the slots that are not in the spare batch by `batch`, which is complete or empty.
     pub(crate) fn set(&self, batch: Option<&'static T>) {
         self.first.store(batch, Ordering::Relaxed);
         self.count.store(if batch.is_some() { BATCH } else { 0 }, Ordering::Relaxed);

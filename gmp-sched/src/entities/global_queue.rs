@@ -54,8 +54,8 @@ mod tests {
     use crate::native::Native;
 
     proptest! {
-        /// Go takes `min(128, size, size/gomaxprocs+1)` Gs. The first one runs, and the others go to the local ring in
-        /// order.
+        /// A batch has the same number of Gs as in Go: `min(128, size, size/gomaxprocs+1)`. The first G runs, and the
+        /// others go to the local ring in order.
         #[test]
         fn a_batch_of_the_global_queue_is_gos(size in 0..600usize, processors in 1..65usize) {
             let scheduler = Scheduler::<Native>::new(processors);

@@ -8,8 +8,9 @@ use crate::base::reference::AtomicRef;
 pub(crate) struct Locked<T: 'static> {
     /// The locked G. Go: `m.lockedg`.
     pub(crate) goroutine: AtomicRef<T>,
-    /// How many locks the G holds. Go: `lockedExt`, which has 32 bits, so `LockOSThread` checks for overflow. 64 bits
-    /// do not overflow even if locks are leaked: at one lock per nanosecond that would take 584 years.
+    /// How many times the G has locked itself to the M without unlocking. Go: `lockedExt`, which has 32 bits, so
+    /// `LockOSThread` checks for overflow. 64 bits do not overflow even if locks are leaked: at one lock per nanosecond
+    /// that would take 584 years.
     pub(crate) depth: AtomicU64,
     /// Whether one of these locks is held because the G unwinds its stack. See `Machine::lock_to_unwind`.
     pub(crate) unwinds: AtomicBool,

@@ -35,13 +35,13 @@ pub struct Machine<P: Platform> {
     current: AtomicRef<Goroutine<P>>,
     /// The P that this M holds.
     processor: AtomicRef<Processor<P>>,
-    /// The P that another M assigns to this M when it takes it off the idle list. Go: `nextp`.
+    /// The P that another M assigns to this M when it takes this M off the idle list. Go: `nextp`.
     pub(crate) next_processor: AtomicRef<Processor<P>>,
     /// The P that this M gave up for the current stop of the world. Go stores the opposite direction: `p.oldm`.
     pub(crate) stopped_processor: AtomicRef<Processor<P>>,
     /// The P that this M held when its current system call began. Go: `oldp`.
     pub(crate) old_processor: AtomicRef<Processor<P>>,
-    /// Whether this M searches for work without having any. The scheduler counts the Ms that do. Go: `m.spinning`.
+    /// Whether this M searches for work without having any. The scheduler counts the spinning Ms. Go: `m.spinning`.
     pub(crate) spinning: AtomicBool,
     /// The time until which this M parks, if it is the timekeeper.
     pub(crate) deadline: AtomicU64,
@@ -120,8 +120,8 @@ impl<P: Platform> Machine<P> {
         self.processor.load(Ordering::Relaxed)
     }
 
-    /// The P in whose slice the G of this M runs: the P that this M holds, or, during a system call, the P that it has
-    /// left, if no other M has taken that P since. The answer may be outdated.
+    /// The P in whose slice the G of this M runs. Normally this is the P that this M holds. During a system call it is
+    /// the P that this M has left, if no other M has taken that P since. The answer may be outdated.
     pub(crate) fn processor_of_slice(&self) -> Option<&'static Processor<P>> {
         let is_in_call = || self.current_goroutine().is_some_and(|goroutine| goroutine.status() == Status::Syscall);
         self.processor().or_else(|| {
@@ -179,13 +179,13 @@ impl<P: Platform> Machine<P> {
     }
 
     /// Whether this M has no thread, or its thread is about to end. A new thread for a retired M waits until this is
-    /// false: an unpark alone is not enough, because its token may be from before the M was retired.
+    /// false. An unpark alone would not be enough, because the park token may be from before the M was retired.
     pub(crate) fn is_retired(&self) -> bool {
         self.is_retired.load(Ordering::Acquire)
     }
 
-    /// Called under the scheduler lock: with `false` when the M, which has got a thread, is put on the idle list for
-    /// the first time, and with `true` when the M has been removed from there for the last time.
+    /// Called under the scheduler lock. Passing `false` means that the M has got a thread and is put on the idle list
+    /// for the first time. Passing `true` means that the M has been removed from the idle list for the last time.
     pub(crate) fn set_retired(&self, is_retired: bool) {
         // Ordering: Release publishes what this thread has done with the M. Partner: the Acquire in `is_retired`.
         self.is_retired.store(is_retired, Ordering::Release);
@@ -228,8 +228,8 @@ impl<P: Platform> NewMachine<P> {
         self.0
     }
 
-    /// Converts the right to a word, for platforms that pass one to a new thread. The thread converts it back by
-    /// [`from_raw`](NewMachine::from_raw).
+    /// Converts the right to a word, for platforms that pass a single word to a new thread. The thread converts the
+    /// word back by [`from_raw`](NewMachine::from_raw).
     #[must_use]
     pub fn into_raw(self) -> usize {
         core::ptr::from_ref(self.0).expose_provenance()
@@ -242,7 +242,8 @@ impl<P: Platform> NewMachine<P> {
     /// `word` was returned by `into_raw` on the same platform, and is converted back only once.
     #[expect(unsafe_code, reason = "turns a word back into the reference it was made from")]
     pub unsafe fn from_raw(word: usize) -> Self {
-        // SAFETY: by the caller the word is the address of an M, and Ms are never freed.
+        // SAFETY: the caller guarantees that `into_raw` made the word, so it is the address of an M, and Ms are never
+        // freed.
         Self(unsafe { &*core::ptr::with_exposed_provenance::<Machine<P>>(word) })
     }
 }

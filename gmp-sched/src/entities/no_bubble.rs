@@ -1,7 +1,7 @@
-//! Replaces `bubble.rs` if the feature `synctest` is off. Then there are no bubbles.
+//! Replaces `bubble.rs` if the feature `synctest` is off, so that there are no bubbles.
 //!
-//! No value of [`BubblePointer`] can exist, so an `Option` of it has size zero, as the other types of this file have.
-//! The compiler therefore removes all code that is only for Gs and objects in bubbles.
+//! No value of [`BubblePointer`] can exist, so an `Option` of it has size zero. The other types of this file have size
+//! zero, too. So the compiler removes all code that is only for Gs and objects in bubbles.
 
 use core::convert::Infallible;
 use core::marker::PhantomData;

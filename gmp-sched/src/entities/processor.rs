@@ -40,13 +40,13 @@ pub struct Processor<P: Platform> {
     clock: AtomicU64,
     /// Number of Gs picked with a slice of their own. Read by sysmon. Go: `schedtick`.
     ///
-    /// 64 bits never wrap: at one tick per nanosecond that would take 584 years. (32 bits would wrap in less than a
-    /// minute in which a G yields alone. The comparison with `slow_pick_tick` would be wrong even earlier.)
+    /// 64 bits never wrap: at one tick per nanosecond that would take 584 years. (32 bits would wrap in under a minute
+    /// if one G did nothing but yield. The comparison with `slow_pick_tick` would be wrong even earlier.)
     tick: AtomicU64,
     /// The tick at which the global queue is checked before the local one.
     global_tick: AtomicU64,
-    /// The tick from which on the next pick is a slow one. It equals `global_tick`, or is lower if a slow pick was
-    /// requested. Interrupt handlers lower it, too.
+    /// From this tick on, the next pick is a slow one. The value is that of `global_tick`, or a lower one if a slow
+    /// pick was requested. Interrupt handlers lower it, too.
     slow_pick_tick: AtomicU64,
     /// When the batch budget for the Gs of due timers is used up, in nanoseconds; see `due_timers`.
     pub(crate) due_batch_until: AtomicU64,
@@ -169,14 +169,14 @@ impl<P: Platform> Processor<P> {
     /// Whether the next pick must be a slow one, by g0; see `pick`.
     #[inline(always)]
     pub(crate) fn needs_slow_pick(&self) -> bool {
-        // This compares with a tick, where Go computes `schedtick % 61`: the result is true at the same ticks, but no
-        // division is needed. A test for equality would not do, because the handler that lowers `slow_pick_tick` may
-        // interrupt `advance_tick` half way.
+        // Go computes `schedtick % 61`. The comparison is true at the same ticks, but needs no division. A test for
+        // equality could miss a request: the interrupt handler that lowers `slow_pick_tick` may interrupt
+        // `advance_tick` between its load and its store.
         self.tick() >= self.slow_pick_tick.load(Ordering::Relaxed)
     }
 
-    /// Makes the next pick a slow one. Called by the M that holds this P or a handler on its CPU. Other callers lose
-    /// their request if the holder begins a slow pick at the same time.
+    /// Makes the next pick a slow one. Reliable only if called by the M that holds this P or by an interrupt handler on
+    /// its CPU. The request of any other caller is lost if the holder begins a slow pick at the same time.
     pub(crate) fn request_slow_pick(&self) {
         self.slow_pick_tick.store(self.tick(), Ordering::Relaxed);
     }
@@ -200,7 +200,7 @@ impl<P: Platform> Processor<P> {
         self.tick() >= self.global_tick.load(Ordering::Relaxed)
     }
 
-    /// Makes the next pick check the global queue first. For callers see
+    /// Makes the next pick check the global queue first. Reliable for the same callers as
     /// [`request_slow_pick`](Self::request_slow_pick).
     pub(crate) fn request_global_check(&self) {
         self.global_tick.store(self.tick(), Ordering::Relaxed);
@@ -306,8 +306,8 @@ mod tests {
     use super::{GLOBAL_QUEUE_INTERVAL, Ordering, Processor};
     use crate::native::Native;
 
-    /// A G that yields alone on its P ends a tick each time, without a pick by g0. So 2^31 ticks may pass within a
-    /// minute.
+    /// A G that is alone on its P and yields all the time advances the tick at each yield, without a pick by g0. So
+    /// 2^31 ticks may pass within a minute.
     #[test]
     fn slow_pick_stays_due_however_many_ticks_pass() {
         let processor = Processor::<Native>::new(0);

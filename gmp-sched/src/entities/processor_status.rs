@@ -1,9 +1,9 @@
-//! The status of a P: whether an M holds it, and if not, where it is.
+//! The status of a P: whether an M holds the P, and if not, what state the P is in.
 
 use crate::base::atomic::{AtomicU32, Ordering};
 
-/// The status of a P: whether an M holds it, and if not, where it is. Go before 1.26: `_Pidle`, `_Prunning`,
-/// `_Psyscall`.
+/// The status of a P: whether an M holds the P, and if not, what state the P is in. Go before 1.26: `_Pidle`,
+/// `_Prunning`, `_Psyscall`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ProcessorStatus {

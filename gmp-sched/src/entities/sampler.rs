@@ -50,11 +50,12 @@ impl Sampler {
         self.all.load(Ordering::Relaxed)
     }
 
-    /// Called at each check of the global queue and of the slice. If sampling is off, starts it. If it is still on, no G
-    /// of this P was sampled since the last call. It is then stopped, because a G that parked as a sampled one may have
-    /// become runnable on another P. (If every G is sampled, sampling stays on.)
+    /// Called at each check of the global queue and at each check of the slice. If sampling is off, turns it on, so
+    /// that the next G is sampled. If it is still on since an earlier call, no G of this P was sampled in between.
+    /// Sampling is then turned off, because a G that parked as a sampled one may have become runnable on another P.
+    /// (While every G is sampled, sampling stays on.)
     ///
-    /// Inlined, because a call here would make every yield save registers.
+    /// Always inlined, because a call would force every yield to save registers.
     #[inline(always)]
     pub(crate) fn advance(&self) {
         let next =
@@ -62,8 +63,8 @@ impl Sampler {
         self.set_parked_status(next);
     }
 
-    /// Called when a G has been sampled. Stops sampling until the next start by [`advance`](Self::advance), except if
-    /// every G is sampled.
+    /// Called when a G has been sampled. Turns sampling off until [`advance`](Self::advance) turns it on again. While
+    /// every G is sampled, does nothing.
     pub(crate) fn found(&self) {
         if !self.samples_all() {
             self.set_parked_status(self.unsampled());

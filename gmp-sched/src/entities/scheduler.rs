@@ -43,13 +43,15 @@ pub(crate) struct Shared<P: Platform> {
     /// Ms without a thread, which will be used again.
     pub(crate) retired_machines: List<Machine<P>>,
     /// Number of Ms that are in a system call after their P was handed off, or that return from one and have no P yet.
-    /// In addition, each M with a locked G is counted once more.
+    /// In addition, each M with a locked G is counted once, because it runs no other Gs.
     pub(crate) blocked_machines: u32,
-    /// Number of Ms needed besides the blocked ones: one for each P that is in use or is about to be.
+    /// Number of Ms needed in addition to the blocked ones: one for each P that is in use or is about to be.
     pub(crate) machines_wanted: usize,
-    /// Since when there have been more Ms than needed, as far as an idle M has noticed; [`Instant::NEVER`] if there are not.
+    /// Since when there have been more Ms than needed, as far as idle Ms have noticed; [`Instant::NEVER`] if there are
+    /// no more than needed.
     pub(crate) surplus_since: Instant,
-    /// Number of Ps that have not stopped yet while the world is to stop, without the stopper's own. Go: `stopwait`.
+    /// Number of Ps that still have to stop while the world is being stopped, not counting the stopper's own P. Go:
+    /// `stopwait`.
     pub(crate) unstopped: usize,
     /// The M that waits until `unstopped` becomes 0. Go: `stopnote`.
     pub(crate) stopper: Option<&'static Machine<P>>,
@@ -107,10 +109,10 @@ pub struct Scheduler<P: Platform> {
     pub(crate) next_machine_id: AtomicU32,
     /// Signals of devices.
     pub(crate) signals: SignalList<P>,
-    /// Whether the main G has ended by `goexit`. If so, it is a deadlock when all other Gs have finished, because no
-    /// end of the main G will end the program.
+    /// Whether the main G has ended by `goexit`. If so, the end of the main G cannot end the program any more, so it is
+    /// a deadlock when all other Gs have finished.
     pub(crate) main_exited: AtomicBool,
-    /// Number of Gs spawned by callers that had no P whose counters they could use, because they were in a system call
+    /// Number of Gs spawned by callers that had no P whose counters they could use. Such a caller is in a system call
     /// or outside of the scheduler.
     pub(crate) started_without_processor: AtomicU64,
     /// Whether the Ms are to exit when they next search for work.
@@ -127,7 +129,7 @@ impl<P: Platform> Scheduler<P> {
     /// Makes a scheduler with a fixed number of Ps. It has no M yet; [`start`](Self::start) creates the Ms and the main
     /// G.
     ///
-    /// It is never freed. Must be called where the platform allows allocation.
+    /// The scheduler is never freed. Must be called where the platform allows allocation.
     ///
     /// # Panics
     ///
@@ -225,7 +227,8 @@ impl<P: Platform> Scheduler<P> {
 
     /// Sets the number of Ps. Called while the world is stopped.
     pub(crate) fn set_procs(&self, procs: usize) {
-        // Ordering: Relaxed: Ms that rely on the new number are started under the lock afterwards.
+        // Ordering: Relaxed, because the Ms that rely on the new number are started afterwards, under the scheduler
+        // lock.
         self.procs.store(procs, Ordering::Relaxed);
     }
 
@@ -303,7 +306,8 @@ impl<P: Platform> Scheduler<P> {
     pub(crate) fn put_idle_processor(&self, shared: &mut Shared<P>, processor: &'static Processor<P>) {
         processor.status.set(ProcessorStatus::Idle);
         shared.idle_processors.push_front(processor);
-        // Ordering: Relaxed, because the caller executes a fence between this increment and its check of the queues.
+        // Ordering: Relaxed, because the caller executes a fence between this increment and its later check of the
+        // queues.
         self.idle_processors.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -334,8 +338,9 @@ impl<P: Platform> Scheduler<P> {
         self.shut_down.load(Ordering::Acquire)
     }
 
-    /// Makes a scheduler that has been shut down as new, with that number of Ps. The threads of its Ms have ended, all its Gs
-    /// are dead, and no timer is set. Only the ids of its Gs continue, because dead slots and handles keep theirs.
+    /// Resets a scheduler that has been shut down, so that it is as new and has `processors` Ps. The threads of its Ms
+    /// have ended, all its Gs are dead, and no timer is set. Only the ids of its Gs continue, because dead slots and
+    /// handles keep theirs.
     ///
     /// # Panics
     ///

@@ -9,8 +9,8 @@ static NEXT_NUMBER: StaticU32 = StaticU32::new(0);
 
 #[cfg(gmp_loom)]
 std::thread_local! {
-    /// The number of the next scheduler in the models. These run in parallel on host threads, so each host thread has
-    /// its own. Each run of a model starts again at 0.
+    /// The number of the next scheduler in the models. Models run in parallel on several host threads, so each host
+    /// thread counts for itself. Each run of a model starts again at 0.
     static NEXT_NUMBER: StaticU32 = const { StaticU32::new(0) };
 }
 

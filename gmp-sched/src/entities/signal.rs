@@ -46,8 +46,8 @@ impl<P: Platform> Default for Signal<P> {
 
 /// The raised signals, and the number of Gs that wait for a signal.
 pub(crate) struct SignalList<P: Platform> {
-    /// A lock-free stack of the raised signals. Any thread may push a signal, and an M takes all signals at once, so there
-    /// is no ABA problem.
+    /// A lock-free stack of the raised signals. Any thread may push a signal, and an M takes all signals at once, so
+    /// there is no ABA problem.
     pub(crate) ready: AtomicRef<Signal<P>>,
     pub(crate) waiting: AtomicUsize,
 }

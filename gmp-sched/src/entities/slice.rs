@@ -13,10 +13,10 @@ pub(crate) struct CurrentSlice<T: 'static> {
     pub(crate) since: AtomicU64,
     /// Whether the slice has already been prolonged.
     pub(crate) is_prolonged: AtomicBool,
-    /// When a G was last displaced on the P, or the batch budget of due timers was last used up. After that the running
-    /// G is undisturbed for a while.
+    /// When a G was last displaced on the P, or the batch budget of due timers was last used up. For a while after this
+    /// time, no due timer displaces the running G.
     pub(crate) displaced_at: AtomicU64,
-    /// The owner of the slice, if a G whose timer was due has displaced the owner and now runs in the same slice.
+    /// The G to which the slice belongs, if a G whose timer was due has displaced it and now runs in the same slice.
     pub(crate) displaced: AtomicRef<T>,
     /// The last tick that began with a G whose timer was due; [`NONE`] before the first such tick.
     pub(crate) of_due: AtomicU64,
@@ -57,8 +57,8 @@ impl<T> CurrentSlice<T> {
         self.displaced.store(None, Ordering::Relaxed);
     }
 
-    /// Prolongs the slice of `tick`, which then counts as begun at `since`. If that slice was prolonged before, does
-    /// nothing and returns `false`.
+    /// Prolongs the slice of `tick`, so that it counts as begun at `since`. If the slice of `tick` was prolonged
+    /// before, does nothing and returns `false`.
     pub(crate) fn prolong(&self, tick: u64, since: Instant) -> bool {
         if self.seen.load(Ordering::Relaxed) == tick && self.is_prolonged.load(Ordering::Relaxed) {
             return false;
@@ -83,8 +83,8 @@ impl<T> CurrentSlice<T> {
         if self.is_of_another(me) {
             return false;
         }
-        // Whether the slice is over is checked again when `me` continues. The G of the timer must not be preempted
-        // because of it.
+        // Drops a request to end the slice of `me`, because the G of the timer must not be preempted for it. Whether
+        // the slice is over is checked again when `me` continues.
         self.ends.store(NONE, Ordering::Relaxed);
         self.displaced.store(Some(me), Ordering::Relaxed);
         true

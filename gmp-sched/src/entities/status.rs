@@ -83,13 +83,13 @@ impl ParkedStatus {
 /// The bits of a stored status word that contain the [`Status`].
 pub(crate) const STATUS: u32 = 0x1F;
 
-/// A bit of [`ParkedStatus`]: the G is sampled, so its waker records when it becomes runnable.
+/// The bit of [`ParkedStatus`] that is set if the G is sampled: its waker records when the G becomes runnable.
 pub(crate) const WATCHED: u32 = 0x80;
 
-/// A bit of [`ParkedStatus`]: the G waits durably in a bubble, so its waker counts it as active there.
+/// The bit of [`ParkedStatus`] that is set if the G waits durably in a bubble: its waker counts the G as active there.
 pub(crate) const IN_BUBBLE: u32 = 0x40;
 
-/// A bit of [`ParkedStatus`]: the G is locked to its M, so its waker readies it in another way. See
+/// The bit of [`ParkedStatus`] that is set if the G is locked to its M: its waker readies it in another way. See
 /// [`crate::engine::lock_os_thread`].
 pub(crate) const LOCKED: u32 = 0x20;
 

@@ -7,10 +7,10 @@
 //! if the platform has one, otherwise whenever it picks a G). For an idle P it is the timekeeper, the idle M that parks
 //! with a deadline (see `idle`). An M that sets a timer that is due before all others of a P notifies the timer owner.
 //!
-//! A [`Timer`] contains its links and its time, so setting one does not allocate and cannot fail. A stopped timer is
-//! removed at once; Go only marks it and removes it later. So a stopped timer costs almost nothing: the timer owner may
-//! still check once at the time when it would have been due. Whether a timer has fired is decided under the wheel's
-//! lock.
+//! A [`Timer`] contains its links and its time, so setting a timer does not allocate and cannot fail. A stopped timer
+//! is removed at once; Go only marks it and removes it later. So a stopped timer costs almost nothing: at most, the
+//! timer owner checks once in vain at the time when the timer would have been due. Whether a timer has fired is decided
+//! under the wheel's lock.
 
 use core::fmt;
 use core::time::Duration;
@@ -80,11 +80,11 @@ impl<P: Platform> Timer<P> {
         self.entry.is_linked()
     }
 
-    /// Removes the timer; returns whether it was set. If it was set earlier and is not now, its action has begun or is
-    /// complete.
+    /// Removes the timer; returns whether it was set. If the caller had set the timer and this function returns
+    /// `false`, the timer's action has begun or is complete.
     ///
-    /// The caller is pinned: if it were preempted while it holds the lock, the preemption, which runs timers, would
-    /// deadlock.
+    /// The caller is pinned. Otherwise it could be preempted while it holds the lock of the timers. The code of the
+    /// preemption runs due timers, so it would wait for this lock for ever.
     pub(crate) fn cancel(&'static self, _pinned: &Pinned<P>) -> bool {
         loop {
             let Some(owner) = self.owner.load(Ordering::Relaxed) else { return false };
@@ -123,8 +123,8 @@ impl<P: Platform> Clone for Action<P> {
 
 impl<P: Platform> Copy for Action<P> {}
 
-/// What a timer of a program does when it fires. The timers of a P know nothing else about it. Go: the function of a
-/// `timer`.
+/// What a timer of a program does when it fires. This trait is all that the timers of a P know about the timers of
+/// programs. Go: the function of a `timer`.
 pub(crate) trait Fire<P: Platform>: Sync {
     /// Fires the timer at the time `now`. Does nothing if `setting` is outdated, because the timer has been set again
     /// or stopped. Called while pinned, without the lock of the timers; must not block or allocate. Returns the G that
@@ -283,7 +283,7 @@ impl<P: Platform> Timers<P> {
     }
 }
 
-/// While due timers are [shuffled](Timers::shuffle_due), they are linked to a list.
+/// While due timers are [shuffled](Timers::shuffle_due), they are linked into a list.
 #[cfg(feature = "synctest")]
 impl<P: Platform> Linked for Timer<P> {
     fn link(&self) -> &AtomicRef<Self> {

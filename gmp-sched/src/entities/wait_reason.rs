@@ -13,7 +13,7 @@ macro_rules! wait_reasons {
 
         impl WaitReason {
             const ALL: &[Self] = &[$(Self::$name,)*];
-            /// The text of each of [`ALL`](Self::ALL).
+            /// The texts of the reasons in [`ALL`](Self::ALL), in the same order.
             pub(crate) const WORDS: &[&str] = &[$($words,)*];
         }
     };
@@ -90,7 +90,7 @@ wait_reasons! {
 }
 
 impl WaitReason {
-    /// Whether a G in a bubble that waits for this reason waits durably. Go: `isIdleInSynctest`.
+    /// Whether a wait for this reason is durable if the G is in a bubble. Go: `isIdleInSynctest`.
     #[doc(alias = "isIdleInSynctest")]
     pub(crate) fn is_durable(self) -> bool {
         match self {

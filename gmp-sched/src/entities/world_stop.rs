@@ -32,7 +32,8 @@ impl fmt::Display for StopReason {
 pub struct Stops {
     /// Number of stops so far.
     pub count: u64,
-    /// The longest time from the request until all Ps had stopped. The time that they then stayed stopped does not count.
+    /// The longest time from the request until all Ps had stopped. The time that they then stayed stopped does not
+    /// count.
     pub longest: Duration,
     /// The reason for the stop that took longest.
     pub longest_for: Option<StopReason>,
@@ -64,8 +65,8 @@ impl<T: Linked, S: Points> WorldStop<T, S> {
         }
     }
 
-    /// Takes the right to stop the world if it is free; returns whether it was. If it was not, appends `me`, if given,
-    /// to the queue.
+    /// Takes the right to stop the world if it is free; returns whether this succeeded. Otherwise, if `me` is given,
+    /// appends `me` to the queue.
     pub(crate) fn acquire(&self, me: Option<&'static T>) -> bool {
         let mut queue = self.queue.lock();
         if let Some(me) = me

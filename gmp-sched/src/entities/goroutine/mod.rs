@@ -53,8 +53,8 @@ pub(crate) struct BodyFunctions<P: Platform> {
 /// A G. Go: `g` (runtime/runtime2.go).
 ///
 /// The fields that a G needs if it only runs and ends come first, in 128 bytes. Gs are not aligned to cache lines:
-/// alignment can make the distance between them a power of two, and then they compete for the same few cache sets. (On
-/// threads, a hop of the benchmark with a ring of 1000 Gs took 59 ns instead of 37.)
+/// alignment can make the distance between two Gs a power of two, so that many Gs compete for the same few cache sets.
+/// (On threads, alignment made a hop of the benchmark with a ring of 1000 Gs take 59 ns instead of 37.)
 #[doc(alias = "g")]
 #[repr(C)]
 pub struct Goroutine<P: Platform> {
@@ -161,7 +161,7 @@ impl<P: Platform> Goroutine<P> {
         GoroutineId(self.id.load(Ordering::Relaxed))
     }
 
-    /// The G that spawned it; `None` for the main G.
+    /// The G that spawned this G; `None` for the main G.
     #[must_use]
     pub fn creator(&self) -> Option<GoroutineId> {
         match self.creator.load(Ordering::Relaxed) {
@@ -199,7 +199,7 @@ impl<P: Platform> Goroutine<P> {
         self.locked_machine.store(machine, Ordering::Relaxed);
     }
 
-    /// The name chosen by its spawner.
+    /// The name that the G's spawner has chosen.
     #[must_use]
     pub fn name(&self) -> Option<Name> {
         self.has_name.load(Ordering::Relaxed).then(|| self.name.get()).flatten()
@@ -249,7 +249,7 @@ impl<P: Platform> Goroutine<P> {
     }
 }
 
-/// Makes a G an object that another G can wait for: its end, or the next value of a coroutine.
+/// A G is an object that another G can wait for: for its end, or for the next value of a coroutine.
 impl<P: Platform> Awaited for Goroutine<P> {
     /// If this G leaves its bubble during the wait, it has ended, and so the wait has ended, too.
     fn is_of_current_bubble(&self) -> bool {

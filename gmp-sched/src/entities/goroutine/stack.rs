@@ -22,8 +22,8 @@ impl<P: Platform> Goroutine<P> {
     #[must_use]
     pub fn stack(&self) -> Range<usize> {
         let top = self.stack_top();
-        // If the caller is on another M, the two values may belong to different stacks. The subtraction must not wrap
-        // then.
+        // If the caller is on another M, the two values may belong to different stacks. So the subtraction must not
+        // wrap.
         top.saturating_sub(self.stack_bytes.load(Ordering::Relaxed))..top
     }
 

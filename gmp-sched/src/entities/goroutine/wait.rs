@@ -18,8 +18,9 @@ impl WaitGeneration {
 }
 
 impl<P: Platform> Goroutine<P> {
-    /// Begins a wait of the calling G with several wakers; returns the wait's generation, which exactly one of the
-    /// wakers can claim. The caller passes it to the wakers under the locks of the objects that it waits for.
+    /// Begins a wait of the calling G with several wakers. Returns the generation of this wait, which exactly one of
+    /// the wakers can claim. The caller passes the generation to the wakers under the locks of the objects that it
+    /// waits for.
     #[inline]
     pub(crate) fn open_wait(&self) -> WaitGeneration {
         // The word is even between waits and odd during a wait, so a generation is never zero.
@@ -44,8 +45,8 @@ impl<P: Platform> Goroutine<P> {
         self.wait.compare_exchange(generation.0, generation.0 + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Called when this G, which is locked to its M, is about to leave the M. If it waits, records in its status, for
-    /// its wakers, that it is locked.
+    /// Called when this G, which is locked to its M, is about to leave the M. If the G leaves because it waits, sets
+    /// [`LOCKED`] in its status, from which its wakers see that it is locked.
     pub(crate) fn note_locked_wait(&self) {
         if self.status() == Status::Waiting {
             self.status.store(self.status.load(Ordering::Relaxed) | LOCKED, Ordering::Relaxed);
@@ -55,7 +56,7 @@ impl<P: Platform> Goroutine<P> {
     /// Why the G waits; [`WaitReason::None`] if it does not wait.
     #[must_use]
     pub fn wait_reason(&self) -> WaitReason {
-        // After a wait the field still has its reason.
+        // The field still contains the reason of the last wait when that wait is over.
         if self.status() == Status::Waiting {
             WaitReason::from_u8(self.wait_reason.load(Ordering::Relaxed))
         } else {
