@@ -10,8 +10,8 @@ use crate::entities::timers::{Action, Timer};
 use crate::platform::{Pinned, Platform};
 
 impl<P: Platform> Timer<P> {
-    /// Runs all due timers of the wheel that this one is in. The caller need not be the timer owner; the Gs that are readied
-    /// are enqueued on the current P.
+    /// Runs all due timers of the wheel that contains this timer. The caller need not be the timer owner. The Gs that
+    /// become runnable are enqueued on the current P.
     pub(crate) fn run_if_due(&'static self, pinned: &Pinned<P>) {
         let Some(owner) = self.owner.load(Ordering::Relaxed).filter(|_| self.is_armed()) else { return };
         if owner.earliest() != Instant::NEVER {
@@ -40,8 +40,8 @@ impl<P: Platform> Action<P> {
     }
 }
 
-/// Sets `timer` to run `action` at `when`. If `goroutine` is in a bubble, the timer is one of the bubble's, otherwise
-/// one of the current P's. No other code may arm `timer` at the same time.
+/// Sets `timer` to run `action` at `when`. If `goroutine` is in a bubble, the timer is set in that bubble, otherwise on
+/// the current P. No other code may arm `timer` at the same time.
 #[inline]
 pub(crate) fn arm<P: Platform>(
     pinned: &Pinned<P>,
@@ -53,7 +53,7 @@ pub(crate) fn arm<P: Platform>(
     arm_in(pinned, goroutine.bubble(), when, timer, action);
 }
 
-/// [`arm`] among the timers of `bubble`, or of the current P if `bubble` is `None`.
+/// Like [`arm`], but sets the timer in `bubble`, or on the current P if `bubble` is `None`.
 #[inline]
 pub(crate) fn arm_in<P: Platform>(
     pinned: &Pinned<P>,
@@ -62,7 +62,7 @@ pub(crate) fn arm_in<P: Platform>(
     timer: &'static Timer<P>,
     action: Action<P>,
 ) {
-    // `NEVER` means that there is no timer, so it cannot be the time of one.
+    // `NEVER` means that there is no timer, so no timer may be set for that time.
     let when = when.min(Instant::LAST);
     if let Some(bubble) = bubble {
         bubble.timers().insert(when, timer, action);

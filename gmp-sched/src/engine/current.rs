@@ -8,8 +8,8 @@ use crate::platform::{Pinned, Platform};
 /// The calling G, pinned, with the M that runs it and the P that this M holds.
 ///
 /// A switch consumes this value, because the G may be resumed by another M that holds another P. Inlined functions pass
-/// the value on. Outlined functions take only the pin and look up the other three again: passing them in memory would
-/// cost the fast path three stores.
+/// the value on. Outlined functions take only the pin and look up the G, the M and the P again: passing these in memory
+/// would cost the fast path three stores.
 #[derive(Debug)]
 pub(crate) struct CurrentGoroutine<P: Platform> {
     pub(crate) pinned: Pinned<P>,
@@ -23,30 +23,31 @@ impl<P: Platform> CurrentGoroutine<P> {
     ///
     /// # Panics
     ///
-    /// As [`of`](Self::of).
+    /// In the same cases as [`of`](Self::of).
     #[inline(always)]
     #[track_caller]
     pub(crate) fn new() -> Self {
         Self::of(Pinned::new())
     }
 
-    /// [`new`](Self::new) for a caller that is pinned already, once.
+    /// Like [`new`](Self::new), for a caller that is already pinned exactly once.
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P, or is pinned more than once. A G that has stopped the world is always pinned.
+    /// The caller is not a G with a P, or is pinned more than once. A G that has stopped the world is always pinned, so
+    /// this function panics for it, too.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn of(pinned: Pinned<P>) -> Self {
         Self::holding(pinned, ()).0
     }
 
-    /// [`of`](Self::of) for a caller that holds a lock, `held`. Returns `held` if the caller may block; otherwise releases
-    /// it before the panic.
+    /// Like [`of`](Self::of), for a caller that holds a lock, `held`. Returns `held` if the caller may block; otherwise
+    /// releases `held` before the panic.
     ///
     /// # Panics
     ///
-    /// As [`of`](Self::of).
+    /// In the same cases as [`of`](Self::of).
     #[inline(always)]
     #[track_caller]
     pub(crate) fn holding<H>(pinned: Pinned<P>, held: H) -> (Self, H) {
@@ -77,7 +78,7 @@ impl<P: Platform> CurrentGoroutine<P> {
     }
 }
 
-/// The calling M and the P that it holds. For operations that need a P, but no G: g0 may call them.
+/// The calling M and the P that it holds. For operations that need a P but no G, so that g0 may call them, too.
 #[derive(Debug)]
 pub(crate) struct CurrentProcessor<P: Platform> {
     pub(crate) pinned: Pinned<P>,
@@ -100,11 +101,11 @@ impl<P: Platform> CurrentProcessor<P> {
         Self { pinned, machine, processor }
     }
 
-    /// [`new`](Self::new) for a caller that spawns a G.
+    /// Like [`new`](Self::new), for a caller that spawns a G.
     ///
     /// # Panics
     ///
-    /// As [`new`](Self::new), or where no G may be spawned.
+    /// In the same cases as [`new`](Self::new), and where no G may be spawned.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn to_spawn() -> Self {
@@ -113,8 +114,8 @@ impl<P: Platform> CurrentProcessor<P> {
     }
 }
 
-/// Panics with the reason why the caller may not do this. Releases `held` and the pin first: the fault is the program's, and a
-/// panic with the pin raised would look like a broken invariant of the scheduler.
+/// Panics with the reason why the caller may not perform its operation. Releases `held` and the pin before the panic:
+/// the error is one of the program, and a panic while pinned would look like a broken invariant of the scheduler.
 #[cold]
 #[inline(never)]
 #[track_caller]

@@ -8,8 +8,8 @@ use crate::entities::status::Status;
 use crate::platform::Platform;
 
 impl<P: Platform> Scheduler<P> {
-    /// Ends the program if this scheduler is [dead](Self::is_dead) and no other one can wake a G of it. Called by an M that
-    /// is on the idle list and has found no work.
+    /// Ends the program if this scheduler is [dead](Self::is_dead) and no other scheduler can wake one of its Gs.
+    /// Called by an M that is on the idle list and has found no work.
     #[doc(alias = "checkdead")]
     pub(crate) fn check_dead(&'static self) {
         let found = self.is_dead(&self.shared.lock());
@@ -20,12 +20,13 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Returns the message to report if every M is idle, no timer is armed, no G waits for a device, and either some G waits
-    /// or no G is left because main called `goexit`.
+    /// Returns the message to report if every M is idle, no timer is armed, no G waits for a device, and either some G
+    /// waits or no G is left because main called `goexit`.
     ///
-    /// The last M to check sees the state that the others left: an M publishes it before it goes on the idle list, or in the
-    /// same critical section. An M that is blocked in a system call is not idle, so its G counts as one that will continue.
-    /// If threads that are not Ms may wake a G that waits for a future, that G counts as one that will continue, too.
+    /// The last M to check sees the state that the other Ms have left, because each M publishes its state before it
+    /// goes on the idle list, or in the same critical section. An M that is blocked in a system call is not idle, so
+    /// its G counts as one that will continue. If threads that are not Ms may wake Gs that wait for futures, each such
+    /// G counts as one that will continue, too.
     pub(crate) fn is_dead(&'static self, shared: &Shared<P>) -> Option<&'static str> {
         if shared.idle_machines.len() + shared.idle_locked as usize != shared.machines as usize {
             return None;

@@ -1,10 +1,10 @@
 //! Waiting for devices without blocking an M: a G parks, an interrupt handler raises a [`Signal`], and the G is readied.
 //!
-//! Go has to ask the operating system which descriptors are ready (`netpoll`): an idle M does, an M that finds no other work
-//! does, and sysmon does every 10 ms if no M has. Here nothing has to be asked. The handler puts the signal on the *ready
-//! list* and makes an M check that list at once, also when every P is busy. So there is no blocking poll, no poll deadline
-//! and nothing to interrupt. An M that searches for work checks the ready list where Go has its non-blocking `netpoll`:
-//! after the global queue, before stealing.
+//! Go has to ask the operating system which descriptors are ready (`netpoll`). This is done by an idle M, by an M that
+//! finds no other work, and by sysmon if no M has done it for 10 ms. Here nothing has to be asked. The interrupt
+//! handler puts the signal on the *ready list* and makes an M check that list at once, even when every P is busy. So
+//! there is no blocking poll, no poll deadline and nothing to interrupt. An M that searches for work checks the ready
+//! list where Go has its non-blocking `netpoll`: after the global queue, before stealing.
 //!
 //! # A signal
 //!
@@ -17,21 +17,22 @@
 //!  raise
 //! ```
 //!
-//! PARKING, WAITING, QUEUED and DELIVERED contain the wait generation: if the deadline is short the G may run on, and wait
-//! again, while the commit of its last wait is still running on another M.
+//! In the states PARKING, WAITING, QUEUED and DELIVERED the word also contains the wait generation, which tells one
+//! wait from the next. This is needed because, after a short deadline, the G may continue and wait again while the
+//! commit of its previous wait is still running on another M.
 //!
 //! From PARKING until the waiting G runs again, the signal belongs to that G. Another G that begins to wait for it panics,
 //! and the signal does not change.
 //!
-//! A signal is a semaphore of one, like Go's `pollDesc.rg`: a raise before the wait is kept, and so is one after the wait has
-//! ended; several raises in between count as one.
+//! A signal is a semaphore of one, like Go's `pollDesc.rg`. A raise that comes before a wait has begun, or after it has
+//! ended, is kept for the next wait. Several raises between two waits count as one.
 //!
 //! # No raise is lost
 //!
-//! `raise` publishes the signal, then has a fence, then checks for an idle P. An M that goes idle gives up its P, then has a
-//! fence, then checks the ready list. So at least one of the two sees what the other has published. If there is an idle
-//! M, the timekeeper is woken, and checks everything before it sleeps again. Otherwise an M that runs a G is preempted,
-//! and checks then.
+//! `raise` publishes the signal, then executes a fence, then checks for an idle P. An M that goes idle gives up its P,
+//! then executes a fence, then checks the ready list. So at least one of the two sees what the other has published. If
+//! `raise` finds an idle P, it wakes the timekeeper, which checks everything before it sleeps again. Otherwise it
+//! preempts an M that runs a G, and that M then checks the ready list.
 
 use core::time::Duration;
 
@@ -49,7 +50,7 @@ use crate::entities::signal::{DELIVERED, EMPTY, PARKING, QUEUED, RAISED, SignalL
 use crate::entities::timers::Action;
 use crate::platform::{Pinned, Platform};
 
-/// The word of a signal in `state`, during the wait with this generation.
+/// Returns the word of a signal that is in `state` during the wait with this generation.
 fn with_generation(state: u64, generation: WaitGeneration) -> u64 {
     generation.0 << TAG.count_ones() | state
 }
@@ -73,8 +74,7 @@ pub(crate) enum Found {
 
 impl<P: Platform> Signal<P> {
     /// Waits until the signal is raised; returns at once if it has been raised since the last wait. Blocks the calling
-    /// G, not its M.
-    /// Not callable from interrupts. Go: `netpollblock`.
+    /// G, not its M. Not callable from interrupts. Go: `netpollblock`.
     ///
     /// # Panics
     ///
@@ -85,11 +85,11 @@ impl<P: Platform> Signal<P> {
         debug_assert!(is_raised, "a wait without a deadline ends by the raise");
     }
 
-    /// [`wait`](Self::wait) until `deadline` at the latest; returns whether it was raised.
+    /// Like [`wait`](Self::wait), but waits until `deadline` at the latest. Returns whether the signal was raised.
     ///
     /// # Panics
     ///
-    /// As [`wait`](Self::wait).
+    /// In the same cases as [`wait`](Self::wait).
     pub fn wait_until(&'static self, deadline: Instant) -> bool {
         loop {
             let pinned = Pinned::<P>::new();
@@ -112,11 +112,11 @@ impl<P: Platform> Signal<P> {
         }
     }
 
-    /// [`wait`](Self::wait) for `timeout` at most; returns whether it was raised.
+    /// Like [`wait`](Self::wait), but waits for `timeout` at most. Returns whether the signal was raised.
     ///
     /// # Panics
     ///
-    /// As [`wait`](Self::wait).
+    /// In the same cases as [`wait`](Self::wait).
     pub fn wait_timeout(&'static self, timeout: Duration) -> bool {
         self.wait_until(now::<P>() + timeout)
     }
@@ -126,14 +126,15 @@ impl<P: Platform> Signal<P> {
         loop {
             match self.word.load(Ordering::Acquire) & TAG {
                 RAISED => {
-                    // Ordering: Acquire: sees what the handler did before the raise; partner: the exchange in `raise`.
+                    // Ordering: Acquire, to see what the handler did before the raise. Partner: the exchange in
+                    // `raise`.
                     let taken = self.word.compare_exchange(RAISED, EMPTY, Ordering::Acquire, Ordering::Relaxed);
                     debug_assert!(taken.is_ok(), "only a wait takes a raise");
                     return Found::Raised;
                 }
                 EMPTY => return Found::Nothing,
-                // The deadline ended a wait just before the raise, and the signal is still on the ready list. The M that
-                // takes it from the list stores RAISED.
+                // The deadline ended a wait just before the raise, and the signal is still on the ready list. The M
+                // that takes the signal from the list stores RAISED.
                 QUEUED => {
                     if !pinned.machine().scheduler().poll(pinned) {
                         return Found::OnItsWay;
@@ -144,19 +145,19 @@ impl<P: Platform> Signal<P> {
         }
     }
 
-    /// Parks the calling G; returns whether a raise ended the wait, and not the deadline. `None` if the caller has to check
-    /// the signal again.
+    /// Parks the calling G. Returns `Some(true)` if a raise ended the wait, `Some(false)` if the deadline ended it, and
+    /// `None` if the caller has to check the signal again.
     fn park(&'static self, caller: CurrentGoroutine<P>, deadline: Instant) -> Option<bool> {
         let (me, scheduler) = (caller.me, caller.machine.scheduler());
         let generation = self.announce(scheduler, me)?;
-        // `move`: once the timer is armed, the G may run and overwrite its stack.
+        // The closure is `move`, because the G may run and overwrite its stack as soon as the timer is armed.
         let commit = move |pinned: &Pinned<P>, me| self.commit(pinned, me, generation, deadline);
         drop(park_with(caller, WaitReason::IoWait, commit));
         self.end(scheduler, me, deadline)
     }
 
-    /// Takes the signal for a wait of `me`, the calling G. `None` if the caller has to check it again; nothing has changed
-    /// then.
+    /// Reserves the signal for a wait of `me`, the calling G. Returns `None` if the signal is no longer EMPTY. In that
+    /// case the signal is unchanged, and the caller has to check it again.
     pub(crate) fn announce(
         &'static self,
         scheduler: &Scheduler<P>,
@@ -164,14 +165,14 @@ impl<P: Platform> Signal<P> {
     ) -> Option<WaitGeneration> {
         let generation = me.open_wait();
         P::point(Site::DeviceSignal);
-        // Ordering: Acquire: the G is stored after the last wait has finished with that field; partners: the exchanges that
-        // leave EMPTY, in `check` and `end`.
+        // Ordering: Acquire, so that the store to `self.goroutine` below comes after all accesses of the last wait to
+        // that field. Partners: the exchanges in `check` and `end` that store EMPTY.
         self.word
             .compare_exchange(EMPTY, with_generation(PARKING, generation), Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
-        // Published by the exchange in `commit`, to `raise` and through it to `deliver`.
+        // The exchange in `commit` publishes this store to `raise`, and `raise` publishes it to `deliver`.
         self.goroutine.store(Some(me), Ordering::Relaxed);
-        // Counted until this G runs again, so that a G whose raise is being delivered is never taken for a deadlock.
+        // The G is counted until it runs again, so that it never counts as deadlocked while a raise is being delivered.
         scheduler.signals.waiting.fetch_add(1, Ordering::Relaxed);
         Some(generation)
     }
@@ -190,11 +191,11 @@ impl<P: Platform> Signal<P> {
         }
         P::point(Site::DeviceSignal);
         let [parking, waiting] = [PARKING, WAITING].map(|state| with_generation(state, generation));
-        // Ordering: Release publishes `self.goroutine`, and that this G has left its stack; partner: the exchange in
-        // `raise`.
+        // Ordering: Release publishes `self.goroutine` and the fact that this G has left its stack. Partner: the
+        // exchange in `raise`.
         let waits = self.word.compare_exchange(parking, waiting, Ordering::Release, Ordering::Relaxed).is_ok();
-        // If the exchange failed, the signal was raised meanwhile: the G continues, unless its timer has readied it
-        // already.
+        // If the exchange failed, the signal was raised in the meantime. In that case the G has to continue, unless its
+        // timer has already readied it.
         waits || !me.claim(generation)
     }
 
@@ -210,22 +211,22 @@ impl<P: Platform> Signal<P> {
             me.timer.cancel(&Pinned::new());
         }
         P::point(Site::DeviceSignal);
-        // In any state but these three, there was a raise that did not end this wait: it came before the G was waiting,
-        // or after the deadline. The caller checks again, and that raise counts for this wait.
+        // In any other state there was a raise that did not end this wait, because it came before the G was waiting or
+        // after the deadline. `None` makes the caller check again, so that this raise counts for this wait.
         let ended = |word| matches!(word & TAG, PARKING | WAITING | DELIVERED).then_some(EMPTY);
-        // Ordering: Acquire: sees what the handlers of all raises so far did; partner: the exchange in `raise`. Release: the
-        // next wait, of any G, comes after all this; partner: the exchange in `announce`.
+        // Ordering: Acquire, to see what the handlers of all raises so far did; partner: the exchange in `raise`.
+        // Release, so that the next wait, of any G, comes after all this; partner: the exchange in `announce`.
         let word = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, ended).ok()?;
         Some(word & TAG == DELIVERED)
     }
 
-    /// If a G waits, ends its wait; otherwise makes the next wait return at once. Does not block or allocate, takes no
-    /// lock; callable from interrupts and from any thread. Go: `netpollready`, `netpollunblock`.
+    /// If a G waits, ends its wait; otherwise makes the next wait return at once. Does not block or allocate, and takes
+    /// no lock. Callable from interrupts and from any thread. Go: `netpollready`, `netpollunblock`.
     #[doc(alias = "netpollready")]
     pub fn raise(&'static self, scheduler: &'static Scheduler<P>) {
         P::point(Site::DeviceSignal);
-        // Ordering: Release publishes what the handler did, also if the word does not change; partners: the exchanges in
-        // `check` and `end`.
+        // Ordering: Release publishes what the handler did, even if the word does not change. Partners: the exchanges
+        // in `check` and `end`.
         let found = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
             Some(match word & TAG {
                 WAITING => with_generation(QUEUED, generation_of(word)),
@@ -241,7 +242,7 @@ impl<P: Platform> Signal<P> {
             P::point(Site::DeviceSignal);
             let first = ready.load(Ordering::Relaxed);
             self.next.store(first, Ordering::Relaxed);
-            // Ordering: Release publishes the link and all before it; partner: the swap in `poll`.
+            // Ordering: Release publishes the link and all stores before it. Partner: the swap in `take`.
             if ready.replace(first, Some(self), Ordering::Release, Ordering::Relaxed) {
                 break;
             }
@@ -249,15 +250,16 @@ impl<P: Platform> Signal<P> {
         scheduler.break_idle();
     }
 
-    /// Called when the signal has been taken from the ready list: returns its G, for the caller to ready, if the G
-    /// still waits. Otherwise the raise is kept.
+    /// Called for a signal that has just been taken from the ready list. If its G still waits, ends the wait and
+    /// returns the G, which the caller must ready. Otherwise keeps the raise for the next wait.
     fn deliver(&'static self) -> Option<&'static Goroutine<P>> {
         let goroutine = self.goroutine.load(Ordering::Relaxed).expect("queued while a G waits");
         // While the signal is queued, its wait generation does not change.
         let generation = generation_of(self.word.load(Ordering::Relaxed));
         let waits = goroutine.claim(generation);
         P::point(Site::DeviceSignal);
-        // Ordering: Release: orders the next wait, of any G, after all this; partner: the exchange in `announce`.
+        // Ordering: Release, so that the next wait, of any G, comes after all this. Partner: the exchange in
+        // `announce`.
         self.word.swap(if waits { with_generation(DELIVERED, generation) } else { RAISED }, Ordering::Release);
         waits.then_some(goroutine)
     }
@@ -267,7 +269,7 @@ impl<P: Platform> SignalList<P> {
     /// Calls `each` with the Gs whose signals were raised, in the order of the raises.
     fn take(&self, mut each: impl FnMut(&'static Goroutine<P>)) {
         P::point(Site::DeviceSignal);
-        // Ordering: Acquire; partner: the push in `raise`.
+        // Ordering: Acquire, to see the links that `raise` has stored. Partner: the push in `raise`.
         let mut newest_first = self.ready.swap(None, Ordering::Acquire);
         let mut oldest_first = None;
         while let Some(signal) = newest_first {
@@ -276,7 +278,8 @@ impl<P: Platform> SignalList<P> {
             oldest_first = Some(signal);
         }
         while let Some(signal) = oldest_first {
-            // Read before the delivery, after which the signal may be raised again and linked anew.
+            // The link is read before the delivery, because after the delivery the signal may be raised and linked
+            // again.
             oldest_first = signal.next.load(Ordering::Relaxed);
             if let Some(goroutine) = signal.deliver() {
                 each(goroutine);
@@ -301,7 +304,7 @@ impl<P: Platform> Scheduler<P> {
         any
     }
 
-    /// [`poll`](Self::poll) for sysmon, which has no P: each G goes to the global queue of its scheduler.
+    /// Like [`poll`](Self::poll), for sysmon, which has no P. Each G goes to the global queue of its scheduler.
     pub(crate) fn poll_without_processor(&'static self) {
         let pinned = Pinned::new();
         self.signals.take(|goroutine| ready_pinned(&pinned, goroutine));
@@ -310,7 +313,7 @@ impl<P: Platform> Scheduler<P> {
     /// Makes an M check the ready list soon. Callable from interrupts. Go: `netpollBreak`.
     #[doc(alias = "netpollBreak")]
     fn break_idle(&'static self) {
-        // Ordering: partner is the fence in `Machine::go_idle`.
+        // Ordering: the partner of this fence is the fence in `Machine::go_idle`.
         fence(Ordering::SeqCst);
         P::point(Site::DeviceSignal);
         if self.idle_processors.load(Ordering::Relaxed) != 0
@@ -319,7 +322,7 @@ impl<P: Platform> Scheduler<P> {
             P::unpark_thread(machine);
             return;
         }
-        // Every P is held, or about to be. Preempts one M that holds a P, if possible that of this CPU.
+        // Every P is held, or about to be. So preempt one M that holds a P, if possible the M on this CPU.
         let holder = P::current_machine().filter(|machine| machine.processor().is_some());
         if let Some(machine) = holder.or_else(|| self.machines().find(|machine| machine.processor().is_some())) {
             P::request_preemption(machine);

@@ -1,8 +1,9 @@
-//! Due timers: when the Gs that they ready run.
+//! Due timers, and when the Gs that they ready run.
 //!
-//! The timing wheel of the P is their queue: a G stays in it until it can run. So Gs whose timers are due at the same time run
-//! in due order, before everything else on the P, and none of them is pushed out of `runnext` by the next. (Go readies all of
-//! them at once, each into `runnext`: the last runs first and the others run behind the whole ring.)
+//! The timing wheel of a P is the queue of these Gs: a G stays in the wheel until it can run. So Gs whose timers are
+//! due at the same time run in due order, before everything else on the P, and none of them pushes another one out of
+//! `runnext`. (Go readies all of them at once, each into `runnext`: the last runs first and the others run behind the
+//! whole ring.)
 //!
 //! | who finds a due timer | what happens |
 //! |---|---|
@@ -11,9 +12,9 @@
 //! | the timer's interrupt, just after a displacement | the next pick is a slow one ([`Processor::request_slow_pick`]), and at the end of the undisturbed time the running G is displaced |
 //! | a thief without other work | it runs the G |
 //!
-//! While a timer is due sooner than the running G may be displaced, no interrupt is armed: each pick is a slow one,
-//! which reads the clock. So a thousand timers that are due at once cost no interrupts, and while no timer is due soon,
-//! no pick reads the clock.
+//! If a timer is due before the running G may be displaced, no interrupt is armed for the time of that timer. Instead,
+//! each pick is a slow one, which reads the clock. So a thousand timers that are due at once cost no interrupts. While
+//! no timer is due soon, no pick reads the clock.
 
 use core::time::Duration;
 
@@ -25,12 +26,12 @@ use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 
-/// The batch budget: for how long a P runs the Gs of due timers one after the other while other Gs wait. Then one of the others
-/// runs, which may be displaced after the undisturbed time.
+/// The batch budget: for how long a P runs the Gs of due timers one after the other while other Gs wait. Then one of
+/// the other Gs runs. It may be displaced when the undisturbed time is over.
 pub(crate) const BATCH_BUDGET: Duration = Duration::from_micros(100);
 
-/// Returns the next G of the current P whose timer is due, for the caller to run; `None` also if the batch budget is used up.
-/// Called on g0. Go: `timers.check`.
+/// Returns the next G of the current P whose timer is due; the caller runs that G. Returns `None` if no timer is due or
+/// if the batch budget is used up. Called on g0. Go: `timers.check`.
 #[inline(always)]
 pub(crate) fn next_due<P: Platform>(
     pinned: &Pinned<P>,
@@ -52,10 +53,10 @@ pub(crate) fn next_due<P: Platform>(
     next
 }
 
-/// The batch budget is used up: the next G comes from the ring or the global queue, and runs undisturbed for a while,
-/// even if a timer is due at once. The G in `runnext` goes to the tail of the ring. Otherwise the ring would starve if
-/// the Gs of each batch readied another G. Only a displaced G stays in `runnext`: the rest of its slice limits how long
-/// it runs.
+/// Called when the batch budget is used up. The next G then comes from the ring or the global queue and runs
+/// undisturbed for a while, even if a timer is due at once. The G in `runnext` goes to the tail of the ring, because
+/// the ring would starve if the Gs of each batch readied another G. Only a displaced G stays in `runnext`: it runs no
+/// longer than the rest of its slice.
 #[cold]
 fn end_batch<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) {
     processor.slice.displaced_at.store(now.as_nanos(), Ordering::Relaxed);
@@ -72,9 +73,9 @@ fn has_budget<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>,
     now.as_nanos() < processor.due_batch_until.load(Ordering::Relaxed) || begin_batch(pinned, processor, now)
 }
 
-/// The budget is used up: begins the next batch if another G has run since the last one, or if no other G waits.
-/// Returns whether a batch began. "Another G" comes from the local queue, the global queue or a ready device; a source
-/// that was not counted here would starve.
+/// Called when the budget is used up. Begins the next batch if another G has run since the last batch, or if no other G
+/// waits. Returns whether a batch began. The other G may come from the local queue, the global queue or a ready device.
+/// If one of these sources were left out here, it would starve.
 fn begin_batch<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) -> bool {
     let others_wait = || !processor.queue.is_empty() || pinned.machine().scheduler().has_shared_work();
     let others_are_next = processor.due_batch_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();
@@ -84,7 +85,8 @@ fn begin_batch<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>
     !others_are_next
 }
 
-/// Takes the first G whose timer on `of`, which need not be the current P, is due.
+/// Fires the due timers of the P `of`, which need not be the current P, up to the first that makes a G runnable for
+/// this M. Returns that G.
 #[inline(always)]
 pub(crate) fn take_due<P: Platform>(
     pinned: &Pinned<P>,
@@ -100,8 +102,8 @@ pub(crate) fn take_due<P: Platform>(
     None
 }
 
-/// Makes sure that the next timer is noticed when it is due. Called when a G is about to run on the current P, undisturbed
-/// for a while.
+/// Makes sure that the next timer is noticed when it is due. Called when a G is about to run on the current P and is to
+/// be undisturbed for a while.
 pub(crate) fn await_next<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) {
     let earliest = processor.timers.earliest();
     if earliest <= now && !processor.is_alone() {

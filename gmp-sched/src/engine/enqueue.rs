@@ -3,14 +3,15 @@
 //! | a G that | goes to |
 //! |---|---|
 //! | was readied or spawned | `runnext`; the G that was there, to the tail of the ring |
-//! | yields | the tail of the ring; of the global queue, if that has work, so that its Gs run first |
+//! | yields | the tail of the ring, or, if the global queue has work, the tail of the global queue, so that its Gs run first |
 //! | was preempted at the end of its slice | the tail of the global queue |
-//! | was displaced by the G of a timer or device, or stopped with the world | `runnext`; back among the timers, if it had displaced another G because of a timer |
+//! | was displaced by the G of a timer or device, or stopped with the world | `runnext`, or back among the timers if it had itself displaced another G because of a timer |
 //! | finds the ring full | the tail of the global queue, with half of the ring |
 //! | was readied by an M without a P, a thread that is no M, or in another scheduler | the global queue of its own scheduler |
 //! | is locked to its M | the list of locked Gs beside the global queue |
 //!
-//! After each of these an idle P is woken if nobody spins (see `idle`), so that the G does not wait beside an idle P.
+//! After each of these, an M is woken if a P is idle and no M spins (see `idle`), so that the G does not wait beside an
+//! idle P.
 
 use crate::base::list::List;
 use crate::engine::sampling;
@@ -28,7 +29,7 @@ pub(crate) fn enqueue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
     enqueue_on(machine, machine.processor(), goroutine);
 }
 
-/// [`enqueue_next`] for a caller that knows its M and the P, if any, that this M holds.
+/// Like [`enqueue_next`], for a caller that knows its M and the P, if any, that this M holds.
 #[inline(always)]
 pub(crate) fn enqueue_on<P: Platform>(
     machine: &'static Machine<P>,
@@ -92,7 +93,7 @@ fn overflow<P: Platform>(
     scheduler.submitted();
 }
 
-// Commits: each makes the G runnable that has just been left.
+// The following functions are commits. Each of them makes the G runnable that has just been left.
 
 /// Commit of a yield while the global queue is empty.
 #[inline(always)]
@@ -131,8 +132,8 @@ pub(crate) fn requeue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
 }
 
 /// Commit of the displacement of a G that had itself displaced another one because of a timer. The G goes back among
-/// the due timers and alternates with the Gs of those. (In `runnext` one of the two displaced Gs would push the other
-/// to the tail of the ring.)
+/// the due timers, so that it alternates with the Gs of these timers. (In `runnext` one of the two displaced Gs would
+/// push the other to the tail of the ring.)
 pub(crate) fn requeue_due<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     sampling::runnable_again(pinned.processor(), goroutine);
     goroutine.set_status(Status::Runnable);
@@ -148,14 +149,15 @@ impl<P: Platform> Scheduler<P> {
         self.wake_processor();
     }
 
-    /// Makes a G of this scheduler runnable and [injects](Self::inject) it. For a caller that is not an M of this scheduler.
+    /// Makes a G of this scheduler runnable and [injects](Self::inject) it. For a caller that is not an M of this
+    /// scheduler.
     ///
-    /// As soon as the G can run, the scheduler may end and be used again. So after the critical section the caller uses
-    /// nothing of the scheduler but the park token of the M that it unparks.
+    /// As soon as the G can run, the scheduler may end and be used again. So after the critical section, the caller may
+    /// use only one thing of the scheduler: the park token of the M that it unparks.
     pub(crate) fn inject_from_outside(&'static self, goroutine: &'static Goroutine<P>) {
         let woken = {
-            // One critical section: while every M is idle, `check_dead` would otherwise see a G that neither waits nor
-            // is on a queue, and report a deadlock of the other Gs.
+            // All this is one critical section. Otherwise, if every M is idle, `check_dead` could see a G that neither
+            // waits nor is on a queue, and would report a deadlock of the other Gs.
             let mut shared = self.shared.lock();
             goroutine.set_status(Status::Runnable);
             self.put_global_one(&mut shared, goroutine);

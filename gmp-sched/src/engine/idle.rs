@@ -13,15 +13,15 @@ use crate::record::trace::EventKind;
 /// What an M is woken for. Go: the argument `spinning` of `startm`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Assignment {
-    /// To search for work: the waker has counted it as spinning.
+    /// The M searches for work. The waker has already counted it as spinning.
     Search,
-    /// To run the Gs in the queue of the P that is assigned with it.
+    /// The M runs the Gs in the queue of the P that is assigned together with this value.
     Run,
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Called by an M after it has published work on the queue of its P: wakes an M if a P is idle and no M is spinning, so that
-    /// no work waits beside an idle P. Go: `wakep`, as the submitter calls it.
+    /// Called by an M after it has published work on the queue of its P. Wakes an M if a P is idle and no M is
+    /// spinning, so that no work waits beside an idle P. Go: `wakep`, as the submitter calls it.
     #[inline(always)]
     pub(crate) fn submitted(&'static self) {
         // The caller holds the only P: there is no other to wake.
@@ -34,7 +34,7 @@ impl<P: Platform> Scheduler<P> {
     #[inline(always)]
     pub(crate) fn submitted_among_others(&'static self) {
         // Ordering: submit.1 of idle.md; partner: the fence in `Machine::go_idle`. A Release store of the tail is not
-        // enough: on x86 the load below may be done before the store is seen.
+        // enough, because on x86 the load below may be executed before other CPUs see that store.
         fence(Ordering::SeqCst);
         P::point(Site::Idle);
         if self.idle_processors.load(Ordering::Relaxed) != 0 && self.spinning.load(Ordering::Relaxed) == 0 {
@@ -51,8 +51,8 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// [`wake_processor`](Self::wake_processor) for a caller that holds the lock. Returns the M for the
-    /// caller to unpark, if one was assigned.
+    /// Like [`wake_processor`](Self::wake_processor), for a caller that holds the scheduler lock. Returns the assigned
+    /// M, if any; the caller must unpark it.
     pub(crate) fn assign_search(&self, shared: &mut Shared<P>) -> Option<&'static Machine<P>> {
         fence(Ordering::SeqCst);
         if !self.count_search() {
@@ -135,11 +135,11 @@ impl<P: Platform> Scheduler<P> {
     /// fire has been published, or after the P of that timer has been put on the idle list. Go: `wakeNetPoller`.
     #[doc(alias = "wakeNetPoller")]
     pub(crate) fn wake_timekeeper(&self, when: Instant) {
-        // Ordering: partner is the fence in `park_deadline`: either the caller sees the timekeeper's deadline, or
-        // the timekeeper sees the timer.
+        // Ordering: the partner of this fence is the fence in `park_deadline`. Either the caller sees the timekeeper's
+        // deadline, or the timekeeper sees the timer.
         fence(Ordering::SeqCst);
         P::point(Site::Timers);
-        // Each M has a deadline of its own. A former timekeeper that is still storing one does not overwrite this M's.
+        // Each M has its own deadline, so a former timekeeper that still stores one does not overwrite this one.
         if let Some(machine) = self.timekeeper.load(Ordering::Acquire)
             && when.as_nanos() < machine.deadline.load(Ordering::Relaxed)
         {
@@ -156,8 +156,8 @@ impl<P: Platform> Scheduler<P> {
         self.processors().iter().map(|processor| processor.timers.earliest()).min().unwrap_or(Instant::NEVER)
     }
 
-    /// Returns until when `machine` may sleep, or `None` for no limit: it is not the timekeeper, or there is no timer
-    /// for the timekeeper.
+    /// Returns until when `machine` may sleep. Returns `None` for no limit, if `machine` is not the timekeeper or if
+    /// there is no timer for the timekeeper.
     fn park_deadline(&'static self, machine: &'static Machine<P>) -> Option<Instant> {
         let is_timekeeper =
             || self.timekeeper.load(Ordering::Acquire).is_some_and(|timekeeper| core::ptr::eq(timekeeper, machine));
@@ -171,7 +171,7 @@ impl<P: Platform> Scheduler<P> {
             }
             P::point(Site::Timers);
             machine.deadline.store(earliest.as_nanos(), Ordering::Relaxed);
-            // Ordering: partner is the fence in `wake_timekeeper`.
+            // Ordering: the partner of this fence is the fence in `wake_timekeeper`.
             fence(Ordering::SeqCst);
             P::point(Site::Timers);
             if self.earliest_timekeeper_timer() >= earliest {
@@ -194,16 +194,17 @@ impl<P: Platform> Scheduler<P> {
 impl<P: Platform> Machine<P> {
     /// Assigns `processor` to this M, which has just been taken off the idle list.
     pub(crate) fn set_assigned(&self, processor: &'static Processor<P>, assignment: Assignment) {
-        // Stored before the P becomes visible. Otherwise the M could take the P, search and go idle again first, this
-        // store would mark the idle M as spinning, and the count would never return to 0.
+        // This store precedes the one that makes the P visible. Otherwise the M could take the P, search and go idle
+        // first. This store would then mark an idle M as spinning, and the count of spinning Ms would never return to
+        // 0.
         self.spinning.store(assignment == Assignment::Search, Ordering::Relaxed);
-        // Ordering: Release; partner: the Acquire in `take_assigned`. A spurious wakeup may lead the M there before it
-        // is unparked.
+        // Ordering: Release; partner: the Acquire in `take_assigned`. The M may execute that load before it is
+        // unparked, after a spurious wakeup.
         self.next_processor.store(Some(processor), Ordering::Release);
     }
 
-    /// Gives up the P and waits for one. The M holds a P when this returns: one that was assigned, one that it took for
-    /// work seen in the second check, or still its own if there was work before it gave that up.
+    /// Gives up the P and waits for one; the M holds a P when this returns. If there is work before the M gives up its
+    /// P, it keeps that P. Otherwise it is assigned a P, or takes one because it sees work when it checks again.
     ///
     /// Go: `findRunnable` from `releasep` on, `stopm`.
     #[doc(alias = "stopm")]
@@ -243,7 +244,7 @@ impl<P: Platform> Machine<P> {
     /// Called by an M on the idle list: checks all queues a second time, then parks until a P is assigned to it.
     pub(crate) fn wait_for_processor(&'static self, pinned: &Pinned<P>) {
         let scheduler = self.scheduler();
-        // Submitters relied on this M while it was spinning: they woke no other.
+        // Submitters relied on this M while it was spinning, and woke no other. So it must check for them.
         let mut must_recheck = true;
         let mut ends_at = self.end_of_idleness();
         loop {
@@ -275,9 +276,9 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// Called when this M was assigned a P before its second check, or before it could take a P for the work that it
-    /// saw in that check. Submitters relied on the check while this M was spinning. If there is more work than the
-    /// first G of the assigned P, another M has to search.
+    /// Called when this M was assigned a P before it has checked the queues a second time, or before it could take a P
+    /// for the work seen in that check. Submitters relied on the check while this M was spinning. If there is more work
+    /// than the first G of the assigned P, another M has to search.
     fn wake_if_more_work(&'static self) {
         let (scheduler, own) = (self.scheduler(), self.held_processor());
         let has_more = |processor: &'static Processor<P>| {
@@ -299,7 +300,7 @@ impl<P: Platform> Machine<P> {
     /// Takes the P that was assigned to this M when it was taken off the idle list.
     pub(crate) fn take_assigned(&'static self) -> bool {
         let Some(processor) = self.next_processor.load(Ordering::Acquire) else { return false };
-        // No exchange needed: this M is assigned no other P before it is on the idle list again.
+        // No exchange is needed: this M is assigned no other P before it is on the idle list again.
         self.next_processor.store(None, Ordering::Relaxed);
         self.set_processor(Some(processor));
         processor.counters.wakes.add(1);

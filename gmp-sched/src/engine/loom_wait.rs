@@ -12,7 +12,8 @@ use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 
 std::thread_local! {
-    /// The blocked threads, by the address of their G. All of loom's threads take turns on one thread of the host.
+    /// The blocked threads, by the address of their G. All threads of loom run on one thread of the host and share this
+    /// variable.
     static WAITING: RefCell<Vec<(usize, Thread)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -20,7 +21,8 @@ fn address<P: Platform>(goroutine: &Goroutine<P>) -> usize {
     core::ptr::from_ref(goroutine).addr()
 }
 
-/// In place of a switch: runs `commit`, as the far side does, and returns when the calling G has been readied.
+/// Replaces a switch under loom. Runs `commit`, which without loom runs on the far side, and returns when the calling G
+/// has been readied.
 pub(crate) fn leave<P: Platform>(
     caller: CurrentGoroutine<P>,
     commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>),
@@ -35,14 +37,15 @@ pub(crate) fn leave<P: Platform>(
 pub(crate) fn wait<P: Platform>(me: &'static Goroutine<P>, far_side: impl FnOnce()) {
     WAITING.with_borrow_mut(|waiting| waiting.push((address(me), thread::current())));
     far_side();
-    // Ordering: Acquire: sees what the code that readied the G did; partner: the Release in `ready`.
+    // Ordering: Acquire, to see what the code that readied the G did. Partner: the Release in `ready`.
     while me.completion.load(Ordering::Acquire) == 0 {
         thread::park();
     }
     me.completion.store(0, Ordering::Relaxed);
 }
 
-/// Unblocks the thread of `goroutine`; returns whether one was blocked. Other Gs go to a run queue.
+/// Unblocks the thread of `goroutine` and returns `true`. Returns `false` if no thread is blocked for that G; the
+/// caller then puts the G on a run queue.
 pub(crate) fn ready<P: Platform>(goroutine: &Goroutine<P>) -> bool {
     let thread = WAITING.with_borrow_mut(|waiting| {
         let index = waiting.iter().position(|&(each, _)| each == address(goroutine))?;

@@ -22,19 +22,20 @@ impl<P: Platform> Scheduler<P> {
         }
         let (machine, is_new) = self.start_machine()?;
         let mut shared = self.shared.lock();
-        // In one critical section, so that the M is idle as soon as it is counted. Otherwise the last M that checks for
-        // a deadlock would take this one for busy.
+        // Both changes are made in one critical section, so that the M is idle as soon as it is counted. Otherwise the
+        // last M that checks for a deadlock would take this M for a busy one.
         shared.machines += 1;
         machine.set_retired(false);
         self.put_idle_machine(&mut shared, machine);
         drop(shared);
         if is_new {
-            // Published only now that the M is on the idle list, because code that finds an M may unpark its thread,
-            // which then takes itself off that list if there is work.
+            // The M is published only now that it is on the idle list. Code that finds an M may unpark its thread, and
+            // the thread then takes itself off that list if there is work.
             push_forever(&self.all_machines, machine, |machine| &machine.all_link);
         }
-        // Ordering: partner: the fence in `shut_down`. Either that function finds this M, or the flag is seen here. Without
-        // the fences both loads could miss the other side's store, and the thread would stay parked.
+        // Ordering: the partner of this fence is the fence in `shut_down`. Either `shut_down` finds this M, or this
+        // function sees the flag. Without the fences, each side could miss the store of the other side, and the thread
+        // would stay parked.
         fence(Ordering::SeqCst);
         if self.is_shut_down() {
             P::unpark_thread(machine);
@@ -85,11 +86,11 @@ impl<P: Platform> Machine<P> {
         Some(shared.surplus_since.min(now) + limit)
     }
 
-    /// Removes this M, which is on the idle list, from there for good, if there have been more Ms than needed for as long as an
-    /// M may be idle. Returns whether it did; the thread must end then.
+    /// Removes this M from the idle list for good if there have been more Ms than needed for as long as an M may be
+    /// idle. Returns whether it did; if so, the thread must end.
     ///
-    /// How long this M itself has been idle does not matter: each timer that fires wakes an idle M, so that with many timers
-    /// no M is idle for long, however many there are.
+    /// How long this M itself has been idle does not matter. Each timer that fires wakes an idle M, so with many timers
+    /// no M is idle for long, even if there are far more Ms than needed.
     pub(crate) fn retire(&'static self) -> bool {
         let scheduler = self.scheduler();
         let now = P::now();
