@@ -17,12 +17,14 @@ use crate::record::trace::EventKind;
 
 /// Parks the calling G. Go: `gopark`.
 ///
-/// `commit` runs on another stack, pinned and briefly, after the G's context has been saved. It makes the G known to
-/// the code that is to [`ready`] it (for example, it unlocks the queue that the G is in) and returns `true`. If it
-/// returns `false`, the G continues. As soon as the G is known to other code, it may run and change its stack, even
-/// while the commit is still running: see the safety section of [`ready`]. Blocks; not callable from interrupts.
+/// `commit` runs after the G's context has been saved, on another stack and pinned; it must be short. It makes the G
+/// known to the code that is to [`ready`] the G (for example, it unlocks the queue that contains the G) and returns
+/// `true`. If it returns `false`, the G continues. As soon as the G is known to other code, it may run and change its
+/// stack, even while the commit is still running: see the safety section of [`ready`]. Blocks; not callable from
+/// interrupts.
 ///
-/// A commit must not panic: it runs on the stack of another G, or of none. If it does, the program ends with a fatal error.
+/// A commit must not panic, because it runs on the stack of another G or of g0. If it does, the program ends with a
+/// fatal error.
 ///
 /// # Panics
 ///
@@ -80,15 +82,15 @@ fn blocked_in<P: Platform>(pinned: &Pinned<P>, bubble: BubblePointer<P>) {
 
 /// Makes a parked G runnable and puts it into `runnext` of the caller's P. Go: `goready`.
 ///
-/// Callable on any thread: if the caller is not an M of the G's own scheduler, the G goes to the global queue of its own
-/// scheduler. Does not block; not callable from interrupts.
+/// Callable on any thread. If the caller is not an M of the G's own scheduler, the G goes to the global queue of its
+/// own scheduler. Does not block; not callable from interrupts.
 ///
 /// # Safety
 ///
-/// - The commit of the G's [`park`] made it known to the caller, and no other code readies it for that park. A G that is
-///   found waiting by other means may not have left its stack yet, and would run twice.
-/// - Once it has made the G known, that commit uses nothing any more that is on the G's stack, or that the G owns or borrows:
-///   what the commit still needs, it has moved into itself.
+/// - The commit of the G's [`park`] made the G known to the caller, and no other code readies the G for that park. A G
+///   that is found waiting by other means may not have left its stack yet, and would then run twice.
+/// - After that commit has made the G known, it uses nothing that is on the G's stack or that the G owns or borrows. It
+///   must have moved everything that it still needs into itself.
 ///
 /// # Panics
 ///
@@ -112,8 +114,8 @@ pub(crate) fn ready_pinned<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
     }
 }
 
-/// Makes a parked G runnable, for the caller to run or to enqueue. Returns `None` if this M may do neither, since the G is
-/// locked to another M or belongs to another scheduler: then it has been enqueued there.
+/// Makes a parked G runnable and returns the G, which the caller must run or enqueue. Returns `None` if the G is locked
+/// to an M or belongs to another scheduler: the G has then already been enqueued where it belongs.
 #[inline(always)]
 pub(crate) fn make_runnable<P: Platform>(
     pinned: &Pinned<P>,
@@ -122,8 +124,8 @@ pub(crate) fn make_runnable<P: Platform>(
     end_wait(pinned, goroutine).map(|_| goroutine)
 }
 
-/// Makes a parked G runnable. Returns the calling M and its P. Returns `None` if this M may not run the G; then the G
-/// has been enqueued elsewhere.
+/// Makes a parked G runnable. Returns the calling M and its P, and the caller must run or enqueue the G. Returns `None`
+/// if this M may not run the G: the G has then already been enqueued elsewhere.
 #[inline(always)]
 fn end_wait<P: Platform>(
     pinned: &Pinned<P>,
@@ -143,8 +145,8 @@ fn end_wait<P: Platform>(
     Some((machine, processor))
 }
 
-/// The part of [`end_wait`] for a G that is sampled, waits in a bubble, is locked to its M or belongs to another scheduler than
-/// the M `here`, which is `None` on a thread that is no M.
+/// The part of [`end_wait`] for a G that is sampled, waits in a bubble, is locked to its M or belongs to another
+/// scheduler. `here` is the calling M, or `None` on a thread that is no M.
 #[cold]
 #[inline(never)]
 fn end_special_wait<P: Platform>(

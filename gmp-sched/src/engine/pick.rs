@@ -20,9 +20,9 @@
 //!
 //! | when | by |
 //! |---|---|
-//! | step 2 is due | the tick: [`Processor::begin_slow_pick`] |
+//! | step 2 is due | [`Processor::begin_slow_pick`], which chooses the tick of the next one |
 //! | a timer is due, or due so soon that no interrupt is armed for it | the timer's interrupt handler, `due_timers` |
-//! | a device is ready | the same handler, in `preempt` |
+//! | a device is ready | the timer's interrupt handler, in `preempt` |
 //! | the world is to stop | `stop_the_world` |
 //! | the G is locked to its M, which runs no other G | `lock_os_thread` |
 //! | a slice is over, where no interrupt preempts the G (threads) | sysmon, in `slice` |
@@ -80,9 +80,10 @@ pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static M
     }
 }
 
-/// Returns the next G of the local queue for a G that leaves to switch to, or `None` if g0 has to pick.
+/// Returns the G of the local queue to which a leaving G switches, or `None` if g0 has to pick.
 ///
-/// The G that leaves may hold a lock until the far side of the switch, so nothing here takes a lock that it may hold.
+/// The leaving G may hold a lock until its commit runs on the far side, so this function takes no lock that the G may
+/// hold.
 #[inline(always)]
 pub(crate) fn pick_next<P: Platform>(
     pinned: &Pinned<P>,
@@ -107,7 +108,7 @@ pub(crate) enum Event {
     Device,
 }
 
-/// Returns a G whose timer is due; if there is none, a G whose device is ready.
+/// Returns a G whose timer is due. If there is none, returns a G whose device is ready.
 pub(crate) fn pick_event<P: Platform>(
     pinned: &Pinned<P>,
     processor: &'static Processor<P>,
@@ -176,8 +177,8 @@ fn poll_devices<P: Platform>(
 }
 
 impl<P: Platform> Processor<P> {
-    /// Step 3: takes the next G of the local queue. A G from the ring begins a slice, one from `runnext` inherits the current
-    /// one.
+    /// Step 3: takes the next G of the local queue. A G from the ring begins a slice of its own, and a G from `runnext`
+    /// inherits the current slice.
     #[inline(always)]
     pub(crate) fn pop_local(&self) -> Option<&'static Goroutine<P>> {
         // If this is the only P in use, no M holds another P, so there are no thieves. A second P comes into use only
@@ -198,8 +199,8 @@ impl<P: Platform> Scheduler<P> {
     }
 }
 
-/// Makes the M spin if fewer Ms spin than half of the busy Ps; more would only take CPUs from the Ms that have work.
-/// Returns whether the M spins now; an M that was spinning before continues to.
+/// Makes the M spin if the number of spinning Ms is below half the number of busy Ps. More spinning Ms would only take
+/// CPUs from the Ms that have work. Returns whether the M spins now. An M that was already spinning continues to spin.
 fn try_start_spinning<P: Platform>(scheduler: &'static Scheduler<P>, machine: &'static Machine<P>) -> bool {
     if machine.is_spinning() {
         return true;
@@ -214,8 +215,8 @@ fn try_start_spinning<P: Platform>(scheduler: &'static Scheduler<P>, machine: &'
     true
 }
 
-/// Ends the spinning of an M that has found work. If it was the last to spin and a P is idle, another M begins to spin, because
-/// there may be more work where this was found. Go: `resetspinning`.
+/// Ends the spinning of an M that has found work. If it was the last M to spin and a P is idle, another M begins to
+/// spin, because there may be more work. Go: `resetspinning`.
 #[doc(alias = "resetspinning")]
 fn stop_spinning<P: Platform>(machine: &'static Machine<P>) {
     if machine.spinning.swap(false, Ordering::Relaxed) {

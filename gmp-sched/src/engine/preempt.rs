@@ -1,16 +1,17 @@
 //! Preemption: what happens when a G has to give way.
 //!
 //! The platform calls this module at two moments. The handler of its timer interrupt calls [`tick`]. At a point where
-//! an interrupted G can be left, the platform calls [`give_way`], pinned once. A G gives way when its slice is over (see `slice`),
-//! when the world is to stop, and when another G displaces it.
+//! an interrupted G can be left, the platform calls [`give_way`], pinned once. A G gives way when its slice is over
+//! (see `slice`), when the world is to stop, and when another G displaces it.
 //!
 //! # Displacement (wakeup preemption)
 //!
-//! A G whose timer is due does not wait for the slice to end: it displaces the running G, which runs next, in the rest of
-//! the slice that they now share. After a displacement, and after a batch of due timers, the P runs undisturbed for a while
-//! ([`Platform::undisturbed`]), so the number of displacements in a slice is bounded, and each G makes progress. (The
-//! beginning of a slice does not start an undisturbed time: a timer that is due then would be late although nothing was
-//! displaced.) What happens in the meantime, and to many timers that are due at once: see `due_timers`.
+//! A G whose timer is due does not wait for the slice to end: it displaces the running G. The displaced G runs next,
+//! and the two Gs share the slice. After a displacement, and after a batch of due timers, the P runs undisturbed for a
+//! while ([`Platform::undisturbed`]), so the number of displacements in a slice is bounded, and each G makes progress.
+//! (The beginning of a slice does not start an undisturbed time: a timer that is due then would be late although
+//! nothing was displaced.) `due_timers` describes what happens during the undisturbed time, and what happens to many
+//! timers that are due at once.
 
 use crate::base::instant::Instant;
 use crate::engine::current::CurrentGoroutine;
@@ -36,13 +37,13 @@ pub struct NextTick {
 /// Called by the interrupt handler when the timer of a CPU has fired. `machine` is the M whose thread runs on that CPU,
 /// or `None` if the thread there is not one of an M. Takes no lock.
 pub fn tick<P: Platform>(machine: Option<&Machine<P>>) -> NextTick {
-    // Reads the clock, and does not rely on a time from the caller: a slice that began in the future would not end.
+    // The clock is read here, and not by the caller. A slice that began at a time in the future would not end.
     let now = P::now();
     let next_slice = now + P::slice();
     let running = machine.and_then(Machine::current_goroutine);
     let Some(processor) = machine.and_then(Machine::processor) else {
-        // Nothing to preempt. But the slice of a G in a system call continues. If it is over, the G gives way when the
-        // call ends.
+        // There is nothing to preempt. But the slice of a G in a system call continues. If that slice is over, the G
+        // gives way when the call ends.
         if let Some(left) = machine.and_then(Machine::processor_of_slice) {
             left.check_slice(now, running);
         }
@@ -58,7 +59,7 @@ pub fn tick<P: Platform>(machine: Option<&Machine<P>>) -> NextTick {
     processor.request_slow_pick();
     let undisturbed_until = processor.undisturbed_until();
     if undisturbed_until <= now || has_to {
-        // The next timer is armed where the G gives way.
+        // The timer is armed again when the G gives way.
         return NextTick { at: next_slice, gives_way: true };
     }
     NextTick { at: undisturbed_until.min(next_slice), gives_way: false }
@@ -80,8 +81,8 @@ pub fn end_slice<P: Platform>(machine: &Machine<P>) {
     }
 }
 
-/// Makes the G that runs on `machine`, on whatever CPU, give way as soon as it can be left. Best effort: if the G leaves by
-/// itself in the meantime, the request has no effect. Does not block. Go: `preemptone`.
+/// Makes the G that runs on `machine`, on whatever CPU, give way as soon as it can be left. Best effort: if the G
+/// leaves by itself in the meantime, the request has no effect. Does not block. Go: `preemptone`.
 #[doc(alias = "preemptone")]
 pub fn request<P: Platform>(machine: &'static Machine<P>) {
     end_slice(machine);
@@ -98,18 +99,19 @@ pub fn is_wanted<P: Platform>(machine: &Machine<P>) -> bool {
 /// Lets the calling G give way if it has to: the world is to stop, its slice is over, or the G of a due timer or of a
 /// ready device comes first.
 ///
-/// The platform calls this where it interrupted a G in user code, after it has saved all registers of the G on the G's
-/// stack, or at the end of a pinned section during which a request came. The end of a system call calls it, too. The
-/// caller is pinned once, before and after the call; afterwards it may be on another M.
+/// There are three callers. The platform calls this where it interrupted a G in user code, after it has saved all
+/// registers of the G on the G's stack. The platform also calls this at the end of a pinned section during which a
+/// request came. The third caller is the end of a system call. The caller is pinned once, before and after the call;
+/// afterwards it may be on another M.
 ///
 /// # Panics
 ///
-/// The caller may not block here: it is pinned more than once, for example.
+/// The caller may not block here, for example because it is pinned more than once.
 #[track_caller]
 pub fn give_way<P: Platform>(pinned: Pinned<P>) -> Pinned<P> {
     P::assert_pinned_once();
     let Some(machine) = pinned.try_machine() else { return pinned };
-    // On g0 the search for work is under way; in a system call without a P there is no P that another G could run on.
+    // On g0 the search for work is under way. In a system call without a P, there is no P on which another G could run.
     let (Some(me), Some(processor)) = (machine.current_goroutine(), machine.processor()) else { return pinned };
     if me.status() != Status::Running {
         return pinned;
@@ -124,7 +126,7 @@ pub fn give_way<P: Platform>(pinned: Pinned<P>) -> Pinned<P> {
     displace_for_events(caller)
 }
 
-/// The slice is over: the G goes to the tail of the global queue. Go: `gopreempt_m`.
+/// Called when the slice is over. The calling G goes to the tail of the global queue. Go: `gopreempt_m`.
 #[doc(alias = "gopreempt_m")]
 fn preempt<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
@@ -134,8 +136,8 @@ fn preempt<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
     leave(pinned, machine, me, None, requeue_global)
 }
 
-/// Called when the world is to stop: the calling G runs first when the world starts again. Go 1.26: `goschedImpl` with
-/// `preempted`.
+/// Called when the world is to stop. The calling G is the first to run when the world starts again. Go 1.26:
+/// `goschedImpl` with `preempted`.
 #[cold]
 fn stop_here<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
@@ -143,8 +145,8 @@ fn stop_here<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
     leave(pinned, machine, me, None, requeue_next)
 }
 
-/// Wakeup preemption: if a timer is due or a device ready, and the calling G has run undisturbed for long enough, the G of the
-/// timer or device runs first. The calling G, whose slice is not used up, runs next.
+/// Wakeup preemption. If a timer is due or a device is ready, and the calling G has run undisturbed for long enough,
+/// the G of the timer or device runs first. The calling G runs next, in the rest of its slice.
 fn displace_for_events<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
     let (is_ready, earliest) = (machine.scheduler().signals.is_ready(), processor.timers.earliest());
@@ -162,7 +164,7 @@ fn displace_for_events<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
         return pinned;
     }
     if me.is_locked() {
-        // Its M runs no other G, so g0 hands the P to another M.
+        // The M of this G runs no other G, so g0 hands the P to another M.
         return leave(pinned, machine, me, None, requeue_global);
     }
     let picked = pick_event(&pinned, processor, now);

@@ -1,9 +1,9 @@
 //! Changing the number of Ps while the program runs. Go: `runtime.GOMAXPROCS(n)`, `procresize`.
 //!
-//! All Ps that there may ever be are created with the scheduler, so reading them needs no lock. A P whose index is not
-//! below `procs` is dead, holds nothing and is skipped. The number is changed while the world is stopped. A P that is
-//! taken out of use passes on what it has: its Gs to the head of the global queue, in their order; its timers to a P that
-//! stays in use; its dead Gs to the shared free lists. Its counters stay, and are part of the totals.
+//! All Ps that there may ever be are created with the scheduler, so reading them needs no lock. A P whose index is
+//! `procs` or higher is dead, holds nothing and is skipped. The number is changed while the world is stopped. A P that
+//! is taken out of use passes on what it has: its Gs to the head of the global queue, in their order; its timers to a P
+//! that stays in use; its dead Gs to the shared free lists. Its counters stay, and are part of the totals.
 //!
 //! More Ps may need more Ms. These are created first, while an error can still be returned.
 
@@ -52,14 +52,14 @@ impl core::error::Error for ProcsError {}
 
 /// Sets the number of Gs that may run at once; returns the previous number. Go: `runtime.GOMAXPROCS(n)`.
 ///
-/// Stops the world, unless the number stays the same; blocks as
-/// [`stop_the_world`](crate::engine::stop_the_world::stop_the_world) does. Not callable from interrupts. There may be more
-/// Ps than processors to run them, or fewer.
+/// Stops the world, unless the number stays the same. Blocks as
+/// [`stop_the_world`](crate::engine::stop_the_world::stop_the_world) does. Not callable from interrupts. There may be
+/// more Ps than processors to run them, or fewer.
 ///
 /// # Errors
 ///
-/// `procs` is 0 or above the limit chosen when the scheduler was created, or an M for a P cannot be created. Nothing has
-/// changed then.
+/// `procs` is 0 or above the limit chosen when the scheduler was created, or an M for a P cannot be created. In these
+/// cases nothing has changed.
 ///
 /// # Panics
 ///
@@ -131,14 +131,14 @@ impl<P: Platform> WorldStopped<P> {
         }
     }
 
-    /// Returns the P that the caller holds after the change, and that takes over the timers: the caller's own P, if it
-    /// stays in use.
+    /// Returns the P that the caller holds after the change, and that takes over the timers of the Ps taken out of use.
+    /// This is the caller's own P if that P stays in use, otherwise the first P.
     fn find_successor(&self, staying: &'static [Processor<P>]) -> &'static Processor<P> {
         let own = self.pinned.processor();
         if staying.iter().any(|processor| core::ptr::eq(processor, own)) { own } else { &staying[0] }
     }
 
-    /// Makes the caller the holder of `successor` instead of its own P, which is stopped.
+    /// Makes the caller the holder of `successor`. If this is not the caller's own P, that P is stopped.
     fn move_to(&self, successor: &'static Processor<P>) {
         let machine = self.pinned.machine();
         let own = self.pinned.processor();
@@ -154,8 +154,8 @@ impl<P: Platform> WorldStopped<P> {
 }
 
 impl<P: Platform> Shared<P> {
-    /// If an M is in a system call with `processor`, it will not get this P back: from now on the M counts as blocked,
-    /// like an M whose P was handed off.
+    /// If the last M of `processor` is in a system call, that M will not get this P back. From now on the M counts as
+    /// blocked, like an M whose P was handed off.
     fn forget_caller(&mut self, processor: &'static Processor<P>) {
         if processor.status() == ProcessorStatus::StoppedInSyscall {
             self.blocked_machines += 1;
@@ -216,7 +216,7 @@ mod tests {
         scheduler.retire(&mut shared, first, successor);
         scheduler.retire(&mut shared, second, successor);
 
-        // The P retired last comes first, as in Go.
+        // The Gs of the P that was retired last come first, as in Go.
         let expected = [other, next].into_iter().chain(ring.iter().copied()).chain(later.iter().copied());
         for goroutine in expected {
             assert!(core::ptr::eq(scheduler.take_global(&mut shared).unwrap(), goroutine));

@@ -69,7 +69,7 @@ pub(crate) fn take_with_stack<P: Platform>(
     }
 }
 
-/// A new slot, without a stack.
+/// Makes a new slot, without a stack.
 fn make<P: Platform>(scheduler: &'static Scheduler<P>) -> Result<&'static Goroutine<P>, OutOfResources> {
     let mut slots = Vec::new();
     slots.try_reserve_exact(1).map_err(|_| OutOfResources)?;
@@ -87,8 +87,8 @@ pub(crate) fn recycle<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Gorou
     recycle_on(here.and_then(Machine::processor), goroutine);
 }
 
-/// [`recycle`] for a caller that knows the P of the calling M: `None` if that M is not one of the G's scheduler, or
-/// holds no P.
+/// Like [`recycle`], for a caller that knows the P of the calling M. `processor` is `None` if that M is not one of the
+/// G's scheduler, or holds no P.
 #[inline(always)]
 pub(crate) fn recycle_on<P: Platform>(processor: Option<&'static Processor<P>>, goroutine: &'static Goroutine<P>) {
     if goroutine.stack_size() == StackSize::Chosen {
@@ -102,7 +102,8 @@ pub(crate) fn recycle_on<P: Platform>(processor: Option<&'static Processor<P>>, 
     }
 }
 
-/// The local list is full: makes it the spare batch, and spills the old spare batch, if there is one, to the global list.
+/// Called when the local list is full. Makes that list the spare batch, and spills the old spare batch, if there is
+/// one, to the shared lists. `goroutine` is then the only slot of the local list.
 #[cold]
 #[inline(never)]
 fn recycle_on_full<P: Platform>(processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) {
@@ -115,7 +116,7 @@ fn recycle_on_full<P: Platform>(processor: &'static Processor<P>, goroutine: &'s
     }
 }
 
-/// Moves the free slots of a P to the common lists.
+/// Moves the free slots of a P to the shared lists.
 #[cold]
 pub(crate) fn spill<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'static Processor<P>) {
     let mut free = scheduler.free.lock();
@@ -134,8 +135,8 @@ fn strip<P: Platform>(scheduler: &'static Scheduler<P>, goroutine: &'static Goro
     // Cleared before the stack is released, because a lookup of the G that owns an address reads this range.
     goroutine.set_stack(0..0, StackSize::Standard);
     #[expect(unsafe_code, reason = "frees a stack")]
-    // SAFETY: `take_with_stack` got it from the platform for this slot; the G is dead and has left it, its result has been
-    // taken out, and the slot no longer refers to it.
+    // SAFETY: `take_with_stack` got this stack from the platform for this slot. The G is dead and has left the stack,
+    // its result has been taken out, and the slot no longer refers to the stack.
     unsafe {
         P::release_stack(stack);
     }
@@ -143,8 +144,8 @@ fn strip<P: Platform>(scheduler: &'static Scheduler<P>, goroutine: &'static Goro
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Releases the stacks of up to `at_most` dead Gs; returns how many. Other Ps keep the slots on their free lists,
-    /// at most 64 each.
+    /// Releases the stacks of up to `at_most` dead Gs; returns how many. The free lists of other Ps, at most 64 slots
+    /// each, are not changed.
     ///
     /// For a platform that is short of memory. Does not block or allocate. Not callable from interrupts, or while
     /// holding a lock that [`Platform::release_stack`] takes.
@@ -162,8 +163,8 @@ impl<P: Platform> Scheduler<P> {
         at_most
     }
 
-    /// Releases the stacks of all dead Gs, except those on the free list of a P that an M holds. Called during
-    /// shutdown: removes the idle Ps from the idle list.
+    /// Releases the stacks of all dead Gs, except those on the free list of a P that an M holds. Called only during
+    /// shutdown, because it removes the idle Ps from the idle list.
     pub(crate) fn free_all_idle_stacks(&'static self) {
         loop {
             let idle = self.take_idle_processor(&mut self.shared.lock());
@@ -200,11 +201,11 @@ mod tests {
 
     #[derive(Clone, Copy, Debug)]
     enum Step {
-        /// This many spawns.
+        /// Spawns this many Gs.
         Take(usize),
-        /// A spawn with a stack of its own size.
+        /// Spawns a G with a stack of another size.
         TakeLarge,
-        /// The end of this many Gs.
+        /// Ends this many Gs.
         Recycle(usize),
         GiveBack(usize),
     }
@@ -232,7 +233,7 @@ mod tests {
     impl Model {
         fn take(&mut self) {
             if self.local == 0 {
-                // The caller takes one of these, and the others stay in the local list.
+                // One of these slots is returned to the caller, and the others stay in the local list.
                 let from = if self.spare != 0 {
                     &mut self.spare
                 } else if self.batches != 0 {

@@ -1,10 +1,11 @@
 //! Sampling: measures how long Gs are runnable before they run, at next to no cost for the Gs that are not sampled.
 //!
-//! A sampled G carries the time at which it became runnable. When it is resumed it takes a
+//! A sampled G stores the time at which it became runnable. When it is resumed it takes a
 //! [detour](crate::context::SavedContext::divert), which records the latency ([`crate::record::latency`]) and the trace
-//! event ([`crate::record::trace`]). While a trace is taken every G is sampled. Otherwise about one in 122 is: after every
-//! second check of the global queue, and after every second check of the slice, the next G that is spawned, or that parks
-//! and is readied. Sleepers are not sampled: the M that finds their timer due runs them at once.
+//! event ([`crate::record::trace`]). While a trace is taken, every G is sampled. Otherwise about one G in 122 is
+//! sampled. Every second check of the global queue, and every second check of the slice, selects the next G that is
+//! spawned, or that parks and is readied. Sleepers are not sampled, because the M that finds their timer due runs them
+//! at once.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -21,7 +22,7 @@ impl<P: Platform> Scheduler<P> {
     /// Samples every G of `processor` if `all` is set, otherwise about one in 122.
     pub(crate) fn sample_all(&self, processor: &Processor<P>, all: bool) {
         processor.sampler.set_all(all);
-        // If another M overwrites this request, the next sampled G of that P repeats it (`running`).
+        // If the holder of the P overwrites this request, the next sampled G of that P repeats it (in `running`).
         processor.request_slow_pick();
     }
 }
@@ -61,7 +62,8 @@ struct Detour<P>(PhantomData<P>);
 
 impl<P: Platform> Visit for Detour<P> {
     extern "sysv64" fn visit(_: usize) {
-        // The near side of the switch raised the pin, and the far side lowers it after this function.
+        // The near side of the switch pinned this M, and the far side unpins it after this function. So this value must
+        // not be dropped.
         let pinned = ManuallyDrop::new(Pinned::<P>::assume());
         running(pinned.processor(), pinned.goroutine());
     }
@@ -72,7 +74,7 @@ fn running<P: Platform>(processor: &'static Processor<P>, goroutine: &'static Go
     processor.latency.add(P::now() - goroutine.runnable_since());
     processor.tracer.note::<P>(EventKind::Start, Some(goroutine.id()), 0);
     if processor.sampler.samples_all() {
-        // A slow pick records how the G leaves.
+        // The G then leaves through a slow pick, which records how it leaves.
         processor.request_slow_pick();
     }
 }

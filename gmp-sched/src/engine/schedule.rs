@@ -6,8 +6,8 @@ use crate::entities::machine::NewMachine;
 use crate::platform::{Pinned, Platform};
 
 impl<P: Platform> NewMachine<P> {
-    /// What an M does from its start to its end, on the stack of its own thread: find a G, run it until it leaves for g0.
-    /// Never returns. Go: `mstart`, `schedule`.
+    /// The main loop of an M, on the stack of the M's own thread: finds a G, and runs it until it leaves for g0. Never
+    /// returns. Go: `mstart`, `schedule`.
     ///
     /// Called by the thread that [`Platform::start_thread`] made, pinned once.
     #[doc(alias = "schedule")]

@@ -11,7 +11,8 @@ use crate::entities::goroutine::{WaitGeneration, WaitReason};
 use crate::entities::timers::Action;
 use crate::platform::Platform;
 
-/// Returns the current time: by the bubble's clock if the calling G is in a bubble, otherwise by the platform's.
+/// Returns the current time. If the calling G is in a bubble, this is the time of the bubble's clock, otherwise that of
+/// the platform's clock.
 #[inline]
 pub(crate) fn now<P: Platform>() -> Instant {
     BubbleRef::<P>::current().now()
@@ -33,17 +34,17 @@ pub fn sleep<P: Platform>(duration: Duration) {
     }
 }
 
-/// Parks the calling G until `when`. As [`sleep`].
+/// Parks the calling G until `when`. Blocks the G only. Not callable from interrupts.
 ///
 /// # Panics
 ///
-/// As [`sleep`].
+/// In the same cases as [`sleep`].
 pub fn sleep_until<P: Platform>(when: Instant) {
     park_until(CurrentGoroutine::<P>::new(), when);
 }
 
-/// Parks the calling G until `when`. The timer is armed in the commit, when the G has left, because it may fire at
-/// once. Go: `resetForSleep`.
+/// Parks the calling G until `when`. The timer may fire at once, so it is armed in the commit, when the G has left its
+/// stack. Go: `resetForSleep`.
 fn park_until<P: Platform>(caller: CurrentGoroutine<P>, when: Instant) {
     drop(park_with(caller, WaitReason::Sleep, |pinned, me| {
         arm(pinned, me, when, &me.timer, Action::Wake(me, WaitGeneration::SOLE));

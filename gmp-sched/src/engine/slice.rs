@@ -3,16 +3,18 @@
 //! A slice is not timed when it begins: a switch arms no timer and reads no clock. While a CPU runs a thread, its timer
 //! fires at least once a slice. The interrupt handler compares the P's tick with the tick that it saw last time: if the
 //! two are equal, the same slice has lasted since then. (Go's sysmon does the same from a thread of its own, `retake`.)
-//! So a G runs between one and three slices before it is preempted: the handler may first see it one slice after it has
-//! begun, and may come again just before that slice is over. An idle CPU has no timer tick.
 //!
-//! A G that shares a slice, because it was in `runnext` or has displaced another G, may prolong the slice, once in each
-//! tick of the P. When the slice ends again, the G in `runnext` goes to the tail of the ring. So a tick of the P lasts
-//! at most five slices while other Gs wait; `sim::slices` checks this bound.
+//! So a G runs between one and three times the length of a slice before it is preempted. The handler may first see the
+//! G's slice when one slice length has passed; only then the measured time begins. It may come again just before the
+//! measured slice is over, and then ends the slice only at the tick after that. An idle CPU has no timer tick.
 //!
-//! A slice goes on during a system call. The G gives way at the end of the call; if that takes long, sysmon takes the P.
-//! Where there are no timer interrupts ([`Platform::TIMER_INTERRUPTS`]) sysmon checks in place of the handler, and a slice that
-//! is over ends when a G leaves: see [`end_inherited_slice`].
+//! If a G shares a slice, because it was in `runnext` or has displaced another G, the slice may be prolonged, once in
+//! each tick of the P. When the slice ends again, the G in `runnext` goes to the tail of the ring. So a tick of the P
+//! lasts at most five slices while other Gs wait; `sim::slices` checks this bound.
+//!
+//! A slice continues during a system call. The G gives way at the end of the call. If the call lasts, sysmon takes the
+//! P. Where there are no timer interrupts ([`Platform::TIMER_INTERRUPTS`]), sysmon checks in place of the handler, and
+//! a slice that is over ends when a G leaves: see [`end_inherited_slice`].
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
@@ -58,8 +60,8 @@ impl<P: Platform> Processor<P> {
         self.slice.ends.store(NONE, Ordering::Relaxed);
     }
 
-    /// Records that a G whose timer was due begins to run: in a slice of its own, unless a displaced G is to continue
-    /// the current one.
+    /// Records that a G whose timer was due begins to run. It shares the current slice if a displaced G is to continue
+    /// that slice. Otherwise it begins a slice of its own.
     pub(crate) fn begin_due(&self) {
         let is_shared = self.slice.seen.load(Ordering::Relaxed) == self.tick()
             && self.slice.displaced.load(Ordering::Relaxed).is_some();
@@ -91,7 +93,7 @@ impl<P: Platform> Processor<P> {
             }
             self.slice.begin(tick + 1, now);
         }
-        // The mark is cleared last: until the slice is prolonged, the timer's interrupt handler may set it once more.
+        // The mark is cleared last. The timer's interrupt handler may set it again until the slice is prolonged.
         self.forget_slice();
     }
 
@@ -107,8 +109,8 @@ impl<P: Platform> Processor<P> {
 }
 
 /// On a platform without preemption by interrupts: if the slice of the leaving G is over, the G in `runnext` does not
-/// inherit it. As after a preemption, the Gs of the ring run first (those of other Ps if the ring is empty), and the
-/// global queue is checked.
+/// inherit that slice. As after a preemption, the Gs of the ring run first (those of other Ps if the ring is empty),
+/// and the global queue is checked.
 #[inline(always)]
 pub(crate) fn end_inherited_slice<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) {
     if !P::TIMER_INTERRUPTS && processor.is_slice_over() {

@@ -1,4 +1,5 @@
-//! Work stealing: an M without work visits the other Ps in random order and takes half of the first ring that is not empty.
+//! Work stealing: an M without work visits the other Ps in random order and takes half of the first ring that is not
+//! empty.
 
 use core::time::Duration;
 
@@ -17,8 +18,8 @@ const STEAL_TRIES: u32 = 4;
 /// How long a thief leaves the G in `runnext` to its owner, which is likely to run it in a moment. Go: `usleep(3)`.
 const RUN_NEXT_GRACE: Duration = Duration::from_micros(3);
 
-/// How many times in a row a thief waits for one victim. A limit is needed if two Gs ready each other alternately,
-/// because `runnext` holds a different G each time. (Go sets no limit.)
+/// How many times in a row a thief waits for one victim. If two Gs ready each other alternately, `runnext` holds a
+/// different G each time, so without a limit the thief could wait for ever. (Go sets no limit.)
 const GRACES: usize = 4;
 
 /// Tries to find work at the other Ps: their rings; in the last round also their due timers and their `runnext`. Go:
@@ -47,8 +48,8 @@ pub(crate) fn steal<P: Platform>(
     None
 }
 
-/// [`steal`] for a G that continues if nothing is found: makes one round, without waiting. It leaves the G in `runnext`
-/// to its owner, unless the slice that this G would inherit is over.
+/// Like [`steal`], for a G that continues if nothing is found. Makes one round, without waiting. Takes the G in
+/// `runnext` of a victim only if the slice that this G would inherit is over.
 pub(crate) fn steal_at_once<P: Platform>(
     pinned: &Pinned<P>,
     processor: &'static Processor<P>,
@@ -67,8 +68,8 @@ pub(crate) fn steal_at_once<P: Platform>(
     Some(found)
 }
 
-/// Returns a G whose timer is due on another P. The timer would be late otherwise, since the G that runs on that P may
-/// not leave for a long time.
+/// Returns a G whose timer is due on another P. Otherwise the timer could be late, because the G that runs on that P
+/// may not leave for a long time.
 pub(crate) fn steal_due<P: Platform>(
     pinned: &Pinned<P>,
     processor: &'static Processor<P>,
@@ -130,14 +131,14 @@ fn steal_after_grace<P: Platform>(
     None
 }
 
-/// Strides through the Ps: primes above [`PROCESSOR_LIMIT`], so none has a divisor in common with a number of Ps.
+/// Strides through the Ps. They are primes above [`PROCESSOR_LIMIT`], so each of them is coprime to every number of Ps.
 const STEPS: [u64; 16] =
     [1031, 1033, 1039, 1049, 1051, 1061, 1063, 1069, 1087, 1091, 1093, 1097, 1103, 1109, 1117, 1123];
 const _: () = assert!(PROCESSOR_LIMIT < STEPS[0] as usize);
 
-/// The order, chosen by a random number, in which to visit `count` Ps: from a random start with a stride that is coprime to
-/// `count`, so that each is visited exactly once. Go: `randomOrder`, which makes a table of
-/// the steps for each number of Ps.
+/// Returns the order, chosen by a random number, in which to visit `count` Ps. The order has a random start and a
+/// stride that is coprime to `count`, so each P is visited exactly once. Go: `randomOrder`, which makes a table of the
+/// strides for each number of Ps.
 #[doc(alias = "randomOrder")]
 fn steal_order(count: usize, random: u32) -> impl Iterator<Item = usize> + use<> {
     let (count, start) = (count as u64, u64::from(random));
