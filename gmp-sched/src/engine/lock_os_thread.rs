@@ -1,18 +1,19 @@
-//! A G locked to its M: it runs on no other M, and the M runs no other G. For code that keeps state in the thread. Go:
-//! `runtime.LockOSThread`.
+//! Locked Gs. A locked G runs on no M but its own, and that M runs no other G. This is for code that keeps state in the
+//! thread. Go: `runtime.LockOSThread`.
 //!
-//! Locked Gs do not slow down the others. A switch from G to G does not check whether the next one is locked, since a locked
-//! G is never in a local queue. When runnable it is on a list of its own beside the global queue (`Shared::locked`).
-//! That list is checked on g0 only: at the beginning of the check of the global queue every 61 ticks, and when a P has
-//! no other work. The M that finds a locked G there assigns its P to the G's M and goes idle (`startlockedm`). A locked G that
-//! is readied while a P is idle gets that P at once.
+//! Locked Gs do not slow down the others. A switch from G to G does not check whether the next G is locked, because a
+//! locked G is never in a local queue. When it is runnable, it is on a list of its own beside the global queue
+//! (`Shared::locked`). That list is checked on g0 only: at the beginning of the check of the global queue every 61
+//! ticks, and when a P has no other work. The M that finds a locked G there assigns its P to the G's M and goes idle
+//! (`startlockedm`). A locked G that is readied while a P is idle gets that P at once.
 //!
-//! A G that leaves is not checked either: while a locked G runs, a slow pick is always requested on its P, so every
-//! pick there is done on g0. The M then hands off its P (`stoplockedm`) and waits until it is assigned one.
+//! A switch does not check whether the G that leaves is locked, either. Instead, while a locked G runs, a slow pick is
+//! always requested on its P, so every pick there is done on g0. The M then hands off its P (`stoplockedm`) and waits
+//! until it is assigned one.
 //!
 //! While the M waits it counts as idle for deadlock detection (`nmidlelocked`). It cannot be woken to run other Gs, so
-//! the other Ms must suffice for all Ps. As a blocking system call does, locking makes sure that another M can replace
-//! this one, and fails if none can be created.
+//! the other Ms must suffice for all Ps. As for a blocking system call, locking therefore makes sure that another M can
+//! replace this one, and fails if none can be created.
 
 use core::marker::PhantomData;
 
@@ -31,11 +32,11 @@ use crate::platform::{Parking, Pinned, Platform};
 use crate::record::trace::EventKind;
 
 /// Keeps the calling G locked to its M until this value is dropped, on the same G. If the G holds several such values,
-/// it is unlocked when the last is dropped.
+/// the G is unlocked when the last one is dropped.
 ///
-/// If a G leaks such a value, it is unlocked when it ends. In Go the thread exits then, since the program may have
-/// changed the thread's state in ways that no other G expects. Here the only such state is the thread-local variables
-/// of the host.
+/// If a G leaks such a value, the G is unlocked when it ends. In Go the thread exits in this case, because the program
+/// may have changed the thread's state in ways that no other G expects. Here the only such state is the thread-local
+/// variables of the host.
 #[must_use = "the G is unlocked when this is dropped"]
 #[derive(Debug)]
 pub struct LockedThread<P: Platform> {
@@ -44,8 +45,8 @@ pub struct LockedThread<P: Platform> {
 
 /// Locks the calling G to the M it runs on. Calls nest. Go: `runtime.LockOSThread`.
 ///
-/// A switch from or to a locked G is a switch between threads: about ten times as expensive. Creates an M if none is left to take
-/// over when this one hands off its P. Does not block; not callable from interrupts.
+/// A switch from or to a locked G is a switch between threads: about ten times as expensive. Creates an M if none is
+/// left to take over when this one hands off its P. Does not block; not callable from interrupts.
 ///
 /// ```
 /// use gmp_sched::native;
@@ -62,7 +63,7 @@ pub struct LockedThread<P: Platform> {
 ///
 /// # Panics
 ///
-/// As [`try_lock_thread`], and where that returns an error.
+/// In the same cases as [`try_lock_thread`], and where [`try_lock_thread`] returns an error.
 #[doc(alias = "LockOSThread")]
 #[track_caller]
 pub fn lock_thread<P: Platform>() -> LockedThread<P> {
@@ -72,11 +73,11 @@ pub fn lock_thread<P: Platform>() -> LockedThread<P> {
     }
 }
 
-/// [`lock_thread`] that returns an error if no M can be created.
+/// Like [`lock_thread`], but returns an error if no M can be created.
 ///
 /// # Errors
 ///
-/// No M can be created. Nothing has changed then.
+/// No M can be created. In this case nothing has changed.
 ///
 /// # Panics
 ///
@@ -95,7 +96,7 @@ impl<P: Platform> Drop for LockedThread<P> {
     }
 }
 
-/// Called by the G.
+/// Functions that the G calls.
 impl<P: Platform> Machine<P> {
     /// The G that runs on this M and on no other.
     #[must_use]
@@ -104,7 +105,7 @@ impl<P: Platform> Machine<P> {
         self.locked.goroutine.load(Ordering::Relaxed)
     }
 
-    /// Locks the calling G, which is pinned, to this M, once more if it is locked already.
+    /// Locks the calling G, which is pinned, to this M. If the G is already locked, only counts one more lock.
     pub(crate) fn lock_current(&'static self) -> Result<(), OutOfResources> {
         let (me, processor) = (self.running_goroutine(), self.held_processor());
         if self.locked_goroutine().is_none() {
@@ -128,8 +129,8 @@ impl<P: Platform> Machine<P> {
     }
 
     /// Locks the calling G, which unwinds and is pinned, to this M until its closure has ended. The standard library
-    /// counts the panics in progress per thread, so until then no other G may run on this thread, and this G on no
-    /// other.
+    /// counts the panics in progress per thread. So until then no other G may run on this thread, and this G may run on
+    /// no other thread.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn lock_to_unwind(&'static self) -> Result<(), OutOfResources> {
         if self.locked_goroutine().is_none() {
@@ -167,7 +168,7 @@ impl<P: Platform> Machine<P> {
     }
 }
 
-/// Called by the M, on g0.
+/// Functions that the M calls, on g0.
 impl<P: Platform> Machine<P> {
     /// Called when the G locked to this M has left: hands off the P, and waits until the M is assigned a P to run the
     /// G. Go: `stoplockedm`.
@@ -202,7 +203,8 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// Takes the G off the list of locked Gs and keeps the P, if the G is the first there and there is nothing else to run.
+    /// Takes the G off the list of locked Gs and keeps the P, if the G is the first there and there is nothing else to
+    /// run. Returns whether it did.
     fn continues_at_once(&self, processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) -> bool {
         let scheduler = self.scheduler();
         if scheduler.global_length.load(Ordering::Relaxed) == 0 || processor.has_work() {
@@ -219,7 +221,7 @@ impl<P: Platform> Machine<P> {
         is_next
     }
 
-    /// Counts this M as idle until it is assigned a P, unless it has been assigned one already.
+    /// Counts this M as idle until it is assigned a P. Does nothing if the M has already been assigned one.
     pub(crate) fn begin_to_wait(&self, shared: &mut Shared<P>) {
         if self.next_processor.load(Ordering::Relaxed).is_none() && !self.locked.waits.swap(true, Ordering::Relaxed) {
             shared.idle_locked += 1;
@@ -269,7 +271,8 @@ pub(crate) fn ready_locked<P: Platform>(here: Option<&'static Machine<P>>, gorou
     }
     P::point(Site::Idle);
     let mut shared = scheduler.shared.lock();
-    // In the same critical section as the assignment or the enqueueing, for the reason given in `inject_from_outside`.
+    // The status changes in the same critical section as the assignment or the enqueueing, for the reason given in
+    // `inject_from_outside`.
     goroutine.set_status(Status::Runnable);
     if let Some(to) = goroutine.locked_machine()
         && let Some(idle) = scheduler.take_idle_processor(&mut shared)
@@ -280,7 +283,7 @@ pub(crate) fn ready_locked<P: Platform>(here: Option<&'static Machine<P>>, gorou
         return;
     }
     scheduler.put_global_one(&mut shared, goroutine);
-    // No P is idle, so no M is woken: an M that makes one idle checks the list in the same critical section.
+    // No P is idle, so no M has to be woken. An M that makes a P idle checks the list in the same critical section.
     drop(shared);
     if let Some(processor) = processor {
         processor.request_global_check();

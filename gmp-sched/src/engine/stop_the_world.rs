@@ -8,15 +8,16 @@
 //!                                                              (its M comes back meanwhile)
 //! ```
 //!
-//! The stopper sets `stopping` and takes the idle Ps in one critical section of the scheduler lock. From then on no P becomes
-//! idle and none is assigned. An M that holds a P checks the flag before it picks another G: on g0 in `find_runnable`, in a G
-//! at the end of a system call, and in [`give_way`](crate::engine::preempt::give_way). The stopper requests a preemption of
-//! running Gs by [`Platform::request_preemption`]. It also requests a slow pick on their Ps, so that
-//! a G that leaves by itself leaves for g0. So a switch from G to G does not check the flag.
+//! The stopper sets `stopping` and takes the idle Ps in one critical section of the scheduler lock. From then on no P
+//! becomes idle and none is assigned. An M that holds a P checks the flag before it picks another G: on g0 in
+//! `find_runnable`, in a G at the end of a system call, and in [`give_way`](crate::engine::preempt::give_way). The
+//! stopper requests a preemption of running Gs by [`Platform::request_preemption`]. It also requests a slow pick on
+//! their Ps, so that a G that leaves by itself leaves for g0. For this reason a switch from G to G does not check the
+//! flag.
 //!
-//! The M that gives up the last P unparks the stopper. As in Go, the stopper checks the other Ps again every 100 us: a
-//! P may have been running when it was checked first, and its M may have begun a system call since; or the request may
-//! have come when the G could not be preempted.
+//! The M that gives up the last P unparks the stopper. As in Go, the stopper checks the other Ps again every 100 us,
+//! for two reasons. The M of a P may have begun a system call after the first check. Or the request may have come when
+//! the G could not be preempted.
 //!
 //! A P in a system call is stopped without its M: if the call lasts longer than the stop, the M does not notice.
 
@@ -52,7 +53,8 @@ impl<P: Platform> StopRight<P> {
         let pinned = Pinned::<P>::new();
         let scheduler = pinned.machine().scheduler();
         if !scheduler.world.acquire(None) {
-            // The G that passes the right on readies this one. If the right was released in the meantime, this one does not park.
+            // The G that passes the right on readies this G. If the right was released in the meantime, this G does not
+            // park.
             let caller = CurrentGoroutine::of(pinned);
             drop(park_with(caller, WaitReason::StoppingTheWorld, |_, me| !scheduler.world.acquire(Some(me))));
         }
@@ -94,9 +96,9 @@ impl<P: Platform> Drop for StopRight<P> {
 
 /// While this value exists, only the G that owns it runs. When it is dropped, on the same G, the world starts again.
 ///
-/// Until then that G is pinned: it is not preempted, and panics if it blocks, yields or makes a system call. It may inspect
-/// other Gs, allocate, print, spawn Gs and ready Gs, which run when the world has started. Gs in a system call continue with
-/// it, and wait at its end.
+/// Until then that G is pinned: it is not preempted, and panics if it blocks, yields or makes a system call. It may
+/// inspect other Gs, allocate, print, spawn Gs and ready Gs. The Gs that it spawns or readies run when the world has
+/// started. Gs in a system call continue their call, and wait at its end.
 #[must_use = "the world starts again when this is dropped"]
 #[derive(Debug)]
 pub struct WorldStopped<P: Platform> {
@@ -107,9 +109,9 @@ pub struct WorldStopped<P: Platform> {
 
 /// Stops the world: when this returns, no G but the caller runs. Go: `stopTheWorld`.
 ///
-/// If another G has stopped the world or is about to, waits for it, first come, first served. Then waits until every
-/// running G reaches a point where it can be preempted; on platforms without preemption that is its next call of the
-/// scheduler. Blocks; not callable from interrupts.
+/// If another G has stopped the world or is about to, waits for that G, first come, first served. Then waits until
+/// every running G reaches a point where it can be preempted. On platforms without preemption, that point is the G's
+/// next call of the scheduler. Blocks; not callable from interrupts.
 ///
 /// ```
 /// use gmp_sched::native;
@@ -123,7 +125,7 @@ pub struct WorldStopped<P: Platform> {
 ///
 /// # Panics
 ///
-/// The caller is not a G with a P, or is pinned, as it is when it has stopped the world already.
+/// The caller is not a G with a P, or is pinned. (A G that has stopped the world already is pinned.)
 #[doc(alias = "stopTheWorld")]
 #[track_caller]
 pub fn stop_the_world<P: Platform>(reason: StopReason) -> WorldStopped<P> {
@@ -168,7 +170,7 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Sets the flag and stops the idle Ps. From then on, no P becomes idle and none is assigned.
+    /// Sets the flag `stopping` and stops the idle Ps. From then on, no P becomes idle and none is assigned.
     pub(crate) fn begin_to_stop(&'static self, stopper: &'static Machine<P>) {
         let mut shared = self.shared.lock();
         shared.unstopped = self.procs() - 1;
@@ -183,7 +185,7 @@ impl<P: Platform> Scheduler<P> {
     pub(crate) fn has_stopped(&'static self, own: &'static Processor<P>) -> bool {
         self.ask_to_stop(own);
         // Ordering: the holders of the other Ps took this lock when they stopped, so all that they did before happens
-        // before this.
+        // before this critical section.
         let all_stopped = self.shared.lock().unstopped == 0;
         self.world.stopped.store(all_stopped, Ordering::Relaxed);
         all_stopped
@@ -204,12 +206,12 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Requests every running P to stop, and stops those in system calls. Go: `preemptall`, and the retake of Ps in system
-    /// calls.
+    /// Requests every running P to stop, and stops the Ps in system calls. Go: `preemptall`, and the part of
+    /// `stopTheWorldWithSema` that retakes Ps in system calls.
     #[doc(alias = "preemptall")]
     fn ask_to_stop(&'static self, own: &'static Processor<P>) {
-        // Ordering: partner is the fence at the end of a system call: either the M that returns sees the flag, or the
-        // stopper sees that this M holds its P.
+        // Ordering: the partner of this fence is the fence at the end of a system call, in `has_to_stop`. Either the M
+        // that returns sees the flag, or the stopper sees that this M holds its P.
         fence(Ordering::SeqCst);
         for processor in self.processors() {
             P::point(Site::Syscall);
@@ -233,7 +235,7 @@ impl<P: Platform> Scheduler<P> {
         {
             let mut shared = self.shared.lock();
             shared.stopper = None;
-            // Before the first P is idle: the caller counts as spinning until it has woken an M that spins.
+            // The caller counts as spinning before the first P is idle, and until it has woken an M that spins.
             self.spinning.fetch_add(1, Ordering::SeqCst);
             self.world.stopped.store(false, Ordering::Relaxed);
             self.world.stopping.store(false, Ordering::Relaxed);
@@ -251,15 +253,15 @@ impl<P: Platform> Scheduler<P> {
                 }
             }
         }
-        // Ordering: as for all code that puts Ps on the idle list, the partner is the fence of code that sets a timer, in
-        // `wake_timekeeper`.
+        // Ordering: all code that puts Ps on the idle list executes this fence before it wakes the timekeeper. Partner:
+        // the fence of code that sets a timer, in `wake_timekeeper`.
         fence(Ordering::SeqCst);
         let earliest = self.processors().iter().map(|processor| processor.timers.earliest()).min();
         if let Some(earliest) = earliest {
             self.wake_timekeeper(earliest);
         }
-        // Wakes an M to search for work, as in Go: for Gs queued before the stop, and for those whose submitters woke no M
-        // because the caller counted as spinning.
+        // As in Go, wakes an M to search for work. It finds the Gs that were queued before the stop, and those whose
+        // submitters woke no M because the caller counted as spinning.
         self.pass_search_on();
     }
 
@@ -283,7 +285,8 @@ impl<P: Platform> Scheduler<P> {
 }
 
 impl<P: Platform> Machine<P> {
-    /// Gives up the P if the world is to stop. The caller waits for another P afterwards. Called on g0. Go: `gcstopm`.
+    /// Gives up the P of this M if the world is to stop. The caller then waits for another P. Called on g0. Go:
+    /// `gcstopm`.
     #[doc(alias = "gcstopm")]
     #[cold]
     pub(crate) fn stop_for_world(&'static self) {

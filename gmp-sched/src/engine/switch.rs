@@ -1,10 +1,10 @@
 //! Leaving one G for the next.
 //!
-//! A G must not be visible to other Ms before its context is saved, so it cannot enqueue itself or release a lock and then
-//! switch. Instead it passes a *commit* along: a closure that runs on the *far side* of the switch, that is, on the stack of
-//! the next G or of g0, when the context is saved and the stack that is left is no longer in use. Go does the same with
-//! a function passed to `mcall`, always on g0. Here a switch for which the next G is known (see `pick`) goes directly
-//! to that G.
+//! A G must not be visible to other Ms before its context is saved, so it cannot enqueue itself or release a lock and
+//! then switch. Instead it passes a *commit* along. A commit is a closure that runs on the *far side* of the switch,
+//! that is, on the stack of the next G or of g0. At that point the context of the G is saved, and its stack is no
+//! longer in use. Go does the same with a function passed to `mcall`, always on g0. Here a switch for which the next G
+//! is known (see `pick`) goes directly to that G.
 
 use core::hint::cold_path;
 use core::marker::PhantomData;
@@ -17,8 +17,8 @@ use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 
-/// Moves a commit off the stack of `goroutine`, which has been left, and calls the commit. This function takes over the
-/// pin that the near side raised and returns it; a `Pinned` has no size, so passing it costs nothing.
+/// A function that moves a commit off the stack of `goroutine`, which has been left, and calls the commit. It takes
+/// over the pin that the near side raised and returns this pin. A `Pinned` has no size, so passing it costs nothing.
 type Commit<P> = fn(Pinned<P>, &'static Goroutine<P>, commit: Word) -> Pinned<P>;
 
 /// Whether the values that a commit captures fit in a register, in which they are then passed. A larger commit stays on
@@ -49,8 +49,8 @@ where
             unsafe { commit.assume_init() }.cast::<F>()
         };
         #[expect(unsafe_code, reason = "moves a closure out of a register, or off a stack at rest")]
-        // SAFETY: the closure is in the word, or on the stack of `goroutine`, which does not run. A commit runs once, so the
-        // closure is moved out once, and `ManuallyDrop` keeps its owner from dropping it.
+        // SAFETY: the closure is in the word, or on the stack of `goroutine`, which does not run. A commit runs once,
+        // so the closure is moved out once, and `ManuallyDrop` keeps its owner from dropping it.
         let commit = unsafe { address.read() };
         commit(&pinned, goroutine);
         pinned
@@ -78,14 +78,15 @@ where
 #[inline(always)]
 pub(crate) fn arrive<P: Platform>(transfer: Transfer) -> Pinned<P> {
     #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
-    // SAFETY: every transfer is made by `pack` for the same platform: an M switches only to Gs of its own
-    // scheduler, because a G of another one is put on the global queue there when it is readied (`park`).
+    // SAFETY: every transfer is made by `pack` for the same platform. The reason is that an M switches only to Gs of
+    // its own scheduler: when a G of another scheduler is readied, it goes to the global queue of that scheduler
+    // (`park`).
     let function = unsafe { mem::transmute::<usize, Commit<P>>(transfer.function) };
     #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
-    // SAFETY: as above; Gs are never freed.
+    // SAFETY: `pack` made the word from a `&'static Goroutine<P>` of the same platform, and Gs are never freed.
     let subject = unsafe { &*core::ptr::with_exposed_provenance::<Goroutine<P>>(transfer.subject) };
     let no_unwinding = NoUnwinding::<P>(PhantomData);
-    // The near side raised the pin, on this M; the far side lowers it.
+    // The near side pinned this M, and the far side unpins it when it drops the returned value.
     let pinned = function(Pinned::assume(), subject, transfer.argument);
     mem::forget(no_unwinding);
     pinned
@@ -112,12 +113,12 @@ fn switch<P: Platform>(
     transfer: Transfer,
 ) -> Transfer {
     debug_assert_pinned_once::<P>();
-    // The far side lowers this pin. When this side is resumed, it lowers the pin of the switch that resumed it.
+    // The far side lowers this pin. When this context is resumed, it lowers the pin of the switch that has resumed it.
     mem::forget(pinned);
     #[expect(unsafe_code, reason = "the context switch")]
-    // SAFETY: `to` was saved by this function or made by `prepare`. The caller has exclusive use of `to`, since it took
-    // the G from a queue or `to` is this M's g0. Only the commit, which runs on the far side, makes the saved context
-    // visible to other Ms. The pin is passed to the far side.
+    // SAFETY: `to` was saved by this function or made by `prepare`. The caller has exclusive use of `to`, because it
+    // took the G from a queue or `to` is this M's g0. Only the commit, which runs on the far side, makes the saved
+    // context visible to other Ms. The pin is passed to the far side.
     unsafe {
         context::switch(save, to, transfer)
     }
@@ -134,7 +135,7 @@ fn debug_assert_pinned_once<P: Platform>() {
 /// or on g0 if `next` is `None`. Returns when `me` is resumed, perhaps on another M. Go: `mcall` and the G side of
 /// `schedule`.
 ///
-/// The M may hold a P or not; without one `next` is `None`.
+/// If the M holds no P, `next` is `None`.
 #[doc(alias = "mcall")]
 #[inline(always)]
 pub(crate) fn leave<P: Platform>(
@@ -166,7 +167,8 @@ pub(crate) fn leave_forever<P: Platform, F: FnOnce(&Pinned<P>, &'static Goroutin
     // The far side lowers this pin.
     mem::forget(pinned);
     #[expect(unsafe_code, reason = "the context switch")]
-    // SAFETY: as in `switch`. The context that is left is not saved, so no other code can resume it.
+    // SAFETY: `to` is valid for the same reasons as in `switch`. The context that is left is not saved, so no other
+    // code can resume it.
     unsafe {
         context::resume(to, pack(me, &commit))
     }

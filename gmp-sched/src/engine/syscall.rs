@@ -1,18 +1,18 @@
 //! System calls: a G that keeps its M busy or blocked while its P goes to others.
 //!
-//! There are two kinds. [`syscall`] is for work that may be short: the P is only marked, and sysmon retakes it if
-//! the call lasts. [`blocking`] is for work that will block: the P goes to another M at once. Go has
-//! only the first kind for most calls, so its sysmon has to guess, after 20 us to 10 ms, that a call blocks; a kernel
-//! knows.
+//! There are two kinds. [`syscall`] is for work that may be short: the P is only marked, and sysmon retakes it if the
+//! call lasts. [`blocking`] is for work that will block: the P goes to another M at once. Go has only the first kind
+//! for most calls, so its sysmon has to guess, after 20 us to 10 ms, that a call blocks. A kernel knows which calls
+//! block.
 //!
 //! Both take the call as a closure, so that a G leaves its system calls in the order in which it entered them, even if
 //! the call panics. A guard object instead could be leaked by the G, which would then continue without a P.
 //!
-//! On return the G takes its old P back if no other M took it, else an idle P. If there is none, the G goes to the global
-//! queue and its M to the idle list. An M without a P never runs user code.
+//! On return the G takes its old P back if no other M took it, or else an idle P. If there is none, the G goes to the
+//! global queue and its M to the idle list. An M without a P never runs user code.
 //!
-//! The slice goes on during a call. If it ends there, sysmon takes the P away, or the G gives way on return. So Gs that make
-//! short calls one after the other run no longer than others.
+//! The slice continues during a call. If it ends there, sysmon takes the P away, or the G gives way on return. So Gs
+//! that make short calls one after the other run no longer than others.
 
 use core::marker::PhantomData;
 
@@ -35,13 +35,13 @@ use crate::record::trace::EventKind;
 
 /// Runs `call`, which may keep this M busy for a while, as a system call. Go: `entersyscall`, `exitsyscall`.
 ///
-/// Entering costs a few stores; the P is taken away only if sysmon finds that the call lasts. In the call the G stays on its
-/// M and may neither spawn, yield nor park. The G is not pinned: where Ms are kernel threads, another thread may take
-/// the CPU from a call that computes for long. On threads of a host the call may block the thread, because sysmon runs
-/// at regular intervals. In a kernel it must not: sysmon is woken by the tick of the busy CPU, which has no tick while
-/// its thread is blocked.
+/// Entering costs a few stores; the P is taken away only if sysmon finds that the call lasts. During the call the G
+/// stays on its M, and must not spawn, yield or park. The G is not pinned: where Ms are kernel threads, another thread
+/// may take the CPU from a call that computes for long. On threads of a host the call may block the thread, because
+/// sysmon runs at regular intervals. In a kernel the call must not block the thread, because sysmon is woken by the
+/// tick of the CPU, and a CPU has no tick while its thread is blocked.
 ///
-/// May block the calling G on return, until there is a P for it; not callable from interrupts.
+/// On return, may block the calling G until there is a P for it. Not callable from interrupts.
 ///
 /// # Panics
 ///
@@ -59,12 +59,12 @@ pub fn syscall<P: Platform, R>(call: impl FnOnce() -> R) -> R {
 /// Hands the P off to another M, then runs `call`, which will block this M. Go: `entersyscallblock`.
 ///
 /// Before the call begins, makes sure that there are enough Ms for all Ps without this one, and creates one if
-/// necessary, so that no later wakeup has to create an M. Otherwise as [`syscall`], but `call` may block the thread on
-/// any platform.
+/// necessary, so that no later wakeup has to create an M. In all other respects this is like [`syscall`], but `call`
+/// may block the thread on any platform.
 ///
 /// # Panics
 ///
-/// As [`try_blocking`], and where that returns an error.
+/// In the same cases as [`try_blocking`], and where [`try_blocking`] returns an error.
 #[doc(alias = "entersyscallblock")]
 #[inline]
 #[track_caller]
@@ -75,7 +75,7 @@ pub fn blocking<P: Platform, R>(call: impl FnOnce() -> R) -> R {
     }
 }
 
-/// [`blocking`] that returns an error if no M can be made.
+/// Like [`blocking`], but returns an error if no M can be made.
 ///
 /// # Errors
 ///
@@ -83,7 +83,7 @@ pub fn blocking<P: Platform, R>(call: impl FnOnce() -> R) -> R {
 ///
 /// # Panics
 ///
-/// As [`syscall`].
+/// In the same cases as [`syscall`].
 #[inline]
 #[track_caller]
 pub fn try_blocking<P: Platform, R>(call: impl FnOnce() -> R) -> Result<R, OutOfResources> {
@@ -110,7 +110,8 @@ pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
     machine.old_processor.store(Some(processor), Ordering::Relaxed);
     machine.set_processor(None);
     P::point(Site::Syscall);
-    // From here on another M may claim the P by its status word. No M checks the P's timers now; see "Timekeeper" in idle.md.
+    // From here on another M may claim the P by its status word. No M checks the P's timers now; see "Timekeeper" in
+    // idle.md.
     processor.status.set(ProcessorStatus::Syscall);
     drop(pinned);
     Syscall { _here: PhantomData }
@@ -139,7 +140,7 @@ impl<P: Platform> Drop for Syscall<P> {
         let machine = pinned.machine();
         let me = machine.running_goroutine();
         if take_processor_back(&pinned, me) {
-            // Preemption was requested during the call, when the G could not give way.
+            // If preemption was requested during the call, the G could not give way until now.
             if has_to_stop(machine.scheduler()) || is_wanted(machine) {
                 drop(give_way(pinned));
             }
@@ -150,8 +151,8 @@ impl<P: Platform> Drop for Syscall<P> {
     }
 }
 
-/// The calling M returns from a system call: it takes its old P back if no other M took it, else an idle P. Returns `false` if
-/// there is none; then the M must not continue `me`. Go: `exitsyscallTryGetP`.
+/// Called when the calling M returns from a system call. Takes the old P back if no other M took it, or else an idle P.
+/// Returns `false` if there is none, in which case the M must not continue `me`. Go: `exitsyscallTryGetP`.
 pub(crate) fn take_processor_back<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>) -> bool {
     let machine = pinned.machine();
     let old = machine.old_processor.load(Ordering::Relaxed);
@@ -164,7 +165,7 @@ pub(crate) fn take_processor_back<P: Platform>(pinned: &Pinned<P>, me: &'static 
     machine.hold(processor);
     me.set_status(Status::Running);
     processor.tracer.note::<P>(EventKind::SyscallExit, Some(me.id()), 0);
-    // A timer interrupt during the call found no P here, and is not repeated. So the timer is armed anew.
+    // A timer interrupt that came during the call found no P here and will not come again. So the timer is armed anew.
     let earliest = processor.timers.earliest();
     if P::TIMER_INTERRUPTS && earliest != Instant::NEVER {
         P::arm_timer(pinned, processor, earliest);
@@ -176,7 +177,7 @@ pub(crate) fn take_processor_back<P: Platform>(pinned: &Pinned<P>, me: &'static 
 /// stop.
 #[inline(always)]
 pub(crate) fn has_to_stop<P: Platform>(scheduler: &Scheduler<P>) -> bool {
-    // Ordering: partner is the fence in `ask_to_stop`.
+    // Ordering: the partner of this fence is the fence in `ask_to_stop`.
     fence(Ordering::SeqCst);
     scheduler.is_stopping()
 }
@@ -197,7 +198,8 @@ pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, gorouti
         match machine.old_processor.load(Ordering::Relaxed) {
             // The P was stopped with the world when we checked; the world has restarted since.
             Some(processor) if processor.status.claim_from_syscall() => machine.hold(processor),
-            // The world is still stopped. From now on this P counts as stopped without a caller, like the other Ps.
+            // The world is still stopped. From now on this P is an ordinary stopped P, with no M in a system call that
+            // could take it back.
             Some(processor) if processor.status() == ProcessorStatus::StoppedInSyscall => {
                 processor.status.set(ProcessorStatus::Stopped);
             }
@@ -215,7 +217,7 @@ pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, gorouti
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Counts an M as blocked, after making sure that the others are enough for all Ps.
+    /// Makes sure that the other Ms are enough for all Ps, then counts one M as blocked.
     pub(crate) fn secure_successor(&'static self) -> Result<(), OutOfResources> {
         loop {
             {
@@ -232,11 +234,11 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Takes the P of an M that is in a system call, and hands it off. Returns whether it did. Go: the system-call half of
-    /// `retake`.
+    /// Takes the P of an M that is in a system call, and hands the P off. Returns whether it did. Go: the system-call
+    /// half of `retake`.
     pub(crate) fn retake(&'static self, processor: &'static Processor<P>) -> bool {
-        // The M is counted as blocked before the claim, because it may return right after the claim and then lowers the
-        // count.
+        // The M is counted as blocked before the claim. Right after the claim, the M may return from its call and lower
+        // the count.
         if self.secure_successor().is_err() {
             return false;
         }
@@ -249,8 +251,8 @@ impl<P: Platform> Scheduler<P> {
         true
     }
 
-    /// Assigns a P whose M is blocked to another M if there is work for it, else puts it on the idle list. Checks all that
-    /// `find_runnable` checks. Go: `handoffp`.
+    /// Assigns a P whose M is blocked to another M if there is work for it, or else puts the P on the idle list. Checks
+    /// all that `find_runnable` checks. Go: `handoffp`.
     #[doc(alias = "handoffp")]
     pub(crate) fn hand_off(&'static self, processor: &'static Processor<P>) {
         processor.status.set(ProcessorStatus::Running);
@@ -271,16 +273,17 @@ impl<P: Platform> Scheduler<P> {
             self.put_idle_processor(&mut shared, processor);
         }
         P::point(Site::Idle);
-        // Ordering: a timer may have been set that is not visible here yet. The code that sets it wakes the timekeeper, and
-        // the timekeeper takes the lock (in `check_dead`) before it checks the timers, so it sees that this P is idle.
+        // Ordering: a timer may have been set that is not visible here yet. The code that sets it wakes the timekeeper,
+        // and the timekeeper takes the lock (in `check_dead`) before it checks the timers, so it sees that this P is
+        // idle.
         self.wake_timekeeper(self.earliest_timekeeper_timer());
-        // Other Ps may have got work, and found no idle P to wake, before this one was idle.
+        // Before this P was idle, other Ps may have got work and found no idle P to wake.
         if self.is_work_visible() {
             self.wake_processor();
         }
     }
 
-    /// Returns an idle P for an M whose P was taken during a system call: `old` if that is idle.
+    /// Returns an idle P for an M whose P was taken during a system call. Prefers `old` if that P is idle.
     fn regain_processor(&'static self, old: Option<&'static Processor<P>>) -> Option<&'static Processor<P>> {
         P::point(Site::Syscall);
         if self.idle_processors.load(Ordering::Relaxed) == 0 {

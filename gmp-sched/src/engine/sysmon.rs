@@ -1,5 +1,5 @@
-//! sysmon: finds what no interrupt and no M notices: a P whose system call lasts, and, on platforms without timer interrupts, a
-//! G that runs beyond its slice. Runs on a thread of its own, without a P.
+//! sysmon finds what no interrupt and no M notices: a P whose system call lasts, and, on platforms without timer
+//! interrupts, a G that runs beyond its slice. It runs on a thread of its own, without a P.
 
 use core::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::platform::{Pinned, Platform};
 const SHORTEST: Duration = Duration::from_micros(20);
 /// Longest delay between two checks.
 const LONGEST: Duration = Duration::from_millis(10);
-/// Number of checks in a row without a retake after which the delay is doubled each time.
+/// After this many checks in a row without a retake, each further check doubles the delay.
 const PATIENCE: u32 = 50;
 
 /// sysmon of one scheduler. Go: `sysmon`, `retake`.
@@ -30,7 +30,7 @@ pub struct Sysmon<P: Platform> {
 }
 
 impl<P: Platform> Sysmon<P> {
-    /// Creates the sysmon of `scheduler`, which has only one.
+    /// Creates the sysmon of `scheduler`. A scheduler must have only one.
     #[must_use]
     pub fn new(scheduler: &'static Scheduler<P>) -> Self {
         Self { scheduler, idle_checks: 0, saw_ready: false, delay: SHORTEST }
@@ -96,8 +96,8 @@ fn check_syscall<P: Platform>(
     if tick != call.seen.load(Ordering::Relaxed) {
         call.seen.store(tick, Ordering::Relaxed);
         call.since.store(now.as_nanos(), Ordering::Relaxed);
-        // The call has just begun. But Gs that make short calls in a loop must share the P too, although each check
-        // sees a new call: such a G's slice ends during a call.
+        // The call has just begun, so the P is not retaken yet. The exception is a slice that is over: a G that makes
+        // short calls in a loop must share the P, too, although each check sees a new call.
         if !processor.is_slice_over() {
             return false;
         }

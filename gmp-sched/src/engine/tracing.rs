@@ -14,7 +14,7 @@ impl Tracer {
     /// Records an event of the P that the caller holds. Costs one test while no trace is taken.
     #[inline(always)]
     pub(crate) fn note<P: Platform>(&self, kind: EventKind, goroutine: Option<GoroutineId>, detail: u64) {
-        // Ordering: Acquire: the ring may be new; partner: the Release in `start_trace`.
+        // Ordering: Acquire, because the ring may be new. Partner: the Release in `start_trace`.
         if let Some(ring) = self.active.load(Ordering::Acquire) {
             write::<P>(ring, kind, goroutine, detail);
         }
@@ -28,10 +28,10 @@ fn write<P: Platform>(ring: &Ring, kind: EventKind, goroutine: Option<GoroutineI
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Starts to record the events of each P, of which the last `capacity` are kept. If a trace was taken before, its rings
-    /// are used again, with the capacity that they have. The rings are never freed.
+    /// Starts to record the events of each P and keeps the last `capacity` of them. If a trace was taken before, its
+    /// rings are used again, with the capacity that they already have. The rings are never freed.
     ///
-    /// While a trace is taken every operation costs more; the order in which Gs run is the same.
+    /// While a trace is taken, every operation takes longer, but Gs run in the same order.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl<P: Platform> Scheduler<P> {
                 allocation.try_reserve_exact(1).map_err(|_| OutOfResources)?;
                 allocation.push(Ring::new(capacity)?);
                 let ring: &'static Ring = &allocation.leak()[0];
-                // If another G was faster, its ring is used, and this one is leaked.
+                // If another G has stored its ring first, that ring is used, and this one is leaked.
                 processor.tracer.ring.replace(None, Some(ring), Ordering::AcqRel, Ordering::Relaxed);
             }
         }
@@ -81,7 +81,8 @@ impl<P: Platform> Scheduler<P> {
 }
 
 impl<P: Platform> Processor<P> {
-    /// The last events of this P since the trace was started, oldest first; empty if there was none. Allocates.
+    /// The last events of this P since the trace was started, oldest first; empty if no trace was ever started.
+    /// Allocates.
     #[must_use]
     pub fn trace(&self) -> Vec<Event> {
         self.tracer.ring.load(Ordering::Acquire).map_or_else(Vec::new, Ring::read)

@@ -14,9 +14,10 @@ use crate::record::trace::EventKind;
 
 /// Lets other Gs run first. Go: `runtime.Gosched`.
 ///
-/// The caller goes to the tail of the local ring; if the global queue has work or the ring is full, to the tail of the
-/// global queue. (Go always uses the global queue; while that is empty the order is the same, and no lock is needed.)
-/// Returns at once if there is nothing else to run. Not callable from interrupts.
+/// The caller goes to the tail of the local ring. If the global queue has work or the ring is full, the caller goes to
+/// the tail of the global queue instead. (Go always uses the global queue. While the global queue is empty, the local
+/// ring gives the same order and needs no lock.) Returns at once if there is nothing else to run. Not callable from
+/// interrupts.
 ///
 /// # Panics
 ///
@@ -75,8 +76,9 @@ fn is_alone<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) -
     processor.queue.is_empty() && !scheduler.has_shared_work() && !has_due_timer(processor) && !scheduler.is_stopping()
 }
 
-/// After this many yields of a G that is alone on its P, the P steals as if it were idle. The G may yield in a loop
-/// until another G has run, and this P may be the only one that can run that other G; see golang/go#13546.
+/// After this many yields of a G that is alone on its P, the P steals as if it were idle. The reason is that the G may
+/// yield in a loop until another G has run, and this P may be the only one that can run that other G; see
+/// golang/go#13546.
 const LONE_YIELDS: u64 = 64;
 
 /// Takes work of other Ps into the local ring. Returns whether the local queue has work afterwards.
