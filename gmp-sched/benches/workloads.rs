@@ -1,5 +1,5 @@
-//! Benchmarks of the scheduler on operating-system threads: one line per workload, `bench NAME procs=N VALUE UNIT`, with the
-//! names and parameters of the Go program they are compared with.
+//! Benchmarks of the scheduler on operating-system threads. Each workload prints one line, `bench NAME procs=N VALUE
+//! UNIT`. Names and parameters are those of the Go program with which the results are compared.
 //!
 //! `cargo bench -p gmp-sched [-- FILTER]`
 
@@ -80,7 +80,7 @@ fn yields() {
     });
 }
 
-/// Spawns a G and waits for it by a wait group, as the Go program does.
+/// Spawns a G and waits for it with a wait group, as the Go program does.
 fn spawn_wait(processors: usize) {
     const ROUNDS: usize = 200_000;
     static GROUP: WaitGroup = WaitGroup::new();
@@ -103,8 +103,8 @@ fn spawn_join(processors: usize) {
     });
 }
 
-/// Spawns 10,000 Gs that count down, and waits for all of them. The first, cold run includes making new stacks; the
-/// second run is warm.
+/// Spawns 10,000 Gs, each of which decrements a counter, and waits for all of them. The first run is cold, that is, it
+/// includes the allocation of stacks. The second run is warm.
 fn spawn_batch(processors: usize) {
     const ROUNDS: usize = 20;
     const BATCH: usize = 10_000;
@@ -149,7 +149,7 @@ fn ring_of_parks(processors: usize) {
                 // one caller only.
                 return unsafe { ready(parked) };
             }
-            // The G has not yet stored its address.
+            // The successor has not stored its address yet, so let it run.
             native::yield_now();
         }
     }
@@ -269,8 +269,8 @@ fn skynet_node(parent: Sender<usize>, number: usize, size: usize) {
     parent.send((0..10).map(|_| receiver.recv().unwrap()).sum()).unwrap();
 }
 
-/// Runs a tree of Gs with ten children each and 100,000 leaves. The first, cold run includes making new stacks; the
-/// second run is warm.
+/// Runs a tree of Gs with ten children each and 100,000 leaves. The first run is cold, that is, it includes the
+/// allocation of stacks. The second run is warm.
 fn skynet(processors: usize) {
     fn once() -> Duration {
         let start = Instant::now();

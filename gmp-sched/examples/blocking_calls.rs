@@ -16,8 +16,9 @@ fn meet(count: usize) -> usize {
     let blocked: Vec<_> = (0..count)
         .map(|_| {
             let barrier = Arc::clone(&barrier);
-            // `native::blocking` declares that the call blocks, so the P is handed off at once. For calls that are
-            // usually short there is `native::syscall`: sysmon takes the P away only if the call takes long.
+            // `native::blocking` declares that the call blocks, so the P is handed off at once. Calls that are usually
+            // short should use `native::syscall` instead: they keep the P, and sysmon takes it away only if the call
+            // takes long.
             go(move || native::blocking(|| barrier.wait().is_leader()))
         })
         .collect();

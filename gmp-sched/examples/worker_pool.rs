@@ -27,7 +27,7 @@ fn work(context: &Context, jobs: &Receiver<u64>, results: &Sender<(u64, u64)>) {
     }
 }
 
-/// Returns the sums of 1 to n for each n below `count`. Omits those that are not computed before `limit` has passed.
+/// Returns the sums of 1 to n for each n below `count`. Omits sums that are not computed before `limit` has passed.
 fn sums(count: u64, limit: Duration) -> Vec<(u64, u64)> {
     let (context, cancel) = Context::background().with_timeout(limit);
     let (job_sender, jobs) = channel(0);

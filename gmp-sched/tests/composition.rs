@@ -136,8 +136,8 @@ fn everything_together() {
     });
 }
 
-/// The spawn wakes no M, because another M is spinning. The spinning M has to find the new G, although it may already have
-/// searched this P.
+/// The spawn wakes no M, because another M is spinning. The spinning M has to find the new G, although it may already
+/// have searched the P of the spawner.
 #[test]
 fn spinning_m_that_goes_idle_finds_the_work_that_relied_on_it() {
     explore("submit, idle", Size::Small, 0, || {

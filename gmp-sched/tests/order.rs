@@ -104,8 +104,8 @@ fn no_g_is_skipped_when_the_ring_overflows() {
             .collect();
         spawned.into_iter().for_each(|handle| handle.join().unwrap());
     });
-    // The ring overflowed three times. The global queue got 0 to 127 together with 256, then 128 to 255 with 385, then
-    // 257 to 384 with 514. The other Gs were in the ring.
+    // The ring overflowed three times. The global queue got the Gs 0 to 127 together with 256, then 128 to 255 with
+    // 385, then 257 to 384 with 514. The other Gs were in the ring.
     let is_ring = |number: u32| number >= 386 && number != 514;
     let ring: Vec<u32> = order.iter().copied().filter(|&number| is_ring(number)).collect();
     assert_eq!(order[0], 599);

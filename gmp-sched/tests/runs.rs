@@ -1,6 +1,7 @@
 //! Many runs of the scheduler in one process: no run leaks memory or threads, or observes what an earlier run has done.
 //!
-//! A binary of its own, whose tests run one after the other, because it counts what the whole process allocates and maps.
+//! These tests need a binary of their own and run one after the other, because they count what the whole process
+//! allocates and maps.
 #![cfg(not(gmp_loom))]
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -1,10 +1,11 @@
 //! Epochs, which show when every CPU has observed a change.
 //!
-//! A kernel uses this for TLB flushes without interrupting other CPUs. The code that unmaps pages begins a new epoch. A
-//! CPU that takes an interrupt and finds a new epoch flushes its TLB: it *passes* the epoch. Some work must wait until
-//! all CPUs have flushed, for example reusing the addresses for other pages. Such work checks whether the epoch has
-//! passed on every CPU (its grace period is over). A halted CPU accesses no memory, so no grace period waits for it;
-//! when the CPU wakes, it flushes before it runs anything else. Linux: lazy TLB flushing, `cpu_tlbstate`.
+//! A kernel uses epochs to flush TLBs without interrupting other CPUs. The code that unmaps pages begins a new epoch.
+//! A CPU that takes an interrupt and finds a new epoch flushes its TLB, which is called *passing* the epoch. Some work
+//! must wait until all CPUs have flushed, for example the reuse of the addresses for other pages. Such work checks
+//! whether every CPU has passed the epoch; if so, the epoch's grace period is over. A halted CPU accesses no memory,
+//! so no grace period waits for it. When a halted CPU wakes, it flushes before it runs anything else. Linux: lazy TLB
+//! flushing, `cpu_tlbstate`.
 //!
 //! ```text
 //!   CPU that unmaps pages       CPU that wakes
@@ -14,11 +15,11 @@
 //!   is HALTS set?               flush
 //! ```
 //!
-//! Either the left CPU finds HALTS cleared, and waits for the right CPU, or the right CPU finds the new epoch.
+//! So either the left CPU finds HALTS cleared, and waits for the right CPU, or the right CPU finds the new epoch.
 //!
 //! An interrupt handler passes the epoch. A non-maskable interrupt also ends a halt, but its handler must not pass,
-//! because it may have interrupted a pass. So [`CpuEpoch::halt`] encloses the halt, and passes after it, whichever
-//! interrupt ended the halt.
+//! because it may have interrupted a pass. So [`CpuEpoch::halt`] itself passes after each halt, whichever interrupt
+//! ended the halt.
 
 use crate::base::atomic::{AtomicU64, Ordering, fence};
 
@@ -62,9 +63,10 @@ impl Epochs {
     }
 
     /// Returns the latest epoch whose lowest `bits` bits are `low`, for code that stores only these bits of an epoch.
-    /// If 2^`bits` epochs have begun since then, the result is a later epoch that has begun. Waiting for the later
-    /// epoch is safe, because a CPU that has passed it has also passed the earlier one. The caller must hold the lock
-    /// under which the bits were stored, so that it sees that the epoch has begun. Callable from anywhere.
+    /// If 2^`bits` epochs have begun since the bits were stored, the result is later than the stored epoch. Waiting
+    /// for the later epoch is safe, because a CPU that has passed it has also passed the earlier one. The caller must
+    /// hold the lock under which the bits were stored, because otherwise it might not see that the stored epoch has
+    /// begun. Callable from anywhere.
     #[must_use]
     pub fn latest_ending_in(&self, low: u64, bits: u32) -> u64 {
         let latest = self.0.load(Ordering::Relaxed);
@@ -148,8 +150,8 @@ impl CpuEpoch {
 mod tests {
     use super::{CpuEpoch, Epochs};
 
-    /// The CPU has not flushed since the epoch began. Without its higher bits the epoch would compare as an old one,
-    /// which has passed.
+    /// The epoch has not passed, because the CPU has not flushed since the epoch began. If the higher bits were not
+    /// restored, the epoch would compare as an old one, which has passed.
     #[test]
     fn epoch_of_which_few_bits_are_stored_has_not_passed_after_a_wrap() {
         const BITS: u32 = 8;

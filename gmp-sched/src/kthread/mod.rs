@@ -1,9 +1,9 @@
-//! Kernel threads, on which Ms run where there is no operating system. This is the hardware-independent half of a small
-//! scheduler of threads onto CPUs; the other half implements the [`Cpu`] trait.
+//! Kernel threads, on which Ms run where there is no operating system. This module is the hardware-independent half of
+//! a small scheduler of threads onto CPUs. The other half implements the [`Cpu`] trait.
 //!
 //! This module does not depend on Gs and Ps. A thread runs until it parks. A thread that becomes ready goes to an idle
-//! CPU if there is one, otherwise to the CPU it last ran on. There it displaces the running thread as soon as the
-//! running thread is in user code. A CPU without a thread halts. There are about as many runnable threads as CPUs,
+//! CPU if there is one, otherwise to the CPU it last ran on. On the latter CPU it displaces the running thread as soon
+//! as that thread is in user code. A CPU without a thread halts. There are about as many runnable threads as CPUs,
 //! because only threads whose M holds a P run for long. So round robin is fair enough, and there are no priorities.
 //!
 //! | file | concept |
@@ -84,8 +84,8 @@ pub unsafe trait Cpu: Points + Sized + Debug + Send + Sync {
     /// The caller switches to the idle loop next.
     unsafe fn switching_to_idle();
 
-    /// Waits for an interrupt and handles it: called with interrupts off, enables them atomically with halting, and returns
-    /// with interrupts off. May also return without an interrupt.
+    /// Waits for an interrupt and handles it. Called with interrupts off. Enables interrupts and halts in one step,
+    /// and turns interrupts off again before it returns. May also return without an interrupt.
     ///
     /// # Safety
     ///
@@ -126,7 +126,7 @@ impl<C: Cpu> Thread<C> {
         self.last_cpu.load(Ordering::Relaxed) as usize
     }
 
-    /// Gives the thread its park token, so that its current or next [`Threads::park`] returns. Callable from
+    /// Gives the thread its park token, so that the thread's current or next [`Threads::park`] returns. Callable from
     /// interrupts.
     pub fn unpark(&'static self) {
         if self.token.give() {
@@ -161,8 +161,8 @@ struct CpuState<C: Cpu> {
     ready: InterruptLock<List<Thread<C>>, C>,
     /// Length of `ready`, readable without the lock.
     ready_length: AtomicUsize,
-    /// Whether the CPU has nothing to run and halts, or is about to. Another CPU that clears this bit must kick this
-    /// CPU.
+    /// Whether the CPU has nothing to run, and halts or is about to halt. Another CPU that clears this bit must kick
+    /// this CPU.
     idle: AtomicBool,
     /// The thread that runs on this CPU; `None` in the idle loop.
     current: AtomicRef<Thread<C>>,
@@ -281,8 +281,8 @@ impl<C: Cpu> Threads<C> {
     ///
     /// # Safety
     ///
-    /// The caller runs on the thread's own stack, not in a handler, and is pinned exactly once: a pin belongs to the CPU,
-    /// not to the thread.
+    /// The caller runs on the thread's own stack, not in a handler. It is pinned exactly once, because a pin belongs
+    /// to the CPU and not to the thread.
     #[expect(unsafe_code, reason = "leaves the stack of a thread")]
     pub unsafe fn park(&'static self, deadline: Option<Instant>) {
         let me = self.current().expect("the idle loop cannot park");
@@ -295,7 +295,8 @@ impl<C: Cpu> Threads<C> {
         if let Some(cpu) = slept_on {
             self.remove_sleeper(cpu, me);
         }
-        // The thread was woken by the deadline or by a token. In either case the token is consumed here.
+        // The deadline or an unpark has woken the thread. If another unpark has come since then, it has left a token.
+        // This return answers that unpark, too, so the token is consumed.
         me.token.take();
     }
 

@@ -2,10 +2,10 @@
 //!
 //! Work conservation at this level: if a thread is ready while a CPU is idle, that state does not last. A CPU that
 //! finds nothing to run sets its idle bit, fences, checks all ready lists, and only then halts. A waker puts the ready
-//! thread on a list, fences, and checks the idle bits. So either the CPU sees the thread, or the waker sees the bit. In
-//! the second case the waker clears ("claims") the bit and kicks the CPU, which checks the lists again. A CPU can be
-//! claimed when it has already found another thread. It then passes the claim on to the next idle CPU, because the
-//! thread that it was claimed for is still on a list.
+//! thread on a list, fences, and checks the idle bits. So either the CPU sees the thread, or the waker sees the bit.
+//! In the second case the waker clears ("claims") the bit and kicks the CPU, which checks the lists again. A waker may
+//! claim a CPU that has already found another thread. That CPU then claims and kicks the next idle CPU, because the
+//! thread for which it was claimed is still on a list.
 
 use super::{Cpu, CpuState, Thread, Threads};
 use crate::base::atomic::{Ordering, fence};
@@ -33,8 +33,8 @@ impl<C: Cpu> Threads<C> {
                 ready.push_back(thread);
                 self.cpus[target].ready_length.store(ready.len(), Ordering::Relaxed);
             }
-            // Ordering: partner is the fence in `take_ready_or_be_idle`: either that CPU sees the thread, or we see its
-            // idle bit.
+            // Ordering: SeqCst; partner: the fence in `take_ready_or_be_idle`. Either the CPU that is about to halt
+            // sees the thread, or this CPU sees the idle bit.
             fence(Ordering::SeqCst);
             C::point(Site::ReadyList);
             match self.claim_idle(target, here) {
@@ -69,8 +69,9 @@ impl<C: Cpu> Threads<C> {
 
     /// Takes a ready thread to run here, from this CPU's list or else from another's.
     ///
-    /// From here on a kick asks the thread taken to give way. A kick that comes before that thread is the current one
-    /// only sets `is_displaced`, and [`start`](Self::start) then repeats the request.
+    /// A kick that comes after `is_displaced` has been cleared here applies to the thread that is taken. If the kick
+    /// comes before that thread is the current one, it only sets `is_displaced`, and [`start`](Self::start) then
+    /// requests the displacement.
     pub(super) fn take_ready(&self) -> Option<&'static Thread<C>> {
         self.here().is_displaced.store(false, Ordering::Relaxed);
         let here = C::current();

@@ -81,7 +81,8 @@ impl<C: Cpu> Threads<C> {
         let cpu = self.here();
         cpu.current.store(Some(next), Ordering::Relaxed);
         if cpu.is_displaced.load(Ordering::Relaxed) {
-            // Requested since `next` was taken, when a request could have no effect: see `take_ready`.
+            // The displacement was requested after `next` was taken but before `next` was the current thread. That
+            // request had no effect, so it is repeated here; see `take_ready`.
             C::request_displacement();
         }
         next.last_cpu.store(u32::try_from(C::current()).unwrap_or(0), Ordering::Relaxed);

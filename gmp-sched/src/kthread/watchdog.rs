@@ -2,8 +2,8 @@
 //!
 //! A busy CPU checks the others at its timer ticks. A halted CPU has no tick. But a halted CPU on duty keeps its timer
 //! armed while another CPU is busy, because otherwise the only busy CPU could get stuck unnoticed. When all CPUs halt,
-//! they let their timers run out. The next CPU to become busy then finds no other on duty, and must call one of the
-//! halted ones.
+//! they let their timers run out. The next CPU that becomes busy then finds no other CPU on duty, and must call a
+//! halted CPU to duty.
 //!
 //! No call is missed. A CPU that becomes busy sets its busy flag, fences, and counts the CPUs on duty. A CPU that wants
 //! to go off duty decrements the count, fences, and checks the busy flags again. Either the first CPU sees that it must
@@ -76,7 +76,7 @@ impl CpuDuty {
 }
 
 impl WatchdogDuty {
-    /// Called by the CPU `me` when it becomes busy. Returns whether it must call a halted CPU, which then
+    /// Called by the CPU `me` when it becomes busy. Returns whether `me` must call a halted CPU, which then uses
     /// [`answers_call`](Self::answers_call).
     #[inline]
     #[must_use = "no CPU is on duty unless one is called"]
@@ -107,8 +107,8 @@ impl WatchdogDuty {
         stays
     }
 
-    /// Called by the CPU `me` when another CPU has called it and its timer is not armed. Returns whether to arm the
-    /// timer for a check.
+    /// Called by the CPU `me` when another CPU has called it and the timer of `me` is not armed. Returns whether to
+    /// arm the timer for a check.
     pub fn answers_call(&self, me: &CpuDuty, is_another_busy: impl Fn() -> bool) -> bool {
         let joins = !me.is_on_duty() && is_another_busy();
         if joins {

@@ -9,10 +9,10 @@
 //! the other one can resume it. The context of a parked G was saved by the switch to the other G, so the far side has
 //! nothing to publish. When the inner G ends, it readies the outer one like a joiner (see `join`).
 //!
-//! A G that is [locked to its thread](crate::lock_os_thread) stays on that thread, whichever side of a coroutine it is.
-//! If one side is locked, or the two belong to different schedulers, they switch through the queues, which costs a
-//! thread switch. (In Go the inner G takes over the thread of the outer one, and the program ends if the thread locking
-//! differs from that at the creation of the coroutine.)
+//! A G that is [locked to its thread](crate::lock_os_thread) stays on that thread, whichever side of a coroutine it
+//! is. If one side is locked, or the two belong to different schedulers, they switch through the queues, which costs a
+//! thread switch. (In Go the inner G takes over the thread of the outer one. The program ends if the thread locking
+//! has changed since the coroutine was made.)
 //!
 //! Go: `coroswitch` (runtime/coro.go), `iter.Pull`.
 
@@ -133,8 +133,8 @@ where
 }
 
 impl<T: Send + 'static, P: Platform> Pull<T, P> {
-    /// Stops the coroutine: its pending [`yield_value`](Yielder::yield_value) returns `false`, and the coroutine runs until
-    /// it returns. If it has not begun, `body` is dropped. Go: the `stop` of `iter.Pull`.
+    /// Stops the coroutine. Its pending [`yield_value`](Yielder::yield_value) returns `false`, and the coroutine runs
+    /// until it returns. If it has not begun, `body` is dropped. Go: the `stop` of `iter.Pull`.
     ///
     /// If the coroutine [exits](crate::exit::goexit) meanwhile, the calling G exits, too, as in Go.
     ///
@@ -231,9 +231,9 @@ fn pass_on<P: Platform>(end: Result<(), JoinError>) {
 }
 
 impl<T: Send + 'static, P: Platform> Yielder<T, P> {
-    /// Passes a value to the outer G, and waits until the outer G asks for the next one. Returns `false` if the outer G
-    /// has stopped. The coroutine should then return; further values are dropped. Go: the `yield` function of an
-    /// iterator.
+    /// Passes a value to the outer G, and waits until the outer G asks for the next one. Returns `false` if the outer
+    /// G has stopped the coroutine. The coroutine should then return; further values are dropped. Go: the `yield`
+    /// function of an iterator.
     ///
     /// Blocks the calling G; not callable from interrupts.
     ///
@@ -325,8 +325,8 @@ fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<
     if is_new {
         processor.counters.spawned.add(1);
     } else if BubbleRef::of(me) != BubbleRef::of(next) || me.bubble().is_some() && !next.is_waiting_in_bubble() {
-        // A G that is resumed from outside of its bubble must be counted as active in that bubble; readying it does
-        // that.
+        // A G that is resumed from outside of its bubble must be counted as active in that bubble. The queues do that,
+        // because readying the G counts it.
         return switch_through_queues(CurrentGoroutine { pinned, machine, processor, me }, next);
     }
     me.set_waiting(WaitReason::Coroutine, processor.sampler.unsampled(), processor.clock());
@@ -348,7 +348,7 @@ fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<
 #[cold]
 fn switch_through_queues<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<P>) {
     let is_new = next.status() == Status::Idle;
-    // A new G will be in the caller's bubble.
+    // A new G is in no bubble yet, but will be in the caller's bubble. So the caller says in which bubble the wait is.
     let awaited = if is_new { caller.me } else { next };
     drop(park_with(caller, WaitFor::new(WaitReason::Coroutine, awaited), move |pinned, me| {
         if is_new {

@@ -1,4 +1,4 @@
-//! Futures in Gs: runs `core::future` code in a G that parks while the future is pending.
+//! Runs futures of `core::future` in Gs. A G parks while its future is pending.
 
 use alloc::sync::Arc;
 use alloc::task::Wake;
@@ -55,7 +55,7 @@ pub fn block_on<P: Platform, F: Future>(future: F) -> F::Output {
     if Pinned::<P>::new().try_machine().and_then(Machine::processor).is_some() {
         return block_goroutine_on::<P, F>(future);
     }
-    // If the platform cannot block this thread either, the next function panics and says why the caller may not wait.
+    // If the platform cannot block this thread, `block_goroutine_on` panics and says why the caller may not wait.
     P::block_thread_on(future).unwrap_or_else(block_goroutine_on::<P, F>)
 }
 

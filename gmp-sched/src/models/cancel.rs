@@ -102,7 +102,7 @@ fn context_derived_during_cancellation_is_cancelled() {
     });
 }
 
-/// `stop` is called while the timer fires: its result agrees with whether a tick can be received.
+/// `stop` is called while the timer fires. Its result agrees with whether a tick can be received afterwards.
 #[test]
 fn timer_stopped_while_it_fires_leaves_no_tick() {
     explore(|| {
@@ -146,8 +146,8 @@ fn timer_reset_while_it_fires_delivers_no_stale_tick() {
     });
 }
 
-/// A G in a system call stops a timer while its P is retired and the P's timers move to another P: the G finds the
-/// timer there.
+/// A G in a system call stops a timer. Meanwhile its P is retired, and the P's timers move to another P, where the G
+/// finds the timer.
 #[test]
 fn timer_moved_from_a_retired_p_is_stopped_in_a_system_call() {
     explore(|| {
@@ -173,8 +173,8 @@ fn timer_moved_from_a_retired_p_is_stopped_in_a_system_call() {
     });
 }
 
-/// One thread cancels a context while another one cancels its child: when both have returned, all descendants have
-/// ended.
+/// One thread cancels a context while another one cancels its child. When both calls have returned, all descendants
+/// have ended.
 #[test]
 fn two_overlapping_cancellations_end_all_descendants() {
     explore(|| {
@@ -190,8 +190,8 @@ fn two_overlapping_cancellations_end_all_descendants() {
     });
 }
 
-/// The ticker fires on one M, and before that has completed it fires on another M. The G that has waited longer must
-/// not get the later tick.
+/// A ticker fires on one M. Before that firing has completed, the ticker fires again on another M. The G that has
+/// waited longer must not get the later tick.
 #[test]
 fn overtaken_tick_is_not_delivered() {
     explore(|| {

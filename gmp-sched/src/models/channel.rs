@@ -1,8 +1,8 @@
-//! Channels and selects: the holder of a channel's lock sees what was done under the lock before, a value is received
-//! once or stays in the channel, and only one of several wakers ends a wait.
+//! Models of channels and selects. The holder of a channel's lock sees what was done under the lock before. A value is
+//! received once or stays in the channel. Only one of several wakers ends a wait.
 //!
-//! The models run the channel's own code, from a G's call to its return. Only the switch is left out: a G that parks is
-//! a loom thread that runs its commit, which releases the lock, and blocks until it is readied ([`loom_wait`]).
+//! The models run the channel's own code, from a G's call to its return. Only the switch is replaced: the loom thread
+//! of a G that parks runs the commit, which releases the lock, and then blocks until the G is readied ([`loom_wait`]).
 
 use alloc::sync::Arc;
 use std::panic::{self, AssertUnwindSafe};
@@ -40,7 +40,7 @@ fn close(_: &Pinned<Model>, channel: &Channel<u32, Model>) {
     channel.close();
 }
 
-/// The steps of `select::with_all_locks`, for an ordered select that waits forever.
+/// Does the steps of `select::with_all_locks`, for an ordered select that waits forever.
 fn select_all(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
     select::list_as_given(cases);
     select::sort_by_address(cases);
@@ -58,7 +58,7 @@ fn select_all(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
     wait_for_one(pinned, me, cases, locked)
 }
 
-/// The steps of `select::wait_for_one`.
+/// Does the steps of `select::wait_for_one`.
 fn select_trying(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
     let me = pinned.goroutine();
     let generation = me.open_wait();
@@ -166,8 +166,8 @@ fn close_ends_the_wait_of_a_sender() {
     });
 }
 
-/// A channel is closed and then drained. At no moment would a receive have to wait, so the check without the lock must
-/// never return that it would.
+/// A channel is closed and then drained. A receive would not have to wait at any moment, so the check without the lock
+/// must always return true.
 #[test]
 fn check_without_lock_of_a_closed_channel_is_of_one_moment() {
     explore_every_point(|| {
@@ -189,8 +189,8 @@ fn check_without_lock_of_a_closed_channel_is_of_one_moment() {
     });
 }
 
-/// A sender waits in the queue until the channel is closed. At no moment would a receive have to wait, so the check
-/// without the lock must never return that it would.
+/// A sender waits in the queue until the channel is closed. A receive would not have to wait at any moment, so the
+/// check without the lock must always return true.
 #[test]
 fn check_without_lock_of_a_queue_is_of_one_moment() {
     explore_every_point(|| {
@@ -282,7 +282,7 @@ fn two_selects_agree_on_one_exchange() {
     });
 }
 
-/// A whole select, from the check of its cases to its return.
+/// Runs a whole select, from the check of its cases to its return.
 #[test]
 fn whole_select_takes_one_of_two_values() {
     explore(|| {

@@ -1,5 +1,5 @@
-//! The two sides of a coroutine that switch by way of the run queues, as they do if one of them is locked to its
-//! thread. Each side may run on any M, but on one at a time, and sees what the other side did.
+//! Models of a coroutine whose two sides switch through the run queues, as they do if one of them is locked to its
+//! thread. Each side may run on any M, but only on one M at a time, and sees what the other side did.
 
 use alloc::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::lifecycle::closure::put_result;
 use crate::lifecycle::join::{JoinHandle, finished, has_result};
 use crate::platform::Pinned;
 
-/// A yielded value, of which both sides access the memory.
+/// A yielded value. Both sides access its memory.
 struct Value(Arc<Checked>);
 
 struct Scene {

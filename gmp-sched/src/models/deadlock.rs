@@ -8,7 +8,7 @@ use crate::entities::goroutine::WaitReason;
 use crate::entities::status::ParkedStatus;
 use crate::platform::Pinned;
 
-/// One G waits for a future, the other for that G. At no moment does the check report a deadlock.
+/// One G waits for a future, and another G waits for the first G. The check never reports a deadlock.
 #[test]
 fn deadlock_is_not_reported_during_a_wake_from_outside() {
     explore_with_both_locks(|| {

@@ -1,6 +1,6 @@
-//! The word of a signal is accessed by a G that begins to wait, an interrupt handler that raises the signal, an M that
-//! takes the signal from the ready list, and a timer. No raise is lost, a wait ends once, and the G sees what the
-//! handler did.
+//! Models of the word of a signal. A G that begins to wait, an interrupt handler that raises the signal, an M that
+//! takes the signal from the ready list, and a timer access the word. No raise is lost, a wait ends once, and the G
+//! sees what the handler did.
 //!
 //! The models run the signal's own code. The G continues on whichever loom thread takes it from a queue.
 
@@ -212,7 +212,7 @@ fn deadline_against_a_raise_that_is_polled() {
     });
 }
 
-/// Two Gs begin to wait for one signal: one of them becomes its waiter, and the raise wakes that one.
+/// Two Gs begin to wait for one signal. One of them becomes its waiter, and the raise wakes that G.
 #[test]
 fn second_waiter_does_not_disturb_the_first() {
     explore_every_point(|| {
@@ -290,8 +290,8 @@ fn woken_g_sees_what_the_handler_did() {
     });
 }
 
-/// An M goes idle while the signal of a waiting G is raised. The M checks the ready list again, or is woken, or another
-/// M is made to check.
+/// An M goes idle while the signal of a waiting G is raised. Either the M checks the ready list again or is woken, or
+/// another M is made to check the list.
 #[test]
 fn raise_against_an_idling_m() {
     explore_every_point(|| {
@@ -309,8 +309,8 @@ fn raise_against_an_idling_m() {
     });
 }
 
-/// The signal of a waiting G is raised while no P is idle: a running G is asked to give way, so that its M checks the
-/// ready list.
+/// The signal of a waiting G is raised while no P is idle. So a running G is asked to give way, so that its M checks
+/// the ready list.
 #[test]
 fn raise_while_all_ps_are_busy_asks_a_g_to_give_way() {
     explore_every_point(|| {

@@ -21,7 +21,7 @@ struct World {
     in_use: AtomicBool,
 }
 
-/// A CPU, whose TLB has one entry, for the address.
+/// A CPU. Its TLB has one entry, which translates the address.
 struct Processor<'a> {
     world: &'a World,
     cached: Cell<u32>,

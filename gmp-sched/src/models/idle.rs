@@ -6,8 +6,8 @@ use crate::engine::park::ready_pinned;
 use crate::engine::pick::find_runnable;
 use crate::engine::syscall::{enter_blocking, take_processor_back};
 
-/// Tests the fences of submit.1 and idle.2 and the checks after them. A third P allows an M to search while another is
-/// counted as spinning.
+/// Tests the fences of steps submit.1 and idle.2 of `idle.md`, and the checks after them. The third P allows an M to
+/// search while another M counts as spinning.
 #[test]
 fn submitter_against_an_idling_m() {
     explore_every_point(|| {
@@ -76,8 +76,8 @@ fn submitter_of_two_against_a_spinning_m_that_goes_idle() {
     });
 }
 
-/// The submitter relies on a spinning M. Before its second check that M goes idle and is assigned a P with other work.
-/// So that M has to make another M search.
+/// The submitter relies on a spinning M. That M goes idle before its second check, and is assigned a P with other
+/// work. So it has to make another M search.
 #[test]
 fn submitter_against_a_spinning_m_that_is_assigned_a_p() {
     explore(|| {
@@ -121,9 +121,9 @@ fn submitter_that_blocks_against_a_spinning_m_that_goes_idle() {
     });
 }
 
-/// A waker, whose own work is done already, has raised the count of spinning Ms. It then finds no idle P, because an M
-/// that returned from a system call took the last one. That M, which readies a G, and an M that goes idle meanwhile
-/// rely on the count.
+/// A waker has raised the count of spinning Ms, although its work is done already. It then finds no idle P, because an
+/// M that returned from a system call took the last one. The returning M readies a G while another M goes idle. Both
+/// rely on the raised count, so the waker must check for work again.
 #[test]
 fn waker_that_finds_no_idle_p_checks_again() {
     explore_every_point(|| {

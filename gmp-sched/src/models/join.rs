@@ -1,5 +1,5 @@
-//! The completion word between a G and its handle: no result is read before it is stored, no waiter is lost, and the
-//! slot is released once, when neither side needs it any more.
+//! Models of the completion word between a G and its join handle. No result is read before it is stored, no waiter is
+//! lost, and the slot is released once, when neither side needs it any more.
 
 use alloc::sync::Arc;
 
@@ -53,7 +53,7 @@ impl Finishing {
         Self { setting, stacks, goroutine, runs_on, other }
     }
 
-    /// Runs the steps of `finish`, then `then`, as the M of the G on a new loom thread.
+    /// Starts a loom thread that runs the steps of `finish` and then `then`, as the M on which the G runs.
     fn finish(&self, then: impl FnOnce(&Pinned<Model>) + Send + 'static) -> loom::thread::JoinHandle<()> {
         let (goroutine, stacks) = (self.goroutine, self.stacks.clone());
         spawn_as(self.runs_on, move |pinned| {

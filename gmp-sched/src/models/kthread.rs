@@ -67,7 +67,7 @@ unsafe impl Cpu for ModelCpu {
     unsafe fn set_interrupts(_: bool) {}
 }
 
-/// Makes a thread that waits for its first token. It is created on CPU `last`, which it therefore prefers.
+/// Makes a thread that waits for its first token. It is created on CPU `last`, so it prefers that CPU.
 fn thread(last: usize) -> &'static Thread<ModelCpu> {
     CPU.with(|cpu| cpu.set(last));
     let stack = Box::leak(Box::new([0u128; 16])).as_ptr_range();
@@ -87,7 +87,7 @@ fn on<R: Send + 'static>(cpu: usize, body: impl FnOnce() -> R + Send + 'static) 
     })
 }
 
-/// Runs a CPU without a thread up to where it halts; returns whether it found a thread.
+/// Runs a CPU that has no thread until it would halt; returns whether it found a thread.
 fn find_thread() -> bool {
     THREADS.take_ready_or_be_idle().is_some()
 }

@@ -1,9 +1,9 @@
-//! The spinlocks themselves: that of a channel, and that of the crate `spin`. Each has one holder at a time, which sees
-//! what the previous holder did.
+//! Models of the spinlocks themselves, which are the lock of a channel and the lock of the crate `spin`. Each has one
+//! holder at a time, which sees what the previous holder did.
 //!
-//! If a thread finds a channel's lock taken, it tries once more in these models, where the real lock would loop: a loop
-//! would have infinitely many states. The lock of `spin` runs with its loops: after each failed attempt loom lets the
-//! other threads run.
+//! A thread that finds a channel's lock taken tries once more in these models. The real lock would loop, which would
+//! have infinitely many states. The lock of `spin` runs with its loops, because loom lets the other threads run after
+//! each failed attempt.
 
 use alloc::boxed::Box;
 
@@ -66,7 +66,8 @@ fn spin_mutex() -> &'static SpinMutex<Checked, Relax<Unwatched>> {
 }
 
 /// loom checks that the value has one user at a time, and that each user sees what the previous one did. (With two
-/// waiters there would be infinitely many runs: each failed attempt of one is a new step for the other.)
+/// waiters there would be infinitely many runs, because each failed attempt of one waiter is a new step for the
+/// other.)
 #[test]
 fn holder_of_a_spin_mutex_sees_what_the_previous_one_did() {
     with_spinning_locks(|| {

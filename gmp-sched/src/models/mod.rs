@@ -1,15 +1,17 @@
 //! loom models of the protocols between Ms. Each explores every interleaving of their steps with up to [`PREEMPTIONS`]
-//! preemptions, and every reordering that the memory model allows. The models run the engine's own code, up to where it
-//! would switch stacks. In place of the code of Gs they run closures, and in place of a program a few steps.
+//! preemptions, and every reordering that the memory model allows. The models run the engine's own code, up to where
+//! it would switch stacks. Closures replace the code of Gs, and each model does only a few steps of a program.
 //!
-//! Run by `cargo test -p gmp-sched --test models`, which builds this with `--cfg gmp_loom`. `--test mutants` shows that
-//! each model detects the errors that it is meant for: it breaks the engine and expects a model to fail.
+//! Run by `cargo test -p gmp-sched --test models`, which builds this with `--cfg gmp_loom`. `--test mutants` shows
+//! that each model detects the errors for which it was written: that test breaks the engine and expects a model to
+//! fail.
 //!
-//! loom has three limits. It treats `SeqCst` loads and stores as `AcqRel`, so only fences give a total order. If one
-//! thread stores to a word and another exchanges it, loom does not order the two modifications, which causes false
-//! alarms. And to decide which other order to explore, loom uses only the *last* access to a word: if two threads load
-//! a word and then a third changes it, the first load is forgotten. So loom explores too little of some protocols.
-//! Models that are small enough make it switch at every point of the protocol instead, see [`explore_every_point`].
+//! loom has three limits. First, it treats `SeqCst` loads and stores as `AcqRel`, so only fences give a total order.
+//! Second, if one thread stores to a word and another exchanges it, loom does not order the two modifications, which
+//! causes false alarms. Third, to decide which other order to explore, loom uses only the *last* access to a word. If
+//! two threads load a word and then a third changes it, the first load is forgotten, so loom explores too little of
+//! some protocols. Models that are small enough make loom switch at every point of the protocol instead; see
+//! [`explore_every_point`].
 
 mod cancel;
 mod channel;
@@ -67,7 +69,7 @@ fn pass_point() {
     }
 }
 
-/// Points that do nothing: loom itself chooses which thread runs next.
+/// Points that do nothing, because loom itself chooses which thread runs next.
 #[derive(Debug)]
 struct Unwatched;
 

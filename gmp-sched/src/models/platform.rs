@@ -43,7 +43,7 @@ impl Points for Model {
 pub(super) struct ModelThread {
     /// The park token.
     token: AtomicBool,
-    /// Whether the M has parked. Then the loom thread that ran it has ended, or is about to.
+    /// Whether the M has parked. If so, the loom thread that ran the M has ended or is about to end.
     parked: core::sync::atomic::AtomicBool,
     /// The deadline until which the M is parked. Read after all loom threads have ended, so loom need not know of it.
     until: core::sync::atomic::AtomicU64,
@@ -85,7 +85,8 @@ unsafe impl Platform for Model {
 
     const HAS_OTHER_THREADS: bool = true;
 
-    // Pins are not counted, but no model lets a G block where it must not.
+    // The models do not count pins. It is safe to claim that they do, because no model lets a G block while it is
+    // pinned.
     const COUNTS_PINS: bool = true;
 
     fn raise_pin() {}

@@ -49,7 +49,7 @@ fn m_that_blocks_against_the_m_that_it_relies_on() {
     });
 }
 
-/// Two Ms are idle, of which one is needed: one of them ends, and not both.
+/// Two Ms are idle, and only one of them is needed. So one M ends, and the other stays.
 #[test]
 fn one_of_two_ms_ends() {
     explore_every_point(|| {
@@ -80,8 +80,8 @@ fn m_that_ends_reports_a_deadlock() {
     });
 }
 
-/// The last M that becomes idle checks for a deadlock. It does not count an M that another thread, sysmon, is just
-/// making.
+/// The last M that becomes idle checks for a deadlock. The check does not count an M that sysmon is making at the same
+/// time on another thread.
 #[test]
 fn deadlock_is_found_while_an_m_is_made() {
     explore_every_point(|| {

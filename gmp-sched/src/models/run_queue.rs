@@ -121,7 +121,7 @@ fn two_thieves() {
     });
 }
 
-/// One thief steals from the other thief what that one has just stolen.
+/// One thief steals what another thief has just stolen, from the queue of that thief.
 #[test]
 fn thief_is_stolen_from_while_it_steals() {
     explore(|| {

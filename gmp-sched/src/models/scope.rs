@@ -1,5 +1,5 @@
-//! The children of a scope: the parent leaves the scope only when the last child has ended, sees what the children did,
-//! and does not wait for a child whose spawn panicked.
+//! Models of the children of a scope. The parent leaves the scope only when the last child has ended, sees what the
+//! children did, and does not wait for a child whose spawn panicked.
 
 use alloc::sync::Arc;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,5 +1,5 @@
-//! Locks and the other types of `sync`: the holder sees what earlier holders did, there is never a second holder, and
-//! no wakeup is lost.
+//! Models of the locks and the other types of `sync`. The holder of a lock sees what earlier holders did, there is
+//! never a second holder, and no wakeup is lost.
 //!
 //! The models run all code of `sync`. Only the switch is replaced: a G that would park waits for a word that the waker
 //! sets (`engine::loom_wait`).
@@ -39,7 +39,7 @@ impl Checked {
     }
 }
 
-/// Runs each of `bodies` as a G on a separate M. Returns what they share when all have ended.
+/// Runs each of `bodies` as a G on a separate M. Returns `shared` when all of them have ended.
 fn run_all<T: Send + Sync + 'static>(shared: T, bodies: &[fn(&T)]) -> Arc<T> {
     crate::engine::loom_wait::reset();
     let setting = Setting::new(bodies.len());

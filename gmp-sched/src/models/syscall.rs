@@ -1,4 +1,5 @@
-//! System calls: one M gets the P, and an M that gets no P leaves its G where other Ms find it.
+//! Models of system calls. Only one M gets the P. An M that gets no P leaves its G in a queue, where other Ms find the
+//! G.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -64,8 +65,8 @@ fn retake_against_the_return_from_a_system_call() {
     });
 }
 
-/// sysmon retakes the P of an M in a system call, because the P has work, and assigns it to another M: that M sees what
-/// the first one did.
+/// sysmon retakes the P of an M in a system call, because the P has work, and assigns the P to another M. The second M
+/// sees what the first one did.
 #[test]
 fn next_holder_of_a_retaken_p_sees_what_the_caller_did() {
     explore_every_point(|| {

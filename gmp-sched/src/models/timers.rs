@@ -1,4 +1,4 @@
-//! A timer becomes the earliest while the timekeeper computes its deadline: no timer is missed.
+//! Models of timers. A timer becomes the earliest one while the timekeeper computes its deadline. No timer is missed.
 
 use super::explore_every_point;
 use super::platform::{Model, Setting, run_as, spawn_as};
@@ -13,7 +13,7 @@ use crate::entities::machine::Machine;
 use crate::entities::timers::Action;
 use crate::platform::{Pinned, Platform};
 
-/// This and the next two are points in time that no model reaches, in ascending order.
+/// These three points in time are in ascending order. No model reaches them.
 const AT_FIRST: Instant = Instant::from_nanos(1 << 49);
 const SOON: Instant = Instant::from_nanos(1 << 50);
 const LATER: Instant = Instant::from_nanos(1 << 51);
@@ -97,8 +97,9 @@ fn timekeeper_that_finds_work_leaves_its_deadline_to_another() {
     });
 }
 
-/// An M that goes idle is assigned another P before it has checked any timers. The timekeeper sleeps as if all Ps were
-/// held, and must take over the timers of the P that was given up. `prepare` sets these timers.
+/// An M that goes idle is assigned another P before it has checked any timers. The timekeeper still sleeps without a
+/// deadline, because all Ps were held. It must take over the timers of the P that was given up. `prepare` sets these
+/// timers.
 fn against_an_m_that_is_assigned_another_p(
     processors: usize,
     prepare: fn(&Setting, &'static Machine<Model>, &'static Goroutine<Model>),
@@ -139,8 +140,8 @@ fn m_changes_ps_beside_timers_left_in_a_system_call() {
     });
 }
 
-/// There are more Ms than Ps, and all Ps are held, so the timekeeper owns no timers. It is about to sleep forever while
-/// `leave` makes the only P, which has timers, idle.
+/// There are more Ms than Ps, and all Ps are held, so the timekeeper owns no timers. The timekeeper is about to sleep
+/// forever. At the same time `leave` makes the only P, which has timers, idle.
 fn against_a_timekeeper_without_timers(leave: fn(&Pinned<Model>)) {
     explore_every_point(move || {
         let setting = Setting::new(1);
@@ -187,7 +188,7 @@ fn timekeeper_that_ends_against_an_m_that_leaves_a_timer() {
     });
 }
 
-/// An M leaves a P with timers behind in a system call: the timekeeper becomes the owner of these timers.
+/// An M leaves a P with timers behind in a system call. Then the timekeeper becomes the owner of these timers.
 #[test]
 fn system_call_against_an_m_that_becomes_the_timekeeper() {
     explore_every_point(|| {
@@ -203,7 +204,7 @@ fn system_call_against_an_m_that_becomes_the_timekeeper() {
 }
 
 /// An M has left a P with timers in a system call. Then another P becomes idle by a handoff, while the timekeeper
-/// sleeps as if all Ps were held.
+/// still sleeps without a deadline, because all Ps were held.
 #[test]
 fn handing_off_beside_timers_left_in_a_system_call() {
     explore_every_point(|| {

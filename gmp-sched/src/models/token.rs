@@ -1,4 +1,4 @@
-//! The park token: one thread parks, and two threads wake it.
+//! Models of the park token. One thread parks, and two threads wake it.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -8,7 +8,8 @@ use super::{Unwatched, explore};
 use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::kthread::token::Token;
 
-/// A thread whose saved context is `context`. A waker that makes it ready "runs" it, which accesses the context.
+/// A thread whose saved context is `context`. A waker that makes the thread ready calls `run`, which accesses the
+/// context as a switch to the thread would.
 struct Parking {
     token: Token<Unwatched>,
     context: Checked,

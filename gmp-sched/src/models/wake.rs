@@ -1,4 +1,4 @@
-//! Wakeups from outside of the G's scheduler: by an M of another scheduler, and by a thread that is not an M.
+//! Models of wakeups from outside of the G's scheduler, by an M of another scheduler or by a thread that is not an M.
 
 use super::platform::{Model, Setting, run_as, run_locked, run_next, spawn_as};
 use super::{explore, explore_every_point, explore_with_both_locks};
@@ -69,7 +69,7 @@ fn waker_from_outside_changes_nothing_once_the_g_can_run() {
     });
 }
 
-/// The Ms of two schedulers each ready a G of the other one and then go idle.
+/// The Ms of two schedulers each ready a G of the other scheduler and then go idle.
 #[test]
 fn two_schedulers_ready_each_others_gs() {
     explore_with_both_locks(|| {

@@ -1,4 +1,4 @@
-//! Watchdog duty: a CPU becomes busy while the CPUs on duty leave it; see `kthread/watchdog.rs`.
+//! Models of watchdog duty. A CPU becomes busy while the CPUs on duty go off duty; see `kthread/watchdog.rs`.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -40,8 +40,8 @@ impl Computer {
     }
 }
 
-/// Tests the fences of `becomes_busy` and `stays_on_duty`: the last CPU on duty leaves it while another CPU becomes
-/// busy.
+/// Tests the fences of `becomes_busy` and `stays_on_duty`. The last CPU on duty goes off duty while another CPU
+/// becomes busy.
 #[test]
 fn cpu_becoming_busy_is_checked_while_the_last_on_duty_leaves() {
     explore(|| {
@@ -62,7 +62,7 @@ fn cpu_becoming_busy_is_checked_while_the_last_on_duty_leaves() {
     });
 }
 
-/// Two CPUs leave duty at the same time, while one of them still counts the other as on duty.
+/// Two CPUs go off duty at the same time, while one of them still counts the other as on duty.
 #[test]
 fn cpu_becoming_busy_is_checked_while_two_leave_duty() {
     explore(|| {

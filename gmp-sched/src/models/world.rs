@@ -1,5 +1,5 @@
-//! The world is stopped and started while Ps change their status: no P is missed, and no G runs while the world is
-//! stopped.
+//! Models of stopping the world. The world is stopped and started while Ps change their status. No P is missed, and no
+//! G runs while the world is stopped.
 
 use alloc::sync::Arc;
 
@@ -56,8 +56,8 @@ impl Scene {
         has_stopped == Some(true)
     }
 
-    /// Lets the other Ms run until they stop, at the latest when they are asked a second time. Then starts the world
-    /// and lets all Ms continue.
+    /// Lets the other Ms run until they stop. Each M must stop at the latest when it is asked a second time. Then
+    /// starts the world and lets all Ms continue.
     fn check(&self, has_stopped: bool, others: &[&'static Machine<Model>]) {
         let scheduler = self.setting.scheduler;
         for &machine in others {
@@ -174,7 +174,7 @@ fn stopping_against_an_m_that_goes_idle() {
     });
 }
 
-/// A running G makes another one runnable, and wakes an M for it with the last idle P, unless that P has been stopped
+/// A running G makes another G runnable. It wakes an M and assigns it the last idle P, unless that P has been stopped
 /// already.
 #[test]
 fn stopping_against_a_g_that_spawns() {
@@ -232,7 +232,7 @@ fn stopped_work_is_run_when_the_world_starts() {
     });
 }
 
-/// The start of the world makes a P with timers and no Gs idle, while the timekeeper sleeps as if all Ps were held.
+/// The start of the world makes a P with timers and no Gs idle, while the timekeeper still sleeps without a deadline.
 #[test]
 fn timers_are_not_missed_when_the_world_starts() {
     explore_every_point(|| {

@@ -52,8 +52,8 @@ impl SimCpu {
         !self.halts.get() || self.kicked.get() || self.timer.get().as_nanos() <= now
     }
 
-    /// Whether an IPI is pending that may be delivered a step later. An IPI that wakes the CPU is never late: the CPU
-    /// halts until it comes.
+    /// Whether an IPI is pending that may be delivered a step later. An IPI that wakes the CPU is never late, because
+    /// the CPU halts until the IPI comes.
     pub(super) fn may_be_late(&self) -> bool {
         self.kicked.get() && self.interrupts_on.get() && !self.halts.get()
     }
@@ -63,7 +63,8 @@ impl SimCpu {
         self.pins.get() == 0 && self.machine.get().is_some_and(|machine| machine.current_goroutine().is_some())
     }
 
-    /// Whether no protocol is under way on this CPU: it halts or runs a G's own code, and no interrupt is pending.
+    /// Whether no protocol is under way on this CPU, that is, it halts or runs a G's own code, and no interrupt is
+    /// pending.
     pub(super) fn is_quiet(&self, now: u64) -> bool {
         let is_pending = self.kicked.get() || self.is_pending.get();
         !is_pending && !self.in_handler.get() && (self.is_in_user_code() || !self.can_step(now))
@@ -79,9 +80,10 @@ impl SimCpu {
         self.in_handler.get()
     }
 
-    /// If interrupts are on, handles the pending ones and returns as a kernel would: through a preemption, if one is
-    /// requested and the interrupted code is a preemptible G. Returns whether it preempted. If so, the G now runs
-    /// again, perhaps on another CPU, and the interrupts pending on that CPU must be handled before the G's next step.
+    /// If interrupts are on, handles the pending ones and returns as a kernel would, that is, through a preemption if
+    /// one is requested and the interrupted code is a preemptible G. Returns whether it preempted. If so, the G now
+    /// runs again, perhaps on another CPU, and the interrupts pending on that CPU must be handled before the G's next
+    /// step.
     #[must_use]
     pub(super) fn take_interrupts(&self) -> bool {
         if !self.interrupts_on.get() {

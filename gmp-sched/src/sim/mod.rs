@@ -1,5 +1,5 @@
-//! A simulated machine: both levels, Gs on Ms and kernel threads on CPUs, run on one host thread, with a virtual clock
-//! and a seed. The same seed leads to the same run, step by step.
+//! A simulated machine. Both levels (Gs on Ms, and kernel threads on CPUs) run on one host thread, with a virtual
+//! clock and a seed. The same seed leads to the same run, step by step.
 //!
 //! Every CPU is a flow of control with a stack of its own, and only one of them runs at a time. At each
 //! [`Points::point`](crate::base::points::Points::point) of the protocols, at each failed attempt to take a lock and at
@@ -49,8 +49,8 @@ pub struct Sim;
 
 crate::platform_aliases!(Sim);
 
-/// Waits for one of several channel operations. As [`select!`](macro@crate::select), which describes it, and also without
-/// channels.
+/// Waits for one of several channel operations. The description is at [`select!`](macro@crate::select). This macro
+/// also accepts a select without channels.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sim_select {
@@ -67,7 +67,7 @@ pub struct Config {
     pub cpus: usize,
     /// Number of Ps of the scheduler.
     pub processors: usize,
-    /// The most Ps that [`set_procs`] may choose, if that is more than `processors`.
+    /// The maximum number of Ps that [`set_procs`] may choose, if that is more than `processors`.
     pub procs_limit: usize,
     /// The seed of all random choices.
     pub seed: u64,

@@ -34,7 +34,8 @@ pub(super) struct Transients {
 }
 
 impl Transients {
-    /// Checks the conditions before every step of a CPU: work conservation at both levels while CPUs run.
+    /// Checks the conditions. Called before every step of a CPU. Work must be conserved at both levels also while CPUs
+    /// run.
     ///
     /// `able` is the number of CPUs that can step now, so each of them takes about every `able`-th step.
     pub(super) fn check(&self, scheduler: &'static Scheduler<Sim>, able: usize) -> Result<(), String> {
@@ -71,7 +72,8 @@ const ROUND: u64 = 1 << 10;
 /// The weight of the steps after which every protocol that is under way must have reached its next state.
 const PATIENCE: u64 = 25 * ROUND;
 
-/// Adds up the weights of consecutive steps while a condition holds; starts at zero when it does not. Returns the sum.
+/// Adds up the weights of consecutive steps while a condition holds, and resets the sum when it does not. Returns the
+/// sum.
 fn add(sum: &Cell<u64>, weight: u64, holds: bool) -> u64 {
     sum.set(if holds { sum.get() + weight } else { 0 });
     sum.get()

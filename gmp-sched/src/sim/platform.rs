@@ -112,7 +112,7 @@ unsafe impl Platform for Sim {
         Ok(current().stack())
     }
 
-    /// Does nothing: stacks stay allocated until the run is over.
+    /// Does nothing, because stacks stay allocated until the run is over.
     unsafe fn release_stack(_: Range<usize>) {}
 
     fn run_body<R>(body: impl FnOnce() -> R) -> Result<R, JoinError> {

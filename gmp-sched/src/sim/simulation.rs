@@ -1,4 +1,4 @@
-//! The driver: which CPU steps next, what time it is, and how a run ends.
+//! The driver, which chooses the CPU that steps next, advances the clock, and ends the run.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -59,14 +59,15 @@ pub(super) struct Simulation {
     stacks: RefCell<Vec<Range<usize>>>,
     devices: RefCell<Vec<DeviceInterrupt>>,
     transients: oracle::Transients,
-    /// The state of an exploration, which then decides in place of the seed. `None` in a seeded run.
+    /// The state of an exploration, which then decides in place of the seed. `None` in a seeded run, in which the seed
+    /// decides.
     pub(super) explored: Option<Explored>,
 }
 
 /// State that only an explored machine has; see `exhaustive`.
 #[derive(Debug, Default)]
 pub(super) struct Explored {
-    /// Whether the program has called `begin`: from here on every order of steps is explored.
+    /// Whether the program has called `begin`. Since then every order of steps is explored.
     pub(super) has_begun: Cell<bool>,
     /// Whether the IPI pending at the CPU that steps next stays pending during that step.
     pub(super) is_late: Cell<bool>,
@@ -74,7 +75,7 @@ pub(super) struct Explored {
     pub(super) ticks: Cell<u32>,
     /// The point at which each CPU is stopped.
     pub(super) sites: [Cell<Option<Site>>; 4],
-    /// Whether each CPU, at its point, computes or spins until another CPU has done something.
+    /// For each CPU, whether it is at a point at which it only computes or spins until another CPU has done something.
     pub(super) waits: [Cell<bool>; 4],
 }
 
@@ -133,7 +134,7 @@ impl Simulation {
         CURRENT.set(&raw const *self);
     }
 
-    /// Leaves the calling thread without a simulation.
+    /// Removes the current simulation of the calling thread.
     pub(super) fn leave() {
         CURRENT.set(core::ptr::null());
     }
@@ -284,7 +285,7 @@ impl Simulation {
         self.devices.borrow_mut().push(DeviceInterrupt { when, cpu, signal });
     }
 
-    /// Whether that CPU has something to do now.
+    /// Whether `cpu` has something to do now.
     pub(super) fn can_step(&self, cpu: usize) -> bool {
         self.cpus[cpu].can_step(self.clock.get()) || self.is_interrupted(cpu)
     }
@@ -374,7 +375,7 @@ impl Simulation {
 ///
 /// # Safety
 ///
-/// As for [`context::switch`].
+/// The caller upholds the contract of [`context::switch`].
 #[expect(unsafe_code, reason = "the context switch")]
 unsafe fn plain_switch(save: *const SavedContext, to: *const SavedContext, transfer: Transfer) -> Transfer {
     // SAFETY: the caller upholds the same contract.

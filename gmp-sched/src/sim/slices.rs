@@ -14,7 +14,8 @@
 //! - two more slices if the slice is prolonged, for the G in `runnext` or for a G whose timer was due. This happens
 //!   once.
 //!
-//! After that the G in `runnext` goes behind the ring, so that the G that runs next begins a new tick: [`TICK`].
+//! After that the G in `runnext` goes behind the ring, so that the G that runs next begins a new tick. The sum is
+//! [`TICK`].
 //!
 //! # How long the first G in the ring waits
 //!
@@ -27,14 +28,14 @@
 //! - a G from the global queue, or a locked one: one tick in
 //!   [`GLOBAL_QUEUE_INTERVAL`](crate::entities::processor::GLOBAL_QUEUE_INTERVAL).
 //!
-//! So the worst case is: the current tick, a batch of due timers and its last tick, a tick of the global queue, another
-//! batch and its last tick: [`RING`]. The G at position n of a ring waits n times as long, because the ring is a FIFO.
+//! So in the worst case the first G waits for the current tick, for a batch of due timers and its last tick, for a
+//! tick of the global queue, and for another batch and its last tick. The sum is [`RING`]. The G at position n of a
+//! ring waits n times as long, because the ring is a FIFO.
 //!
 //! # How long the global queue waits
-//!
-//! When the global queue is to be checked, the current tick ends first. Then a batch of due timers, with its last tick,
-//! may come. Then the P takes a G from the global queue: [`GLOBAL_CHECK`]. The queue is checked once in 61 ticks, each
-//! of which is bounded as above.
+//! When the global queue is to be checked, the current tick ends first. Then a batch of due timers, with its last
+//! tick, may come. Then the P takes a G from the global queue. The sum is [`GLOBAL_CHECK`]. The queue is checked once
+//! in 61 ticks, each of which is bounded as above.
 
 use alloc::format;
 use alloc::string::String;
@@ -58,8 +59,8 @@ const TIMERS: u64 = BATCH_BUDGET.as_nanos() as u64 + TICK;
 const RING: u64 = TICK + TIMERS + TICK + TIMERS;
 /// The longest delay of a check of the global queue.
 const GLOBAL_CHECK: u64 = TICK + TIMERS;
-/// The longest delay of an interrupt, or of a preemption because a G cannot give way yet: a few hundred steps of a CPU,
-/// while 16 CPUs step in turn.
+/// The longest delay of an interrupt, or of a preemption while a G cannot give way yet. This is enough for a few
+/// hundred steps of a CPU while 16 CPUs step in turn.
 const LATE: u64 = 500_000;
 
 /// How long Gs have been waiting on each P, in ns during which the P runs.

@@ -1,8 +1,8 @@
-//! The source is a stack of layers: a path in the code of one layer names its own layer or one below.
+//! The source is a stack of layers. A path in the code of a layer may name only that layer or a lower one.
 //!
-//! The list of layers is the picture in ARCHITECTURE.md, which this test reads: one layer per line, the lowest last.
-//! Modules in one line may name each other. The rule also applies to methods that a layer adds to types of a lower one,
-//! but not to comments and code for tests.
+//! The test reads the list of layers from the picture in ARCHITECTURE.md. The picture has one layer per line, the
+//! lowest last. Modules in one line may name each other. The rule also applies to methods that a layer adds to types
+//! of a lower one, but not to comments and code for tests.
 #![cfg(not(gmp_loom))]
 
 mod source;
@@ -72,7 +72,8 @@ fn paths_that_run_up(sources: &[Source], floors: &Floors) -> Vec<(String, String
     found
 }
 
-/// Each call of a method that a higher layer adds to a type of a lower one. Such a call runs up without naming a path.
+/// Returns each call of a method that a higher layer adds to a type of a lower one. Such a call runs up without naming
+/// a path.
 fn calls_that_run_up(sources: &[Source], floors: &Floors) -> Vec<(String, String)> {
     let mut lowest = BTreeMap::new();
     let mut types = BTreeSet::new();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// A source file that is not compiled for tests only.
+/// A source file of the crate. Files that are compiled only for tests are left out.
 pub(crate) struct Source {
     /// The path of the file below `src`.
     file: String,
@@ -20,8 +20,8 @@ impl Source {
             let rest = &code[at + root.len()..];
             match root {
                 "crate::" => collect(rest, "", &mut paths),
-                // Each `super` leads one module up. A path with at least as many of them as its module is deep begins
-                // at the crate's root.
+                // Each `super` leads one module up. A path begins at the crate's root if it has at least as many of
+                // them as its module is deep.
                 _ => {
                     let up = 1 + rest.split("::").take_while(|segment| *segment == "super").count();
                     let rest = &rest["super::".len() * (up - 1)..];
@@ -124,7 +124,7 @@ fn collect(code: &str, prefix: &str, paths: &mut BTreeSet<String>) {
     let name: String = code.chars().take_while(|&each| each.is_alphanumeric() || each == '_').collect();
     let rest = &code[name.len()..];
     if rest.starts_with('!') && prefix.is_empty() {
-        // A macro: exported macros are at the crate's root, regardless of the module that defines them.
+        // This is a macro. Exported macros are at the crate's root, regardless of the module that defines them.
         return;
     }
     let path = match (prefix, &*name) {

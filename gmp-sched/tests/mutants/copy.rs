@@ -13,7 +13,7 @@ pub(crate) enum Fate {
     /// These tests failed.
     Caught(Vec<String>),
     Survived,
-    /// No result: the mutant does not compile, or no test has its catcher's name.
+    /// There is no result, because the mutant does not compile or no test has its catcher's name.
     Void(String),
     /// The mutant cannot be detected, for this reason.
     Equivalent(&'static str),

@@ -106,8 +106,8 @@ fn send_without_receivers_returns_the_value() {
 }
 shared_test!(send_without_receivers_returns_the_value);
 
-/// The order is Go's with one P. A sender continues before the receiver that it has woken. If several Gs are woken in a
-/// row, the last of them runs first, and the others follow in order.
+/// With one P, the order is the same as in Go. A sender continues before the receiver that it has woken. If several Gs
+/// are woken in a row, the last of them runs first, and the others follow in order.
 fn order_on_one_p_matches_gos() {
     let (log, logged) = channel(100);
     let waiters = |wait: fn(Receiver<u32>)| {
@@ -385,7 +385,7 @@ fn close_loses_no_sent_value() {
 }
 shared_test!(close_loses_no_sent_value);
 
-/// In Go it panics. A G that waits for the channel continues to wait.
+/// Closing a nil channel panics in Go. Here, a G that waits for the channel continues to wait.
 fn close_of_a_nil_channel_returns_false_without_effect() {
     let sender = Sender::never();
     let waiting = sender.clone();

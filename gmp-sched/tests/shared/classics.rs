@@ -34,7 +34,7 @@ fn prime_sieve() {
 }
 shared_test!(prime_sieve);
 
-/// A chain of Gs, each of which adds one to what it receives from the right and sends it to the left.
+/// A chain of Gs, each of which adds one to the number that it receives from the right, and sends the sum to the left.
 fn daisy_chain() {
     let (leftmost, result) = channel(0);
     let mut left: Sender<usize> = leftmost;

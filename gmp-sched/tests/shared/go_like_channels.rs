@@ -33,7 +33,7 @@ fn chan_does_what_its_sides_do() {
 }
 shared_test!(chan_does_what_its_sides_do);
 
-/// As `for v := range c` in Go.
+/// Go: `for v := range c`.
 fn loop_over_a_chan_ends_when_it_is_closed_and_drained() {
     let chan = Chan::new(1);
     let sending = chan.clone();
@@ -76,7 +76,7 @@ fn select_sends_to_and_receives_from_a_chan() {
                     Ok(number) => latest = Some(number * 2),
                     Err(_closed) => break,
                 },
-                // A pointer to a `Chan`.
+                // The sink is a pointer to a `Chan`.
                 send_from(server_answers, latest) => {}
             }
         }

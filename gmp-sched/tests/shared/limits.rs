@@ -50,7 +50,7 @@ impl Busy {
         }
     }
 
-    /// Waits until `limit` for the object of number `way`, and returns what ended the wait.
+    /// Waits until `limit` for object number `way`, and returns what ended the wait.
     fn wait(&self, way: usize, limit: Limit<'_>) -> ContextError {
         let error = match way {
             0 => self.mutex.lock_until(limit).map(drop).err(),

@@ -147,7 +147,7 @@ shared_test!(greedy_holder_hands_over_to_a_starving_waiter);
 
 fn mutex_guards_can_be_sent_and_mapped() {
     let mutex = Arc::new(Mutex::new((1, 2)));
-    // A guard can be sent: any G may unlock the mutex.
+    // A guard can be sent to another G, because any G may unlock the mutex.
     let leaked: &'static Mutex<u32> = alloc::boxed::Box::leak(alloc::boxed::Box::new(Mutex::new(5)));
     let guard = leaked.lock();
     assert_eq!(go(move || *guard).join().unwrap(), 5);

@@ -77,13 +77,14 @@ fn added(a: Series, b: Series) -> Series {
     series(move || sum(next(&a), next(&b)))
 }
 
-/// The series times x.
+/// Returns the product of the series and x.
 fn shifted(of: Series) -> Series {
     let mut first = true;
     series(move || if core::mem::take(&mut first) { (0, 1) } else { next(&of) })
 }
 
-/// F G = f g + x (f G' + g F' + x F' G'), where f and g are the first coefficients and F' and G' the rest.
+/// F G = f g + x (f G' + g F' + x F' G'), where f and g are the first coefficients, and F' and G' the series of the
+/// others.
 fn multiplied(a: Series, b: Series) -> Series {
     let mut state = Some((a, b));
     let mut rest = None;

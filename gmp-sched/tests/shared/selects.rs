@@ -16,8 +16,7 @@ use super::platform::{Chan, Receiver, Sender, channel, go, yield_now};
 
 fn ready_cases_are_chosen_with_equal_probability() {
     const ROUNDS: usize = 4000;
-    // Four cases are ready. First these are all cases, then they are four of 100, which are more cases than a word has
-    // bits.
+    // Four cases are ready. At first there are only these four, then 100 cases, which are more than a word has bits.
     for cases in [4, 100] {
         let chans: Vec<_> = (0..cases).map(|_| Chan::new(1)).collect();
         let ready = [0, cases / 4, cases / 2, cases - 1];

@@ -64,9 +64,9 @@ fn two_gs_that_ready_each_other_do_not_starve_others() {
 }
 shared_test!(two_gs_that_ready_each_other_do_not_starve_others, procs = &[1]);
 
-/// Each G spawns the next one, which shares the slice of its creator, so the slice ends although the running G changes.
-/// The test does not bound the number of slices: a G that is preempted after its spawn lets the next G begin a new
-/// slice, however short.
+/// Each G spawns the next one, which shares the slice of its creator, so the slice ends although the running G
+/// changes. The test does not bound the number of slices, because a G that is preempted after its spawn lets the next
+/// G begin a new slice, however short.
 fn chain_of_spawned_gs_does_not_starve_others() {
     fn link(done: Arc<AtomicBool>, left: usize) {
         if left == 0 {
@@ -96,8 +96,8 @@ fn yield_within_slices() {
     }
 }
 
-/// On one P a hog computes, and a G that the hog has spawned waits in this P's queue. On the other P, a G that only
-/// yields has to steal it.
+/// On one P a hog computes, and a G that the hog has spawned waits in that P's queue. On the other P there is only a G
+/// that yields, so that P has to steal the waiting G.
 fn g_that_yields_alone_steals_from_other_ps() {
     let [is_alone, is_found, is_over] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
     let hog = {

@@ -195,7 +195,8 @@ fn barrier_releases_all_when_the_last_arrives() {
 }
 shared_test!(barrier_releases_all_when_the_last_arrives);
 
-/// Go's `errgroup.WithContext`: the first error ends the waits of the group, but not those of its parent or siblings.
+/// As with Go's `errgroup.WithContext`, the first error ends the waits of the group, but not those of its parent or
+/// siblings.
 fn first_error_cancels_the_group() {
     let (above, _cancel) = Context::background().with_cancel();
     let (group, context) = ErrorGroup::new().with_context(&above);

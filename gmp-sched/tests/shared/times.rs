@@ -124,7 +124,7 @@ fn after_func_runs_unless_stopped() {
 }
 shared_test!(after_func_runs_unless_stopped);
 
-/// The function runs in a G like any other, so it may allocate and block.
+/// The function runs in an ordinary G, so it may allocate and block.
 fn after_func_may_block_and_allocate() {
     let done = Arc::new(AtomicBool::new(false));
     let said = done.clone();

@@ -224,8 +224,8 @@ impl Setting {
         self.history.add(channel, Done::Closed, from);
     }
 
-    /// Checks the history of each channel. Then only the values in buffers exist, and dropping the channels drops
-    /// these.
+    /// Checks the history of each channel. After that, only the values in buffers exist, and dropping the channels
+    /// drops them.
     fn judge(self) {
         let mut in_buffers = 0;
         for (channel, chan) in self.chans.iter().enumerate() {

@@ -11,7 +11,8 @@ use gmp_sched::sysmon::Sysmon;
 use crate::explore::{Random, explore};
 use crate::hogs::Hogs;
 
-/// How long a thread may wait for a CPU: a few slices if there are more threads than CPUs.
+/// How long a thread may wait for a CPU. If there are more threads than CPUs, that is a few slices, and otherwise no
+/// time.
 fn for_a_cpu() -> Duration {
     let config = sim::config();
     if config.processors > config.cpus { Duration::from_millis(40) } else { Duration::ZERO }

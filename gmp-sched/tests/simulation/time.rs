@@ -168,8 +168,8 @@ fn tickers_drop_late_ticks_and_keep_their_phase() {
     });
 }
 
-/// A delayed function runs exactly if `stop` does not return that it stopped the function. The function is dropped
-/// once.
+/// A delayed function runs if and only if no call of `stop` returned that it stopped the function. The function is
+/// dropped once.
 #[test]
 fn after_func_runs_exactly_if_not_stopped() {
     struct Dropped(Arc<AtomicUsize>);

@@ -7,12 +7,12 @@ use std::time::Duration;
 use crate::entered::THREADS;
 use gmp_sched::native;
 
-/// The most sleeps of a G that should be told to end after about a thousand. It ends by itself then, so that a failing test
-/// does not hang.
+/// The limit on the sleeps of a G, which should be told to end after about a thousand. At the limit the G ends by
+/// itself, so that a failing test does not hang.
 const MOST: usize = 50_000;
 
-/// The local ring stays empty, because Gs whose timers are due come out of the timing wheel. The simulator cannot show this:
-/// there a G that is displaced goes to `runnext`, and the batch of due timers ends because of it.
+/// The local ring stays empty, because Gs whose timers are due come out of the timing wheel. The simulator cannot show
+/// this, because there a G that is displaced goes to `runnext`, which ends the batch of due timers.
 #[test]
 fn due_timers_do_not_starve_the_global_queue() {
     THREADS.run(1, || {

@@ -125,7 +125,7 @@ fn panic_hooks_of_the_program_stay_in_effect() {
             panic::set_hook(Box::new(|info| eprintln!("the second hook: {}", info.payload_as_str().unwrap())));
             assert!(native::go(|| panic!("two")).join().is_err());
         });
-        // The second run does not install the scheduler's own hook again, which the program has replaced.
+        // The program has replaced the scheduler's own hook, and the second run does not install that hook again.
         THREADS.run(1, || assert!(native::go(|| panic!("three")).join().is_err()));
     });
     let Some((child, stderr)) = ended else { return };

@@ -12,7 +12,7 @@ use gmp_sched::goroutine::{Status, WaitReason};
 use gmp_sched::native::{self, JoinHandle, Native};
 use gmp_sched::platform::{Pinned, Platform};
 
-/// Runs `body` with schedulers of 1, 2 and 4 Ps, and passes it this number.
+/// Runs `body` with schedulers of 1, 2 and 4 Ps, and passes the number of Ps to `body`.
 fn with_processors(body: fn(usize)) {
     for processors in [1, 2, 4] {
         THREADS.run(processors, move || body(processors));

@@ -112,8 +112,8 @@ fn events_read_during_writes_are_whole() {
 #[test]
 fn latencies_are_sampled_without_a_trace() {
     THREADS.run_with(1, |scheduler| {
-        // Gs that share one slice are sampled when sysmon requests it. Other Gs are sampled at checks of the global
-        // queue.
+        // Gs that share one slice are sampled when sysmon requests a sample. Other Gs are sampled at checks of the
+        // global queue.
         let passing = |_| native::go(|| {}).join().unwrap();
         let yielding = |_| native::go(native::yield_now).join().unwrap();
         for spawns in [&passing as &dyn Fn(u64), &yielding] {

@@ -55,7 +55,8 @@ impl Cause {
         Self { error, given: None }
     }
 
-    /// Whether the context was cancelled or its deadline passed. See [`Cause`] for an example.
+    /// [`Canceled`](ContextError::Canceled) if the context was cancelled,
+    /// [`DeadlineExceeded`](ContextError::DeadlineExceeded) if its deadline passed. See [`Cause`] for an example.
     #[must_use]
     pub fn error(&self) -> ContextError {
         self.error

@@ -52,7 +52,8 @@ struct Value {
 
 impl Drop for Value {
     fn drop(&mut self) {
-        // Drops the ancestors in a loop and not recursively: this value may be the only owner of a chain of any length.
+        // Drops the ancestors in a loop and not recursively, because this value may be the only owner of a chain of
+        // any length.
         let mut above = self.above.take();
         while let Some(mut value) = above.and_then(Arc::into_inner) {
             above = value.above.take();
@@ -61,7 +62,7 @@ impl Drop for Value {
 }
 
 impl<P: Platform> Context<P> {
-    /// The root of all contexts: never cancelled, without deadline and values. Go: `context.Background`.
+    /// The root of all contexts. It is never cancelled, and has no deadline and no values. Go: `context.Background`.
     ///
     /// ```
     /// use gmp_sched::native::Context;
@@ -208,8 +209,9 @@ impl<P: Platform> Context<P> {
         Self { node: None, values: self.values.clone() }
     }
 
-    /// The deadline, if the context or an ancestor has one: the time at which the context is done at the latest. Go:
-    /// `Context.Deadline`. See [`with_deadline`](Self::with_deadline) for an example.
+    /// The instant at which the context is done at the latest, which is the earliest deadline of the context and its
+    /// ancestors. `None` if they have no deadline. Go: `Context.Deadline`. See [`with_deadline`](Self::with_deadline)
+    /// for an example.
     #[doc(alias = "Deadline")]
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
@@ -285,12 +287,12 @@ impl<P: Platform> Context<P> {
         }
     }
 
-    /// Returns a channel on which nothing is sent and which is closed when the context is done, for a `select`. Go:
-    /// `Context.Done`.
+    /// Returns a channel for use in a `select`. Nothing is sent on the channel, and it is closed when the context is
+    /// done. Go: `Context.Done`.
     ///
-    /// A cancellation closes the channel directly. For a deadline, a G that closes the channel is prepared. Outside of
-    /// a select, [`wait`](Self::wait) or an operation with a [`Limit`] costs less. Does not block; not callable from
-    /// interrupts.
+    /// A cancellation closes the channel directly. If the context has a deadline, this call also prepares a G that
+    /// closes the channel at the deadline. Outside of a select, [`wait`](Self::wait) or an operation with a [`Limit`]
+    /// costs less. Does not block; not callable from interrupts.
     ///
     /// ```
     /// use gmp_sched::native::{self, Context, channel};
@@ -385,11 +387,11 @@ impl<P: Platform> Context<P> {
     ///
     /// # Errors
     ///
-    /// As [`sleep`](Self::sleep).
+    /// In the same cases as [`sleep`](Self::sleep).
     ///
     /// # Panics
     ///
-    /// As [`sleep`](Self::sleep).
+    /// In the same cases as [`sleep`](Self::sleep).
     pub fn sleep_until(&self, when: Instant) -> Result<(), ContextError> {
         self.check()?;
         let limit = Limit::from(self).and(when);
@@ -402,8 +404,8 @@ impl<P: Platform> Context<P> {
 
     /// Runs `function` in a new G when the context is done. Go: `context.AfterFunc`.
     ///
-    /// This call makes the G, and the end of the context starts it. If the canceller is in a [bubble](crate#features),
-    /// the G starts in that bubble. Does not block; not callable from interrupts.
+    /// This call makes the G, and the G is started when the context is done. If the canceller is in a
+    /// [bubble](crate#features), the G starts in that bubble. Does not block; not callable from interrupts.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicBool, Ordering};

@@ -18,14 +18,15 @@ pub struct ContextFunction<P: Platform> {
 
 /// What holds the function.
 enum Holder<P: Platform> {
-    /// A context that had not ended, which stores the function under this key.
+    /// A context that has not ended. It stores the function under this key.
     Context(Arc<Node<P>>, usize),
     /// This handle, because the context never ends or had already ended.
     Handle(AfterFunc<P>),
 }
 
 impl<P: Platform> ContextFunction<P> {
-    /// Prepares the function. At the deadline a timer of its own starts it; a cancellation starts it through the node.
+    /// Prepares the function. At the deadline, the function's own timer starts it. At a cancellation, the node starts
+    /// it.
     pub(super) fn new(
         node: Option<&Arc<Node<P>>>,
         function: impl FnOnce() + Send + 'static,

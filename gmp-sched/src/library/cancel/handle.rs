@@ -9,8 +9,8 @@ use super::node::Node;
 use super::{Cause, ContextError};
 use crate::platform::Platform;
 
-/// Cancels a context, by [`cancel`](Self::cancel) or when it is dropped, as Go's `defer cancel()` does. See
-/// [`Context::with_cancel`](super::Context::with_cancel) for an example.
+/// Cancels a context. This happens when [`cancel`](Self::cancel) is called or the handle is dropped, as with Go's
+/// `defer cancel()`. See [`Context::with_cancel`](super::Context::with_cancel) for an example.
 #[must_use = "dropping the handle cancels the context"]
 pub struct CancelHandle<P: Platform> {
     /// `None` after [`keep`](Self::keep).
@@ -21,7 +21,8 @@ impl<P: Platform> CancelHandle<P> {
     /// Cancels the context and its descendants. Only the first cause counts, whether it is a cancellation or a deadline. See
     /// [`Context::with_cancel`](super::Context::with_cancel) for an example. Go: `CancelFunc`.
     ///
-    /// Takes time for each descendant and each waiting G. Does not block; callable on any thread, but not from interrupts.
+    /// Takes time proportional to the number of descendants and waiting Gs. Does not block; callable on any thread,
+    /// but not from interrupts.
     #[doc(alias = "CancelFunc")]
     pub fn cancel(&self) {
         self.cancel_for(&Cause::of(ContextError::Canceled));

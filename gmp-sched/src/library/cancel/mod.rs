@@ -1,15 +1,16 @@
 //! Cancellation: contexts, which signal that work is no longer wanted. Go: package `context`. (The module `context` of
 //! this crate is the context switch.)
 //!
-//! A [`Context`] may be cancelled, have a deadline, and carry values; a derived context is cancelled with its parent. A
-//! context has no G, and one with a deadline has no timer: a check of the deadline compares it with the clock, and a G that
-//! waits with a context uses a timer of its own. So a request that is done in time costs two heap cells.
+//! A [`Context`] may be cancelled, have a deadline, and carry values. A derived context is cancelled with its parent.
+//! A context has no G. A context with a deadline has no timer: code that checks the deadline compares it with the
+//! clock, and a G that waits with a context uses its own timer. So a request that is done in time costs two heap
+//! cells.
 //!
 //! # Ending a wait
 //!
-//! How long a blocking operation may wait is a [`Limit`]: a deadline, a context, or both. The G queues a second waiter
-//! on the context, with the same wait generation as the first one. The waker that claims the generation first ends the
-//! wait (see `waiter`).
+//! A [`Limit`] says how long a blocking operation may wait: until a deadline, until a context is done, or until the
+//! earlier of the two. If there is a context, the G queues a second waiter on it, with the same wait generation as the
+//! first waiter. The waker that claims the generation first ends the wait (see `waiter`).
 
 mod cause;
 mod context;

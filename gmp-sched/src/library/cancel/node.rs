@@ -56,7 +56,7 @@ struct State<P: Platform> {
 const UNREGISTERED: usize = usize::MAX;
 
 impl<P: Platform> Node<P> {
-    /// Makes a child of `parent`. The child has ended if the parent has.
+    /// Makes a child of `parent`. If the parent has ended, the child has ended from the beginning.
     pub(crate) fn new(parent: Option<&Arc<Self>>, deadline: Option<(Instant, Cause)>) -> Arc<Self> {
         let inherited = parent.map_or((Instant::NEVER, Cause::of(ContextError::DeadlineExceeded)), |parent| {
             (parent.deadline, parent.deadline_cause.clone())
@@ -121,7 +121,8 @@ impl<P: Platform> Node<P> {
         let _pinned = Pinned::<P>::new();
         let mut state = self.state.lock();
         if state.end.is_none() {
-            // The deadline has passed. Descendants find that out by themselves.
+            // The deadline has passed. Descendants need not be ended here, because each of them compares the deadline
+            // with the clock.
             state.end = Some(self.deadline_cause.clone());
             self.has_ended.store(true, Ordering::Release);
         }
@@ -212,7 +213,8 @@ impl<P: Platform> Node<P> {
         let (sender, receiver) = try_channel(0)?;
         if self.deadline != Instant::NEVER {
             let sender = sender.clone();
-            // Cancelling closes the channel directly. Dropping the `ContextFunction` lets the function run at the deadline.
+            // At the deadline, a `ContextFunction` closes the channel. Dropping its handle lets it run. A cancellation
+            // closes the channel directly.
             let close = move || {
                 sender.close();
             };
@@ -262,7 +264,7 @@ impl<P: Platform> Node<P> {
         let key = self.key.load(Ordering::Relaxed);
         if let Some(parent) = self.parent.as_ref().filter(|_| key != UNREGISTERED) {
             let _pinned = Pinned::<P>::new();
-            // A cancelled parent has no children, and accepts none.
+            // If the parent has been cancelled, it has no children any more, and nothing is removed.
             let child = parent.state.lock().children.try_remove(key);
             drop(child);
         }

@@ -1,10 +1,11 @@
 //! The operations on a channel that hold its lock, and the parking around them.
 //!
-//! A value moves once: directly between sender and receiver if one waits for the other, otherwise into the buffer and later
-//! out of it. The value slot of a parked G is on its stack; its address is in the G's waiter. (Go: `sendDirect`,
-//! `recvDirect`.)
+//! If one side waits for the other, a value moves directly from the sender to the receiver. Otherwise the value moves
+//! into the buffer, and later out of it. The value slot of a parked G is on its stack; the address of the slot is in
+//! the G's waiter. (Go: `sendDirect`, `recvDirect`.)
 //!
-//! No G is readied while the lock is held: an [`Attempt`] returns the G, which is readied after the unlock.
+//! No G is readied while the lock is held. Instead an [`Attempt`] contains the G, and the caller readies it after the
+//! unlock.
 
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr;
@@ -25,7 +26,8 @@ use crate::library::waiter::{wait, wait_until};
 use crate::platform::{Pinned, Platform};
 
 /// A channel with its values. Go: `hchan`.
-// `repr(C)` puts the header first. A select relies on it: the address of a channel equals the address of its header.
+// `repr(C)` puts the header first, so that the address of a channel equals the address of its header. A select relies
+// on this.
 #[repr(C)]
 pub(crate) struct Channel<T, P: Platform> {
     pub(crate) header: Header<P>,
@@ -95,7 +97,7 @@ impl<T, P: Platform> Channel<T, P> {
     ///
     /// # Safety
     ///
-    /// `from` points to a value that the caller owns. It is moved out if the result is [`Attempt::Moved`].
+    /// `from` points to a value that the caller owns. The value is moved out if the result is [`Attempt::Moved`].
     #[inline(always)]
     pub(crate) unsafe fn offer(&self, held: &Held<'_, P>, from: *const T) -> Attempt<P> {
         let word = self.header.word();
@@ -119,7 +121,7 @@ impl<T, P: Platform> Channel<T, P> {
             return Attempt::Moved(Some(goroutine));
         }
         if length < self.header.capacity {
-            // SAFETY: the lock is held and the ring has room; the value is the caller's.
+            // SAFETY: the lock is held, the ring has room, and the caller owns the value.
             unsafe { self.ring.push(from) };
             held.set_len(word, 1);
             return Attempt::Moved(None);
@@ -434,7 +436,7 @@ impl<T, P: Platform> Channel<T, P> {
     }
 }
 
-/// Releases the lock. Then readies the G that waited on the other side, if any; the caller continues to run first.
+/// Releases the lock, and then readies the G that waited on the other side, if any. The calling G continues to run.
 #[inline(always)]
 pub(crate) fn unlock_and_ready<P: Platform>(
     pinned: &Pinned<P>,

@@ -11,9 +11,9 @@ use crate::platform::Platform;
 
 /// Both sides of a channel. Go: `chan T`.
 ///
-/// Every clone can send and receive, so only [`close`](Self::close) closes the channel. If the channel is to close when its
-/// senders are dropped, pass on [`sender`](Self::sender) and [`receiver`](Self::receiver) instead. A case of a select receives
-/// from a `Chan` and sends to it as from a receiver and to a sender.
+/// Every clone can send and receive, so only [`close`](Self::close) closes the channel. If the channel is to close
+/// when its senders are dropped, pass on [`sender`](Self::sender) and [`receiver`](Self::receiver) instead. A case of
+/// a select can receive from a `Chan` as from a receiver, and can send to a `Chan` as to a sender.
 ///
 /// ```
 /// use gmp_sched::native::{self, Chan, go};
@@ -101,11 +101,11 @@ impl<T, P: Platform> Chan<T, P> {
     ///
     /// # Errors
     ///
-    /// As for that method.
+    /// In the same cases as that method.
     ///
     /// # Panics
     ///
-    /// As for that method.
+    /// In the same cases as that method.
     #[inline]
     #[track_caller]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
@@ -116,7 +116,7 @@ impl<T, P: Platform> Chan<T, P> {
     ///
     /// # Errors
     ///
-    /// As for that method.
+    /// In the same cases as that method.
     #[inline]
     #[track_caller]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
@@ -127,11 +127,11 @@ impl<T, P: Platform> Chan<T, P> {
     ///
     /// # Errors
     ///
-    /// As for that method.
+    /// In the same cases as that method.
     ///
     /// # Panics
     ///
-    /// As for that method.
+    /// In the same cases as that method.
     #[track_caller]
     pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
         self.sender.send_timeout(value, timeout)
@@ -141,11 +141,11 @@ impl<T, P: Platform> Chan<T, P> {
     ///
     /// # Errors
     ///
-    /// As for that method.
+    /// In the same cases as that method.
     ///
     /// # Panics
     ///
-    /// As for that method.
+    /// In the same cases as that method.
     #[track_caller]
     pub fn send_until<'a>(&self, value: T, limit: impl Into<Limit<'a, P>>) -> Result<(), SendTimeoutError<T>> {
         self.sender.send_until(value, limit)
@@ -155,11 +155,11 @@ impl<T, P: Platform> Chan<T, P> {
     ///
     /// # Errors
     ///
-    /// As for that method.
+    /// In the same cases as that method.
     ///
     /// # Panics
     ///
-    /// As for that method.
+    /// In the same cases as that method.
     #[inline]
     #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
@@ -170,7 +170,7 @@ impl<T, P: Platform> Chan<T, P> {
     ///
     /// # Errors
     ///
-    /// As for that method.
+    /// In the same cases as that method.
     #[inline]
     #[track_caller]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
@@ -181,11 +181,11 @@ impl<T, P: Platform> Chan<T, P> {
     ///
     /// # Errors
     ///
-    /// As for that method.
+    /// In the same cases as that method.
     ///
     /// # Panics
     ///
-    /// As for that method.
+    /// In the same cases as that method.
     #[track_caller]
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
         self.receiver.recv_timeout(timeout)
@@ -195,11 +195,11 @@ impl<T, P: Platform> Chan<T, P> {
     ///
     /// # Errors
     ///
-    /// As for that method.
+    /// In the same cases as that method.
     ///
     /// # Panics
     ///
-    /// As for that method.
+    /// In the same cases as that method.
     #[track_caller]
     pub fn recv_until<'a>(&self, limit: impl Into<Limit<'a, P>>) -> Result<T, RecvTimeoutError> {
         self.receiver.recv_until(limit)

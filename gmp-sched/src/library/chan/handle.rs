@@ -1,5 +1,5 @@
-//! The handles of a channel, counted per side. Dropping the last handle of a side closes the channel; dropping the last
-//! handle of both sides frees it.
+//! The handles of a channel, counted per side. The channel is closed when the last handle of one side is dropped, and
+//! freed when no handle of either side is left.
 
 use alloc::alloc::{alloc, dealloc};
 use core::alloc::Layout;
@@ -24,13 +24,14 @@ pub(super) const SEND: u32 = Side::Send as u32;
 /// The receiving side.
 pub(super) const RECEIVE: u32 = Side::Receive as u32;
 
-// SAFETY: a handle receives values of type `T` that other Gs sent, and sends values to them. Nothing else in the channel
-// depends on `T`, and all of it is atomic or guarded by the channel's lock.
+// SAFETY: through a handle a G sends values of type `T` to other Gs and receives theirs, hence `T: Send`. All other
+// parts of the channel are atomic or guarded by its lock.
 unsafe impl<T: Send, P: Platform, const SIDE: u32> Send for Handle<T, P, SIDE> {}
-// SAFETY: as above; a shared handle can do nothing that its clones cannot.
+// SAFETY: a reference to a handle allows only what a clone of the handle allows, and clones are `Send`.
 unsafe impl<T: Send, P: Platform, const SIDE: u32> Sync for Handle<T, P, SIDE> {}
 
-/// Maximum number of handles per side: more than fit into memory, so that leaked handles cannot overflow the count.
+/// Maximum number of handles per side. More handles do not fit into memory, so only leaked handles can reach the
+/// limit. The limit keeps them from overflowing the count.
 const LIMIT: usize = isize::MAX as usize;
 
 /// One handle for each side.
@@ -42,7 +43,7 @@ pub(super) fn pair<T, P: Platform>(capacity: usize) -> Result<Pair<T, P>, OutOfR
     Ok((Handle { channel }, Handle { channel }))
 }
 
-/// Makes a channel with a handle for one side only. It is not closed, although the other side has no handle.
+/// Makes a channel with a handle for one side only. The channel is open, although the other side has no handle.
 pub(super) fn single<T, P: Platform, const SIDE: u32>() -> Result<Handle<T, P, SIDE>, OutOfResources> {
     Ok(Handle { channel: allocate(Channel::never()?)? })
 }
@@ -63,12 +64,13 @@ impl<T, P: Platform, const SIDE: u32> Handle<T, P, SIDE> {
 
     #[cold]
     fn last_of_its_side(&self) {
-        // A closed channel stays closed, so no lock is needed. In most cases the other side has closed it before.
+        // A closed channel stays closed, so this check needs no lock. In most cases the other side's handles were
+        // dropped first, so the channel is closed already.
         if !self.header.is_closed() {
             self.close();
         }
         if SIDE == RECEIVE {
-            // No receiver is left for these values, and none can be added.
+            // No receiver is left for the values in the buffer, and none can be added.
             self.drain();
         }
         // Ordering: Release publishes what this side did; Acquire makes what the other side did visible before the channel
@@ -100,7 +102,7 @@ impl<T, P: Platform, const SIDE: u32> Deref for Handle<T, P, SIDE> {
 impl<T, P: Platform, const SIDE: u32> Clone for Handle<T, P, SIDE> {
     #[inline]
     fn clone(&self) -> Self {
-        // Ordering: Relaxed, as in `Arc`: passing the clone to another thread synchronises.
+        // Ordering: Relaxed, as in `Arc`, because passing the clone to another thread synchronises.
         let before = self.count().fetch_add(1, Ordering::Relaxed);
         assert!(before < LIMIT, "too many handles of a channel");
         Self { channel: self.channel }
@@ -110,7 +112,8 @@ impl<T, P: Platform, const SIDE: u32> Clone for Handle<T, P, SIDE> {
 impl<T, P: Platform, const SIDE: u32> Drop for Handle<T, P, SIDE> {
     #[inline]
     fn drop(&mut self) {
-        // Ordering: Release publishes what was done through this handle; Acquire makes it visible to the last one.
+        // Ordering: Release publishes what was done through this handle; Acquire makes that visible to the drop of the
+        // last handle.
         if self.count().fetch_sub(1, Ordering::AcqRel) == 1 {
             self.last_of_its_side();
         }

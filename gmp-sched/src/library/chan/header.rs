@@ -34,12 +34,12 @@ pub(crate) struct Header<P: Platform> {
     pub(super) receivers: WaitQueue<P>,
     /// The bubble in which the channel was made, if any.
     bubble: BubbleRef<P>,
-    /// Whether a wait for the channel is durable. If the channel belongs to a timer, making the timer sets this flag
-    /// anew, while no G waits.
+    /// Whether a wait for the channel is durable. The channel of a timer is reused by later timers. Each of them sets
+    /// this flag when it is made, while no G waits.
     is_in_bubble: AtomicBool,
 }
 
-/// Set if the channel is closed or was made in a bubble. Gs outside of the bubble must not use it.
+/// Set if the channel is closed or was made in a bubble. Gs outside of that bubble must not use the channel.
 const RESTRICTED: usize = 1 << (usize::BITS - 1);
 /// Set if the channel is closed: nothing can be sent any more. Never reset; set only together with [`RESTRICTED`].
 const CLOSED: usize = RESTRICTED >> 1;
@@ -154,8 +154,8 @@ impl<P: Platform> Header<P> {
         self.word().0 & CLOSED != 0
     }
 
-    /// Whether the calling G cannot send, and can receive only buffered values: the channel is closed or belongs to another
-    /// bubble. Called only if the word is [restricted](Word::is_restricted).
+    /// Whether the calling G cannot send, and can receive only buffered values, because the channel is closed or
+    /// belongs to another bubble. Called only if the word is [restricted](Word::is_restricted).
     #[cold]
     #[inline(never)]
     pub(super) fn refuses(&self) -> bool {
@@ -224,9 +224,10 @@ impl<P: Platform> Header<P> {
     /// Whether an operation of `side` would return at once, if no other G is faster. Takes no lock.
     ///
     /// If this returns false, there was a moment during the call at which the operation would have had to wait. On an
-    /// unbuffered channel, that moment is when the queue was found empty: the channel was open later, so it was open
-    /// then. On a buffered channel, it is when the word was read: no receiver waits while there is a value, and no
-    /// sender while there is room. Go: the fast paths of `chanrecv` and `chansend`.
+    /// unbuffered channel, that moment is when the queue was found empty. The channel was open then, because it was
+    /// still open when the word was loaded afterwards. On a buffered channel, that moment is when the word was loaded,
+    /// because no receiver waits while the buffer has a value, and no sender waits while it has room. Go: the fast
+    /// paths of `chanrecv` and `chansend`.
     #[inline]
     pub(crate) fn looks_ready(&self, side: Side) -> bool {
         match side {
@@ -235,8 +236,8 @@ impl<P: Platform> Header<P> {
         }
     }
 
-    /// A shorter [`looks_ready`](Self::looks_ready), for a caller that checks again: for a receive on a channel in a
-    /// bubble it may return true although nothing is ready.
+    /// A cheaper [`looks_ready`](Self::looks_ready) for a caller that checks again. On a channel in a bubble it may
+    /// return true for a receive although nothing is ready.
     #[inline(always)]
     pub(crate) fn may_be_ready(&self, side: Side) -> bool {
         match side {
@@ -251,8 +252,8 @@ impl<P: Platform> Header<P> {
         self.wait_reasons[side as usize]
     }
 
-    /// Sets whether waiting for this channel is durable. Called by the timer that owns the channel; the timer checks
-    /// which Gs may use it.
+    /// Sets whether waiting for this channel is durable. Called by the timer that owns the channel. The timer, and not
+    /// the channel, checks which Gs may use it.
     pub(crate) fn set_in_bubble(&self, is_in_bubble: bool) {
         self.is_in_bubble.store(is_in_bubble, Ordering::Relaxed);
     }
@@ -268,7 +269,8 @@ impl<P: Platform> Header<P> {
 }
 
 impl<P: Platform> Awaited for Header<P> {
-    /// Called only if the calling G may use the channel. So if the channel is in a bubble, that is the G's bubble.
+    /// Called only if the calling G may use the channel. So if the channel is in a bubble, the G is in the same
+    /// bubble.
     fn is_of_current_bubble(&self) -> bool {
         // Ordering: Relaxed: a timer changes the flag of its channel before another G can use the timer.
         self.is_in_bubble.load(Ordering::Relaxed)

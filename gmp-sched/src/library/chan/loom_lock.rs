@@ -1,6 +1,6 @@
-//! Replaces a channel's lock by loom's mutex, for models of what is done under the lock. loom blocks a thread that
-//! waits for a mutex. A thread that spins would retry instead, which multiplies the states. The real lock has models of
-//! its own.
+//! Replaces a channel's lock by loom's mutex, for models of the code that runs under the lock. loom blocks a thread
+//! that waits for a mutex. If the thread spun instead, each retry would multiply the states. The real lock has models
+//! of its own.
 
 use alloc::boxed::Box;
 use core::cell::RefCell;

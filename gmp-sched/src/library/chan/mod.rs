@@ -18,11 +18,10 @@
 //! ```
 //!
 //! # The end of a channel
-//!
-//! A channel is closed by [`Sender::close`] or when its last sender is dropped. Nothing can be sent afterwards; values in
-//! the buffer can still be received, then receives return an error. When the last receiver is dropped the channel is closed
-//! as well, and the values in the buffer are dropped. Where Go panics, an operation here returns an error that holds the
-//! unsent value.
+//! A channel is closed by [`Sender::close`] or when its last sender is dropped. Afterwards nothing can be sent. Values
+//! in the buffer can still be received; after the last of them, receives return an error. When the last receiver is
+//! dropped the channel is closed as well, and the values in the buffer are dropped. Where a send panics in Go, it
+//! returns an error here, which holds the unsent value.
 //!
 //! # What happens before what
 //!
@@ -37,14 +36,15 @@
 //! interrupt. Operations that have to wait must be called by a G that is not pinned; if no wait is needed, any thread may
 //! call them.
 //!
-//! Both sides may be used by Gs of different schedulers and by threads that are not Ms: a readied G runs under its own
-//! scheduler.
+//! Both sides may be used by Gs of different schedulers and by threads that are not Ms, because a readied G runs under
+//! its own scheduler.
 //!
 //! # Bubbles
 //!
 //! A channel made in a [bubble](crate#features) belongs to the Gs of that bubble. A G outside of the bubble panics if
-//! it sends to the channel, closes it, or has to wait for it, as in Go. Misuse whose check would slow down correct use
-//! is not detected: any G can receive a buffered value, and a select that finds nothing ready waits.
+//! it sends to the channel, closes it, or has to wait for it, as in Go. Two kinds of misuse are not detected, because
+//! the check would slow down correct use: a G outside of the bubble can receive a buffered value, and a select outside
+//! of the bubble waits if it finds nothing ready.
 
 #[expect(unsafe_code, reason = "moves values from one stack to another")]
 mod channel;
@@ -174,9 +174,10 @@ pub struct Receiver<T, P: Platform> {
 }
 
 impl<T, P: Platform> Sender<T, P> {
-    /// Returns a sender whose channel never has a receiver and is never closed: sends block forever. Go: a nil channel.
+    /// Returns a sender whose channel never has a receiver and is never closed, so its sends block forever. Go: a nil
+    /// channel.
     ///
-    /// Used in place of another sender, this sender disables a case of a select for a while.
+    /// A case of a select is disabled while its sender is replaced by this one.
     ///
     /// ```
     /// use gmp_sched::chan::TrySendError;
@@ -275,13 +276,13 @@ impl<T, P: Platform> Sender<T, P> {
     ///
     /// # Panics
     ///
-    /// As [`send`](Self::send).
+    /// In the same cases as [`send`](Self::send).
     pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
         self.send_until(value, timeout)
     }
 
-    /// [`send`](Self::send) that waits until `limit` at most: a deadline or a context. If the limit is over already, this is
-    /// [`try_send`](Self::try_send). Go: a `select` with `ctx.Done()`.
+    /// [`send`](Self::send), but waits no longer than `limit`, which is a deadline, a context or both. If the limit is
+    /// over already, this is [`try_send`](Self::try_send). Go: a `select` with `ctx.Done()`.
     ///
     /// ```
     /// use gmp_sched::chan::SendTimeoutError;
@@ -304,7 +305,7 @@ impl<T, P: Platform> Sender<T, P> {
     ///
     /// # Panics
     ///
-    /// As [`send_timeout`](Self::send_timeout).
+    /// In the same cases as [`send_timeout`](Self::send_timeout).
     pub fn send_until<'a>(&self, value: T, limit: impl Into<Limit<'a, P>>) -> Result<(), SendTimeoutError<T>> {
         self.handle.send_until(value, limit.into()).inspect_err(|_| self.handle.header.check_bubble(SEND_ON))
     }
@@ -333,16 +334,18 @@ impl<T, P: Platform> Sender<T, P> {
         !self.handle.header.is_never() && self.handle.close()
     }
 
-    /// [`close`](Self::close) by the canceller of a context, which may be inside or outside of the waiters' bubble.
+    /// [`close`](Self::close) without the check of the bubble, because the canceller of a context may be outside of
+    /// the waiters' bubble.
     pub(crate) fn close_from_anywhere(&self) {
         self.handle.close();
     }
 }
 
 impl<T, P: Platform> Receiver<T, P> {
-    /// Returns a receiver whose channel never has a sender and is never closed: receives block forever. Go: a nil channel.
+    /// Returns a receiver whose channel never has a sender and is never closed, so its receives block forever. Go: a
+    /// nil channel.
     ///
-    /// Used in place of another receiver, this receiver disables a case of a select for a while.
+    /// A case of a select is disabled while its receiver is replaced by this one.
     ///
     /// ```
     /// use gmp_sched::chan::TryRecvError;
@@ -442,13 +445,13 @@ impl<T, P: Platform> Receiver<T, P> {
     ///
     /// # Panics
     ///
-    /// As [`recv`](Self::recv).
+    /// In the same cases as [`recv`](Self::recv).
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
         self.recv_until(timeout)
     }
 
-    /// [`recv`](Self::recv) that waits until `limit` at most: a deadline or a context. If the limit is over already, this is
-    /// [`try_recv`](Self::try_recv). Go: a `select` with `ctx.Done()`.
+    /// [`recv`](Self::recv), but waits no longer than `limit`, which is a deadline, a context or both. If the limit is
+    /// over already, this is [`try_recv`](Self::try_recv). Go: a `select` with `ctx.Done()`.
     ///
     /// ```
     /// use gmp_sched::chan::RecvTimeoutError;
@@ -472,7 +475,7 @@ impl<T, P: Platform> Receiver<T, P> {
     ///
     /// # Panics
     ///
-    /// As [`recv_timeout`](Self::recv_timeout).
+    /// In the same cases as [`recv_timeout`](Self::recv_timeout).
     pub fn recv_until<'a>(&self, limit: impl Into<Limit<'a, P>>) -> Result<T, RecvTimeoutError> {
         self.handle.recv_until(limit.into()).inspect_err(|_| self.handle.header.check_bubble(RECEIVE_ON))
     }

@@ -10,8 +10,8 @@ use crate::base::points::{Points, Site};
 ///
 /// The last holder of a lock is the most likely to take it next. A waiter that takes the lock at the moment it becomes
 /// free pulls the cache line away from that holder. Then the line and the data under the lock move between CPUs at
-/// every operation. (Two threads on one channel: 230 ns per operation without backoff, 40 ns with it. T. Anderson, *The
-/// Performance of Spin Lock Alternatives for Shared-Memory Multiprocessors*, 1990.)
+/// every operation. (Measured with two threads on one channel: 230 ns per operation without backoff, 40 ns with it. T.
+/// Anderson, *The Performance of Spin Lock Alternatives for Shared-Memory Multiprocessors*, 1990.)
 struct Backoff {
     pauses: u32,
 }
@@ -71,7 +71,7 @@ impl<S: Points> SpinningLock<S> {
         }
     }
 
-    /// One attempt after a failed one: writes to the word only if the lock seems to be free.
+    /// Tries to take the lock again after a failed attempt. Writes to the word only if the lock seems to be free.
     #[inline(always)]
     pub(crate) fn try_lock_again(&self) -> bool {
         // Ordering: Acquire; partner: the Release in `unlock`.

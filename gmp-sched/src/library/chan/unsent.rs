@@ -2,10 +2,10 @@
 
 use core::mem::{self, MaybeUninit};
 
-/// A value that is being sent. A send panics if its G may not wait or is outside of the channel's bubble; dropping this
-/// then drops the value. [`moved`](Self::moved) ends the ownership without a drop.
+/// A value that is being sent. If the send panics, because its G may not wait or is outside of the channel's bubble,
+/// the drop of this struct drops the value. [`moved`](Self::moved) ends the ownership without a drop.
 ///
-/// The field is a `MaybeUninit`, because another G may own the value after it has moved.
+/// The field is a `MaybeUninit`, because another G may own the value after the value has been moved out.
 pub(super) struct Unsent<T>(MaybeUninit<T>);
 
 impl<T> Unsent<T> {

@@ -1,12 +1,11 @@
 //! Scoped Gs: children that may borrow from their parent's frame, because they cannot outlive it.
 //!
 //! The model is `std::thread::scope`. A scope ends when all its children have ended. The parent waits for them whether
-//! the body of the scope returned or panicked. The result of a child may borrow, too, so a child that is not joined
-//! first drops its result, and only then counts as ended. A child costs the same as any other G, and needs no heap
-//! cell.
+//! the body of the scope returned or panicked. The result of a child may borrow, too. So a child that is not joined
+//! drops its result before it counts as ended. A child costs the same as any other G, and needs no heap cell.
 //!
-//! [`try_scope`] adds cancellation: children may fail, the first error is the scope's result, and it cancels the other
-//! children through a [`Context`](crate::cancel::Context).
+//! [`try_scope`] adds cancellation. Its children may fail. The first error is the scope's result, and cancels the
+//! other children through a [`Context`](crate::cancel::Context).
 //!
 #![cfg_attr(not(feature = "extras"), doc = "[`try_scope`]: crate#features")]
 
@@ -30,8 +29,8 @@ use crate::platform::Platform;
 /// A scope to spawn Gs in; see [`scope`] for an example.
 pub struct Scope<'scope, 'env: 'scope, P: Platform> {
     children: Children<P>,
-    // Both lifetimes are invariant: if one of them could shrink, a child could borrow a value that ends before the
-    // scope does.
+    // Both lifetimes are invariant, because if one of them could shrink, a child could borrow a value that ends before
+    // the scope does.
     _scope: PhantomData<&'scope mut &'scope ()>,
     _env: PhantomData<&'env mut &'env ()>,
 }
@@ -43,7 +42,8 @@ pub struct ScopedJoinHandle<'scope, T: Send, P: Platform> {
     children: &'scope Children<P>,
 }
 
-/// Calls `body` with a scope, and waits for all Gs spawned in it. They may borrow everything that outlives the call.
+/// Calls `body` with a scope, and waits for all Gs spawned in it. These Gs may borrow everything that outlives the
+/// call.
 ///
 /// Blocks the calling G until the last child has ended; not callable from interrupts. On a platform that cannot unwind,
 /// a panic of the body ends the program or only the G. In the second case the G still waits for its children, because
@@ -112,7 +112,7 @@ impl<P: Platform> Scope<'_, '_, P> {
 }
 
 impl<'scope, P: Platform> Scope<'scope, '_, P> {
-    /// Spawns a G in this scope that runs `body`. Like [`spawn::try_go`](crate::lifecycle::spawn::try_go).
+    /// Spawns a G in this scope that runs `body`, as [`spawn::try_go`](crate::lifecycle::spawn::try_go) does.
     ///
     /// ```
     /// use gmp_sched::native;
@@ -140,10 +140,10 @@ impl<'scope, P: Platform> Scope<'scope, '_, P> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        // SAFETY: 1. The body and its result are used only during `'scope`: `run` returns or unwinds only after its
-        // `Open` has waited until the count of children is zero. 2. A child leaves the count only after its body has
-        // run and its result has been dropped or left to the handle, and the handle cannot outlive `'scope`. 3. The
-        // count outlives the children, because it is in the frame of the caller of `run`.
+        // SAFETY: 1. The body and its result are used only during `'scope`, because `run` returns or unwinds only
+        // after its `Open` has waited until the count of children is zero. 2. A child leaves the count only after its
+        // body has run and its result has been dropped or left to the handle, and the handle cannot outlive `'scope`.
+        // 3. The count outlives the children, because it is in the frame of the caller of `run`.
         let spawned = unsafe { spawn_scoped(body, &self.children) };
         spawned.map(|handle| ScopedJoinHandle { handle: Some(handle), children: &self.children })
     }

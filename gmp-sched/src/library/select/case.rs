@@ -22,7 +22,7 @@ pub(super) const CHOSEN: &str = "the select has chosen this case";
 /// Keeps other crates from implementing [`Arm`].
 pub trait Sealed {}
 
-/// The operations that the macro applies to a case whose type it knows. They are safe in any order, because each case
+/// The operations that `select!` applies to a case whose type it knows. They are safe in any order, because each case
 /// records whether its value has moved.
 #[doc(hidden)]
 pub trait Arm: Sealed {
@@ -79,7 +79,8 @@ impl<'a, T, P: Platform> RecvCase<'a, T, P> {
         Self { slot: UnsafeCell::new(MaybeUninit::uninit()), channel, outcome: Cell::new(Outcome::Pending) }
     }
 
-    /// Makes the case for one [`Select`](super::Select). Drops a received value that has not been taken.
+    /// Makes the case for one [`Select`](super::Select). If an earlier select has received a value that was not taken,
+    /// drops that value.
     ///
     /// ```
     /// use gmp_sched::native::Receiver;
@@ -138,7 +139,8 @@ impl<T, P: Platform> Arm for RecvCase<'_, T, P> {
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Result<T, RecvError>> {
-        // Does not receive into `self.slot`, which would force the case into memory before it has to wait.
+        // The value is not received into `self.slot`, because that would force the case into memory before it has to
+        // wait.
         recv_now(self.channel)
     }
 
@@ -155,7 +157,7 @@ impl<T, P: Platform> Arm for RecvCase<'_, T, P> {
 
     #[inline(always)]
     fn discard(self) {
-        // A case that was not chosen has no value to drop. `forget` skips the check whether there is one.
+        // A case that was not chosen has no value to drop. `forget` skips the check in `drop`.
         mem::forget(self);
     }
 }
@@ -223,7 +225,7 @@ fn recv_now<T, P: Platform>(channel: &Channel<T, P>) -> Option<Result<T, RecvErr
 ///
 /// # Safety
 ///
-/// As for [`Transfer::attempt`].
+/// The caller upholds the contract of [`Transfer::attempt`].
 #[inline(always)]
 pub(super) unsafe fn try_now<P: Platform>(header: &Header<P>, target: &impl Transfer<P>) -> bool {
     let pinned = Pinned::new();
@@ -253,16 +255,17 @@ pub(super) fn note<P: Platform>(outcome: &Cell<Outcome>, attempt: Attempt<P>) ->
 /// [`RecvCase::case`], [`SendCase::case`](super::SendCase::case) and [`SendFromCase::case`](super::SendFromCase::case). Go:
 /// `scase`.
 #[doc(alias = "scase")]
-// `repr(C)` puts the waiter first, so that the waiter has the address of the case. Addresses of waiters are compared
-// most often.
+// `repr(C)` puts the waiter first, so that the address of the case is also the address of its waiter, which is
+// compared more often than any other address.
 #[repr(C)]
 pub struct Case<'a, P: Platform> {
     /// The entry in the channel's queue; initialised when the case is queued.
     waiter: MaybeUninit<Waiter<P>>,
     header: &'a Header<P>,
     side: Side,
-    /// `cases[n].listed` is the index of the n-th case in locking order. It does not describe this case, and is valid until
-    /// the channels are unlocked.
+    /// The `listed` fields of all cases form a permutation: `cases[n].listed` is the index of the case that is n-th in
+    /// locking order. So the field does not describe the case that contains it. It is valid until the channels are
+    /// unlocked.
     pub(super) listed: u32,
     target: &'a dyn Transfer<P>,
 }
@@ -343,7 +346,7 @@ impl<'a, P: Platform> Case<'a, P> {
     }
 
     /// If the channel is not locked and does not seem to be ready, takes and keeps its lock, queues `me`, and returns
-    /// `true`. Reads each word of the case once.
+    /// `true`. For speed, this function loads each field of the case only once.
     #[inline(always)]
     pub(super) fn lock_and_enter(
         &mut self,

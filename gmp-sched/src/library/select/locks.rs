@@ -11,10 +11,10 @@ use crate::platform::{Pinned, Platform};
 /// Which locks a select holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Locked {
-    /// Each case holds the lock of its channel, and all channels are different.
+    /// The lock of each case's channel is held, and all channels are different.
     Each,
-    /// The locks of this many different channels are held, taken in locking order. If the select may choose any case,
-    /// cases of the same channel also queue in that order.
+    /// The locks of this many different channels are held. They were taken in locking order. If the select may choose
+    /// any case, waiters on the same channel also queue in that order.
     Listed(usize),
 }
 
@@ -50,15 +50,16 @@ fn take_back_all<P: Platform>(entered: &[Case<'_, P>]) {
     }
 }
 
-/// `waker` is the waiter through which the G was woken, if any. Records the outcome of that waiter's case and returns
-/// the index of the case. Removes the waiters of all other cases from their queues.
+/// Ends the queueing of a G after its wait. `waker` is the waiter through which the G was woken, if any. Records the
+/// outcome of that waiter's case and returns the index of the case. Removes the waiters of all other cases from their
+/// queues.
 #[inline(always)]
 pub(crate) fn leave_queues<P: Platform>(
     pinned: &Pinned<P>,
     cases: &[Case<'_, P>],
     waker: Option<&'static Waiter<P>>,
 ) -> Option<usize> {
-    // An index that no case has, until the waker's case is found.
+    // The initial value is no case's index. It remains if no case has woken the G.
     let mut chosen = cases.len();
     for (number, case) in cases.iter().enumerate() {
         if waker.is_some_and(|waker| core::ptr::eq(waker, case.waiter())) {
@@ -110,7 +111,7 @@ pub(crate) fn list_as_given<P: Platform>(cases: &mut [Case<'_, P>]) {
     }
 }
 
-/// Shuffles the locking order, all permutations with equal probability (Fisher–Yates). Go: `pollorder`.
+/// Shuffles the locking order so that all permutations are equally likely (Fisher–Yates). Go: `pollorder`.
 #[doc(alias = "pollorder")]
 fn shuffle<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>]) {
     for (position, count) in (0..cases.len()).zip(1..) {
@@ -121,8 +122,8 @@ fn shuffle<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>]) {
 }
 
 /// Sorts the locking order by the channels' addresses. If the cases were shuffled, cases of the same channel remain in
-/// random order, because only addresses are compared. If they were not, the sort may change their order. Go:
-/// `lockorder`.
+/// random order, because only addresses are compared. If the cases were not shuffled, the sort may reorder cases of
+/// the same channel. Go: `lockorder`.
 #[doc(alias = "lockorder")]
 pub(crate) fn sort_by_address<P: Platform>(cases: &mut [Case<'_, P>]) {
     fn address<P: Platform>(cases: &[Case<'_, P>], number: u32) -> usize {
@@ -161,8 +162,8 @@ pub(crate) fn lock_in_order<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P
     Locked::Listed(locked)
 }
 
-/// Queues `me` on each channel; all are locked. Waiters on the same channel queue in locking order if the select may
-/// choose any case, and in list order if the select is ordered.
+/// Queues `me` on each channel. All channels are locked. Waiters on the same channel queue in locking order if the
+/// select may choose any case, and in list order if the select is ordered.
 pub(super) fn enter_in_order<P: Platform>(
     cases: &mut [Case<'_, P>],
     locked: Locked,

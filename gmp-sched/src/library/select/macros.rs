@@ -4,9 +4,9 @@
 ///
 /// | arm | is taken when |
 /// |---|---|
-/// | `recv(source) -> result => …` | a value was received, or the channel is closed and drained: a `Result<T, RecvError>` |
-/// | `send(sink, value) -> result => …` | the value was sent, or the channel is closed: a `Result<(), SendError<T>>` |
-/// | `send_from(sink, option) -> result => …` | as `send`, of the value in an `Option`; never while that is `None` |
+/// | `recv(source) -> result => …` | a value was received, or the channel is closed and drained; `result` is a `Result<T, RecvError>` |
+/// | `send(sink, value) -> result => …` | the value was sent, or the channel is closed; `result` is a `Result<(), SendError<T>>` |
+/// | `send_from(sink, option) -> result => …` | as for `send`, with the value in an `Option`; never while the `Option` is `None` |
 /// | `default => …` | at one instant no other case was ready; must be last |
 /// | `timeout(duration) => …` | no other case was ready in time; must be last |
 /// | `until(limit) => …` | no other case was ready before the [limit](crate::cancel::Limit) was over (a deadline, a context); must be last |
@@ -112,7 +112,7 @@ macro_rules! __select {
     (@arms $on:tt $mode:tt $done:tt until($limit:expr $(,)?) => $body:expr $(,)?) => {
         $crate::__select!(@run $on $mode $done (.wait_until($limit)) ($body))
     };
-    // Mistakes that would otherwise be reported in terms of what this macro makes of them.
+    // These rules catch mistakes that the compiler would otherwise report in terms of the macro's expansion.
     (@arms $on:tt $mode:tt $done:tt default => $($rest:tt)*) => {
         ::core::compile_error!("`default` must be the last arm of a `select!`, as `default => body`")
     };
@@ -190,11 +190,12 @@ macro_rules! __select {
     };
     // The cases and their borrows end before the body of the chosen arm runs.
     (@run $on:tt () [$(($case:ident ($made:expr) $pattern:tt $body:tt))*] ($($wait:tt)*) $otherwise:tt) => {{
-        // A `match`, so that temporaries of the operands (such as a timer made for this select) live until the select
-        // is over.
+        // This is a `match` and not a `let`, so that temporaries of the operands (such as a timer made for this
+        // select) live until the select is over.
         let result = match ($($made,)*) {
             ($(mut $case,)*) => {
-                // Step 1 of the algorithm. The list of cases is made only if this step finds nothing.
+                // Step 1 of the algorithm (see the module `select`) tries a case that seems to be ready. The list of
+                // cases is made only if this step finds none.
                 let mut ready = $crate::select::Ready::new();
                 $(ready.check(&$case);)*
                 let chosen = ready.choose();

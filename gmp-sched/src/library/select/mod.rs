@@ -10,20 +10,21 @@
 //! # One successful attempt per case
 //!
 //! A [`Case`] takes part in one select: [`Select::new`] borrows the list for the lifetime of the cases, so they cannot
-//! be used again. Another case can be made of the same [`RecvCase`], [`SendCase`] or [`SendFromCase`], which records
-//! the outcome of the first case: a value that has been sent is not sent again.
+//! be used again. Another case can be made of the same [`RecvCase`], [`SendCase`] or [`SendFromCase`]. These record
+//! the outcome of the first case, so a value that has been sent is not sent again.
 //!
 //! # Algorithm
 //!
 //! 1. Without locks, find the cases that seem to be ready. Choose one, lock its channel, try it. Most selects finish here,
 //!    with one lock. The macro knows the types of its cases and does this before it makes a list of them.
-//! 2. Nothing seemed to be ready: lock all channels, each once, and check again. This check is exact. If a case is
+//! 2. If nothing seemed to be ready, lock all channels, each once, and check again. This check is exact. If a case is
 //!    ready, perform it. If no case is ready and the select must not wait, return: at this instant nothing was ready. A
 //!    select that waits forever for any case does this step and the next one together, case by case. It starts over if
 //!    it finds a channel that is ready or locked.
 //! 3. Put a waiter into the queue of each case, park, and unlock on the far side. The waiters are in the cases, on the G's
-//!    stack, and share one wait generation. Cases on the same channel queue in random order or, if the select is ordered, in
-//!    its order. A waker that finds one of the waiters claims the wait generation, moves the value, and readies the G.
+//!    stack, and share one wait generation. Cases on the same channel queue in random order or, if the select is ordered,
+//!    in the order of the list. A waker that finds one of the waiters claims the wait generation, moves the value, and
+//!    readies the G.
 //! 4. Remove the waiters of the other cases from their queues, one lock at a time.
 //!
 //! Go's `selectgo` starts with step 2.
@@ -104,7 +105,7 @@ pub struct Select<'a, P: Platform> {
     /// Borrowed for the lifetime of the cases, so that no other select can use them.
     cases: &'a mut [Case<'a, P>],
     choice: Choice,
-    /// Whether step 1 has been done.
+    /// Whether a case that seemed to be ready has been tried already (step 1 of the algorithm).
     has_tried_one: bool,
 }
 
@@ -148,7 +149,7 @@ impl<'a, P: Platform> Select<'a, P> {
         Self { cases, choice: Choice::Random, has_tried_one: false }
     }
 
-    /// [`new`](Self::new) for a caller that has done step 1.
+    /// [`new`](Self::new) for a caller that has done step 1 of the algorithm.
     #[inline]
     fn after_step_1(cases: &'a mut [Case<'a, P>]) -> Self {
         Self { cases, choice: Choice::Random, has_tried_one: true }
@@ -214,9 +215,9 @@ impl<'a, P: Platform> Select<'a, P> {
         self.run(Patience::None)
     }
 
-    /// [`wait`](Self::wait) until `limit` at most: a deadline or a context. A case that is ready is performed even if the
-    /// limit is over already, as by [`poll`](Self::poll). To give a context the same chance as other cases, receive from
-    /// [`Context::done`](crate::cancel::Context::done).
+    /// [`wait`](Self::wait), but no longer than `limit`, which is a deadline, a context or both. A case that is ready
+    /// is performed even if the limit is over already, as by [`poll`](Self::poll). To give a context the same chance
+    /// as other cases, receive from [`Context::done`](crate::cancel::Context::done).
     ///
     /// ```
     /// use gmp_sched::cancel::ContextError;
@@ -241,7 +242,7 @@ impl<'a, P: Platform> Select<'a, P> {
     ///
     /// # Panics
     ///
-    /// As [`wait`](Self::wait).
+    /// In the same cases as [`wait`](Self::wait).
     pub fn wait_until<'l>(self, limit: impl Into<Limit<'l, P>>) -> Result<usize, ContextError> {
         let limit = limit.into();
         self.run(Patience::Until(&limit)).ok_or_else(|| limit.ended())
@@ -262,7 +263,7 @@ impl<'a, P: Platform> Select<'a, P> {
     ///
     /// # Panics
     ///
-    /// As [`wait_until`](Self::wait_until).
+    /// In the same cases as [`wait_until`](Self::wait_until).
     pub fn wait_timeout(self, timeout: Duration) -> Option<usize> {
         self.run(Patience::Until(&timeout.into()))
     }
@@ -276,7 +277,7 @@ impl<'a, P: Platform> Select<'a, P> {
             return Some(chosen);
         }
         if matches!(patience, Patience::None) && self.cases.len() <= 1 {
-            // There was an instant at which the one case was not ready: see `Header::looks_ready`.
+            // `looks_ready` was false, so at one instant the only case was not ready; see `Header::looks_ready`.
             return None;
         }
         match patience {
@@ -334,7 +335,7 @@ fn choose_bit<P: Platform>(pinned: &Pinned<P>, mut bits: u64) -> Option<usize> {
     (bits != 0).then_some(bits.trailing_zeros() as usize)
 }
 
-/// [`choose`] for more cases than a word has bits: reservoir sampling. The n-th ready case replaces the choice so far with
+/// [`choose`] for more cases than a word has bits, by reservoir sampling. The n-th ready case replaces the choice with
 /// probability 1/n, which makes all equally likely (Vitter, *Random Sampling with a Reservoir*, 1985, algorithm R).
 #[cold]
 #[inline(never)]
@@ -351,15 +352,15 @@ fn choose_of_many<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> Opt
     chosen
 }
 
-/// Returns a random number below `limit`. Never panics: a select calls this with locks held, also in a system call and on
-/// threads that are not Ms.
+/// Returns a random number below `limit`. Never panics, because a select calls this with locks held. Callable also in
+/// a system call and on threads that are not Ms.
 fn random_below<P: Platform>(pinned: &Pinned<P>, limit: u32) -> u32 {
     let processor = pinned.try_machine().and_then(Machine::processor);
     let random = processor.map_or_else(random_without_processor::<P>, Processor::random);
     ((u64::from(random) * u64::from(limit)) >> 32) as u32
 }
 
-/// Hashes the clock (with the finalizer of SplitMix64).
+/// Computes a random number by hashing the clock (with the finalizer of SplitMix64).
 #[cold]
 #[inline(never)]
 fn random_without_processor<P: Platform>() -> u32 {
@@ -398,7 +399,7 @@ fn wait_for_one_of_some<P: Platform>(pinned: Pinned<P>, cases: &mut [Case<'_, P>
     wait_for_one(pinned, cases)
 }
 
-/// Does steps 2 to 4 of the algorithm.
+/// Locks all channels, then performs a ready case or waits for one (steps 2 to 4 of the algorithm).
 #[inline(never)]
 fn with_all_locks<P: Platform>(
     pinned: Pinned<P>,
@@ -424,9 +425,9 @@ fn with_all_locks<P: Platform>(
     }
 }
 
-/// The second half of step 2, with all locks held. A case that seems to be ready is really ready, unless other wakers
-/// have ended the waits of all its partners. A failed attempt removes the waiters of those partners from the queue, so
-/// that the case no longer seems to be ready.
+/// Tries cases with all locks held (the second half of step 2 of the algorithm). A case that seems to be ready is
+/// really ready, unless other wakers have ended the waits of all its partners. A failed attempt removes the waiters of
+/// those partners from the queue, so that the case no longer seems to be ready.
 #[cold]
 #[inline(never)]
 pub(crate) fn try_locked<P: Platform>(
@@ -447,7 +448,8 @@ pub(crate) fn try_locked<P: Platform>(
     }
 }
 
-/// Steps 3 and 4: all channels are locked, and no case is ready.
+/// Queues on all channels, parks, and leaves the queues (steps 3 and 4 of the algorithm). The caller holds the locks
+/// of all channels and has found no case ready.
 fn park<P: Platform>(
     pinned: Pinned<P>,
     cases: &mut [Case<'_, P>],
@@ -459,7 +461,7 @@ fn park<P: Platform>(
     mem::forget(kept);
     let generation = caller.me.open_wait();
     enter_in_order(cases, locked, choice, caller.me, generation);
-    // A limit can end the wait.
+    // Without cases and without a limit, nothing can end the wait.
     let reason = if cases.is_empty() && limit.is_none() { WaitReason::SelectNoCases } else { WaitReason::Select };
     // Until this G has locked each channel again, the far side may still be in `unlock_all`, which reads the cases. So
     // from here on this G only reads them, too.

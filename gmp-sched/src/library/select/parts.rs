@@ -1,5 +1,5 @@
-//! The parts of a select that only the macro uses. The macro knows the types and the number of its cases, so it does
-//! step 1 without a list of cases.
+//! The parts of a select that only the macro uses. The macro knows the types and the number of its cases, so it needs
+//! no list of cases to try one that seems to be ready (step 1 of the algorithm in the module `select`).
 
 use core::marker::PhantomData;
 use core::time::Duration;
@@ -54,7 +54,8 @@ impl<P: Platform> Ready<P> {
     }
 }
 
-/// A select whose cases did not seem to be ready, or whose attempt failed: steps 2 to 4.
+/// The rest of a select in which no case seemed to be ready, or whose first attempt failed. It does steps 2 to 4 of
+/// the algorithm.
 #[derive(Debug)]
 pub struct Remaining<'a, P: Platform, const N: usize> {
     /// Borrowed for the lifetime of the cases, as in [`Select`].
@@ -62,7 +63,7 @@ pub struct Remaining<'a, P: Platform, const N: usize> {
 }
 
 impl<'a, P: Platform, const N: usize> Remaining<'a, P, N> {
-    /// Makes the rest of a select over these cases, whose step 1 has been done.
+    /// Makes the rest of a select over `cases`. The caller has done step 1 of the algorithm.
     #[inline(always)]
     pub fn at(cases: &'a mut [Case<'a, P>; N]) -> Self {
         Self { cases }
@@ -120,8 +121,8 @@ impl Chosen for Result<usize, ContextError> {
     }
 }
 
-/// The result of the first case, or the result of one of the later cases, which is again a `OneOf`. After the last case
-/// it is `()`: no case was chosen.
+/// The result of the first case, or the result of one of the later cases, which is again a `OneOf`. In place of a case
+/// after the last one there is `()`, which means that no case was chosen.
 #[derive(Debug)]
 pub enum OneOf<T, L> {
     /// The first case.

@@ -14,9 +14,10 @@ use crate::library::waiter::WaitQueue;
 use crate::library::waiter::{wait, wait_until};
 use crate::platform::{Pinned, Platform};
 
-/// Permission to block once: proof that the caller is a G that may block.
+/// Proof that the caller is a G that may block. It permits one wait.
 ///
-/// It is made before the lock of the queue is taken. Making it may panic, which must not happen with the lock held.
+/// It is made before the lock of the queue is taken, because making it may panic, which must not happen with the lock
+/// held.
 #[derive(Debug)]
 pub(super) struct Blocking<'a, P: Platform> {
     caller: CurrentGoroutine<P>,
@@ -118,7 +119,7 @@ pub(super) fn my_waiter<P: Platform>(pinned: &Pinned<P>) -> &'static Waiter<P> {
     &pinned.goroutine().waiter
 }
 
-/// Calls a function when it is dropped: cleanup for a wait that fails or panics.
+/// Calls a function when it is dropped, to clean up after a wait that fails or panics.
 #[derive(Debug)]
 pub(super) struct OnDrop<F: FnMut()>(pub(super) F);
 
@@ -169,8 +170,8 @@ impl<P: Platform> WakeList<P> {
         self.ready_each(pinned, |_| ());
     }
 
-    /// [`ready`](Self::ready) for waits that are durable in a bubble, even on an object made outside of it. Returns the
-    /// number of waiters.
+    /// [`ready`](Self::ready) for waits that are durable if the G is in a bubble, even if the object was made outside
+    /// of the bubble. Returns the number of waiters.
     ///
     /// # Panics
     ///

@@ -22,10 +22,10 @@ use crate::platform::{Pinned, Platform};
 ///
 /// [`wait`](lock_api::Condvar::wait) unlocks the mutex, waits for a notification, and locks the mutex again. Waiters
 /// are served in FIFO order. There are no spurious wakeups: a wait ends by a notification or its deadline, and
-/// `notify_one` and `notify_all` return the exact number of woken waiters. The condition may still be false again when
-/// the mutex is locked, because another G may have locked it first: use [`wait_while`](lock_api::Condvar::wait_while).
-/// The notifier need not hold the mutex. All Gs that wait at the same time must use the same mutex. (In Go the mutex is
-/// a field of the condition variable.) 32 bytes; can be a `static`.
+/// `notify_one` and `notify_all` return the exact number of woken waiters. When the mutex is locked again, the
+/// condition may have become false, because another G may have locked the mutex first. So use
+/// [`wait_while`](lock_api::Condvar::wait_while). The notifier need not hold the mutex. All Gs that wait at the same
+/// time must use the same mutex. (In Go the mutex is a field of the condition variable.) 32 bytes; can be a `static`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -75,7 +75,7 @@ struct State<P: Platform> {
 /// the G; then readies the next waiter for the mutex.
 struct Leaving<G, P: Platform> {
     state: Option<G>,
-    /// The waiter for the mutex that has been chosen when the mutex was unlocked.
+    /// The waiter for the mutex that the unlock of the mutex has chosen to wake, if any.
     next: Option<&'static Waiter<P>>,
 }
 

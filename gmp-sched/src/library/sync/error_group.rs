@@ -61,7 +61,8 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         Self::with(None)
     }
 
-    /// A group of which at most `limit` Gs run at the same time: at the limit, [`go`](Self::go) waits. Go: `SetLimit`.
+    /// A group of which at most `limit` Gs run at the same time. While `limit` Gs run, [`go`](Self::go) waits. Go:
+    /// `SetLimit`.
     ///
     /// ```
     /// use gmp_sched::native::{self, ErrorGroup};
@@ -166,7 +167,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         }
     }
 
-    /// [`go`](Self::go) that neither waits for the limit nor panics if there is no memory. Go: `TryGo`.
+    /// [`go`](Self::go), but returns an error if the limit is reached or there is no memory. Go: `TryGo`.
     ///
     /// ```
     /// use gmp_sched::native::{self, ErrorGroup};
@@ -207,7 +208,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         body: impl FnOnce() -> Result<(), E> + Send + 'static,
     ) -> Result<(), OutOfResources> {
         self.shared.under_way.add(1);
-        // From here on `End` releases the permit.
+        // From here on the drop of `end` releases the permit.
         if let Some(permit) = permit {
             permit.forget();
         }

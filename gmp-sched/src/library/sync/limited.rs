@@ -1,4 +1,4 @@
-//! Lock methods that wait until a deadline or a context ends, which the types of `lock_api` do not have.
+//! Lock methods whose wait ends at a deadline or with a context. The types of `lock_api` do not have such methods.
 
 #![expect(unsafe_code, reason = "makes the guards of locks that it has taken")]
 
@@ -11,9 +11,10 @@ use crate::entities::goroutine::WaitReason;
 use crate::library::cancel::{ContextError, Limit};
 use crate::platform::Platform;
 
-/// [`Mutex`] with a limit to the wait. See [`lock_until`](Self::lock_until) for an example.
+/// Adds to [`Mutex`] a lock method with a limit. See [`lock_until`](Self::lock_until) for an example.
 pub trait LimitedMutex<T: ?Sized, P: Platform> {
-    /// Locks, waiting until `limit` at most: a deadline or a context. Blocks the G; not callable from interrupts.
+    /// Locks the mutex, waiting no longer than `limit`, which is a deadline, a context or both. Blocks the G; not
+    /// callable from interrupts.
     ///
     /// ```
     /// use gmp_sched::cancel::ContextError;
@@ -36,7 +37,7 @@ pub trait LimitedMutex<T: ?Sized, P: Platform> {
     ///
     /// # Panics
     ///
-    /// As [`Mutex`].
+    /// In the same cases as [`Mutex`].
     #[track_caller]
     fn lock_until<'l>(&self, limit: impl Into<Limit<'l, P>>) -> Result<MutexGuard<'_, T, P>, ContextError>;
 }
@@ -54,10 +55,10 @@ impl<T: ?Sized, P: Platform> LimitedMutex<T, P> for Mutex<T, P> {
     }
 }
 
-/// [`RwLock`](super::RwLock) and `ReadMostlyRwLock` with a limit to the wait. See
+/// Adds to [`RwLock`](super::RwLock) and `ReadMostlyRwLock` lock methods with a limit. See
 /// [`read_until`](Self::read_until) for an example.
 pub trait LimitedRwLock<T: ?Sized, P: Platform, R: Readers> {
-    /// Locks for reading, waiting until `limit` at most. Blocks the G; not callable from interrupts.
+    /// Locks for reading, waiting no longer than `limit`. Blocks the G; not callable from interrupts.
     ///
     /// ```
     /// use gmp_sched::cancel::ContextError;
@@ -81,14 +82,14 @@ pub trait LimitedRwLock<T: ?Sized, P: Platform, R: Readers> {
     ///
     /// # Panics
     ///
-    /// As [`RwLock`](super::RwLock).
+    /// In the same cases as [`RwLock`](super::RwLock).
     #[track_caller]
     fn read_until<'l>(
         &self,
         limit: impl Into<Limit<'l, P>>,
     ) -> Result<lock_api::RwLockReadGuard<'_, RawRwLock<P, R>, T>, ContextError>;
 
-    /// Locks for writing, waiting until `limit` at most. Blocks the G; not callable from interrupts.
+    /// Locks for writing, waiting no longer than `limit`. Blocks the G; not callable from interrupts.
     ///
     /// ```
     /// use gmp_sched::native::{self, Context, RwLock};
@@ -107,7 +108,7 @@ pub trait LimitedRwLock<T: ?Sized, P: Platform, R: Readers> {
     ///
     /// # Panics
     ///
-    /// As [`RwLock`](super::RwLock).
+    /// In the same cases as [`RwLock`](super::RwLock).
     #[track_caller]
     fn write_until<'l>(
         &self,
@@ -143,10 +144,11 @@ impl<T: ?Sized, P: Platform, R: Readers> LimitedRwLock<T, P, R> for lock_api::Rw
     }
 }
 
-/// [`Condvar`] with any limit to the wait. See [`wait_limited`](Self::wait_limited) for an example.
+/// Adds to [`Condvar`] a wait with any limit. See [`wait_limited`](Self::wait_limited) for an example.
 pub trait LimitedCondvar<P: Platform> {
-    /// Unlocks the mutex, waits for a notification until `limit` at most (a deadline or a context), and locks the mutex
-    /// again. The limit does not apply to locking it again. Blocks the calling G; not callable from interrupts.
+    /// Unlocks the mutex, waits for a notification, but no longer than `limit` (a deadline, a context or both), and
+    /// locks the mutex again. The limit does not apply to this locking. Blocks the calling G; not callable from
+    /// interrupts.
     ///
     /// ```
     /// use gmp_sched::cancel::ContextError;
@@ -173,7 +175,7 @@ pub trait LimitedCondvar<P: Platform> {
     ///
     /// # Panics
     ///
-    /// As [`Condvar`].
+    /// In the same cases as [`Condvar`].
     #[track_caller]
     fn wait_limited<'l, T: ?Sized>(
         &self,

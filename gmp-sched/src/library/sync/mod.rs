@@ -18,14 +18,14 @@
 //!
 //! # Common properties
 //!
-//! - The types block the calling G only. A call that may block is not callable from interrupts or with preemption
-//!   turned off; it panics with the caller's location. A call that never blocks (`try_lock`, `unlock`, `notify_…`,
-//!   `done`, `release`) is callable with preemption turned off.
+//! - The types block the calling G only. A call that may block must not be made from interrupts or with preemption
+//!   turned off. If it has to wait there, it panics with the caller's location. A call that never blocks (`try_lock`,
+//!   `unlock`, `notify_…`, `done`, `release`) is callable with preemption turned off.
 //! - Queues are first in, first out. A readied waiter runs next on the waker's P, as in Go. If the waker belongs to another
 //!   scheduler or is a thread that is not an M, the waiter goes to the global queue of its own scheduler.
 //! - Locks are not poisoned: a panic in a critical section unlocks, as in `lock_api`. In the kernel, where a G that panics
 //!   is not unwound, its locks stay locked.
-//! - The types do not allocate, except for the first wait with a deadline (its timer), and where a type says so.
+//! - The first wait with a deadline allocates a timer. Otherwise the types do not allocate, unless a type says so.
 //! - The G that drops a guard unlocks; it need not be the G that locked.
 //!
 //! # Implementation

@@ -1,4 +1,5 @@
-//! Mutual exclusion: a word that lock and unlock change by one compare-exchange each while no G waits, and a wait queue.
+//! Mutual exclusion by an atomic word and a wait queue. While no G waits, lock and unlock change the word by one
+//! compare-exchange each.
 //!
 //! Go: `Mutex` (internal/sync/mutex.go, go1.27), with one state fewer.
 //!
@@ -38,8 +39,8 @@ use crate::platform::{Pinned, Platform};
 
 /// A mutual exclusion lock for a value. Go: `sync.Mutex`.
 ///
-/// Lock with [`lock`](lock_api::Mutex::lock), which blocks, or with the `try_lock` methods; dropping the guard unlocks. The
-/// lock takes 32 bytes besides the value, and can be a `static`.
+/// Lock with [`lock`](lock_api::Mutex::lock), which blocks, or with the `try_lock` methods; dropping the guard
+/// unlocks. The lock takes 32 bytes in addition to the value, and can be a `static`.
 ///
 /// ```
 /// use gmp_sched::native::{self, Mutex};
@@ -224,7 +225,8 @@ impl<P: Platform> RawMutex<P> {
             let began = *began.get_or_insert_with(P::now);
             let blocking = Blocking::<P>::new(reason, limit);
             if blocking.is_over() {
-                // The unlock that woke this G woke no other waiter, so this G must lock the mutex if it is free.
+                // Although the limit is over, this G must lock the mutex if it is free, because the unlock that woke
+                // this G woke no other waiter.
                 return self.take_or(mine, |word| word & !mine);
             }
             let queue = self.queue.lock();
@@ -322,20 +324,20 @@ impl<P: Platform> RawMutex<P> {
         P::point(Site::Sync);
         if fairness == Fairness::HandOver || now - began >= STARVING {
             first.outcome.store(HANDED_OVER, Ordering::Relaxed);
-            // Ordering: Relaxed: the mutex stays `HELD`; readying the waiter makes visible to it what was done under the
-            // lock.
+            // Ordering: Relaxed, because the mutex stays `HELD`. Readying the waiter publishes to it what was done
+            // under the lock.
             self.word.fetch_and(!QUEUED | rest, Ordering::Relaxed);
         } else {
             first.outcome.store(COMPETE, Ordering::Relaxed);
-            // No other G changes the word now: this one holds the mutex and the queue's lock.
+            // No other G changes the word now, because this G holds the mutex and the queue's lock.
             self.word.swap(AWAKE | rest, Ordering::Release);
         }
         Some(first)
     }
 }
 
-/// Whether spinning may be worthwhile: another P runs a G, and this P has no other G to run. Always false with a single
-/// P. Go: `sync_runtime_canSpin`.
+/// Whether spinning may be worthwhile, that is, another P runs a G, and this P has no other G to run. Always false
+/// with a single P. Go: `sync_runtime_canSpin`.
 #[doc(alias = "sync_runtime_canSpin")]
 fn may_spin<P: Platform>() -> bool {
     let pinned = Pinned::<P>::new();

@@ -89,8 +89,8 @@ impl<T, P: Platform> OnceCell<T, P> {
     ///
     /// # Panics
     ///
-    /// `make` panics, which leaves the cell empty, or initialises the same cell. Or the call has to wait, and the
-    /// caller is not a G or has preemption turned off.
+    /// `make` panics, or it initialises the same cell. (A panic of `make` leaves the cell empty.) Or the call has to
+    /// wait, and the caller is not a G or has preemption turned off.
     #[inline]
     #[track_caller]
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
@@ -178,7 +178,7 @@ impl<T, P: Platform, F: Fn() -> T> Lazy<T, P, F> {
     ///
     /// # Panics
     ///
-    /// As described for the type.
+    /// In the cases that the documentation of [`Lazy`] lists.
     #[inline]
     #[track_caller]
     pub fn force(lazy: &Self) -> &T {

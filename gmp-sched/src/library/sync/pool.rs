@@ -14,10 +14,10 @@ use crate::platform::{Pinned, Platform};
 
 /// A pool of values that are costly to make, with a free list for each P. Go: `sync.Pool`.
 ///
-/// A value is taken from the free list of the current P, or if that is empty from the list of another P. If all lists
-/// are empty, a new value is made. A returned value goes to the free list of the current P; if that list is full, the
-/// value is dropped. So the pool holds at most the chosen number of values for each P. It keeps them until it is
-/// dropped. (In Go the garbage collector clears a pool.)
+/// A value is taken from the free list of the current P or, if that list is empty, from the list of another P. If all
+/// lists are empty, a new value is made. A returned value goes to the free list of the current P; if that list is
+/// full, the value is dropped. So the pool holds at most the chosen number of values for each P. It keeps them until
+/// it is dropped. (In Go the garbage collector clears a pool.)
 ///
 /// ```
 /// use std::sync::Arc;
@@ -124,7 +124,7 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
                 Some(value)
             }
         };
-        // The value is dropped neither pinned nor under the lock, because its `drop` may do anything.
+        // The value is dropped after the unlock and the unpin, because its `drop` may do anything.
         drop(rejected);
     }
 
@@ -165,7 +165,7 @@ pub struct Pooled<'a, T, P: Platform, F: Fn() -> T> {
 }
 
 impl<T, P: Platform, F: Fn() -> T> Pooled<'_, T, P, F> {
-    /// Returns the value, which leaves the pool.
+    /// Takes the value out of the pool for good.
     ///
     /// ```
     /// use gmp_sched::native::{self, Pool};

@@ -14,7 +14,7 @@ use crate::platform::{Pinned, Platform};
 
 /// A counting semaphore. A G acquires one or several permits at once, and waits until there are enough. Go: `Weighted`.
 ///
-/// Waiters are served in FIFO order: later requests for few permits do not overtake a request for many, so no G
+/// Waiters are served in FIFO order. Later requests for few permits do not overtake a request for many, so no G
 /// starves. 32 bytes; can be a `static`.
 ///
 /// ```
@@ -106,8 +106,8 @@ impl<P: Platform> Semaphore<P> {
         Permit { semaphore: self, permits }
     }
 
-    /// [`acquire`](Self::acquire) that waits until `limit` at most: a deadline or a context. Go: `Acquire`, which takes a
-    /// context.
+    /// [`acquire`](Self::acquire), but waits no longer than `limit`, which is a deadline, a context or both. Go:
+    /// `Acquire`, which takes a context.
     ///
     /// ```
     /// use gmp_sched::cancel::ContextError;
@@ -127,9 +127,9 @@ impl<P: Platform> Semaphore<P> {
     ///
     /// # Panics
     ///
-    /// As for [`acquire`](Self::acquire). In addition, if the limit ends the wait, later waiters may get permits: the
-    /// call panics if one of them is in a [bubble](crate#features) and the caller is outside of it. That waiter gets
-    /// the permits nevertheless.
+    /// In the same cases as [`acquire`](Self::acquire), and in one more case. When the limit ends the wait, later
+    /// waiters may get permits. The call panics if such a waiter is in a [bubble](crate#features) and the caller is
+    /// outside of it. That waiter gets the permits nevertheless.
     #[track_caller]
     pub fn acquire_until<'l>(
         &self,
@@ -153,7 +153,7 @@ impl<P: Platform> Semaphore<P> {
     ///
     /// # Panics
     ///
-    /// As [`acquire_until`](Self::acquire_until).
+    /// In the same cases as [`acquire_until`](Self::acquire_until).
     #[track_caller]
     pub fn acquire_timeout(&self, permits: u32, timeout: Duration) -> Option<Permit<'_, P>> {
         self.acquire_until(permits, timeout).ok()
@@ -238,7 +238,7 @@ impl<P: Platform> Semaphore<P> {
         let to_wake = {
             let queue = self.queue.lock();
             queue.remove(my_waiter(&pinned));
-            // The waiters behind this one may need fewer permits.
+            // Grants permits to the waiters behind this one, because they may need fewer permits.
             let word = self.word.load(Ordering::Relaxed);
             if word & QUEUED != 0 { self.grant(&queue, word / ONE) } else { WakeList::none() }
         };
@@ -352,7 +352,7 @@ impl<P: Platform> Permit<'_, P> {
         self.permits
     }
 
-    /// Leaves the permits acquired; [`Semaphore::release`] releases them.
+    /// Drops this value without releasing the permits. [`Semaphore::release`] can release them later.
     ///
     /// ```
     /// let semaphore = gmp_sched::native::Semaphore::new(3);

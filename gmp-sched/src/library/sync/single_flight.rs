@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use super::{Mutex, OnceCell};
 use crate::platform::Platform;
 
-/// Shares calls by key: a caller waits if a call with the same key is under way, and gets its value. Go:
+/// Shares calls by key. If a call with the same key is under way, a caller waits for that call and gets its value. Go:
 /// `singleflight.Group`.
 ///
 /// Values are not cached: after a call has ended, the next caller makes a new one.
@@ -107,7 +107,7 @@ impl<K: Ord + Clone, V: Clone, P: Platform> SingleFlight<K, V, P> {
         Fetched { value, is_shared: call.is_shared.load(Ordering::Relaxed) }
     }
 
-    /// Makes the next call with this key fetch anew, even if one is under way. Go: `Forget`.
+    /// Makes the next call with this key fetch anew, even if an earlier call is still under way. Go: `Forget`.
     ///
     /// ```
     /// use gmp_sched::native::{self, SingleFlight};

@@ -88,8 +88,8 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// # Panics
     ///
-    /// The call is concurrent with a wait while the counter is zero. Or the counter exceeds 2^31. Or the group is
-    /// associated with a bubble and the caller is not in it, or the other way around.
+    /// The call is concurrent with a wait while the counter is zero. Or the counter exceeds 2^31. Or a counter that is
+    /// not zero is changed both inside and outside of a bubble, or in two bubbles.
     #[inline]
     #[track_caller]
     #[doc(alias = "Add")]
@@ -133,16 +133,16 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// # Panics
     ///
-    /// The counter is zero. Or the group is associated with a bubble and the caller is not in it, or the other way
-    /// around.
+    /// The counter is zero. Or a counter that is not zero is changed both inside and outside of a bubble, or in two
+    /// bubbles.
     #[inline(always)]
     #[track_caller]
     #[doc(alias = "Done")]
     pub fn done(&self) {
         P::point(Site::Sync);
         self.check_bubble();
-        // Ordering: Release publishes to `wait` what this task did. Acquire makes visible to the last task, which
-        // readies the waiters, what the other tasks did.
+        // Ordering: Release publishes to `wait` what this task did. Acquire makes the effects of the other tasks
+        // visible to the last task, which readies the waiters.
         let before = self.word.fetch_sub(ONE, Ordering::AcqRel);
         let after = before.wrapping_sub(ONE);
         if after.cast_signed() < 0 {
@@ -176,7 +176,8 @@ impl<P: Platform> WaitGroup<P> {
         let first = queue.pop();
         let others = if queue.is_empty() { None } else { Some(Self::pop_others(&queue)) };
         P::point(Site::Sync);
-        // This includes waiters whose limit has ended the wait: `pop` removed them from the queue without waking them.
+        // Also subtracts the waiters whose limit has ended the wait, because `pop` removed them from the queue without
+        // waking them.
         self.word.fetch_and(!WAITERS, Ordering::Relaxed);
         drop(queue);
         if let Some(first) = first {
@@ -209,7 +210,7 @@ impl<P: Platform> WaitGroup<P> {
         self.wait_for(None);
     }
 
-    /// [`wait`](Self::wait) until `limit` at most: a deadline or a context.
+    /// [`wait`](Self::wait), but no longer than `limit`, which is a deadline, a context or both.
     ///
     /// ```
     /// use gmp_sched::cancel::ContextError;
@@ -231,7 +232,7 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// # Panics
     ///
-    /// As [`wait`](Self::wait).
+    /// In the same cases as [`wait`](Self::wait).
     #[inline]
     #[track_caller]
     pub fn wait_until<'l>(&self, limit: impl Into<Limit<'l, P>>) -> Result<(), ContextError> {
@@ -290,7 +291,7 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// # Panics
     ///
-    /// As [`wait_until`](Self::wait_until).
+    /// In the same cases as [`wait_until`](Self::wait_until).
     #[cfg(not(gmp_loom))]
     #[track_caller]
     pub fn wait_timeout(&self, timeout: Duration) -> bool {

@@ -17,17 +17,17 @@ use crate::entities::machine::Machine;
 use crate::lifecycle::spawn::{prepare, start_next};
 use crate::platform::{Pinned, Platform};
 
-/// An outcome, stored in the waiter of the function's G: call the function.
+/// An outcome in the waiter of the function's G. The G calls the function.
 const RUN: usize = 0;
-/// An outcome, stored in the waiter of the function's G: drop the function without calling it.
+/// An outcome in the waiter of the function's G. The G drops the function without calling it.
 const DISCARD: usize = 1;
 
 /// A function that will run later, and that can be stopped before it runs. Dropping this handle lets the function run.
 /// Go: the `time.Timer` of `time.AfterFunc`. See [`after_func`] for an example.
 pub struct AfterFunc<P: Platform> {
     slot: &'static TimerSlot<P>,
-    /// The generation of the slot when this function was set. If the slot has another one, this function is not set any
-    /// more.
+    /// The generation of the slot when this function was set. If the slot's generation has changed since, this
+    /// function is not set any more.
     number: AtomicU64,
     /// The bubble in which this function was made. (The slot may be reused in another bubble.)
     bubble: BubbleRef<P>,
@@ -35,8 +35,8 @@ pub struct AfterFunc<P: Platform> {
 
 /// Runs `function` in a new G after `duration`. Go: `time.AfterFunc`.
 ///
-/// This call makes the G, so that firing cannot fail; the timer starts it. Until then the status of the G is idle. Does
-/// not block; not callable from interrupts.
+/// This call already makes the G, so that firing cannot fail. The G is idle until the timer starts it. Does not block;
+/// not callable from interrupts.
 ///
 /// ```
 /// use core::time::Duration;

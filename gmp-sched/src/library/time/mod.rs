@@ -8,8 +8,8 @@
 //! [`Timer::reset`] leave no stale tick behind (as in Go since 1.23), and no G can wait for a timer that has been dropped.
 //!
 //! A timer, ticker or delayed function that was made in a [bubble](crate#features) uses the bubble's clock and belongs
-//! to the Gs of the bubble: to stop it, to set it or to wait for it from outside panics. One that was made outside uses
-//! the platform's clock, even if a G of a bubble sets it.
+//! to the Gs of the bubble. A G outside of the bubble panics if it stops, sets or waits for it. A timer, ticker or
+//! delayed function that was made outside of all bubbles uses the platform's clock, even if a G of a bubble sets it.
 //!
 //! ```
 //! use core::time::Duration;
@@ -60,8 +60,8 @@ const STOP: &str = "stop of synctest timer";
 /// See [`STOP`].
 const RESET: &str = "reset of synctest timer";
 
-/// The current time: of the platform's clock or, for a G in a bubble, of the [bubble's](crate#features). Callable from
-/// anywhere except interrupts, which use [`Platform::now`].
+/// The current time of the platform's clock or, for a G in a bubble, of the [bubble's](crate#features) clock. Callable
+/// from anywhere except interrupts, which use [`Platform::now`].
 ///
 /// ```
 /// use gmp_sched::native::{self, Native};

@@ -1,10 +1,10 @@
-//! The reusable part of a program's timer: never freed, so that a firing under way can access it.
+//! The reusable part of a program's timer. It is never freed, so that a firing under way can access it.
 //!
 //! A timer fires in three steps. First the timer is removed from its P's timers under their lock. Then, under the
-//! slot's lock, the timer's generation is compared with the slot's, and a tick is sent or a G started. Then, without a
-//! lock, the G that waited for the tick is readied. Stopping or setting the timer increments the generation under the
-//! slot's lock, so a firing of an earlier setting has no effect, however late it comes.
-//!
+//! slot's lock, the generation for which the timer was armed is compared with that of the slot; if they are equal, a
+//! tick is sent or a G started. Then, without a lock, the G that waited for the tick is readied. Stopping or setting
+//! the timer increments the generation under the slot's lock, so a firing of an earlier setting has no effect, however
+//! late it comes.
 //! As in Go, ticks are sent to a channel with capacity 1. Here the channel is a part of the slot, and receiving from it
 //! borrows the timer. So a select receives from timers as from any channel, no G receives from a timer that has been
 //! dropped, and the channel is reused with the slot.
@@ -49,13 +49,14 @@ pub(crate) struct TimerSlot<P: Platform> {
 
 /// What a timer is set to do, guarded by its slot's lock. The lock of a P's timers may be taken under the slot's lock.
 pub(super) struct Setting<P: Platform> {
-    /// The generation: incremented by every change. Go: `timer.seq`.
+    /// The generation, which every change increments. Go: `timer.seq`.
     pub(super) number: u64,
     /// Whether the timer is armed or about to fire.
     is_set: bool,
     /// Whether the timer fires periodically.
     repeats: bool,
-    /// The bubble in which the timer was made, which determines its clock. The channel records whether there is one.
+    /// The bubble in which the timer was made, which determines its clock. The channel records only whether there is a
+    /// bubble.
     pub(super) bubble: BubbleRef<P>,
     /// When the timer last fired.
     fired: Instant,
@@ -152,7 +153,7 @@ impl<P: Platform> TimerSlot<P> {
         self.ticks.try_recv().is_ok() || was_set
     }
 
-    /// [`disarm`](Self::disarm), then [`arm`](Self::arm).
+    /// Disarms the slot and arms it again. Returns what [`disarm`](Self::disarm) returns.
     ///
     /// # Panics
     ///
@@ -166,7 +167,7 @@ impl<P: Platform> TimerSlot<P> {
         was_set
     }
 
-    /// [`disarm`](Self::disarm) under the lock. Callable on any thread.
+    /// Takes the lock and disarms the slot, as [`disarm`](Self::disarm) does. Callable on any thread.
     pub(crate) fn stop(&'static self) -> bool {
         let pinned = Pinned::<P>::new();
         self.disarm(&pinned, &mut self.setting.lock())
@@ -213,7 +214,8 @@ impl<P: Platform> TimerSlot<P> {
 impl<P: Platform> Fire<P> for TimerSlot<P> {
     fn fire(&'static self, pinned: &Pinned<P>, number: u64, now: Instant) -> Option<&'static Goroutine<P>> {
         let mut setting = self.setting.lock();
-        // The next firing of a periodic timer may have overtaken this one, on another M: times must not go backwards.
+        // The next firing of a periodic timer may have overtaken this one, on another M. Then this one sends no tick,
+        // because times must not go backwards.
         if setting.number != number || now < setting.fired {
             return None;
         }

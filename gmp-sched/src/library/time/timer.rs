@@ -8,7 +8,7 @@ use crate::platform::Platform;
 
 /// A timer that fires once, and that can be set again. Go: `time.Timer`.
 ///
-/// When the timer fires, it holds a tick, the time of firing, until [`wait`](Self::wait) or
+/// When the timer fires, it stores a tick, which is the time of firing. [`wait`](Self::wait) or
 /// [`try_wait`](Self::try_wait) receives the tick. Dropping the timer stops it. If several Gs share the timer, one of
 /// them receives each tick.
 ///
@@ -52,7 +52,7 @@ pub struct Timer<P: Platform> {
 ///
 /// # Panics
 ///
-/// As [`Timer::new`].
+/// In the same cases as [`Timer::new`].
 #[doc(alias = "After")]
 #[must_use]
 #[track_caller]
@@ -194,7 +194,7 @@ impl<P: Platform> Timer<P> {
     ///
     /// # Panics
     ///
-    /// As [`reset`](Self::reset).
+    /// In the same cases as [`reset`](Self::reset).
     #[track_caller]
     pub fn reset_at(&self, when: Instant) -> bool {
         self.slot.check_bubble(RESET);

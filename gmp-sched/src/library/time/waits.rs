@@ -33,7 +33,7 @@ macro_rules! waits {
                 self.slot.ticks().recv().expect(NEVER_CLOSED)
             }
 
-            /// [`wait`](Self::wait) until `limit` at most: a deadline or a context.
+            /// [`wait`](Self::wait), but no longer than `limit`, which is a deadline, a context or both.
             ///
             /// ```
             /// use core::time::Duration;
@@ -84,7 +84,7 @@ macro_rules! waits {
             }
         }
 
-        /// As a source of a select it yields the ticks, and is never closed. Go: `t.C`.
+        /// In a case of a select, a timer or ticker yields its ticks, and is never closed. Go: `t.C`.
         impl<P: Platform> Source for $type<P> {
             type Value = Instant;
             type Platform = P;

@@ -8,9 +8,9 @@
 //! # Which waker ends a wait
 //!
 //! A G in one queue without a deadline is woken by the waker that removes it from the queue under the lock
-//! ([`WaitGeneration::SOLE`]). If there can be several wakers (several queues, a deadline), the G opens the wait with a
-//! new wait generation, a [`WaitGeneration`]. The waker that [claims](Goroutine::claim) the generation successfully
-//! ends the wait. A stale generation ends no wait. (Go: `selectDone`.)
+//! ([`WaitGeneration::SOLE`]). If there can be several wakers (several queues, a deadline), the G begins its wait with
+//! a new wait generation, a [`WaitGeneration`]. The waker that [claims](Goroutine::claim) the generation successfully
+//! ends the wait. A claim of a stale generation fails. (Go: `selectDone`.)
 //!
 //! # Order of steps
 //!
@@ -49,8 +49,9 @@ impl<P: Platform> Waiter<P> {
     }
 }
 
-/// Parks the caller. The caller has put its waiter into one queue, or waiters with one wait generation into several
-/// queues. After a wait in several queues, [`Goroutine::woken_by`] is the waiter through which the G was woken.
+/// Parks the caller. The caller has put its waiter into one queue, or several waiters of the same wait generation into
+/// several queues. After a wait in several queues, [`Goroutine::woken_by`] is the waiter through which the G was
+/// woken.
 ///
 /// `unlock` runs on the far side and releases the queues' locks; from then on the G may be readied. Returns pinned.
 #[inline(always)]
@@ -90,7 +91,8 @@ pub(crate) fn wait_until<'a, 'l, P: Platform>(
         true
     }));
     if let Some(node) = limit.node() {
-        // Takes the lock under which the far side queued and armed, so the far side has done both.
+        // Takes the lock under which the far side queues the waiter and arms the timer. So the far side has done both
+        // when this call returns.
         node.dequeue(me);
     }
     let waker = me.woken_by.load(Ordering::Relaxed).filter(|&waker| !ptr::eq(waker, &raw const me.context_waiter));

@@ -31,8 +31,8 @@ impl<P: Platform> WaitQueue<P> {
         Self { first: AtomicRef::none(), last: AtomicRef::none() }
     }
 
-    /// Whether the queue is empty. Other wakers may have ended the waits of waiters that are still queued. Callable
-    /// without the lock.
+    /// Whether the queue is empty. A waiter is queued until it is removed, even if another waker has ended its wait.
+    /// Callable without the lock.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         // Ordering: Acquire, for callers without the lock: later loads do not see an earlier state. Partner: the Release of
@@ -183,8 +183,9 @@ impl<P: Platform> WaitQueue<P> {
         woken
     }
 
-    /// [`pop`](Self::pop) if the first waiter is `wanted`. A waiter whose wait has been ended is tested, too: if it is
-    /// not wanted, it blocks the waiters behind it until it has left the queue.
+    /// [`pop`](Self::pop) if the first waiter is `wanted`. `wanted` is also called for a waiter whose wait has been
+    /// ended by another waker. If such a waiter is not wanted, it blocks the waiters behind it until it has left the
+    /// queue.
     pub(crate) fn pop_if(&self, wanted: impl Fn(&'static Waiter<P>) -> bool) -> Option<&'static Waiter<P>> {
         loop {
             let waiter = self.front().filter(|&first| wanted(first))?;
@@ -204,7 +205,7 @@ pub(crate) struct Woken<P: Platform> {
 
 impl<P: Platform> Woken<P> {
     /// Readies all waiters, the last one first, as Go's `closechan` does. So the waiter that has waited longest is
-    /// readied last, and its G ends in `runnext`.
+    /// readied last, and its G ends up in `runnext`.
     #[inline]
     pub(crate) fn ready_all(self, pinned: &Pinned<P>) {
         if self.last.is_some() {

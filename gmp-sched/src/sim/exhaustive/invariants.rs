@@ -57,8 +57,8 @@ fn check_stable(machine: &Explorable) -> Result<(), String> {
     oracle::machines_are_accounted_for(scheduler)
 }
 
-/// While the world is to stop, only the stopper's G runs. In a stable state every other G has got the request to stop,
-/// and no request is still on its way.
+/// While the world is to stop, only the stopper's G runs. In a stable state no request to stop is still on its way, so
+/// every other G has received its request.
 fn goroutines_stop_with_the_world(machine: &Explorable) -> Result<(), String> {
     let stopper = machine.scheduler.shared.try_lock().and_then(|shared| shared.stopper);
     let is_stopper = |machine: &Machine<Sim>| stopper.is_some_and(|stopper| ptr::eq(stopper, machine));

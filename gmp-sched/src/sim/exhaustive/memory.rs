@@ -25,11 +25,12 @@ const PAGE: usize = 4096;
 /// Maximum number of arenas at the same time: one for each test that explores, and one for each failed exploration.
 const ARENAS: usize = 32;
 
-/// Words of a block. States are compared, and snapshots share memory, block by block.
+/// Number of words in a block. States are compared, and snapshots share memory, block by block.
 const WORDS: usize = 64;
 const BLOCK: usize = WORDS * size_of::<u64>();
 
-/// Bytes below a stack pointer that are cleared, so that leftovers of earlier calls do not make equal states differ.
+/// Number of bytes below a stack pointer that are cleared, so that leftovers of earlier calls do not make equal states
+/// differ.
 const CLEARED: usize = 4096;
 
 std::thread_local! {
@@ -41,7 +42,8 @@ std::thread_local! {
 static FIRST_ARENA: AtomicUsize = AtomicUsize::new(0);
 static IN_USE: AtomicU32 = AtomicU32::new(0);
 
-/// The global allocator of a test that explores: the system's, except while an explored machine runs.
+/// The global allocator of a test that explores. It allocates from the system or, while an explored machine runs, from
+/// that machine's arena.
 #[derive(Debug)]
 pub struct Memory;
 
@@ -293,7 +295,8 @@ impl Block {
     }
 }
 
-/// Multiplies to 128 bits and folds the halves: each bit of `word` changes about half of the bits of the result.
+/// Multiplies to 128 bits and folds the halves, so that each bit of `word` changes about half of the bits of the
+/// result.
 fn mix(word: u64, factor: u64) -> u64 {
     let product = u128::from(word ^ factor.rotate_left(32)) * u128::from(factor);
     (product >> 64) as u64 ^ product as u64 ^ word.rotate_left(23)

@@ -5,18 +5,18 @@
 //! is taken, any CPU that can step may be next. A pending IPI may be delivered now or a step later. The clock advances
 //! only to the next deadline: a bounded number of times while a CPU is busy, and always when all CPUs halt.
 //!
-//! [`explore`] searches depth first. It saves the whole memory of the machine at each step, so that it can go back.
-//! What follows a state is explored once, even if the state is reached again. In each state it checks the invariants of
-//! `invariants`. At the end it checks that the program can still end from every state, so that there is neither a
+//! [`explore`] searches depth first. It saves the whole memory of the machine at each step, so that it can go back. If
+//! it reaches a state again, it does not explore again what follows the state. In each state it checks the invariants
+//! of `invariants`. At the end it checks that the program can still end from every state, so that there is neither a
 //! deadlock nor a livelock.
 //!
 //! # What a state is
 //!
 //! A state is all memory that the machine can write, byte by byte, hashed to 128 bits. This memory is an arena of its
 //! own: everything that is allocated while the machine runs, and the used part of every stack. The registers of a flow
-//! of control that does not run are on its stack. So two states with the same hash continue in the same way, except for
-//! a hash collision (with ten million states less probable than 10^-24). The following is cleared before a state is
-//! saved and therefore not part of it:
+//! of control that does not run are on its stack. So two states with the same hash continue in the same way, except
+//! for a hash collision (with ten million states less probable than 10^-24). The following is cleared before a state
+//! is saved, and is therefore not part of the state:
 //!
 //! - counters, the times since which Gs wait or are runnable, and the P's clock from which these times are read: they
 //!   are only used in reports;
@@ -31,8 +31,8 @@
 //!
 //! # What is not covered
 //!
-//! - Memory is sequentially consistent; the effects of weaker memory are left to the loom models. What happens between
-//!   two points is one step.
+//! - Memory is sequentially consistent; the effects of weaker memory are left to the loom models. All instructions
+//!   between two points are one step.
 //! - With [`Setting::switches`], runs with more than that many switches away from a CPU that could step are not
 //!   explored. A switch away from a CPU that halts, waits for a lock or computes does not count.
 //! - Runs with more ticks than [`Setting::ticks`] while a CPU is busy are not explored. A pause of the stealing
@@ -60,7 +60,7 @@ pub struct Setting {
     pub cpus: usize,
     /// Number of Ps of the scheduler.
     pub processors: usize,
-    /// The most Ps that the program may choose, if that is more than `processors`.
+    /// The maximum number of Ps that the program may choose, if that is more than `processors`.
     pub procs_limit: usize,
     /// How often the clock may advance to the next deadline while a CPU is busy. When all CPUs halt, it always
     /// advances.
@@ -111,7 +111,7 @@ pub struct Census {
 /// One step of an exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// A CPU runs until its next point. It handles its pending interrupts first, except for an IPI that `is_late`.
+    /// A CPU runs until its next point. It handles its pending interrupts first, except for the IPI if `is_late`.
     Step {
         /// The CPU.
         cpu: usize,
@@ -130,7 +130,7 @@ type Who = (Option<MachineId>, Option<GoroutineId>);
 pub struct Step {
     /// The step.
     pub choice: Choice,
-    /// The M and the G that were on that CPU before the step.
+    /// The M and the G that were on the CPU of the choice before the step.
     pub who: Who,
     /// The point at which the CPU stopped after the step; `None` at a lock and in a G's own code.
     pub site: Option<Site>,

@@ -54,7 +54,7 @@ impl Explorable {
         self.simulation.explored.as_ref().expect("it is")
     }
 
-    /// Whether `cpu` can step, and neither computes nor waits for another CPU.
+    /// Whether `cpu` can step and makes progress, that is, it does not only compute or wait for another CPU.
     pub(super) fn can_progress(&self, cpu: usize) -> bool {
         self.simulation.can_step(cpu) && !self.explored().waits[cpu].get()
     }

@@ -1,4 +1,5 @@
-//! Calls that spawn Gs, coroutines, futures, and system calls. During a system call, most other calls are not allowed.
+//! Calls that spawn Gs, run coroutines and futures, and make system calls. During a system call, most other calls are
+//! not allowed.
 
 use std::future::poll_fn;
 use std::mem;
@@ -141,8 +142,8 @@ impl Fuzzer<'_> {
         defuse(taken);
     }
 
-    /// Waits for a future that is woken at once, by a G or by the foreign thread. The latter wakes it twice in a row,
-    /// so the second wakeup may come after the future has ended.
+    /// Waits for a future that is woken at once, by a G or by the foreign thread. The foreign thread wakes it twice in
+    /// a row, so the second wakeup may come after the future has ended.
     pub(super) fn future(&mut self) {
         let (how, mut polls) = (self.random.u32(..3), 0);
         let outside = self.shared.outside.clone();

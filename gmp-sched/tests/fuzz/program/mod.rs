@@ -2,8 +2,8 @@
 //!
 //! The parent module has a module `platform` with the aliases of one platform and what else differs between platforms.
 //!
-//! Every wait has a limit, so that each program ends whatever its Gs do to each other: they drop handles and guards
-//! anywhere, leave locks locked, close channels, panic, and make calls in system calls that are not allowed there.
+//! Every wait has a limit, so that each program ends whatever its Gs do to each other. The Gs drop handles and guards
+//! anywhere, leave locks locked, close channels, panic, and call functions that must not be called in a system call.
 
 mod children;
 mod communication;

@@ -38,7 +38,7 @@ pub(crate) enum Catcher {
     Test(&'static str, &'static str),
     /// Property tests, in `tests/run_queue.rs` or in the source, whose names contain this string.
     Properties(&'static str),
-    /// No test: the mutant behaves as the original does, for this reason.
+    /// No test, because the mutant behaves as the original does. The string gives the reason.
     Nobody(&'static str),
 }
 

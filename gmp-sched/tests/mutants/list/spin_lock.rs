@@ -1,5 +1,5 @@
 //! The algorithm of `spin`'s mutex, as `base::modelled_lock` repeats it for loom. The models would detect these errors
-//! in it.
+//! in that algorithm.
 
 use super::Catcher::Model;
 use super::{Mutant, mutant};

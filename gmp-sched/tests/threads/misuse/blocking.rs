@@ -55,7 +55,7 @@ fn waits() -> [Wait; 11] {
     ]
 }
 
-/// Makes each of these calls, from a caller that must not wait.
+/// Checks that each call of [`waits`] panics. The caller of this function must not wait.
 fn each_is_refused() {
     for (name, wait) in waits() {
         let (one, two, value) = (Chan::new(0), Chan::new(0), Value::default());

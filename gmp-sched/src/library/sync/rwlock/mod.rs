@@ -1,9 +1,9 @@
 //! Many readers or one writer. Go: `sync.RWMutex` (sync/rwmutex.go, go1.27).
 //!
-//! Three parts:
+//! The lock has three parts:
 //!
 //! - `writers`, a mutex, serialises writers. An upgradable reader holds this mutex, and is not counted as a reader. So
-//!   there is at most one upgradable reader, besides any number of plain readers.
+//! there is at most one upgradable reader, beside any number of plain readers.
 //! - `readers` counts the readers and can be *closed*: then readers cannot enter by themselves.
 //! - `waiting` queues the readers that found the count closed, and the writer that waits for the readers to leave.
 //!
@@ -47,10 +47,11 @@ pub use self::readers::{OneCount, ReaderSlot, Readers};
 /// A reader-writer lock for a value. Go: `sync.RWMutex`.
 ///
 /// A waiting writer keeps new readers out. When the writer unlocks, all waiting readers are admitted. So neither side
-/// starves. Hence a reader must not lock for reading again: a writer may have come in between, and both would deadlock.
-/// (`read_recursive` of `lock_api` is not implemented.) Guards can be downgraded and mapped, and upgraded if they were
-/// locked by [`upgradable_read`](lock_api::RwLock::upgradable_read). The lock takes 80 bytes besides the value; can be
-/// a `static`.
+/// starves. A G that has locked for reading must not lock for reading again. If a writer came in between, the G would
+/// wait for the writer, and the writer for the G. (`read_recursive` of `lock_api` is not implemented.) Guards can be
+/// downgraded and mapped. They can be upgraded if they were locked by
+/// [`upgradable_read`](lock_api::RwLock::upgradable_read). The lock takes 80 bytes in addition to the value; can be a
+/// `static`.
 ///
 /// ```
 /// use gmp_sched::native::{self, RwLock};
@@ -188,7 +189,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
             let is_over = blocking.is_over();
             let waiting = self.waiting.lock();
             if self.readers.is_closed() {
-                // `open` counts this reader when it admits it.
+                // When `open` admits this reader, it also counts the reader.
                 return !is_over && self.wait_as_reader(blocking, waiting, slot);
             }
             drop(waiting);

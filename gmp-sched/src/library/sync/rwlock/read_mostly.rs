@@ -26,14 +26,14 @@ use crate::platform::{Pinned, Platform};
 ///
 /// # Panics
 ///
-/// As [`RwLock`](super::RwLock).
+/// In the same cases as [`RwLock`](super::RwLock).
 #[cfg(not(gmp_loom))]
 pub type ReadMostlyRwLock<T, P> = lock_api::RwLock<RawRwLock<P, SpreadCounts>, T>;
 
 /// Number of cache lines over which [`SpreadCounts`] spreads readers. With more Ps, several Ps share a line.
 const LINES: usize = 8;
 
-/// A count of readers for each P, in a cache line of its own.
+/// A count of readers for each P. Each count has a cache line of its own.
 ///
 /// ```
 /// use gmp_sched::native::{self, Native};
@@ -57,8 +57,8 @@ impl SpreadCounts {
     }
 }
 
-/// A fence under loom only: loom treats `SeqCst` accesses as acquire and release, and the fence restores the total
-/// order.
+/// A fence that exists under loom only. loom treats `SeqCst` accesses as acquire and release, and the fence restores
+/// the total order.
 #[inline(always)]
 fn total_order() {
     #[cfg(gmp_loom)]
