@@ -18,7 +18,8 @@ use crate::transcript::Transcript;
 /// The path of the crate of the test program, relative to the root of the workspace.
 pub(crate) const PATH: &str = "qemu-tests/guest";
 
-/// The time limit for a machine to boot and report that it is ready, or to answer a request that needs no waiting.
+/// How long a machine may take to boot and report that it is ready. It is also the time limit for a request that the
+/// machine can answer without waiting for anything.
 pub(crate) const BOOT_TIME: Duration = Duration::from_secs(30);
 
 /// The test program, built for the kernel.

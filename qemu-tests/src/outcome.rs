@@ -15,9 +15,10 @@ pub enum Cause {
     MachineEnded(Ending),
     /// The test did not end the machine with the expected status.
     MachineGoesOn,
-    /// The test exceeded its time limit of so many seconds.
+    /// The test exceeded its time limit, which is this number of seconds.
     TimedOut(u32),
-    /// The test did not print this text, or printed it before the previous text of its list.
+    /// The test did not print this text of the list that it should print, or printed it before the previous text of that
+    /// list.
     DidNotPrint(String),
     /// The machine could not be started, or the test program has no such test.
     NoMachine(String),

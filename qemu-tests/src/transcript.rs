@@ -6,7 +6,7 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Transcript {
     bytes: Vec<u8>,
-    /// Start of the next line to read.
+    /// The index in `bytes` at which the next line to read starts.
     next_line: usize,
 }
 
@@ -25,7 +25,7 @@ impl Transcript {
         Some(line)
     }
 
-    /// The whole output.
+    /// Returns the whole output except what [`forget`](Self::forget) has dropped.
     pub(crate) fn text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.bytes)
     }
@@ -36,7 +36,8 @@ impl Transcript {
         self.next_line = 0;
     }
 
-    /// Returns the first of `texts` that does not follow the text before it. The first text may occur anywhere.
+    /// Checks that the output contains all of `texts`, in this order. Returns the first one that is missing, or that occurs
+    /// only before the end of the previous one.
     pub(crate) fn missing<'a>(&self, texts: &'a [String]) -> Option<&'a str> {
         let text = self.text();
         let mut rest = &*text;

@@ -1,5 +1,5 @@
-//! The values that the kernel writes to device registers and reads from firmware tables. This crate computes and parses
-//! them, and its tests need no hardware.
+//! Computes values that the kernel writes to device registers, and parses values that it reads from firmware tables.
+//! The tests of this crate need no hardware.
 //!
 //! The kernel itself is tested in a virtual machine, which does not have every mode of every device: QEMU's TCG has neither
 //! the x2APIC nor the TSC-deadline timer. So the code that computes the values of their registers is here. It accesses the

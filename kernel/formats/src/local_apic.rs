@@ -6,7 +6,8 @@
 //! The code for the x2APIC and the TSC-deadline timer follows the manual and passes the tests below. It has not been tried
 //! on hardware.
 
-/// Access to the registers: to the hardware in the kernel, to a recorder in the tests.
+/// Access to the registers. The kernel implements this trait with the hardware, and the tests implement it with a
+/// recorder.
 pub trait Bus {
     /// Reads the memory-mapped register at `offset`.
     fn read_memory(&self, offset: u16) -> u32;
@@ -20,8 +21,8 @@ pub trait Bus {
     /// Writes a model-specific register.
     fn write_msr(&self, number: u32, value: u64);
 
-    /// Waits until all earlier accesses to memory are complete and visible to all CPUs. No later access begins before. (On
-    /// the processor: `mfence; lfence`.)
+    /// Waits until all earlier accesses to memory are complete and visible to all CPUs. No later access begins before that.
+    /// (On the processor: `mfence; lfence`.)
     fn fence(&self);
 }
 
@@ -46,7 +47,7 @@ pub enum Register {
     SpuriousVector = 0xf0,
     ErrorStatus = 0x280,
     CommandLow = 0x300,
-    /// The upper half of a command, in xAPIC mode only: in x2APIC mode `CommandLow` has all 64 bits.
+    /// The upper half of a command. Only in xAPIC mode, because in x2APIC mode `CommandLow` has all 64 bits.
     CommandHigh = 0x310,
     TimerEntry = 0x320,
     Line0Entry = 0x350,
@@ -62,9 +63,9 @@ pub const X2APIC_BASE: u32 = 0x800;
 
 /// The number of the model-specific register with the APIC's address and mode.
 pub const APIC_BASE: u32 = 0x1b;
-/// In [`APIC_BASE`]: the APIC is enabled.
+/// The bit of [`APIC_BASE`] that is set if the APIC is enabled.
 const BASE_ENABLED: u64 = 1 << 11;
-/// In [`APIC_BASE`]: the APIC is in x2APIC mode.
+/// The bit of [`APIC_BASE`] that is set if the APIC is in x2APIC mode.
 const BASE_X2APIC: u64 = 1 << 10;
 
 /// The number of the model-specific register with the deadline: the value of the time stamp counter at which the timer
@@ -74,27 +75,28 @@ pub const TSC_DEADLINE: u32 = 0x6e0;
 /// The largest APIC id that xAPIC mode can address.
 pub const LAST_XAPIC_ID: u32 = 254;
 
-/// In the spurious vector register: the bit that makes the APIC accept interrupts.
+/// The bit of the spurious vector register that makes the APIC accept interrupts.
 const ENABLED: u32 = 1 << 8;
-/// In an entry of the local vector table: the bit that masks the interrupt.
+/// The bit of an entry of the local vector table that masks the interrupt.
 const MASKED: u32 = 1 << 16;
-/// In the timer's entry of the local vector table: the timer is in deadline mode.
+/// The bits of the timer's entry of the local vector table that select deadline mode.
 const WAIT_FOR_TIME_STAMP: u32 = 0b10 << 17;
-/// In a command, or in an entry of the local vector table: the mode of delivery.
+/// The next three constants are delivery modes, in a command or in an entry of the local vector table.
 const DELIVER_NMI: u32 = 4 << 8;
 const DELIVER_INIT: u32 = 5 << 8;
 const DELIVER_STARTUP: u32 = 6 << 8;
-/// In the command register: the previous command is still being delivered.
+/// The bit of the command register that is set while the previous command is still being delivered.
 const SEND_PENDING: u32 = 1 << 12;
-/// In a command: the level bit. It is set in every command except one obsolete form of INIT.
+/// The level bit of a command. It is set in every command except one obsolete form of INIT.
 const ASSERT: u32 = 1 << 14;
-/// In a command: all CPUs except the sender receive it, and the APIC id in the command is ignored.
+/// The bits of a command that send it to all CPUs except the sender. The APIC id in the command is then ignored.
 const TO_OTHERS: u32 = 0b11 << 18;
-/// In the timer's divide register: the timer counts at the full rate of its clock.
+/// The value of the timer's divide register that makes the timer count at the full rate of its clock.
 const DIVIDE_BY_1: u32 = 0b1011;
 
-/// The mode to use. It is x2APIC if the firmware has enabled that mode, because the APIC can leave it only by being
-/// disabled. It is also x2APIC if the processor has it and one of the APIC `ids` needs it. Otherwise it is xAPIC.
+/// Returns the mode to use. It is x2APIC mode if the firmware has enabled that mode, because an APIC can leave it only
+/// by being disabled. It is also x2APIC mode if the processor has it and one of the APIC `ids` needs it. Otherwise it
+/// is xAPIC mode.
 ///
 /// `base` is the content of [`APIC_BASE`].
 pub fn choose_mode(base: u64, has_x2apic: bool, ids: impl IntoIterator<Item = u32>) -> Mode {
@@ -125,7 +127,8 @@ pub enum Command {
     NonMaskable,
     /// Resets the CPU, which then waits for a start-up message.
     Init,
-    /// Starts a CPU that has been reset. It starts in real mode, at the beginning of the page below 1 MiB with this number.
+    /// Starts a CPU that has been reset. The CPU starts in real mode at the first byte of the page with this number, which
+    /// is below 1 MiB.
     Startup(u8),
 }
 
@@ -158,8 +161,8 @@ pub struct LocalApic<B> {
 }
 
 impl<B: Bus> LocalApic<B> {
-    /// Accesses the APIC through `bus`. The APIC is in `mode` already, or the caller is about to call
-    /// [`enter`](Self::enter).
+    /// Returns the APIC that is accessed through `bus`. Either the APIC must be in `mode` already, or the caller must call
+    /// [`enter`](Self::enter) next.
     #[inline(always)]
     pub fn new(bus: B, mode: Mode) -> Self {
         Self { bus, mode }
@@ -185,7 +188,7 @@ impl<B: Bus> LocalApic<B> {
         }
     }
 
-    /// Switches the APIC to the mode given to [`new`](Self::new). The APIC must be enabled.
+    /// Switches the APIC to the mode that was passed to [`new`](Self::new). The APIC must be enabled.
     pub fn enter(&self) {
         let base = self.bus.read_msr(APIC_BASE);
         if self.mode == Mode::X2Apic && base & BASE_X2APIC == 0 {
@@ -202,7 +205,7 @@ impl<B: Bus> LocalApic<B> {
         self.write(Register::ErrorEntry, u32::from(error));
         self.write(Register::TaskPriority, 0);
         self.write(Register::SpuriousVector, ENABLED | u32::from(spurious));
-        // Clear the errors from before, so that they are not reported.
+        // Clear errors from before this moment, so that they are not reported.
         self.write(Register::ErrorStatus, 0);
         self.end_of_interrupt();
     }
@@ -215,7 +218,7 @@ impl<B: Bus> LocalApic<B> {
         }
     }
 
-    /// Signals the end of the interrupt in service.
+    /// Signals to the APIC that the current interrupt has been handled.
     #[inline(always)]
     pub fn end_of_interrupt(&self) {
         self.write(Register::EndOfInterrupt, 0);
@@ -228,8 +231,8 @@ impl<B: Bus> LocalApic<B> {
         self.read(Register::ErrorStatus)
     }
 
-    /// Whether the last command is still being delivered. Then the next command must wait. In x2APIC mode this is always
-    /// `false`.
+    /// Whether the last command is still being delivered. If so, the caller must wait before it sends the next one. In
+    /// x2APIC mode the result is always `false`.
     #[inline]
     pub fn is_sending(&self) -> bool {
         self.mode == Mode::XApic && self.read(Register::CommandLow) & SEND_PENDING != 0

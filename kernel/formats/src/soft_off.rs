@@ -13,12 +13,13 @@ pub struct SleepTypes {
     pub b: u8,
 }
 
-/// In a PM1 control register: the field with the sleep type.
+/// The position of the field with the sleep type in a PM1 control register. The next constant is the mask of that
+/// field.
 const TYPE_SHIFT: u32 = 10;
 const TYPE: u16 = 0b111 << TYPE_SHIFT;
-/// In a PM1 control register: the bit that starts the transition.
+/// The bit of a PM1 control register that starts the transition to the sleep state.
 const ENABLE: u16 = 1 << 13;
-/// In control register PM1a: the bit that is set while ACPI is enabled.
+/// The bit of control register PM1a that is set while ACPI is enabled.
 const ACPI_ENABLED: u16 = 1;
 
 /// The AML byte codes that the parser needs (ACPI 6.5, 20.2).
@@ -63,13 +64,13 @@ fn number(code: &[u8]) -> Option<(u8, &[u8])> {
     }
 }
 
-/// The value that turns the computer off when it is written to a PM1 control register. `content` is the register's present
-/// value.
+/// Returns the value that turns the computer off when it is written to a PM1 control register. `content` is the
+/// register's present value.
 pub fn control(content: u16, sleep_type: u8) -> u16 {
     content & !(TYPE | ENABLE) | u16::from(sleep_type) << TYPE_SHIFT & TYPE | ENABLE
 }
 
-/// Whether ACPI is enabled, which it must be to turn the computer off. `content` is the value of control register PM1a.
+/// Whether ACPI is enabled. Only then can the computer be turned off. `content` is the value of control register PM1a.
 pub fn is_acpi_on(content: u16) -> bool {
     content & ACPI_ENABLED != 0
 }
@@ -96,7 +97,7 @@ mod tests {
         for (code, a, b) in [
             (&b"\x08\\_S5_\x12\x0a\x04\x0a\x07\x0a\x06\x00\x00"[..], 7, 6),
             (b"\x08_S5_\x12\x08\x04\x01\x00\x00\x00", 1, 0),
-            // The first package has a length of two bytes, the second has one element.
+            // The length of the first package takes two bytes. The second package has only one element.
             (b"\x08_S5_\x12\x48\x00\x02\x0a\x05\x01", 5, 1),
             (b"\x08_S5_\x12\x04\x01\x0a\x05", 5, 0),
         ] {

@@ -9,13 +9,14 @@
 //!       └─────────────────────────────────────────────────────────────────────┘ on again: a recovery
 //! ```
 //!
-//! Each CPU has two suspicions: that interrupts are off for too long, and that preemption is off for too long. "Off" and
-//! "on" in the picture refer to the one that the suspicion is about.
+//! Each CPU has two suspicions: that interrupts are off for too long, and that preemption is off for too long. "Off"
+//! and "on" in the picture are said of interrupts or of preemption, depending on the suspicion.
 //!
-//! The watchdog checks a number, the *mark*, which has changed if interrupts (or preemption) were on since the last check.
-//! But the mark of a virtual CPU also stays the same while the host does not run that CPU. So the watchdog does not report
-//! a CPU until the CPU has confirmed several times, at later checks, that they are off. A report is false only if the host
-//! runs the CPU just at these moments, and each time in a different short critical section.
+//! The watchdog checks a number, the *mark*, which has changed if interrupts (or preemption) were on since the last
+//! check. But the mark of a virtual CPU also stays the same while the host does not run that CPU. So the watchdog does
+//! not report a CPU until the CPU has confirmed several times, at later checks, that interrupts (or preemption) are
+//! off. A report is wrong only if the host runs the CPU just at these moments, and the CPU is in another short critical
+//! section each time.
 
 /// For how long interrupts (or preemption) must be off before the CPU is suspected, in ns.
 pub const LIMIT: u64 = 1_000_000_000;
@@ -60,11 +61,11 @@ impl Suspicion {
         Self { mark: 0, since: 0, stage: Stage::Quiet }
     }
 
-    /// Checks the CPU. If interrupts (or preemption) were on since the last check, `mark` differs from the mark of that
-    /// check. `is_on` is true if they are known to be on for another reason. In both cases `since` is the earliest time
-    /// since which they may be off, or `u64::MAX` if they are on.
+    /// Checks the CPU, and ends the suspicion if interrupts (or preemption) were on since the last check. That is so if
+    /// `mark` differs from the mark of the last check, or if `is_on` is true. In both cases they may be off again: `since`
+    /// is the earliest time from which on they may be off, or `u64::MAX` if they are on.
     ///
-    /// If the CPU was reported and they have been on since, returns for how long they were off.
+    /// If the suspicion ends after the CPU was reported, returns for how long they were off. Otherwise returns `None`.
     pub fn check(&mut self, mark: u64, is_on: bool, since: u64, now: u64) -> Option<u64> {
         if mark == self.mark && !is_on {
             return None;
@@ -75,7 +76,7 @@ impl Suspicion {
         was_reported.then_some(was_off_for)
     }
 
-    /// For how long interrupts (or preemption) have been off at `now`, as far as the checks have shown.
+    /// Returns for how long interrupts (or preemption) have been off at `now`, according to the checks so far.
     #[must_use]
     pub fn off_for(&self, now: u64) -> u64 {
         now.saturating_sub(self.since)
@@ -87,8 +88,8 @@ impl Suspicion {
         self.off_for(now) >= LIMIT && self.stage != Stage::Reported
     }
 
-    /// The next step with a CPU that [is suspected](Self::is_suspect). `answer` is the CPU's answer to the last request:
-    /// whether interrupts (or preemption) are off. `None` means that it has not answered.
+    /// Returns the next step with a CPU that [is suspected](Self::is_suspect). `answer` is the CPU's answer to the last
+    /// request: whether interrupts (or preemption) are off. `None` means that it has not answered.
     pub fn pursue(&mut self, answer: Option<bool>, now: u64) -> Step {
         let Stage::Asked { confirmed } = self.stage else {
             self.stage = Stage::Asked { confirmed: 0 };
@@ -118,7 +119,7 @@ impl Suspicion {
 mod tests {
     use super::{ANSWERS, LIMIT, Step, Suspicion};
 
-    /// A suspicion of a CPU that has had mark 1 since time 0 and was asked at time `LIMIT`.
+    /// Returns a suspicion of a CPU whose mark has been 1 since time 0, and which was asked at time `LIMIT`.
     fn asked() -> Suspicion {
         let mut suspicion = Suspicion::new();
         assert_eq!(suspicion.check(1, false, 0, 0), None);

@@ -20,20 +20,20 @@ pub(crate) const MAX_IO_APICS: usize = 8;
 /// The number of interrupts on the ISA bus.
 const ISA_INTERRUPTS: usize = 16;
 
-/// In the flags of a CPU's entry: the CPU can be used.
+/// The flag in a CPU's MADT entry that says that the CPU can be used.
 const CPU_ENABLED: u32 = 1;
 
 static TABLES: Once<Tables> = Once::new();
 
-/// The part of the tables that the kernel uses.
+/// What the kernel uses of the firmware's tables.
 #[derive(Default, Debug)]
 pub(crate) struct Tables {
     /// The ids of the local APICs of all usable CPUs, including the boot CPU.
     pub apic_ids: heapless::Vec<u32, MAX_CPUS>,
     /// The I/O APICs that the firmware lists.
     pub io_apics: heapless::Vec<IoApic, MAX_IO_APICS>,
-    /// The ISA interrupts whose number, polarity or trigger mode differs from the default of the ISA bus. Each has its
-    /// number on that bus.
+    /// The ISA interrupts whose number, polarity or trigger mode differs from the default of the ISA bus. The first element
+    /// of each pair is the interrupt's number on that bus.
     overrides: heapless::Vec<(u8, Interrupt), ISA_INTERRUPTS>,
     /// The address of the registers of the HPET (high precision event timer), if there is one.
     pub hpet: Option<PhysAddr>,
@@ -49,8 +49,8 @@ struct Power {
     control_a: u16,
     /// The port of control register PM1b, if the computer has that register.
     control_b: Option<u16>,
-    /// The port, and the value to write to it, to request these registers from the firmware (to enable ACPI). `None` if the
-    /// kernel has them from the start.
+    /// The port and the value that the kernel must write to it to enable ACPI, after which the firmware no longer uses the
+    /// control registers. `None` if ACPI is always enabled.
     hand_over: Option<(u16, u8)>,
 }
 
@@ -132,7 +132,7 @@ impl Tables {
     }
 }
 
-/// Reads the tables. If there are none, the kernel uses only the boot CPU, and no interrupts through an I/O APIC.
+/// Reads the tables. If there are none, the kernel uses only the boot CPU and no I/O APIC.
 pub(crate) fn init(rsdp: Option<u64>) {
     TABLES.call_once(|| {
         read(rsdp).unwrap_or_else(|reason| {
@@ -197,8 +197,8 @@ pub(crate) fn power_off() {
     if !soft_off::is_acpi_on(content)
         && let Some((port, value)) = power.hand_over
     {
-        // SAFETY: the firmware's table says that writing this value to this port makes the firmware hand the registers
-        // over.
+        // SAFETY: the firmware's table says that writing this value to this port makes the firmware hand the control registers
+        // over to the kernel.
         unsafe { Port::<u8>::new(port).write(value) };
         // SAFETY: this is the port of control register PM1a. Reading that register has no side effect.
         wait_until(|| soft_off::is_acpi_on(unsafe { control_a.read() }));
@@ -221,8 +221,8 @@ pub(crate) fn power_off() {
 /// Waits until `done` returns true, but at most about a second. It needs no clock: it counts writes to a port, each of
 /// which takes about a microsecond.
 fn wait_until(mut done: impl FnMut() -> bool) {
-    /// The port to which firmware writes its progress codes while it starts. The kernel uses it only for the delay of a
-    /// write.
+    /// The port to which firmware writes its progress codes while it starts. The kernel writes to it only because each
+    /// write takes about a microsecond.
     const DELAY_PORT: u16 = 0x80;
     for _ in 0..1_000_000 {
         if done() {
@@ -233,7 +233,7 @@ fn wait_until(mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Gives the `acpi` crate access to physical memory.
+/// The methods by which the `acpi` crate accesses physical memory.
 #[derive(Clone, Debug)]
 struct PhysicalMemory;
 
@@ -241,7 +241,8 @@ impl AcpiHandler for PhysicalMemory {
     unsafe fn map_physical_region<T>(&self, physical_address: usize, size: usize) -> PhysicalMapping<Self, T> {
         let size = size.max(size_of::<T>()).max(1);
         let is_in_map = (physical_address as u64).checked_add(size as u64).is_some_and(|end| end <= PHYSICAL_MAP_BYTES);
-        // This trait method cannot return an error. And if one address is wrong, none of the tables can be relied on.
+        // A wrong address panics, for two reasons: this trait method cannot return an error, and if one address is wrong, no
+        // table can be relied on.
         assert!(is_in_map, "the firmware says that a table of {size} bytes is at {physical_address:#x}");
         let physical = PhysAddr::new(physical_address as u64);
         let mapped = mm::physical_to_virtual(physical);

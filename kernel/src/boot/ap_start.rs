@@ -1,7 +1,8 @@
 //! Starts the other CPUs ("application processors", SDM 9.4).
 //!
-//! All of them start at the same time. The boot CPU sends an INIT to each, waits 10 ms, in which it measures the clocks,
-//! and sends a start-up message to each. If some have not begun 200 us later, it sends the message again.
+//! All of them start at the same time. The boot CPU sends an INIT to each of them. It waits 10 ms, during which it
+//! measures the clocks. Then it sends a start-up message to each of them. If some CPUs have not begun 200 us later, it
+//! sends the message to all of them again.
 //!
 //! A CPU starts in real mode in a page below 1 MiB, which contains a copy of `trampoline.s`. The trampoline loads page
 //! tables that map this page and the kernel's upper half. So the kernel's own tables need not map low memory, and a CPU
@@ -55,11 +56,12 @@ struct Data {
 
 /// How long to wait before the start-up message is sent a second time, in ns (SDM 9.4.4).
 const SECOND_MESSAGE_NS: u64 = 200_000;
-/// How long the boot CPU waits for the other CPUs, in ns. It is long because a busy host may run them late. All of it
-/// passes only if a CPU does not start.
+/// How long the boot CPU waits for the other CPUs, in ns. It is long because a busy host may run virtual CPUs late. The
+/// boot CPU waits that long only if a CPU does not start.
 const PATIENCE_NS: u64 = 5_000_000_000;
 
-/// How many CPUs have entered the kernel from the trampoline. After the bit [`CLOSED`] is set, no more may enter.
+/// How many CPUs have entered the kernel from the trampoline, and the bit [`CLOSED`]. When this bit is set, no more
+/// CPUs may enter.
 static ENTERED: AtomicU32 = AtomicU32::new(0);
 const CLOSED: u32 = 1 << 31;
 /// How many CPUs have finished their start in [`ap_main`].
@@ -77,7 +79,8 @@ struct Prepared {
     tables: &'static gdt::Tables,
 }
 
-// Both are on the heap, because an unoptimised build would copy arrays for all CPUs several times on the boot CPU's stack.
+// The next two statics have `Vec`s on the heap. An unoptimised build would copy arrays for all CPUs several times on
+// the boot CPU's stack.
 static PREPARED: Once<Vec<Prepared>> = Once::new();
 static STACKS: Once<Vec<u64>> = Once::new();
 
@@ -100,7 +103,8 @@ pub(crate) fn send_init() -> Processors {
     processors
 }
 
-/// Starts the CPUs that [`send_init`] has reset. Returns when all are up, or when the time for it is over.
+/// Starts the CPUs that [`send_init`] has reset. Returns when all are up, or when [`PATIENCE_NS`] is over for those
+/// that are not.
 pub(crate) fn start(processors: Processors) {
     if processors.is_empty() {
         return;
@@ -154,8 +158,8 @@ fn wait(ns: u64, done: impl Fn() -> bool) {
     }
 }
 
-/// Allocates the memory that `count` CPUs need to start. Returns for how many CPUs there was memory. Leaves the memory that
-/// the scheduler needs for those CPUs, and a little for the program.
+/// Allocates the memory that `count` CPUs need to start. Returns for how many CPUs there was memory. Stops early enough
+/// to leave the memory that the scheduler needs for those CPUs, and a little for the program.
 fn prepare(count: usize) -> usize {
     let (mut prepared, mut stacks) = (Vec::new(), Vec::new());
     for index in 1..=count {
@@ -235,7 +239,7 @@ fn start_tables(page: PhysAddr) -> u32 {
     u32::try_from(physical(top).as_u64()).expect("the image lies below 4 GiB")
 }
 
-/// The first Rust function on a started CPU. It is on its own stack, but has no per-CPU data yet.
+/// The first Rust function on a started CPU. The CPU is on a stack of its own, but has no per-CPU data yet.
 extern "C" fn ap_main() -> ! {
     let enter = |entered| (entered & CLOSED == 0).then_some(entered + 1);
     let Ok(index) = ENTERED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, enter) else {
@@ -256,9 +260,9 @@ extern "C" fn ap_main() -> ! {
     unsafe { startup::cpu_main() }
 }
 
-/// Checks that the clocks of all CPUs agree. Each CPU has recorded its clock when it came up. This time must be between
-/// `begin`, which the boot CPU read before the start, and the boot CPU's clock now. Otherwise [`timer::now`] is not
-/// monotonic across CPUs, and this function logs a warning.
+/// Checks that the clocks of all CPUs agree. Each CPU has recorded the time when it came up. That time must be between
+/// `begin`, which the boot CPU has read before it started the others, and the boot CPU's present time. Otherwise
+/// [`timer::now`] is not monotonic across CPUs, and this function logs a warning.
 fn check_clocks(begin: u64) {
     let end = timer::now();
     for started_at in cpus::all().filter(|&cpu| cpu != CpuId::BOOT).filter_map(|cpu| STARTED_AT.of(cpu)) {

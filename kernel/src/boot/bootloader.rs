@@ -28,8 +28,9 @@ const CONFIG: BootloaderConfig = {
 #[unsafe(link_section = ".bootloader-config")]
 static SERIALIZED_CONFIG: [u8; BootloaderConfig::SERIALIZED_LEN] = CONFIG.serialize();
 
-/// The entry to which the bootloader jumps, in long mode. It is not made by `bootloader_api::entry_point!`, because that
-/// would make it a Rust function. Rust code needs SSE, which the bootloader's BIOS stages leave off.
+/// The entry to which the bootloader jumps, in long mode. It must be assembly, because Rust code needs SSE, which the
+/// bootloader's BIOS stages leave off. So it is not made by `bootloader_api::entry_point!`, which would make it a Rust
+/// function.
 #[unsafe(naked)]
 #[unsafe(export_name = "_start")]
 unsafe extern "C" fn bootloader_start(boot_info: &'static mut BootInfo) -> ! {

@@ -1,5 +1,5 @@
-//! The options of the kernel's command line. `boot` reads and checks each of them here, and passes it to the module that it
-//! configures. README.md lists all options.
+//! The options of the kernel's command line. The functions of this module read and check them. `boot` passes each value
+//! to the module that the option configures. README.md lists all options.
 
 use core::ops::RangeInclusive;
 use core::time::Duration;

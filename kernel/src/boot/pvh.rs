@@ -4,9 +4,9 @@
 //! 18). It jumps to the entry in 32-bit protected mode without paging, with the physical address of an [`hvm_start_info`]
 //! in EBX.
 //!
-//! The entry stub (`pvh.s`) turns on SSE and long mode. Its page tables are assembled data. They map the first 4 GiB of
-//! physical memory at address 0, for the stub itself, and at [`PHYSICAL_OFFSET`](crate::mm::PHYSICAL_OFFSET). They also map
-//! the first 2 GiB at -2 GiB, where the image is linked.
+//! The entry stub (`pvh.s`) turns on SSE and long mode. Its page tables are data in the same file. They map the first 4
+//! GiB of physical memory at address 0, for the stub itself, and at [`PHYSICAL_OFFSET`](crate::mm::PHYSICAL_OFFSET).
+//! They also map the first 2 GiB at -2 GiB, where the image is linked.
 //!
 //! [`hvm_start_info`]: https://xenbits.xen.org/docs/unstable/misc/pvh.html
 
@@ -66,7 +66,8 @@ const MAX_REGIONS: usize = 128;
 static REGIONS: SpinMutex<[MemoryRegion; MAX_REGIONS]> = SpinMutex::new([MemoryRegion::empty(); MAX_REGIONS]);
 static BOOT_INFO: SpinMutex<Option<BootInfo>> = SpinMutex::new(None);
 
-/// The first Rust function, called by the stub: converts the start info to a [`BootInfo`].
+/// The first Rust function, which the stub calls. Converts the start info to a [`BootInfo`] and passes that to
+/// `boot::start`.
 extern "C" fn pvh_main(start_info: u32) -> ! {
     let start_info = mm::physical_to_virtual(PhysAddr::new(u64::from(start_info))).as_ptr::<StartInfo>();
     // SAFETY: the loader has put the start info at this physical address, which the stub's page tables map. Nothing has

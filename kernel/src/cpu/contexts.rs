@@ -17,13 +17,15 @@
 //!   stack, which the next handler reuses.
 //!
 //! The preempt word of a CPU ([`percpu`]) encodes the context. So a check is one test of this word against a constant,
-//! which is computed from [`is_allowed`]. `qemu-tests/guest/src/contexts.rs` tests each combination that is refused.
+//! which the compiler computes from [`is_allowed`]. `qemu-tests/guest/src/contexts.rs` tests each combination that is
+//! refused.
 
 use core::fmt;
 
 use crate::cpu::percpu::{self, LOCKS, NMIS, PINS, TRAPS};
 
-/// A column of the table: the context that code runs in. The first one allows the fewest operations.
+/// A column of the table: the context that code runs in. The contexts are in the order of the columns: each allows at
+/// least the operations that the one before it allows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Context {
     NonMaskable,
@@ -57,7 +59,8 @@ const fn is_allowed(act: Act, context: Context) -> bool {
 const CONTEXTS: [(Context, u32); 4] =
     [(Context::NonMaskable, NMIS), (Context::Handler, TRAPS), (Context::InterruptLock, LOCKS), (Context::Pinned, PINS)];
 
-/// Returns the bits of the preempt word that forbid `act`: it is not allowed while one of them is set.
+/// Returns the bits of the preempt word that forbid `act`: the act is not allowed while at least one of these bits is
+/// set.
 const fn refusing(act: Act) -> u32 {
     let (mut bits, mut index) = (0, 0);
     while index < CONTEXTS.len() {

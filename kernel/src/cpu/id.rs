@@ -15,7 +15,7 @@ impl CpuId {
     /// The CPU that the firmware started.
     pub const BOOT: Self = Self(0);
 
-    /// The CPU with the number `index`, which need not be up.
+    /// Returns the CPU with the number `index`. That CPU need not be up.
     ///
     /// # Panics
     /// If `index` is not below [`MAX_CPUS`].
@@ -25,17 +25,17 @@ impl CpuId {
         Self(index as u32)
     }
 
-    /// The CPU with this number, which is below [`MAX_CPUS`].
+    /// Returns the CPU with this number, which the caller knows to be below [`MAX_CPUS`].
     pub(super) const fn from_number(number: u32) -> Self {
         Self(number)
     }
 
-    /// The number of this CPU.
+    /// Returns the number of this CPU.
     pub(crate) const fn number(self) -> u32 {
         self.0
     }
 
-    /// The number of this CPU, as an array index.
+    /// Returns the number of this CPU as an array index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }

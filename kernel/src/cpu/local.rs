@@ -108,8 +108,8 @@ pub(crate) use load;
 macro_rules! store {
     ($word:ident, $value:expr) => {{
         let value = $value;
-        // SAFETY: the operand is this CPU's copy, as in `load!`. The word is an atomic of 64 bits, and this instruction
-        // stores all of it.
+        // SAFETY: the operand is this CPU's copy, as in `load!`. The word is an atomic of 64 bits, and this instruction stores
+        // all 64 bits.
         unsafe {
             core::arch::asm!("mov gs:[{word}], {}", in(reg) value, word = sym $word, options(nostack, preserves_flags));
         }
@@ -117,7 +117,8 @@ macro_rules! store {
 }
 pub(crate) use store;
 
-/// Changes this CPU's copy of a 32-bit word by the given instruction. If an operand is given, it is a constant.
+/// Changes this CPU's copy of a 32-bit word by the given instruction. The operand of the instruction, if it has one,
+/// must be a constant.
 macro_rules! change {
     ($instruction:literal, $word:ident $(, $operand:expr)?) => {
         // SAFETY: the operand is this CPU's copy, as in `load!`. The option `nomem` is not set, so the compiler moves no
@@ -134,8 +135,8 @@ macro_rules! change {
 }
 pub(crate) use change;
 
-/// Expands to the empty string. `change!` needs a macro that mentions the operand, so that its optional part is repeated
-/// once for each operand.
+/// Expands to the empty string. `change!` passes its operand to this macro, because the optional part of its format
+/// string must mention the operand.
 macro_rules! nothing {
     ($operand:expr) => {
         ""

@@ -1,4 +1,5 @@
-//! The lowest layer of the kernel: per-CPU data, locks, and the check which operations are allowed in which context.
+//! The lowest layer of the kernel: per-CPU data, locks, and the rules which say what operations are allowed in what
+//! context.
 
 pub(crate) mod contexts;
 pub mod cpus;

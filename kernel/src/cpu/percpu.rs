@@ -44,7 +44,8 @@ pub use super::id::{CpuId, MAX_CPUS};
 
 /// The top bit of the preempt word: set while no switch is pending.
 const NOTHING_PENDING: u32 = 1 << 31;
-/// The counts in the preempt word. Singular names are the value of one unit, plural names the bits of the count.
+/// The counts in the preempt word. A singular name is the value that one unit adds to the word. A plural name is the
+/// mask of the count's bits.
 pub(crate) const PINS: u32 = 0xffff;
 pub(crate) const LOCK: u32 = 1 << 16;
 pub(crate) const LOCKS: u32 = 0xff * LOCK;
@@ -59,14 +60,14 @@ cpu_local! {
     /// The address of the M that runs on this CPU, or 0 if none does.
     static CURRENT_MACHINE: AtomicUsize = AtomicUsize::new(0);
     /// Where this CPU took the first of the [`InterruptMutex`](crate::sync::InterruptMutex)es that it holds. Null if it
-    /// holds none, or if interrupts were already off then.
+    /// holds none, or if interrupts were already off when it took the first.
     static INTERRUPTS_OFF_AT: AtomicPtr<Location<'static>> = AtomicPtr::new(ptr::null_mut());
     /// Where the preempt count was last raised from zero. Recorded only in debug builds: in other builds, raising the count
     /// is a single instruction.
     static PREEMPT_OFF_AT: AtomicPtr<Location<'static>> = AtomicPtr::new(ptr::null_mut());
 }
 
-/// Returns where a lock has turned interrupts off on this CPU, if one has.
+/// Returns where this CPU took the lock that has turned interrupts off, or `None` if no lock has.
 pub(crate) fn interrupts_off_at() -> Option<&'static Location<'static>> {
     // SAFETY: the word is null or a reference to a `Location`, and locations are constants.
     unsafe { INTERRUPTS_OFF_AT.here().load(Ordering::Relaxed).as_ref() }
@@ -102,8 +103,8 @@ pub(crate) fn set_current_machine(machine: usize) {
     store!(CURRENT_MACHINE, machine);
 }
 
-/// Records where a lock has turned interrupts off on this CPU. `None` means that the locks turn them on again. One
-/// instruction.
+/// Records where this CPU took the lock that has turned interrupts off. `None` means that interrupts are about to be
+/// turned on again. One instruction.
 #[inline(always)]
 pub(super) fn set_interrupts_off_at(location: Option<&'static Location<'static>>) {
     store!(INTERRUPTS_OFF_AT, location.map_or(ptr::null(), ptr::from_ref));
@@ -111,7 +112,7 @@ pub(super) fn set_interrupts_off_at(location: Option<&'static Location<'static>>
 
 unsafe extern "Rust" {
     /// Makes the pending switch. Called when preemption is on again while a switch is pending. This is a hook that a layer
-    /// above this one defines (`traps::preempt`). The linker connects it, so that the call takes one instruction.
+    /// above this one defines (`traps::preempt`). The linker resolves the call, so it takes one instruction.
     #[cold]
     safe fn gmp_honour_pending();
 }
@@ -142,8 +143,8 @@ pub(crate) fn preempt_enable() {
     }
 }
 
-/// Undoes one [`preempt_disable`] without making a pending switch. The caller has to check for one: it is an interrupt
-/// handler or the scheduler.
+/// Undoes one [`preempt_disable`] without making a pending switch. The caller, which is an interrupt handler or the
+/// scheduler, has to check for a pending switch itself.
 #[inline(always)]
 pub(crate) fn preempt_enable_quietly() {
     change!("dec", PREEMPT);
@@ -155,7 +156,8 @@ pub(crate) fn preempt_count() -> u32 {
     preempt_word() & PINS
 }
 
-/// Whether this CPU holds a pin or an `InterruptMutex`. In a handler: whether preemption was off in the interrupted code.
+/// Whether this CPU holds a pin or an `InterruptMutex`. The pins and locks of interrupted code count, so a handler can
+/// find out whether preemption was off in the code that it has interrupted.
 #[inline(always)]
 pub(crate) fn is_preemption_off() -> bool {
     preempt_word() & (PINS | LOCKS) != 0
@@ -190,7 +192,8 @@ fn subtract_from_preempt_word<const UNITS: u32>() {
     change!("sub", PREEMPT, UNITS);
 }
 
-/// Counts a handler that begins, in the preempt word. Called with interrupts off, as the first action of the handler.
+/// Adds a handler that begins to the counts of the preempt word. Called with interrupts off, as the first action of the
+/// handler.
 #[inline(always)]
 pub(crate) fn enter_trap(is_nmi: bool) {
     if is_nmi {
@@ -227,8 +230,8 @@ pub(super) fn preempt_word() -> u32 {
     load!(PREEMPT as u32)
 }
 
-/// Whether an `InterruptMutex` has turned interrupts off on this CPU: `false` if they were off already when it was taken.
-/// One instruction.
+/// Whether an `InterruptMutex` has turned interrupts off on this CPU. Returns `false` if no such lock is held, or if
+/// interrupts were already off when the first was taken. One instruction.
 #[inline(always)]
 pub(super) fn has_lock_turned_interrupts_off() -> bool {
     load!(INTERRUPTS_OFF_AT as usize) != 0
@@ -253,7 +256,7 @@ pub(super) fn honour_pending() {
     gmp_honour_pending();
 }
 
-/// Requests a switch on this CPU: it is pending from here on.
+/// Requests a switch on this CPU. The switch is pending from now on.
 #[inline(always)]
 pub(crate) fn set_pending() {
     change!("and", PREEMPT, i32::MAX);

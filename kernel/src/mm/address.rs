@@ -19,8 +19,8 @@ pub(crate) const PAGE_SIZE: usize = 4096;
 /// The virtual address of physical address 0. All physical memory is mapped from this address on.
 pub(crate) const PHYSICAL_OFFSET: u64 = 0xffff_8000_0000_0000;
 
-/// The size of the window for physical memory, in bytes. It ends where the window for devices begins. Physical memory
-/// beyond it is not used.
+/// The size of the window for physical memory, in bytes. The window ends where the window for devices begins. Physical
+/// memory at or above this size is not used.
 pub(crate) const PHYSICAL_MAP_BYTES: u64 = 1 << 46;
 
 /// The beginning of the window in which device registers are mapped.
@@ -36,8 +36,8 @@ pub(super) const WINDOW_BYTES: u64 = ENTRY_BYTES;
 /// How many bytes one entry of the top-level page table maps.
 pub(super) const ENTRY_BYTES: u64 = 1 << 39;
 
-/// Returns the virtual address of a physical address, which must be below [`PHYSICAL_MAP_BYTES`]. There need not be memory
-/// at the physical address: then the result is not mapped.
+/// Returns the virtual address of a physical address, which must be below [`PHYSICAL_MAP_BYTES`]. The result is mapped
+/// only if the memory map has memory at that physical address, which this function does not check.
 #[inline]
 pub(crate) const fn physical_to_virtual(physical: PhysAddr) -> VirtAddr {
     debug_assert!(physical.as_u64() < PHYSICAL_MAP_BYTES);

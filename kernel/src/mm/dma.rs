@@ -1,9 +1,10 @@
 //! The DMA pool: the only memory that devices may access.
 //!
 //! Once a device has the address of a buffer, it may write there at any time, even after the driver has abandoned the
-//! request. So a device never gets the address of memory that Rust code uses for anything else. A driver copies ("bounces")
-//! data between the caller's buffer and pages of this pool. These pages stay allocated as long as the device may use them.
-//! Hence a driver may also abandon a device safely: its pages are then never freed.
+//! request. So a device never gets the address of memory that Rust code uses for anything else. A driver copies
+//! ("bounces") data between the caller's buffer and pages of this pool. These pages stay allocated as long as the
+//! device may use them. Hence a driver may also abandon a device safely. The pages that the device may still use are
+//! then never freed.
 //!
 //! All functions may be called from everywhere. They take only leaf locks, whose holders take no other lock.
 
@@ -51,7 +52,7 @@ pub(crate) fn allocate(pages: usize) -> Result<NonNull<u8>, OutOfMemory> {
     // address.
     unsafe { start.write_bytes(0, pages * PAGE_SIZE) };
     if POOL.lock().push(block).is_err() {
-        // SAFETY: the frames were allocated above, and no device has got their address.
+        // SAFETY: the frames were allocated above, and their address was not passed to any device.
         unsafe { frame::free_contiguous(block.first, pages) };
         return Err(OutOfMemory);
     }
@@ -71,13 +72,13 @@ pub(crate) unsafe fn free(start: NonNull<u8>, pages: usize) {
         pool.iter().position(|block| block.start() == VirtAddr::from_ptr(start.as_ptr()) && block.pages == pages);
     let block = pool.swap_remove(index.expect("only what came from the DMA pool is given back to it"));
     drop(pool);
-    // SAFETY: every block in the pool came from `allocate_contiguous`. This one is no longer in the pool, so it is freed
-    // only once, and the caller promises that it is not in use.
+    // SAFETY: every block in the pool came from `allocate_contiguous`. This block is no longer in the pool, so it is freed
+    // only once. The caller promises that it is not in use.
     unsafe { frame::free_contiguous(block.first, block.pages) };
 }
 
-/// Returns the address that a device must use for `memory`, if that is memory of the pool. Returns `None` for any other
-/// memory.
+/// Returns the physical address of `memory`, which a device must use, if the memory is in the pool. Returns `None` for
+/// any other memory.
 pub(crate) fn device_address(memory: NonNull<[u8]>) -> Option<PhysAddr> {
     let start = VirtAddr::from_ptr(memory.cast::<u8>().as_ptr());
     let pool = POOL.lock();

@@ -47,8 +47,8 @@ const RESERVE_LEAST: usize = 64;
 /// The largest reserve, in frames.
 const RESERVE_MOST: usize = 4096;
 
-/// The state of a frame that is not the first frame of a free block. The state of the first frame is the order of its
-/// block.
+/// The state of every frame that is not the first frame of a free block. The state of the first frame of a free block
+/// is the order of that block.
 const NOT_FREE: u8 = 0xff;
 
 static FRAMES: InterruptMutex<Buddies> = InterruptMutex::new(Buddies::new());
@@ -66,10 +66,10 @@ pub(crate) enum Priority {
 
 /// The address of a usable page below 1 MiB, in which the other CPUs can start. 0 if there is none.
 static LOW_PAGE: AtomicU64 = AtomicU64::new(0);
-/// The beginning of the range in which [`LOW_PAGE`] is searched. Below it are the interrupt table of real mode and data of
-/// boot loaders.
+/// The beginning of the range in which [`LOW_PAGE`] is searched. Below this address are the interrupt table of real
+/// mode and data of boot loaders.
 const LOW_START: u64 = 0x1000;
-/// The end of the range in which [`LOW_PAGE`] is searched. Above it may be data of the firmware.
+/// The end of the range in which [`LOW_PAGE`] is searched. From there on may be data of the firmware.
 const LOW_END: u64 = 0x9_0000;
 
 /// The links of a free block in the list of free blocks of its order.
@@ -87,9 +87,10 @@ type FrameNumber = core::num::NonZeroU32;
 #[derive(Debug)]
 struct Buddies {
     heads: [Option<FrameNumber>; ORDERS],
-    /// For each frame, the order of the free block that begins with it, or [`NOT_FREE`] if none does.
+    /// For each frame, the order of the free block that begins with it, or [`NOT_FREE`] if no free block begins with the
+    /// frame.
     states: &'static mut [u8],
-    /// For each frame, the links of the free block that begins with it. Meaningless if none does.
+    /// For each frame, the links of the free block that begins with it. Meaningless if no free block begins with the frame.
     links: &'static mut [Links],
     free_frames: usize,
     /// How many free frames only urgent requests may take.
@@ -190,7 +191,8 @@ fn index(frame: FrameNumber) -> usize {
     frame.get() as usize
 }
 
-/// Returns the usable frames of `regions` between two addresses. For each region: (first frame, count).
+/// Returns the usable frames of `regions` between two addresses. Each item is for one region: its first frame and the
+/// number of its frames.
 fn usable(regions: &[MemoryRegion], from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
     regions.iter().filter(|region| region.kind == MemoryRegionKind::Usable).filter_map(move |region| {
         let first = region.start.max(from).div_ceil(PAGE_SIZE as u64);
@@ -246,8 +248,8 @@ pub(crate) fn add_high_memory(regions: &[MemoryRegion]) {
     buddies.reserve = (buddies.total_frames / RESERVE_SHARE).clamp(RESERVE_LEAST, RESERVE_MOST);
 }
 
-/// Takes the lock. The holder uses at most the next two pages of its stack. They are touched before the lock is taken, so
-/// that the holder causes no page fault.
+/// Takes the lock. Before that, touches the next two pages of the caller's stack. The holder of the lock needs no more
+/// stack than this, so it causes no page fault.
 fn lock() -> InterruptMutexGuard<'static, Buddies> {
     ahead::touch_ahead();
     FRAMES.lock()
@@ -282,10 +284,12 @@ pub(crate) fn allocate_contiguous(pages: usize) -> Result<PhysFrame, OutOfMemory
     allocate_for(Priority::Urgent, pages)
 }
 
-/// Like [`allocate_contiguous`], but leaves the frames that are reserved for requests of higher priority.
+/// Takes `pages` consecutive frames like [`allocate_contiguous`], but leaves the frames that are reserved for requests
+/// of higher priority.
 ///
 /// # Errors
-/// As for [`allocate_contiguous`], and if fewer frames would be left than `priority` must leave.
+/// In the cases of [`allocate_contiguous`], and if fewer frames would be left than a request of this priority must
+/// leave.
 pub(crate) fn allocate_for(priority: Priority, pages: usize) -> Result<PhysFrame, OutOfMemory> {
     let order = pages.checked_next_power_of_two().ok_or(OutOfMemory)?.ilog2() as usize;
     if pages == 0 || order >= ORDERS {
@@ -307,7 +311,7 @@ pub(crate) fn allocate_for(priority: Priority, pages: usize) -> Result<PhysFrame
 /// The frames must have come from this module and must not be in use.
 ///
 /// # Panics
-/// If a frame is found to be free already. Not every such error is detected.
+/// If the first frame of a block into which the range is divided is free already. Other frames are not checked.
 pub(crate) unsafe fn free_contiguous(first: PhysFrame, pages: usize) {
     lock().free_range(first.start_address().as_u64() / PAGE_SIZE as u64, pages as u64);
 }

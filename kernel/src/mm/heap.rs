@@ -4,8 +4,8 @@
 //! objects, and every larger object, comes from the large heap (`large_heap`).
 //!
 //! The heap must not be used by interrupt handlers, or while an `InterruptMutex` is held: see [`contexts`]. Such a use
-//! panics, because the interrupted code may be changing a list of the heap. When memory is exhausted, `try_reserve` and
-//! similar functions return their error; other allocations panic.
+//! panics, because the code that was interrupted may be in the middle of a change to a list of the heap. When memory is
+//! exhausted, `try_reserve` and similar functions return their error; other allocations panic.
 
 use alloc::vec::Vec;
 use core::alloc::{GlobalAlloc, Layout};

@@ -11,7 +11,7 @@ use super::error::OutOfMemory;
 use super::{paging, pressure};
 use crate::cpu::sync::PreemptMutex;
 
-/// The heap grows by this many pages at a time: few enough to map them with preemption off.
+/// The heap grows by this many pages at a time. The number is small, because the pages are mapped with preemption off.
 const STEP_PAGES: usize = 64;
 const STEP_BYTES: usize = STEP_PAGES * PAGE_SIZE;
 
@@ -28,8 +28,8 @@ impl LargeHeap {
     /// If the allocation would not fit into the window of the heap.
     fn skipped_for(&self, layout: Layout) -> Result<usize, OutOfMemory> {
         let end = self.end() as usize;
-        // The next two lines cannot overflow: `refuse_wrapping` has done the same computation with the end of the window,
-        // which is not lower.
+        // The next two lines cannot overflow. `refuse_wrapping` has checked the same computation for the end of the window,
+        // which is at or above the end of the heap.
         let start = end.next_multiple_of(layout.align());
         let is_in_window = (start + layout.size()) as u64 <= HEAP + WINDOW_BYTES;
         is_in_window.then_some((start - end) / STEP_BYTES * STEP_BYTES).ok_or(OutOfMemory)
@@ -60,15 +60,16 @@ impl LargeHeap {
     }
 }
 
-/// Refuses a layout whose alignment is so large that the next aligned address after the window, plus the size, exceeds 64
-/// bits. The arithmetic of `linked_list_allocator` would wrap around, and it would write outside of the heap.
+/// Refuses a layout whose alignment is so large that the next aligned address after the window, plus the size, exceeds
+/// 64 bits. For such a layout the arithmetic of `linked_list_allocator` would wrap around, and the allocator would
+/// write outside of the heap.
 fn refuse_wrapping(layout: Layout) -> Result<(), OutOfMemory> {
     let window_end = (HEAP + WINDOW_BYTES) as usize;
     let aligned = window_end.checked_next_multiple_of(layout.align());
     aligned.and_then(|aligned| aligned.checked_add(layout.size())).map(drop).ok_or(OutOfMemory)
 }
 
-/// Allocates memory from the large heap. If necessary the heap grows, in steps between which preemption is on.
+/// Allocates memory from the large heap. If necessary the heap grows step by step. Preemption is on between the steps.
 #[inline(never)]
 pub(super) fn allocate_large(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
     refuse_wrapping(layout)?;
@@ -81,7 +82,7 @@ pub(super) fn allocate_large(layout: Layout) -> Result<NonNull<u8>, OutOfMemory>
             let skipped = large.skipped_for(layout)?;
             (layout.size() / PAGE_SIZE).saturating_sub(large.0.free() / PAGE_SIZE) + skipped / PAGE_SIZE
         };
-        // If the request cannot succeed, it fails here, before the heap has taken all memory for it.
+        // A request that cannot succeed fails here, before the heap takes all free memory in vain.
         if pressure::frames_within_reach(wanted) < wanted {
             return Err(OutOfMemory);
         }
@@ -92,7 +93,7 @@ pub(super) fn allocate_large(layout: Layout) -> Result<NonNull<u8>, OutOfMemory>
     }
 }
 
-/// Returns the size of the large heap in bytes, whether or not they are allocated.
+/// Returns the size of the large heap in bytes, with both its allocated and its free memory.
 pub(super) fn bytes() -> usize {
     LARGE.lock().0.size()
 }

@@ -22,7 +22,7 @@ use crate::cpu::sync::PreemptMutex;
 const SIZES: [usize; 15] = [16, 32, 48, 64, 96, 128, 192, 256, 384, 448, 512, 768, 1024, 1536, 2048];
 const CLASSES: usize = SIZES.len();
 const LARGEST: usize = SIZES[CLASSES - 1];
-/// All sizes are multiples of this. It is also the alignment of every object.
+/// Every size of objects is a multiple of this unit, and every object is aligned to it.
 const UNIT: usize = 16;
 /// The class for each size. The index is the size divided by [`UNIT`], rounded up.
 const CLASS_OF: [u8; LARGEST / UNIT + 1] = class_table();
@@ -140,8 +140,8 @@ impl Span {
     fn make(class: usize) -> Result<NonNull<Span>, OutOfMemory> {
         let size = SIZES[class];
         let span = large_heap::allocate_large(SPAN_LAYOUT)?.cast::<Span>();
-        // If the size is a power of two, objects must be aligned to their size. So the first object is at a multiple of the
-        // size.
+        // If the size is a power of two, objects must be aligned to their size. In general, the first object is at a multiple
+        // of the largest power of two that divides the size.
         let first = size_of::<Span>().next_multiple_of(1 << size.trailing_zeros());
         let mut free = Objects::new();
         let capacity = (SPAN_BYTES - first) / size;
@@ -165,7 +165,8 @@ struct SharedClass {
     partial: *mut Span,
 }
 
-// SAFETY: only the holder of the class's lock accesses the list and the headers of its spans, on whatever CPU it runs.
+// SAFETY: only the holder of the class's lock accesses the list and the headers of its spans. Neither depends on the
+// CPU that accesses it.
 unsafe impl Send for SharedClass {}
 
 impl SharedClass {
@@ -185,10 +186,10 @@ impl SharedClass {
     }
 
     /// Returns one object to its span. If all objects of that span are then free, and the span is not the only one on the
-    /// list, unlinks and returns the span: the caller must free it.
+    /// list, unlinks and returns the span, and the caller must free it.
     fn give(&mut self, object: NonNull<Object>) -> Option<NonNull<u8>> {
-        // SAFETY: the object is in a span of this class. The header of the span is valid, and only the holder of the lock,
-        // the caller, accesses it.
+        // SAFETY: the object is in a span of this class. The header of the span is valid, and only the holder of the class's
+        // lock accesses it, which is the caller.
         let span = unsafe { &mut *Span::of(object) };
         let was_full = span.free.head.is_null();
         // SAFETY: the object is of this class, and the caller does not use it any more.
@@ -215,8 +216,8 @@ impl SharedClass {
     }
 
     fn unlink(&mut self, span: &mut Span) {
-        // SAFETY: spans on the list are valid, and only the holder of the lock accesses them. The neighbour is not `span`
-        // itself.
+        // SAFETY: spans on the list are valid, and only the holder of the lock accesses them. The neighbour is another span
+        // than `span`, so no span has two references.
         match unsafe { span.previous.as_mut() } {
             Some(previous) => previous.next = span.next,
             None => self.partial = span.next,

@@ -1,9 +1,9 @@
 //! The kernel's page tables: one address space for all CPUs.
 //!
-//! After the setup, page table entries are changed atomically, without a lock. So the page fault handlers of several CPUs
-//! may add pages at the same time, and [`translate`] may be called at any moment. Tables are never freed, and access rights
-//! never change. Pages are removed only from stacks that are not in use; `super::tlb` describes how other CPUs then flush
-//! their translations.
+//! After the setup, page table entries are changed atomically, without a lock. So the page fault handlers of several
+//! CPUs may add pages at the same time, and [`translate`] may be called at any moment. Tables are never freed, and
+//! access rights never change. Pages are removed only from stacks that are not in use. Then other CPUs must flush their
+//! translations of these pages: see `super::tlb`.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -41,8 +41,8 @@ static TOP: Once<PhysFrame> = Once::new();
 /// The first free address in the window for devices.
 static NEXT_DEVICE: AtomicU64 = AtomicU64::new(DEVICES);
 
-/// Builds the kernel's own page tables from those of the boot protocol, and loads them. Their frames are below 4 GiB, since
-/// the allocator has no others yet.
+/// Builds the kernel's own page tables from those of the boot protocol, and loads them. The frames of the new page
+/// tables are below 4 GiB, since the allocator has no others yet.
 pub(crate) fn init(regions: &[MemoryRegion]) {
     let frame = frame::allocate().expect("no memory for page tables");
     // SAFETY: the frame was just allocated, so nothing else uses it, and all frames below 4 GiB are mapped.
@@ -76,9 +76,9 @@ pub(crate) fn copy_upper_half(to: &mut PageTable) {
     }
 }
 
-/// Fills in those entries of the upper half of the top-level table that never change. The windows for devices, stacks and
-/// the heap get new, empty tables. Outside of the windows the mappings of the boot protocol are kept; with the bootloader
-/// they contain the current stack and the boot information.
+/// Fills in the entries of the upper half of the top-level table, without those of physical memory and of the image.
+/// The windows for devices, stacks and the heap get new, empty tables. The other entries are copied from the page
+/// tables of the boot protocol. If that is the bootloader's, they map the current stack and the boot information.
 fn keep_boot_mappings(top: &mut PageTable) {
     let boot_top = Cr3::read().0.start_address();
     let physical_map_end = VirtAddr::new(DEVICES).p4_index();
@@ -99,8 +99,8 @@ fn keep_boot_mappings(top: &mut PageTable) {
     }
 }
 
-/// Maps the image page by page, with the access rights of its parts. Its frames stay those that the boot protocol has
-/// chosen.
+/// Maps the image page by page, with the access rights of its parts. The image stays in the frames that the boot
+/// protocol has chosen.
 fn map_image(tables: &mut OffsetPageTable<'static>) {
     for address in (layout::image_start()..layout::image_end()).step_by(PAGE_SIZE) {
         let address = VirtAddr::new(address);
@@ -144,11 +144,11 @@ fn map_physical_memory(tables: &mut OffsetPageTable<'static>, regions: &[MemoryR
     }
 }
 
-/// Maps new frames at `pages` pages from `start` on, which must be in the window for stacks or the heap. Pages that are
-/// mapped already stay as they are. The memory is not cleared. Callable from everywhere.
+/// Maps new frames at `pages` pages from `start` on. The pages must be in the window for stacks or for the heap. Pages
+/// that are mapped already stay as they are. The memory is not cleared. Callable from everywhere.
 ///
 /// # Errors
-/// If there are too few frames. Then some of the pages may have been mapped; they stay mapped.
+/// If there are too few frames. Pages that were mapped before the frames ran out stay mapped.
 pub(super) fn commit(start: VirtAddr, pages: usize) -> Result<(), OutOfMemory> {
     for address in (start.as_u64()..).step_by(PAGE_SIZE).take(pages) {
         let address = VirtAddr::new(address);
@@ -159,9 +159,9 @@ pub(super) fn commit(start: VirtAddr, pages: usize) -> Result<(), OutOfMemory> {
     Ok(())
 }
 
-/// Maps a new frame at the page of `address`. If another CPU has mapped one meanwhile, frees the new frame. Returns whether
-/// it has mapped the new frame. `allocate` allocates the frame, and missing page tables. Takes only the locks that
-/// `allocate` and `frame::free` take.
+/// Maps a new frame at the page of `address`. If another CPU has mapped one meanwhile, frees the new frame. Returns
+/// whether the new frame is mapped. `allocate` is called for the frame and for each missing page table. Takes only the
+/// locks that `allocate` and `frame::free` take.
 ///
 /// # Errors
 /// If `allocate` returns an error.
@@ -200,8 +200,8 @@ pub(super) fn value(frame: PhysFrame, flags: PageTableFlags) -> u64 {
     frame.start_address().as_u64() | flags.bits()
 }
 
-/// Returns the frame that an entry of the last level maps, or `None` if the entry maps none. `value` is the value of the
-/// entry.
+/// Returns the frame that an entry of the last level maps, where `value` is the value of the entry. Returns `None` if
+/// the entry maps no frame.
 pub(super) fn frame_of(value: u64) -> Option<PhysFrame> {
     let is_present = value & PageTableFlags::PRESENT.bits() != 0;
     is_present.then(|| PhysFrame::containing_address(PhysAddr::new(value & ADDRESS)))
@@ -221,7 +221,7 @@ fn install(entry: &AtomicU64, frame: PhysFrame, flags: PageTableFlags) -> bool {
 }
 
 /// Returns the entry of the last level for `address`, which must be in the window for devices, stacks or the heap.
-/// Allocates the page tables that are missing on the path to it.
+/// Allocates the page tables that are missing on the path to that entry.
 pub(super) fn entry_for(
     address: VirtAddr,
     allocate: &mut impl FnMut() -> Result<PhysFrame, OutOfMemory>,
@@ -237,14 +237,14 @@ pub(super) fn entry_for(
             unsafe { pointer.write_bytes(0, 1) };
             install(entry, new, TABLE);
         }
-        // Ordering: Acquire, so that the new table is seen cleared; partner: the Release in `install`.
+        // Ordering: Acquire, so that this CPU sees the zeros of a new table; partner: the Release in `install`.
         table = PhysAddr::new(entry.load(Ordering::Acquire) & ADDRESS);
     }
     Ok(entry(table, address.p1_index()))
 }
 
-/// Returns the entry of the last level for `address`, which must be in the window for devices, stacks or the heap. Returns
-/// `None` if a page table on the path to it is missing.
+/// Returns the entry of the last level for `address`, which must be in the window for devices, stacks or the heap.
+/// Returns `None` if a page table on the path to that entry is missing.
 pub(super) fn find_entry(address: VirtAddr) -> Option<&'static AtomicU64> {
     entry_for(address, &mut || Err(OutOfMemory)).ok()
 }

@@ -7,11 +7,11 @@ use super::frame;
 use super::stack::class;
 use crate::cpu::contexts;
 
-/// The functions by which cached stacks are freed. Dead Gs keep their stacks, and the scheduler owns them. The scheduler
-/// registers these functions as a hook, since it is in a layer above this one.
+/// The functions that free and count the stacks of dead Gs. Dead Gs keep their stacks for the next Gs, and the
+/// scheduler owns these Gs. The scheduler is in a layer above this one, so it registers the functions here as a hook.
 #[derive(Debug)]
 pub(crate) struct StackCache {
-    /// Frees at most that many stacks. Returns how many it has freed.
+    /// Frees at most the given number of stacks. Returns how many it has freed.
     pub(crate) free: fn(usize) -> usize,
     /// Returns how many stacks are cached.
     pub(crate) count: fn() -> usize,
@@ -29,14 +29,15 @@ pub(super) fn cached_stacks() -> usize {
     STACK_CACHE.get().map_or(0, |cache| (cache.count)())
 }
 
-/// Frees at most that many stacks of dead Gs. Returns how many it has freed.
+/// Frees at most the given number of stacks of dead Gs. Returns how many it has freed.
 fn free_cached_stacks(at_most: usize) -> usize {
     STACK_CACHE.get().map_or(0, |cache| (cache.free)(at_most))
 }
 
 /// How many stacks of dead Gs are freed at a time.
 const STACKS_AT_ONCE: usize = 64;
-/// When there is no frame for a page of a G's stack: how many frames the G frees, for this page and for later ones.
+/// How many frames a G frees when there is no frame for a page of its stack. They are enough for this page and for many
+/// later ones.
 const FRAMES_AT_ONCE: usize = 64;
 
 /// Frees `frames` frames of cached memory, or all that there are. Returns how many frames were freed. Takes locks of the

@@ -14,8 +14,9 @@ use x86_64::instructions::tlb;
 use crate::cpu::cpus;
 use crate::cpu::local::cpu_local;
 
-/// The epochs. The number of the first one is chosen so that the [stored bits](has_passed) wrap after 16 epochs. So this
-/// otherwise rare case happens in every run in which a few stacks lose their memory. (Linux: `INITIAL_JIFFIES`.)
+/// The epochs. The number of the first epoch is chosen so that the [stored bits](has_passed) wrap after 16 epochs. The
+/// wrap would otherwise be rare; now it happens in every run in which a few stacks lose their memory, so an error in
+/// its handling is soon noticed. (Linux: `INITIAL_JIFFIES`.)
 static EPOCHS: Epochs = Epochs::starting_at((1 << STORED_BITS) - 16);
 
 cpu_local! {
@@ -47,9 +48,9 @@ pub(crate) fn pass() {
     EPOCH.here().pass(&EPOCHS, tlb::flush_all);
 }
 
-/// Calls `wait`, in which this CPU halts, and then flushes the TLB of this CPU if a new epoch has begun. Until an interrupt
-/// comes or `wait` returns, no epoch waits for this CPU. So the CPU must not access any stack of a G in that time. Called
-/// with interrupts off; `wait` must return with interrupts off.
+/// Calls `wait`, in which this CPU halts, and then flushes the TLB of this CPU if a new epoch has begun. Until an
+/// interrupt comes or `wait` returns, epochs may pass without a flush by this CPU. So the CPU must not access any stack
+/// of a G in that time. Called with interrupts off; `wait` must return with interrupts off.
 pub(crate) fn halt(wait: impl FnOnce()) {
     EPOCH.here().halt(&EPOCHS, wait, tlb::flush_all);
 }

@@ -21,7 +21,8 @@ pub struct Usage {
     pub stacks_cached: usize,
     /// The address space of the stacks in use and of the cached stacks.
     pub stacks_reserved: usize,
-    /// The memory of these stacks that has frames: the touched pages of Gs' stacks, and all pages of the other stacks.
+    /// The memory of the stacks in use and of the cached stacks: the touched pages of Gs' stacks, and all pages of the
+    /// other stacks.
     pub stacks_committed: usize,
 }
 

@@ -15,19 +15,19 @@ use crate::cpu::percpu::{self, CpuId};
 /// The value of a time that is not set.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// Which CPUs are on watchdog duty: they check the others.
+/// Which CPUs are on watchdog duty, which means that they check the other CPUs.
 static DUTY: WatchdogDuty = WatchdogDuty::new();
 
 cpu_local! {
     static ACTIVITY: Activity = Activity::new();
 }
 
-/// The record of the executing CPU. The caller cannot migrate.
+/// Returns the record of the executing CPU. The caller must not be able to migrate.
 fn here() -> &'static Activity {
     ACTIVITY.here()
 }
 
-/// The record of `cpu`; `None` if that CPU is not up.
+/// Returns the record of `cpu`, or `None` if that CPU is not up.
 pub(crate) fn of(cpu: CpuId) -> Option<&'static Activity> {
     ACTIVITY.of(cpu)
 }
@@ -35,16 +35,17 @@ pub(crate) fn of(cpu: CpuId) -> Option<&'static Activity> {
 /// The record of one CPU. That CPU writes it, and all CPUs read it.
 #[derive(Debug)]
 pub(crate) struct Activity {
-    /// Interrupts that this CPU has taken.
+    /// The number of interrupts that this CPU has taken.
     interrupts: AtomicU64,
     /// Whether this CPU runs a thread, and whether it is on watchdog duty.
     duty: CpuDuty,
-    /// The current series of timer ticks that found preemption off, without preemption being on in between. The first word
-    /// is the time of the series' first tick, [`NEVER`] if there is no series; the second is the number of its ticks.
+    /// A *series* consists of timer ticks that found preemption off, and between which preemption was never on. This word
+    /// is the time of the first tick of the current series, or [`NEVER`] if there is no series. The next word is the number
+    /// of ticks in the series.
     pinned_since: AtomicU64,
     pinned_ticks: AtomicU32,
-    /// The longest time from the first tick of such a series until preemption was on again, and the longest delay of a
-    /// timer interrupt, both in ns.
+    /// The longest time from the first tick of a series until preemption was on again, in ns. The next word is the longest
+    /// delay of a timer interrupt, also in ns.
     longest_pin: AtomicU64,
     latest_interrupt: AtomicU64,
 }
@@ -61,18 +62,18 @@ impl Activity {
         }
     }
 
-    /// Interrupts that this CPU has taken.
+    /// The number of interrupts that this CPU has taken.
     pub(crate) fn interrupts(&self) -> u64 {
         self.interrupts.load(Ordering::Relaxed)
     }
 
-    /// The current series of timer ticks that found preemption off, without preemption being on in between. Returns the
-    /// time of the series' first tick, [`NEVER`] if there is no series, and the number of its ticks.
+    /// Returns the time of the first tick and the number of ticks of the current series: timer ticks that found preemption
+    /// off, and between which preemption was never on. The time is [`NEVER`] if there is no series.
     pub(crate) fn pinned(&self) -> (u64, u32) {
         (self.pinned_since.load(Ordering::Relaxed), self.pinned_ticks.load(Ordering::Relaxed))
     }
 
-    /// The longest delay of a timer interrupt, and the longest time for which preemption was off.
+    /// Returns the longest delay of a timer interrupt, and the longest time for which preemption was off.
     pub(crate) fn longest(&self) -> (Duration, Duration) {
         let load = |word: &AtomicU64| Duration::from_nanos(word.load(Ordering::Relaxed));
         (load(&self.latest_interrupt), load(&self.longest_pin))
@@ -83,21 +84,21 @@ impl Activity {
         self.duty.is_busy()
     }
 
-    /// Ends the series of ticks that found preemption off: preemption is on, or another thread runs, whose pins are its
-    /// own.
+    /// Ends the series of ticks that found preemption off. Called when preemption is on, and when the CPU switches threads,
+    /// because each thread has pins of its own.
     fn forget_pin(&self) {
         self.pinned_since.store(NEVER, Ordering::Relaxed);
     }
 
-    /// Records whether the tick of this CPU has found preemption off.
+    /// Records whether a timer tick of this CPU has found preemption off.
     fn note_pin(&self, is_off: bool, now: u64) {
         if !is_off {
             self.forget_pin();
         } else if self.pinned_since.load(Ordering::Relaxed) == NEVER || !percpu::is_pending() {
             self.pinned_since.store(now, Ordering::Relaxed);
             self.pinned_ticks.store(1, Ordering::Relaxed);
-            // The pending switch is cleared when preemption is on again. If the next tick still finds it, preemption was
-            // never on in between.
+            // As soon as preemption is on again, the pending switch is cleared. So if the next tick still finds a switch pending,
+            // preemption was never on between the two ticks.
             percpu::set_pending();
         } else {
             self.pinned_ticks.store(self.pinned_ticks.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
@@ -109,11 +110,13 @@ impl Activity {
 #[inline(always)]
 pub(crate) fn note_interrupt() {
     let own = here();
-    // A load and a store suffice: only this CPU writes, and handlers do not interrupt each other.
+    // A load and a store suffice, because only this CPU writes the word, and its interrupt handlers do not interrupt each
+    // other.
     own.interrupts.store(own.interrupts.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// Called when preemption comes on again on this CPU and a switch is pending.
+/// Ends the series of ticks that found preemption off, if there is one, and records how long preemption was off. Called
+/// when preemption is on again on this CPU while a switch is pending.
 pub(crate) fn note_unpin() {
     let own = here();
     let since = own.pinned_since.load(Ordering::Relaxed);
@@ -123,7 +126,7 @@ pub(crate) fn note_unpin() {
     }
 }
 
-/// Records the delay of this CPU's timer, which has fired at `now` instead of `deadline`.
+/// Records the delay of this CPU's timer, which has fired at `now` instead of `deadline`, if the CPU runs a thread.
 pub(crate) fn note_lateness(deadline: u64, now: u64) {
     let own = here();
     if own.duty.is_busy() {
@@ -140,7 +143,7 @@ pub(crate) fn note_tick(now: u64) {
     own.note_pin(own.duty.is_busy() && percpu::preempt_count() != 0, now);
 }
 
-/// Called when this CPU begins to run a thread, or switches to another thread. The caller is pinned.
+/// Records that this CPU begins to run a thread, or switches to another thread. The caller is pinned.
 pub(crate) fn runs_thread() {
     let own = here();
     own.forget_pin();
@@ -149,14 +152,14 @@ pub(crate) fn runs_thread() {
     }
 }
 
-/// Called when this CPU has no thread to run. The caller is pinned.
+/// Records that this CPU has no thread to run. The caller is pinned.
 pub(crate) fn runs_nothing() {
     let own = here();
     own.forget_pin();
     own.duty.becomes_idle();
 }
 
-/// Interrupts a halted CPU, if there is one, so that it goes on watchdog duty and checks this CPU.
+/// Interrupts an idle CPU, if there is one, so that it goes on watchdog duty and checks this CPU.
 #[cold]
 fn call_another() {
     let this = percpu::current();
@@ -176,7 +179,7 @@ pub(crate) fn answers_call() -> bool {
     DUTY.answers_call(&here().duty, is_another_busy)
 }
 
-/// Called in this CPU's timer tick. Returns whether the CPU is on watchdog duty from here on.
+/// Called in this CPU's timer tick. Returns whether the CPU is on watchdog duty from now on.
 pub(crate) fn stays_on_duty() -> bool {
     DUTY.stays_on_duty(&here().duty, is_another_busy)
 }

@@ -1,4 +1,4 @@
-//! Blocking a G and its M in a driver, while the P is handed off.
+//! Lets a G block in a driver, together with its M. The P is handed off meanwhile.
 
 use gmp_sched::platform::{OutOfResources, Pinned, Platform as _};
 use gmp_sched::syscall;
@@ -7,17 +7,17 @@ use gmp_sched::time::Instant;
 use crate::sched::kthread::{self, KernelThread};
 use crate::sched::platform::Kernel;
 
-/// Runs `call` while the calling G is blocked in a driver: its P has been handed off, and its M may wait for interrupts.
+/// Hands the P of the calling G off, and runs `call`, in which the G's M may wait for interrupts of a driver's device.
 ///
 /// # Errors
 ///
-/// No M can be created to run other Gs. `call` is not called then.
+/// If no M can be created to run other Gs. In this case `call` is not called.
 ///
 /// # Panics
 ///
-/// The caller is not a G with a P.
+/// If the caller is not a G with a P.
 pub(crate) fn block<R>(call: impl FnOnce(&Blocked) -> R) -> Result<R, OutOfResources> {
-    // `Blocked` is dropped with its pin before the system call ends.
+    // `Blocked` is dropped before the system call ends, so its pin ends first.
     syscall::try_blocking::<Kernel, R>(|| call(&Blocked { _pinned: Pinned::new() }))
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Blocked {
 }
 
 impl Blocked {
-    /// The thread of the calling G's M. The driver's interrupt handler unparks it.
+    /// Returns the kernel thread of the calling G's M. The driver's interrupt handler unparks this thread.
     #[must_use]
     pub(crate) fn thread(&self) -> &'static KernelThread {
         kthread::all().current().expect("a G runs on a thread")
@@ -39,7 +39,7 @@ impl Blocked {
     ///
     /// # Panics
     ///
-    /// The caller has turned preemption off.
+    /// If the caller has turned preemption off.
     pub(crate) fn wait_until(&self, mut is_done: impl FnMut() -> bool) {
         Kernel::assert_pinned_once();
         while !is_done() {
@@ -51,7 +51,7 @@ impl Blocked {
     ///
     /// # Panics
     ///
-    /// The caller has turned preemption off.
+    /// If the caller has turned preemption off.
     pub(crate) fn wait_for(&self, deadline: Instant) {
         Kernel::assert_pinned_once();
         while kthread::now() < deadline {

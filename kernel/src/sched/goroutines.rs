@@ -1,4 +1,5 @@
-//! What interrupt handlers, page faults and reports ask the scheduler: which G runs here, and which G owns a stack.
+//! Queries of the scheduler for the handlers of interrupts and page faults and for reports: which G runs here, which G
+//! owns a stack, which Gs are alive.
 
 use core::fmt;
 
@@ -11,13 +12,14 @@ use crate::cpu::percpu;
 use crate::mm::stack::Slot;
 use crate::sched::platform::{Kernel, scheduler};
 
-/// The current G of this CPU; `None` on g0 and in the idle loop. The scheduler also runs on the stacks of Gs: whether the G
-/// is in user code depends on the preempt count, too. The caller cannot migrate.
+/// Returns the current G of this CPU, or `None` if the CPU is on a g0 or in the idle loop. The G need not be in user
+/// code, because the scheduler also runs on the stacks of Gs. To know that, the caller must also check the preempt
+/// count. The caller must not be able to migrate.
 pub(crate) fn interrupted() -> Option<&'static Goroutine<Kernel>> {
     Kernel::current_machine().and_then(Machine::current_goroutine)
 }
 
-/// The calling G, if it is in user code; `None` in the scheduler, in a driver and in a handler.
+/// Returns the calling G if it is in user code. Returns `None` in the scheduler, in a driver and in a handler.
 pub(crate) fn in_user_code() -> Option<&'static Goroutine<Kernel>> {
     if percpu::trap_depth() != 0 || percpu::is_preemption_off() || !interrupts::are_enabled() {
         return None;
@@ -27,7 +29,7 @@ pub(crate) fn in_user_code() -> Option<&'static Goroutine<Kernel>> {
     interrupted()
 }
 
-/// The G whose stack is in this slot. Callable from everywhere. Searches the stacks of all Gs.
+/// Returns the G whose stack is in this slot. Callable from everywhere. Searches the stacks of all Gs.
 pub(crate) fn owner_of(slot: Slot) -> Option<&'static Goroutine<Kernel>> {
     scheduler()?.goroutines().find(|goroutine| goroutine.stack().contains(&slot.bottom()))
 }

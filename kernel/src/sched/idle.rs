@@ -1,10 +1,10 @@
 //! What an idle CPU does: it halts. The last CPU to become idle may poll for a while first.
 //!
-//! With the kernel option `halt_poll_us=N` (0 by default), the last CPU to become idle polls for N microseconds before it
-//! halts. It takes interrupts meanwhile. (Linux polls, with its `haltpoll` governor, to save the time that leaving a halt
-//! takes.) Here polling makes runs reproducible when QEMU counts instructions (`boot --icount`). The clock is then the
-//! number of instructions that all CPUs have executed. As long as one CPU executes instructions, nothing else decides the
-//! order of events.
+//! With the kernel option `halt_poll_us=N` (0 by default), the last CPU to become idle polls for N microseconds before
+//! it halts. It takes interrupts meanwhile. (Linux polls, with its `haltpoll` governor, to save the time that leaving a
+//! halt takes.) Here polling makes runs reproducible when QEMU counts instructions (`boot --icount`). The clock is then
+//! the number of instructions that all CPUs have executed. As long as one CPU executes instructions, only the number of
+//! these instructions decides the order of events.
 //!
 //! QEMU has one thread that executes all CPUs, and a main loop in another thread. When all CPUs halt, the main loop
 //! advances the clock to the next timer and wakes the CPUs' thread. The main loop also runs for a moment after each timer.
@@ -26,9 +26,10 @@ use crate::sched::kthread;
 /// How long the last CPU to become idle polls, in nanoseconds.
 static POLL_NS: AtomicU64 = AtomicU64::new(0);
 
-/// The number of polls between two pause instructions; these are about a thousand instructions. If all CPUs share one
-/// thread of the host, QEMU switches to another CPU at a pause. Without a pause the timers of the other CPUs would have to
-/// wait until the polling ends. With a pause in every poll, switching would take most of the host's time.
+/// The number of polls between two pause instructions. This number of polls takes about a thousand instructions. If all
+/// CPUs share one thread of the host, QEMU switches to another CPU at a pause. Without a pause the timers of the other
+/// CPUs would have to wait until the polling ends. With a pause in every poll, switching would take most of the host's
+/// time.
 const POLLS_BETWEEN_PAUSES: u64 = 32;
 
 /// Sets how long the last CPU to become idle polls. Called by the boot CPU before kernel threads are set up.
@@ -43,8 +44,8 @@ pub(crate) fn wait_for_interrupt() {
         let wanted = POLL_NS.load(Ordering::Relaxed);
         if wanted != 0 {
             poll(Duration::from_nanos(wanted));
-            // An interrupt was handled during the poll. If this CPU halted now, perhaps no other interrupt would come to
-            // end the halt.
+            // An interrupt was handled during the poll, so this CPU must not halt now: perhaps no other interrupt would come to end
+            // the halt.
             if !tlb::is_halted() {
                 return;
             }

@@ -27,12 +27,13 @@ pub(crate) fn is_up() -> bool {
     THREADS.is_completed()
 }
 
-/// All kernel threads.
+/// Returns all kernel threads.
 pub(crate) fn all() -> &'static Threads<KernelCpu> {
     THREADS.get().expect("kernel threads are set up before they are used")
 }
 
-/// Blocks the calling thread until it is unparked, or until the deadline. May return early. The caller is pinned exactly once.
+/// Blocks the calling thread until it is unparked, or until the deadline. May return early. The caller must be pinned
+/// exactly once.
 ///
 /// # Panics
 /// If the caller may not block: see [`contexts`].
@@ -44,16 +45,18 @@ pub(crate) fn park(deadline: Option<Instant>) {
     unsafe { all().park(deadline) };
 }
 
-/// The current time, as an `Instant` of the scheduler.
+/// Returns the current time, as an `Instant` of the scheduler.
 pub(crate) fn now() -> Instant {
     Instant::from_nanos(timer::now())
 }
 
-/// Makes this CPU's timer fire at `deadline` at the latest. Callable from interrupts; other callers are pinned.
+/// Makes this CPU's timer fire at `deadline` at the latest. Callable from interrupt handlers. Other callers must be
+/// pinned.
 #[inline]
 pub(crate) fn arm(deadline: Instant) {
-    // In most cases the timer is armed for an earlier time already. If it fires right after this comparison, its handler
-    // finds the timer or wakeup that the caller has recorded before this call, and arms the timer again.
+    // In most cases this CPU's timer is armed for an earlier time already. If it fires right after this comparison, the
+    // deadline is not lost: the caller has recorded it in the scheduler before this call, so the interrupt handler finds it
+    // and arms the timer again.
     if deadline.as_nanos() < timer::deadline() {
         arm_sooner(deadline);
     }

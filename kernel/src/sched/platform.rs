@@ -1,4 +1,5 @@
-//! What [`gmp_sched`] needs of the kernel, and the scheduler under the names that programs use.
+//! Implements the platform that [`gmp_sched`] needs. Also has the aliases of the scheduler's types and functions that
+//! programs use.
 
 use core::fmt::Arguments;
 use core::ops::Range;
@@ -32,15 +33,15 @@ gmp_sched::platform_aliases!(Kernel);
 #[doc(no_inline)]
 pub use crate::select;
 
-/// Bytes of the stack of an M (g0).
+/// The size of an M's stack (g0), in bytes.
 const THREAD_STACK: usize = 64 * 1024;
 
 static SCHEDULER: spin::Once<&'static Scheduler<Kernel>> = spin::Once::new();
-/// Set once, before the scheduler is made.
+/// The seed of random choices. Set once, before the scheduler is made.
 static SEED: AtomicU64 = AtomicU64::new(0);
-/// Set once, before the scheduler is made.
+/// The slice of a G, in nanoseconds. Set once, before the scheduler is made.
 static SLICE_NS: AtomicU64 = AtomicU64::new(SLICE.as_nanos() as u64);
-/// Set once, before the scheduler is made.
+/// The undisturbed time after a displacement, in nanoseconds. Set once, before the scheduler is made.
 static UNDISTURBED_NS: AtomicU64 = AtomicU64::new(UNDISTURBED.as_nanos() as u64);
 /// The offsets of the fields that gdb reads; see `scripts/gmp.py`.
 #[used]
@@ -67,9 +68,9 @@ impl Points for Kernel {
 const _: () =
     assert!(object_cache::is_size(size_of::<Goroutine<Kernel>>()), "Gs are to have a size class of their own");
 
-// SAFETY: these are the promises of `Platform`. Pinned code stays on its M, because a pinned CPU does not switch threads.
-// The current M is a per-CPU word, which the thread switch sets and which is loaded at each use. Stacks are in slots with
-// guard pages. A thread starts pinned, when it is first unparked.
+// SAFETY: the promises of `Platform` are kept as follows. Pinned code stays on its M, because a pinned CPU does not
+// switch threads. The current M is a per-CPU word, which the thread switch sets and which is loaded at each use. Stacks
+// are in slots with guard pages. A thread starts pinned, when it is first unparked.
 unsafe impl Platform for Kernel {
     type Thread = &'static KernelThread;
 
@@ -190,18 +191,18 @@ pub(super) fn configure(seed: u64, slice: Duration, undisturbed: Duration) {
     UNDISTURBED_NS.store(nanos(undisturbed), Ordering::Relaxed);
 }
 
-/// Makes `scheduler` the scheduler of the kernel, which gdb also finds.
+/// Makes `scheduler` the scheduler of the kernel, and stores its address for gdb.
 pub(super) fn install(scheduler: &'static Scheduler<Kernel>) {
     SCHEDULER.call_once(|| scheduler);
     GMP_SCHEDULER.store(core::ptr::from_ref(scheduler).cast_mut(), Ordering::Relaxed);
 }
 
-/// The kernel's scheduler, `None` until it is up.
+/// Returns the kernel's scheduler, or `None` if it has not been made yet.
 pub fn scheduler() -> Option<&'static Scheduler<Kernel>> {
     SCHEDULER.get().copied()
 }
 
-/// Makes a kernel thread with a stack of its own. It starts when it is unparked.
+/// Makes a kernel thread with a stack of its own. The thread starts when it is first unparked.
 pub(super) fn make_thread(entry: fn(usize) -> !, argument: usize) -> Result<&'static KernelThread, OutOfResources> {
     let stack = Stack::allocate_whole(THREAD_STACK).map_err(|_| OutOfResources)?;
     let range = stack.bottom()..stack.into_raw();
@@ -215,19 +216,19 @@ fn run_machine(machine: usize) -> ! {
     unsafe { NewMachine::<Kernel>::from_raw(machine) }.run()
 }
 
-/// How many CPUs are up.
+/// Returns how many CPUs are up.
 #[must_use]
 pub fn num_cpu() -> usize {
     cpus::count()
 }
 
-/// The number of Ps, which is how many Gs can run at the same time.
+/// Returns the number of Ps, which is how many Gs can run at the same time.
 #[must_use]
 pub fn procs() -> usize {
     scheduler().map_or(1, Scheduler::procs)
 }
 
-/// How many Gs are alive.
+/// Returns how many Gs are alive.
 #[must_use]
 pub fn num_goroutine() -> usize {
     scheduler().map_or(0, Scheduler::num_goroutine)

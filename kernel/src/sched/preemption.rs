@@ -8,7 +8,8 @@ use crate::cpu::percpu;
 use crate::sched::platform::Kernel;
 use crate::sched::{kthread, storm, sysmon};
 
-/// Called in the timer interrupt of a CPU that runs a thread. Returns when the timer must fire again.
+/// Makes a switch pending if the current G or thread has to give way. Returns when the timer must fire again. Called in
+/// the timer interrupt of a CPU that runs a thread.
 pub(crate) fn tick(now: Instant) -> Instant {
     sysmon::unpark_if_needed();
     let machine = Kernel::current_machine();
@@ -16,7 +17,7 @@ pub(crate) fn tick(now: Instant) -> Instant {
     if let Some(wait) = storm::strike(machine) {
         next = NextTick { at: next.at.min(now + wait), gives_way: machine.is_some_and(preempt::is_wanted) };
     }
-    // A thread that is ready on this CPU preempts the running one at the end of a slice.
+    // If another thread is ready on this CPU, it preempts the running thread at the end of a slice.
     if next.gives_way | kthread::all().preempt_after(now, Kernel::slice()) {
         percpu::set_pending();
     }
@@ -28,15 +29,16 @@ pub(crate) fn first_tick(now: Instant) -> Instant {
     preempt::first_tick(Kernel::current_machine(), now)
 }
 
-/// Called in the interrupt by which another CPU requests a preemption on this CPU.
+/// Makes a switch pending if the current G is to be preempted. Called in the interrupt by which another CPU requests
+/// this.
 pub(crate) fn interrupt() {
     if Kernel::current_machine().is_some_and(preempt::is_wanted) {
         percpu::set_pending();
     }
 }
 
-/// Makes the calling G give way to whatever requested that: a ready thread, due timers, or the next G. Returns the pin; the
-/// G may be on another CPU by then.
+/// Makes the calling G give way, as was requested, to a ready thread, to due timers, or to the next G. Returns the pin
+/// when the G runs again, perhaps on another CPU.
 pub(crate) fn give_way(pinned: Pinned<Kernel>) -> Pinned<Kernel> {
     // SAFETY: the caller is a G in user code, on its own stack. It has pinned itself exactly once, for this call.
     unsafe { kthread::all().displace() };

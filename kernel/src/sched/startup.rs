@@ -46,17 +46,18 @@ impl Settings {
     }
 }
 
-/// Frames that the scheduler and the first Gs need on any number of CPUs. A kernel with 64 MiB of memory used 320 of these
-/// 512, most of them for the heap.
+/// The number of frames that the scheduler and the first Gs need in addition to those for each CPU. A kernel with 64
+/// MiB of memory used 320 of these 512 frames, most of them for the heap.
 const START_FRAMES: usize = 512;
-/// Frames that are needed in addition for each CPU: for an M, its stack and the stack's page tables, and a reserve for page
+/// The number of frames that each CPU needs: for an M, its stack and the stack's page tables, and a reserve for page
 /// faults.
 const START_FRAMES_PER_CPU: usize = 32;
-/// Bytes that are needed for each P beyond the first [`PROCS_LIMIT`] Ps. The memory of those is included in
+/// How many bytes each P needs beyond the first [`PROCS_LIMIT`] Ps. The memory of the first ones is included in
 /// [`START_FRAMES`].
 const BYTES_PER_PROCESSOR: usize = 2 * size_of::<Processor<Kernel>>();
 
-/// How many frames must be free to start the scheduler on `cpus` CPUs. A few of them are left for the program.
+/// Returns how many frames must be free to start the scheduler on `cpus` CPUs. The number includes a few frames for the
+/// program.
 pub(crate) fn frames_for_start(cpus: usize) -> usize {
     let processors = cpus.saturating_sub(PROCS_LIMIT) * BYTES_PER_PROCESSOR;
     START_FRAMES + cpus * START_FRAMES_PER_CPU + processors.div_ceil(PAGE_SIZE)
@@ -80,7 +81,7 @@ const STACK_CACHE: StackCache = StackCache {
 /// Starts the scheduler and `program.main` as its main G, and runs kernel threads on the boot CPU.
 ///
 /// # Safety
-/// Called once, by the boot CPU on its own stack, with interrupts off, when all CPUs that answer are up.
+/// Must be called once, by the boot CPU on its own stack, with interrupts off, after the other CPUs have been started.
 pub(crate) unsafe fn boot_main(settings: &Settings, program: Program) -> ! {
     platform::set_fatal(program.fatal);
     assert_memory_suffices();
@@ -94,7 +95,7 @@ pub(crate) unsafe fn boot_main(settings: &Settings, program: Program) -> ! {
     sysmon::init();
     // SAFETY: the kernel has no thread-local variables, and this scheduler has not been started before.
     unsafe { scheduler.start(move || (program.main)()) }.expect("memory for one M per P and the main G");
-    // Interrupts the other CPUs, which wait in `cpu_main` until kernel threads are set up.
+    // Interrupt the other CPUs, which wait in `cpu_main` until kernel threads are set up.
     for cpu in 1..cpus::count() {
         apic::send(CpuId::new(cpu), RESCHEDULE);
     }
@@ -106,7 +107,7 @@ pub(crate) unsafe fn boot_main(settings: &Settings, program: Program) -> ! {
 /// Runs kernel threads on a CPU other than the boot CPU, as soon as they are set up.
 ///
 /// # Safety
-/// Called once on each CPU except the boot CPU, on its own stack, with interrupts off.
+/// Must be called once on each CPU except the boot CPU, on its own stack, with interrupts off.
 pub(crate) unsafe fn cpu_main() -> ! {
     while !kthread::is_up() {
         cpu::wait_for_interrupt();
@@ -116,11 +117,12 @@ pub(crate) unsafe fn cpu_main() -> ! {
     unsafe { kthread::all().idle_loop() }
 }
 
-/// The largest number of Ps on a computer with fewer CPUs than this.
+/// The largest number of Ps that a program may choose, if the computer has no more CPUs than this.
 const PROCS_LIMIT: usize = 64;
 
 /// The largest number of Ps that a program may choose. With more Ps than CPUs, the Ms that hold the Ps share the CPUs,
-/// slice by slice. With fewer Ps than CPUs, the other CPUs run threads that are in drivers.
+/// slice by slice. With fewer Ps than CPUs, the CPUs that are left run only threads without a P, for example those in
+/// drivers.
 pub(crate) fn procs_limit() -> usize {
     cpus::count().max(PROCS_LIMIT)
 }

@@ -13,8 +13,8 @@ use gmp_sched::preempt;
 use crate::cpu::percpu;
 use crate::sched::platform::Kernel;
 
-/// The shortest time between two preemptions on a CPU, zero if there is no storm; and the width of the range of random
-/// times that are added to it. Both in nanoseconds.
+/// The shortest time between two preemptions on a CPU, in nanoseconds, or zero if there is no storm. A random time is
+/// added to it. The next static is the width of the range of these random times, also in nanoseconds.
 static SHORTEST: AtomicU32 = AtomicU32::new(0);
 static WIDTH: AtomicU32 = AtomicU32::new(0);
 static RANDOM: AtomicU64 = AtomicU64::new(0x9E37_79B9_7F4A_7C15);
@@ -30,7 +30,7 @@ impl Storm {
     ///
     /// # Panics
     ///
-    /// There is a storm already, or `gaps` is empty, begins at zero or ends beyond 4 s.
+    /// If there is a storm already, or if `gaps` is empty, begins at zero or ends beyond 4 s.
     pub fn begin(gaps: Range<Duration>) -> Self {
         let nanoseconds = |duration: Duration| u32::try_from(duration.as_nanos()).expect("a gap of 4 s at most");
         let (shortest, end) = (nanoseconds(gaps.start), nanoseconds(gaps.end));
@@ -56,8 +56,8 @@ pub(crate) fn strike(machine: Option<&'static Machine<Kernel>>) -> Option<Durati
     if shortest == 0 {
         return None;
     }
-    // The scheduler itself is not interrupted in this way. Otherwise the G that it is about to run would be preempted
-    // before its first instruction, and on a slow computer no G would make progress.
+    // A slice is not ended while the CPU is in the scheduler. Otherwise the G that the scheduler is about to run would be
+    // preempted before its first instruction, and on a slow computer no G would make progress.
     if !percpu::is_preemption_off()
         && let Some(machine) = machine
     {

@@ -1,9 +1,10 @@
 //! Entry and exit of interrupts and exceptions.
 //!
-//! Each of the 256 vectors has a stub of 16 bytes. The stub pushes the vector's number, and before it a zero if the
-//! processor pushes no error code for this vector. So every handler gets the same [`TrapFrame`]. The frame contains all
-//! registers that Rust code may change, SSE included. It is on a stack of the interrupt stack table (IST), never on the
-//! stack of the interrupted code (SDM 6.14.5). The handlers run with interrupts off.
+//! Each of the 256 vectors has a stub of 16 bytes. If the processor pushes no error code for the vector, the stub first
+//! pushes a zero in its place. Then the stub pushes the vector's number. So all handlers get a [`TrapFrame`] of the
+//! same layout. The frame contains all registers that Rust code may change, SSE included. It is on a stack of the
+//! interrupt stack table (IST), never on the stack of the interrupted code (SDM 6.14.5). The handlers run with
+//! interrupts off.
 
 use core::arch::naked_asm;
 use core::mem::offset_of;
@@ -74,9 +75,8 @@ extern "C" fn enter() {
         "movups [rsp + 0xe0], xmm14", "movups [rsp + 0xf0], xmm15",
         "cld",
         "mov rdi, rsp",
-        // Build a call frame whose return address is in the interrupted code, so that a backtrace continues there. A
-        // backtrace subtracts 1 from each return address, to get an address inside the call instruction. So 1 is added
-        // here.
+        // Build a call frame whose return address is in the interrupted code, so that a backtrace continues there. A backtrace
+        // subtracts 1 from each return address, to get an address inside the call instruction. So this code adds 1.
         "mov rax, [rsp + {rip}]", "inc rax", "push rax", "push rbp", "mov rbp, rsp",
         "call {dispatch}",
         "add rsp, 16",
@@ -99,7 +99,8 @@ extern "C" fn enter() {
     )
 }
 
-/// Handles an interrupt or exception. A preemption may follow only an interrupt.
+/// Handles an interrupt or exception. After an interrupt, if a preemption is pending, the interrupted G gives way.
+/// After an exception it does not.
 extern "sysv64" fn dispatch(frame: &mut TrapFrame) {
     let vector = frame.vector();
     let is_nmi = vector == Vector::NON_MASKABLE;

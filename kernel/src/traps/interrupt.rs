@@ -25,7 +25,8 @@ pub(super) fn handle(vector: Vector) {
     apic::end_of_interrupt();
 }
 
-/// Handles the interrupt of this CPU's timer: does everything that is due, and arms the timer for what is due next.
+/// Handles the interrupt of this CPU's timer: does what is due in the scheduler, the watchdog and the console, and arms
+/// the timer for the next time at which one of them has something due.
 fn timer() {
     inspection::answer();
     let Some(Expired { deadline, now }) = timer::expire() else { return };

@@ -1,7 +1,8 @@
 //! Page faults: the first touch of a page of a stack, a stack overflow, and the lack of memory for a page.
 //!
-//! The handler runs on a stack of its own. So it can also handle faults in other handlers, and faults by accesses to the
-//! interrupted stack. It does not log, block or switch. It takes only one lock, that of the frame allocator: see [`stack`].
+//! The handler runs on a stack of its own. So it can also handle faults that other handlers cause, and faults that
+//! accesses to the interrupted stack cause. It does not log, block or switch. It takes only one lock, that of the frame
+//! allocator: see [`stack`].
 
 use x86_64::registers::control::Cr2;
 use x86_64::structures::idt::PageFaultErrorCode;
@@ -15,7 +16,7 @@ use crate::mm;
 use crate::mm::stack::{self, Slot, Source, Stack, Touch};
 use crate::sched::goroutines;
 
-/// When a G ends because there is no memory: how many more pages of its stack it may need until it has ended.
+/// How many more pages of its stack a G may need until it has ended, if it ends because there is no memory.
 const PAGES_TO_DIE: usize = 4;
 
 /// Handles a page fault, or stops the kernel with a report. Called with interrupts off.
@@ -39,8 +40,8 @@ pub(super) fn handle(frame: &mut TrapFrame) {
 /// Handles an access to the guard page of the stack in `slot`. Ends the G that has overflowed this stack if that is
 /// possible. Otherwise stops the kernel.
 fn overflow(frame: &mut TrapFrame, slot: Slot) {
-    // If other code than the owner of this stack has touched the guard page, this is no overflow, but an access through an
-    // invalid pointer.
+    // Only the G that owns this stack can overflow it. If other code has touched the guard page, it has used an invalid
+    // pointer.
     let running = goroutines::interrupted();
     let Some(goroutine) =
         goroutines::owner_of(slot).filter(|owner| running.is_some_and(|running| core::ptr::eq(*owner, running)))
@@ -57,8 +58,9 @@ fn overflow(frame: &mut TrapFrame, slot: Slot) {
 /// The size, in bytes, of the second stack on which a G ends after it has overflowed its own stack.
 const STACK_TO_DIE: usize = 16 * 1024;
 
-/// Makes the interrupted G, which is in user code, end on another stack. Its own stack has no room left, and must not be
-/// reset, since other Gs may have references into its frames. Returns `false` if there is no memory for the other stack.
+/// Makes the interrupted G, which is in user code, end on another stack. It cannot end on its own stack. That stack has
+/// no room left, and its frames must not be overwritten, since other Gs may have references into them. Returns `false`
+/// if there is no memory for the other stack.
 fn divert_to_another_stack(frame: &mut TrapFrame, slot: Slot) -> bool {
     // The allocation may take locks in this handler, because the interrupted G is in user code and holds no lock of the
     // kernel. No page fault can occur here, because the stack of this handler has all its pages.
@@ -84,8 +86,9 @@ extern "sysv64" fn end_after_overflow(program_counter: u64, frame_pointer: u64, 
     isolation::end_after_overflow(slot, Backtrace::from(program_counter, frame_pointer))
 }
 
-/// Handles the case that there is no frame for a page of a stack. A G in user code is diverted: it frees memory, or ends.
-/// Other code can do neither, and gets a frame from the reserve of its CPU.
+/// Handles the case that there is no frame for a page of a stack. A G in user code is diverted, so that it frees
+/// memory, or panics if there is none to free. Other code can do neither, so it gets a frame from the reserve of its
+/// CPU.
 fn out_of_memory(frame: &mut TrapFrame, address: usize) {
     let may_wait = frame.rflags & INTERRUPT_FLAG != 0;
     if may_wait && preempt::divert(frame, make_room) {
@@ -96,13 +99,13 @@ fn out_of_memory(frame: &mut TrapFrame, address: usize) {
     }
 }
 
-/// Called by a diverted G that needs a page for its stack. Frees cached memory; when this function returns, the G touches
-/// the page again. If there is no cached memory, the G panics. Called pinned, so that the pages that this call needs itself
-/// come from the CPU's reserve. Returns pinned.
+/// Called by a diverted G that needs a page for its stack. Frees cached memory. If there is none, the G panics.
+/// Otherwise the G touches the page again after this function has returned. Called pinned, so that the stack pages that
+/// this function itself needs come from the CPU's reserve. Returns pinned.
 extern "sysv64" fn make_room() {
     stack::touch_pages_ahead(PAGES_TO_DIE);
-    // Turn preemption on meanwhile, for two reasons: freeing memory may take long and takes locks of the scheduler, and a
-    // panic ends only this G, not the kernel, if preemption is on.
+    // Turn preemption on while memory is freed, for two reasons. Freeing may take long and takes locks of the scheduler.
+    // And with preemption on a panic ends only this G, not the kernel.
     percpu::preempt_enable_quietly();
     assert!(mm::make_room(), "out of memory: there is no frame for a page of a stack");
     percpu::preempt_disable();

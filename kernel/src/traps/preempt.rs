@@ -1,15 +1,16 @@
 //! Asynchronous preemption: takes the CPU from a G at any instruction of user code.
 //!
-//! An interrupt handler cannot switch to another G: it runs on the CPU's interrupt stack, which the next interrupt reuses.
-//! Instead it *diverts* the interrupted G. It stores the G's RIP, RFLAGS and RSP in per-CPU slots. Then it returns from the
-//! interrupt to the function `entry`, on the G's own stack, with preemption and interrupts off. `entry` saves all registers
-//! on that stack and calls the scheduler, which switches as for a yield. When the G is resumed, perhaps on another CPU,
-//! `entry` restores the registers and returns to the interrupted instruction with `iretq`.
+//! An interrupt handler cannot switch to another G, because it runs on the CPU's interrupt stack, which the next
+//! interrupt reuses. Instead it *diverts* the interrupted G. It stores the G's RIP, RFLAGS and RSP in per-CPU slots.
+//! Then it returns from the interrupt to the function `entry`, on the G's own stack, with preemption and interrupts
+//! off. `entry` saves all registers on that stack and calls the scheduler, which switches as for a yield. When the G is
+//! resumed, perhaps on another CPU, `entry` restores the registers and returns to the interrupted instruction with
+//! `iretq`.
 //!
-//! `entry` does not write to the 128 bytes below the interrupted stack pointer (the red zone), because the prebuilt `core`
-//! keeps data there. Only *user code* is diverted: code that runs with preemption on and whose stack pointer is inside the
-//! stack of the current G. A request that comes while preemption is off stays pending until preemption is on again
-//! ([`honour_pending`]).
+//! `entry` does not write to the 128 bytes below the interrupted stack pointer (the red zone), because the prebuilt
+//! `core` keeps data there. Only *user code* is diverted: code that runs with preemption on and whose stack pointer is
+//! inside the stack of the current G. If a preemption is requested while preemption is off, the request stays pending
+//! until preemption is on again ([`honour_pending`]).
 //!
 //! The stack of a diverted G that has called the scheduler, with the size of each part in bytes:
 //!
@@ -21,7 +22,7 @@
 //!   ├──────────────────────────────┤ ◀─ stack pointer when the interrupt came (slot `rsp`)
 //!   │ red zone               128   │    not written
 //!   ├──────────────────────────────┤
-//!   │ SS, RSP, RFLAGS,        40   │    for `iretq`: SS and CS are the kernel's, the others are from the slots
+//!   │ SS, RSP, RFLAGS,        40   │    for `iretq`: SS and CS are the kernel's; RSP, RFLAGS and RIP are from the slots
 //!   │ CS, RIP                      │
 //!   │ RBP                      8   │ ◀─ RBP: makes a call frame, so that a backtrace continues in the G
 //!   │ RAX to R15, 14 registers 112 │ ◀─ RBX: holds this address during the call
@@ -118,13 +119,13 @@ pub(super) fn divert(frame: &mut TrapFrame, function: extern "sysv64" fn()) -> b
     if percpu::is_preemption_off() {
         return false;
     }
-    // A G in `entry` has preemption or interrupts off, so it is never diverted again. Otherwise each preemption could save
-    // another set of registers below the last one, until the stack overflows.
+    // A G in `entry` has preemption or interrupts off, so it is not diverted a second time. If it could be, each preemption
+    // could save another set of registers below the last one, until the stack overflows.
     assert!(!is_in_entry(frame.rip), "a G is diverted that has not come back from the last time");
     let Some(goroutine) = goroutines::interrupted() else { return false };
     let stack = goroutine.stack();
-    // The room below a stack (`mm::stack::RESERVE`) is for `entry` and the functions that it calls. If the G's own stack
-    // pointer is in that room, the G is about to overflow its stack and is not diverted.
+    // The room below a stack (`mm::stack::RESERVE`) is for `entry` and the functions that it calls. If the interrupted
+    // stack pointer is already in that room, the G is about to overflow its stack, so it is not diverted.
     if !(stack.start as u64..=stack.end as u64).contains(&frame.rsp) {
         return false;
     }
@@ -152,8 +153,8 @@ extern "C" fn entry() {
         "push {code_selector}",
         "push qword ptr gs:[{diverted} + {rip}]",
         "push rbp",
-        // With RIP and RBP on the stack, RBP points to a normal call frame, as if the G had called this function. So a
-        // backtrace continues in the interrupted code.
+        // RIP and RBP on the stack form a normal call frame, and RBP points to it. So a backtrace continues in the interrupted
+        // code.
         "mov rbp, rsp",
         "push rax", "push rcx", "push rdx", "push rbx", "push rsi", "push rdi",
         "push r8", "push r9", "push r10", "push r11", "push r12", "push r13", "push r14", "push r15",
@@ -219,7 +220,7 @@ extern "sysv64" fn run_diverted(function: extern "sysv64" fn()) {
 /// Makes the calling G give way once. Called pinned, and returns pinned.
 extern "sysv64" fn give_way() {
     percpu::clear_pending();
-    // SAFETY: the caller is pinned. The proof is forgotten below, so it does not unpin; the caller does.
+    // SAFETY: the caller is pinned. The `Pinned` is forgotten below, so that it does not undo the caller's pin.
     let pinned = preemption::give_way(unsafe { Pinned::adopt() });
     core::mem::forget(pinned);
 }
@@ -242,8 +243,8 @@ fn honour_pending() {
             percpu::preempt_enable_quietly();
             return;
         }
-        // SAFETY: `preempt_disable` above has pinned the caller. The proof is forgotten below, so only
-        // `preempt_enable_quietly` unpins. The loop then checks whether another request has become pending meanwhile.
+        // SAFETY: `preempt_disable` above has pinned the caller. The `Pinned` is forgotten below, so that it does not undo this
+        // pin: `preempt_enable_quietly` does.
         let pinned = preemption::give_way(unsafe { Pinned::adopt() });
         core::mem::forget(pinned);
         percpu::preempt_enable_quietly();

@@ -1,4 +1,5 @@
-//! The local APIC: the end of an interrupt, interrupts to other CPUs, and the registers of the timer (SDM 11).
+//! The local APIC of each CPU (SDM 11): signals the end of an interrupt, sends interrupts to other CPUs, and contains a
+//! timer.
 //!
 //! The kernel uses xAPIC mode, in which the registers are in memory. It uses x2APIC mode only if the firmware has left that
 //! mode on, or if the APIC id of a CPU is above 254. [`kernel_formats::local_apic`] computes the values of the registers;
@@ -24,11 +25,11 @@ use crate::mm::paging;
 
 const REGISTER_BYTES: usize = 4096;
 
-/// In [`APIC_BASE`]: the bits with the physical address of the registers.
+/// The bits of the register [`APIC_BASE`] that hold the physical address of the APIC's registers.
 const BASE_ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
-/// How often the APIC is polled for the end of the previous command. Then the next command is sent anyway, so that a panic
-/// cannot hang here. On hardware the first poll succeeds.
+/// How often [`command`] polls whether the previous command has been sent. After that many polls it sends the next
+/// command anyway, so that a panic cannot hang here. On hardware the first poll succeeds.
 const SEND_POLLS: u32 = 1_000_000;
 
 /// The virtual address of the registers, which is the same for every CPU. Null in x2APIC mode, in which the registers are
@@ -134,7 +135,7 @@ pub(crate) fn id() -> u32 {
     local_apic().id()
 }
 
-/// Signals the end of the interrupt in service to the APIC.
+/// Signals to the APIC that the current interrupt has been handled.
 #[inline]
 pub(crate) fn end_of_interrupt() {
     local_apic().end_of_interrupt();
@@ -173,8 +174,8 @@ pub(crate) fn send_init(apic_id: u32) {
     command(To::Id(apic_id), Command::Init);
 }
 
-/// Starts a CPU that was reset. It starts in real mode, at the beginning of the page with the number `page`, which is below
-/// 1 MiB.
+/// Starts a CPU that was reset. The CPU starts in real mode at the first byte of page number `page`. The number has
+/// eight bits, so the page is below 1 MiB.
 pub(crate) fn send_startup(apic_id: u32, page: u8) {
     command(To::Id(apic_id), Command::Startup(page));
 }

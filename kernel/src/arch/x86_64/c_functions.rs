@@ -2,8 +2,9 @@
 //! unwinding needs.
 //!
 //! Bytes are moved eight at a time with `rep movsq`, and the rest one at a time. `rep movsb` alone is fast on real
-//! processors, but 11 times slower under QEMU's TCG. A loop in one of these functions must not be one that the compiler
-//! could recognise and replace by a call of the same function.
+//! processors, but 11 times slower under QEMU's TCG. The compiler replaces a loop that it recognises as one of these
+//! functions by a call of that function. So a loop in one of them must not be recognisable: the function would call
+//! itself for ever.
 
 use core::arch::asm;
 use core::ffi::{c_char, c_int};
@@ -11,7 +12,7 @@ use core::ffi::{c_char, c_int};
 /// C `memcpy`: copies `count` bytes between areas that do not overlap.
 ///
 /// # Safety
-/// As in C.
+/// The caller must meet the requirements of the C function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcpy(destination: *mut u8, source: *const u8, count: usize) -> *mut u8 {
     // SAFETY: the caller promises that both areas have `count` bytes. `rep movsb` copies exactly the bytes that `rep movsq`
@@ -34,7 +35,7 @@ unsafe extern "C" fn memcpy(destination: *mut u8, source: *const u8, count: usiz
 /// C `memmove`: copies `count` bytes between areas that may overlap.
 ///
 /// # Safety
-/// As in C.
+/// The caller must meet the requirements of the C function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memmove(destination: *mut u8, source: *const u8, count: usize) -> *mut u8 {
     // If the destination does not begin inside the source, copying forwards is correct.
@@ -68,7 +69,7 @@ unsafe extern "C" fn memmove(destination: *mut u8, source: *const u8, count: usi
 /// C `memset`: sets `count` bytes to the low byte of `value`.
 ///
 /// # Safety
-/// As in C.
+/// The caller must meet the requirements of the C function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memset(destination: *mut u8, value: c_int, count: usize) -> *mut u8 {
     let word = u64::from(value.to_le_bytes()[0]) * 0x0101_0101_0101_0101;
@@ -91,11 +92,12 @@ unsafe extern "C" fn memset(destination: *mut u8, value: c_int, count: usize) ->
 /// C `memcmp`: compares `count` bytes. The sign of the result is that of the first difference.
 ///
 /// # Safety
-/// As in C.
+/// The caller must meet the requirements of the C function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, count: usize) -> c_int {
     let mut at = 0;
-    // Compare words first. The first word that differs is compared as a big-endian number, which is the order of its bytes.
+    // Compare words first. The first words that differ are compared as big-endian numbers, so that their first byte that
+    // differs decides.
     while at + 8 <= count {
         // SAFETY: `at + 8 <= count`, and the caller promises `count` readable bytes.
         let left_word = unsafe { left.wrapping_add(at).cast::<u64>().read_unaligned() };
@@ -119,10 +121,10 @@ unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, count: usize) -> 
     0
 }
 
-/// `bcmp` of BSD: returns zero exactly if `count` bytes are equal.
+/// BSD's `bcmp`: returns zero if the first `count` bytes of both areas are equal, and another value if they differ.
 ///
 /// # Safety
-/// As for `memcmp`.
+/// The caller must meet the requirements of `memcmp`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, count: usize) -> c_int {
     // SAFETY: the caller promises what `memcmp` requires.
@@ -132,7 +134,7 @@ unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, count: usize) -> c_
 /// C `strlen`: the number of bytes before the first zero.
 ///
 /// # Safety
-/// As in C.
+/// The caller must meet the requirements of the C function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn strlen(text: *const c_char) -> usize {
     let remaining: usize;

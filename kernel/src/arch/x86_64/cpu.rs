@@ -10,9 +10,9 @@ use super::trap::TrapFrame;
 
 /// The bits that the kernel sets in CR4: they turn on SSE, its exceptions, and machine checks.
 ///
-/// OSXSAVE is off. So AVX instructions are invalid, and FXSAVE saves all floating-point and vector registers that code can
-/// use. PGE and PCIDE are off. So a load of CR3 flushes the whole TLB. Turning PGE off also flushes the firmware's global
-/// translations.
+/// OSXSAVE is off. So AVX instructions are invalid, and FXSAVE saves all floating-point and vector registers that code
+/// can use. PGE and PCIDE are off, so a load of CR3 flushes the whole TLB. Turning PGE off also flushes the firmware's
+/// global translations.
 const CR4: Cr4Flags = Cr4Flags::OSFXSR.union(Cr4Flags::OSXMMEXCPT_ENABLE).union(Cr4Flags::MACHINE_CHECK_EXCEPTION);
 /// The bits of CR4 that cannot be changed while paging is on.
 const CR4_KEPT: Cr4Flags = Cr4Flags::PHYSICAL_ADDRESS_EXTENSION.union(Cr4Flags::L5_PAGING);
@@ -62,12 +62,13 @@ pub(crate) extern "sysv64" fn wait_for_interrupt() {
 
 /// Returns the address of `hlt` in [`wait_for_interrupt`].
 pub(crate) fn halt_address() -> u64 {
-    // The instruction `sti` before it has one byte.
+    // The function begins with `sti`, which has one byte, and `hlt` follows.
     wait_for_interrupt as *const () as u64 + 1
 }
 
 /// If the interrupt came just before `hlt` in [`wait_for_interrupt`], makes the interrupted code continue after `hlt`.
-/// Called at the end of the handler of a non-maskable interrupt: no other interrupt can come there.
+/// Called at the end of the handler of a non-maskable interrupt, because no other kind of interrupt can come at that
+/// point.
 pub(crate) fn skip_halt(frame: &mut TrapFrame) {
     if frame.rip == halt_address() {
         // The instruction `hlt` has one byte.

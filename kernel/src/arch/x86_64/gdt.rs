@@ -47,7 +47,8 @@ pub(crate) const KERNEL_DATA: u16 = 0x10;
 /// The size of each of these stacks, in bytes: enough to format the report of a panic.
 const TRAP_STACK_BYTES: usize = 32 * 1024;
 
-/// The stack of all vectors until memory management is up. One is enough: until then every exception stops the kernel.
+/// The stack of all vectors until memory management is up. One stack is enough, because until then every exception
+/// stops the kernel.
 #[repr(C, align(16))]
 struct EarlyStack(UnsafeCell<[u8; TRAP_STACK_BYTES]>);
 
@@ -104,7 +105,8 @@ pub(crate) fn load_early() {
 
 /// Loads `tables` on the calling CPU. They must not be in use on another CPU.
 pub(crate) fn load(tables: &'static Tables) {
-    // Restore the GS base afterwards, as a precaution: some boot paths leave a selector of their own table in GS.
+    // Restore the GS base afterwards, as a precaution: some boot paths leave a selector of their own descriptor table in
+    // GS.
     local::keep_base(|| load_registers(tables));
 }
 
@@ -118,7 +120,7 @@ fn load_registers(tables: &'static Tables) {
     unsafe { DS::set_reg(tables.data) };
     // SAFETY: the selector is that of a data segment of the same table.
     unsafe { ES::set_reg(tables.data) };
-    // SAFETY: the selector is that of a task segment of the same table. No other CPU uses it: the instruction marks it as
-    // busy.
+    // SAFETY: the selector is that of a task segment of the same table. No other CPU uses this segment, so the segment is
+    // not yet marked as busy.
     unsafe { load_tss(tables.task) };
 }

@@ -8,8 +8,8 @@ use x86_64::instructions::port::Port;
 
 pub use super::trap::Vector;
 
-/// The first of the vectors that [`allocate`] returns. The legacy interrupt controllers use the vectors from 0x20 to 0x2f,
-/// because their spurious interrupts cannot be masked.
+/// The first of the vectors that [`allocate`] returns. The vectors from 0x20 to 0x2f are left to the legacy interrupt
+/// controllers, whose spurious interrupts cannot be masked.
 const FIRST_DEVICE: u8 = 0x30;
 const DEVICES: usize = 0xf0 - FIRST_DEVICE as usize;
 
@@ -23,7 +23,7 @@ pub(crate) const ERROR: Vector = Vector(0xfe);
 /// The vector of spurious interrupts: the local APIC uses it if an interrupt is withdrawn before it is delivered.
 pub(crate) const SPURIOUS: Vector = Vector(0xff);
 
-/// The handler of a device, and its argument. It is called on the interrupt stack, with interrupts off.
+/// The handler of a device, and its argument. The handler is called on the interrupt stack, with interrupts off.
 type Handler = (fn(usize), usize);
 
 static HANDLERS: [Once<Handler>; DEVICES] = [const { Once::new() }; DEVICES];
@@ -42,9 +42,10 @@ impl fmt::Display for NoVectorLeft {
 
 impl core::error::Error for NoVectorLeft {}
 
-/// Allocates a vector, which is never freed. When an interrupt comes on this vector, `handler` is called with `argument`,
-/// with interrupts off, on the CPU that takes the interrupt. The handler must not allocate memory, and of all locks it may
-/// take only `InterruptMutex`es. It need not signal the end of the interrupt: its caller does.
+/// Allocates a vector, which is never freed. When an interrupt comes on this vector, `handler` is called with
+/// `argument`, with interrupts off, on the CPU that takes the interrupt. The handler must not allocate memory, and of
+/// all locks it may take only `InterruptMutex`es. The handler need not signal the end of the interrupt, because its
+/// caller does.
 ///
 /// # Errors
 /// If all vectors are allocated.
@@ -78,7 +79,8 @@ pub(crate) fn init() {
     }
 }
 
-/// Calls the handler that was allocated for `vector`. Called on the interrupt stack, with interrupts off.
+/// Calls the handler for which `vector` was allocated. If there is none, counts the interrupt as unexpected. Called on
+/// the interrupt stack, with interrupts off.
 pub(crate) fn serve_device(vector: Vector) {
     let index = usize::from(vector.0).wrapping_sub(usize::from(FIRST_DEVICE));
     match HANDLERS.get(index).and_then(Once::get) {

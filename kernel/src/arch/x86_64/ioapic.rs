@@ -1,7 +1,8 @@
-//! The I/O APICs, which deliver the interrupts of devices on the board: to which CPU, and on which vector.
+//! The I/O APICs, which deliver the interrupts of devices on the board. For each interrupt the kernel chooses the CPU
+//! and the vector.
 //!
-//! The kernel routes only interrupts of the ISA bus here (that of the serial port). PCI devices send messages to the local
-//! APICs directly.
+//! The kernel uses the I/O APICs only for the ISA bus, whose only interrupt in use is that of the serial port. PCI
+//! devices send their interrupts directly to the local APICs, as messages.
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -24,11 +25,11 @@ const VERSION: u32 = 1;
 /// The index of the first entry of the redirection table. Each entry has two registers.
 const FIRST_ENTRY: u32 = 0x10;
 
-/// In an entry: the polarity is active low.
+/// The bit of an entry that makes the polarity active low.
 const ACTIVE_LOW: u32 = 1 << 13;
-/// In an entry: the interrupt is level-triggered.
+/// The bit of an entry that makes the interrupt level-triggered.
 const LEVEL: u32 = 1 << 15;
-/// In an entry: the interrupt is masked.
+/// The bit of an entry that masks the interrupt.
 const MASKED: u32 = 1 << 16;
 
 /// The most I/O APICs that the kernel uses.
@@ -73,8 +74,8 @@ impl IoApic {
     }
 }
 
-/// The error that an interrupt cannot be routed: no I/O APIC has it, the CPU is not up, or the CPU's APIC id does not fit
-/// into an entry.
+/// The error that an interrupt cannot be routed. Either no I/O APIC has the interrupt, or the CPU is not up, or the
+/// CPU's APIC id does not fit into an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NoSuchInterrupt;
 
@@ -104,8 +105,8 @@ pub(crate) fn init() {
     }
 }
 
-/// Makes an I/O APIC deliver an interrupt of the ISA bus to a CPU, on `vector`. Observes the firmware's overrides of
-/// number, polarity and trigger mode.
+/// Makes an I/O APIC deliver an interrupt of the ISA bus to a CPU, on `vector`. If the firmware's tables override the
+/// number, polarity or trigger mode of the interrupt, their values are used.
 ///
 /// # Errors
 /// If no I/O APIC has the interrupt, the CPU is not up, or the CPU's APIC id has more than eight bits.

@@ -17,17 +17,17 @@ const GLOBAL_CONTROL: u32 = 0x17b;
 /// The first register of bank 0.
 const BANKS: u32 = 0x400;
 
-/// In the capabilities register: the number of banks.
+/// The bits of the capabilities register that hold the number of banks.
 const BANK_COUNT: u64 = 0xff;
-/// In the capabilities register: there is a global control register.
+/// The bit of the capabilities register that says that there is a global control register.
 const HAS_GLOBAL_CONTROL: u64 = 1 << 8;
 
-/// In the status register of a bank: the bank has recorded an error.
+/// The bit of a bank's status register that says that the bank has recorded an error.
 const IS_VALID: u64 = 1 << 63;
-/// In the status register of a bank: the address register of the bank contains the address of the error.
+/// The bit of a bank's status register that says that the bank's address register contains the address of the error.
 const HAS_ADDRESS: u64 = 1 << 58;
 
-/// A register of a bank, as its index in the bank.
+/// A register of a bank. The value is the register's index in the bank.
 #[derive(Clone, Copy)]
 enum Register {
     Control = 0,
@@ -46,8 +46,8 @@ fn read(number: u32) -> u64 {
 }
 
 fn write(number: u32, value: u64) {
-    // SAFETY: the callers write only registers that the processor reports to have. They only control and record the reports
-    // of errors.
+    // SAFETY: the callers write only registers that the processor reports to have. These registers only control error
+    // reports and record errors, so a write cannot violate memory safety.
     unsafe { Msr::new(number).write(value) }
 }
 
@@ -74,8 +74,8 @@ pub(super) fn init() {
     }
 }
 
-/// Whether the control register of bank 0 is reserved for the firmware, as it is on the oldest models. Then the kernel must
-/// not write it.
+/// Whether the control register of bank 0 is reserved for the firmware, as it is on the oldest models. If so, the
+/// kernel must not write it.
 fn is_first_control_of_firmware() -> bool {
     let features = cpuid::features();
     features.family_id() == 6 && features.model_id() < 0x1a

@@ -1,4 +1,5 @@
-//! The clocks whose rate is known, against which the others are measured: the HPET, and the PIT, which every PC has.
+//! The clocks whose rates are known: the HPET and the PIT. The rates of the other clocks are measured against one of
+//! them. Every PC has a PIT.
 
 use core::ptr::NonNull;
 
@@ -14,7 +15,7 @@ const HPET_BYTES: usize = 0x400;
 const HPET_PERIOD: usize = 0x004;
 const HPET_CONFIGURATION: usize = 0x010;
 const HPET_COUNTER: usize = 0x0f0;
-/// In the configuration register: the counter runs.
+/// The bit of the configuration register that makes the counter run.
 const HPET_ENABLE: u32 = 1;
 /// The longest period that the specification allows, in femtoseconds.
 const HPET_LONGEST_PERIOD: u32 = 0x05f5_e100;
@@ -25,13 +26,13 @@ const PIT_HZ: u64 = 1_193_182;
 const PIT_START: u8 = 0b1011_0000;
 /// PIT command: latch the present count of channel 2, so that its two bytes can be read.
 const PIT_LATCH: u8 = 0b1000_0000;
-/// On port 0x61: the gate of channel 2. The channel counts while the gate is set.
+/// The bit of port 0x61 that is the gate of channel 2. The channel counts while this bit is set.
 const GATE: u8 = 1;
-/// On port 0x61: connects the output of channel 2 to the speaker.
+/// The bit of port 0x61 that connects the output of channel 2 to the speaker.
 const SPEAKER: u8 = 2;
 
-/// A clock that counts up at a known rate. Its counter wraps: 32 bits of an HPET of 100 MHz after 42 s, the 16 bits of the
-/// PIT after 54 ms.
+/// A clock that counts up at a known rate. Its counter wraps. The 32 bits that are used of an HPET's counter wrap after
+/// 42 s if it runs at 100 MHz. The 16 bits of the PIT's counter wrap after 54 ms.
 #[derive(Debug)]
 pub(super) enum ReferenceClock {
     /// The high precision event timer: the address of its registers, and its period in femtoseconds.
@@ -72,7 +73,7 @@ impl ReferenceClock {
         Self::Pit
     }
 
-    /// Returns the ticks so far, modulo 2^32 (HPET) or 2^16 (PIT).
+    /// Returns the number of ticks of the clock, modulo 2^32 (HPET) or 2^16 (PIT).
     pub(super) fn read(&mut self) -> u64 {
         match self {
             // The lower half of the counter is sufficient, and some HPETs have no upper half.
@@ -88,7 +89,7 @@ impl ReferenceClock {
         }
     }
 
-    /// Returns the ticks between two results of [`read`](Self::read).
+    /// Returns the number of ticks from one result of [`read`](Self::read) to a later one.
     pub(super) fn difference(&self, from: u64, to: u64) -> u64 {
         let difference = to.wrapping_sub(from);
         match self {

@@ -24,7 +24,9 @@ use super::reference_clock::ReferenceClock;
 use crate::arch::acpi;
 use crate::cpu::local::cpu_local;
 
-/// For how long the clocks are compared, in ns. The other CPUs need the same time after an INIT (SDM 9.4.4).
+/// How long [`calibrate`] takes at least, in ns. It compares the clocks during this time, if no hypervisor reports
+/// their rates. It waits in any case, because the other CPUs need 10 ms after an INIT, which was sent before (SDM
+/// 9.4.4).
 const MEASURE_NS: u64 = 10_000_000;
 
 /// The deadline of a timer that is not armed.
@@ -39,11 +41,11 @@ static NS_PER_TICK: AtomicU64 = AtomicU64::new(0);
 static TICKS_PER_NS: AtomicU64 = AtomicU64::new(0);
 /// Counts of the APIC's timer per nanosecond.
 static COUNTS_PER_NS: AtomicU64 = AtomicU64::new(0);
-/// Whether the timers are in deadline mode, and not in one-shot mode.
+/// Whether the timers are in deadline mode. Otherwise they are in one-shot mode.
 static WAITS_FOR_TIME_STAMP: AtomicBool = AtomicBool::new(false);
 
-/// Returns the nanoseconds since the clock was started. Monotonic across CPUs: if one call happens before another, on the
-/// same or another CPU, the later call does not return less. Callable from everywhere.
+/// Returns the nanoseconds since the clock was started. Monotonic across CPUs: if one call happens before another, on
+/// the same or another CPU, the later call returns the same value or a greater one. Callable from everywhere.
 #[inline]
 pub fn now() -> u64 {
     let ticks = time_stamp().wrapping_sub(EPOCH.load(Ordering::Relaxed));
@@ -87,8 +89,8 @@ struct Reading {
     width: u64,
 }
 
-/// Reads the three clocks at nearly the same moment. Reads them several times and returns the reading that took the
-/// shortest time, since the host may preempt the CPU during a reading.
+/// Reads the three clocks at nearly the same moment. The host may preempt a virtual CPU during a reading, so this
+/// function makes several readings and returns the one that took the shortest time.
 fn read_clocks(clock: &mut ReferenceClock) -> Reading {
     (0..8)
         .map(|_| {
@@ -131,7 +133,8 @@ pub(crate) fn calibrate(kind: Option<&str>) {
     choose_timer(kind);
 }
 
-/// Returns the rates that a hypervisor reports, if there is one that does.
+/// Returns the rates that the hypervisor reports. Returns `None` if there is no hypervisor, or if it does not report
+/// both rates.
 fn known_rates() -> Option<Rates> {
     let hypervisor = CpuId::new().get_hypervisor_info()?;
     let (ticks, counts) = (hypervisor.tsc_frequency()?, hypervisor.apic_frequency()?);
@@ -160,8 +163,8 @@ fn measure() -> (&'static str, Rates) {
     apic::start_timer(u32::MAX);
     let first = read_clocks(&mut clock);
     while clock.ns_since(first.reference) < MEASURE_NS {
-        // Wait between the reads of the clock: in a virtual machine, a read of a device register is slow and takes a lock
-        // of the host.
+        // Wait between the reads of the clock, because in a virtual machine a read of a device register is slow and takes a
+        // lock of the host.
         for count in 0..2000 {
             black_box(count);
         }
@@ -191,8 +194,9 @@ pub(crate) fn init_cpu() {
 }
 
 /// Arms this CPU's timer: makes it fire once at `deadline`, in ns of [`now`], or immediately if that time has passed.
-/// Replaces an earlier deadline. The handler of the timer's interrupt calls [`expire`]. Callable from everywhere. A caller
-/// that can migrate may arm the timer of a CPU that it has just left.
+/// Replaces an earlier deadline. The handler of the timer's interrupt calls [`expire`]. Callable from everywhere. The
+/// timer is that of the CPU on which this function runs. If the caller can migrate, it may be on another CPU when the
+/// function returns.
 pub(crate) fn arm(deadline: u64) {
     without_interrupts(|| {
         DEADLINE.here().store(deadline, Ordering::Relaxed);
@@ -213,8 +217,8 @@ fn start(deadline: u64) {
 }
 
 /// Makes this CPU's timer fire at once, without changing the deadline. The CPU takes the interrupt as soon as its
-/// interrupts are on. Called by the handler of a non-maskable interrupt. If that handler has interrupted [`arm`], this call
-/// may have no effect.
+/// interrupts are on. Called by the handler of a non-maskable interrupt. If that handler has interrupted [`arm`], this
+/// call may have no effect, because `arm` then sets the timer again.
 pub(crate) fn fire_soon() {
     if WAITS_FOR_TIME_STAMP.load(Ordering::Relaxed) {
         apic::start_timer_at(1);
@@ -230,9 +234,9 @@ pub(crate) struct Expired {
     pub(crate) now: u64,
 }
 
-/// If the deadline of this CPU's timer has passed, clears and returns it: the timer is then no longer armed. If the
-/// deadline has not passed, because the timer's counter was too short, starts the timer again and returns `None`. Called by
-/// the handler of the timer's interrupt.
+/// If the deadline of this CPU's timer has passed, clears and returns the deadline. The timer is then no longer armed.
+/// If the deadline has not passed, because the timer's counter was too short, starts the timer again and returns
+/// `None`. Also returns `None` if the timer is not armed. Called by the handler of the timer's interrupt.
 pub(crate) fn expire() -> Option<Expired> {
     let (deadline, now) = (deadline(), now());
     if deadline == NEVER {

@@ -83,7 +83,8 @@ impl TrapFrame {
         unsafe { &*words }
     }
 
-    /// Makes a frame from the words that [`general`](Self::general) has returned, with zeros for the SSE registers.
+    /// Makes a frame from the words that [`general`](Self::general) has returned. The SSE registers in the new frame are
+    /// zero.
     pub(crate) fn from_general(words: [u64; Self::GENERAL]) -> Self {
         #[repr(C)]
         struct Parts {

@@ -29,12 +29,13 @@ pub(super) fn enter(were_on: bool, location: &'static Location<'static>) {
     }
 }
 
-/// Records that the caller has released an `InterruptMutex`. If this was the last one that the CPU held, turns interrupts
-/// on again, provided that they were on before the first. Then makes a switch that has become pending meanwhile.
+/// Records that the caller has released an `InterruptMutex`. If this was the last one that the CPU held, and interrupts
+/// were on before it took the first, turns interrupts on again. Then it makes the switch if one has become pending
+/// meanwhile.
 #[inline(always)]
 pub(super) fn leave() {
-    // This must be read before the count falls to zero: after that, a handler of an exception that takes a lock overwrites
-    // the record.
+    // This must be read before the count falls to zero, because after that the handler of an exception may take a lock and
+    // so overwrite the record.
     let were_on = percpu::has_lock_turned_interrupts_off();
     percpu::lower_lock_count();
     if !were_on {

@@ -6,14 +6,15 @@ use core::arch::asm;
 use super::slot::{Commit, Slot};
 use crate::mm::address::PAGE_SIZE;
 
-/// Touches the next two pages below the caller's stack pointer, so that the caller can use them without a page fault. If
-/// one of them is the guard page, that page is not touched: code that uses it overflows the stack in any case.
+/// Touches the next two pages below the caller's stack pointer, so that the caller can use them without a page fault.
+/// Does not touch the guard page, if it is one of the two: if the caller needs that page, it overflows its stack in any
+/// case.
 #[inline]
 pub(in crate::mm) fn touch_ahead() {
     touch_pages_ahead(2);
 }
 
-/// Like [`touch_ahead`], for the next `pages` pages.
+/// Touches the next `pages` pages below the caller's stack pointer, as [`touch_ahead`] does with two.
 pub(crate) fn touch_pages_ahead(pages: usize) {
     let here: usize;
     // SAFETY: the instruction only reads a register.

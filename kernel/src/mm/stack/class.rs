@@ -57,13 +57,14 @@ pub(super) struct Class {
 
 /// The free slots of one class.
 struct Lists {
-    /// The slot of the free stack that is used next: its index plus 1, or 0 if there is none.
+    /// The head of the list of free stacks, which is used next: the index of its slot plus 1, or 0 if no stack is free.
     free: usize,
     free_count: usize,
-    /// The index of the first and of the last slot in the queue of bare slots.
+    /// The indices of the first and of the last slot in the queue of bare slots. `None` if the queue is empty.
     bare: Option<(usize, usize)>,
     bare_count: usize,
-    /// How many slots of the class have been used at least once. Slots with a higher index may have no page tables yet.
+    /// How many slots of the class have been used at least once. Slots whose index is not below this number may have no
+    /// page tables yet.
     made: usize,
 }
 
@@ -106,8 +107,8 @@ impl Class {
         Slot { class: self.number, index: 0 }.commit()
     }
 
-    /// Makes a batch of stacks, or a single one if there is no block of frames for a batch. Returns one of them; the others
-    /// are free.
+    /// Makes a batch of stacks, or a single one if there is no block of frames for a batch. Returns one of the new stacks,
+    /// and frees the others.
     #[cold]
     fn make_batch(&self) -> Result<Slot, OutOfMemory> {
         let (first, count) = match frame::allocate_for(Priority::Spawn, BATCH) {
@@ -124,7 +125,7 @@ impl Class {
             *slot = self.begin(*slot, first + index);
         }
         let mut lists = self.lists.lock();
-        // Free them in reverse order, so that they are used in the order of their frames.
+        // Free the stacks in reverse order, so that they are later taken in the order of their frames.
         slots.iter().skip(1).rev().flatten().for_each(|&slot| lists.push_free(slot));
         slots[0].or_else(|| lists.pop_free(self.number)).ok_or(OutOfMemory)
     }
@@ -152,8 +153,8 @@ impl Class {
     fn begin(&self, slot: Option<Slot>, frame: PhysFrame) -> Option<Slot> {
         let entry = slot.and_then(|slot| paging::entry_for(slot.highest_page(), &mut frame::allocate).ok());
         match entry {
-            // Ordering: Relaxed, because nothing is published here. The entry becomes visible to other CPUs together with
-            // the stack, by the lock of the list.
+            // Ordering: Relaxed, because nothing is published here. Other CPUs use the stack only after it has been passed to them
+            // by the lock of the list or by the caller, which also makes the entry visible.
             Some(entry) => {
                 entry.store(paging::value(frame, paging::DATA), Ordering::Relaxed);
                 COMMITTED.fetch_add(1, Ordering::Relaxed);
@@ -175,9 +176,9 @@ impl Class {
             let Some(entry) = paging::find_entry(page) else { continue };
             if let Some(frame) = paging::frame_of(entry.swap(0, Ordering::Relaxed)) {
                 frames += 1;
-                // SAFETY: the frame was mapped only at this address. Some CPUs may still cache the translation, but they do
-                // not access the address before the slot is reused. By then they have flushed their TLBs, because the epoch
-                // has passed.
+                // SAFETY: the frame was mapped only at this address. Some CPUs may still cache the translation, but no code accesses
+                // the address before the slot is reused. The slot is reused only after an epoch has passed, and by then they have
+                // flushed their TLBs.
                 unsafe { frame::free(frame) };
             }
         }
@@ -246,8 +247,8 @@ impl Lists {
     }
 
     /// Undoes [`make`](Self::make) for a slot that did not get its first page. If other slots have been made since, this
-    /// slot is lost, and its addresses are never used again. It cannot become a bare slot: it may have no page table, and
-    /// so no entry for the link.
+    /// slot is lost, and its addresses are never used again. It cannot become a bare slot, because it may have no page
+    /// table, and so no entry that could hold the link.
     fn unmake(&mut self, slot: Slot) {
         if self.made == slot.index + 1 {
             self.made = slot.index;
@@ -255,13 +256,13 @@ impl Lists {
     }
 }
 
-/// Returns the address of a stack's highest word, which contains the link while the stack is free.
+/// Returns the address of a stack's highest word. While the stack is free, this word contains the link.
 fn link(slot: Slot) -> *mut usize {
     core::ptr::with_exposed_provenance_mut::<usize>(slot.top()).wrapping_sub(1)
 }
 
-/// Returns the page table entry of a stack's highest page, which contains the link while the slot is bare. The highest page
-/// must have had a frame before, so that its page table exists.
+/// Returns the page table entry of a stack's highest page. While the slot is bare, this entry contains the link. The
+/// highest page must have had a frame before, because otherwise its page table may not exist.
 fn bare_link(slot: Slot) -> &'static AtomicU64 {
     paging::find_entry(slot.highest_page()).expect("page tables are never freed")
 }

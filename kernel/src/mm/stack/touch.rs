@@ -1,9 +1,9 @@
 //! The first touch of a page of a stack: the page fault handler maps a frame there.
 //!
 //! Code may touch the stack of any G: its own stack, or that of another G to store a result there. So a page fault may
-//! occur at any moment, whatever locks the CPU holds. Only the lock of the frame allocator must not be held, because the
-//! handler takes that lock. So all other code touches the next pages of its stack before it takes this lock (`ahead`). Then
-//! it causes no page fault while it holds the lock.
+//! occur at any moment, and the CPU may hold any lock then, with one exception. The handler takes the lock of the frame
+//! allocator, so code that holds this lock must cause no page fault. Such code touches the next pages of its stack
+//! before it takes the lock (`ahead`).
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,7 +22,7 @@ use crate::mm::{frame, paging};
 pub(crate) enum Touch {
     /// The page is mapped, so the interrupted instruction can be executed again.
     Committed,
-    /// The address is in the guard page of a stack that is in use.
+    /// The address is in the guard page of a stack that has memory.
     Overflow(Slot),
     /// There is no frame for the page.
     OutOfMemory,
@@ -75,9 +75,9 @@ fn is_in_use(slot: Slot) -> bool {
 }
 
 impl Slot {
-    /// Returns the number of bytes from the lowest page that has been touched to the top of the stack. This is the most
-    /// that has been used since the stack got its memory, rounded up to pages and including the room for preemption.
-    /// Callable from everywhere.
+    /// Returns the number of bytes from the lowest page that has been touched to the top of the stack. This is the largest
+    /// part of the stack that was ever in use since the stack got its memory, rounded up to pages. It includes the room for
+    /// preemption. Callable from everywhere.
     pub fn touched(self) -> usize {
         let lowest = self.pages().filter(|&page| paging::translate(page).is_some()).last();
         lowest.map_or(0, |lowest| self.top() - lowest.as_u64() as usize)
@@ -97,8 +97,8 @@ pub(crate) fn fill_last_frames() {
     cpus::all().filter_map(|cpu| LAST_FRAMES.of(cpu)).for_each(LastFrames::fill);
 }
 
-/// The reserve of one CPU: the addresses of frames for pages of stacks, for when the frame allocator has no frame left. An
-/// entry of 0 is empty.
+/// The reserve of one CPU: frames for pages of stacks, which are used when the frame allocator has no frame left. An
+/// entry is the address of a frame, or 0 if the entry is empty.
 #[derive(Debug)]
 struct LastFrames([AtomicU64; LAST_FRAMES_COUNT]);
 
@@ -114,11 +114,11 @@ impl LastFrames {
         })
     }
 
-    /// Fills the empty entries with new frames, as far as there are any. Called with interrupts off, or before the CPU runs
-    /// Gs.
+    /// Fills the empty entries with new frames, until all are full or no frame is free. Called with interrupts off, or
+    /// before the CPU runs Gs.
     fn fill(&self) {
-        // `take` empties the entries from the first on, and the loop below fills the first entry last. So if the first
-        // entry is full, all are.
+        // `take` empties the entries from the first on, and the loop below fills the first entry last. So if the first entry is
+        // full, all entries are full.
         if self.0[0].load(Ordering::Relaxed) != 0 {
             return;
         }
