@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// Maximum number of concurrent machines. It is low because each machine may have more CPUs than the host.
 const LIMIT: usize = 2;
 
-/// Machines of type `M`, each for one configuration of type `K`.
+/// A pool of machines of type `M`. Each machine belongs to one configuration of type `K`.
 #[derive(Debug)]
 pub(crate) struct Pool<K, M> {
     state: Mutex<State<K, M>>,
@@ -32,7 +32,7 @@ impl<K: PartialEq, M> Pool<K, M> {
         Self { state: Mutex::new(State { busy: 0, idle: Vec::new() }), room: Condvar::new() }
     }
 
-    /// Waits for a permit. Returns it with an idle machine of this configuration, if there is one.
+    /// Waits for a permit. Returns the permit, and an idle machine of the configuration `key` if there is one.
     pub(crate) fn acquire(&self, key: Option<&K>) -> (Permit<'_, K, M>, Option<M>) {
         let state = self.room.wait_while(self.state(), |state| state.busy >= LIMIT);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);

@@ -41,8 +41,8 @@ enum Next {
 }
 
 impl Runner {
-    /// Makes a runner for the tests of `guest`. If `echo` is set, it also shows on standard error what the machines
-    /// print.
+    /// Makes a runner for the tests of `guest`. If `echo` is set, the runner copies the output of the machines to standard
+    /// error.
     pub fn new(guest: Guest, echo: bool) -> Self {
         Self { guest, pool: Pool::new(), echo }
     }
@@ -51,7 +51,7 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// The test failed. If it only returned an error, its machine continues; otherwise the machine has been ended.
+    /// If the test failed. If it failed by returning an error, its machine continues. Otherwise the machine has been ended.
     pub fn run(&self, test: &Test, cpus: u32) -> Result<(), Box<Failure>> {
         if test.isolated { self.run_alone(test, cpus) } else { self.run_among_others(test, cpus) }
     }
@@ -133,7 +133,8 @@ impl Machine {
         Ok(result)
     }
 
-    /// Waits for a report. If the machine ends or hangs before it, returns this as the cause of the test's failure.
+    /// Waits for a report. If the machine ends or the deadline passes before the report, returns that as the cause of the
+    /// test's failure.
     fn report_or_cause(
         &mut self,
         deadline: Instant,
@@ -214,7 +215,7 @@ fn is_report_of(line: &str, name: &str) -> Option<Verdict> {
 fn take(transcript: &mut Transcript, bytes: &[u8], echo: bool) {
     transcript.push(bytes);
     if echo {
-        // Errors are ignored: a test does not fail because nobody reads the output.
+        // Errors are ignored, because a test must not fail when nobody reads the output.
         drop(io::stderr().write_all(bytes));
     }
 }

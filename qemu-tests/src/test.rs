@@ -3,10 +3,10 @@
 use boot::qemu::Configuration;
 use boot_protocol::report::listed;
 
-/// A test in the kernel: what the host knows of its [`Plan`](boot_protocol::report::Plan).
+/// A test in the kernel, as its [`Plan`](boot_protocol::report::Plan) describes it to the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Test {
-    /// `module::function`.
+    /// The name of the test, in the form `module::function`.
     pub name: String,
     /// The numbers of CPUs with which the test runs, each on a separate machine.
     pub cpus: Vec<u32>,
@@ -14,7 +14,7 @@ pub struct Test {
     pub seconds: u32,
     /// The machine's memory in MiB.
     pub memory: u32,
-    /// The status with which the test must end the machine, if it must end the machine.
+    /// The status with which the test must end the machine, or `None` if it must not end the machine.
     pub status: Option<u8>,
     /// The texts that the console must show during the test, in this order.
     pub texts: Vec<String>,

@@ -21,7 +21,7 @@ fn printed(cpus: usize) -> String {
     text
 }
 
-/// Returns line `number` of the G `g`. Its form reveals whether lines were cut or mixed.
+/// Returns line `number` of the G `g`. The form of the lines reveals whether lines were cut or mixed.
 fn line(g: usize, number: usize) -> String {
     format!("<{g} {number} {}>", "abcdefghijklmnopqrstuvwxyz".repeat(1 + (g + number) % 5))
 }

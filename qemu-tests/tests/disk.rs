@@ -1,5 +1,5 @@
-//! Disks, which are files of the host. The output of `cargo run -- --disk FILE sha256` is compared with SHA-256
-//! computed on the host. The guest tests that need disks also run here, on one or several CPUs.
+//! Tests of disks. Each disk is a file of the host. The output of `cargo run -- --disk FILE sha256` is compared with
+//! SHA-256 computed on the host. The guest tests that need disks also run here, on one or several CPUs.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -165,8 +165,8 @@ fn device_error_is_reported_with_its_offset() {
          inject-error.0.event=none,inject-error.0.iotype=read,inject-error.0.sector=1000,inject-error.0.once=off",
         bad.display()
     );
-    // Without this option, QEMU may merge requests for the preceding sectors with the failing request, and they would
-    // fail, too.
+    // Merging of requests is off. Otherwise QEMU may merge requests for the preceding sectors with the failing request, and
+    // all of them would fail.
     let arguments = ["-blockdev", &device, "-device", "virtio-blk-pci,drive=bad,disable-legacy=on,request-merging=off"];
     let options = arguments.map(|argument| format!("--qemu-arg={argument}"));
     let output = disks.boot(&options.each_ref().map(String::as_str), &["sha256"]);

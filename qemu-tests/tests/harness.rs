@@ -1,5 +1,5 @@
-//! Tests the harness itself with guest tests that must fail. Each failure is reported correctly and does not affect
-//! later tests.
+//! Tests the harness itself with guest tests that must fail. The harness must report each failure correctly, and the
+//! failure must not affect later tests.
 
 use std::sync::LazyLock;
 

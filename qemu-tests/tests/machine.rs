@@ -1,4 +1,5 @@
-//! Each test in the kernel as one result of `cargo test`.
+//! Runs each test in the kernel as one test of `cargo test`, or as several if the test runs with several numbers of
+//! CPUs.
 //!
 //! A test `heap::grows` for 2 and 8 CPUs is `smp2::heap::grows` and `smp8::heap::grows`. Filters, `--exact`,
 //! `--ignored` and `--list` work as usual. `--nocapture` shows the consoles while the tests run.

@@ -1,4 +1,5 @@
-//! QEMU injects a hardware error. The machine ends and reports what the processor has recorded.
+//! Tests of machine checks. QEMU injects a hardware error. The machine must end with a report of what the processor has
+//! recorded.
 
 use core::time::Duration;
 use std::path::Path;
@@ -11,7 +12,7 @@ use boot::session::{Ending, Event, Session};
 use boot_protocol::report::SERVE;
 use boot_protocol::status::EXCEPTION;
 
-/// Boots the test program. It waits for the name of a test, with all its CPUs halted.
+/// Boots the test program. The program then waits for the name of a test, with all CPUs halted.
 fn machine(cpus: u32) -> Session {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("guest");
     let program = Program::find(directory.as_os_str(), None).expect("the program is there");

@@ -212,8 +212,8 @@ fn spawn_batch() {
         }
     };
     measure("spawn_batch_cold", BATCH as u64, round);
-    // In the first rounds main is preempted before it has spawned all Gs, so not all stacks exist yet. These rounds allocate
-    // the rest.
+    // In the first rounds main is preempted before it has spawned all Gs, so fewer Gs are alive at once than later. These
+    // rounds are not measured, and allocate the stacks that are still missing.
     (0..3).for_each(|_| round());
     measure("spawn_batch", 4 * BATCH as u64, || (0..4).for_each(|_| round()));
 }
@@ -285,7 +285,7 @@ fn fib_parallel() {
     }
 }
 
-/// Returns the quantile `share`, in microseconds.
+/// Returns the quantile `share` (from 0 to 1) of `sorted`, which is in nanoseconds. The result is in microseconds.
 fn percentile(sorted: &[u64], share: f64) -> f64 {
     sorted[(share * (sorted.len() - 1) as f64) as usize] as f64 / 1e3
 }
@@ -335,7 +335,7 @@ fn hogs() {
     report_late("hog_wakeup", late);
 }
 
-/// The memory per G that waits for a channel, measured with 100,000 Gs.
+/// Measures how much memory a G takes while it waits for a channel, with 100,000 Gs.
 fn parked() {
     const COUNT: usize = 100_000;
     mm::free_cached_memory();

@@ -3,9 +3,9 @@
 //! A disk is read in chunks. Each chunk has a G of its own, and the number of concurrent chunks is bounded. While a G
 //! waits for the device, its M blocks, and its P runs other Gs.
 //!
-//! SHA-256 is a chain, so the chunks of one disk are hashed one after the other. The G of a chunk passes the state to
-//! the G of the next chunk, which joins it. Meanwhile, the Gs of later chunks read. All CPUs take part in the hashing,
-//! but only different disks are hashed in parallel.
+//! SHA-256 is a chain, so the chunks of one disk are hashed one after the other. The G of a chunk gets the state of the
+//! hash by joining the G of the previous chunk. Meanwhile, the Gs of later chunks read. All CPUs take part in the
+//! hashing, but only chunks of different disks are hashed in parallel.
 //!
 //! With `--verbose` the program then prints how many chunks each CPU has hashed, and the scheduler's counters.
 
@@ -31,7 +31,7 @@ kernel::main!(main);
 
 /// The size of the chunk that one G reads and hashes.
 const CHUNK: usize = 64 * 1024;
-/// Maximum number of chunks of one disk that are being read or hashed.
+/// The maximum number of chunks of one disk that are being read or hashed at the same time.
 const CHUNKS_AHEAD: usize = 16;
 
 fn main(args: &[&str]) -> i32 {
@@ -151,7 +151,7 @@ fn join<T: Send>(handle: JoinHandle<T>) -> T {
 /// releasing Gs, built directly from park and ready.
 struct Window {
     state: InterruptMutex<WindowState>,
-    /// Whether a chunk could not be read, so that later chunks are useless.
+    /// Set when a chunk could not be read, so that later chunks are useless.
     abandoned: AtomicBool,
 }
 

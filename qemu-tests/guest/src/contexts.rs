@@ -1,5 +1,5 @@
-//! Operations that are not allowed in a context. Each operation in the table of `kernel::contexts` panics, and the
-//! message names the context.
+//! Tests of operations in contexts that do not allow them. Each operation that the table of `kernel::contexts` forbids
+//! must panic, with a message that names the context.
 
 use gmp_sched::platform::Pinned;
 use gmp_sched::preempt;

@@ -1,5 +1,5 @@
-//! Disks, and blocking in their driver. The harness does not run the tests that need disks. `tests/disk.rs` on the host
-//! runs them, with files of the expected lengths.
+//! Tests of disks, and of blocking in a driver. The harness does not run the tests that need disks. `tests/disk.rs` on
+//! the host runs these tests, with files of the expected lengths.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,7 +17,8 @@ fn no_disk_is_no_error() {
 }
 guest_test!(no_disk_is_no_error);
 
-/// The test counts instructions. Many Gs that block in the device at the same time take as long as one G.
+/// Many Gs block in the device at the same time. Their delays overlap, so they take hardly longer than the delay of one
+/// G. Time is counted in instructions.
 fn delays_overlap() {
     let start = clock::now();
     let blocked: Vec<_> = (0..32).map(|_| go(|| disk::delay(Duration::from_millis(5)).unwrap())).collect();
@@ -33,7 +34,7 @@ fn pattern(disk: usize, offset: u64) -> u8 {
     (mixed ^ mixed >> 31).to_le_bytes()[3]
 }
 
-/// Writes all whole sectors of a disk and returns their length in bytes.
+/// Writes all whole sectors of a disk. Returns their total length in bytes.
 fn fill(index: usize, disk: &Disk) -> u64 {
     let end = disk.len_bytes() / SECTOR * SECTOR;
     let content: Vec<u8> = (0..end).map(|offset| pattern(index, offset)).collect();
@@ -41,7 +42,8 @@ fn fill(index: usize, disk: &Disk) -> u64 {
     end
 }
 
-/// More Gs than a queue has entries read from all disks at the same time. The reads have all lengths and offsets.
+/// Many Gs read from all disks at the same time, more than a queue of the device has entries. The reads have all kinds
+/// of lengths and offsets.
 fn concurrent_reads_return_what_was_written() {
     static READ: AtomicUsize = AtomicUsize::new(0);
     const READERS: usize = 64;

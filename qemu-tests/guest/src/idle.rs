@@ -1,5 +1,5 @@
-//! An idle machine. Halted CPUs take no interrupts. The tests count interrupts, because their number does not depend on
-//! the host's load.
+//! Tests that the CPUs of an idle machine stay halted and take no interrupts. The tests count interrupts, because their
+//! number does not depend on the host's load.
 
 use core::ops::Range;
 
@@ -20,7 +20,7 @@ fn interrupts_during(body: impl FnOnce()) -> Vec<u64> {
 const A_FEW: u64 = 6;
 
 /// Returns how often the timekeeper has to restart its timer in `seconds` seconds. The timer's counter has 32 bits and
-/// counts at 1 to 4 GHz.
+/// counts at 1 to 4 GHz, so it can count for 1 to 4.3 seconds.
 fn hops(seconds: u64) -> Range<u64> {
     seconds / 5..seconds + 1
 }
@@ -30,16 +30,17 @@ fn sleepers(taken: &[u64]) -> usize {
     taken.iter().filter(|&&count| count == 0).count()
 }
 
-/// Checks that at most one CPU, the timekeeper, takes interrupts repeatedly, and that it only restarts its timer.
+/// Checks that at most one CPU, the timekeeper, takes interrupts repeatedly, and that no CPU takes more interrupts than
+/// the timekeeper needs to restart its timer.
 fn check(taken: &[u64], seconds: u64) {
     let keepers = taken.iter().filter(|&&count| count > A_FEW).count();
     assert!(keepers <= 1, "more than one CPU is woken while main sleeps {seconds} s: {taken:?}");
     assert!(taken.iter().all(|&count| count < hops(seconds).end + A_FEW), "a tick goes on for {seconds} s: {taken:?}");
 }
 
-/// This test uses the host's clock, and its virtual CPUs run in parallel.
+/// In this test time is the host's time, and the virtual CPUs run in parallel.
 fn sleeping_machine_takes_no_ticks() {
-    // Waits until the timers that were armed during the boot have expired.
+    // Wait until the timers that were armed during the boot have expired.
     sleep(Duration::from_secs(1));
     let taken = interrupts_during(|| sleep(Duration::from_secs(4)));
     println!("interrupts per CPU in 4 s: {taken:?}");
@@ -48,7 +49,7 @@ fn sleeping_machine_takes_no_ticks() {
 }
 guest_test!(sleeping_machine_takes_no_ticks, smp = &[1, 2, 8], isolated);
 
-/// This test counts instructions, so an hour of sleep takes no time.
+/// In this test QEMU counts instructions instead of time, so an hour of sleep takes hardly any time of the host.
 fn longer_sleep_only_adds_timer_restarts() {
     sleep(Duration::from_secs(1));
     let short = interrupts_during(|| sleep(Duration::from_secs(1)));
@@ -57,7 +58,7 @@ fn longer_sleep_only_adds_timer_restarts() {
     check(&short, 1);
     check(&long, 3600);
     assert!(long.iter().sum::<u64>() >= hops(3600).start, "the timer's counter has no more than 32 bits: {long:?}");
-    // All CPUs sleep but three: the CPU of main, that of the timekeeper, and the one that searches for work when main
+    // At most three CPUs take interrupts: the CPU of main, that of the timekeeper, and one that searches for work when main
     // wakes.
     assert!(sleepers(&long) + 3 >= long.len(), "{long:?}");
 }

@@ -34,7 +34,7 @@ impl DeadStacks {
         let stack = my_stack();
         let _off = PreemptGuard::new();
         self.0.lock().insert(stack);
-        // This G runs next on this CPU. It must not begin on the stack that was recorded.
+        // The new G runs next on this CPU. It must not run on the stack that was recorded.
         go(|| {}).detach();
     }
 
@@ -77,7 +77,8 @@ guest_test!(
     ],
 );
 
-/// Many Gs die while many others run and are preempted. Some have no joiner. The stacks of dead Gs are never reused.
+/// Many Gs die while many others run and are preempted. Some of the dead Gs have no joiner. The stacks of dead Gs are
+/// never reused.
 fn other_gs_continue() {
     static DEAD_STACKS: DeadStacks = DeadStacks::new();
     static LIVED: AtomicUsize = AtomicUsize::new(0);
@@ -136,7 +137,7 @@ fn guards_of_a_dead_g_are_not_dropped() {
 }
 guest_test!(guards_of_a_dead_g_are_not_dropped, options = &["panic=isolate"]);
 
-/// After a G has misused a semaphore and a condition variable, other Gs continue to use both.
+/// After a G has misused a semaphore or a condition variable and died, other Gs can still use both.
 fn misuse_ends_only_its_g() {
     static SEMAPHORE: Semaphore = Semaphore::new(1);
     static CHANGED: Condvar = Condvar::new();
@@ -152,7 +153,7 @@ fn misuse_ends_only_its_g() {
     while !IS_ASKED.load(Ordering::Relaxed) {
         yield_now();
     }
-    // The waiter unlocks the mutex after it has been queued.
+    // The waiter unlocks the mutex only after it has been queued. So it is queued when main gets the mutex here.
     drop(MUTEX.lock());
     assert_eq!(go(|| SEMAPHORE.release(2)).join(), Err(JoinError::panicked()));
     let with_another_mutex = || {

@@ -1,6 +1,6 @@
 //! The shared tests of the library, which `gmp-sched/tests/library` includes from the same source.
 
-/// The platform under test, as `shared` needs it.
+/// What the module `shared` needs of the platform under test.
 mod platform {
     pub(crate) use kernel::platform::*;
 
@@ -31,7 +31,7 @@ macro_rules! shared_test {
 #[path = "../../../gmp-sched/tests/shared/mod.rs"]
 mod shared;
 
-/// The report of the deadlock shows for what each G waits.
+/// The report of the deadlock shows what each G waits for.
 fn deadlock_on_channels_is_reported() {
     use kernel::prelude::*;
     use kernel::select::{Select, recv, send};

@@ -100,8 +100,8 @@ guest_test!(
     options = &["timer=tsc-deadline"],
     texts = &["timer=tsc-deadline: this processor has none"],
 );
-/// If QEMU's CPU has no TSC-deadline timer, the kernel uses the one-shot timer. If the CPU has it, the test runs with
-/// it.
+/// The kernel option requests the TSC-deadline timer, which QEMU's CPU does not have. So the kernel prints a warning
+/// and uses the one-shot timer, and sleeps work.
 fn missing_timer_is_not_used() {
     for millis in [1, 5, 20] {
         let start = clock::now();
@@ -112,8 +112,8 @@ fn missing_timer_is_not_used() {
 
 guest_test!(sleep_outlasts_the_hardware_timer, smp = &[1, 8], icount);
 fn sleep_outlasts_the_hardware_timer() {
-    // The 32-bit counter of the one-shot timer ends after 4.29 seconds, so this sleep takes longer than one setting of
-    // the timer.
+    // The 32-bit counter of the one-shot timer ends after 4.29 seconds, so the kernel must start the timer several times
+    // for this sleep.
     let asked = Duration::from_secs(10);
     let start = clock::now();
     sleep(asked);
@@ -185,8 +185,8 @@ fn prints_from_every_cpu() {
 }
 
 guest_test!(no_interrupt_in_a_ring_of_cpus_is_lost, smp = &[1, 2, 8], isolated, seconds = 60);
-/// Each handler interrupts the next CPU. If an interrupt were lost, the chain would end. If one were duplicated, it
-/// would arrive at the wrong CPU.
+/// Each handler interrupts the next CPU. If an interrupt were lost, the chain would end. If an interrupt came twice,
+/// the second one would come to a CPU that is not the next one.
 fn no_interrupt_in_a_ring_of_cpus_is_lost() {
     const HOPS: usize = 10_000;
     static HOP: AtomicUsize = AtomicUsize::new(0);
@@ -320,7 +320,7 @@ mod processor {
         assert_eq!(mxcsr, MXCSR);
     }
 
-    /// Puts these registers into a state in which hardware and firmware may leave them.
+    /// Sets these registers to values with which hardware or firmware may leave them.
     pub(super) fn spoil() {
         // SAFETY: no bit that changes here affects this code. MCE is off only until `init_cpu` sets it again.
         unsafe { asm!("mov cr4, {}", in(reg) (CR4 & !(1 << 6)) | UNWANTED, options(nostack)) };

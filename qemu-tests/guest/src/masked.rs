@@ -17,7 +17,7 @@ fn spins_until_it_is_found(before: &Windows) {
     }
 }
 
-/// Spins until another CPU has noticed that a reported CPU has recovered.
+/// Spins until the watchdog has noticed that a reported CPU has recovered.
 fn spins_until_it_goes_on(before: &Windows) {
     while longest_windows().recoveries == before.recoveries {
         spin_loop();
@@ -121,7 +121,7 @@ fn keeps_the_console() {
 }
 
 guest_test!(busy_machine_is_not_reported_as_stuck, smp = &[1, 2, 8], isolated, seconds = 60);
-/// For some seconds the machine computes, schedules, spawns and sleeps. No CPU is reported.
+/// Gs compute, yield, spawn and sleep for some seconds. The watchdog reports no CPU.
 fn busy_machine_is_not_reported_as_stuck() {
     let end = clock::now() + 4_000_000_000;
     let busy = move |how: usize| {

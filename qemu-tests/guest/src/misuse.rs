@@ -48,7 +48,7 @@ fn too_many_dones() {
 }
 guest_test!(too_many_dones, status = 2, texts = &["panic at", "misuse.rs", "sync: negative WaitGroup counter"]);
 
-/// A G waits for the semaphore, so the release would hand the permits to this G.
+/// The release is of more permits than are held. It must panic, although a G waits to which it could pass a permit.
 fn releases_too_often() {
     static SEMAPHORE: Semaphore = Semaphore::new(1);
     SEMAPHORE.acquire(1).forget();
@@ -91,7 +91,7 @@ guest_test!(
     texts = &["panic at", "an M without a P may not do this: it is in a system call"]
 );
 
-/// The report of the deadlock shows for what each G waits.
+/// The report of the deadlock shows what each G waits for.
 fn deadlock_on_a_lock_is_reported() {
     static MUTEX: Mutex<()> = Mutex::new(());
     static LOCK: RwLock<()> = RwLock::new(());

@@ -10,7 +10,8 @@ use kernel::{cpus, internals, watchdog};
 use crate::vectors;
 
 /// Wakes a worker on a halted CPU while NMIs are sent to the halted CPUs. If an NMI arrives before the IPI for the
-/// worker, the CPU finds the worker although no IPI has woken it.
+/// worker, the CPU finds the worker although no interrupt handler has flushed its TLB. It must flush the TLB before it
+/// runs the worker.
 fn cpu_woken_by_an_nmi_flushes_its_tlb_before_it_runs_a_thread() {
     const ROUNDS: usize = 3_000;
     static DONE: AtomicUsize = AtomicUsize::new(0);
@@ -41,15 +42,15 @@ fn cpu_woken_by_an_nmi_flushes_its_tlb_before_it_runs_a_thread() {
             ask_others();
         }
         drop(here);
-        // Keeps this CPU busy, so that it does not run the worker.
+        // Keep this CPU busy, so that it does not run the worker itself.
         while DONE.load(Ordering::Acquire) < round {
             core::hint::spin_loop();
         }
     }
     drop(wake);
-    assert_eq!(worker.join(), Ok(0), "times that a thread ran on a CPU for which no epoch waits");
+    assert_eq!(worker.join(), Ok(0), "times that a thread ran on a CPU that had not flushed its TLB");
 }
-// With 8 CPUs, the worker is usually found by another CPU than the one to which the IPI was sent.
+// The test runs on 8 CPUs. Then usually another CPU finds the worker than the one to which the IPI was sent.
 guest_test!(cpu_woken_by_an_nmi_flushes_its_tlb_before_it_runs_a_thread, isolated, seconds = 60);
 
 /// An NMI arrives between `sti` and `hlt` while another interrupt is pending. The CPU must not halt after it has
@@ -71,8 +72,9 @@ fn nmi_between_sti_and_hlt_hides_no_interrupt() {
         assert_eq!(WOKEN.load(Ordering::SeqCst), round);
         fewest = fewest.min(taken as usize);
     }
-    // Two interrupts are expected: the one sent above, and one of the timer. No CPU has sent the NMI, so its handler takes the
-    // NMI for a request for a report. It makes the timer fire, whose handler writes the report.
+    // Two interrupts are expected: the one sent above, and one of the timer. The timer's interrupt comes because of the
+    // simulated NMI. No CPU has sent that NMI, so its handler takes it for a request for a report and makes the timer fire.
+    // The timer's handler then writes the report.
     assert!(fewest <= 2, "the CPU halted after the interrupt, until another one came: {fewest} in the best round");
 }
 guest_test!(nmi_between_sti_and_hlt_hides_no_interrupt, smp = &[1], isolated);

@@ -1,4 +1,4 @@
-//! `panic=isolate` for Gs that overflow their stacks, and for Gs from whose frames other Gs borrow.
+//! Tests of `panic=isolate` with Gs that overflow their stacks, and with Gs from whose frames other Gs borrow.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -118,7 +118,7 @@ guest_test!(
     texts = &["exceeds its 64 KiB stack", "fatal error: stack overflow"],
 );
 
-/// Ends a G from which its children borrow.
+/// Ends the calling G, from whose frames its children borrow.
 fn end(by_overflow: bool) {
     if by_overflow {
         provoke::stack_overflow();

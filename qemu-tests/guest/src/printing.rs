@@ -1,4 +1,4 @@
-//! Many Gs print at the same time, or nobody reads the console.
+//! Tests in which many Gs print at the same time, or in which nobody reads the console.
 
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ fn print_line(g: usize, number: usize) {
     println!("<{g:4} {number:6} {:.<49}>", "");
 }
 
-/// Waits until `count` has not changed for 50 ms, and returns it.
+/// Waits until `count` is above zero and has not changed for 50 ms. Returns the count.
 fn wait_until_it_stands(count: &AtomicUsize) -> usize {
     loop {
         let before = count.load(Ordering::Relaxed);
@@ -199,8 +199,8 @@ guest_test!(
     isolated,
     texts = &["has had interrupts off for ", "has interrupts on again"],
 );
-/// A CPU with interrupts off for too long is reported. At this moment it may hold the console's lock, which must not
-/// end the machine.
+/// A CPU prints with interrupts off, until the watchdog reports it. At this moment the CPU may hold the console's lock.
+/// This must not end the machine.
 fn stuck_cpu_that_prints_does_not_end_the_machine() {
     let before = longest_windows();
     let lock = InterruptMutex::new(());

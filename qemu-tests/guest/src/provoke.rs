@@ -63,8 +63,8 @@ pub(crate) fn float_divide_error() {
     unsafe { asm!("fninit", "fldcw [{}]", "fld1", "fldz", "fdivp", "fwait", in(reg) &raw const unmasked) };
 }
 
-/// Raises a page fault. The fault cannot be delivered, because its gate is beyond the end of the table, so it becomes a
-/// double fault.
+/// Shortens the interrupt descriptor table so that it ends before the gate of page faults, and raises a page fault. The
+/// page fault cannot be delivered, so it becomes a double fault.
 pub(crate) fn double_fault() {
     let mut table = [0u8; 10];
     // SAFETY: this instruction stores ten bytes, which is the size of `table`.
@@ -78,15 +78,15 @@ pub(crate) fn double_fault() {
 pub(crate) fn stack_overflow() {
     fn deeper(depth: u64) -> u64 {
         let mut frame = [depth; 64];
-        // The frame must exist and be in use after the call, so that the compiler does not make a loop of the
-        // recursion.
+        // The frame must exist and be in use after the call, so that the compiler does not turn the recursion into a loop.
         core::hint::black_box(&mut frame);
         if depth == u64::MAX { 0 } else { deeper(depth + 1) + frame[0] }
     }
     core::hint::black_box(deeper(0));
 }
 
-/// Raises an exception that can be neither handled nor reported, which resets the machine.
+/// Loads an empty interrupt descriptor table and raises an exception. The exception cannot be delivered, so the machine
+/// resets itself.
 pub(crate) fn triple_fault() {
     #[repr(C, packed)]
     struct NoDescriptors {

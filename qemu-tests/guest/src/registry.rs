@@ -47,7 +47,7 @@ pub(crate) struct Test {
     body: fn() -> Result<(), String>,
 }
 
-/// The options of a test. Each is a word of [`guest_test`].
+/// The options of a test. The name of each method is a word of [`guest_test`].
 impl Test {
     /// Makes a test of the function at `path`, which begins with the name of this crate.
     pub(crate) const fn new(path: &'static str, body: fn() -> Result<(), String>) -> Self {
@@ -83,13 +83,14 @@ impl Test {
         self
     }
 
-    /// The test must end the machine with this status. Such a test is isolated.
+    /// Requires that the test ends the machine with this status. Such a test is isolated.
     pub(crate) const fn status(mut self, status: u8) -> Self {
         self.plan.status = Some(status);
         self.isolated()
     }
 
-    /// The console must show each of these texts during the test, in this order. A text is a line or a part of a line.
+    /// Requires that the console shows each of these texts during the test, in this order. A text is a line or a part of a
+    /// line.
     pub(crate) const fn texts(mut self, texts: &'static [&'static str]) -> Self {
         self.plan.texts = texts;
         self
@@ -119,9 +120,9 @@ impl Test {
         self
     }
 
-    /// Runs the test with instructions as the measure of time. Sleeping takes no time on the host, all runs are equal,
-    /// and the host's load makes no difference. Such a test is isolated: on a shared machine, the name of the test
-    /// would arrive on the console at a different moment in each run.
+    /// Runs the test with instructions as the measure of time. So sleeping takes hardly any time on the host, all runs are
+    /// equal, and the host's load makes no difference. Such a test is isolated, because on a shared machine the name of the
+    /// test would arrive on the console at a different moment in each run.
     pub(crate) const fn icount(mut self) -> Self {
         self.plan.icount = true;
         self.isolated()

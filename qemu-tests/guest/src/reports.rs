@@ -1,4 +1,5 @@
-//! The kernel's reports when a program ends the machine, and its reports of what the CPUs execute.
+//! Tests of the reports that the kernel writes when a program ends the machine, and of its reports of what the CPUs
+//! execute.
 
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -171,7 +172,7 @@ fn stack_overflow_is_reported() {
     go(provoke::stack_overflow).join().expect("it does not come back");
 }
 
-/// The number of Gs that spin. `ENOUGH` makes them stop.
+/// The number of Gs that spin. They stop when `ENOUGH` is set.
 static SPINNING: AtomicUsize = AtomicUsize::new(0);
 static ENOUGH: AtomicBool = AtomicBool::new(false);
 
@@ -214,7 +215,7 @@ guest_test!(
 );
 fn every_cpu_reports_where_it_is_and_continues() {
     keep_others_busy();
-    // The text is allocated here, because nothing may be allocated under the lock under which the snapshot is taken.
+    // The text is allocated here, because the snapshot is taken under a lock whose holder must not allocate.
     let mut text = String::with_capacity(1 << 20);
     for _ in 0..5 {
         text.clear();
@@ -226,7 +227,8 @@ fn every_cpu_reports_where_it_is_and_continues() {
         assert!(text.contains(&format!("CPU {cpu}")), "CPU {cpu} is missing");
     }
     assert_eq!(text.matches("rflags").count(), num_cpu() - 1, "each other CPU shows its registers");
-    // Other CPUs may be in the handler of their tick, with interrupts off, too.
+    // The number of such lines is not compared, because other CPUs may be in the handler of their tick, with interrupts off
+    // as well.
     assert!(text.contains("interrupts off since"), "the one that holds a lock is found");
     ENOUGH.store(true, Ordering::SeqCst);
     let handles: Vec<_> = (0..procs()).map(|n| go(move || n)).collect();
@@ -296,12 +298,13 @@ fn messages_that_were_not_printed_are_in_the_report() {
 }
 
 guest_test!(concurrent_report_requests_do_not_end_the_machine, smp = &[2, 8], isolated);
-/// If the kernel mistook these interrupts for hardware errors, it would end the machine.
+/// Many CPUs request a report of the same CPU by NMIs. If the kernel mistook one of these NMIs for a hardware error, it
+/// would end the machine.
 fn concurrent_report_requests_do_not_end_the_machine() {
     let askers: Vec<_> = (0..procs())
         .map(|_| {
             go(move || {
-                // All CPUs send to the same CPU at the same time, unless the host suspends one of them.
+                // All CPUs send to the same CPU at the same time, as long as the host runs all of them.
                 (0..6_000).for_each(|round| internals::ask(CpuId::new(round / 1_000 % num_cpu())));
             })
         })

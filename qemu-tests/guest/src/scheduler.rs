@@ -23,7 +23,7 @@ fn join_returns_results() {
 }
 guest_test!(join_returns_results, smp = &[1, 2, 8]);
 
-/// With one P, the order is the same as in Go.
+/// With one P, spawned Gs run in the same order as in Go.
 fn order_on_one_p_matches_gos() {
     static LOG: spin::Mutex<Vec<u32>> = spin::Mutex::new(Vec::new());
     let handles: Vec<_> = (0..10).map(|n| go(move || LOG.lock().push(n))).collect();
@@ -54,7 +54,7 @@ fn all_ps_run_at_once() {
 }
 guest_test!(all_ps_run_at_once, smp = &[1, 2, 8]);
 
-/// All Gs are spawned on one P, and spin until every CPU has run one of them. Only stealing moves them to other Ps.
+/// All Gs are spawned on one P, and spin until every CPU has run one of them. Only stealing moves the Gs to other Ps.
 fn stealing_spreads_gs_to_all_cpus() {
     static SEEN: [AtomicBool; 8] = [const { AtomicBool::new(false) }; 8];
     let all_seen = || SEEN[..procs()].iter().all(|seen| seen.load(Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! What the test program does: it lists its tests, or runs the tests that are named.
+//! The work of the test program: it lists its tests, or runs the tests that the host names.
 
 use boot_protocol::report::{Report, SERVE};
 use kernel::console::read_line;

@@ -1,4 +1,4 @@
-//! Gs wait for devices. IPIs simulate the interrupts of these devices.
+//! Tests in which Gs wait for devices. IPIs simulate the interrupts of these devices.
 
 use core::hint;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use kernel::prelude::*;
 use crate::vectors;
 use spin::Once;
 
-/// Returns a device's signal and a vector. An interrupt of this vector on any CPU raises the signal.
+/// Returns the signal of a simulated device, and a vector. An interrupt of this vector on any CPU raises the signal.
 fn device() -> (&'static Signal<Kernel>, Vector) {
     static SIGNAL: Once<(&'static Signal<Kernel>, Vector)> = Once::new();
     fn raise(_: usize) {

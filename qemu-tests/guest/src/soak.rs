@@ -50,7 +50,7 @@ static STOP: AtomicBool = AtomicBool::new(false);
 static SPAWNED: AtomicU64 = AtomicU64::new(0);
 static ENDED: AtomicU64 = AtomicU64::new(0);
 static DIED: AtomicU64 = AtomicU64::new(0);
-/// The number of Gs that may still die. Each loses its stack forever and prints a report.
+/// The number of Gs that may still die. It is limited, because each death loses a stack forever and prints a report.
 static TO_DIE: AtomicU64 = AtomicU64::new(0);
 /// Number of dead Gs whose joiner got the error.
 static REPORTED: AtomicU64 = AtomicU64::new(0);
@@ -109,7 +109,9 @@ fn die_if_wanted(random: &mut Random) {
     panic!("one has to");
 }
 
-/// Performs random operations until it is told to stop, and returns how many. `depth` limits the depth of its spawns.
+/// Performs random operations until `STOP` is set or, in a child, a limit is reached. Returns how many it has
+/// performed. `depth` is 0 for the first Gs and one more for each generation of children. Gs at depth 3 spawn no
+/// children.
 fn life(seed: u64, depth: u32) -> u64 {
     let mut random = Random::new(seed);
     let mut rounds = 0;
@@ -187,11 +189,12 @@ fn spin(duration: Duration) {
 const INTERVAL: Duration = Duration::from_millis(10);
 const PATIENCE: u64 = 100_000_000;
 
-/// Checks repeatedly until it is told to stop. Returns how often a G was runnable for too long while a P was idle at
-/// every check.
+/// Checks all Gs repeatedly until `STOP` is set. Returns how many times a G was runnable for longer than [`PATIENCE`]
+/// while every check found an idle P.
 fn watchdog() -> u64 {
     let scheduler = scheduler().expect("the scheduler runs");
-    // For each G that every check since a certain time has found runnable, with a P idle: this time.
+    // The key is a G that is runnable while a P is idle. The value is the time of the first of the successive checks that
+    // have found this.
     let mut waiting: BTreeMap<GoroutineId, u64> = BTreeMap::new();
     let mut found = 0;
     while !STOP.load(Ordering::Relaxed) {
@@ -295,7 +298,8 @@ fn soak(duration: Duration) -> Result<(), String> {
     for (operation, name) in OPERATIONS {
         assert!(DONE[operation as usize].load(Ordering::Relaxed) > 0, "none: {name}");
     }
-    // If virtual CPUs share the CPUs of the host, a woken M may not run for a while. This is not the scheduler's fault.
+    // If virtual CPUs share the CPUs of the host, a woken M may not run for a while. This is not the scheduler's fault, so
+    // only a run with counted instructions fails.
     let is_counted = kernel::args::option("soak") == Some("counted");
     if is_counted && found > 0 {
         return Err(format!("{found} times a G waited to run while a P was idle"));

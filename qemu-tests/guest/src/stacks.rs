@@ -1,4 +1,5 @@
-//! Stacks of Gs. Their pages are committed when a G touches them, and released when memory is short.
+//! Tests of the stacks of Gs. The pages of a stack are committed when a G touches them, and released when memory is
+//! short.
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,8 +15,8 @@ use kernel::prelude::*;
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// Uses `bytes` bytes of the stack. Recurses, with frames full of marks, until this depth is reached, and calls
-/// `at_the_end` there. Checks the marks on the way back.
+/// Uses `bytes` bytes of the stack. Recurses until this depth is reached, with frames that are full of marks, and calls
+/// `at_the_end` there. When the calls return, each checks its marks.
 #[inline(never)]
 fn dig(bytes: usize, mark: u64, at_the_end: &dyn Fn()) {
     #[inline(never)]
@@ -46,7 +47,8 @@ fn stacks_grow_and_are_reused() {
     mm::free_cached_memory();
     let before = mm::usage().stacks_committed;
     let first = round();
-    // There may be only a few stacks, because Gs reuse the stacks of Gs that have ended.
+    // The bound is only one stack, because perhaps the Gs run one after the other and each reuses the stack of the one
+    // before.
     assert!(first >= before + 56 * KIB, "{before} and then {first}");
     for _ in 0..100 {
         round();
@@ -79,7 +81,7 @@ fn stacks_grow_under_preemption() {
 }
 
 guest_test!(stacks_have_the_chosen_size, smp = &[1, 8]);
-/// Stacks of all sizes up to 4 MiB hold as many bytes as requested. When their Gs have ended, they are reused.
+/// Stacks of all sizes up to 4 MiB hold as many bytes as requested. The stacks are reused when their Gs have ended.
 fn stacks_have_the_chosen_size() {
     for kib in [16, 40, 64, 100, 512, 3_000, 4_096] {
         let round = || {
@@ -95,8 +97,8 @@ fn stacks_have_the_chosen_size() {
         let before = mm::usage();
         round();
         let after = mm::usage();
-        // The second round may need up to 20 more stacks, if Gs of the first round had not left their stacks when it
-        // began.
+        // The second round may need up to 20 more stacks, if Gs of the first round had not left their stacks when the second
+        // round began.
         let new = after.stacks_in_use + after.stacks_cached - before.stacks_in_use - before.stacks_cached;
         assert!(new <= 20, "{kib} KiB: {before:?}, then {after:?}");
     }
@@ -173,8 +175,8 @@ fn pages_of_dead_gs_are_reused() {
     assert!(given_back > MIB, "{given_back} bytes came back");
 }
 
-/// Spawns up to `most` Gs, or until there is no memory, and returns how many. The first G waits for `gate`, and each
-/// other G waits for the G spawned before it.
+/// Spawns Gs until there are `most` or there is no memory for another one. Returns how many it has spawned. The first G
+/// waits for `gate`, and each other G waits for the G spawned before it.
 fn spawn_waiting(most: usize, gate: &'static AtomicBool, finished: &'static AtomicUsize) -> usize {
     gate.store(false, Ordering::Relaxed);
     finished.store(0, Ordering::Relaxed);
@@ -245,7 +247,7 @@ fn memory_of_dead_stacks_returns_to_the_heap() {
     assert!(block.iter().step_by(4001).all(|&byte| byte == 0x5a));
 }
 
-/// Takes all frames, including cached ones, and returns them when it is dropped.
+/// All frames of the computer that were free or in cached memory. They are freed when this value is dropped.
 struct NoMemory(Vec<PhysFrame>);
 
 impl NoMemory {
@@ -328,7 +330,7 @@ fn g_that_frees_memory_is_preempted_once_at_a_time() {
         let mut no_memory = NoMemory(Vec::with_capacity(mm::usage().total / PAGE_SIZE));
         no_memory.take_rest();
         let here = 0u8;
-        // This page is below the part of the stack that is used while memory is freed.
+        // The page `highest` is below the part of the stack that is in use while memory is freed.
         let highest = (&raw const here).addr() / PAGE_SIZE - 8;
         let storm = Storm::begin(Duration::from_nanos(800)..Duration::from_micros(4));
         for page in 0..PAGES {

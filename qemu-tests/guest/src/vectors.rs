@@ -14,7 +14,8 @@ pub(crate) fn allocate(handler: fn(usize)) -> Vector {
 /// Interrupts the CPU `to`.
 pub(crate) fn send(to: CpuId, vector: Vector) {
     assert!(vector.0 >= Vector::FIRST_INTERRUPT && vector.0 < 0xf0, "a vector for devices");
-    // SAFETY: the vector belongs to a test, or it has no handler, and then the kernel only counts the interrupt.
+    // SAFETY: either the vector belongs to a test, or it has no handler. In the second case the kernel only counts the
+    // interrupt.
     unsafe { internals::send(to, vector) };
 }
 

@@ -1,4 +1,4 @@
-//! Stopping the world and changing the number of Ps, in the kernel on several CPUs.
+//! Tests of stopping the world, of changing the number of Ps, and of locked Gs, on several CPUs.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -43,7 +43,7 @@ fn nothing_runs_while_the_world_is_stopped() {
 }
 guest_test!(nothing_runs_while_the_world_is_stopped, smp = &[1, 2, 8], isolated);
 
-/// The number of Ps changes, also to more than the number of CPUs, while Gs perform all kinds of operations.
+/// The number of Ps changes while Gs perform all kinds of operations. Sometimes there are more Ps than CPUs.
 fn set_procs_works_under_load() {
     static FINISHED: AtomicUsize = AtomicUsize::new(0);
     fn act(seed: u32) {
@@ -85,8 +85,8 @@ fn set_procs_works_under_load() {
 }
 guest_test!(set_procs_works_under_load, smp = &[1, 2, 8], seconds = 60, isolated);
 
-/// With more Ps than CPUs, the Ms of the Ps share the CPUs. So all Gs pass the barrier, although they spin for each
-/// other.
+/// With more Ps than CPUs, the Ms of the Ps share the CPUs. So all Gs pass the barrier, although each spins until all
+/// others have arrived.
 fn more_ps_than_cpus_share_the_cpus() {
     static ARRIVED: AtomicUsize = AtomicUsize::new(0);
     let wanted = num_cpu() + 2;
@@ -136,7 +136,8 @@ guest_test!(
     texts = &["panic", "the world is stopped, by the caller itself"]
 );
 
-/// A locked G stays on its M, and this M runs no other G meanwhile, whatever the Gs do.
+/// A locked G stays on its M, and this M runs no other G meanwhile. That holds for every operation of the locked G and
+/// of other Gs.
 fn no_other_g_runs_on_the_m_of_a_locked_g() {
     fn machine() -> u32 {
         Pinned::<Kernel>::new().machine().id().get()

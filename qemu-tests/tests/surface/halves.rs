@@ -1,5 +1,5 @@
-//! The kernel offers the same to programs on the machine and on the host: functions and types of the same names. The
-//! program of `boot/tests/command/new_program.rs`, which runs on both, tests that they can be used in the same way.
+//! The kernel must offer functions and types of the same names to programs on the machine and on the host. The program
+//! of `boot/tests/command/new_program.rs` runs on both, which tests that they can be used in the same way.
 
 use std::collections::BTreeSet;
 

@@ -1,10 +1,11 @@
-//! Reads the source of both crates. Compares what safe code can reach, and how much code is unsafe, with written lists,
-//! so that each change of either has to be reviewed.
+//! Reads the source of both crates and compares two things with written lists: what safe code can reach, and how much
+//! code is unsafe. So each change of one of the two has to be reviewed.
 //!
 //! - `gmp-sched.txt` and `kernel.txt` list the public safe functions that touch the state of a CPU, an M or a P,
-//!   directly or by a function that they call. Above each function is the reason why no caller can break anything with
-//!   it.
-//! - `halves.rs` compares what the kernel has for programs on the machine and on the host.
+//!   directly or by a function that they call. The comment above each group of functions is the reason why no caller
+//!   can break anything with them.
+//! - `halves.rs` compares what the kernel offers to programs on the machine with what it offers to programs on the
+//!   host.
 //! - `layers.rs` fails if a layer of the kernel names a higher layer.
 //! - `ARCHITECTURE.md` has the number of uses of `unsafe` in each module. `UNSAFE_TABLE=overwrite cargo test -p
 //!   qemu-tests --test surface` updates the table.
@@ -37,7 +38,8 @@ fn read(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Parses a list. Each entry must be in a group that begins with a comment, which states the reason.
+/// Parses a list. Each entry must be in a group that begins with a comment. The comment states the reason for all
+/// entries of the group.
 fn listed(list: &str) -> Vec<String> {
     let mut has_reason = false;
     let mut entries = Vec::new();

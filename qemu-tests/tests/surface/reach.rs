@@ -1,8 +1,8 @@
 //! Finds the functions that reach the state of a CPU, an M or a P, directly or through calls.
 //!
-//! Calls are matched by name: a method by its name alone, an associated function by the name of its type, any other
-//! function by its module or its `use`. So a function may be mistaken for another function of the same name. This only
-//! leads to false positives. A call through a function pointer or closure is not found.
+//! Calls are matched by name. For a method, only its own name counts. For an associated function, the name of its type
+//! counts as well, and for any other function its module or its `use`. So a function may be mistaken for another one of
+//! the same name. This only leads to false positives. A call through a function pointer or closure is not found.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -57,8 +57,8 @@ fn is_surface(function: &Function, crates: &[&Crate]) -> bool {
         }
 }
 
-/// Returns the name of a function in the lists. It begins with the function's type. A function without a type has its
-/// module instead, without the outer modules, so that files can be moved.
+/// Returns the name of a function in the lists. It begins with the function's type. For a function without a type it
+/// begins with the innermost module, so that a file can be moved without a change of the lists.
 fn path(function: &Function) -> String {
     let owner = match (&function.of_trait, &function.owner) {
         (Some(of_trait), Some(owner)) => Some(format!("<{owner} as {of_trait}>")),
@@ -137,8 +137,8 @@ fn callees(
     callees
 }
 
-/// Returns the names for which a qualifier may stand: its own name and the words of its alias. An empty list stands for
-/// any type.
+/// Returns the names that the qualifier of a call may refer to: the qualifier itself, and the words of its alias. An
+/// empty list means any type.
 fn resolve(qualifier: &str, function: &Function, crates: &[&Crate]) -> Vec<String> {
     if qualifier == "Self" {
         return function.owner.iter().chain(&function.of_trait).cloned().collect();

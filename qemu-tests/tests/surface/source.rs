@@ -2,7 +2,7 @@
 //!
 //! This works on tokens, not on a syntax tree, because many public functions are defined in macros. Any sequence of
 //! tokens like `pub fn name` counts as a function. Code that is compiled only for tests, loom or ThreadSanitizer is
-//! left out. Of a crate that has two halves, only one half is read.
+//! left out. If a crate has two halves, only one of them is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -66,13 +66,13 @@ pub(crate) struct Crate {
     pub(crate) functions: Vec<Function>,
     /// The names of types and traits. The value is true if a type or trait of this name is public.
     pub(crate) types: BTreeMap<String, bool>,
-    /// For `type A = B` and `use B as A`: the words of `B`, by `A`.
+    /// The aliases. For `type A = B` and for `use B as A`, the key is `A` and the value is the words of `B`.
     pub(crate) aliases: BTreeMap<String, Vec<String>>,
-    /// The names that the `use` items mention, by the module of these items.
+    /// For each module, the names that its `use` items mention.
     pub(crate) imports: BTreeMap<Vec<String>, BTreeSet<String>>,
-    /// The uses of `unsafe`, by the name of the module.
+    /// For each module, its uses of `unsafe`.
     pub(crate) unsafe_code: BTreeMap<String, Unsafe>,
-    /// The paths that begin with `crate::`, without this prefix, by the name of the module.
+    /// For each module, the paths in it that begin with `crate::`, without this prefix.
     pub(crate) paths: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -84,7 +84,7 @@ impl Crate {
         read
     }
 
-    /// Reads source text as the module `module`, for the tests of this file.
+    /// Reads source text as if it were the module `module`. For the tests of the functions that read source.
     pub(crate) fn parse(text: &str, module: &str) -> Self {
         let mut read = Self::default();
         read.text(text, &[module.to_string()], None);
@@ -251,7 +251,7 @@ struct Context {
     module: Vec<String>,
     owner: Option<String>,
     of_trait: Option<String>,
-    /// Within the declaration of a trait, whether the trait is public.
+    /// Whether the trait is public, if the item is in the declaration of a trait. Otherwise `None`.
     in_trait: Option<bool>,
 }
 
@@ -280,7 +280,7 @@ fn word(token: &TokenTree) -> String {
     }
 }
 
-/// Returns whether only qualifiers of a function and then `fn` follow.
+/// Returns whether `tokens` begin with `fn`, or with qualifiers of a function and then `fn`.
 fn precedes_function(tokens: &[TokenTree]) -> bool {
     tokens
         .iter()
@@ -297,7 +297,8 @@ fn end_of_item(tokens: &[TokenTree]) -> usize {
     end.map_or(tokens.len(), |end| end + 1)
 }
 
-/// From the tokens between `impl` and its body, returns the last names of the trait, if any, and of the type.
+/// Returns the names of the trait (if there is one) and of the type of an `impl`, without their paths. `tokens` are
+/// those between `impl` and its body.
 fn heads(tokens: &[TokenTree]) -> (Option<String>, Option<String>) {
     let (mut of_trait, mut name, mut depth) = (None, None, 0_i32);
     for (index, token) in tokens.iter().enumerate() {
@@ -354,7 +355,7 @@ fn compiled(stream: TokenStream, half: Half) -> Vec<TokenTree> {
     kept
 }
 
-/// Returns the tokens inside the attribute that begins here, and the number of tokens of the whole attribute.
+/// If `tokens` begin with an attribute, returns the tokens inside it and the number of tokens of the whole attribute.
 fn attribute(tokens: &[TokenTree]) -> Option<(Vec<TokenTree>, usize)> {
     if word(tokens.first()?) != "#" {
         return None;
@@ -366,7 +367,7 @@ fn attribute(tokens: &[TokenTree]) -> Option<(Vec<TokenTree>, usize)> {
     }
 }
 
-/// Returns whether this is a `cfg` that holds only for tests, loom, ThreadSanitizer or the other half.
+/// Returns whether `attribute` is a `cfg` that holds only for tests, loom, ThreadSanitizer or the other half.
 fn is_never(attribute: &[TokenTree], half: Half) -> bool {
     match attribute {
         [name, TokenTree::Group(condition)] if word(name) == "cfg" => holds(&inside(condition), half) == Some(false),
@@ -396,7 +397,7 @@ fn holds(condition: &[TokenTree], half: Half) -> Option<bool> {
     }
 }
 
-/// Returns the number of tokens of the item, statement, field or match arm that begins here.
+/// Returns the number of tokens of the item, statement, field or match arm with which `tokens` begin.
 fn end_of_left_out(tokens: &[TokenTree]) -> usize {
     const ITEMS: [&str; 12] =
         ["pub", "fn", "impl", "trait", "mod", "struct", "enum", "const", "static", "use", "unsafe", "type"];
@@ -463,7 +464,8 @@ fn collect_paths(tokens: &[TokenTree], paths: &mut BTreeSet<String>) {
     }
 }
 
-/// Adds the paths of a use tree or a single path. `path` has been read, and `tokens` follow.
+/// Adds the paths of a use tree or a single path. `path` is its beginning, which has been read, and `tokens` are the
+/// rest.
 fn collect_tree(tokens: &[TokenTree], path: String, paths: &mut BTreeSet<String>) {
     let continues = tokens.len() > 2 && word(&tokens[0]) == ":" && word(&tokens[1]) == ":";
     match tokens.get(2) {

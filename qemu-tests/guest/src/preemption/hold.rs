@@ -1,5 +1,6 @@
-//! Gs hold known values in all registers while they are preempted every few microseconds. Their stacks are in use
-//! already, or their pages are committed meanwhile, or other CPUs send non-maskable interrupts.
+//! Gs hold known values in all registers while they are preempted every few microseconds. Some tests use stacks whose
+//! pages have frames already. Others use stacks whose pages get frames meanwhile. In some, other CPUs also send
+//! non-maskable interrupts.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -89,7 +90,7 @@ fn deeper(stack: Range<usize>, act: &mut dyn FnMut(&mut Tally), tally: &mut Tall
     assert!(core::hint::black_box(&frame).iter().all(|&word| word == stack.end), "a stack has changed");
 }
 
-/// Three Gs per P hold their registers as `how` does, until `wanted` preemptions have happened.
+/// Runs `how` in three Gs per P, until `wanted` preemptions have happened. Returns the sum of their results.
 fn hold_through(wanted: u64, how: fn(u64, u64) -> Tally) -> Tally {
     let end = preemptions() + wanted;
     let storm = storm();
@@ -114,8 +115,8 @@ fn state_survives() -> Result<(), String> {
 }
 guest_test!(state_survives, smp = &[1, 2, 8], seconds = 60);
 
-/// This is `state_survives` on one CPU with counted instructions. Preemptions hit every instruction, and failures are
-/// repeatable.
+/// Does the same as `state_survives`, but on one CPU and with counted instructions. So the preemptions come at all
+/// instructions of the code, and each run is the same.
 fn state_survives_repeatably() -> Result<(), String> {
     check(&hold_through(20_000, stay))
 }
@@ -138,8 +139,8 @@ fn state_survives_page_faults_repeatably() -> Result<(), String> {
 }
 guest_test!(state_survives_page_faults_repeatably, smp = &[1], icount, seconds = 60);
 
-/// Runs `body` while a G sends non-maskable interrupts to all CPUs but its own. Also returns how many of them were
-/// taken.
+/// Runs `body` while a G sends non-maskable interrupts to all CPUs but its own. Also returns how many of these
+/// interrupts were taken.
 fn with_questions<T>(body: impl FnOnce() -> T) -> (T, u64) {
     static STOP: AtomicBool = AtomicBool::new(false);
     static ASKED: AtomicUsize = AtomicUsize::new(0);
@@ -165,12 +166,13 @@ fn with_questions<T>(body: impl FnOnce() -> T) -> (T, u64) {
     (result, answers() - before)
 }
 
-/// Non-maskable interrupts also come while a preemption saves or restores registers, and while a page fault is handled.
+/// The state also survives non-maskable interrupts, which may come while a preemption saves or restores registers, or
+/// while a page fault is handled.
 fn state_survives_non_maskable_interrupts() -> Result<(), String> {
     for how in [stay, go_down] {
         let (mut tally, mut answers) = (Tally::default(), 0);
-        // A CPU can interrupt another CPU only while the host runs both. So this repeats until enough interrupts were
-        // taken.
+        // A CPU can interrupt another CPU only while the host runs both. So the number of interrupts varies, and the loop runs
+        // until enough were taken.
         while answers < 2_000 {
             let (more, more_answers) = with_questions(|| hold_through(5_000, how));
             tally.add(more);
@@ -183,7 +185,8 @@ fn state_survives_non_maskable_interrupts() -> Result<(), String> {
 }
 guest_test!(state_survives_non_maskable_interrupts, smp = &[2, 8], seconds = 90);
 
-/// Runs for a third of the preemptions each: `stay`, `go_down`, and `go_down` with non-maskable interrupts.
+/// A third of the preemptions happens while Gs run `stay`, a third while they run `go_down`, and a third while they run
+/// `go_down` and non-maskable interrupts come.
 fn state_survives_a_million_preemptions() -> Result<(), String> {
     let before = preemptions();
     check(&hold_through(334_000, stay))?;
@@ -194,8 +197,8 @@ fn state_survives_a_million_preemptions() -> Result<(), String> {
 }
 guest_test!(state_survives_a_million_preemptions, smp = &[1, 2, 8], isolated, seconds = 1800, ignored);
 
-/// Checks that these tests detect errors. If a preemption does not skip the red zone, the red zone is lost, and nothing
-/// else.
+/// Checks that these tests detect errors. If preemptions do not skip the red zone, the tests find that words of the red
+/// zone are lost, and that no other state is lost.
 fn red_zone_is_lost_if_it_is_not_skipped() {
     #[expect(unsafe_code, reason = "has something lost")]
     // SAFETY: the code in this range only compares the words of its red zone, and nothing else depends on these words.

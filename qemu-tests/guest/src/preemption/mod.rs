@@ -25,7 +25,8 @@ fn storm() -> Storm {
     Storm::begin(Duration::from_micros(3)..Duration::from_micros(30))
 }
 
-/// Runs `body` with another G on every P, and returns how often Gs were preempted meanwhile. The caller begins a storm.
+/// Runs `body` in a G, while as many other Gs as there are Ps spin. Returns the result, and how often Gs were preempted
+/// meanwhile. The caller must have begun a storm.
 fn preemptions_during<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> (T, u64) {
     static STOP: AtomicBool = AtomicBool::new(false);
     STOP.store(false, Ordering::Relaxed);
@@ -43,7 +44,7 @@ fn preemptions_during<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'stat
     (result, count)
 }
 
-/// A single `memcpy` takes many slices, and copies every byte.
+/// A single `memcpy` that takes many slices is preempted, and nevertheless copies every byte.
 fn preempted_copies_are_complete() {
     const LENGTH: usize = 8 << 20;
     let storm = storm();
@@ -84,8 +85,8 @@ fn preempted_computations_return_the_same_results() {
 }
 guest_test!(preempted_computations_return_the_same_results, smp = &[1, 2, 8], seconds = 60);
 
-/// Checks, with one P, that no other G runs while the result of `hold` keeps preemption off. As soon as this result is
-/// dropped, another G runs.
+/// Checks that the result of `hold` keeps preemption off as long as it exists: no other G runs. As soon as the result
+/// is dropped, another G runs. Must be called with one P.
 fn is_left_alone<G>(hold: impl FnOnce() -> G) {
     static TURNS: AtomicU64 = AtomicU64::new(0);
     static STOP: AtomicBool = AtomicBool::new(false);
@@ -131,7 +132,7 @@ fn sections_with_preemption_off_are_not_preempted() {
     is_left_alone(|| OF_THREADS.lock());
     is_left_alone(|| OF_HANDLERS.lock());
     is_left_alone(|| (PreemptGuard::new(), OF_HANDLERS.lock()));
-    // The scheduler holds its locks while it is pinned like this.
+    // This is how the scheduler is pinned while it holds its locks.
     is_left_alone(Pinned::<Kernel>::new);
 }
 guest_test!(sections_with_preemption_off_are_not_preempted, smp = &[1], options = &["slice_us=200"]);
@@ -161,7 +162,7 @@ fn ipi_preempts_a_g_on_another_cpu() {
     STOP.store(true, Ordering::Relaxed);
     hogs.into_iter().for_each(|hog| hog.join().unwrap());
 }
-// The slices last ten seconds, so that no tick ends one.
+// A slice lasts ten seconds, so that no tick ends a slice during the test.
 guest_test!(ipi_preempts_a_g_on_another_cpu, smp = &[2, 8], options = &["slice_us=10000000"]);
 
 /// With the shortest slice, every P switches constantly between Gs that never yield. Nevertheless, main runs.

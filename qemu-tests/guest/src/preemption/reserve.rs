@@ -1,5 +1,5 @@
-//! The memory below a stack that is reserved for preemption. A G that has used all of its stack is preempted like any
-//! other G.
+//! Tests of the reserve, which is the memory below a G's stack that is reserved for preemption. A G that has used all
+//! of its stack must be preempted like any other G.
 
 #![expect(unsafe_code, reason = "moves the stack pointer to the bottom of a stack, and reads what lies below")]
 
@@ -18,8 +18,8 @@ const PAINT: u64 = 0x9a17_9a17_9a17_9a17;
 static STOP: AtomicBool = AtomicBool::new(false);
 static SPINNING: AtomicUsize = AtomicUsize::new(0);
 
-/// Spins at the lowest address of its stack until it is stopped. Returns how many bytes of the reserve below the stack
-/// the preemptions used: for the red zone, the registers, and the scheduler's frames.
+/// Spins with the stack pointer at the lowest address of the stack, until `STOP` is set. Returns how many bytes of the
+/// reserve below the stack the preemptions used: for the red zone, the registers, and the scheduler's frames.
 fn spin_at_the_bottom() -> usize {
     let here = 0u8;
     let bottom = Slot::containing((&raw const here).addr()).expect("a G's stack").bottom();
@@ -47,8 +47,8 @@ fn spin_at_the_bottom() -> usize {
     RESERVE - untouched * size_of::<u64>()
 }
 
-/// A preempted G's stack is used for everything that the scheduler may do there: run other Gs and due timers, stop the
-/// world, and ready Gs that wait for channels.
+/// After a preemption the scheduler runs on the preempted G's stack. This test makes it do there everything that it may
+/// do: switch to other Gs, fire due timers, stop the world, and ready Gs that wait for channels.
 fn preemption_stays_within_its_reserve() {
     const WANTED: u64 = 3_000;
     STOP.store(false, Ordering::SeqCst);

@@ -17,8 +17,8 @@ const NAMES: [&str; REGISTERS] =
 /// The index of RCX, which counts the iterations of the loop down to zero.
 const COUNTER: usize = 1;
 
-/// Flags that do not change what the processor does: carry, parity, adjust, zero, sign, direction, overflow, nested
-/// task, alignment check, identification.
+/// The flags that may have any value, because the code that holds the values does not depend on them: carry, parity,
+/// adjust, zero, sign, direction, overflow, nested task, alignment check, identification.
 const FREE_FLAGS: u64 = 0x1 | 0x4 | 0x10 | 0x40 | 0x80 | 0x400 | 0x800 | 0x4000 | 0x4_0000 | 0x20_0000;
 /// The flags that must be set: interrupts on, and the bit that is always set.
 const FIXED_FLAGS: u64 = 0x200 | 0x2;
@@ -34,11 +34,11 @@ struct Block {
     registers: [[u64; REGISTERS]; 2],
     flags: [u64; 2],
     zone: [[u64; ZONE]; 2],
-    /// The begin and end address of the code in which [`hold`] holds the values.
+    /// The first and the end address of the code in which [`hold`] holds the values.
     code: [u64; 2],
 }
 
-/// A difference that was found after the registers had been held.
+/// A part of the state whose value has changed while it was held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
     Register(&'static str),
