@@ -10,7 +10,7 @@ use boot_protocol::report::Report;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
-/// Lengths of disks in bytes: none, about one sector (512), about one request (64 KiB), and many requests.
+/// Lengths of disks in bytes: zero, about one sector (512), about one request (64 KiB), and many requests.
 const LENGTHS: [usize; 9] = [0, 1, 511, 512, 513, 65_535, 65_536, 65_537, 5_000_001];
 
 /// Files that are used as disks, in a temporary directory.

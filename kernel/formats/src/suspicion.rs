@@ -1,4 +1,5 @@
-//! When the watchdog reports a CPU: the state machine of one suspicion. It needs no hardware, so it is tested on the host.
+//! Decides when the watchdog reports a CPU. This is the state machine of one suspicion. It needs no hardware, so it is
+//! tested on the host.
 //!
 //! ```text
 //!              off for LIMIT: ask          confirmed ANSWERS times: report
@@ -54,7 +55,7 @@ pub enum Step {
 }
 
 impl Suspicion {
-    /// No suspicion: the state of a CPU on which interrupts (or preemption) are on.
+    /// Returns the first state, in which the CPU is not suspected.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "a part of a static, made in one place")]
     pub const fn new() -> Self {

@@ -218,8 +218,8 @@ pub(crate) fn power_off() {
     wait_until(|| false);
 }
 
-/// Waits until `done` returns true, but at most about a second. It needs no clock: it counts writes to a port, each of
-/// which takes about a microsecond.
+/// Waits until `done` returns true, but at most about a second. Needs no clock, because it counts writes to a port, and
+/// each write takes about a microsecond.
 fn wait_until(mut done: impl FnMut() -> bool) {
     /// The port to which firmware writes its progress codes while it starts. The kernel writes to it only because each
     /// write takes about a microsecond.

@@ -54,7 +54,7 @@ struct Data {
     ticket: AtomicU32,
 }
 
-/// How long to wait before the start-up message is sent a second time, in ns (SDM 9.4.4).
+/// How long the boot CPU waits before it sends the start-up message a second time, in ns (SDM 9.4.4).
 const SECOND_MESSAGE_NS: u64 = 200_000;
 /// How long the boot CPU waits for the other CPUs, in ns. It is long because a busy host may run virtual CPUs late. The
 /// boot CPU waits that long only if a CPU does not start.

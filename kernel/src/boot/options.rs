@@ -9,7 +9,7 @@ use crate::drivers::console::Service;
 use crate::program::{args, exit};
 use crate::sched::startup::{self, Settings};
 
-/// The exit status for an invalid option: that of a command that is used wrongly (`EX_USAGE` in sysexits.h).
+/// The exit status for an invalid option. It is the usual status for wrong use of a command (`EX_USAGE` in sysexits.h).
 const WRONG_USE: u8 = 64;
 
 /// The values that `slice_us` accepts, in microseconds. With a shorter slice the CPUs would spend most of their time on

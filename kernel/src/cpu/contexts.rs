@@ -121,7 +121,8 @@ pub(crate) fn may_allocate() -> bool {
 pub(crate) const REFUSING_INTERRUPT_MUTEX: u32 = refusing(Act::TakeInterruptMutex);
 
 /// # Panics
-/// Always. To be called if an `InterruptMutex` is taken in a context that forbids this, or while the CPU holds too many.
+/// Always. Called if an `InterruptMutex` is taken in a context that forbids this, or while the CPU already holds too
+/// many of these locks.
 #[cold]
 #[inline(never)]
 #[track_caller]
@@ -175,7 +176,7 @@ pub(crate) fn assert_may_block_pinned() {
 }
 
 /// # Panics
-/// Always. To be called if `act` is not allowed in the context of the caller.
+/// Always. Called if `act` is not allowed in the context of the caller.
 #[cold]
 #[inline(never)]
 #[track_caller]

@@ -62,8 +62,8 @@ cpu_local! {
     /// Where this CPU took the first of the [`InterruptMutex`](crate::sync::InterruptMutex)es that it holds. Null if it
     /// holds none, or if interrupts were already off when it took the first.
     static INTERRUPTS_OFF_AT: AtomicPtr<Location<'static>> = AtomicPtr::new(ptr::null_mut());
-    /// Where the preempt count was last raised from zero. Recorded only in debug builds: in other builds, raising the count
-    /// is a single instruction.
+    /// Where the preempt count was last raised from zero. Recorded only in debug builds, so that raising the count is a
+    /// single instruction in other builds.
     static PREEMPT_OFF_AT: AtomicPtr<Location<'static>> = AtomicPtr::new(ptr::null_mut());
 }
 

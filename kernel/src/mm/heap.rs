@@ -39,8 +39,8 @@ unsafe impl GlobalAlloc for KernelHeap {
             // SAFETY: the caller promises that `alloc` has returned `memory` for this layout. The class depends only on the
             // layout, so it is the same as in `alloc`.
             Some(class) => unsafe { object_cache::free(memory, class) },
-            // SAFETY: the caller promises that `alloc` has returned `memory` for this layout. It came from the large heap,
-            // since it has no class.
+            // SAFETY: the caller promises that `alloc` has returned `memory` for this layout. A layout without a class is allocated
+            // from the large heap, so the memory came from there.
             None => unsafe { free_large(memory, layout) },
         }
     }

@@ -1,5 +1,5 @@
-//! The large heap: first fit in one [`linked_list_allocator::Heap`]. It grows by mapping frames at its end, and never
-//! shrinks.
+//! The large heap, which is one [`linked_list_allocator::Heap`] with first-fit allocation. It grows by mapping frames
+//! at its end, and never shrinks.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};

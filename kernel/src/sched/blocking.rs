@@ -24,7 +24,7 @@ pub(crate) fn block<R>(call: impl FnOnce(&Blocked) -> R) -> Result<R, OutOfResou
 /// The calling G while it is blocked in a driver: see [`block`].
 #[derive(Debug)]
 pub(crate) struct Blocked {
-    /// Pins the thread to its CPU while it runs the driver. It can migrate only while it waits.
+    /// Pins the thread to its CPU while the thread runs the driver. The thread can migrate only while it waits.
     _pinned: Pinned<Kernel>,
 }
 
@@ -47,7 +47,7 @@ impl Blocked {
         }
     }
 
-    /// Waits until a point in time.
+    /// Waits until `deadline`.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! Starts the scheduler on the boot CPU. The other CPUs then run its threads, too.
+//! Starts the scheduler on the boot CPU. Then the other CPUs also run the kernel threads of its Ms.
 
 use core::fmt::Arguments;
 use core::time::Duration;

@@ -115,7 +115,7 @@ fn read_only_disk_refuses_writes() {
 }
 guest_test!(read_only_disk_refuses_writes, hidden);
 
-/// Each read hands off its P, however short the read is, and Ms are started as needed.
+/// Each read hands off the P of its G, however short the read is. Ms are started as needed.
 fn every_read_hands_off_its_p() {
     const READERS: usize = 32;
     let scheduler = scheduler().expect("the scheduler runs");

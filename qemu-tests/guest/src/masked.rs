@@ -1,4 +1,4 @@
-//! The watchdog detects CPUs that have had interrupts or preemption off for too long.
+//! Tests of the watchdog, which must detect CPUs that have had interrupts or preemption off for too long.
 
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicUsize, Ordering};

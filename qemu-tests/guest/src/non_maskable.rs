@@ -50,7 +50,7 @@ fn cpu_woken_by_an_nmi_flushes_its_tlb_before_it_runs_a_thread() {
     drop(wake);
     assert_eq!(worker.join(), Ok(0), "times that a thread ran on a CPU that had not flushed its TLB");
 }
-// The test runs on 8 CPUs. Then usually another CPU finds the worker than the one to which the IPI was sent.
+// The test runs on 8 CPUs, so that usually another CPU finds the worker than the one to which the IPI was sent.
 guest_test!(cpu_woken_by_an_nmi_flushes_its_tlb_before_it_runs_a_thread, isolated, seconds = 60);
 
 /// An NMI arrives between `sti` and `hlt` while another interrupt is pending. The CPU must not halt after it has

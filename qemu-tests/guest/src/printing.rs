@@ -12,8 +12,8 @@ use kernel::watchdog::longest_windows;
 
 use crate::vectors;
 
-/// More lines than fit into the console's buffer. With 64 bytes per line they take 125 KiB. The buffer has 128 KiB, but only
-/// callers that cannot wait may fill its second half.
+/// A number of lines that does not fit into the console's buffer. With 64 bytes per line they take 125 KiB. The buffer
+/// has 128 KiB, but only callers that cannot wait may fill its second half.
 const MANY: usize = 2_000;
 
 /// Prints a line of 64 bytes.

@@ -134,8 +134,8 @@ impl Test {
         self
     }
 
-    /// Omits the test from the list of `cargo test`, because another test on the host runs it by name. Such a test
-    /// needs a disk, or must fail to test the harness.
+    /// Omits the test from the list of `cargo test`, because another test on the host runs it by name. Such a test needs a
+    /// disk, or is one that must fail, which tests the harness.
     pub(crate) const fn hidden(mut self) -> Self {
         self.plan.hidden = true;
         self

@@ -1,4 +1,4 @@
-//! The scheduler in the kernel: Gs, Ms and Ps on real CPUs, with timer interrupts.
+//! Tests of the scheduler in the kernel, where Gs, Ms and Ps run on CPUs with timer interrupts.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 

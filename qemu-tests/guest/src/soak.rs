@@ -184,7 +184,7 @@ fn spin(duration: Duration) {
     assert!(value.is_finite());
 }
 
-/// The interval between the watchdog's checks. `PATIENCE` is how long a G may be runnable while a P is idle, in
+/// The interval between the watchdog's checks. The next constant is how long a G may be runnable while a P is idle, in
 /// nanoseconds.
 const INTERVAL: Duration = Duration::from_millis(10);
 const PATIENCE: u64 = 100_000_000;
@@ -222,7 +222,8 @@ fn watchdog() -> u64 {
     found
 }
 
-/// Until `end`, starts storms, changes the number of Ps, and makes Gs die. Returns how often the number of Ps changed.
+/// Starts storms, changes the number of Ps, and makes Gs die, until the time `end`. Returns how often the number of Ps
+/// changed.
 fn stir(end: u64, step: Duration) -> u64 {
     let (original, mut random, mut resizes) = (procs(), Random::new(99), 0);
     for round in 1u64.. {

@@ -317,9 +317,9 @@ fn code_with_preemption_off_gets_reserved_frames() {
 }
 
 guest_test!(g_that_frees_memory_is_preempted_once_at_a_time, smp = &[1], memory = 64, icount, seconds = 120,);
-/// A G touches pages in a storm of preemptions while only unused stacks have memory left. If the G were preempted again
-/// while it takes such memory, a second set of registers would be saved on its stack. The kernel asserts that this does
-/// not happen.
+/// A G touches pages in a storm of preemptions, while the only memory left is that of free stacks. Each page fault
+/// diverts the G to free such memory. If the G were preempted at that point, a second set of registers would be saved
+/// on its stack. The kernel asserts that this does not happen.
 fn g_that_frees_memory_is_preempted_once_at_a_time() {
     /// The number of stacks whose pages are released at once.
     const STACKS: usize = 64;
@@ -352,7 +352,7 @@ fn g_that_frees_memory_is_preempted_once_at_a_time() {
 }
 
 guest_test!(reported_usage_matches_the_stacks, isolated);
-/// The reported usage agrees with the stacks that the test uses.
+/// The reported usage of memory agrees with the stacks that the test uses.
 fn reported_usage_matches_the_stacks() {
     static GATE: AtomicBool = AtomicBool::new(false);
     static FINISHED: AtomicUsize = AtomicUsize::new(0);

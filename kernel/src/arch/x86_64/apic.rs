@@ -78,9 +78,9 @@ impl Bus for Hardware {
 
     #[inline]
     fn fence(&self) {
-        // SAFETY: every x86_64 processor has SSE2.
+        // SAFETY: this instruction needs SSE2, which every x86_64 processor has.
         unsafe { _mm_mfence() };
-        // SAFETY: every x86_64 processor has SSE2.
+        // SAFETY: this instruction needs SSE2, which every x86_64 processor has.
         unsafe { _mm_lfence() };
     }
 }
@@ -155,8 +155,8 @@ pub(crate) fn send(to: CpuId, vector: Vector) {
 
 /// Interrupts all CPUs except the calling one on `vector`, by one command. Callable from everywhere.
 pub(crate) fn send_to_others(vector: Vector) {
-    // This function must not send non-maskable interrupts: they would also reach CPUs that the kernel has not started,
-    // which have no handler for them.
+    // This function must not send non-maskable interrupts, because they would also reach CPUs that the kernel has not
+    // started. Such CPUs have no handler for them.
     if cpus::count() > 1 {
         command(To::Others, Command::Interrupt(vector.0));
     }

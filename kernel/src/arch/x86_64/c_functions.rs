@@ -89,7 +89,8 @@ unsafe extern "C" fn memset(destination: *mut u8, value: c_int, count: usize) ->
     destination
 }
 
-/// C `memcmp`: compares `count` bytes. The sign of the result is that of the first difference.
+/// C `memcmp`: compares `count` bytes. Returns zero if they are equal. Otherwise the sign of the result is that of the
+/// difference between the first two bytes that differ.
 ///
 /// # Safety
 /// The caller must meet the requirements of the C function.
@@ -131,7 +132,7 @@ unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, count: usize) -> c_
     unsafe { memcmp(left, right, count) }
 }
 
-/// C `strlen`: the number of bytes before the first zero.
+/// C `strlen`: returns the number of bytes before the first zero byte.
 ///
 /// # Safety
 /// The caller must meet the requirements of the C function.

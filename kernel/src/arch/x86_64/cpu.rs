@@ -43,14 +43,14 @@ pub(crate) fn init() {
 fn reset_floating_point() {
     // SAFETY: compiled Rust code does not use the x87 registers.
     unsafe { asm!("fninit", options(nomem, nostack, preserves_flags)) };
-    // SAFETY: this is the value that compiled Rust code requires.
+    // SAFETY: `DEFAULT_MXCSR` is the value of MXCSR that compiled Rust code requires.
     unsafe { asm!("ldmxcsr [{}]", in(reg) &DEFAULT_MXCSR, options(nostack, preserves_flags, readonly)) };
 }
 
 /// Turns interrupts on, halts until an interrupt has been handled, and turns interrupts off. Called with interrupts off.
 ///
-/// No interrupt is lost: after `sti` the processor takes no interrupt before the next instruction, `hlt`, has begun. So an
-/// interrupt that is already pending ends the halt.
+/// No interrupt is lost, because after `sti` the processor takes no interrupt before the next instruction, `hlt`, has
+/// begun. So an interrupt that is already pending ends the halt.
 ///
 /// But a non-maskable interrupt may come between `sti` and `hlt`. If its handler returned to `hlt`, pending interrupts
 /// would be handled before `hlt`, and then no interrupt would end the halt. So the handler returns to the instruction after

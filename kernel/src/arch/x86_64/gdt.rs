@@ -44,7 +44,7 @@ pub(crate) const KERNEL_CODE: u16 = 0x08;
 /// The selector of the data segment.
 pub(crate) const KERNEL_DATA: u16 = 0x10;
 
-/// The size of each of these stacks, in bytes: enough to format the report of a panic.
+/// The size of each stack of the interrupt stack table, in bytes. It is enough to format the report of a panic.
 const TRAP_STACK_BYTES: usize = 32 * 1024;
 
 /// The stack of all vectors until memory management is up. One stack is enough, because until then every exception

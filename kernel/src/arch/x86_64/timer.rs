@@ -61,7 +61,7 @@ pub fn since_power_on() -> u64 {
 /// Reads the time stamp counter, after all earlier loads of this CPU have completed.
 #[inline]
 fn time_stamp() -> u64 {
-    // SAFETY: every x86_64 processor has SSE2.
+    // SAFETY: this instruction needs SSE2, which every x86_64 processor has.
     unsafe { _mm_lfence() };
     // SAFETY: reading the counter is always allowed in ring 0.
     unsafe { _rdtsc() }
@@ -138,7 +138,7 @@ pub(crate) fn calibrate(kind: Option<&str>) {
 fn known_rates() -> Option<Rates> {
     let hypervisor = CpuId::new().get_hypervisor_info()?;
     let (ticks, counts) = (hypervisor.tsc_frequency()?, hypervisor.apic_frequency()?);
-    // Both are in kHz. Zero means that the hypervisor does not know the rate.
+    // Both rates are in kHz. Zero means that the hypervisor does not know the rate.
     (ticks != 0 && counts != 0).then_some(Rates { ns: 1_000_000, ticks: ticks.into(), counts: counts.into() })
 }
 

@@ -1,5 +1,5 @@
-//! Records the holder of a lock, so that a CPU that waits for a lock which it holds itself panics instead of waiting for
-//! ever.
+//! Records which CPU holds a lock. If a CPU is about to wait for a lock that it holds itself, it panics instead of
+//! waiting for ever.
 
 use core::panic::Location;
 use core::ptr;

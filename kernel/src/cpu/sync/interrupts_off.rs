@@ -47,7 +47,7 @@ pub(super) fn leave() {
     }
     percpu::set_interrupts_off_at(None);
     interrupts::enable();
-    // If a switch becomes pending after the load of `word`, an interrupt has requested it, and it is made when that
+    // If a switch becomes pending after the load of `word`, an interrupt has requested it, and the switch is made when that
     // interrupt returns.
     if word == 0 {
         percpu::honour_pending();

@@ -57,7 +57,7 @@ pub(super) struct Class {
 
 /// The free slots of one class.
 struct Lists {
-    /// The head of the list of free stacks, which is used next: the index of its slot plus 1, or 0 if no stack is free.
+    /// The slot at the head of the list of free stacks: its index plus 1, or 0 if no stack is free.
     free: usize,
     free_count: usize,
     /// The indices of the first and of the last slot in the queue of bare slots. `None` if the queue is empty.
@@ -153,8 +153,8 @@ impl Class {
     fn begin(&self, slot: Option<Slot>, frame: PhysFrame) -> Option<Slot> {
         let entry = slot.and_then(|slot| paging::entry_for(slot.highest_page(), &mut frame::allocate).ok());
         match entry {
-            // Ordering: Relaxed, because nothing is published here. Other CPUs use the stack only after it has been passed to them
-            // by the lock of the list or by the caller, which also makes the entry visible.
+            // Ordering: Relaxed, because nothing is published here. Another CPU gets the stack only through the lock of the list or
+            // from the caller, and both make the entry visible to that CPU.
             Some(entry) => {
                 entry.store(paging::value(frame, paging::DATA), Ordering::Relaxed);
                 COMMITTED.fetch_add(1, Ordering::Relaxed);
@@ -177,7 +177,7 @@ impl Class {
             if let Some(frame) = paging::frame_of(entry.swap(0, Ordering::Relaxed)) {
                 frames += 1;
                 // SAFETY: the frame was mapped only at this address. Some CPUs may still cache the translation, but no code accesses
-                // the address before the slot is reused. The slot is reused only after an epoch has passed, and by then they have
+                // the address before the slot is reused. The slot is reused only after an epoch has passed, and by then all CPUs have
                 // flushed their TLBs.
                 unsafe { frame::free(frame) };
             }

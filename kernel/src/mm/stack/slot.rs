@@ -10,9 +10,9 @@
 //!                ↑ lowest       ↑ bottom                                    ↑ top
 //! ```
 //!
-//! A class is a size of stacks, together with when their pages get frames ([`Commit`]). The slots of one class are
-//! consecutive in an address range of their own. So the slot of an address is found by a division. The page fault handler
-//! uses this to find the stack that has overflowed.
+//! A class is defined by the size of its stacks and by when their pages get frames ([`Commit`]). The slots of one class
+//! are consecutive in an address range of their own. So the slot of an address is found by a division. The page fault
+//! handler uses this to find the stack that has overflowed.
 
 use core::fmt;
 
@@ -33,8 +33,8 @@ const _: () = assert!(CLASS_BYTES as u64 * CLASSES as u64 <= STACKS_BYTES);
 /// registers of a preempted G, and for the stack frames of the scheduler below them.
 ///
 /// This is enough for unoptimised code, which needs six times as much as optimised code. The size does not depend on
-/// optimisation, because a crate cannot know at compile time how it is optimised, and because unused room takes only
-/// addresses. A test measures what both kinds of code need.
+/// optimisation, because a crate cannot know at compile time how it is optimised, and because unused room takes address
+/// space but no memory. A test measures what both kinds of code need.
 pub(crate) const RESERVE: usize = 3 * PAGE_SIZE;
 
 /// When the pages of a stack get their frames.

@@ -1,5 +1,5 @@
-//! Asynchronous preemption. A G may be preempted anywhere in its own code, and is resumed with its state unchanged.
-//! Code with preemption off is not preempted.
+//! Tests of asynchronous preemption. A G may be preempted anywhere in its own code, and is resumed with its state
+//! unchanged. Code with preemption off is not preempted.
 
 mod hold;
 mod reserve;
@@ -96,7 +96,7 @@ fn is_left_alone<G>(hold: impl FnOnce() -> G) {
             TURNS.fetch_add(1, Ordering::Relaxed);
         }
     });
-    // Waits until the other G has begun. From here on, the two Gs alternate only by preemption.
+    // Wait until the other G has begun. From here on, the two Gs alternate only by preemption.
     while TURNS.load(Ordering::Relaxed) == 0 {
         yield_now();
     }

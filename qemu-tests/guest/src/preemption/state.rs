@@ -1,5 +1,5 @@
-//! The complete register state of a G. Registers are loaded with random values, held for a while by code that changes
-//! none of them, and compared.
+//! Checks the complete register state of a G. Registers are loaded with random values. Code that changes none of them
+//! runs for a while. Then the registers are compared with the values.
 
 #![expect(unsafe_code, reason = "loads every register")]
 
