@@ -16,7 +16,7 @@ use crate::sched::kthread;
 
 pub use crate::drivers::disk_error::{DiskError, PciError, RequestError, SetupError};
 
-/// A disk, whose bytes are those of a file on the host.
+/// A disk. Its contents are those of a file on the host.
 #[derive(Debug)]
 pub struct Disk {
     name: String,
@@ -32,14 +32,14 @@ pub fn disks() -> &'static [Disk] {
     DISKS.get().map_or(&[], Vec::as_slice)
 }
 
-/// Finds the disks. `options` are the descriptions of the disks that `boot` has announced, in the order of their bus
+/// Finds the disks. `options` has the descriptions of the disks that `boot` has announced, in the order of their bus
 /// addresses. Called once, after all CPUs have started.
 pub(crate) fn init(mut options: impl Iterator<Item = &'static str>) {
     virtio::init();
     let devices = virtio::block_devices().iter().map(|device| device.as_ref().map_err(|&error| error));
     let mut disks: Vec<Disk> =
         devices.enumerate().map(|(index, device)| Disk::new(index, device, options.next())).collect();
-    // A disk that `boot` has announced but that has no device is listed, too. Accesses to it fail.
+    // A disk that `boot` has announced is listed even if no device was found for it. Accesses to such a disk fail.
     disks.extend(options.enumerate().map(|(index, option)| Disk::new(index, Err(SetupError::Missing), Some(option))));
     DISKS.call_once(|| disks);
 }
@@ -63,7 +63,8 @@ impl Disk {
         &self.name
     }
 
-    /// The length of the disk in bytes. It equals the length of the file, which may end within a sector.
+    /// The length of the disk in bytes. This is the length of the file, which need not be a multiple of the sector
+    /// size.
     #[must_use]
     pub fn len_bytes(&self) -> u64 {
         self.bytes
@@ -75,8 +76,8 @@ impl Disk {
         self.device.is_ok_and(BlockDevice::is_read_only)
     }
 
-    /// Reads bytes from `offset` on. Returns the number of bytes read, which is less than the size of the buffer only at
-    /// the end of the disk.
+    /// Reads bytes from `offset` on. Returns the number of bytes read. Reads fewer bytes than the buffer holds only if
+    /// the disk ends before the buffer is full.
     ///
     /// Blocks the calling G and its M; the P is handed off at once. Not callable from interrupts.
     ///
@@ -109,15 +110,15 @@ impl Disk {
         })?
     }
 
-    /// Writes whole sectors from `offset` on, which must be the start of a sector. When this returns, the host's file has
-    /// the data, but the host may not have written it to its own disk yet.
+    /// Writes whole sectors. `offset` must be the start of a sector. When this returns, the host's file has the data,
+    /// but the host may not have written the data to its own disk yet.
     ///
     /// Blocks the calling G and its M; the P is handed off at once. Not callable from interrupts.
     ///
     /// # Errors
     ///
-    /// See [`DiskError`]. After `Request` some of the sectors may have been written. After other errors nothing has been
-    /// written.
+    /// See [`DiskError`]. If the error is `Request`, some of the sectors may have been written. After any other error,
+    /// nothing has been written.
     ///
     /// # Panics
     ///
@@ -143,7 +144,7 @@ impl Disk {
         })?
     }
 
-    /// The device, if it works and has the `length` bytes from `offset` on.
+    /// Returns the device if it works and has the `length` bytes from `offset` on.
     fn device(&self, offset: u64, length: usize) -> Result<&'static BlockDevice, DiskError> {
         let device = self.device.map_err(DiskError::Unusable)?;
         let end = offset.checked_add(length as u64).ok_or(DiskError::OutOfRange)?;
@@ -160,9 +161,9 @@ fn split(offset: u64) -> (u64, usize) {
     (offset / size, usize::try_from(offset % size).expect("less than a sector"))
 }
 
-/// Blocks the calling G and its M for `duration`, while the P is handed off: like a request to a device that transfers
-/// nothing. Unlike the time of a disk access, this time is the same in each run, so that tests of the handoff are
-/// deterministic.
+/// Blocks the calling G and its M for `duration`, like a request to a device that transfers nothing. The P is handed
+/// off at once. A disk access takes a different time in each run. This function always takes the same time, so tests of
+/// the handoff that use it are deterministic.
 ///
 /// Programs should wait with [`sleep`](crate::platform::sleep), which blocks only the G. Not callable from interrupts.
 ///

@@ -1,4 +1,4 @@
-//! The errors of disks, on the machine and on the host: `host/disk` includes this file, too.
+//! The errors of disks, on the machine and on the host. The module `host/disk` includes this file by its path.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use gmp_sched::platform::OutOfResources;
 
 use crate::mm::OutOfMemory;
 
-/// Why a disk was not read or written.
+/// Why a disk could not be read or written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskError {
     /// The offset, or the end of the data to write, is past the end of the disk or of its device.
@@ -17,7 +17,7 @@ pub enum DiskError {
     ReadOnly,
     /// No M can be created to run the other Gs meanwhile.
     OutOfResources,
-    /// There is no working device.
+    /// The disk has no device, or the device could not be set up.
     Unusable(SetupError),
     /// The device reported an error.
     Request(RequestError),
@@ -57,9 +57,10 @@ pub enum RequestError {
     Failed,
     /// The device does not know the request.
     Unsupported,
-    /// The queue did not take the request.
+    /// The queue of the device did not take the request.
     Refused,
-    /// The device has completed a request that was not submitted, and is not used any more.
+    /// The device has violated the protocol, for example completed a request that was not submitted. It is not used any
+    /// more.
     Broken,
 }
 
@@ -85,11 +86,11 @@ pub enum SetupError {
     OutOfMemory,
     /// All interrupt vectors are in use.
     NoVector,
-    /// The bus cannot access the device's registers or route its interrupts.
+    /// The device's registers cannot be accessed, or its interrupts cannot be routed.
     Pci(PciError),
     /// The device does not support virtio 1.
     NotVirtio,
-    /// The device refused the queue or its interrupt.
+    /// The device refused the queue or its interrupt vector.
     Refused,
 }
 
@@ -120,16 +121,16 @@ impl From<OutOfMemory> for SetupError {
     }
 }
 
-/// Why a device cannot be used.
+/// Why a device on the PCI bus cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PciError {
     /// There is no memory to map the device's registers.
     OutOfMemory,
-    /// The registers are not where the device reports them, or the firmware has not assigned an address.
+    /// The registers are not at the address that the device reports, or the firmware has not assigned an address.
     NoRegisters,
-    /// The device does not interrupt by MSI-X.
+    /// The device has no MSI-X.
     NoMessages,
-    /// The CPU that the interrupts must go to is not up, or its APIC id does not fit into a message.
+    /// The CPU that should take the interrupts is not up, or its APIC id does not fit into an interrupt message.
     NoSuchCpu,
 }
 

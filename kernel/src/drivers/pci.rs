@@ -1,7 +1,7 @@
 //! PCI: the devices on the bus, their registers and their interrupts.
 //!
-//! Configuration space is accessed through ports 0xCF8 and 0xCFC (PCI Local Bus 3.0, 3.2.2.3.2), which every PC has. Registers
-//! (BARs) stay at the addresses that the firmware has assigned.
+//! Configuration space is accessed through the ports 0xCF8 and 0xCFC, which every PC has (PCI Local Bus 3.0,
+//! 3.2.2.3.2). The registers that a BAR describes stay at the address that the firmware has assigned.
 
 use alloc::vec::Vec;
 use core::ptr::NonNull;
@@ -18,29 +18,29 @@ use crate::cpu::sync::InterruptMutex;
 use crate::drivers::disk_error::PciError;
 use crate::mm::{PhysAddr, paging};
 
-/// Access to all PCI devices.
+/// Access to all devices on the bus.
 pub(crate) type Root = PciRoot<ConfigurationPorts>;
 
-/// The two ports of configuration space: the first selects a register, the second accesses the register's value.
+/// The two ports of configuration space. The first selects a register, and the second reads or writes that register.
 static PORTS: InterruptMutex<(Port<u32>, Port<u32>)> = InterruptMutex::new((Port::new(0xcf8), Port::new(0xcfc)));
-/// Bit of the first port: accesses to the second port go to configuration space.
+/// Bit of the first port. It makes accesses to the second port go to configuration space.
 const ENABLE: u32 = 1 << 31;
 
-/// The capability that describes the table of MSI-X vectors (PCI Local Bus 3.0, 6.8.2).
+/// Number of the capability that describes the table of MSI-X vectors (PCI Local Bus 3.0, 6.8.2).
 const MSIX: u8 = 0x11;
-/// Bits of the MSI-X control word, which is the upper half of the first 32-bit word of the capability.
+/// Bits of the first 32-bit word of the MSI-X capability, whose upper half is the control word.
 const MSIX_ENABLE: u32 = 1 << 31;
 const MSIX_MASK_ALL: u32 = 1 << 30;
-/// Bits of the second 32-bit word of the capability: the number of the BAR that contains the table. The other bits of the
-/// word are the offset of the table in that BAR.
+/// Bits of the second 32-bit word of the MSI-X capability: the number of the BAR that contains the table. The other
+/// bits are the offset of the table in that BAR.
 const MSIX_BAR: u32 = 0b111;
-/// The address to which a device writes to interrupt a CPU. The APIC id of the CPU is added in bits 12 to 19 (SDM 11.11.1).
+/// The address to which a device writes to interrupt a CPU. Bits 12 to 19 are the APIC id of that CPU (SDM 11.11.1).
 const MESSAGE_ADDRESS: u32 = 0xfee0_0000;
 
-/// The largest number of capabilities for which configuration space has room after its header of 64 bytes.
+/// The largest number of capabilities in the configuration space, which has 256 bytes and begins with a header of 64.
 const MAX_CAPABILITIES: usize = (256 - 64) / 4;
 
-/// Register of a bridge. Its bits 8 to 15 are the number of the bus behind the bridge.
+/// Register of a bridge. Bits 8 to 15 are the number of the bus behind the bridge.
 const BUS_NUMBERS: u8 = 0x18;
 
 /// Access to configuration space by ports.
@@ -68,8 +68,8 @@ impl ConfigurationAccess for ConfigurationPorts {
         let (address, data) = &mut *PORTS.lock();
         // SAFETY: a write to this port only selects a register.
         unsafe { address.write(Self::select(function, register)) };
-        // SAFETY: a write can at most make a device access memory. The users of this module pass devices no addresses
-        // except those of the DMA pool and of local APICs.
+        // SAFETY: a write can affect memory only by making a device access it. The users of this module give devices
+        // only addresses of the DMA pool and of local APICs.
         unsafe { data.write(value) };
     }
 
@@ -78,12 +78,12 @@ impl ConfigurationAccess for ConfigurationPorts {
     }
 }
 
-/// Access to all PCI devices.
+/// Access to all devices on the bus.
 pub(crate) fn root() -> Root {
     PciRoot::new(ConfigurationPorts)
 }
 
-/// All functions of all devices, bus by bus, in the order of their numbers.
+/// Returns all functions of all devices, bus by bus. On each bus they are in the order of their numbers.
 pub(crate) fn functions(root: &Root) -> Vec<(DeviceFunction, DeviceFunctionInfo)> {
     let mut found = Vec::new();
     let mut buses = alloc::vec![0];
@@ -92,7 +92,7 @@ pub(crate) fn functions(root: &Root) -> Vec<(DeviceFunction, DeviceFunctionInfo)
         for (function, info) in root.enumerate_bus(bus) {
             if info.header_type == HeaderType::PciPciBridge {
                 let [_, behind, ..] = ConfigurationPorts.read_word(function, BUS_NUMBERS).to_le_bytes();
-                // In a bridge that the firmware has not set up, the register is 0.
+                // If the firmware has not set up the bridge, the register is 0.
                 if !buses.contains(&behind) {
                     buses.push(behind);
                 }
@@ -104,7 +104,7 @@ pub(crate) fn functions(root: &Root) -> Vec<(DeviceFunction, DeviceFunctionInfo)
     found
 }
 
-/// Checks that the list of a device's capabilities is not a cycle.
+/// Checks that the list of a device's capabilities ends.
 ///
 /// # Errors
 /// The list is a cycle.
@@ -112,8 +112,8 @@ pub(crate) fn check_capabilities(root: &Root, function: DeviceFunction) -> Resul
     root.capabilities(function).nth(MAX_CAPABILITIES).map_or(Ok(()), |_| Err(PciError::NoRegisters))
 }
 
-/// The word `at` bytes after the beginning of the capability at `offset`; `None` if the word is outside of the
-/// configuration space. Both numbers may come from the device, so they are not trusted.
+/// Reads the word at the offset `at` in the capability that begins at `offset`. Returns `None` if the word is outside
+/// of the configuration space. Both numbers may come from the device, so they are checked.
 pub(crate) fn read_capability(function: DeviceFunction, offset: u8, at: u8) -> Option<u32> {
     Some(ConfigurationPorts.read_word(function, offset.checked_add(at)?))
 }
@@ -126,7 +126,7 @@ pub(crate) struct Registers {
     bytes: usize,
 }
 
-// SAFETY: registers of a device may be accessed from any CPU. The drivers order their accesses.
+// SAFETY: every CPU may access the registers of a device. The drivers order their accesses.
 unsafe impl Send for Registers {}
 // SAFETY: as above.
 unsafe impl Sync for Registers {}
@@ -137,11 +137,11 @@ impl Registers {
         self.start
     }
 
-    /// The part of `bytes` bytes from `offset` on, if it is within these registers.
+    /// The `bytes` registers from `offset` on; `None` if they exceed this range.
     pub(crate) fn part(self, offset: usize, bytes: usize) -> Option<Self> {
         (offset.checked_add(bytes)? <= self.bytes).then(|| Self {
             physical: self.physical + offset as u64,
-            // SAFETY: the result is within the mapping, as the condition above ensures.
+            // SAFETY: the condition above ensures that the result is within the mapping.
             start: unsafe { self.start.add(offset) },
             bytes,
         })
@@ -159,32 +159,32 @@ impl Registers {
     /// # Panics
     /// If the register is outside of the range, or is not aligned.
     pub(crate) fn read<T: Copy>(self, offset: usize) -> T {
-        // SAFETY: `at` has checked that the register is mapped and aligned. Registers of these devices may be read at any
-        // time, and every bit pattern is a valid `T`.
+        // SAFETY: `at` has checked that the register is mapped and aligned. Every bit pattern is a valid `T`, because
+        // `T` is an integer in all calls. The drivers may read these registers at any time.
         unsafe { self.at::<T>(offset).read_volatile() }
     }
 
     /// Writes the register at `offset`.
     ///
     /// # Safety
-    /// If the write passes the device an address, it is one of the DMA pool or of a local APIC.
+    /// If the write passes an address to the device, the address is in the DMA pool or is that of a local APIC.
     ///
     /// # Panics
     /// If the register is outside of the range, or is not aligned.
     pub(crate) unsafe fn write<T: Copy>(self, offset: usize, value: T) {
-        // SAFETY: `at` has checked that the register is mapped and aligned. The caller promises which addresses the write
-        // may pass to the device.
+        // SAFETY: `at` has checked that the register is mapped and aligned. The caller promises that the write passes
+        // only permitted addresses to the device.
         unsafe { self.at::<T>(offset).write_volatile(value) }
     }
 }
 
-/// How many BARs can be mapped. A virtio device has two.
+/// The largest number of BARs that can be mapped. A virtio device has two.
 const MAX_MAPPED: usize = 64;
 
 /// The BARs that have been mapped.
 static MAPPED: InterruptMutex<heapless::Vec<Registers, MAX_MAPPED>> = InterruptMutex::new(heapless::Vec::new());
 
-/// Maps a BAR. If it is mapped already, returns that mapping.
+/// Maps a BAR. If the BAR is mapped already, returns the existing mapping.
 ///
 /// # Errors
 /// If the BAR is not in memory space, has no address, or cannot be mapped because memory is exhausted.
@@ -201,7 +201,7 @@ pub(crate) fn map_bar(root: &mut Root, function: DeviceFunction, index: u8) -> R
     Ok(registers)
 }
 
-/// The `bytes` bytes of registers at a physical address, if they are mapped.
+/// Returns the registers of `bytes` bytes at a physical address, if they have been mapped.
 pub(crate) fn mapped(physical: PhysAddr, bytes: usize) -> Option<Registers> {
     MAPPED.lock().iter().find_map(|bar| {
         let offset = physical.as_u64().checked_sub(bar.physical.as_u64())?;
@@ -223,17 +223,18 @@ pub(crate) fn map_bars(root: &mut Root, function: DeviceFunction) -> Result<(), 
     Ok(())
 }
 
-/// Enables a device: from then on it answers accesses to its registers, may access memory, and does not use its interrupt
-/// pin.
+/// Enables a device. From then on the device answers accesses to its registers, may access memory, and does not use its
+/// interrupt pin.
 pub(crate) fn enable(root: &mut Root, function: DeviceFunction) {
     let (_, command) = root.get_status_command(function);
     root.set_command(function, command | Command::MEMORY_SPACE | Command::BUS_MASTER | Command::INTERRUPT_DISABLE);
 }
 
-/// Makes entry 0 of a device's MSI-X table an interrupt `vector` on `cpu`, with fixed delivery and edge trigger.
+/// Sets entry 0 of a device's MSI-X table: the device then raises the interrupt `vector` on `cpu`, with fixed delivery
+/// and edge trigger.
 ///
 /// # Errors
-/// If the device has no MSI-X table, or its messages cannot reach the CPU.
+/// If the device has no MSI-X table, or its interrupt messages cannot reach the CPU.
 pub(crate) fn route_messages(
     root: &mut Root,
     function: DeviceFunction,
@@ -246,10 +247,10 @@ pub(crate) fn route_messages(
     let table = read_capability(function, capability.offset, 4).ok_or(PciError::NoMessages)?;
     let bar = map_bar(root, function, (table & MSIX_BAR) as u8)?;
     let entry = bar.part((table & !MSIX_BAR) as usize, 16).ok_or(PciError::NoRegisters)?;
-    // The words of the entry: address, upper half of the address, data, control (bit 0: masked).
+    // The four words of the entry: lower half of the address, upper half, data, and control (bit 0 masks the entry).
     for (offset, word) in [(0, MESSAGE_ADDRESS | apic_id << 12), (4, 0), (8, u32::from(vector.0)), (12, 0)] {
-        // SAFETY: the address is that of the local APIC of a CPU that is up, so the device's write only raises an
-        // interrupt, whose vector has a handler.
+        // SAFETY: the address is that of the local APIC of a CPU that is up. So a write of the device to this address
+        // only raises an interrupt, and the vector of that interrupt has a handler.
         unsafe { entry.write(offset, word) };
     }
     let control = ConfigurationPorts.read_word(function, capability.offset);

@@ -11,11 +11,13 @@ use super::output;
 use super::port::{RING, RING_BYTES, Uart, config, last_sent, send_from_ring, uart};
 use crate::arch::x86_64::timer;
 
-/// How often a port that takes nothing is polled at least, before it is given up. This bound replaces the timeout before
-/// there is a clock. So many polls take longer than any port needs to send the bytes that it holds.
+/// A panic gives the port up only after the timeout, and only after at least this many polls. So many polls take longer
+/// than a working port needs to send the bytes in its FIFO. While the clock is not set up it shows zero, so there is no
+/// timeout.
 const LEAST_POLLS: usize = 10_000_000;
 
-/// The console of a panic. Nothing else prints meanwhile: the other CPUs have stopped, and the panic never returns.
+/// The console of a panic. Nothing else prints while it is in use: the other CPUs have stopped, and the panic never
+/// returns.
 pub(crate) struct Emergency {
     uart: Uart,
     is_there: bool,
@@ -25,7 +27,7 @@ impl Emergency {
     /// Sets up the port again, sends what is still in the ring, and begins a new line.
     pub(crate) fn new() -> Self {
         let mut console = Self { uart: uart(), is_there: true };
-        // Setting the port up would discard the bytes that it holds.
+        // Setting up the port discards the bytes in its FIFO, so these bytes are sent first.
         console.wait_until(is_empty);
         console.is_there = console.is_there && console.uart.init(config()).is_ok();
         for _ in 0..RING_BYTES {
@@ -35,18 +37,19 @@ impl Emergency {
             console.wait_until(takes_more);
             send_from_ring(&mut console.uart, console.is_there, usize::MAX);
         }
-        // The byte that asks for input is not visible, so it needs no new line after it.
+        // The byte that asks for input is invisible. So if it was sent last, no new line is needed.
         if !matches!(last_sent(), b'\n' | INPUT_READY) {
             console.send(b"\n");
         }
         if lost::is_any() {
-            // This cannot fail: bytes that the port does not take are dropped.
+            // This cannot fail: bytes that the port does not accept are dropped.
             let _ = writeln!(console, "{}", Lost::now());
         }
         console
     }
 
-    /// Waits until the port is ready. After a timeout the port counts as missing, and later calls return at once.
+    /// Waits until the port is ready. After a timeout the port is treated as missing, so all later calls return at
+    /// once.
     fn wait_until(&mut self, is_ready: impl Fn(&mut Uart) -> bool) {
         let start = timer::now();
         let mut polls = 0;

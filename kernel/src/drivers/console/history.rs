@@ -6,12 +6,12 @@ use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 /// The last `N` bytes of the text that was appended.
 ///
-/// Appending takes no lock, so it is possible in every context. The texts of concurrent callers are mixed only if together
-/// they are longer than the ring.
+/// Appending takes no lock, so it is possible in every context. If several callers append at once, their texts are
+/// mixed only if the texts are together longer than the ring.
 #[derive(Debug)]
 pub(super) struct History<const N: usize> {
     bytes: [AtomicU8; N],
-    /// Number of bytes ever appended.
+    /// The number of bytes that were ever appended.
     end: AtomicUsize,
 }
 
@@ -29,12 +29,12 @@ impl<const N: usize> History<N> {
         }
     }
 
-    /// Writes all complete lines. Of text that is appended concurrently, only a part may be written.
+    /// Writes all complete lines. If text is being appended concurrently, only a part of that text may be written.
     pub(super) fn write_to(&self, out: &mut impl fmt::Write) -> fmt::Result {
         let end = self.end.load(Ordering::Relaxed);
         let start = end.saturating_sub(N);
         let byte = |index: usize| self.bytes[index % N].load(Ordering::Relaxed);
-        // If the ring is full, the beginning of the first line has been overwritten.
+        // If more than `N` bytes were appended, the oldest line has lost its beginning, so it is left out.
         let cut =
             if start == 0 { Some(0) } else { (start..end).position(|index| byte(index) == b'\n').map(|at| at + 1) };
         let Some(cut) = cut else { return Ok(()) };
@@ -51,15 +51,15 @@ impl<const N: usize> History<N> {
     }
 }
 
-/// Writes the complete characters of the first `length` bytes of `part`, and moves the other bytes to the front. Returns
-/// the number of these other bytes.
+/// Writes the complete characters among the first `length` bytes of `part`. If the last character is incomplete, moves
+/// its bytes to the front of `part`. Returns the number of bytes that remain.
 fn write_part(out: &mut impl fmt::Write, part: &mut [u8], length: usize) -> Result<usize, fmt::Error> {
     match str::from_utf8(&part[..length]) {
         Ok(text) => out.write_str(text).map(|()| 0),
         Err(error) => {
             let whole = error.valid_up_to();
             out.write_str(str::from_utf8(&part[..whole]).unwrap_or_default())?;
-            // An incomplete character at the end is kept, and completed in the next call. Invalid bytes are skipped.
+            // An incomplete character at the end is kept, and the next call completes it. Invalid bytes are skipped.
             let skipped = error.error_len().map_or(whole, |wrong| whole + wrong);
             part.copy_within(skipped..length, 0);
             Ok(length - skipped)

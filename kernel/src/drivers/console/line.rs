@@ -9,7 +9,7 @@ use crate::cpu::contexts;
 /// The longest text, in bytes, that is formatted on the caller's stack.
 const SHORT: usize = 256;
 
-/// Stores formatted text as long as it fits, and counts all bytes.
+/// Stores formatted text as long as it fits, and counts the bytes of the whole text.
 #[derive(Default)]
 struct Short {
     bytes: heapless::Vec<u8, SHORT>,
@@ -25,7 +25,7 @@ impl Write for Short {
     }
 }
 
-/// Stores formatted text up to the reserved capacity.
+/// Stores formatted text as long as it fits into the reserved capacity.
 struct Long(Vec<u8>);
 
 impl Write for Long {
@@ -36,7 +36,7 @@ impl Write for Long {
     }
 }
 
-/// Passes on formatted text piece by piece.
+/// Passes formatted text on, piece by piece.
 struct Pieces<F>(F);
 
 impl<F: FnMut(&[u8])> Write for Pieces<F> {
@@ -46,9 +46,9 @@ impl<F: FnMut(&[u8])> Write for Pieces<F> {
     }
 }
 
-/// Formats text and passes it to `write`, usually as a whole. The text is passed piece by piece if it is long and no memory
-/// can be allocated for it, as in an interrupt handler or when memory is exhausted. If a `Display` implementation returns
-/// an error, the text ends there.
+/// Formats text and passes it to `write`, as a whole if possible. Long text needs memory from the heap. If that cannot
+/// be allocated, as in an interrupt handler or when memory is exhausted, the text is passed piece by piece. If a
+/// `Display` implementation returns an error, the text ends there.
 pub(super) fn with_formatted(arguments: fmt::Arguments<'_>, mut write: impl FnMut(&[u8])) {
     if let Some(text) = arguments.as_str() {
         return write(text.as_bytes());
@@ -68,9 +68,9 @@ pub(super) fn with_formatted(arguments: fmt::Arguments<'_>, mut write: impl FnMu
     }
 }
 
-/// Prints text line by line. A line of at most 256 bytes is not mixed with other output. Interrupt handlers use this for
-/// long text, because they cannot allocate the memory to format it as a whole. An incomplete last line is printed when this
-/// writer is dropped.
+/// Prints text line by line. A line of at most 256 bytes is not mixed with other output. Interrupt handlers use this
+/// for long text, because they cannot allocate the memory to format it as a whole. Dropping this writer prints an
+/// incomplete last line.
 pub(crate) struct LineWriter(heapless::Vec<u8, SHORT>);
 
 impl LineWriter {

@@ -1,4 +1,4 @@
-//! Reads lines, in a system call that blocks until a line has been received.
+//! Reads lines. Reading is a system call that blocks until a line has been received.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -13,14 +13,15 @@ use crate::cpu::sync::InterruptMutex;
 use crate::sched::blocking::block;
 use crate::sched::kthread::KernelThread;
 
-/// Whether the input has ended. The end of the input is received once. It also ends a last line without a newline.
+/// Whether the input has ended. The end of the input is a byte that is received once. If it follows an incomplete line,
+/// it also ends that line.
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 
-/// The thread that waits for input. At most one thread may wait.
+/// The thread that waits for input. At most one thread waits at a time.
 static READER: InterruptMutex<Option<&'static KernelThread>> = InterruptMutex::new(None);
 
-/// The next line of the console's input, without its newline; `None` at the end of the input. Invalid UTF-8 is replaced.
-/// Blocks the calling G; only one G at a time should read.
+/// Reads the next line of the console's input. Returns the line without its newline, or `None` at the end of the input.
+/// Invalid UTF-8 is replaced. Blocks the calling G. Only one G at a time should read.
 ///
 /// # Errors
 ///
@@ -60,7 +61,7 @@ fn wait_for_byte() -> Result<u8, OutOfResources> {
     Ok(byte.expect("waited until there is one"))
 }
 
-/// Unparks the thread that waits for input. Called by the port's interrupt handler.
+/// Unparks the thread that waits for input, if there is one. Called by the port's interrupt handler.
 fn wake_reader() {
     if let Some(reader) = *READER.lock() {
         reader.unpark();

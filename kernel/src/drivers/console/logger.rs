@@ -1,5 +1,5 @@
-//! The log: messages of the `log` crate. Messages of a chosen level, and more severe ones, are printed. All messages except
-//! traces are stored in a ring in memory, which the report of a panic includes.
+//! The log: messages of the `log` crate. A message is printed if it is at least as severe as a chosen level. All
+//! messages except traces are also stored in a ring in memory, and the report of a panic includes this ring.
 
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,8 @@ use super::history::History;
 use super::{line, output};
 use crate::arch::x86_64::timer;
 
-/// The messages that are stored, whether or not they are printed: all except traces, which would displace the others.
+/// The level of the messages that are stored, whether or not they are printed. Traces are not stored, because they
+/// would displace the other messages.
 const KEPT: LevelFilter = LevelFilter::Debug;
 
 /// The latest messages: about fifty lines.
@@ -23,7 +24,7 @@ struct Console;
 
 impl Log for Console {
     fn enabled(&self, _metadata: &Metadata<'_>) -> bool {
-        // The level is checked by the macros.
+        // The macros of the `log` crate have checked the level already.
         true
     }
 
@@ -50,7 +51,7 @@ impl Log for Console {
     fn flush(&self) {}
 }
 
-/// Starts the log; warnings and errors are printed.
+/// Starts the log. At first only warnings and errors are printed.
 pub(super) fn init() {
     log::set_logger(&Console).expect("nothing else sets a logger");
     set_printed(LevelFilter::Warn);
@@ -70,7 +71,7 @@ fn set_printed(level: LevelFilter) {
     log::set_max_level(level.max(KEPT));
 }
 
-/// Writes the latest messages, including those that were not printed. Callable from everywhere.
+/// Writes the latest messages to `out`, including those that were not printed. Callable from everywhere.
 pub(crate) fn write_history(out: &mut impl fmt::Write) -> fmt::Result {
     HISTORY.write_to(out)
 }

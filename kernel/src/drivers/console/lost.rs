@@ -1,9 +1,10 @@
-//! Counts output that was dropped because the ring was full. A line with the counts is printed in place of that output.
+//! Counts output that was dropped because the ring was full. Later a line with the counts is printed in place of that
+//! output.
 
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// Messages and bytes that were dropped since the last report. Changed under the console's lock.
+/// How many messages and bytes were dropped since the last report. Changed under the console's lock.
 static MESSAGES: AtomicUsize = AtomicUsize::new(0);
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 
@@ -13,12 +14,12 @@ pub(super) fn count(message: &[u8]) {
     BYTES.fetch_add(message.len(), Ordering::Relaxed);
 }
 
-/// Whether there is a loss to report.
+/// Whether output was dropped since the last report.
 pub(super) fn is_any() -> bool {
     MESSAGES.load(Ordering::Relaxed) != 0
 }
 
-/// The loss since the last report.
+/// How much output was dropped since the last report.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lost {
     messages: usize,
@@ -30,12 +31,12 @@ impl Lost {
         Self { messages: MESSAGES.load(Ordering::Relaxed), bytes: BYTES.load(Ordering::Relaxed) }
     }
 
-    /// Returns the loss so far, and starts counting from zero again.
+    /// Returns how much was dropped, and sets the counters to zero.
     pub(super) fn take() -> Self {
         Self { messages: MESSAGES.swap(0, Ordering::Relaxed), bytes: BYTES.swap(0, Ordering::Relaxed) }
     }
 
-    /// Number of bytes.
+    /// The number of bytes that were dropped.
     pub(super) fn bytes(self) -> usize {
         self.bytes
     }

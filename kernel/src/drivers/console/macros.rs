@@ -1,4 +1,4 @@
-//! The macros that print, on the machine and on the host: `host/console` includes this file, too.
+//! The macros that print, on the machine and on the host. The module `host/console` includes this file by its path.
 
 /// Prints to the console, like the macro of `std`.
 #[macro_export]

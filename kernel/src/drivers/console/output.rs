@@ -1,4 +1,4 @@
-//! Output: copies text from the caller into the ring, and sends as much of the ring as the port accepts at once.
+//! Output: copies text from the caller into the ring, and sends as many bytes of the ring as the port accepts at once.
 
 use core::hint;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -13,33 +13,35 @@ use crate::arch::x86_64::timer;
 use crate::sched::goroutines;
 use crate::sched::platform::{self, Mutex, MutexGuard};
 
-/// The most bytes that are put into the ring at once. Longer output is put in parts, without output of other Gs in between.
+/// The largest number of bytes that are put into the ring at once. Longer output of a G is put in parts. Other Gs
+/// cannot print between these parts.
 const PART: usize = 16 * 1024;
 
-/// Held by the G that puts bytes into the ring. Unlocking hands it to the next waiting G, in FIFO order.
+/// Held by the G that puts bytes into the ring. The holder unlocks it with a handoff, so waiting Gs get it in FIFO
+/// order.
 static WRITER: Mutex<()> = Mutex::new(());
 
-/// How long [`flush`] and a panic wait for a port that takes nothing, in ns.
+/// How long [`flush`] and a panic wait while the port accepts no bytes, in ns.
 static PATIENCE: AtomicU64 = AtomicU64::new(60_000_000_000);
 
-/// Sets how long [`flush`] and a panic wait for a port that takes nothing.
+/// Sets how long [`flush`] and a panic wait while the port accepts no bytes.
 pub(super) fn set_patience(patience: Duration) {
     PATIENCE.store(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
-/// Whether the caller may be parked: whether it is a G that runs its own code and whose M holds a P.
+/// Whether the caller may be parked. This is so if the caller is a G that runs its own code and its M holds a P.
 fn can_park() -> bool {
     goroutines::in_user_code().is_some_and(|goroutine| goroutine.status() == Status::Running)
 }
 
-/// Prints bytes, of which up to 16 KiB are not mixed with other output. Returns `false` if some of them are dropped.
+/// Prints bytes. Up to 16 KiB are not mixed with other output. Returns `false` if some of the bytes were dropped.
 ///
-/// If the ring has no room, blocks the calling G, but not its M. If the caller cannot block, bytes that find no room are
-/// dropped and counted, and the count is printed in their place. Callable from everywhere except handlers of non-maskable
-/// interrupts.
+/// If the ring has no room, the calling G blocks, but not its M. If the caller cannot block, bytes for which there is
+/// no room are dropped. They are counted, and the count is printed in their place. Callable from everywhere except
+/// handlers of non-maskable interrupts.
 pub fn write(bytes: &[u8]) -> bool {
     if !can_park() {
-        // The `&` does not short-circuit, because every part has to be put or counted as dropped.
+        // The `&` does not short-circuit, because every part must be put or counted as dropped.
         return bytes.chunks(PART).fold(true, |all, part| {
             let fits = locked(|console| {
                 let fits = console.put_or_lose(part);
@@ -65,8 +67,8 @@ pub fn write(bytes: &[u8]) -> bool {
     true
 }
 
-/// Sends up to `bytes` bytes of the ring, without the first burst, which has been sent already. Stops when the port takes
-/// no more.
+/// Sends up to `bytes` bytes of the ring, minus one burst, which the caller has sent already. Returns as soon as the
+/// port accepts no more.
 fn send_rest(bytes: usize) {
     let mut left = bytes.saturating_sub(BURST);
     while left > 0 {
@@ -77,21 +79,23 @@ fn send_rest(bytes: usize) {
     }
 }
 
-/// Waits until everything that was printed before the call has been sent, regardless of what other Gs print meanwhile.
-/// Returns `false` if the port takes nothing for a minute, or for as many seconds as the kernel option `drain_s` says.
+/// Waits until everything that was printed before the call has been sent. Output that other Gs print meanwhile does not
+/// prolong the wait. Returns `false` if the port accepts no bytes for a minute, or for the number of seconds in the
+/// kernel option `drain_s`.
 ///
-/// Blocks the calling G; a caller that cannot block polls. Callable from everywhere except handlers of non-maskable
-/// interrupts.
+/// Blocks the calling G. A caller that cannot block polls the port. Callable from everywhere except handlers of
+/// non-maskable interrupts.
 pub fn flush() -> bool {
-    // The report of a loss is put into the ring when there is room, after the current contents. So it has to be waited
-    // for, too.
+    // If text was dropped, the report of this loss is still to be put into the ring, after the current contents. So
+    // `flush` first waits until the ring is empty to this point, and then once more for the report.
     let mut is_all_put = !lost::is_any();
     let mut end = RING.end();
     let (mut taken, mut since) = (RING.taken(), timer::now());
     loop {
         let is_out = locked(|console| {
             let has_sent = console.send(BURST) > 0;
-            // If other Gs keep printing, the port is never empty. The check below covers that case.
+            // If other Gs keep printing, the ring and the port are never empty. The check after this closure covers
+            // that case.
             !has_sent && RING.is_taken_to(end) && console.port.is_empty()
         });
         if is_out || RING.is_taken_to(end.wrapping_add(IN_THE_PORT)) {
@@ -114,7 +118,7 @@ pub fn flush() -> bool {
     }
 }
 
-/// How long [`flush`] and a panic wait for a port that takes nothing, in ns.
+/// How long [`flush`] and a panic wait while the port accepts no bytes, in ns.
 pub(super) fn patience() -> u64 {
     PATIENCE.load(Ordering::Relaxed)
 }

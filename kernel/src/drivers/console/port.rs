@@ -1,8 +1,8 @@
 //! The serial port: its registers and its interrupt.
 //!
-//! The port has one interrupt line for several reasons (received data, room to send), and the interrupt controller detects
-//! only the rising edge of the line. So the handler first disables all reasons, which lowers the line. At its end it
-//! enables the wanted reasons again. If one of them is present by then, the line rises again.
+//! The port has one interrupt line for two causes: it has received data, or it can send more. The interrupt controller
+//! detects only the rising edge of the line. So the handler first disables both causes, which lowers the line. When it
+//! has finished, it enables the required causes again. If one of these is present by then, the line rises again.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -19,16 +19,16 @@ use crate::cpu::percpu::CpuId;
 const PORT: u16 = 0x3f8;
 /// The port's interrupt line.
 const IRQ: u8 = 4;
-/// Bytes that the port takes at once.
+/// The number of bytes that the port accepts at once.
 const FIFO_BYTES: usize = 16;
 
-/// Bytes of the ring from which the port is fed.
+/// The size of the ring from which the port is fed.
 pub(super) const RING_BYTES: usize = 128 * 1024;
 
 /// Output that has not been sent yet. Changed under the console's lock.
 pub(super) static RING: Ring<RING_BYTES> = Ring::new();
 
-/// The last byte that was sent.
+/// The last byte that was moved to the port.
 static LAST_SENT: AtomicU8 = AtomicU8::new(b'\n');
 
 pub(super) type Uart = Uart16550<PioBackend>;
@@ -38,8 +38,8 @@ static IS_THERE: Once<bool> = Once::new();
 
 /// Access to the port's registers, without setting the port up.
 pub(super) const fn uart() -> Uart {
-    // SAFETY: these are the I/O ports of a PC's first serial interface. They are accessed only under the console's lock,
-    // or by a panic, which has stopped all other CPUs.
+    // SAFETY: these are the I/O ports of a PC's first serial interface. They are accessed only under the console's
+    // lock, or by a panic after it has stopped all other CPUs.
     match unsafe { Uart16550::new_port(PORT) } {
         Ok(uart) => uart,
         Err(_) => panic!("the registers do not fit into the address space"),
@@ -50,18 +50,18 @@ pub(super) const fn config() -> Config {
     Config { baud_rate: BaudRate::Baud115200, ..Config::DEFAULT }
 }
 
-/// The port, guarded by the console's lock.
+/// The port. The console's lock guards it.
 #[derive(Debug)]
 pub(super) struct Port {
     pub(super) uart: Uart,
-    /// The reasons for which the port interrupts at present.
+    /// The causes for which the port interrupts at present.
     enabled: IER,
-    /// Whether the port pretends to take no bytes, for a test.
+    /// Whether the port pretends to accept no bytes. Set by tests.
     pub(super) is_stalled: bool,
 }
 
 impl Port {
-    /// Makes the port; [`init`](Self::init) sets it up.
+    /// Makes the port without setting it up: see [`init`](Self::init).
     pub(super) const fn new() -> Self {
         Self { uart: uart(), enabled: IER::empty(), is_stalled: false }
     }
@@ -70,7 +70,8 @@ impl Port {
         IS_THERE.call_once(|| self.uart.init(config()).is_ok());
     }
 
-    /// Moves up to `most` bytes from the ring to the port, as many as the port takes at once. Returns how many.
+    /// Moves up to `most` bytes from the ring to the port, but only as many as the port accepts at once. Returns the
+    /// number of bytes moved.
     pub(super) fn send(&mut self, most: usize) -> usize {
         if self.is_stalled { 0 } else { send_from_ring(&mut self.uart, is_there(), most) }
     }
@@ -80,7 +81,7 @@ impl Port {
         !is_there() || !self.is_stalled && self.uart.lsr().contains(LSR::TRANSMITTER_EMPTY)
     }
 
-    /// Makes the port interrupt for `wanted` and for no other reason.
+    /// Makes the port interrupt for the causes in `wanted` and for no other cause.
     pub(super) fn set_interrupts(&mut self, wanted: IER) {
         if !self.enabled.difference(wanted).is_empty() {
             self.uart.disable_interrupts(self.enabled.difference(wanted));
@@ -96,8 +97,8 @@ pub(super) fn is_there() -> bool {
     IS_THERE.get() == Some(&true)
 }
 
-/// Moves up to `most` bytes from the ring to a port, as many as the port takes at once. If there is no port, drops them.
-/// Returns how many bytes have left the ring.
+/// Moves up to `most` bytes from the ring to a port, but only as many as the port accepts at once. If there is no port,
+/// drops these bytes. Returns the number of bytes that have left the ring.
 pub(super) fn send_from_ring(uart: &mut Uart, is_there: bool, most: usize) -> usize {
     let mut bytes = [0; FIFO_BYTES];
     let count = RING.peek(&mut bytes[..most.min(FIFO_BYTES)]);
@@ -114,10 +115,11 @@ pub(super) fn last_sent() -> u8 {
     LAST_SENT.load(Ordering::Relaxed)
 }
 
-/// The most bytes that can have left the ring but not the port: those in the FIFO, and one in the shift register.
+/// The largest number of bytes that can have left the ring but not the port: the FIFO, and one byte in the shift
+/// register.
 pub(super) const IN_THE_PORT: usize = FIFO_BYTES + 1;
 
-/// Routes the port's interrupt to the boot CPU. Returns whether that is possible.
+/// Routes the port's interrupt to the boot CPU. Returns `false` if there is no port or the interrupt cannot be routed.
 pub(super) fn route_interrupt(handler: fn(usize)) -> bool {
     is_there()
         && interrupts::allocate(handler, 0).is_ok_and(|vector| ioapic::route_isa(IRQ, vector, CpuId::BOOT).is_ok())

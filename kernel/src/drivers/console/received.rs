@@ -1,4 +1,4 @@
-//! Received bytes: the port's interrupt moves them into a ring.
+//! Received bytes. The port's interrupt moves them into a ring.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,25 +9,26 @@ use super::port::Uart;
 use super::ring::Ring;
 use crate::cpu::sync::InterruptMutex;
 
-/// Bytes that were received and that the program has not read. Filled under the console's lock, emptied under [`TAKE`].
+/// Bytes that were received and that the program has not read yet. Filled under the console's lock, emptied under
+/// [`TAKE`].
 static RING: Ring<4096> = Ring::new();
 static TAKE: InterruptMutex<()> = InterruptMutex::new(());
-/// Whether the port's interrupt reaches a CPU.
+/// Whether input can be received, which is so if the port's interrupt reaches a CPU.
 static IS_ENABLED: AtomicBool = AtomicBool::new(false);
-/// Whether input is paused: the ring is full and the port's interrupt is off. The sender waits until some bytes have been
-/// read.
+/// Whether input is paused. Input is paused when the ring is full: the port's interrupt is off, and the sender waits
+/// until the program has read some bytes.
 static IS_PAUSED: AtomicBool = AtomicBool::new(false);
 /// The function that the interrupt handler calls after it has received bytes.
 static WAKER: Once<fn()> = Once::new();
 /// The function that prints the report when the inspection key has been pressed.
 static INSPECTOR: Once<fn()> = Once::new();
-/// Whether the inspection key was pressed and its report has not begun yet.
+/// Whether the inspection key was pressed and no report has begun since then.
 static IS_INSPECTION_WANTED: AtomicBool = AtomicBool::new(false);
 /// Whether the last received byte was the inspection key.
 static WAS_KEY: AtomicBool = AtomicBool::new(false);
 
-/// Enables input. `inspect` is called on the interrupt stack when the inspection key is pressed, and prints a report of
-/// what the kernel is doing.
+/// Enables input. From then on, pressing the inspection key calls `inspect`, which prints a report of what the kernel
+/// is doing. The call is made on the interrupt stack.
 pub(super) fn enable(inspect: fn()) {
     INSPECTOR.call_once(|| inspect);
     IS_ENABLED.store(true, Ordering::Relaxed);
@@ -43,18 +44,18 @@ pub(super) fn is_wanted() -> bool {
     is_enabled() && !is_paused()
 }
 
-/// Whether input is paused because the ring was full. The port's interrupt is off then.
+/// Whether input is paused because the ring was full. While input is paused, the port's interrupt is off.
 pub(super) fn is_paused() -> bool {
     IS_PAUSED.load(Ordering::Relaxed)
 }
 
-/// Sets the function that the interrupt handler calls, on the interrupt stack, after it has received input. Only the first
-/// call has an effect.
+/// Sets the function that the interrupt handler calls after it has received input. The call is made on the interrupt
+/// stack. If this function is called several times, only the first call has an effect.
 pub(super) fn set_waker(waker: fn()) {
     WAKER.call_once(|| waker);
 }
 
-/// Takes a byte out of the ring.
+/// Takes a byte out of the ring, if there is one.
 pub(super) fn take() -> Option<u8> {
     let _take = TAKE.lock();
     let mut byte = [0];
@@ -63,8 +64,8 @@ pub(super) fn take() -> Option<u8> {
     (count == 1).then_some(byte[0])
 }
 
-/// Starts the report if [`receive`] has found the inspection key, and wakes the reader. Called by the port's interrupt
-/// handler, without the console's lock.
+/// Starts the report if [`receive`] has found the inspection key, and wakes the reader. The port's interrupt handler
+/// calls this after it has released the console's lock.
 pub(super) fn notify() {
     if IS_INSPECTION_WANTED.swap(false, Ordering::Relaxed)
         && let Some(inspect) = INSPECTOR.get()
@@ -76,7 +77,7 @@ pub(super) fn notify() {
     }
 }
 
-/// Moves received bytes from the port into the ring, and pauses the input if the ring is full. The caller holds the
+/// Moves received bytes from the port into the ring. If the ring becomes full, pauses the input. The caller holds the
 /// console's lock.
 pub(super) fn receive(uart: &mut Uart) {
     while RING.room() > 0 {

@@ -1,15 +1,16 @@
-//! A ring of bytes, between one producer and one consumer at a time.
+//! A ring of bytes for one producer and one consumer.
 
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 /// Up to `N` bytes, first in, first out. `N` is a power of two.
 ///
-/// Only one caller at a time may put bytes in, and only one may take bytes out. The users ensure this by locks. A panic
-/// bypasses the locks; bytes may then be lost or duplicated, but memory safety does not depend on the locks.
+/// Only one caller at a time may put bytes in, and only one at a time may take bytes out. The users ensure this by
+/// locks. A panic bypasses these locks, so bytes may then be lost or duplicated. Memory safety does not depend on the
+/// locks.
 #[derive(Debug)]
 pub(super) struct Ring<const N: usize> {
     bytes: [AtomicU8; N],
-    /// The numbers of bytes that were ever taken out, and ever put in.
+    /// How many bytes were ever taken out, and how many were ever put in.
     taken: AtomicUsize,
     put: AtomicUsize,
 }
@@ -22,8 +23,8 @@ impl<const N: usize> Ring<N> {
 
     /// The number of bytes for which there is room.
     pub(super) fn room(&self) -> usize {
-        // Ordering: Acquire pairs with the Release store in `skip`, so that bytes are not overwritten before they have
-        // been read.
+        // Ordering: Acquire; partner: the Release store in `skip`. The consumer has read the bytes before that store,
+        // so overwriting them is allowed.
         N - self.put.load(Ordering::Relaxed).wrapping_sub(self.taken.load(Ordering::Acquire)).min(N)
     }
 
@@ -31,7 +32,7 @@ impl<const N: usize> Ring<N> {
         self.put.load(Ordering::Acquire) == self.taken.load(Ordering::Relaxed)
     }
 
-    /// The position after the last byte that was put in.
+    /// The position after the last byte that was put in. Positions count bytes from the start of the run.
     pub(super) fn end(&self) -> usize {
         self.put.load(Ordering::Acquire)
     }
@@ -41,26 +42,27 @@ impl<const N: usize> Ring<N> {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Whether all bytes before a position have been taken out. The position may be after [`end`](Self::end).
+    /// Whether all bytes before a position have been taken out. The position may be greater than [`end`](Self::end).
     pub(super) fn is_taken_to(&self, position: usize) -> bool {
         self.taken().wrapping_sub(position).cast_signed() >= 0
     }
 
-    /// Puts in as many bytes as there is room for.
+    /// Puts in as many of the bytes as there is room for.
     pub(super) fn put(&self, bytes: &[u8]) {
         let put = self.put.load(Ordering::Relaxed);
         let count = bytes.len().min(self.room());
         for (index, byte) in bytes[..count].iter().enumerate() {
             self.bytes[put.wrapping_add(index) % N].store(*byte, Ordering::Relaxed);
         }
-        // Ordering: Release pairs with the Acquire load in `peek`, so that the bytes are visible before they are counted.
+        // Ordering: Release; partner: the Acquire load in `peek`. So the consumer sees the bytes that the count
+        // includes.
         self.put.store(put.wrapping_add(count), Ordering::Release);
     }
 
-    /// Copies as many of the next bytes as fit into `to`, without taking them out. Returns how many were copied.
+    /// Copies as many of the next bytes as fit into `to`, without taking them out. Returns the number of bytes copied.
     pub(super) fn peek(&self, to: &mut [u8]) -> usize {
         let taken = self.taken.load(Ordering::Relaxed);
-        // Ordering: Acquire pairs with the Release store in `put`.
+        // Ordering: Acquire; partner: the Release store in `put`. So the bytes that the count includes are visible.
         let count = self.put.load(Ordering::Acquire).wrapping_sub(taken).min(to.len());
         for (index, byte) in to[..count].iter_mut().enumerate() {
             *byte = self.bytes[taken.wrapping_add(index) % N].load(Ordering::Relaxed);
@@ -70,7 +72,8 @@ impl<const N: usize> Ring<N> {
 
     /// Takes out `count` bytes that [`peek`](Self::peek) has copied.
     pub(super) fn skip(&self, count: usize) {
-        // Ordering: Release pairs with the Acquire load in `room`.
+        // Ordering: Release; partner: the Acquire load in `room`. So the producer overwrites the bytes only after they
+        // were read.
         self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_add(count), Ordering::Release);
     }
 }

@@ -1,4 +1,5 @@
-//! Sends the contents of the ring while nothing is printed: by the port's interrupt, or by timers.
+//! Sends the contents of the ring at times when nothing is printed. The port's interrupt does this, or a timer if the
+//! port has no interrupt.
 
 use core::sync::atomic::Ordering;
 
@@ -8,19 +9,19 @@ use super::port::{self, RING};
 use super::received;
 use super::state::{BURST, IS_POLLED, POLL, locked, try_locked};
 
-/// The time of the next check if no check is needed.
+/// The time of the next check if there will be none.
 const NEVER: u64 = u64::MAX;
 
-/// How the port is served.
+/// What sends the contents of the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Service {
-    /// By the port's interrupt, if it can be routed to a CPU.
+    /// The port's interrupt, if it can be routed to a CPU.
     ByInterrupt,
-    /// By timers. Input is not received then.
+    /// Timers. In this case no input is received.
     Polled,
 }
 
-/// Begins to serve the port. From then on the port's interrupt, or timers, send the contents of the ring. The interrupt
+/// Starts the service: from then on the port's interrupt, or a timer, sends the contents of the ring. The interrupt
 /// also receives input, and calls `inspect` when the inspection key is pressed.
 pub(crate) fn serve(service: Service, inspect: fn()) {
     if service == Service::ByInterrupt && port::route_interrupt(|_| interrupt()) {
@@ -32,10 +33,11 @@ pub(crate) fn serve(service: Service, inspect: fn()) {
     }
 }
 
-/// The port's interrupt handler: the port has received bytes, or can take more.
+/// The port's interrupt handler. The port has received bytes, or can accept more.
 fn interrupt() {
     locked(|console| {
-        // Disables all reasons, as `port` explains. Releasing the lock enables the wanted ones again.
+        // Disable all causes of the interrupt, as the head of `port.rs` explains. `locked` enables the required ones
+        // again before it releases the lock.
         console.port.set_interrupts(IER::empty());
         received::receive(&mut console.port.uart);
         console.send(BURST);
@@ -43,12 +45,13 @@ fn interrupt() {
     received::notify();
 }
 
-/// Sends a burst to a port that has no interrupt. Returns when to do so again, in ns. Called by the timer's handler.
+/// Sends a burst to a port that has no interrupt. Returns when to call this function again, in ns. Called by the
+/// timer's handler.
 pub(crate) fn tick(now: u64) -> u64 {
     if !IS_POLLED.load(Ordering::Relaxed) || RING.is_empty() {
         return NEVER;
     }
-    // If another CPU holds the lock, it arms its timer for the next check when it releases the lock.
+    // If another CPU holds the lock, that CPU arms its own timer for the next check before it releases the lock.
     let sent = try_locked(|console| console.send(BURST));
     if sent.is_none() || RING.is_empty() { NEVER } else { now + POLL }
 }

@@ -1,5 +1,5 @@
-//! The state that the console's lock guards: the port, and the ring that feeds it. Also the invariant that holds while the
-//! lock is free.
+//! The state that the console's lock guards: the port, and the ring that feeds it. [`Console::settle`] establishes the
+//! invariant that holds while the lock is free.
 
 use core::fmt::Write as _;
 use core::hint;
@@ -19,14 +19,14 @@ use crate::cpu::sync::{InterruptMutex, InterruptMutexGuard};
 use crate::sched::kthread;
 use crate::sched::platform::{self, Kernel};
 
-/// How many bytes of the ring are reserved for callers that cannot wait.
+/// The number of bytes of the ring that are reserved for callers that cannot wait.
 const RESERVE: usize = RING_BYTES / 2;
-/// A G that finds no room is woken only when so many bytes beyond the reserve are free. It and the Gs after it can then
-/// print many lines at once.
+/// A G that waits for room is woken only when this many bytes are free in addition to the reserve. Then this G, and the
+/// Gs that wait after it, can print many lines before the ring is full again.
 const WORTH_WAKING: usize = 16 * 1024;
-/// Time between two checks of a port without an interrupt, in ns.
+/// The time between two checks of a port that has no interrupt, in ns.
 pub(super) const POLL: u64 = 1_000_000;
-/// The most bytes that are sent each time that the lock is held.
+/// The largest number of bytes that are sent while the lock is held once.
 pub(super) const BURST: usize = 128;
 
 static CONSOLE: InterruptMutex<Console> = InterruptMutex::new(Console::new());
@@ -34,19 +34,20 @@ static CONSOLE: InterruptMutex<Console> = InterruptMutex::new(Console::new());
 static HANDLERS: AtomicUsize = AtomicUsize::new(0);
 /// How often the lock was taken or released. Odd while the lock is held.
 static HOLDS: AtomicU64 = AtomicU64::new(0);
-/// Raised when the G that waits for room can continue.
+/// Raised when the G that waits for room can continue. At most one G waits for it; the others wait for the lock
+/// `WRITER`.
 static ROOM: Once<Signal<Kernel>> = Once::new();
-/// Whether the port has no interrupt, so that timers check it.
+/// Whether timers send the contents of the ring, because the port has no interrupt.
 pub(super) static IS_POLLED: AtomicBool = AtomicBool::new(false);
 
 /// The state under the lock. The positions of the ring, which the lock also guards, are in [`RING`] itself.
 #[derive(Debug)]
 pub(super) struct Console {
     pub(super) port: Port,
-    /// Whether the port is served by its interrupt, and not by polling.
+    /// Whether the port's interrupt sends the contents of the ring.
     pub(super) has_interrupt: bool,
-    /// The position in the ring that [`Ring::taken`](super::ring::Ring::taken) must reach before the G that waits for room
-    /// can continue.
+    /// If a G waits for room, the position in the ring that [`Ring::taken`](super::ring::Ring::taken) must reach before
+    /// this G can continue.
     awaited: Option<usize>,
     /// The last byte that was put into the ring.
     last_put: u8,
@@ -62,14 +63,14 @@ impl Console {
         self.last_put = piece.last().copied().unwrap_or(self.last_put);
     }
 
-    /// Puts a piece into the ring, if that leaves the reserve free and no loss has to be reported first. Otherwise returns
-    /// `false`, and [`ROOM`] will be raised when the caller should try again.
+    /// Puts a piece into the ring, if the reserve stays free and no loss has to be reported first. Otherwise returns
+    /// `false`. The caller should then wait until [`ROOM`] is raised, and try again.
     pub(super) fn put_waiting(&mut self, piece: &[u8]) -> bool {
         let fits = !lost::is_any() && RING.room() >= piece.len() + RESERVE;
         if fits {
             self.put(piece);
         } else {
-            // The caller continues when so many bytes of the ring are free.
+            // Wake the caller when this many bytes of the ring are free.
             let room = RESERVE + piece.len().max(WORTH_WAKING);
             self.awaited = Some(RING.end().wrapping_sub(RING_BYTES).wrapping_add(room));
         }
@@ -78,8 +79,8 @@ impl Console {
 
     /// Puts a piece into the ring, or counts it as dropped. Returns whether it was put.
     pub(super) fn put_or_lose(&mut self, piece: &[u8]) -> bool {
-        // After a loss, all further text is dropped until the loss has been reported. So the output has one gap, and the
-        // report is in it.
+        // After text was dropped, all further text is dropped until the loss has been reported. So the output has one
+        // gap, and the report of the loss is in that gap.
         let fits = !lost::is_any() && RING.room() >= piece.len();
         if fits {
             self.put(piece);
@@ -89,7 +90,7 @@ impl Console {
         fits
     }
 
-    /// Sends up to `most` bytes, or fewer if the port takes no more. Returns how many.
+    /// Sends up to `most` bytes, or fewer if the port accepts no more. Returns the number of bytes sent.
     pub(super) fn send(&mut self, most: usize) -> usize {
         let mut sent = 0;
         while sent < most {
@@ -101,8 +102,8 @@ impl Console {
         sent
     }
 
-    /// Puts the report of a loss into the ring, if a quarter of the ring is free: room for the report and for output after
-    /// it.
+    /// If text was dropped, puts a report of it into the ring, but only if a quarter of the ring is free. So there is
+    /// room for the report and for output after it.
     fn report_loss(&mut self) {
         if !lost::is_any() || RING.room() < RESERVE / 2 {
             return;
@@ -114,8 +115,9 @@ impl Console {
         self.put(line.as_bytes());
     }
 
-    /// Establishes the invariant that holds while the lock is free: if the ring is not empty, the port or a timer will
-    /// interrupt. Returns whether a G waits for room and can continue.
+    /// Called before the lock is released. Establishes the invariant that holds while the lock is free: if the ring is
+    /// not empty, the interrupt of the port or of a timer will come. Returns whether a G that waited for room can
+    /// continue.
     fn settle(&mut self) -> bool {
         self.report_loss();
         let is_more = !RING.is_empty();
@@ -131,8 +133,8 @@ impl Console {
     }
 }
 
-/// Takes the lock. Interrupt handlers have precedence: while a handler waits, other callers do not try to take the lock,
-/// and spin with interrupts on. So a handler need not wait for one caller after the other.
+/// Takes the lock. Interrupt handlers have precedence: while a handler waits, other callers spin with interrupts on and
+/// do not try to take the lock. So a handler waits for one critical section only, however many callers there are.
 fn lock() -> InterruptMutexGuard<'static, Console> {
     if percpu::trap_depth() == 0 {
         while HANDLERS.load(Ordering::Relaxed) != 0 {
@@ -146,7 +148,7 @@ fn lock() -> InterruptMutexGuard<'static, Console> {
     console
 }
 
-/// Calls `body` with the lock held, and wakes the G that waits for room if it can continue.
+/// Calls `body` with the lock held. Then releases the lock, and wakes the G that waits for room if it can continue.
 pub(super) fn locked<R>(body: impl FnOnce(&mut Console) -> R) -> R {
     hold_during(lock(), body)
 }
@@ -163,13 +165,14 @@ fn hold_during<R>(mut console: InterruptMutexGuard<'_, Console>, body: impl FnOn
     HOLDS.fetch_add(1, Ordering::Relaxed);
     drop(console);
     if can_continue && let (Some(room), Some(scheduler)) = (ROOM.get(), platform::scheduler()) {
-        // Signals are raised with interrupts off, as in a handler, because this CPU must not be preempted meanwhile.
+        // Interrupts are off while the signal is raised, as in a handler, because this CPU must not be preempted
+        // meanwhile.
         without_interrupts(|| room.raise(scheduler));
     }
     result
 }
 
-/// Blocks the calling G until there is room, after [`Console::put_waiting`] has found none.
+/// Blocks the calling G until there is room. Called after [`Console::put_waiting`] has returned `false`.
 pub(super) fn wait_for_room() {
     ROOM.call_once(Signal::new).wait();
 }
@@ -179,8 +182,8 @@ pub(super) fn with_port<R>(body: impl FnOnce(&mut Uart) -> R) -> R {
     locked(|console| body(&mut console.port.uart))
 }
 
-/// A period in which the console's lock was held, or was free. If [`hold`] returns equal periods at two moments, the lock
-/// was not taken or released in between.
+/// A period during which the console's lock was held without interruption, or was free. If two calls of [`hold`] return
+/// equal periods, the lock was neither taken nor released between these calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hold(u64);
 
@@ -193,24 +196,24 @@ impl Hold {
     /// The first period, in which the lock was free.
     pub(crate) const NONE: Self = Self(0);
 
-    /// Whether the lock was held in this period, and the period has not ended.
+    /// Whether the lock was held in this period, and the period has not ended yet.
     pub(crate) fn goes_on(self) -> bool {
         self.0 % 2 == 1 && hold() == self
     }
 
-    /// Whether this period has not ended and `cpu` holds the lock.
+    /// Whether this period has not ended yet, and the lock is held by `cpu`.
     pub(crate) fn is_of(self, cpu: CpuId) -> bool {
         self.goes_on() && CONSOLE.is_held_by(cpu)
     }
 }
 
-/// Calls `body` with the console's lock held, so that no CPU can print and the ring is not emptied. Tests use this to check
-/// what a panic can still print.
+/// Calls `body` with the console's lock held. Meanwhile no CPU can print, and the ring is not emptied. Tests use this
+/// to check that a panic can still print.
 pub(crate) fn with_all_locked<R>(body: impl FnOnce() -> R) -> R {
     locked(|_| body())
 }
 
-/// As long as this value exists, the port takes no bytes, like a port whose output nobody reads. For tests.
+/// As long as this value exists, the port accepts no bytes, like a port whose output nobody reads. Tests use this.
 #[derive(Debug)]
 pub struct Stalled(());
 
@@ -222,7 +225,7 @@ impl Stalled {
         Self(())
     }
 
-    /// Number of bytes dropped since the last report.
+    /// The number of bytes that were dropped since the last report.
     pub fn lost(&self) -> usize {
         Lost::now().bytes()
     }

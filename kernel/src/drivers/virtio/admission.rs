@@ -1,10 +1,11 @@
-//! Admission to a queue with few slots: first come, first served.
+//! Admission to a queue with few slots. Callers get slots in the order in which they come.
 //!
 //! A caller that finds no free slot parks its thread. A freed slot is handed to the waiter that has waited longest, so that
 //! no later caller can take it. Each waiter is a value on its thread's stack, linked into a queue, so that waiting does not
 //! allocate.
 //!
-//! All accesses are made under the lock of the device, except the loads of [`Waiter::grant`].
+//! All accesses are made under the lock of the device. The only exception is [`Waiter::grant`], which is called without
+//! the lock.
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -15,12 +16,12 @@ use crate::sched::kthread::KernelThread;
 /// Index of a slot.
 pub(super) type Slot = u8;
 
-/// Value of [`Waiter::grant`] while nothing has been decided.
+/// Value of the field `grant` of a [`Waiter`] while it is not decided whether the waiter gets a slot.
 const WAITING: u8 = 0xff;
-/// Value of [`Waiter::grant`] if the waiter gets no slot, because the device has failed.
+/// Value of the field `grant` if the waiter gets no slot, because the device has failed.
 const REFUSED: u8 = 0xfe;
 
-/// The decision for a waiter.
+/// What was decided about a waiter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Grant {
     /// The waiter gets this slot.
@@ -43,10 +44,11 @@ impl Waiter {
         Self { thread, grant: AtomicU8::new(WAITING), next: Cell::new(None) }
     }
 
-    /// The decision; `None` if the caller must continue to wait.
+    /// What was decided about this waiter. Returns `None` while nothing is decided, so that the caller must continue to
+    /// wait.
     pub(super) fn grant(&self) -> Option<Grant> {
-        // Ordering: Acquire; partner: the Release in `decide`. The waker does not access the waiter after that store, so
-        // the caller may free the waiter.
+        // Ordering: Acquire; partner: the Release in `decide`. The thread that decides does not access the waiter after
+        // its store, so the caller may free the waiter after this load.
         match self.grant.load(Ordering::Acquire) {
             WAITING => None,
             REFUSED => Some(Grant::Refused),
@@ -63,17 +65,17 @@ pub(super) struct Admission<const SLOTS: usize> {
     last: Option<NonNull<Waiter>>,
 }
 
-// SAFETY: the waiters to which it points are accessed only under the device's lock. They stay at their addresses while
-// they are queued, as the callers of `wait` promise.
+// SAFETY: the waiters to which the links point are accessed only under the device's lock. A queued waiter stays at its
+// address, as the callers of `wait` promise.
 unsafe impl<const SLOTS: usize> Send for Admission<SLOTS> {}
 
 impl<const SLOTS: usize> Admission<SLOTS> {
-    /// All slots are free, and nothing waits.
+    /// Creates the state in which all slots are free and no caller waits.
     pub(super) fn new() -> Self {
         Self { free: (0..REFUSED).take(SLOTS).collect(), first: None, last: None }
     }
 
-    /// Takes a free slot. As long as there are waiters, no slot is free.
+    /// Takes a free slot, if there is one. While callers wait, no slot is free.
     pub(super) fn take(&mut self) -> Option<Slot> {
         self.free.pop()
     }
@@ -85,44 +87,44 @@ impl<const SLOTS: usize> Admission<SLOTS> {
     pub(super) unsafe fn wait(&mut self, waiter: &Waiter) {
         let link = Some(NonNull::from(waiter));
         match self.last {
-            // SAFETY: a waiter in the queue has no grant yet. So it is still at its address, as the caller of `wait` has
-            // promised.
+            // SAFETY: `last` is in the queue, so its grant is not decided yet. The caller of `wait` has promised that a
+            // waiter stays at its address until then.
             Some(last) => unsafe { last.as_ref() }.next.set(link),
             None => self.first = link,
         }
         self.last = link;
     }
 
-    /// Hands a slot to the waiter that has waited longest, and returns its thread, which the caller unparks. Frees the slot if
-    /// there is no waiter.
+    /// Takes back a slot. If callers wait, hands the slot to the one that has waited longest and returns its thread,
+    /// which the caller must unpark. Otherwise the slot becomes free, and the result is `None`.
     #[must_use = "the thread is to be unparked"]
     pub(super) fn give_back(&mut self, slot: Slot) -> Option<&'static KernelThread> {
         let thread = self.decide(slot);
         if thread.is_none() {
-            // This cannot fail: the slot was taken from this list.
+            // This cannot fail: the slot was taken from this list, so the list has room for it.
             let _ = self.free.push(slot);
         }
         thread
     }
 
-    /// Refuses the waiter that has waited longest, and returns its thread, which the caller unparks. `None` if there is no
-    /// waiter.
+    /// Refuses a slot to the waiter that has waited longest, and returns its thread, which the caller must unpark.
+    /// Returns `None` if there is no waiter.
     #[must_use = "the thread is to be unparked"]
     pub(super) fn refuse(&mut self) -> Option<&'static KernelThread> {
         self.decide(REFUSED)
     }
 
     fn decide(&mut self, grant: u8) -> Option<&'static KernelThread> {
-        // SAFETY: a waiter in the queue has no grant yet. So it is still at its address, as the caller of `wait` has
-        // promised.
+        // SAFETY: `first` is in the queue, so its grant is not decided yet. The caller of `wait` has promised that a
+        // waiter stays at its address until then.
         let waiter = unsafe { self.first?.as_ref() };
         self.first = waiter.next.get();
         if self.first.is_none() {
             self.last = None;
         }
         let thread = waiter.thread;
-        // Ordering: Release; partner: the Acquire in `grant`. After this store the waiter may be freed, so it is not
-        // accessed any more.
+        // Ordering: Release; partner: the Acquire in `grant`. After this store the waiting thread may free the waiter,
+        // so this function does not access the waiter any more.
         waiter.grant.store(grant, Ordering::Release);
         Some(thread)
     }

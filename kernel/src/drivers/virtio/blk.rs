@@ -1,18 +1,20 @@
-//! The virtio block device: requests that block the calling G with its M, completed by interrupt.
+//! The virtio block device. A request blocks the calling G with its M, and the device's interrupt reports the
+//! completion.
 //!
-//! The queue has 16 entries and a request takes 3 of them, so 5 requests can be in flight: each has a slot.
-//! [`admission`](super::admission) decides which caller gets a slot. Each slot has a bounce buffer in the DMA pool and an
-//! entry of the completion table, both allocated at the start, so that a request does not allocate. The life of a request:
+//! The queue has 16 entries. A request takes 3 of them, so 5 requests can be in flight. Each of them uses one *slot*: a
+//! bounce buffer in the DMA pool and an entry of the completion table. Slots are allocated when the device is set up,
+//! so a request does not allocate. [`admission`](super::admission) decides which caller gets a slot. The life of a
+//! request:
 //!
 //! ```text
 //! thread:   get a slot ▶ (copy in) ▶ submit, notify ▶ park ..........▶ copy out ▶ return the slot
 //! handler:                                             pop, mark, unpark
 //! ```
 //!
-//! If a device completes a request that was not submitted, the device is not used any more. All its requests fail, and its
-//! memory in the DMA pool is never reused.
+//! If a device violates the protocol, for example by completing a request that was not submitted, the driver stops
+//! using the device. All current and later requests to the device fail, and its memory in the DMA pool is never reused.
 //!
-//! There is no timeout: if the host does not answer, the calling G waits, while all other Gs run.
+//! There is no timeout. If the host does not answer, the calling G waits for ever, and all other Gs continue.
 
 use core::fmt;
 use core::slice;
@@ -36,17 +38,17 @@ use crate::sched::kthread::KernelThread;
 pub(crate) use super::request::REQUEST_BYTES;
 pub(crate) use virtio_drivers::device::blk::SECTOR_SIZE;
 
-/// Entries of the queue that virtio-drivers sets up.
+/// Number of entries of the queue that virtio-drivers sets up.
 const QUEUE_ENTRIES: usize = 16;
-/// Entries that a request takes: header, data, status.
+/// Number of entries that a request takes: header, data and status.
 const REQUEST_ENTRIES: usize = 3;
-/// The most requests in flight at once.
+/// Number of slots, which is the largest number of requests in flight.
 const SLOTS: usize = QUEUE_ENTRIES / REQUEST_ENTRIES;
 
 /// The state under the device's lock.
 struct Driver {
     queue: VirtIOBlk<DmaPool, MessageTransport>,
-    /// The completion table.
+    /// The completion table: for each slot, the request that is in flight.
     in_flight: [Option<InFlight>; SLOTS],
     admission: Admission<SLOTS>,
     is_broken: bool,
@@ -68,7 +70,7 @@ impl fmt::Debug for BlockDevice {
     }
 }
 
-/// A slot that a caller has been given. Dropping this value returns the slot.
+/// The right to use a slot. Dropping this value returns the slot.
 struct Admitted<'a> {
     device: &'a BlockDevice,
     slot: Slot,
@@ -84,10 +86,10 @@ impl Drop for Admitted<'_> {
 }
 
 impl BlockDevice {
-    /// Sets the device up. Its interrupts go to `cpu` and call `handler`.
+    /// Sets up the device. Its interrupts go to `cpu`, where they call `handler` with its argument.
     ///
     /// # Errors
-    /// If the device lacks or refuses something that is needed. The device is not used then.
+    /// If the device lacks or refuses something that the driver needs. The device is then not used.
     pub(super) fn open(
         root: &mut pci::Root,
         function: DeviceFunction,
@@ -112,7 +114,7 @@ impl BlockDevice {
         let buffers = core::array::from_fn(|slot| {
             // SAFETY: the result is within the allocated range.
             let start = unsafe { memory.add(slot * SLOT_PAGES * PAGE_SIZE) };
-            // SAFETY: each slot has its own pages, which the pool has filled with zeros.
+            // SAFETY: each slot has its own pages, and the pool has filled these pages with zeros.
             unsafe { Buffers::new(start) }
         });
         Ok(Self {
@@ -140,13 +142,14 @@ impl BlockDevice {
         self.is_read_only
     }
 
-    /// Reads whole sectors from `sector` on, and copies their contents to `buffer`, without the first `skip` bytes.
+    /// Reads whole sectors from `sector` on. Copies their bytes to `buffer`, except the first `skip` bytes, until
+    /// `buffer` is full.
     ///
     /// # Errors
     /// See [`RequestError`]. After an error `buffer` is unchanged.
     ///
     /// # Panics
-    /// If the sectors are more than [`REQUEST_BYTES`] together, or past the end of the disk.
+    /// If the sectors are together larger than [`REQUEST_BYTES`], or end past the end of the disk.
     pub(crate) fn read(
         &self,
         blocked: &Blocked,
@@ -158,10 +161,10 @@ impl BlockDevice {
         let admitted = self.admit(blocked)?;
         let admitted = self.run(blocked, admitted, Direction::Read, sector, bytes)?;
         let data = self.buffers[usize::from(admitted.slot)].data;
-        // SAFETY: `run` has checked that `bytes`, which is not less than `skip`, fits into the slot's data buffer.
+        // SAFETY: `run` has checked that `bytes` fits into the slot's data buffer, and `skip` is at most `bytes`.
         let data = unsafe { data.add(skip) };
-        // SAFETY: the caller holds the slot, and the device has completed the request, so nothing else accesses the data
-        // buffer.
+        // SAFETY: this thread holds the slot, and the device has completed the slot's request. So nothing else accesses
+        // the data buffer.
         buffer.copy_from_slice(unsafe { slice::from_raw_parts(data.as_ptr(), buffer.len()) });
         Ok(())
     }
@@ -169,7 +172,8 @@ impl BlockDevice {
     /// Writes whole sectors from `sector` on.
     ///
     /// # Errors
-    /// See [`RequestError`]. The contents of these sectors are then undefined, except after `Refused`.
+    /// See [`RequestError`]. After `Refused`, the sectors are unchanged. After other errors, their contents are
+    /// undefined.
     ///
     /// # Panics
     /// If `data` does not consist of whole sectors, is longer than [`REQUEST_BYTES`], or does not fit on the disk.
@@ -180,13 +184,13 @@ impl BlockDevice {
         );
         let admitted = self.admit(blocked)?;
         let bounce = self.buffers[usize::from(admitted.slot)].data;
-        // SAFETY: the caller holds the slot and no request of it is in flight, so nothing else accesses the buffer. The
-        // assertion above ensures that `data` fits.
+        // SAFETY: this thread holds the slot, and no request of the slot is in flight. So nothing else accesses the
+        // buffer. The assertion above ensures that `data` fits.
         unsafe { slice::from_raw_parts_mut(bounce.as_ptr(), data.len()) }.copy_from_slice(data);
         self.run(blocked, admitted, Direction::Write, sector, data.len()).map(drop)
     }
 
-    /// Waits for a slot.
+    /// Waits until a slot is free, and takes it.
     fn admit(&self, blocked: &Blocked) -> Result<Admitted<'_>, RequestError> {
         let waiter = Waiter::new(blocked.thread());
         {
@@ -197,8 +201,8 @@ impl BlockDevice {
             if let Some(slot) = driver.admission.take() {
                 return Ok(Admitted { device: self, slot });
             }
-            // SAFETY: `waiter` stays at its address on this stack until the wait below has loaded its grant, and is queued
-            // once.
+            // SAFETY: `waiter` is queued only once. It stays at its address on this stack, because the wait below ends
+            // only when the grant is decided.
             unsafe { driver.admission.wait(&waiter) };
         }
         let mut grant = None;
@@ -238,7 +242,8 @@ impl BlockDevice {
         match result {
             Some(Ok(())) => Ok(admitted),
             Some(Err(RequestError::Broken)) | None => {
-                // The device may still use the buffers, so the slot is never returned.
+                // The device may still use the buffers. So the slot is never returned, and the buffers are never
+                // reused.
                 core::mem::forget(admitted);
                 Err(RequestError::Broken)
             }
@@ -261,18 +266,18 @@ impl BlockDevice {
         if driver.is_broken {
             return Err(RequestError::Broken);
         }
-        // SAFETY: the caller holds the slot and no request of it is in flight, so nothing else accesses its memory. That
-        // memory contains zeros, which are a valid request, or the slot's previous request.
+        // SAFETY: this thread holds the slot, and no request of the slot is in flight. So nothing else accesses the
+        // slot's memory. The header is valid: it contains zeros or the slot's previous request.
         let request = unsafe { request.as_mut() };
         // SAFETY: as above, for the response.
         let response = unsafe { response.as_mut() };
-        // The default status is an error, so a request succeeds only if the device writes another status.
+        // The default status is an error. So the request succeeds only if the device writes another status.
         *response = BlkResp::default();
         // SAFETY: as above, for the data; `run` has checked that `bytes` fit.
         let data = unsafe { slice::from_raw_parts_mut(data.as_ptr(), bytes) };
         let token = match direction {
-            // SAFETY: the slot stays in use until the request is completed, so only the device accesses the memory until
-            // `complete` has taken the token.
+            // SAFETY: the slot stays in use until the request is completed. So only the device accesses the memory
+            // until `complete` passes the token back to the queue.
             Direction::Read => unsafe { driver.queue.read_blocks_nb(sector, request, data, response) },
             // SAFETY: as above.
             Direction::Write => unsafe { driver.queue.write_blocks_nb(sector, request, data, response) },
@@ -282,8 +287,8 @@ impl BlockDevice {
         Ok(())
     }
 
-    /// Processes the completed requests, and unparks the threads that wait for them. Called in an interrupt. Takes the
-    /// device's lock and does not allocate.
+    /// The device's interrupt handler: processes the completed requests, and unparks the threads that wait for them.
+    /// Takes the device's lock and does not allocate.
     pub(super) fn serve_interrupt(&self) {
         let mut woken = heapless::Vec::<&'static KernelThread, SLOTS>::new();
         {
@@ -292,7 +297,8 @@ impl BlockDevice {
                 && let Some(token) = driver.queue.peek_used()
             {
                 match self.complete(&mut driver, token) {
-                    // This cannot fail: at most one request of each slot was in flight.
+                    // This cannot fail: each slot has at most one request in flight, so `woken` has room for all
+                    // threads.
                     Some(thread) => drop(woken.push(thread)),
                     None => self.give_up(&mut driver),
                 }
@@ -303,22 +309,22 @@ impl BlockDevice {
         }
     }
 
-    /// Marks the request with this token as completed, and returns its thread. Returns `None` if there is no such request,
-    /// or if the device does not keep to the protocol.
+    /// Marks the request with this token as completed, and returns the thread that waits for it. Returns `None` if
+    /// there is no such request, or if the device violates the protocol.
     fn complete(&self, driver: &mut Driver, token: u16) -> Option<&'static KernelThread> {
         let is_it = |entry: &Option<InFlight>| entry.as_ref().is_some_and(|request| request.token == token);
         let slot = driver.in_flight.iter().position(is_it)?;
         let InFlight { direction, bytes, thread, .. } = driver.in_flight[slot].take()?;
         let Buffers { request, mut response, data } = self.buffers[slot];
-        // SAFETY: the device has completed the request of this slot and does not access its memory any more; the thread
-        // that holds the slot waits.
+        // SAFETY: the device has completed the request of this slot, so it does not access the slot's memory any more.
+        // The thread that holds the slot does not access the memory either, because it waits.
         let request = unsafe { request.as_ref() };
         // SAFETY: as above.
         let response = unsafe { response.as_mut() };
         // SAFETY: as above; `bytes` is the length that was submitted.
         let data = unsafe { slice::from_raw_parts_mut(data.as_ptr(), bytes) };
         let result = match direction {
-            // SAFETY: the buffers are those of the submission with this token.
+            // SAFETY: these are the buffers that were submitted with this token.
             Direction::Read => unsafe { driver.queue.complete_read_blocks(token, request, data, response) },
             // SAFETY: as above.
             Direction::Write => unsafe { driver.queue.complete_write_blocks(token, request, data, response) },
@@ -326,8 +332,8 @@ impl BlockDevice {
         let result = match result {
             Ok(()) => Ok(()),
             Err(virtio_drivers::Error::Unsupported) => Err(RequestError::Unsupported),
-            // The device has changed its used ring between two reads, or has not written a status. So it may still use the
-            // buffers.
+            // The device has changed its used ring after `peek_used` has read it, or has not written a status. So the
+            // device may still use the buffers.
             Err(virtio_drivers::Error::WrongToken | virtio_drivers::Error::NotReady) => {
                 driver.in_flight[slot] = Some(InFlight { token, direction, bytes, thread });
                 return None;

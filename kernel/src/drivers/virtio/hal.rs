@@ -1,4 +1,4 @@
-//! The environment that the crate virtio-drivers requires: memory for devices, and mapped registers.
+//! What the crate virtio-drivers requires of its environment: memory for devices, and mapped registers.
 
 use core::ptr::NonNull;
 
@@ -7,14 +7,14 @@ use virtio_drivers::{BufferDirection, Hal, PhysAddr as DeviceAddress};
 use crate::drivers::pci;
 use crate::mm::{PhysAddr, dma};
 
-/// The DMA pool, for virtio-drivers.
+/// The DMA pool, as the allocator for virtio-drivers.
 #[derive(Debug)]
 pub(crate) struct DmaPool;
 
-// SAFETY: the pages that the pool allocates are aligned, filled with zeros, and used by one caller until they are freed.
-// Registers stay mapped, and each is used by one driver.
+// SAFETY: the pages that the pool allocates are aligned and filled with zeros, and nothing else uses them until they
+// are freed. Registers stay mapped, and only one driver uses each register.
 unsafe impl Hal for DmaPool {
-    /// If there is no memory, returns the address 0, for which virtio-drivers reports an error.
+    /// If no memory is free, returns the address 0. virtio-drivers then reports an error.
     fn dma_alloc(pages: usize, _: BufferDirection) -> (DeviceAddress, NonNull<u8>) {
         let start = dma::allocate(pages).ok();
         let address = start.and_then(|start| dma::device_address(NonNull::slice_from_raw_parts(start, 1)));
@@ -37,6 +37,6 @@ unsafe impl Hal for DmaPool {
         address.expect("only memory of the DMA pool is shared with devices").as_u64()
     }
 
-    /// Nothing to do: the memory stays in the pool, and the caller copies from it.
+    /// There is nothing to do: the memory stays in the pool, and the caller copies the data from it.
     unsafe fn unshare(_: DeviceAddress, _: NonNull<[u8]>, _: BufferDirection) {}
 }

@@ -1,4 +1,4 @@
-//! Virtio devices on the PCI bus (Virtual I/O Device 1.2): so far, disks.
+//! Virtio devices on the PCI bus (Virtual I/O Device 1.2). Disks are the only devices that are supported.
 //!
 //! | module | what |
 //! |---|---|
@@ -28,13 +28,13 @@ use crate::drivers::pci;
 
 static BLOCK_DEVICES: Once<Vec<Result<BlockDevice, SetupError>>> = Once::new();
 
-/// The block devices, in the order of their bus addresses. Empty until [`init`].
+/// The block devices, in the order of their bus addresses. The list is empty until [`init`] has been called.
 pub(crate) fn block_devices() -> &'static [Result<BlockDevice, SetupError>] {
     BLOCK_DEVICES.get().map_or(&[], Vec::as_slice)
 }
 
-/// Finds the devices and sets them up. Called once, after all CPUs have started, because the interrupts are distributed
-/// over the CPUs.
+/// Finds the devices and sets them up. Called once, after all CPUs have started, because each device gets a CPU for its
+/// interrupts.
 pub(crate) fn init() {
     BLOCK_DEVICES.call_once(|| {
         let mut root = pci::root();

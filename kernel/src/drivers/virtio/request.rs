@@ -1,4 +1,4 @@
-//! A request: its memory, its entry in the completion table, its state, and its outcome.
+//! The parts of a request: its memory, its entry in the completion table, and its outcome.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -12,7 +12,7 @@ use crate::sched::kthread::KernelThread;
 /// The most bytes that one request transfers.
 pub(crate) const REQUEST_BYTES: usize = 64 * 1024;
 
-/// Pages of a slot: one page for header and status, the others for the data.
+/// Number of pages of a slot: one page for header and status, the others for the data.
 pub(super) const SLOT_PAGES: usize = 1 + REQUEST_BYTES / PAGE_SIZE;
 /// Offset of the status in the first page.
 const RESPONSE_OFFSET: usize = 64;
@@ -26,8 +26,8 @@ pub(crate) enum Direction {
     Write,
 }
 
-/// The memory of a slot. Only the holder of the slot accesses it; from submission to completion of a request, only the
-/// device does.
+/// The memory of a slot. The device accesses it from the submission of a request to its completion. At other times only
+/// the holder of the slot does.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Buffers {
     pub(super) request: NonNull<BlkReq>,
@@ -35,8 +35,8 @@ pub(super) struct Buffers {
     pub(super) data: NonNull<u8>,
 }
 
-// SAFETY: the pointers are to memory of the DMA pool, which the driver never frees and which one holder at a time
-// accesses, as described above.
+// SAFETY: the pointers are to memory of the DMA pool, which the driver never frees. One thread at a time holds the
+// slot, and only this thread accesses the memory.
 unsafe impl Send for Buffers {}
 // SAFETY: as above.
 unsafe impl Sync for Buffers {}
@@ -65,7 +65,7 @@ pub(super) struct InFlight {
     pub(super) thread: &'static KernelThread,
 }
 
-/// The state of the request of a slot.
+/// The outcome of the current request of a slot: pending, successful, or an error.
 #[derive(Debug)]
 pub(super) struct Outcome(AtomicU8);
 
@@ -73,17 +73,17 @@ impl Outcome {
     const PENDING: u8 = 0;
     const DONE: u8 = 1;
 
-    /// The state before the first request.
+    /// The outcome before the first request.
     pub(super) const fn new() -> Self {
         Self(AtomicU8::new(Self::PENDING))
     }
 
-    /// Begins a request.
+    /// Begins a request: its outcome is pending.
     pub(super) fn begin(&self) {
         self.0.store(Self::PENDING, Ordering::Relaxed);
     }
 
-    /// Ends the request. Callable from interrupts.
+    /// Stores the outcome of the request. Callable from interrupts.
     pub(super) fn set(&self, result: Result<(), RequestError>) {
         let value = match result {
             Ok(()) => Self::DONE,
@@ -92,12 +92,13 @@ impl Outcome {
             Err(RequestError::Refused) => 4,
             Err(RequestError::Broken) => 5,
         };
-        // Ordering: Release; partner: the Acquire in `get`. So whatever the device has written is visible to the loading
-        // thread, and the handler does not use the buffers any more.
+        // Ordering: Release; partner: the Acquire in `get`. Before this store the device has written its data, and the
+        // interrupt handler has finished with the buffers. A thread that loads the outcome may therefore read and reuse
+        // the buffers.
         self.0.store(value, Ordering::Release);
     }
 
-    /// The outcome, if the request has ended.
+    /// The outcome; `None` while the request is pending.
     pub(super) fn get(&self) -> Option<Result<(), RequestError>> {
         Some(match self.0.load(Ordering::Acquire) {
             Self::PENDING => return None,

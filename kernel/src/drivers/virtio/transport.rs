@@ -1,16 +1,15 @@
 //! Virtio over PCI (virtio 1.2, 4.1). This wraps the transport of the crate virtio-drivers, which does not support
 //! interrupts.
 //!
-//! The wrapper routes queue 0 to entry 0 of the device's MSI-X table, and disables three features:
+//! The wrapper assigns entry 0 of the device's MSI-X table to queue 0, and disables three features:
 //!
 //! - *Indirect descriptors*: virtio-drivers allocates them from the heap, which code that holds an interrupt lock must
 //!   not do.
 //! - *Event indices*: they need a full fence between the write of one index and the read of the other (virtio 1.2,
-//!   2.7.13.4.1), which virtio-drivers does not have. Besides, virtio-drivers compares the indices without regard to
-//!   wrapping.
-//! - *Suppression of notifications*, because of the same missing fence: if a device went to sleep while virtio-drivers
-//!   reads the device's flag, it would miss the request. Instead the [`Doorbell`] is rung for each request, outside of any
-//!   lock.
+//!   2.7.13.4.1), and virtio-drivers has no such fence. It also compares the indices incorrectly when they wrap.
+//! - *Suppression of notifications*, because of the same missing fence: if the device stopped reading its queue while
+//!   virtio-drivers reads the device's flag, the device would miss the request. Instead, the driver rings the
+//!   [`Doorbell`] for each request, while it holds no lock.
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
@@ -27,7 +26,8 @@ use crate::drivers::pci::{self, Registers};
 /// `VIRTIO_F_INDIRECT_DESC` and `VIRTIO_F_EVENT_IDX`.
 const UNUSED_FEATURES: u64 = 1 << 28 | 1 << 29;
 
-/// Offsets of registers in the common configuration (virtio 1.2, 4.1.4.3), and its size.
+/// Offsets of three registers in the common configuration (virtio 1.2, 4.1.4.3), and the size of the common
+/// configuration.
 const QUEUE_SELECT: usize = 0x16;
 const QUEUE_MSIX_VECTOR: usize = 0x1a;
 const QUEUE_NOTIFY_OFF: usize = 0x1e;
@@ -42,7 +42,7 @@ pub(super) struct MessageTransport {
     common: Registers,
 }
 
-/// The register of the device to which the driver writes when a queue has new requests.
+/// The register to which the driver writes to notify the device that a queue has new requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Doorbell {
     register: Registers,
@@ -50,21 +50,21 @@ pub(super) struct Doorbell {
 }
 
 impl Doorbell {
-    /// Makes the device check its queue. The caller has added the requests to the queue before. Callable from everywhere.
+    /// Makes the device read its queue. The caller has added requests to the queue before. Callable from everywhere.
     pub(super) fn ring(self) {
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: the write makes the device read a queue whose descriptors have addresses of the DMA pool only. The
-        // device sees the preceding writes to the queue, because the compiler fence orders them and the processor does not
-        // reorder stores.
+        // SAFETY: the write makes the device read a queue whose descriptors contain only addresses of the DMA pool. The
+        // device sees the writes to the queue that precede this one, because the compiler fence keeps them in order,
+        // and an x86 processor does not reorder stores.
         unsafe { self.register.write(0, self.queue) };
     }
 }
 
-/// Bytes of the longest virtio capability that is read: that of notifications (virtio 1.2, 4.1.4.4).
+/// Length in bytes of the longest virtio capability that is read: the one for notifications (virtio 1.2, 4.1.4.4).
 const CAPABILITY_BYTES: u8 = 20;
 
-/// Checks the offsets of the capabilities that a device reports, because virtio-drivers adds to these offsets without a
-/// check for overflow.
+/// Checks the offsets of the capabilities that a device reports. virtio-drivers adds to these offsets without a check
+/// for overflow.
 ///
 /// # Errors
 /// The capabilities form a cycle, or end outside of the configuration space.
@@ -75,7 +75,7 @@ pub(super) fn check(root: &pci::Root, function: DeviceFunction) -> core::result:
     if capabilities.all(|capability| ends(capability.offset)) { Ok(()) } else { Err(SetupError::NotVirtio) }
 }
 
-/// Opens a device, and the doorbell of its queue 0. The device was [checked](check), and its BARs are mapped.
+/// Opens a device and the doorbell of its queue 0. The caller has [checked](check) the device and has mapped its BARs.
 pub(super) fn open(
     root: &mut pci::Root,
     function: DeviceFunction,
@@ -85,14 +85,14 @@ pub(super) fn open(
     let (notify, multiplier) = structure(root, function, VIRTIO_PCI_CAP_NOTIFY_CFG)?;
     let device = PciTransport::new::<DmaPool, _>(root, function).map_err(|_| SetupError::NotVirtio)?;
     select_queue(common, 0);
-    // Both factors come from the device. Their product is below 2^48, so it does not overflow.
+    // Both factors come from the device. One is below 2^16 and the other below 2^32, so the product does not overflow.
     let offset = usize::from(common.read::<u16>(QUEUE_NOTIFY_OFF)) * multiplier as usize;
     let register = notify.part(offset, size_of::<u16>()).ok_or(PciError::NoRegisters)?;
     Ok((MessageTransport { device, common }, Doorbell { register, queue: 0 }))
 }
 
-/// The registers that the virtio capability of type `kind` describes, and the word after that description (virtio 1.2,
-/// 4.1.4).
+/// Returns the registers that the virtio capability of type `kind` describes, and the word that follows this
+/// description in the capability (virtio 1.2, 4.1.4).
 fn structure(
     root: &mut pci::Root,
     function: DeviceFunction,
@@ -110,18 +110,18 @@ fn structure(
 }
 
 fn select_queue(common: Registers, queue: u16) {
-    // SAFETY: this write only selects the queue to which the other registers refer.
+    // SAFETY: this write only selects which queue the other registers describe.
     unsafe { common.write(QUEUE_SELECT, queue) };
 }
 
-/// Whether the device has accepted the routing of queue 0 to its MSI-X entry.
+/// Whether the device interrupts through its MSI-X entry when it has completed requests of queue 0.
 pub(super) fn is_routed(transport_registers: Registers) -> bool {
     select_queue(transport_registers, 0);
     transport_registers.read::<u16>(QUEUE_MSIX_VECTOR) == MESSAGE
 }
 
 impl MessageTransport {
-    /// The registers that [`is_routed`] reads, after a driver has taken ownership of the transport.
+    /// The registers that [`is_routed`] reads. A caller takes a copy, because `VirtIOBlk` then owns the transport.
     pub(super) fn common(&self) -> Registers {
         self.common
     }
@@ -141,8 +141,8 @@ impl Transport for MessageTransport {
         device_area: PhysAddr,
     ) {
         select_queue(self.common, queue);
-        // SAFETY: the MSI-X entry raises an interrupt that has a handler. If the device cannot use the entry, the register
-        // has another value afterwards, which `is_routed` detects.
+        // SAFETY: the MSI-X entry raises an interrupt that has a handler. If the device cannot use the entry, it
+        // changes the register to another value, which `is_routed` detects.
         unsafe { self.common.write(QUEUE_MSIX_VECTOR, MESSAGE) };
         self.device.queue_set(queue, size, descriptors, driver_area, device_area);
     }
