@@ -39,34 +39,34 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`program`], [`args`], [`exit`] | what a program sees: `main!`, its arguments, its status |
+//! | [`program`], [`args`], [`exit`] | what a program gets from the kernel: `main!`, its arguments, its status |
 //! | [`platform`] | the scheduler, for this kernel: Gs, channels, locks that block |
-//! | [`mod@select`], [`chan`], [`cancel`], [`time`] | what belongs to them: cases of selects, errors, points in time |
-//! | [`gmp_sched`] | the crate of the scheduler, for everything else |
+//! | [`mod@select`], [`chan`], [`cancel`], [`time`] | types that belong to the scheduler: cases of selects, errors, points in time |
+//! | [`gmp_sched`] | the crate of the scheduler, with everything else |
 //! | [`console`], [`disk`], [`clock`] | `println!` and input, disks, time |
 //! | [`cpus`], [`percpu`], [`sync`] | the CPUs that are up, preemption, locks that do not block |
 //! | [`mm`], [`watchdog`] | how much memory is in use; CPUs that have interrupts or preemption off for too long |
 //!
-//! The source is a stack of layers, one folder for each; see ARCHITECTURE.md. The folders are:
+//! The source is a stack of layers. Each layer is one folder; ARCHITECTURE.md shows their order. The folders are:
 //!
 //! | folder | what |
 //! |---|---|
 //! | `boot` | boot protocols, order of the start, start of the other CPUs, the kernel's options |
-//! | `program` | what a program sees; `internals`: what else the guest tests need |
-//! | `traps` | interrupts and exceptions: how they enter Rust, and what each does |
+//! | `program` | what a program gets from the kernel; `internals`: what only the guest tests need |
+//! | `traps` | interrupts and exceptions: how they enter Rust, and what each of them does |
 //! | `drivers` | console, disk, `pci`, `virtio` |
 //! | `diagnostics` | `panic`, `isolation`, `inspection`, `snapshot`, `backtrace`: reports of panics and exceptions, and of the state of every CPU |
 //! | `sched` | `platform`: the scheduler's platform; `kthread`: kernel threads; `blocking`: blocking in a driver; `idle`: what an idle CPU does; `storm`: preemptions every few microseconds, for tests |
-//! | `arch` | the processor: segments and interrupt stacks, interrupt controllers, clocks; `acpi`: what the firmware's tables say |
+//! | `arch` | the processor: segments and interrupt stacks, interrupt controllers, clocks; `acpi`: reads the tables of the firmware |
 //! | `mm` | frames, page tables, heap, stacks |
-//! | `cpu` | per-CPU data, locks; `contexts`: the table above, and its checks |
+//! | `cpu` | per-CPU data, locks; `contexts`: the table of what is allowed where, and its checks |
 
 #![no_std]
 #![deny(unsafe_code)]
 
 extern crate alloc;
 
-// The modules of the kernel on the machine.
+// The modules of the kernel for the machine.
 #[cfg(gmp_machine)]
 mod arch;
 #[cfg(gmp_machine)]
@@ -101,7 +101,7 @@ pub use {
     sched::platform,
 };
 
-/// The machine's clock, in nanoseconds. Readable in every context.
+/// The machine's clock, in nanoseconds. It can be read in every context.
 #[cfg(gmp_machine)]
 pub mod clock {
     pub use crate::arch::x86_64::timer::{now, since_power_on};
@@ -111,7 +111,8 @@ pub mod clock {
 #[global_allocator]
 static HEAP: mm::heap::KernelHeap = mm::heap::KernelHeap;
 
-// The kernel on the host. Its public modules are the same: `qemu-tests/tests/surface` compares the two.
+// The kernel for the host. It has the same public modules as the kernel for the machine: `qemu-tests/tests/surface`
+// compares them.
 #[cfg(not(gmp_machine))]
 extern crate std;
 #[cfg(not(gmp_machine))]
@@ -124,17 +125,17 @@ pub use host::{
     sync, watchdog,
 };
 
-// With these a program depends on this crate alone.
+// Because of these re-exports, a program needs no dependency other than this crate.
 pub use gmp_sched::{self, JoinError, cancel, chan, time};
 
-/// Waiting for one of several channel operations: what [`select!`](macro@select) is made of, for a number of cases that is
-/// known only at run time.
+/// Functions and types for waiting for one of several channel operations. The macro [`select!`](macro@select) uses
+/// them. A program can use them directly if the number of operations is known only at run time.
 pub mod select {
     pub use gmp_sched::select::*;
 }
 
-/// Waits for one of several channel operations, or without channels for ever or for a time: as
-/// [`gmp_sched::select!`](macro@gmp_sched::select), which describes it.
+/// Waits for one of several channel operations. Without channels it waits for ever or for a given time. This is
+/// [`gmp_sched::select!`](macro@gmp_sched::select) for this kernel; the arms are described there.
 ///
 /// ```
 /// # #![no_std]
@@ -156,10 +157,11 @@ macro_rules! select {
     ($($arms:tt)*) => { $crate::gmp_sched::select! { on $crate::platform::Kernel; $($arms)* } };
 }
 
-/// Whether a G in a long loop is preempted. On the machine it is. On the host a G runs until it waits, yields or ends.
+/// Whether a G in a long loop is preempted. On the machine it is. On the host it is not: a G runs until it waits,
+/// yields or ends.
 pub const PREEMPTS_LOOPS: bool = cfg!(gmp_machine);
 
-/// What nearly every program uses.
+/// The items that nearly every program uses.
 pub mod prelude {
     pub use alloc::borrow::ToOwned;
     pub use alloc::boxed::Box;

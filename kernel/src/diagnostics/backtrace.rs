@@ -1,8 +1,8 @@
-//! Backtraces by frame pointers, of running and of interrupted code.
+//! Backtraces of running and of interrupted code, found by frame pointers.
 //!
-//! All code, including the prebuilt `core`, is compiled with frame pointers: RBP points at the saved RBP of the caller, and
-//! the return address is the next word above. A word is read only if the page tables map it, so a broken chain ends the
-//! backtrace and does no harm.
+//! All code, including the prebuilt `core`, is compiled with frame pointers. RBP points to the saved RBP of the caller,
+//! and the return address is the word above. Each word is read only if the page tables map it. So a corrupt chain of
+//! frame pointers ends the backtrace and does no harm.
 
 use core::arch::asm;
 
@@ -11,28 +11,29 @@ use x86_64::VirtAddr;
 use crate::arch::x86_64::trap::TrapFrame;
 use crate::mm::{layout, paging, physical_to_virtual};
 
-/// The most frames in a backtrace. Consecutive equal frames count as one.
+/// The largest number of frames in a backtrace. Several equal frames in succession (recursion) count as one.
 const MAX_FRAMES: usize = 64;
 
-/// The most steps along the chain of frame pointers, which is a cycle if it is corrupt.
+/// The largest number of frames that are visited. A corrupt chain of frame pointers may be a cycle.
 const MAX_DEPTH: usize = 1 << 17;
 
 /// The program counters of a chain of calls, innermost first.
 #[derive(Clone, Debug)]
 pub(crate) struct Backtrace {
-    /// The program counter of the innermost frame, if there is one to yield.
+    /// The first address to yield, which is the program counter of the innermost frame. `None` if it has been yielded,
+    /// or if the backtrace begins with a return address.
     innermost: Option<u64>,
-    /// The return address of the innermost frame, if the chain of frame pointers does not contain it.
+    /// The return address of the innermost frame, if that frame has no entry in the chain of frame pointers.
     caller: Option<u64>,
     frame_pointer: u64,
-    /// The previous return address.
+    /// The return address of the frame visited before.
     last: u64,
     left: usize,
     depth: usize,
 }
 
 impl Backtrace {
-    /// The backtrace of the calling function, whose frame is the first entry.
+    /// Returns the backtrace of the calling function. The calling function itself is the first entry.
     #[inline(never)]
     pub(crate) fn here() -> Self {
         let frame_pointer;
@@ -41,22 +42,23 @@ impl Backtrace {
         Self { innermost: None, ..Self::from(0, frame_pointer) }
     }
 
-    /// The backtrace of interrupted code. If the program counter is not in code, as after a call through an invalid
-    /// pointer, the next entry is the address of that call.
+    /// Returns the backtrace of interrupted code. If the program counter is not in the kernel's code, a call through an
+    /// invalid pointer is the likely cause. The second entry is then the address of that call.
     pub(crate) fn of(frame: &TrapFrame) -> Self {
         let jumped = !layout::text().contains(&frame.rip);
         let caller = if jumped { read(frame.rsp).filter(|address| layout::text().contains(address)) } else { None };
         Self { caller, ..Self::from(frame.rip, frame.rbp) }
     }
 
-    /// The backtrace that begins with a program counter and its frame pointer, for example of code that is not running.
+    /// Returns the backtrace that begins with the given program counter and frame pointer, for example that of a parked
+    /// G.
     pub(crate) fn from(program_counter: u64, frame_pointer: u64) -> Self {
         let innermost = Some(program_counter);
         Self { innermost, caller: None, frame_pointer, last: 0, left: MAX_FRAMES, depth: MAX_DEPTH }
     }
 }
 
-/// Yields addresses as the host tools expect them: the program counter of the innermost frame, then return addresses minus one.
+/// Yields addresses in the form that the host tools expect: first the program counter, then return addresses minus one.
 impl Iterator for Backtrace {
     type Item = u64;
 
@@ -87,12 +89,14 @@ fn read(address: u64) -> Option<u64> {
     if !address.is_multiple_of(8) {
         return None;
     }
-    // An aligned word is within one page. The word is read through the permanent mapping of physical memory, since a free
-    // stack may lose its pages at any time. Device memory is not mapped there.
+    // An aligned word is within one page. The word is read through the permanent mapping of physical memory, because a
+    // free stack may lose its own mapping at any time. If the address is in device memory, that mapping does not
+    // contain it, and the second `translate` returns `None`.
     let physical = paging::translate(VirtAddr::try_new(address).ok()?)?;
     let mapped = physical_to_virtual(physical);
     paging::translate(mapped)?;
     let pointer = mapped.as_ptr::<u64>();
-    // SAFETY: the word is mapped and aligned. The caller expects that its value may be meaningless.
+    // SAFETY: the word is mapped and aligned. Another CPU may change it at any time, so the read is volatile, and the
+    // caller must expect any value.
     Some(unsafe { pointer.read_volatile() })
 }

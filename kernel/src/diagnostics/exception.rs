@@ -1,4 +1,4 @@
-//! The text that describes an exception or a stack overflow.
+//! Text that describes an exception or a stack overflow.
 
 use core::fmt;
 
@@ -12,7 +12,7 @@ use crate::arch::x86_64::trap::{TrapFrame, Vector};
 use crate::mm::stack::Slot;
 use crate::sched::goroutines;
 
-/// Name and abbreviation of an exception.
+/// Returns the name and the abbreviation of an exception.
 fn name(vector: Vector) -> (&'static str, &'static str) {
     match vector {
         Vector::DIVIDE_ERROR => ("divide error", "#DE"),
@@ -42,11 +42,11 @@ fn name(vector: Vector) -> (&'static str, &'static str) {
     }
 }
 
-/// Displays an exception in one or two lines, from its frame.
+/// Displays, in one or two lines, what exception has created a frame.
 #[derive(Debug)]
 pub(crate) struct Description<'a> {
     frame: &'a TrapFrame,
-    /// The address of a page fault (CR2), read before another page fault can change it.
+    /// The contents of CR2, which is the address of a page fault. Read early, before another page fault can change it.
     fault_address: u64,
 }
 
@@ -76,7 +76,8 @@ impl<'a> Description<'a> {
         self.overflow(f, self.fault_address)
     }
 
-    /// Adds an explanation if the address is in a guard page, in another page of a stack, or in the first page.
+    /// Adds an explanation if the address is in the first page or in the pages of a stack, which include its guard
+    /// pages.
     fn overflow(&self, f: &mut fmt::Formatter<'_>, address: u64) -> fmt::Result {
         if address < 4096 {
             return f.write_str(" (a null pointer)");
@@ -116,7 +117,8 @@ impl fmt::Display for Description<'_> {
         write!(f, "{name} ({abbreviation}, vector {})", vector.0)?;
         match vector {
             Vector::PAGE_FAULT => self.page_fault(f),
-            // The cause may be a push into a guard page whose page fault could not be delivered.
+            // The cause may be a push onto the stack that hit a guard page, if the page fault itself could not be
+            // delivered.
             Vector::DOUBLE_FAULT => self.overflow(f, self.frame.rsp.saturating_sub(8)),
             Vector::GENERAL_PROTECTION | Vector::INVALID_TSS | Vector::SEGMENT_NOT_PRESENT | Vector::STACK_SEGMENT => {
                 self.selector(f)
@@ -127,7 +129,8 @@ impl fmt::Display for Description<'_> {
     }
 }
 
-/// Displays, in several lines, the registers of a frame and the control registers of this CPU that describe an exception.
+/// Displays, in several lines, the registers of a frame and those control registers of this CPU that describe an
+/// exception.
 #[derive(Debug)]
 pub(crate) struct Registers<'a>(pub(crate) &'a TrapFrame);
 
@@ -139,7 +142,7 @@ impl fmt::Display for Registers<'_> {
     }
 }
 
-/// Displays the registers of a frame, in several lines.
+/// Displays the general registers of a frame, in several lines.
 #[derive(Debug)]
 pub(crate) struct GeneralRegisters<'a>(pub(crate) &'a TrapFrame);
 
@@ -164,7 +167,7 @@ pub(crate) struct StackOverflow {
 impl fmt::Display for StackOverflow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { goroutine, slot } = *self;
-        // The bytes that are reserved for preemption do not count as part of the stack.
+        // The pages below the stack that are reserved for preemption do not count as part of the stack.
         let touched = slot.touched().min(slot.bytes()) / 1024;
         write!(f, "goroutine {goroutine} exceeds its {slot}, of which {touched} KiB have been in use")
     }

@@ -1,12 +1,14 @@
-//! Inspection of a running kernel: a report of where each CPU is, and of the state of every M, P and G, while all of them
-//! continue.
+//! Inspection of a running kernel. The report shows where each CPU is, and the state of every M, P and G. All of them
+//! continue while it is written.
 //!
-//! The report is requested by a key on the console, [`INSPECT_KEY`](boot_protocol::console::INSPECT_KEY), or by a
-//! non-maskable interrupt from outside (`nmi` in QEMU's monitor, Ctrl-\ in `boot`), which also works if the program does
-//! not read the console. The handler of that interrupt must not print, since it may have interrupted code that prints. So
-//! it makes the CPU's timer fire, and the first CPU that takes a timer interrupt writes the report. If a second request
-//! comes and no CPU has written the report for half a second, every CPU must have interrupts off. The kernel then stops as
-//! for an exception.
+//! There are two ways to request the report. One is a key on the console,
+//! [`INSPECT_KEY`](boot_protocol::console::INSPECT_KEY). The other is a non-maskable interrupt from outside (`nmi` in
+//! QEMU's monitor, Ctrl-\ in `boot`), which also works if the program does not read the console.
+//!
+//! The handler of the non-maskable interrupt must not print, because it may have interrupted code that prints. So it
+//! makes the CPU's timer fire, and the first CPU that takes a timer interrupt writes the report. A CPU with interrupts
+//! off takes no timer interrupt. If no CPU has written the report within half a second, all CPUs probably have
+//! interrupts off, and a second request stops the kernel as an exception does.
 
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -17,23 +19,23 @@ use crate::diagnostics::snapshot;
 use crate::drivers::console::LineWriter;
 use crate::sched::platform;
 
-/// How long to wait for the report before a second request stops the kernel, in ns. No CPU should have interrupts off for so
-/// long.
+/// If a report has not been written for this long, the next request stops the kernel, in ns. No CPU should have
+/// interrupts off for such a time.
 const PATIENCE: u64 = 500_000_000;
 
-/// Number of requests. Each request interrupts every CPU, but not at the same time. If a CPU has counted fewer requests,
-/// its interrupt belongs to an old request.
+/// Number of requests. Each request interrupts every CPU, but not all at the same time. If a CPU has taken fewer
+/// interrupts than this number, its next interrupt belongs to an old request.
 static QUESTIONS: AtomicU32 = AtomicU32::new(0);
 cpu_local! {
-    /// How many requests this CPU has counted.
+    /// How many of the interrupts that request a report this CPU has taken.
     static SEEN: AtomicU32 = AtomicU32::new(0);
 }
 
-/// When a report was requested that has not been written yet, in ns; zero if there is no such request.
+/// When the report was requested that has not been written yet, in ns; zero if no report is requested.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
-/// Requests a report. Called in the handler of a non-maskable interrupt that no CPU has sent. Returns `false` if an earlier
-/// request has not been served in time.
+/// Requests a report. Called in the handler of a non-maskable interrupt, if no CPU has sent this interrupt. Returns
+/// `false` if an earlier request has not been served in time.
 pub(crate) fn ask() -> bool {
     let now = timer::now().max(1);
     let seen = SEEN.here().fetch_add(1, Ordering::Relaxed) + 1;
@@ -51,7 +53,7 @@ pub(crate) fn ask() -> bool {
     has_hope
 }
 
-/// Writes the report if [`ask`] has requested one. Called by the timer's handler.
+/// Writes the report if [`ask`] has requested one. Called by the handler of the timer interrupt.
 #[inline]
 pub(crate) fn answer() {
     let asked = ASKED.load(Ordering::Relaxed);
@@ -60,10 +62,10 @@ pub(crate) fn answer() {
     }
 }
 
-/// Writes the report, line by line; other output may come between the lines. Does not wait: lines for which the console has no
-/// room are lost. Callable from everywhere but the handler of a non-maskable interrupt.
+/// Writes the report, line by line. Other output may come between the lines. This function does not wait, so lines for
+/// which the console has no room are lost. Callable from everywhere except the handler of a non-maskable interrupt.
 pub(crate) fn write(asked_by: &str) {
-    // Writing to the console returns no errors.
+    // This cannot fail: writing to the console returns no errors.
     let _ = write_to(&mut LineWriter::new(), asked_by);
 }
 

@@ -1,23 +1,26 @@
-//! `panic=isolate`: a panic or a stack overflow ends only the G that it happens in.
+//! The kernel option `panic=isolate`: a panic or a stack overflow ends only the G in which it happens.
 //!
-//! Without that option both stop the kernel, as in Go. With it a report about the G is printed, joining the G returns
-//! [`JoinError::Panicked`] or [`JoinError::StackOverflow`], and the other Gs continue. The stack of the G is not unwound,
-//! so nothing that the G owned is dropped. A lock that it held is never released, and a value that it was about to send is
-//! never sent. Its stack is never used again, because other Gs may have references into it.
+//! Without this option, a panic and a stack overflow stop the kernel, as in Go. With this option, a report about the G
+//! is printed, and the other Gs continue. Joining the G returns [`JoinError::Panicked`] or
+//! [`JoinError::StackOverflow`]. The stack of the G is not unwound, so nothing that the G owned is dropped. If it held
+//! a lock, the lock is never released. If it was about to send a value, the value is never sent. Its stack is never
+//! used again, because other Gs may have references into it.
 //!
-//! The children of the G's open scopes continue. They may borrow from the stack frames of the G and of its ancestors. So
-//! joining the G returns only after the last child has ended, as it would with unwinding. If a child waits for a lock that
-//! the G held, joining never returns.
+//! If the G has open scopes, their children continue, and they may borrow from the stack frames of the G and of its
+//! ancestors. So joining the G returns only after the last child has ended, as it would with unwinding. If a child
+//! waits for a lock that the G held, joining never returns.
 //!
-//! A G that has overflowed its stack ends on another stack, of 16 KiB. That stack is not used again either.
+//! If a G has overflowed its stack, the code that ends it runs on another stack, of 16 KiB. That stack is not used
+//! again either.
 //!
-//! The kernel still stops if more than one G is affected:
+//! The kernel stops in spite of the option in these cases:
 //!
-//! - the main G panics: there is no program without it;
-//! - the panic is in the scheduler, in a handler, or with preemption or interrupts off: shared data may be inconsistent;
-//! - the G is in a system call: its M may have lost its P, without which a G cannot end;
-//! - there is a second panic during the report of the first;
-//! - there is no memory for the other stack, after an overflow.
+//! - The main G panics. The program cannot continue without it.
+//! - The panic is in the scheduler or in a handler, or preemption or interrupts are off. Shared data may be
+//!   inconsistent.
+//! - The G is in a system call. Its M may have lost its P, and a G can end only on an M with a P.
+//! - A second panic happens during the report of the first.
+//! - The stack has overflowed, and there is no memory for the other stack.
 
 use core::fmt;
 use core::panic::PanicInfo;
@@ -39,7 +42,7 @@ use crate::sched::platform::Kernel;
 /// Whether a panic ends only its G. Set once, before the first G runs.
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
-/// Chooses what a panic ends. `what` is the value of the kernel option `panic`.
+/// Sets whether a panic stops the kernel or ends only its G. `what` is the value of the kernel option `panic`.
 pub(crate) fn init(what: Option<&str>) {
     match what {
         None | Some("end") => {}
@@ -48,38 +51,39 @@ pub(crate) fn init(what: Option<&str>) {
     }
 }
 
-/// Whether a panic of `goroutine`, which is the calling G, ends only that G.
+/// Returns whether a panic of `goroutine` ends only that G. `goroutine` is the calling G.
 pub(crate) fn covers(goroutine: &Goroutine<Kernel>) -> bool {
-    // The status of a G in a system call is not `Running`.
+    // The last condition excludes a G in a system call, whose status is not `Running`.
     IS_ON.load(Ordering::Relaxed) && goroutine.id() != GoroutineId::MAIN && goroutine.status() == Status::Running
 }
 
-/// Reports the panic and ends the calling G, which is [covered](covers).
+/// Reports the panic and ends the calling G. The caller has checked that [`covers`] returns `true`.
 pub(crate) fn end(goroutine: &Goroutine<Kernel>, info: &PanicInfo<'_>, backtrace: Backtrace) -> ! {
     report(goroutine, Cause::Panic(info), backtrace);
     leave(JoinError::panicked())
 }
 
-/// Reports that the calling G has overflowed its stack, the one in `slot`, and ends the G. The G is [covered](covers), and
-/// runs on another stack now.
+/// Reports that the calling G has overflowed its stack, which is in `slot`, and ends the G. The caller has checked that
+/// [`covers`] returns `true`, and runs on another stack now.
 pub(crate) fn end_after_overflow(slot: Slot, backtrace: Backtrace) -> ! {
     let goroutine = Pinned::<Kernel>::new().goroutine();
     report(goroutine, Cause::Overflow(slot), backtrace);
     leave(JoinError::StackOverflow)
 }
 
-/// Ends the calling G without unwinding.
+/// Ends the calling G without unwinding its stack.
 fn leave(reason: JoinError) -> ! {
     #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
-    // SAFETY: only the children of a G's scopes can borrow from its frames, and `abandon` waits until they have ended.
+    // SAFETY: only the children of the G's scopes can borrow from its frames, and `abandon` waits until they have
+    // ended.
     unsafe {
         abandon::<Kernel>(reason)
     }
 }
 
 fn report(goroutine: &Goroutine<Kernel>, cause: Cause<'_>, backtrace: Backtrace) {
-    // Because preemption is off, a second panic in this function, for example while it formats the message, stops the
-    // kernel.
+    // Preemption is off, so a second panic in this function stops the kernel. It can happen while the message is
+    // formatted.
     let _off = PreemptGuard::new();
     let report = Report { goroutine, cause, backtrace, cpu: percpu::current() };
     console::print(format_args!("{report}"));

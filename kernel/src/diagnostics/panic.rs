@@ -1,7 +1,8 @@
 //! Panics and exceptions that stop the kernel.
 //!
-//! The first CPU that panics stops all others by a non-maskable interrupt, which also reaches CPUs with interrupts off. Then it
-//! prints the reason and the state of every CPU, or of every G, and stops the kernel. It takes no lock and does not allocate.
+//! The first CPU that panics stops all other CPUs by a non-maskable interrupt, which also reaches CPUs with interrupts
+//! off. Then it prints the reason and the state of every CPU or of every G, and stops the kernel. It takes no lock and
+//! does not allocate.
 
 use core::fmt::{self, Write};
 use core::panic::PanicInfo;
@@ -23,7 +24,7 @@ use crate::drivers::debug_exit;
 use crate::mm::stack::Slot;
 use crate::sched::goroutines;
 
-/// The CPU that reports and stops the kernel, or [`NOBODY`].
+/// The index of the CPU that reports and stops the kernel; [`NOBODY`] if no CPU does.
 static ENDING: AtomicU32 = AtomicU32::new(NOBODY);
 const NOBODY: u32 = u32::MAX;
 
@@ -33,9 +34,9 @@ const STATUS_FATAL: u8 = 2;
 /// What the report shows in addition to the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Show {
-    /// The program counter and backtrace of every CPU, for a fault of the kernel.
+    /// The program counter and backtrace of every CPU. This is shown for a fault of the kernel.
     Cpus,
-    /// The state of every G, for a fault of the program.
+    /// The state of every G. This is shown for a fault of the program.
     Goroutines,
 }
 
@@ -74,7 +75,7 @@ pub(crate) fn exception(frame: &TrapFrame) -> ! {
     })
 }
 
-/// Stops the kernel because a G has overflowed its stack. Called on another stack.
+/// Stops the kernel because a G has overflowed its stack. Runs on another stack than that of the G.
 pub(crate) fn stack_overflow(frame: &TrapFrame, goroutine: GoroutineId, slot: Slot) -> ! {
     end(STATUS_FATAL, Some(frame), Show::Goroutines, |console, cpu| {
         writeln!(console, "{}", StackOverflow { goroutine, slot })?;
@@ -83,19 +84,24 @@ pub(crate) fn stack_overflow(frame: &TrapFrame, goroutine: GoroutineId, slot: Sl
     })
 }
 
-/// Stops the kernel because the program cannot continue, and no single G is the cause.
+/// Stops the kernel because the program cannot continue, for a reason that concerns no particular G, such as a
+/// deadlock.
 pub(crate) fn fatal(message: fmt::Arguments<'_>) -> ! {
     end(STATUS_FATAL, None, Show::Goroutines, |console, _| writeln!(console, "fatal error: {message}"))
 }
 
-/// Handles a non-maskable interrupt. If another CPU is stopping the kernel, stops this CPU. If another CPU has asked for
-/// this CPU's state, records the state. If the interrupt came from outside of the kernel, requests a report. If an earlier
-/// request from outside has not been served in time, the interrupt is treated as an exception.
+/// Handles a non-maskable interrupt, which has one of four causes:
+///
+/// - Another CPU is stopping the kernel: this CPU records its state and stops.
+/// - Another CPU has asked for this CPU's state: this CPU records its state and continues.
+/// - The interrupt comes from outside of the kernel: a report is requested.
+/// - The interrupt comes from outside, but an earlier report has not been written in time: the kernel stops, as for an
+///   exception.
 pub(crate) fn non_maskable(frame: &TrapFrame) {
     match ENDING.load(Ordering::Relaxed) {
         NOBODY if snapshot::answer(frame) || inspection::ask() => {}
         NOBODY => exception(frame),
-        // This CPU is writing the report and continues, whatever has sent the interrupt.
+        // This CPU is writing the report of a panic. It continues, whatever has caused the interrupt.
         ending if ending as usize == percpu::current().index() => {}
         _ => {
             snapshot::answer_for_good(frame);
@@ -104,24 +110,24 @@ pub(crate) fn non_maskable(frame: &TrapFrame) {
     }
 }
 
-/// Stops the kernel; `report` writes the reason. Only the first CPU that calls this function does so. The report shows
-/// where other CPUs were that call it at the same time, but not their reasons. `frame` has the registers of the interrupted
-/// code, if there is any.
+/// Stops the kernel. Only the first CPU that calls this function writes a report, and `report` writes the reason into
+/// it. If other CPUs call this function meanwhile, they stop. The report shows where they were, but not their reasons.
+/// `frame` has the registers of the interrupted code, if this is called because of an exception.
 fn end(status: u8, frame: Option<&TrapFrame>, show: Show, report: impl Fn(&mut Emergency, CpuId) -> fmt::Result) -> ! {
     interrupts::disable();
     let this = percpu::current();
     let number = u32::try_from(this.index()).expect("few CPUs");
     match ENDING.compare_exchange(NOBODY, number, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => {}
-        // This CPU panics again while it reports its first panic. The report itself may be the cause, so the second panic
-        // is not described.
+        // This CPU has panicked again while it reports its first panic. The second panic is not described, because
+        // describing it could panic, too.
         Err(first) if first == number => {
             let _ = Emergency::new().write_str("panic while panicking\n");
             debug_exit::end_qemu(status);
             cpu::halt()
         }
-        // While this CPU handles a non-maskable interrupt, the next one, which asks for the CPU's state, does not reach
-        // it. So the CPU records its state here.
+        // Another CPU writes the report, and asks this CPU for its state by a non-maskable interrupt. If this CPU is
+        // already handling a non-maskable interrupt, the new one is not delivered. So this CPU records its state here.
         Err(_) => {
             if let Some(frame) = frame {
                 snapshot::answer_for_good(frame);
@@ -131,7 +137,7 @@ fn end(status: u8, frame: Option<&TrapFrame>, show: Show, report: impl Fn(&mut E
     }
     snapshot::ask_others();
     let mut console = Emergency::new();
-    // This cannot fail: bytes that the port does not take are dropped.
+    // This cannot fail: bytes that the port does not accept are dropped.
     let _ = report(&mut console, this);
     let _ = match show {
         Show::Goroutines => goroutines::write_list(&mut console),

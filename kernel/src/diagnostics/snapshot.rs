@@ -1,8 +1,9 @@
-//! Finds out what each CPU executes. A CPU is asked by a non-maskable interrupt, which also reaches a CPU with interrupts
-//! off. The asked CPU records its state and continues.
+//! Finds out what each CPU executes. One CPU asks another by a non-maskable interrupt, which also reaches a CPU with
+//! interrupts off. The asked CPU records its state and continues.
 //!
-//! A request is a number in the asked CPU's per-CPU data. That CPU records its state there, and then stores the same number as
-//! the answer. So an interrupt with another cause is distinguished from a request, and the asking CPU need not wait.
+//! Each request has a number, which is stored in the per-CPU data of the asked CPU. The asked CPU records its state
+//! there, too, and then stores the number of the request as that of its last answer. So the asked CPU can distinguish a
+//! request from other causes of a non-maskable interrupt, and the asking CPU can continue without waiting.
 
 use core::fmt;
 use core::hint::spin_loop;
@@ -22,42 +23,42 @@ use crate::cpu::sync::InterruptMutex;
 use crate::diagnostics::backtrace::Backtrace;
 use crate::diagnostics::exception::GeneralRegisters;
 
-/// How often a CPU that does not answer is polled before it is reported as not answering.
+/// How often a CPU is polled for its answer before it is reported as not answering.
 const MOST_POLLS: usize = 20_000_000;
 
-/// The most frames that are recorded. Longer backtraces are cut.
+/// The largest number of frames that are recorded. The rest of a longer backtrace is left out.
 const MAX_FRAMES: usize = 48;
 
-/// The last answer of a CPU that has stopped for ever. It counts as the answer to every request.
+/// The value of `answered` of a CPU that has stopped for ever. It counts as the answer to every request.
 const STOPPED: u32 = u32::MAX;
 
-/// Held while a CPU waits for answers of the others, because each CPU has room for one answer only.
+/// Held while a CPU asks the others and waits for their answers, because each CPU has room for only one answer.
 static ASKING: InterruptMutex<()> = InterruptMutex::new(());
 
 cpu_local! {
     static SNAPSHOT: Snapshot = Snapshot::new();
 }
 
-/// The last answer of a CPU; `None` if it is not up.
+/// Returns the last answer of a CPU; `None` if the CPU is not up.
 pub(crate) fn of(cpu: CpuId) -> Option<&'static Snapshot> {
     SNAPSHOT.of(cpu)
 }
 
-/// Where a CPU was when it was last asked. Written by the CPU itself, in its handler.
+/// Where a CPU was when it was last asked. The CPU itself writes this, in the handler of a non-maskable interrupt.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
-    /// The number of the last request, and of the last one that was answered.
+    /// The number of the last request, and the number of the last request that was answered.
     asked: AtomicU32,
     answered: AtomicU32,
-    /// The number of interrupts that may still come although the requests that sent them have been answered. Such a request
-    /// was answered together with an earlier one.
+    /// The number of interrupts that may still come although their requests have been answered. If several requests are
+    /// waiting when the first interrupt comes, its handler answers all of them.
     left_over: AtomicU32,
     preempt_count: AtomicU32,
-    /// How many handlers were active, one inside the other, in the code that was interrupted.
+    /// How many handlers were active, nested in each other, in the code that the asking interrupt has interrupted.
     trap_depth: AtomicU32,
-    /// Where a lock had turned interrupts off; null if no lock had turned them off.
+    /// Where the lock was taken that had turned interrupts off; null if no lock had turned them off.
     interrupts_off_at: AtomicPtr<Location<'static>>,
-    /// Where preemption had been turned off; null if preemption was on, or if the location is not known.
+    /// Where preemption was turned off; null if preemption was on, or if the location is not known.
     preempt_off_at: AtomicPtr<Location<'static>>,
     registers: [AtomicU64; TrapFrame::GENERAL],
     frames: [AtomicU64; MAX_FRAMES],
@@ -80,28 +81,30 @@ impl Snapshot {
         }
     }
 
-    /// Whether the CPU has answered the last request. If so, the other fields are its answer, until it is asked again.
+    /// Whether the CPU has answered the last request. If so, the other fields contain this answer until the CPU is
+    /// asked again.
     pub(crate) fn is_answered(&self) -> bool {
-        // Ordering: pairs with the stores in `answer` and `answer_for_good`: what was recorded before them is visible.
+        // Ordering: Acquire; partners: the stores in `answer` and `answer_for_good`. So the state that the CPU has
+        // recorded is visible.
         let answered = self.answered.load(Ordering::Acquire);
         answered == STOPPED || answered == self.asked.load(Ordering::Relaxed)
     }
 
-    /// Whether the CPU could not take interrupts: it was in a handler, or had interrupts off.
+    /// Whether the CPU could take no interrupts when it was asked, because it was in a handler or had interrupts off.
     pub(crate) fn had_interrupts_off(&self) -> bool {
         self.trap_depth.load(Ordering::Relaxed) != 0
             || !RFlags::from_bits_truncate(self.registers().rflags).contains(RFlags::INTERRUPT_FLAG)
     }
 
-    /// The CPU's preempt count (its preemption-disable depth).
+    /// The CPU's preempt count (its preemption-disable depth) when it was asked.
     pub(crate) fn preempt_count(&self) -> u32 {
         self.preempt_count.load(Ordering::Relaxed)
     }
 
-    /// Records where this CPU is. `frame` is what the current interrupt or exception has interrupted.
+    /// Records where this CPU is. `frame` has the registers of the code that was interrupted.
     fn note(&self, frame: &TrapFrame) {
         self.preempt_count.store(percpu::preempt_count(), Ordering::Relaxed);
-        // The handler that calls this function is not counted.
+        // The handler that calls this function is not counted, because it was not active in the interrupted code.
         self.trap_depth.store(percpu::trap_depth().saturating_sub(1), Ordering::Relaxed);
         let preempt_off_at = percpu::preempt_off_at().filter(|_| percpu::preempt_count() != 0);
         for (to, location) in
@@ -142,55 +145,58 @@ impl fmt::Display for Snapshot {
 }
 
 fn write_location(f: &mut fmt::Formatter<'_>, location: &AtomicPtr<Location<'static>>) -> fmt::Result {
-    // SAFETY: only references to locations, which are constants, or null are stored.
+    // SAFETY: the pointer is null or was made from a reference to a location. Locations are constants, so they live for
+    // ever.
     let location = unsafe { location.load(Ordering::Relaxed).as_ref() };
     location.map_or(Ok(()), |location| write!(f, " since {location}"))
 }
 
-/// Asks a CPU where it is. Does not wait. Callable from everywhere.
+/// Asks a CPU where it is. Does not wait for the answer. Callable from everywhere.
 pub(crate) fn ask(cpu: CpuId) {
     if let Some(snapshot) = of(cpu) {
-        // Ordering: SeqCst, so that the request is visible before the command to the APIC, which is a write to device memory.
+        // Ordering: SeqCst. The request must be visible before the command to the APIC, which is a write to device
+        // memory.
         snapshot.asked.fetch_add(1, Ordering::SeqCst);
         apic::send_nmi(cpu);
     }
 }
 
-/// The number of the last request that a CPU has answered; 0 if it is not up.
+/// The number of the last request that a CPU has answered; 0 if the CPU is not up.
 pub(crate) fn answers(cpu: CpuId) -> u32 {
     of(cpu).map_or(0, |snapshot| snapshot.answered.load(Ordering::Relaxed))
 }
 
-/// Called in the handler of a non-maskable interrupt: answers the request that has caused it. Returns `false` if the
-/// interrupt has another cause.
+/// Answers the request that has caused the current interrupt. Called in the handler of a non-maskable interrupt.
+/// Returns `false` if no request has caused the interrupt.
 pub(crate) fn answer(frame: &TrapFrame) -> bool {
     let snapshot = SNAPSHOT.here();
     let asked = snapshot.asked.load(Ordering::Acquire);
     let new = asked.wrapping_sub(snapshot.answered.load(Ordering::Relaxed));
-    // A load and a store suffice: only this CPU writes `left_over`, and non-maskable interrupts do not nest.
+    // A load and a store are enough: only this CPU writes `left_over`, and non-maskable interrupts do not nest.
     let left_over = snapshot.left_over.load(Ordering::Relaxed);
     if new == 0 {
         snapshot.left_over.store(left_over.saturating_sub(1), Ordering::Relaxed);
         return left_over > 0;
     }
-    // The interrupts of the other requests may still come, or may have been merged with this one.
+    // This interrupt answers `new` requests. The interrupts of the others may still come, or may have been merged with
+    // this one.
     snapshot.left_over.store(left_over.saturating_add(new - 1), Ordering::Relaxed);
     snapshot.note(frame);
-    // Ordering: pairs with the load in `is_answered`.
+    // Ordering: Release; partner: the load in `is_answered`.
     snapshot.answered.store(asked, Ordering::Release);
     true
 }
 
-/// Records where this CPU is. Called by a CPU that then stops for ever.
+/// Records where this CPU is, as the answer to all later requests. The caller then stops this CPU for ever.
 pub(crate) fn answer_for_good(frame: &TrapFrame) {
     let snapshot = SNAPSHOT.here();
     snapshot.note(frame);
-    // Ordering: pairs with the load in `is_answered`.
+    // Ordering: Release; partner: the load in `is_answered`.
     snapshot.answered.store(STOPPED, Ordering::Release);
 }
 
-/// Asks all other CPUs, and waits until they have answered, for a few seconds at most. Takes no lock, so two callers at the
-/// same time would mix up their answers.
+/// Asks all other CPUs where they are, and waits for their answers, but for a few seconds at most. Takes no lock. If
+/// two CPUs call this at the same time, each may see the answers to the requests of the other.
 pub(crate) fn ask_others() {
     for (cpu, _) in others() {
         ask(cpu);
@@ -205,7 +211,7 @@ pub(crate) fn ask_others() {
     }
 }
 
-/// Writes what the other CPUs have answered.
+/// Writes the last answers of the other CPUs.
 pub(crate) fn write_others(out: &mut impl fmt::Write) -> fmt::Result {
     for (cpu, other) in others() {
         if other.is_answered() {
@@ -217,12 +223,12 @@ pub(crate) fn write_others(out: &mut impl fmt::Write) -> fmt::Result {
     Ok(())
 }
 
-/// Writes where every CPU is: whether interrupts are on, its preempt count, registers and backtrace. All CPUs continue. The
-/// caller waits for the other CPUs with its interrupts off: for microseconds, or for some seconds if a CPU does not answer.
-/// Callable from everywhere but the handler of a non-maskable interrupt.
+/// Writes where every CPU is: whether interrupts are on, its preempt count, registers and backtrace. All CPUs continue.
+/// The caller waits for the other CPUs with its interrupts off. This takes microseconds, or some seconds if a CPU does
+/// not answer. Callable from everywhere except the handler of a non-maskable interrupt.
 ///
 /// # Errors
-/// The errors of `out`.
+/// The errors that `out` returns.
 pub(crate) fn write_all(out: &mut impl fmt::Write) -> fmt::Result {
     let _asking = ASKING.lock();
     writeln!(out, "CPU {} runs this:", percpu::current())?;

@@ -4,12 +4,13 @@ use gmp_sched::platform::Platform as _;
 
 use super::platform::Kernel;
 
-/// Nanoseconds since the first call of this function. Callable from everywhere.
+/// Returns the nanoseconds since the first call of this function. Callable from everywhere.
 pub fn now() -> u64 {
     Kernel::now().as_nanos()
 }
 
-/// The same as [`now`], because on the host no machine is powered on before the program starts. Callable from everywhere.
+/// Returns the same as [`now`], because on the host no machine is powered on before the program starts. Callable from
+/// everywhere.
 pub fn since_power_on() -> u64 {
     now()
 }

@@ -1,10 +1,10 @@
-//! Notes about what the host cannot do. Each note is printed once, when a program first relies on the missing feature.
+//! Notes about features that the host lacks. Each note is printed once, when a program first relies on the feature.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::io::{self, Write as _};
 
-/// A message that is printed on standard error, but only once.
+/// A message that is printed on standard error once, however often the program causes it.
 #[derive(Debug)]
 pub(super) struct Note {
     text: &'static str,

@@ -1,8 +1,8 @@
-//! Panics on the host. Their report names the G and the line of code, as on the machine.
+//! Panics on the host. Their report names the G and the line of code, as the report on the machine does.
 //!
-//! In a program, a panic ends the process with status 2, as it ends the machine. With the kernel option `panic=isolate` a
-//! panic ends only its G, by unwinding. In a test, a panic fails the test: a panic of the main G does so at once, a panic
-//! of another G when the main G has ended.
+//! In a program, a panic ends the process with status 2, as it ends the run on the machine. With the kernel option
+//! `panic=isolate`, a panic ends only its G, by unwinding the stack. In a test, a panic fails the test. A panic of the
+//! main G fails the test at once, and a panic of another G fails it when the main G has ended.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -34,8 +34,8 @@ fn is_isolated() -> bool {
     args::option("panic") == Some("isolate")
 }
 
-/// From this call on a panic ends the process, or only its G if panics are isolated. Called in a G, after
-/// [`gmp_sched::native`] has set its panic hook, so that this hook replaces that one.
+/// Installs a panic hook. From then on a panic ends the process, or only its G if panics are isolated. Must be called
+/// in a G, because [`gmp_sched::native`] has then installed its own hook, which this one replaces.
 pub(super) fn end_program() {
     panic::set_hook(Box::new(|info| match platform::goroutine() {
         Some(goroutine) if is_isolated() && goroutine.id() != GoroutineId::MAIN => {
@@ -44,8 +44,8 @@ pub(super) fn end_program() {
         }
         goroutine => {
             static IS_ENDING: AtomicBool = AtomicBool::new(false);
-            // As on the machine, only the first panic is reported. Threads with a later panic wait for the end of the
-            // process.
+            // Only the first panic is reported, as on the machine. A thread that panics later waits here until the
+            // process ends.
             while IS_ENDING.swap(true, Ordering::Relaxed) {
                 thread::park();
             }
@@ -57,7 +57,7 @@ pub(super) fn end_program() {
     }));
 }
 
-/// The report of a panic, except the backtrace.
+/// The report of a panic, without the backtrace.
 struct Report<'a> {
     /// The G that panics; `None` on a thread that runs no G.
     goroutine: Option<&'static Goroutine<Kernel>>,
@@ -88,7 +88,7 @@ impl fmt::Display for Panic<'_> {
     }
 }
 
-/// Prints a report with the backtrace of the caller on standard error.
+/// Prints a report on standard error, together with the backtrace of the caller.
 fn print(report: &Report<'_>) {
     let (head, end) = (format!("{report}"), &report.end);
     let backtrace = Backtrace::capture();
@@ -96,21 +96,22 @@ fn print(report: &Report<'_>) {
         BacktraceStatus::Captured => note::report(format_args!("{head}{backtrace}{end}")),
         _ => note::report(format_args!("{head}  (RUST_BACKTRACE=1 shows its backtrace)\n{end}")),
     };
-    // Another thread writes the report, because finding functions and lines needs more stack than a G may have.
+    // Another thread writes the report, because finding function names and line numbers may need more stack than a G
+    // has.
     thread::scope(|scope| match thread::Builder::new().spawn_scoped(scope, write) {
         Ok(writer) => drop(writer.join()),
         Err(_) => write(),
     });
 }
 
-/// Records the first panic of a G other than the main G, in one test.
+/// The first panic of a G other than the main G, during one test; `None` if there was no such panic.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record(Arc<Mutex<Option<String>>>);
 
-/// The records of the tests that run, each with the address of the test's scheduler.
+/// The records of the tests that are running. The key of a record is the address of the test's scheduler.
 static RECORDS: Mutex<Vec<(usize, Record)>> = Mutex::new(Vec::new());
 
-/// Takes a lock. Poisoning is ignored, because nothing panics while these locks are held.
+/// Takes a lock. Poisoning is ignored, because nothing panics while one of these locks is held.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -120,8 +121,8 @@ fn key(scheduler: &'static Scheduler<Kernel>) -> usize {
 }
 
 impl Record {
-    /// Records the panics of the Gs of `scheduler` from this call on. Called in one of these Gs, after
-    /// [`gmp_sched::native`] has set its panic hook, so that this hook replaces that one.
+    /// Records the panics of the Gs of `scheduler` until the result is dropped. Must be called in one of these Gs,
+    /// because [`gmp_sched::native`] has then installed its own panic hook, which the hook of this function replaces.
     pub(super) fn begin(&self, scheduler: &'static Scheduler<Kernel>) -> Recording {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
@@ -147,7 +148,7 @@ impl Record {
     }
 }
 
-/// Panics are recorded until this value is dropped.
+/// Dropping this value ends the recording of panics.
 #[must_use]
 pub(super) struct Recording(usize);
 
@@ -157,7 +158,7 @@ impl Drop for Recording {
     }
 }
 
-/// Called when a G of a test panics.
+/// Called by the panic hook when a G of a test panics.
 fn record(goroutine: &'static Goroutine<Kernel>, info: &PanicHookInfo<'_>) {
     let text = format!("goroutine {} panicked at {}", goroutine.id(), Panic(info));
     // The test harness shows this text if the test fails.

@@ -1,4 +1,5 @@
-//! CPUs by number, and turning preemption off. On the host, the number of a G's P stands in for the number of its CPU.
+//! Numbers of CPUs, and turning preemption off. On the host, the number of a CPU is derived from the number of the
+//! caller's P.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -10,7 +11,7 @@ use super::cpus;
 use super::note::Note;
 use super::platform::Kernel;
 
-/// The largest number of CPUs that are used, as on the machine.
+/// An upper bound for the number of CPUs that are used, the same as on the machine.
 pub const MAX_CPUS: usize = 255;
 
 /// The number of a CPU. The numbers begin with 0 and have no gaps.
@@ -22,7 +23,7 @@ impl CpuId {
     /// The first CPU.
     pub const BOOT: Self = Self(0);
 
-    /// The CPU with this number, even if there is no such CPU.
+    /// Returns the CPU with this number, even if there is no such CPU.
     ///
     /// # Panics
     /// If `index` is not below [`MAX_CPUS`].
@@ -32,7 +33,7 @@ impl CpuId {
         Self(index as u32)
     }
 
-    /// The number, for use as an index.
+    /// The number of this CPU, for use as an index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -44,15 +45,16 @@ impl fmt::Display for CpuId {
     }
 }
 
-/// The CPU that the caller runs on. On the host this is the number of the caller's P, modulo the number of CPUs; the first
-/// CPU if the caller has no P. The caller may be on another CPU when this returns. Callable from everywhere.
+/// Returns the CPU on which the caller runs. The caller may be on another CPU when this returns. On the host, the
+/// result is the number of the caller's P modulo the number of CPUs, or the first CPU if the caller has no P. Callable
+/// from everywhere.
 pub fn current() -> CpuId {
     let processor = Kernel::current_machine().and_then(Machine::processor);
     CpuId::new(processor.map_or(0, |processor| processor.id().get() as usize % cpus::count()))
 }
 
-/// On the machine, preemption is off on this CPU as long as this value exists, and its holder must not block. On the host
-/// this value has no effect, because nothing preempts a G.
+/// Turns preemption off on this CPU as long as this value exists. The holder must not block. On the host this value has
+/// no effect, because the host preempts no G.
 #[derive(Debug)]
 #[must_use = "preemption comes back on when this is dropped"]
 pub struct PreemptGuard {
@@ -60,7 +62,7 @@ pub struct PreemptGuard {
 }
 
 impl PreemptGuard {
-    /// Turns preemption off on the machine. Callable from everywhere.
+    /// Turns preemption off on the machine. Prints a note on the host, once. Callable from everywhere.
     pub fn new() -> Self {
         static NOTE: Note = Note::new(
             "a PreemptGuard does nothing on the host, where a G runs until it waits, yields or ends; \

@@ -1,4 +1,4 @@
-//! The scheduler on threads of the host, under the same names as on the machine.
+//! The scheduler on threads of the host. Types and functions have the same names as on the machine.
 
 use gmp_sched::goroutine::Goroutine;
 use gmp_sched::machine::Machine;
@@ -30,7 +30,7 @@ pub fn num_cpu() -> usize {
     cpus::count()
 }
 
-/// The number of Ps, which is how many Gs can run at the same time.
+/// The number of Ps, which is how many Gs can run at the same time. Returns 1 if the caller is not a G.
 #[must_use]
 pub fn procs() -> usize {
     scheduler().map_or(1, Scheduler::procs)

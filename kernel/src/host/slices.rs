@@ -1,5 +1,5 @@
-//! Prints a note that the host preempts no G when a program relies on preemption: when a G runs for a second while others
-//! wait.
+//! Prints a note if a program relies on preemption, because the host preempts no G. The sign is that a G runs for a
+//! second while other Gs wait.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -14,7 +14,7 @@ use super::platform::Kernel;
 
 /// The time between two checks.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// After how many checks a slice that has not ended is too long.
+/// A slice is too long if this many checks in succession have found it running.
 const LONG: u32 = 10;
 
 static NOTE: Note = Note::new(
@@ -23,15 +23,15 @@ static NOTE: Note = Note::new(
      yield_now.)",
 );
 
-/// A thread that checks the slices of a scheduler until this value is dropped, or until it has found a slice that is too
-/// long.
+/// A thread that checks the slices of a scheduler. It ends when this value is dropped, or when it has found a slice
+/// that is too long.
 pub(super) struct SliceWatch {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl SliceWatch {
-    /// Starts the thread. If it cannot be started, nothing is checked.
+    /// Starts the thread. If the thread cannot be started, nothing is checked.
     pub(super) fn start(scheduler: &'static Scheduler<Kernel>) -> Self {
         let (stop, stopped) = mpsc::channel();
         let watch = move || {
@@ -50,19 +50,19 @@ impl Drop for SliceWatch {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // The thread does not panic, so the result is of no interest.
+            // The thread does not panic, so its result needs no check.
             let _ = thread.join();
         }
     }
 }
 
-/// For each P, the P's tick at the last check, and at how many checks in succession the tick was the same.
+/// For each P, its tick at the last check, and how many checks in succession have found this same tick.
 #[derive(Default)]
 struct Slices(Vec<(u64, u32)>);
 
 impl Slices {
-    /// Whether a G has run for too long while other Gs wait in the queue of its P, or whether a G has run for too long on
-    /// every P. In the second case no P is left to fire timers.
+    /// Returns `true` in two cases: a G has run for too long while other Gs wait in the queue of its P, or a G has run
+    /// for too long on each of the Ps. In the second case no P is left to fire timers.
     fn is_one_too_long(&mut self, scheduler: &'static Scheduler<Kernel>) -> bool {
         let processors = scheduler.processors();
         self.0.resize(processors.len(), (0, 0));

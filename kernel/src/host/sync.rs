@@ -1,5 +1,5 @@
-//! Locks that spin, for short critical sections that do not wait. On the host they only exclude other threads: there are no
-//! interrupts and no preemption to turn off.
+//! Locks that spin, for short critical sections in which nothing waits. On the host they only exclude other threads,
+//! because there are no interrupts and no preemption to turn off.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -13,19 +13,19 @@ use spin::mutex::{SpinMutex, SpinMutexGuard};
 
 use super::platform;
 
-/// A lock that interrupt handlers may take on the machine. Its holder must not wait; on the machine, waiting with the lock
-/// held panics.
+/// A lock that interrupt handlers may take on the machine. Its holder must not wait. On the machine, waiting while
+/// holding the lock panics.
 pub struct InterruptMutex<T> {
     /// The address of the G that holds the lock; [`NOBODY`] if the lock is free or its holder is not a G.
     holder: AtomicUsize,
     mutex: SpinMutex<T>,
 }
 
-/// In place of the address of a G: no holder, or a thread that runs no G.
+/// The value of `holder` if the lock is free, or if a thread that runs no G holds it.
 const NOBODY: usize = 0;
 
 impl<T> InterruptMutex<T> {
-    /// An unlocked lock around `value`.
+    /// Makes a lock that guards `value` and is free.
     pub const fn new(value: T) -> Self {
         Self { holder: AtomicUsize::new(NOBODY), mutex: SpinMutex::new(value) }
     }
@@ -41,16 +41,17 @@ impl<T> InterruptMutex<T> {
                 return guard;
             }
             let me = own_address();
-            // Relaxed suffices: only this G stores its own address, so it reads that address only if it holds the lock.
+            // Ordering: Relaxed is enough. Only this G stores its own address, so it loads this address only if it
+            // holds the lock.
             if me != NOBODY && self.holder.load(Ordering::Relaxed) == me {
                 panic!("a G waits for itself: at {} for a lock that it holds", Location::caller());
             }
-            // The operating system may not be running the thread that holds the lock.
+            // The operating system may have preempted the thread that holds the lock, so this thread gives its CPU up.
             thread::yield_now();
         }
     }
 
-    /// Takes the lock if it is free. Callable from everywhere.
+    /// Takes the lock if it is free; otherwise returns `None`. Callable from everywhere.
     pub fn try_lock(&self) -> Option<InterruptMutexGuard<'_, T>> {
         let guard = self.mutex.try_lock()?;
         self.holder.store(own_address(), Ordering::Relaxed);
@@ -72,10 +73,10 @@ impl<T: fmt::Debug> fmt::Debug for InterruptMutex<T> {
     }
 }
 
-/// Access to the data of an [`InterruptMutex`].
+/// Access to the data that an [`InterruptMutex`] guards. Dropping it releases the lock.
 #[derive(Debug)]
 pub struct InterruptMutexGuard<'a, T> {
-    // Fields are dropped in the order of their declaration: the holder is cleared while the lock is still held.
+    // Fields are dropped in the order of their declaration. So `holder` is cleared while the lock is still held.
     _clear: ClearOnDrop<'a>,
     guard: SpinMutexGuard<'a, T>,
     /// Not `Send`, as on the machine.
@@ -105,8 +106,9 @@ impl<T> DerefMut for InterruptMutexGuard<'_, T> {
     }
 }
 
-/// A lock for data that no interrupt handler uses on the machine. On the host it is the same lock as [`InterruptMutex`].
+/// A lock for data that interrupt handlers of the machine do not use. On the host it is the same type as
+/// [`InterruptMutex`].
 pub type PreemptMutex<T> = InterruptMutex<T>;
 
-/// Access to the data of a [`PreemptMutex`].
+/// Access to the data that a [`PreemptMutex`] guards. Dropping it releases the lock.
 pub type PreemptMutexGuard<'a, T> = InterruptMutexGuard<'a, T>;

@@ -1,4 +1,5 @@
-//! The interface of the machine's watchdog. On the host it finds nothing, because interrupts and preemption cannot be off.
+//! The interface of the machine's watchdog. On the host the watchdog finds nothing, because interrupts and preemption
+//! cannot be off.
 
 use core::time::Duration;
 
@@ -8,27 +9,27 @@ use super::percpu::CpuId;
 static NOTE: Note =
     Note::new("on the host there are no interrupts and no preemption to watch: kernel::watchdog counts nothing");
 
-/// What the timer ticks of all CPUs have found since the boot. All zeros on the host.
+/// What the timer ticks of all CPUs have found since the boot. All values are zero on the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Windows {
     /// The longest delay of a timer interrupt on a CPU that ran something.
     pub interrupts_off: Duration,
-    /// The longest time from a tick that found preemption off until it was on again.
+    /// The longest time between a tick that found preemption off and the moment at which preemption was on again.
     pub preemption_off: Duration,
-    /// How often a CPU was reported because one of these times was more than a second.
+    /// How often a CPU was reported, because one of these times exceeded a second.
     pub lockups: u64,
     /// How often a reported CPU has recovered.
     pub recoveries: u64,
 }
 
-/// How many interrupts a CPU of the machine has taken; 0 on the host. Callable from everywhere.
+/// How many interrupts a CPU of the machine has taken. Returns 0 on the host. Callable from everywhere.
 pub fn interrupts(_: CpuId) -> u64 {
     NOTE.say();
     0
 }
 
-/// The longest times during which interrupts or preemption were off on the machine; zeros on the host. Callable from
-/// everywhere.
+/// The longest times for which interrupts and preemption were off on the machine. All values are zero on the host.
+/// Callable from everywhere.
 pub fn longest_windows() -> Windows {
     NOTE.say();
     Windows::default()

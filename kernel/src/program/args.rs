@@ -1,4 +1,4 @@
-//! The command line: options of the kernel, then `--`, then the arguments of the program.
+//! The command line: the options of the kernel, then `--`, then the arguments of the program.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -14,11 +14,11 @@ struct CommandLine {
 
 static COMMAND_LINE: Once<CommandLine> = Once::new();
 
-/// Parses the command line.
+/// Parses the command line. Only the first call has an effect.
 pub(crate) fn init(line: &str) {
     COMMAND_LINE.call_once(|| CommandLine {
         options: command_line::options(line).map(|word| word.to_string()).collect(),
-        // The arguments live as long as the program, so their memory is leaked.
+        // The arguments must live as long as the program, so their memory is never freed.
         program: command_line::arguments(line).map(|word| &*word.to_string().leak()).collect(),
     });
 }
@@ -28,12 +28,12 @@ pub fn program() -> &'static [&'static str] {
     COMMAND_LINE.get().map_or(&[], |line| &line.program)
 }
 
-/// The value of the kernel option `key`; the last value if the option is given several times.
+/// The value of the kernel option `key`. If the option occurs several times, its last value is returned.
 pub fn option(key: &str) -> Option<&'static str> {
     options(key).last()
 }
 
-/// The values of all kernel options with this key, in the order of the command line.
+/// The values of all kernel options with this key, in the order in which they are on the command line.
 pub fn options(key: &str) -> impl Iterator<Item = &'static str> {
     let words = COMMAND_LINE.get().map_or(&[][..], |line| &line.options);
     words.iter().filter_map(move |word| word.strip_prefix(key)?.strip_prefix('='))

@@ -1,22 +1,26 @@
-//! How a program begins and ends, on the machine and on the host: `host/program` includes this file, too.
+//! How a program begins and ends, on the machine and on the host. The module `host/program` includes this file by its
+//! path.
 
 use core::fmt::Display;
 
 use boot_protocol::status::LAST_OF_PROGRAM;
 
-/// Declares the program's `main`, a `fn(&[&str])` that returns a type with [`Termination`].
+/// Declares the `main` of a program. It must be a `fn(&[&str])` whose result type implements [`Termination`].
 ///
 /// On the machine, the kernel calls this `main`. On the host, the macro defines the entry point of the process, which runs
 /// `main` as the main G of a scheduler on threads (`gmp_sched::native`). Tests use `kernel::run!` instead.
 ///
 /// # Safety
 ///
-/// A G may move to another thread whenever it waits, so it must not keep a reference to thread-local data across a wait;
-/// see `gmp_sched::native::enter`. A program for the machine cannot break this rule: it and all its dependencies are
-/// `no_std`, so there are no thread-local variables. Therefore this macro makes the `unsafe` call of `enter` for the
-/// program. The macro does not compile in a crate that links `std` ("`std` is ambiguous"). Such a program calls
-/// `gmp_sched::native::enter` itself. A *dependency* that uses `std` does not build for the machine. On the host it does
-/// build, so the program's author must ensure that the dependency keeps the rule.
+/// A G may continue on another thread after it has waited. So it must not keep a reference to thread-local data while
+/// it waits: see `gmp_sched::native::enter`. A program for the machine cannot break this rule: the program and all its
+/// dependencies are `no_std`, so there are no thread-local variables. On the host, this macro makes the `unsafe` call
+/// of `enter` for the program. Two cases remain there:
+///
+/// - The program's own crate links `std`. Then this macro does not compile ("`std` is ambiguous"), and the program must
+///   call `gmp_sched::native::enter` itself.
+/// - A dependency of the program links `std`. Such a dependency does not build for the machine, but does build for the
+///   host. The program's author must ensure that this dependency keeps the rule.
 #[macro_export]
 macro_rules! main {
     ($main:path) => {
@@ -24,9 +28,9 @@ macro_rules! main {
     };
 }
 
-/// A value that `main` may return, with its exit status: 0 is success.
+/// A value that `main` may return. It determines the exit status of the program.
 pub trait Termination {
-    /// The exit status, 0 to [`LAST_OF_PROGRAM`].
+    /// Returns the exit status, from 0 (success) to [`LAST_OF_PROGRAM`].
     fn report(self) -> u8;
 }
 
@@ -36,15 +40,15 @@ impl Termination for () {
     }
 }
 
-/// The status is the value itself. A value outside of 0 to [`LAST_OF_PROGRAM`] becomes [`LAST_OF_PROGRAM`], because the
-/// kernel uses the higher statuses.
+/// The status is the value itself. A value outside of 0 to [`LAST_OF_PROGRAM`] is replaced by [`LAST_OF_PROGRAM`],
+/// because the kernel uses the higher statuses for itself.
 impl Termination for i32 {
     fn report(self) -> u8 {
         u8::try_from(self).map_or(LAST_OF_PROGRAM, |status| status.min(LAST_OF_PROGRAM))
     }
 }
 
-/// An error is printed, and the status is 1.
+/// If the result is an error, the error is printed and the status is 1.
 impl<T: Termination, E: Display> Termination for Result<T, E> {
     fn report(self) -> u8 {
         match self {

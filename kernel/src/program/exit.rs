@@ -6,12 +6,12 @@ use crate::arch::acpi;
 use crate::arch::x86_64::cpu;
 use crate::drivers::{console, debug_exit};
 
-/// Ends the run with a status, after all output so far has been sent. If the console takes nothing for a minute (see
-/// [`console::flush`]), the run ends with the status [`OUTPUT_LOST`]. Callable from everywhere.
+/// Sends all output so far, and then ends the run with a status. If the console accepts no bytes for a minute (see
+/// [`console::flush`]), the run ends with the status [`OUTPUT_LOST`] instead. Callable from everywhere.
 ///
-/// QEMU exits through its `isa-debug-exit` device. Without that device the kernel prints the status and turns the computer
-/// off by ACPI, or halts if that is not possible. (After a panic the computer halts instead, so that the report can be
-/// read.)
+/// QEMU exits through its `isa-debug-exit` device. Without that device the kernel prints the status and turns the
+/// computer off by ACPI. If that is not possible either, the computer halts. (After a panic the computer always halts,
+/// so that the report can be read.)
 pub fn exit(status: u8) -> ! {
     let status = if console::flush() { status } else { OUTPUT_LOST };
     debug_exit::end_qemu(status);

@@ -1,6 +1,6 @@
-//! The parts of the kernel that the guest tests need. They are not part of the public interface, and change without notice.
-//! A function that can break something is `unsafe`, so that a safe program cannot call it. This is a hidden module and not
-//! a feature of the crate, so that the tested kernel is the one that programs get.
+//! The parts of the kernel that the guest tests need. They are not part of the public interface, and change without
+//! notice. A function that can break something is `unsafe`, so that a safe program cannot call it. This module is
+//! hidden, but is not a feature of the crate. So the tests run with the same kernel that programs get.
 
 use core::fmt;
 use core::ops::Range;
@@ -21,13 +21,14 @@ pub use crate::mm::stack::{Slot, Stack};
 pub use crate::sched::storm::Storm;
 pub use x86_64::structures::paging::PhysFrame;
 
-/// Bytes in a page and in a frame.
+/// Size of a page and of a frame, in bytes.
 pub const PAGE_SIZE: usize = crate::mm::PAGE_SIZE;
 
-/// Bytes below a stack that are reserved for preemption.
+/// The number of bytes below a stack that are reserved for preemption.
 pub const RESERVE: usize = crate::mm::stack::RESERVE;
 
-/// Allocates an interrupt vector permanently: `handler` is called with `argument` on the CPU that gets the interrupt.
+/// Allocates an interrupt vector permanently. Each interrupt with this vector calls `handler` with `argument`, on the
+/// CPU that takes the interrupt.
 ///
 /// # Errors
 /// All vectors are in use.
@@ -41,12 +42,12 @@ pub unsafe fn allocate_vector(handler: fn(usize), argument: usize) -> Result<Vec
 /// Interrupts a CPU. Nothing happens if that CPU has not started.
 ///
 /// # Safety
-/// The vector was returned by [`allocate_vector`], or is at least 32 and has no handler.
+/// Either [`allocate_vector`] has returned the vector, or the vector is at least 32 and has no handler.
 pub unsafe fn send(to: CpuId, vector: Vector) {
     apic::send(to, vector);
 }
 
-/// Interrupts all CPUs but the calling one.
+/// Interrupts all CPUs except the calling one.
 ///
 /// # Safety
 /// As for [`send`].
@@ -54,12 +55,13 @@ pub unsafe fn send_to_others(vector: Vector) {
     apic::send_to_others(vector);
 }
 
-/// Number of spurious interrupts.
+/// The number of interrupts that no handler expected.
 pub fn unexpected_interrupts() -> usize {
     interrupts::unexpected_count()
 }
 
-/// Calls `body` in the context of a handler of a non-maskable interrupt, as far as the kernel's checks are concerned.
+/// Calls `body` with the same restrictions as in the handler of a non-maskable interrupt: the kernel's checks cannot
+/// tell the difference.
 pub fn as_if_in_nmi<R>(body: impl FnOnce() -> R) -> R {
     without_interrupts(|| {
         percpu::enter_trap(true);
@@ -69,10 +71,10 @@ pub fn as_if_in_nmi<R>(body: impl FnOnce() -> R) -> R {
     })
 }
 
-/// Makes preemptions inside of `code` overwrite the red zone of the interrupted code.
+/// Makes preemptions inside of `code` overwrite the red zone of the interrupted code, as an error in the kernel would.
 ///
 /// # Safety
-/// `code` does not use its red zone, or expects to lose it.
+/// `code` does not use its red zone, or does not rely on its contents.
 pub unsafe fn leave_red_zone_unprotected_in(code: Range<u64>) {
     preempt::leave_red_zone_unprotected_in(code);
 }
@@ -87,7 +89,7 @@ pub fn with_console_locked<R>(body: impl FnOnce() -> R) -> R {
     console::with_all_locked(body)
 }
 
-/// Takes a frame, even if it is the last.
+/// Takes a free frame, even if it is the last free one.
 ///
 /// # Errors
 /// No frame is free.
@@ -104,7 +106,7 @@ pub unsafe fn free_frame(frame: PhysFrame) {
     unsafe { frame::free(frame) };
 }
 
-/// Asks a CPU by a non-maskable interrupt for its state. Does not wait.
+/// Asks a CPU for its state by a non-maskable interrupt. Does not wait for the answer.
 pub fn ask(cpu: CpuId) {
     snapshot::ask(cpu);
 }
@@ -117,7 +119,7 @@ pub fn answers(cpu: CpuId) -> u32 {
 /// Writes the state of every CPU.
 ///
 /// # Errors
-/// The errors of `out`.
+/// The errors that `out` returns.
 pub fn write_all_cpus(out: &mut impl fmt::Write) -> fmt::Result {
     snapshot::write_all(out)
 }
@@ -127,12 +129,12 @@ pub fn init_cpu() {
     cpu::init();
 }
 
-/// Whether this CPU is in a halt that no epoch waits for. The caller is pinned.
+/// Whether this CPU has stopped in a way that no TLB epoch waits for it, because it halts. The caller is pinned.
 pub fn is_halted() -> bool {
     tlb::is_halted()
 }
 
-/// The address of the halt instruction of an idle CPU.
+/// The address of the instruction at which an idle CPU halts.
 pub fn halt_address() -> u64 {
     cpu::halt_address()
 }

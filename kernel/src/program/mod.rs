@@ -1,4 +1,4 @@
-//! What a program needs of the kernel: `main`, arguments, exit status.
+//! What a program gets from the kernel: `main`, arguments and an exit status.
 
 pub mod args;
 mod entry;
@@ -9,8 +9,8 @@ pub mod internals;
 
 pub use self::entry::Termination;
 
-/// The part of [`main!`](crate::main!) for the machine. A program without it does not link, because `gmp_program_main` is
-/// missing.
+/// The part of [`main!`](crate::main!) for the machine. It defines `gmp_program_main`, so a program that does not use
+/// `main!` fails to link.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __main {
@@ -26,7 +26,7 @@ macro_rules! __main {
 
 #[expect(unsafe_code, reason = "calls the program by a name that only the linker checks")]
 unsafe extern "Rust" {
-    /// Defined by [`main!`](crate::main!).
+    /// The program. [`main!`](crate::main!) defines this function.
     fn gmp_program_main(args: &[&str]) -> u8;
 }
 

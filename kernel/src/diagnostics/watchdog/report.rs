@@ -1,4 +1,4 @@
-//! The report of a CPU that has had interrupts or preemption off for too long, and of its recovery.
+//! Reports that a CPU has interrupts or preemption off for too long, and reports its recovery.
 
 use core::fmt::{self, Display, Write as _};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use crate::cpu::percpu::CpuId;
 use crate::diagnostics::snapshot;
 use crate::drivers::console::{Hold, LineWriter};
 
-/// The target in the log: the module's public name.
+/// The target of the log messages, which is the public name of the module.
 const LOG: &str = "kernel::watchdog";
 
 /// How many CPUs were reported.
@@ -15,30 +15,32 @@ static LOCKUPS: AtomicU64 = AtomicU64::new(0);
 /// How many of the reported CPUs have recovered.
 static RECOVERIES: AtomicU64 = AtomicU64::new(0);
 
-/// How many CPUs were reported, and how many of those have recovered.
+/// Returns how many CPUs were reported, and how many of these have recovered.
 pub(super) fn counts() -> (u64, u64) {
     (LOCKUPS.load(Ordering::Relaxed), RECOVERIES.load(Ordering::Relaxed))
 }
 
-/// Reports that `what` (interrupts or preemption) has been off on a CPU for too long, and where the CPU is. Returns `false`
-/// if nothing can be printed at present. `console` is the period of the console's lock in which the CPU was first asked.
+/// Reports that `what` (interrupts or preemption) has been off on a CPU for too long, and where the CPU is. `console`
+/// is the period of the console's lock in which the CPU was first asked. If the lock has been held ever since, nothing
+/// can be printed, and the function returns `false`.
 ///
 /// # Panics
-/// If that CPU holds the console's lock.
+/// If the suspected CPU is the one that holds the console's lock.
 pub(super) fn lockup(cpu: CpuId, what: &str, off_for: u64, console: Hold) -> bool {
-    // The report is impossible only if the CPU has held the console's lock since it was first asked. If the lock's holder
-    // has changed since then, printing is possible.
+    // If the suspected CPU has held the console's lock since it was first asked, no report can be printed. This CPU
+    // panics instead, because a panic prints without the lock.
     assert!(!console.is_of(cpu), "CPU {cpu} has had {what} off for {}, and the console is locked", Seconds(off_for));
     if console.goes_on() {
-        // The CPU that holds the lock is suspected, too, and is reported when it has answered.
+        // Another CPU has held the lock all the time. It is suspected, too. When its suspicion is confirmed, the
+        // assertion above reports it.
         return false;
     }
     log::error!(target: LOG, "CPU {cpu} has had {what} off for {}:", Seconds(off_for));
     if let Some(snapshot) = snapshot::of(cpu) {
-        // Writing to the console returns no errors.
+        // This cannot fail: writing to the console returns no errors.
         let _ = write!(LineWriter::new(), "CPU {cpu}: {snapshot}");
     }
-    // The report is counted after it has been printed, because a test that waits for the count may then end the run.
+    // The report is counted after it has been printed, because a test may end the run as soon as it sees the count.
     LOCKUPS.fetch_add(1, Ordering::Relaxed);
     true
 }

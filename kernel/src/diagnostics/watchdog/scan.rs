@@ -1,4 +1,4 @@
-//! The check of all CPUs, by one of them at a time.
+//! The check of all CPUs. One CPU at a time makes it.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -12,14 +12,14 @@ use crate::diagnostics::snapshot::{self, Snapshot};
 use crate::drivers::console::{self, Hold};
 use crate::sched::activity::{self, Activity, NEVER};
 
-/// Time between two checks, in ns: while no CPU is suspected, and while one is.
+/// The time between two checks in ns: the first while no CPU is suspected, the second while one is.
 const INTERVAL: u64 = 500_000_000;
 const SHORT_INTERVAL: u64 = 50_000_000;
-/// How many ticks in succession must have found preemption off before the CPU is suspected. So a virtual CPU that its host
-/// does not run for a second is not suspected: it has no ticks in that time.
+/// A CPU is suspected to have preemption off only if this many ticks in succession have found it off. A virtual CPU
+/// that its host does not run for a second has no ticks in this second, so it is not suspected.
 const TICKS: u32 = 8;
 
-/// When the next check is due, and whether the last one has found a suspect.
+/// When the next check is due, and whether the last check has found a suspected CPU.
 static NEXT_CHECK: AtomicU64 = AtomicU64::new(0);
 static IS_ANY_SUSPECT: AtomicBool = AtomicBool::new(false);
 
@@ -45,7 +45,7 @@ impl Suspect {
 
     /// Checks whether interrupts are off on the CPU. Returns whether the CPU is suspected.
     fn check_interrupts(&mut self, cpu: CpuId, activity: &Activity, now: u64) -> bool {
-        // A halted CPU takes no interrupts and is not suspected. An idle CPU in a handler is not halted.
+        // A halted CPU takes no interrupts, but is not suspected. A CPU in a handler is not halted, even if it is idle.
         let halts = !activity.is_busy() && !percpu::is_in_trap(cpu);
         let case = &mut self.interrupts_off;
         if let Some(was_off_for) = case.suspicion.check(activity.interrupts(), halts, now, now) {
@@ -70,8 +70,8 @@ impl Case {
         Self { suspicion: Suspicion::new(), console: Hold::NONE }
     }
 
-    /// If the CPU is suspected, asks it where it is, evaluates its answers, and reports it when enough answers confirm the
-    /// suspicion. Returns whether the CPU is suspected.
+    /// If the CPU is suspected, asks it where it is and evaluates its answers. Reports the CPU when enough answers
+    /// confirm the suspicion. Returns whether the CPU is suspected.
     fn pursue(&mut self, cpu: CpuId, now: u64, what: &str, confirms: impl Fn(&Snapshot) -> bool) -> bool {
         if !self.suspicion.is_suspect(now) {
             return false;
@@ -100,13 +100,13 @@ pub(super) fn check_if_due(now: u64) {
     if now < NEXT_CHECK.load(Ordering::Relaxed) {
         return;
     }
-    // Only one CPU checks at a time. If another CPU is checking now, this one leaves the check to it.
+    // Only one CPU checks at a time. If the lock is not free, another CPU is making the check.
     let Some(mut suspects) = SUSPECTS.try_lock() else { return };
     let this = percpu::current();
     let mut is_any_suspect = false;
     for (cpu, suspect) in cpus::all().zip(suspects.iter_mut()) {
         let Some(recorded) = activity::of(cpu) else { continue };
-        // This CPU is in an interrupt, so its interrupts need no check.
+        // This CPU is handling an interrupt at this moment, so its interrupts need no check.
         is_any_suspect |= cpu != this && suspect.check_interrupts(cpu, recorded, now);
         is_any_suspect |= suspect.check_preemption(cpu, recorded, now);
     }
@@ -114,7 +114,7 @@ pub(super) fn check_if_due(now: u64) {
     NEXT_CHECK.store(now + interval(), Ordering::Relaxed);
 }
 
-/// Time until the next check, in ns.
+/// The time until the next check, in ns.
 pub(super) fn interval() -> u64 {
     if IS_ANY_SUSPECT.load(Ordering::Relaxed) { SHORT_INTERVAL } else { INTERVAL }
 }

@@ -1,4 +1,4 @@
-//! Input. When the program first asks for input, a thread is started that reads standard input.
+//! Input. A thread reads standard input. It is started when the program first asks for input.
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -17,7 +17,8 @@ use crate::host::platform::Kernel;
 static RECEIVED: Mutex<VecDeque<u8>> = Mutex::new(VecDeque::new());
 /// Notified when bytes have been added to [`RECEIVED`].
 static ARRIVED: Condvar = Condvar::new();
-/// Whether the input has ended. The end of the input is received once. It also ends a last line without a newline.
+/// Whether the input has ended. The end of the input is a byte that is received once. If it follows an incomplete line,
+/// it also ends that line.
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 
 /// Locks [`RECEIVED`]. Poisoning is ignored, because nothing panics while the lock is held.
@@ -42,7 +43,7 @@ fn receive() {
             Ok(0) => break,
             Ok(count) => add(&bytes[..count]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // For example if the terminal is gone.
+            // The input also ends after any other error, for example if the terminal is gone.
             Err(_) => break,
         }
     }
@@ -54,14 +55,15 @@ fn add(bytes: &[u8]) {
     ARRIVED.notify_all();
 }
 
-/// The next byte of the input, if one has been received. [`END_OF_INPUT`] is returned like any other. Callable from everywhere.
+/// Returns the next byte of the input, if one has been received. [`END_OF_INPUT`] is returned like any other byte.
+/// Callable from everywhere.
 pub fn try_read() -> Option<u8> {
     start();
     received().pop_front()
 }
 
-/// The next line of the console's input, without its newline; `None` at the end of the input. Invalid UTF-8 is replaced.
-/// Blocks the calling G; only one G at a time should read.
+/// Reads the next line of the console's input. Returns the line without its newline, or `None` at the end of the input.
+/// Invalid UTF-8 is replaced. Blocks the calling G. Only one G at a time should read.
 ///
 /// # Errors
 ///

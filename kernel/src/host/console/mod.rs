@@ -1,7 +1,7 @@
 //! The console: standard input and output of the process.
 //!
-//! Text is written as a whole as soon as it is printed, even without a newline. Writing is a system call, so the other Gs
-//! continue while the caller waits for the reader of standard output.
+//! Text is written to standard output as soon as it is printed, even if it ends without a newline. Writing is a system
+//! call, so other Gs run while the caller waits until the reader of standard output accepts the text.
 
 mod input;
 #[path = "../../drivers/console/macros.rs"]
@@ -22,7 +22,7 @@ pub use self::input::{read_line, try_read};
 pub use crate::{print, println};
 pub use boot_protocol::console::SincePowerOn;
 
-/// Whether output goes to the test harness, which shows the output of failed tests only.
+/// Whether output goes to the test harness, which shows only the output of failed tests.
 static IS_CAPTURED: AtomicBool = AtomicBool::new(false);
 
 /// Sends all further output to the test harness.
@@ -30,7 +30,7 @@ pub(super) fn capture() {
     IS_CAPTURED.store(true, Ordering::Relaxed);
 }
 
-/// Prints text, which is not mixed with other output.
+/// Prints text. The text is not mixed with other output.
 #[doc(hidden)]
 pub fn print(arguments: fmt::Arguments<'_>) {
     match arguments.as_str() {
@@ -39,12 +39,13 @@ pub fn print(arguments: fmt::Arguments<'_>) {
     };
 }
 
-/// Prints bytes, which are not mixed with other output. Always returns `true`: if standard output cannot be written, the
-/// process ends with status 74, like `boot`.
+/// Prints bytes, which are not mixed with other output. Always returns `true`. If standard output cannot be written,
+/// the process ends with status 74, as `boot` does.
 ///
-/// Blocks the calling G while standard output takes nothing.
+/// Blocks the calling G while the reader of standard output accepts no bytes.
 pub fn write(bytes: &[u8]) -> bool {
-    // A G in a system call, and a thread that runs no G, write directly, and their thread waits.
+    // Only a running G can make a system call. A G that is in a system call already, or a thread without a G, blocks
+    // its thread while it writes.
     let is_running = platform::goroutine().is_some_and(|goroutine| goroutine.status() == Status::Running);
     if is_running {
         gmp_sched::syscall::syscall::<Kernel, _>(|| send(bytes));
@@ -66,7 +67,7 @@ fn send(bytes: &[u8]) {
     }
 }
 
-/// Does nothing and returns `true`, because `write` returns only after everything has been written. Does not block.
+/// Does nothing and returns `true`, because [`write`] returns only when everything has been written. Does not block.
 pub fn flush() -> bool {
     true
 }

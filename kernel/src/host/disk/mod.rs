@@ -1,5 +1,5 @@
-//! Disks on the host: the files that the environment variable `GMP_DISKS` names, with `:` between them. They are read-only
-//! unless `GMP_DISKS_WRITABLE` is 1.
+//! Disks on the host, which are files. The environment variable `GMP_DISKS` contains their names, separated by `:`.
+//! They are read-only unless `GMP_DISKS_WRITABLE` is 1.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -26,7 +26,7 @@ mod error;
 const DISKS: &str = "GMP_DISKS";
 const WRITABLE: &str = "GMP_DISKS_WRITABLE";
 
-/// Writes begin and end at multiples of this, as on the machine.
+/// The position and the length of a write must be multiples of this number, as on the machine.
 const SECTOR_SIZE: usize = 512;
 
 /// A disk. On the host, a disk is a file.
@@ -46,7 +46,7 @@ pub fn disks() -> &'static [Disk] {
     FOUND.get_or_init(open)
 }
 
-/// Opens the files, so that a wrong name is reported before the program begins.
+/// Opens the files when the program begins, so that a wrong name is reported at once.
 pub(super) fn init() {
     let _ = disks();
 }
@@ -66,7 +66,8 @@ fn open() -> Vec<Disk> {
 impl Disk {
     fn open(path: &Path, is_read_only: bool) -> std::io::Result<Self> {
         let mut file = OpenOptions::new().read(true).write(!is_read_only).open(path)?;
-        // Seeking returns the length of a block device, too; its metadata does not contain it.
+        // The length is found by seeking to the end, because the metadata of a block device does not contain its
+        // length.
         let bytes = file.seek(SeekFrom::End(0))?;
         Ok(Self { name: path.display().to_string(), bytes, is_read_only, file })
     }
@@ -77,7 +78,7 @@ impl Disk {
         &self.name
     }
 
-    /// The length of the disk in bytes, when the program began.
+    /// The length that the disk had when the program began, in bytes.
     #[must_use]
     pub fn len_bytes(&self) -> u64 {
         self.bytes
@@ -89,15 +90,15 @@ impl Disk {
         self.is_read_only
     }
 
-    /// Reads bytes from `offset` on. Returns the number of bytes read, which is less than the size of the buffer only at
-    /// the end of the disk.
+    /// Reads bytes from `offset` on. Returns the number of bytes read. Reads fewer bytes than the buffer holds only if
+    /// the disk ends before the buffer is full.
     ///
     /// Blocks the calling G and its M; the P is handed off at once.
     ///
     /// # Errors
     ///
-    /// See [`DiskError`]. If the error is `OutOfRange` or `OutOfResources`, nothing has been read. After `Request` the
-    /// beginning of the buffer may have been overwritten.
+    /// See [`DiskError`]. If the error is `OutOfRange` or `OutOfResources`, nothing has been read. If it is `Request`,
+    /// the beginning of the buffer may have been overwritten.
     ///
     /// # Panics
     ///
@@ -112,14 +113,14 @@ impl Disk {
         read.map(|()| length).map_err(|_| DiskError::Request(RequestError::Failed))
     }
 
-    /// Writes whole sectors from `offset` on, which must be the start of a sector.
+    /// Writes whole sectors. `offset` must be the start of a sector.
     ///
     /// Blocks the calling G and its M; the P is handed off at once.
     ///
     /// # Errors
     ///
-    /// See [`DiskError`]. After `Request` some of the sectors may have been written. After other errors nothing has been
-    /// written.
+    /// See [`DiskError`]. If the error is `Request`, some of the sectors may have been written. After any other error,
+    /// nothing has been written.
     ///
     /// # Panics
     ///
@@ -144,8 +145,8 @@ impl Disk {
     }
 }
 
-/// Blocks the calling G and its M for `duration`, while the P is handed off: like a request to a device that transfers
-/// nothing.
+/// Blocks the calling G and its M for `duration`, like a request to a device that transfers nothing. The P is handed
+/// off at once.
 ///
 /// # Errors
 ///

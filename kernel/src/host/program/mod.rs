@@ -1,14 +1,14 @@
-//! A program on the host. In the crate of the program, `cargo run` runs it on threads, and `cargo test` tests it.
+//! A program on the host. In the program's crate, `cargo run` runs the program on threads, and `cargo test` tests it.
 //!
 //! | on the machine | on the host |
 //! |---|---|
-//! | `boot --smp 2` | all CPUs that the process may use; `GMP_KERNEL_OPTIONS="procs=2"` for two Ps |
+//! | `boot --smp 2` | all CPUs that the process may use; `GMP_KERNEL_OPTIONS="procs=2"` sets the number of Ps |
 //! | `boot --kernel-option panic=isolate` | `GMP_KERNEL_OPTIONS="panic=isolate"`; other options have no effect |
-//! | `boot --disk FILE` | `GMP_DISKS=FILE`, or several with `:` between them |
+//! | `boot --disk FILE` | `GMP_DISKS=FILE`, or several files with `:` between them |
 //! | `boot --disk-rw` | `GMP_DISKS_WRITABLE=1` |
 //! | console | standard input and output; reports go to standard error |
 //! | exit status | the same status; 64 for wrong options, 74 if standard output cannot be written |
-//! | a loop that calls nothing is preempted | the loop keeps its thread; a note is printed after a second |
+//! | a loop without calls is preempted | the loop keeps its thread; a note is printed after a second |
 
 #[path = "../../program/args.rs"]
 pub mod args;
@@ -21,8 +21,8 @@ pub mod run;
 
 pub use self::entry::Termination;
 
-/// The part of [`main!`](crate::main!) for the host: defines the C function `main` of the process. In tests the harness
-/// defines that function, and only the type of the program's `main` is checked.
+/// The part of [`main!`](crate::main!) for the host: defines the C function `main` of the process. In tests the test
+/// harness defines that function, so this macro only checks the type of the program's `main`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __main {
@@ -35,8 +35,8 @@ macro_rules! __main {
                 count: ::core::ffi::c_int,
                 words: *const *const ::core::ffi::c_char,
             ) -> ::core::ffi::c_int {
-                // SAFETY: the C library calls this function, once, with the arguments of the process. The crate links no
-                // `std`, so its Gs have no thread-local variables: see `kernel::main!`.
+                // SAFETY: the C library calls this function once, with the arguments of the process. The crate does not
+                // link `std`, so its Gs have no thread-local variables: see `kernel::main!`.
                 unsafe {
                     $crate::program::run::program(count, words, |arguments| {
                         $crate::program::Termination::report($main(arguments))
@@ -49,7 +49,8 @@ macro_rules! __main {
     };
 }
 
-/// Runs a closure as the main G of a scheduler on threads of the host, and returns its result: for tests of a program.
+/// Runs a closure as the main G of a scheduler on threads of the host, and returns the closure's result. This is for
+/// tests of a program.
 ///
 /// ```ignore
 /// #[test]
@@ -58,25 +59,25 @@ macro_rules! __main {
 /// }
 /// ```
 ///
-/// A panic in any of the Gs fails the test, just as it would end a program. The closure and its result are `Send` and
-/// `'static`.
+/// A panic in any G fails the test, as it would end a program. The closure and its result must be `Send` and `'static`.
 ///
 /// # Safety
 ///
-/// As for [`main!`](crate::main!): the macro does not compile in a crate that links `std`. (A program is also `no_std` when
-/// it is compiled for tests. Only `no_main` is omitted then, by `#![cfg_attr(not(test), no_main)]`.)
+/// The obligation is that of [`main!`](crate::main!). This macro does not compile in a crate that links `std`, so a
+/// program that compiles with it fulfils the obligation. (For tests, too, a program is compiled as `no_std`. Only
+/// `no_main` must be left out then, by `#![cfg_attr(not(test), no_main)]`.)
 #[macro_export]
 macro_rules! run {
     ($body:expr) => {{
         $crate::__assert_no_std!();
         let body = $body;
-        // SAFETY: the crate links no `std`, so its Gs have no thread-local variables: see `kernel::main!`.
+        // SAFETY: the crate does not link `std`, so its Gs have no thread-local variables: see `kernel::main!`.
         unsafe { $crate::program::run::test(body) }
     }};
 }
 
-/// Does not compile in a crate that links `std`: the name `std` is ambiguous there, because this macro declares a module of
-/// the same name.
+/// Fails to compile in a crate that links `std`. The macro declares a module with the name `std`, so in such a crate
+/// this name is ambiguous.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __assert_no_std {
@@ -86,7 +87,7 @@ macro_rules! __assert_no_std {
     };
 }
 
-/// A separate macro, because a name is ambiguous only if it comes from the expansion of a nested macro.
+/// This is a macro of its own, because a name is ambiguous only if a nested macro declares it.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __declare_std {

@@ -15,7 +15,7 @@ use crate::host::note::report;
 use crate::host::slices::SliceWatch;
 use crate::host::{console, cpus, disk, panic};
 
-/// The environment variable with the kernel options.
+/// The environment variable that contains the kernel options.
 const OPTIONS: &str = "GMP_KERNEL_OPTIONS";
 /// Exit status for wrong arguments. `boot` uses the same one.
 pub(crate) const WRONG_USE: u8 = 64;
@@ -26,8 +26,8 @@ pub(crate) const CANNOT_WRITE: u8 = 74;
 ///
 /// # Safety
 ///
-/// `words` points to `count` C strings, at least one, which live as long as the process. The Gs keep the promise that
-/// [`native::enter`] requires.
+/// `words` points to at least one C string, `count` in total. They live as long as the process. The Gs keep the promise
+/// that [`native::enter`] requires.
 pub unsafe fn program(count: c_int, words: *const *const c_char, main: fn(&[&str]) -> u8) -> ! {
     let mut line = options();
     line.push_str(SEPARATOR);
@@ -45,7 +45,7 @@ pub unsafe fn program(count: c_int, words: *const *const c_char, main: fn(&[&str
     args::init(&line);
     disk::init();
     let procs = procs();
-    // SAFETY: the caller promises that the Gs keep the rule of `native::enter`.
+    // SAFETY: the caller promises that the Gs keep the promise that `native::enter` requires.
     let threads = unsafe { native::enter() };
     threads.run_with(procs, move |scheduler| {
         panic::end_program();
@@ -69,7 +69,7 @@ pub unsafe fn test<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static)
     console::capture();
     let panics = panic::Record::default();
     let own = panics.clone();
-    // SAFETY: the caller promises that the Gs keep the rule of `native::enter`.
+    // SAFETY: the caller promises that the Gs keep the promise that `native::enter` requires.
     let threads = unsafe { native::enter() };
     let result = threads.run_with(procs(), move |scheduler| {
         let _watch = SliceWatch::start(scheduler);
@@ -80,7 +80,7 @@ pub unsafe fn test<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static)
     result
 }
 
-/// The kernel options, in the form of the machine's command line, followed by a space.
+/// The kernel options in the form of the machine's command line. If there are any, a space follows them.
 fn options() -> String {
     match env::var(OPTIONS) {
         Ok(options) => options + " ",
@@ -99,7 +99,7 @@ fn procs() -> usize {
     }
 }
 
-/// Ends the process with a message.
+/// Prints a message on standard error, and ends the process with a status.
 pub(crate) fn fail(status: u8, message: fmt::Arguments<'_>) -> ! {
     report(message);
     exit::exit(status)
