@@ -1,5 +1,5 @@
-//! Annotates the machine's output with information that only the host has: the function and line of an address, and how
-//! long ago QEMU was started.
+//! Adds information to the machine's output that only the host has: the function and line of an address, and how long
+//! ago QEMU was started.
 
 use core::mem;
 use std::path::Path;
@@ -9,21 +9,21 @@ use boot_protocol::console::{FRAME_DIGITS, FRAME_PREFIX, POWER_ON};
 
 use crate::symbols::Symbols;
 
-/// Annotates the console output. Each address of a backtrace gets its function and line. The first time since power-on that
-/// the kernel prints gets the time since the start of QEMU.
+/// Adds annotations to the console output. After each address of a backtrace it adds the function and line. After the
+/// first time since power-on that the machine prints, it adds the time since the start of QEMU.
 ///
-/// Each byte is passed on as soon as it arrives, so that a prompt or another incomplete line is shown at once.
+/// Each byte is passed on as soon as it arrives. So an incomplete line, such as a prompt, is shown at once.
 pub struct Annotator {
     symbols: Symbols,
-    /// How many bytes at the end of the output so far match [`FRAME_PREFIX`] and the digits after it.
+    /// How many bytes at the end of the output match the beginning of an address: [`FRAME_PREFIX`] and then digits.
     matched: usize,
-    /// The value of the digits that have matched.
+    /// The value of those matching bytes that are digits.
     address: u64,
-    /// Whether the output ends with a space or a newline, so that the next byte begins a word.
+    /// Whether the last byte of the output is a space or a newline, so that the next byte begins a word.
     at_word: bool,
-    /// When QEMU was started; `None` after the time since then has been printed.
+    /// When QEMU was started; `None` if no time is to be added, or if it has been added.
     started: Option<Instant>,
-    /// How many bytes at the end of the output so far match [`POWER_ON`].
+    /// How many bytes at the end of the output match the beginning of [`POWER_ON`].
     power_on_matched: usize,
 }
 
@@ -34,9 +34,9 @@ impl core::fmt::Debug for Annotator {
 }
 
 impl Annotator {
-    /// Makes an annotator for a machine that runs the ELF file `program`. The file is read when the first address is
-    /// printed. If `started` is `None`, the time since the start of QEMU is not added, so that the output depends only on
-    /// the machine.
+    /// Makes an annotator for a machine that runs the ELF file `program`. The file is read when the machine prints the
+    /// first address. If `started` is `None`, the time since the start of QEMU is not added. The output then depends
+    /// only on the machine.
     pub fn new(program: &Path, started: Option<Instant>) -> Self {
         let symbols = Symbols::new(program);
         Self { symbols, matched: 0, address: 0, at_word: true, started, power_on_matched: 0 }
@@ -79,8 +79,8 @@ impl Annotator {
 
     fn completes_power_on(&mut self, byte: u8) -> bool {
         let text = POWER_ON.as_bytes();
-        // The first byte of the text occurs nowhere else in the text. So after a mismatch a match can begin only with this
-        // byte.
+        // After a mismatch, only the current byte can begin a new match, because the first byte of the text occurs in
+        // it only once.
         let goes_on = byte == text[self.power_on_matched];
         self.power_on_matched = if goes_on { self.power_on_matched + 1 } else { usize::from(byte == text[0]) };
         let complete = self.power_on_matched == text.len();
@@ -98,8 +98,8 @@ mod tests {
 
     use super::*;
 
-    /// The address of this function, as in the ELF file of this test program. The program has line tables, and the function
-    /// is not inlined, so the address can be looked up.
+    /// Returns the address of this function, as it is in the ELF file of this test program. The address can be looked
+    /// up, because the program has line tables and the function is not inlined.
     #[inline(never)]
     fn landmark() -> u64 {
         let here = landmark as fn() -> u64 as usize as u64;

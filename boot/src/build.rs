@@ -1,13 +1,13 @@
 //! Builds a program into a bootable ELF file, with cargo.
 //!
-//! The program, and the kernel that it is linked with, are ordinary `no_std` crates for the host's own target, for which
-//! stable Rust ships `core` and `alloc`. The flags in this file turn them into a bare-metal program, so a crate that uses
-//! the kernel needs no build script, profile or linker script of its own. One of the flags is `--cfg gmp_machine`; without
-//! it, the kernel crate is compiled for programs on the host.
+//! The program and the kernel are ordinary `no_std` crates for the host's own target, for which stable Rust includes
+//! `core` and `alloc`. The flags in this file turn them into a bare-metal program. So a crate that uses the kernel
+//! needs no build script, profile or linker script of its own. One of the flags is `--cfg gmp_machine`. Without this
+//! flag, the kernel crate is compiled for programs on the host.
 //!
-//! The ELF file is put into the folder `machine` of the target directory of the program's workspace. Intermediate files are
-//! put into the folder `machine` of the target directory of the kernel's workspace. So the kernel is built once for all
-//! programs, and separately from what is built for the host.
+//! Each workspace has a target directory. The ELF file is put into the folder `machine` of the target directory of the
+//! program's workspace. Intermediate files are put into the folder `machine` of the target directory of the kernel's
+//! workspace. So the kernel is built once for all programs, and separately from code for the host.
 
 use core::hash::{Hash, Hasher as _};
 use std::env;
@@ -24,16 +24,16 @@ use cargo_metadata::Message;
 use crate::Error;
 use crate::program::Program;
 
-/// Specifies where the parts of the program are in memory and in the file.
+/// Specifies the addresses of the parts of the program in memory, and their positions in the file.
 const LINKER_SCRIPT: &str = include_str!("../../kernel/link.ld");
 
-/// The target whose linker is the C compiler of the host.
+/// The target for which the C compiler of the host is the linker.
 const LINUX: &str = "x86_64-unknown-linux-gnu";
 
-/// The target whose linker comes with Rust.
+/// The target for which Rust includes a linker.
 const BARE: &str = "x86_64-unknown-none";
 
-/// Environment variables that would override the flags or directories that this file sets.
+/// Environment variables that would override the flags or directories which this file sets.
 const CLEARED: [&str; 8] = [
     "RUSTFLAGS",
     "RUSTC_WORKSPACE_WRAPPER",
@@ -48,7 +48,7 @@ const CLEARED: [&str; 8] = [
 /// The options of a build.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Whether to build with optimisation or with all checks.
+    /// Whether to build with optimisation, or without it and with all checks.
     pub profile: Profile,
     /// The target to compile for.
     pub target: Target,
@@ -109,13 +109,13 @@ impl Target {
     }
 }
 
-/// The cargo that has started this process, or else the cargo in `PATH`.
+/// Returns the cargo that has started this process. If no cargo has, returns the cargo in `PATH`.
 pub(crate) fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// Builds `program`, unless it is built already, and returns the path of the ELF file. Cargo's output goes to standard
-/// error, to show the progress.
+/// Builds `program` if necessary, and returns the path of its ELF file. The output of cargo goes to standard error, so
+/// that the user sees the progress.
 ///
 /// # Errors
 ///
@@ -137,13 +137,13 @@ pub fn build(program: &Program, options: Options) -> Result<PathBuf, Error> {
     if options.profile == Profile::Release {
         command.arg("--release");
     }
-    // Cargo reads the configuration files of this folder and of its parents.
+    // Cargo reads the configuration files of its current folder and of the parents of this folder.
     command.current_dir(manifest.parent().unwrap_or(Path::new(".")));
     for variable in CLEARED {
         command.env_remove(variable);
     }
     command.env("CARGO_ENCODED_RUSTFLAGS", encoded_flags(options.target, &script));
-    // Line tables, so that backtraces have lines even if the crate's release profile omits them.
+    // Backtraces need line tables. This adds them even if the release profile of the crate omits them.
     command.env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only");
     command.env("CARGO_BUILD_BUILD_DIR", &shared);
     if own != kernel {
@@ -153,7 +153,7 @@ pub fn build(program: &Program, options: Options) -> Result<PathBuf, Error> {
     executable.ok_or_else(|| Error::Build(format!("cargo did not say where it put `{name}`")))
 }
 
-/// Runs cargo, and returns the path of the executable that it built for the binary `name`.
+/// Runs cargo, and returns the path of the executable that cargo has built for the binary `name`.
 fn run(mut command: Command, name: &str) -> Result<Option<PathBuf>, Error> {
     let cannot = |error: io::Error| Error::Build(format!("cannot run cargo: {error}"));
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(cannot)?;
@@ -174,16 +174,17 @@ fn run(mut command: Command, name: &str) -> Result<Option<PathBuf>, Error> {
     }
 }
 
-/// The flags for rustc in the form of `CARGO_ENCODED_RUSTFLAGS`.
+/// Returns the flags for rustc, in the form that `CARGO_ENCODED_RUSTFLAGS` requires.
 fn encoded_flags(target: Target, script: &Path) -> OsString {
     let code = [
-        // Selects the part of the kernel crate that is for the machine.
+        // Selects those parts of the kernel crate that are for the machine.
         "--cfg=gmp_machine",
         "-Crelocation-model=static",
         // The kernel is in the highest 2 GiB.
         "-Ccode-model=kernel",
         "-Cpanic=abort",
-        // An interrupt may come at any instruction, so code must not keep data below its stack pointer.
+        // An interrupt may come at any instruction and use the stack. So code must keep no data below its stack
+        // pointer.
         "-Cno-redzone=yes",
         // Backtraces need frame pointers.
         "-Cforce-frame-pointers=yes",
@@ -195,18 +196,19 @@ fn encoded_flags(target: Target, script: &Path) -> OsString {
     flags.collect::<Vec<_>>().join(OsStr::new("\x1f"))
 }
 
-/// Writes the linker script into `directory`, and returns its path. The file's name depends on its content: cargo relinks
-/// when a flag changes, but not when the content of a file that a flag names changes.
+/// Writes the linker script into `directory`, and returns its path. The file's name depends on its content, because
+/// cargo only compares the flags of two builds. A new script gets a new name, so the flag changes and cargo links
+/// again.
 fn write_linker_script(directory: &Path) -> io::Result<PathBuf> {
     write_once(directory, &format!("link-{:016x}.ld", hash(LINKER_SCRIPT)), LINKER_SCRIPT, 0o644)
 }
 
-/// Writes a script that runs rustc, and returns its path. The script's name depends on the root of the workspace.
+/// Writes a shell script that runs rustc, and returns its path. The script's name depends on the root of the workspace.
 ///
-/// Two crates may have the same name, and the same path within their workspaces, for example two crates that `new` has
-/// made. Cargo takes them for the same crate, so in a shared build directory one would be used in place of the other. A
-/// wrapper of its own for each workspace makes cargo distinguish them. It applies to the members of the workspace only, so
-/// dependencies are still shared.
+/// Two crates may have the same name and the same path within their workspaces, for example two crates that `boot new`
+/// has made. If they share a build directory, cargo mistakes one for the other. Cargo also compares the path of the
+/// wrapper, so each workspace gets a wrapper of its own. Cargo uses this wrapper only for the members of the workspace,
+/// so dependencies are still built once for all workspaces.
 fn write_wrapper(directory: &Path, workspace: &Path) -> io::Result<PathBuf> {
     write_once(directory, &format!("rustc-{:016x}.sh", hash(workspace)), "#!/bin/sh\nexec \"$@\"\n", 0o755)
 }
@@ -217,12 +219,12 @@ fn hash(value: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Writes a file if it does not exist.
+/// Writes a file if it does not exist yet. Returns its path.
 fn write_once(directory: &Path, name: &str, content: &str, mode: u32) -> io::Result<PathBuf> {
     let path = directory.join(name);
     if !path.is_file() {
         fs::create_dir_all(directory)?;
-        // The file gets its name when it is complete, so that a concurrent `boot` never sees an incomplete file.
+        // The file gets its final name only when it is complete. So a concurrent `boot` never sees an incomplete file.
         let unfinished = directory.join(format!("{name}.{}.unfinished", process::id()));
         fs::write(&unfinished, content)?;
         fs::set_permissions(&unfinished, Permissions::from_mode(mode))?;

@@ -43,19 +43,19 @@ pub(crate) struct Cli {
     smp: u32,
 
     /// Memory of the machine in MiB
-    // With 1 MiB a program does not fit, and QEMU's firmware hangs.
+    // With only 1 MiB, a program does not fit and QEMU's firmware hangs.
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(2..))]
     memory: u32,
 
-    /// Give the machine this file as a disk (repeatable); it stays as it is
+    /// Give the machine this file as a read-only disk (repeatable)
     #[arg(long, value_name = "FILE")]
     disk: Vec<OsString>,
 
-    /// Let the machine write to its disks
+    /// Let the machine write to its disks, which changes the files
     #[arg(long, requires = "disk")]
     disk_rw: bool,
 
-    /// Let time be the count of instructions, so that each run is equal to the last
+    /// Count instructions instead of time, so that all runs are equal
     #[arg(long)]
     icount: bool,
 
@@ -63,11 +63,11 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 
-    /// Build optimised (the default)
+    /// Build with optimisation (the default)
     #[arg(long, conflicts_with = "debug")]
     release: bool,
 
-    /// Build not optimised, with all checks
+    /// Build without optimisation, with all checks
     #[arg(long)]
     debug: bool,
 
@@ -75,7 +75,7 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "TRIPLE", default_value_t, value_enum)]
     target: Target,
 
-    /// The binary, if PROGRAM is the path of a crate with several
+    /// The binary to boot, if PROGRAM is the path of a crate with several
     #[arg(long, value_name = "NAME")]
     bin: Option<String>,
 
@@ -117,16 +117,16 @@ pub(crate) struct Cli {
     command: Vec<OsString>,
 }
 
-/// The word that, in place of a program, makes the crate of a new program. (A crate in a folder with this name can be
-/// booted as `./new`.)
+/// If this word takes the place of a program, `boot` makes the crate of a new program. (A crate in a folder of this
+/// name can be booted as `./new`.)
 const NEW: &str = "new";
 
-/// What the command line requests.
+/// What the user requests by the command line.
 #[derive(Debug)]
 pub(crate) enum Request {
     /// List the programs.
     List,
-    /// Make the crate of a new program.
+    /// Make the crate of a new program, in this folder.
     New(PathBuf),
     /// Boot a program.
     Boot(Box<Order>),
@@ -145,7 +145,7 @@ pub(crate) struct Order {
 }
 
 impl Cli {
-    /// Parses the arguments, without accessing the program.
+    /// Parses the arguments. Opens the disks, but does not access the program.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Shows a machine's console on standard output, and passes standard input to it.
+//! Shows the console of a machine on standard output, and passes standard input to the machine.
 
 use core::time::Duration;
 use std::io::{self, Read as _, Write as _};
@@ -12,7 +12,7 @@ use rustix::termios::tcgetpgrp;
 use crate::Error;
 use crate::session::{Ending, Event, Input, Session};
 
-/// Runs `session` until it ends or the time limit is over, and returns its exit status.
+/// Runs `session` until the machine ends or the time limit is over. Returns the exit status.
 ///
 /// # Errors
 ///
@@ -64,7 +64,7 @@ fn forward_standard_input(input: &Input) {
         wait_for_foreground();
         match io::stdin().lock().read(&mut buffer) {
             Ok(0) => {
-                // The send fails if the machine has ended.
+                // The call fails if the machine has ended. Then nothing needs the end of the input.
                 drop(input.send(vec![console::END_OF_INPUT]));
                 return;
             }
@@ -79,10 +79,10 @@ fn forward_standard_input(input: &Input) {
     }
 }
 
-/// If standard input is a terminal, waits until this process may read it: until it is a foreground process.
+/// If standard input is a terminal, waits until this process is in the foreground and may read from the terminal.
 ///
-/// Without this wait, a `boot` in the background would be stopped when it reads its terminal, although most programs never
-/// ask for input.
+/// Without this wait, the terminal would stop a `boot` in the background as soon as it reads. But most programs never
+/// ask for input, so `boot` should run.
 fn wait_for_foreground() {
     while tcgetpgrp(io::stdin()).is_ok_and(|foreground| foreground != getpgrp()) {
         thread::sleep(Duration::from_millis(200));

@@ -5,24 +5,24 @@ use std::io;
 
 use boot_protocol::status;
 
-/// The reason why a program was not booted or did not run to its end. The text tells the user what is wrong and, if
-/// possible, what to do.
+/// The reason why a program was not booted or did not run to its end. The text describes what is wrong and, if
+/// possible, what the user can do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The command line is wrong: for example, it names an option, a program or a file that does not exist.
+    /// The command line is wrong. For example, it names an option, a program or a file that does not exist.
     Usage(String),
     /// The program does not build.
     Build(String),
     /// Writing to standard output failed.
     Output(String),
-    /// The reader of standard output has closed it, which ends `boot` silently, like most programs.
+    /// The reader has closed standard output. `boot` then ends without a message, as most programs do.
     Closed,
     /// QEMU is missing or failed.
     Qemu(String),
 }
 
 impl Error {
-    /// Converts an error of writing to standard output.
+    /// Converts an I/O error that happened while writing to standard output.
     pub fn writing(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::Closed,
@@ -30,8 +30,8 @@ impl Error {
         }
     }
 
-    /// The exit status of `boot`: one of `sysexits.h`; 141, as shells report a process that SIGPIPE has ended; or one of
-    /// [`status`].
+    /// The exit status of `boot`. It is one of the statuses in `sysexits.h`, or one of [`status`]. For
+    /// [`Closed`](Self::Closed) it is 141, which a shell reports for a process that SIGPIPE has ended.
     pub fn status(&self) -> u8 {
         match self {
             Self::Usage(_) => 64,

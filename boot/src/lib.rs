@@ -1,17 +1,18 @@
 //! Builds a bare-metal program, boots it in QEMU, and shows its console.
 //!
-//! The command `boot`, and the test runner for the tests in the kernel, take these steps:
+//! The command `boot` takes these steps. The test runner for the tests in the kernel takes them, too.
 //!
-//! 1. [`program`] finds the program for a name or a path,
-//! 2. [`build`] builds the program into a bootable ELF file, with cargo,
-//! 3. [`qemu`] turns the configuration of the machine into QEMU's arguments,
-//! 4. [`session`] runs the machine and determines how it ended; [`process`] makes sure that no QEMU is left behind,
-//! 5. [`annotator`] adds functions and lines, from the symbols of the ELF file, to the addresses that the machine prints,
+//! 1. [`program`] finds the program for a name or a path.
+//! 2. [`build`] builds the program into a bootable ELF file, with cargo.
+//! 3. [`qemu`] turns the configuration of the machine into QEMU's arguments.
+//! 4. [`session`] runs the machine and determines how it ended. [`process`] ensures that QEMU ends when `boot` ends.
+//! 5. [`annotator`] adds functions and lines to the addresses that the machine prints. It finds them in the symbols of
+//!    the ELF file.
 //! 6. [`console`] shows the result.
 //!
-//! [`new`] makes the crate of a new program.
+//! [`new`] creates the crate of a new program.
 //!
-//! All of this runs on the host.
+//! All these modules run on the host.
 #![deny(unsafe_code)]
 
 pub mod annotator;

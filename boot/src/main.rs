@@ -1,4 +1,4 @@
-//! The command `boot`; see `cargo run -- --help`.
+//! The command `boot`. `cargo run -- --help` describes it.
 #![deny(unsafe_code)]
 
 mod cli;
@@ -19,7 +19,7 @@ use crate::cli::{Cli, Order, Request};
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        // The parser also returns an error if help was requested.
+        // The parser returns an error also if the user has requested help.
         Err(error) => {
             let printed = error.print();
             let wrong_use = error.use_stderr() || printed.is_err();
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
 
 fn boot(order: &Order) -> Result<u8, Error> {
     let program = Program::find(&order.program, order.binary.as_deref())?;
-    // Checks the command line before the build, which takes longest, so that mistakes are reported early.
+    // The command line is checked before the build, because the build takes longest. So the user sees a mistake early.
     order.configuration.qemu_arguments("".as_ref(), &order.arguments)?;
     let elf = build::build(&program, order.options)?;
     let arguments = order.configuration.qemu_arguments(&elf, &order.arguments)?;

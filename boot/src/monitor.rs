@@ -1,7 +1,7 @@
-//! QEMU's monitor: sends commands to QEMU, and receives the event that QEMU has stopped the machine.
+//! QEMU's monitor: sends commands to QEMU, and receives an event when QEMU has stopped the machine.
 //!
-//! The protocol (QMP) is lines of JSON. The messages used here have no members whose order could vary, so they need no
-//! parser.
+//! The protocol (QMP) consists of lines of JSON. The messages that are used here always have the same form, so they are
+//! compared as text and not parsed.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -11,8 +11,8 @@ use std::thread;
 /// The command that ends the negotiation at the start of a connection.
 const BEGIN: &str = r#"{"execute": "qmp_capabilities"}"#;
 const INJECT_NMI: &str = r#"{"execute": "inject-nmi"}"#;
-/// Injects a machine check: bank 2 of CPU 0 reports an uncorrected error, and the processor's context is corrupt (SDM 3B,
-/// chapter 16).
+/// Injects a machine check. Bank 2 of CPU 0 then reports an uncorrected error that has corrupted the processor's
+/// context (SDM 3B, chapter 16).
 const INJECT_MACHINE_CHECK: &str = concat!(
     r#"{"execute": "human-monitor-command", "#,
     r#""arguments": {"command-line": "mce 0 2 0xb600000000000000 0x5 0x123000 0"}}"#
@@ -20,10 +20,10 @@ const INJECT_MACHINE_CHECK: &str = concat!(
 const QUERY_STATUS: &str = r#"{"execute": "query-status"}"#;
 const QUIT: &str = r#"{"execute": "quit"}"#;
 
-/// The event that QEMU sends whenever the machine is stopped, even by gdb.
+/// The event that QEMU sends whenever it stops the machine, for example also for gdb.
 const STOPPED: &str = r#""event": "STOP""#;
 
-/// The states in which a machine stays stopped, because the accelerator or the file of a disk has failed.
+/// The states in which a machine cannot continue, because the accelerator or the file of a disk has failed.
 const HOPELESS: [&str; 2] = ["internal-error", "io-error"];
 
 /// The connection to the monitor of one QEMU process. Clones share the connection.
@@ -34,7 +34,8 @@ pub(crate) struct Monitor {
 }
 
 impl Monitor {
-    /// Connects to the QEMU at the other end of `stream`. If QEMU later stops the machine for good, it is told to exit.
+    /// Connects to the QEMU at the other end of `stream`. If QEMU later stops the machine and the machine cannot
+    /// continue, the connection makes QEMU exit.
     pub(crate) fn new(stream: UnixStream) -> io::Result<Self> {
         let replies = BufReader::new(stream.try_clone()?);
         let monitor = Self { stream: Arc::new(stream), stopped: Arc::default() };
@@ -58,14 +59,14 @@ impl Monitor {
         self.send(INJECT_MACHINE_CHECK)
     }
 
-    /// The state in which QEMU has stopped the machine for good, if it has.
+    /// If QEMU has stopped the machine and the machine cannot continue, returns the state that QEMU reports.
     pub(crate) fn stopped(&self) -> Option<&'static str> {
         self.stopped.get().copied()
     }
 
     fn hear(&self, line: &str) {
         let hopeless = HOPELESS.into_iter().find(|state| line.contains(&format!(r#""status": "{state}""#)));
-        // An error of `send` means that QEMU has ended already, and is ignored.
+        // An error of `send` is ignored, because it means that QEMU has ended already.
         if line.contains(STOPPED) {
             drop(self.send(QUERY_STATUS));
         } else if let Some(state) = hopeless {
@@ -75,7 +76,7 @@ impl Monitor {
     }
 
     fn send(&self, command: &str) -> io::Result<()> {
-        // A single write, because several threads send commands.
+        // Each command is one write, so that the commands of several threads are not mixed.
         (&*self.stream).write_all(format!("{command}\n").as_bytes())
     }
 }

@@ -1,8 +1,8 @@
-//! The life of a QEMU process. No QEMU outlives the `boot` that started it, however that `boot` ends.
+//! The life of a QEMU process. QEMU ends when the `boot` that started it ends, whatever the reason is.
 //!
-//! QEMU runs in a process group of its own, so that Ctrl-C reaches only `boot`, which then ends QEMU and itself. On Linux,
-//! the operating system also ends QEMU when `boot` has ended for any reason, even by SIGKILL. On other systems, QEMU
-//! survives if SIGKILL or SIGHUP ends `boot`.
+//! QEMU runs in a process group of its own. So Ctrl-C reaches only `boot`, which then ends QEMU and itself. On Linux,
+//! the operating system ends QEMU if `boot` ends in any other way, even by SIGKILL. On other operating systems, QEMU
+//! continues to run if SIGKILL or SIGHUP ends `boot`.
 
 use core::error::Error as StdError;
 use std::collections::BTreeMap;
@@ -26,11 +26,11 @@ use crate::Error;
 use crate::monitor::Monitor;
 use crate::qemu::{OLDEST_QEMU, QEMU};
 
-/// The running QEMUs, and their monitors.
+/// The process ids of the running QEMUs, and the monitor of each of them.
 static RUNNING: Mutex<BTreeMap<i32, Monitor>> = Mutex::new(BTreeMap::new());
 
 fn running() -> MutexGuard<'static, BTreeMap<i32, Monitor>> {
-    // Poisoning is ignored, because the map is consistent at any time.
+    // Poisoning is ignored, because the map is consistent even if a holder of the lock has panicked.
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -42,11 +42,11 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts QEMU with `arguments`. Returns the process, and the pipes with the console's output and input.
+    /// Starts QEMU with `arguments`. Returns the process, and the pipes for the output and the input of the console.
     ///
     /// # Errors
     ///
-    /// [`Error::Qemu`] if there is no QEMU, or it cannot be started.
+    /// [`Error::Qemu`] if QEMU is not installed or cannot be started.
     pub fn start(arguments: &[OsString]) -> Result<(Self, ChildStdout, ChildStdin), Error> {
         let cannot = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => Error::Qemu(format!("{QEMU} is not installed: run ./setup")),
@@ -72,7 +72,7 @@ impl Process {
         Ok((Self { child, monitor }, output, input))
     }
 
-    /// Sends a non-maskable interrupt to every CPU of the machine, upon which the kernel reports its state.
+    /// Sends a non-maskable interrupt to every CPU of the machine. The kernel then reports its state.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl Process {
         self.monitor.inject_nmi()
     }
 
-    /// Makes the first CPU of the machine report a hardware error, a machine check.
+    /// Makes the first CPU of the machine report a hardware error (a machine check).
     ///
     /// # Errors
     ///
@@ -90,14 +90,14 @@ impl Process {
         self.monitor.inject_machine_check()
     }
 
-    /// QEMU's name for the state in which it has stopped the machine for good and ended; `None` if it has not done so.
+    /// If QEMU has stopped the machine for ever, returns QEMU's name for the reason. Otherwise returns `None`.
     pub fn stopped(&self) -> Option<&'static str> {
         self.monitor.stopped()
     }
 
-    /// Ends QEMU at once, if it has not ended.
+    /// Ends QEMU at once if it is still running.
     pub fn kill(&mut self) {
-        // The call fails only if the process has ended and has been waited for.
+        // The call fails only if the process has ended and `wait` has returned its status.
         drop(self.child.kill());
     }
 
@@ -116,22 +116,22 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
-        // Waits, so that the process does not remain as a zombie. An error cannot be handled here.
+        // Without this wait, the process would remain as a zombie. An error cannot be handled here.
         drop(self.wait());
     }
 }
 
 /// Starts `command` on a thread that lives as long as this process.
 ///
-/// [`die_with_parent`] makes Linux end QEMU when its parent ends. For Linux this parent is the *thread* that has started
-/// QEMU, so that thread must not end early.
+/// [`die_with_parent`] makes Linux end QEMU when the *thread* that has started QEMU ends, even if the process of this
+/// thread continues. So this thread must not end early.
 fn spawn(command: Command) -> io::Result<Child> {
     type Order = (Command, Sender<io::Result<Child>>);
     static SPAWNER: LazyLock<Sender<Order>> = LazyLock::new(|| {
         let (sender, orders) = mpsc::channel::<Order>();
         thread::spawn(move || {
             for (mut command, reply) in orders {
-                // This does not fail, because the requester waits for the reply.
+                // This cannot fail, because the caller waits for the reply.
                 drop(reply.send(command.spawn()));
             }
         });
@@ -146,7 +146,7 @@ fn thread_is_gone(error: impl StdError) -> io::Error {
     io::Error::other(format!("the thread that starts QEMU is gone: {error}"))
 }
 
-/// Makes Linux end the process of `command` when the thread that starts it ends.
+/// Makes Linux end the process of `command` when the thread that has started it ends.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "what runs between fork and exec is unsafe to state")]
 fn die_with_parent(command: &mut Command) {
@@ -155,18 +155,19 @@ fn die_with_parent(command: &mut Command) {
     let parent = getpid();
     let prepare = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The parent may have ended before the call above. Then no signal will come, so the start fails.
+        // If the parent has ended before the call above, no signal will come. In this case the start fails.
         if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
     };
-    // SAFETY: the closure makes two system calls, and neither allocates nor takes a lock.
+    // SAFETY: after the fork, the closure makes only two system calls. It does not allocate and takes no lock.
     unsafe { command.pre_exec(prepare) };
 }
 
 #[cfg(not(target_os = "linux"))]
 fn die_with_parent(_: &mut Command) {}
 
-/// Makes the signals that end, stop or continue this process do the same to its QEMUs. SIGQUIT (Ctrl-\ on a terminal) makes
-/// the machines report their state; `boot` and the machines continue afterwards.
+/// Passes signals on to QEMU: if a signal ends, stops or continues this process, it does the same to every QEMU that
+/// this process has started. SIGQUIT (Ctrl-\ on a terminal) is an exception: it makes the machines report their state.
+/// `boot` and the machines continue afterwards.
 ///
 /// # Errors
 ///
@@ -176,7 +177,7 @@ pub fn share_signals() -> io::Result<()> {
     thread::spawn(move || {
         for signal in signals.forever() {
             if signal == SIGQUIT {
-                // A machine that has ended meanwhile reports nothing.
+                // The call fails if the machine has ended. Then there is nothing to report.
                 running().values().for_each(|monitor| drop(monitor.inject_nmi()));
                 continue;
             }
@@ -196,13 +197,13 @@ pub fn share_signals() -> io::Result<()> {
 fn send_to_all(signal: Signal) {
     for &id in running().keys() {
         if let Some(process) = Pid::from_raw(id) {
-            // A QEMU that has ended meanwhile needs no signal.
+            // The call fails if this QEMU has ended. Then it needs no signal.
             let _ = kill_process(process, signal);
         }
     }
 }
 
-/// Advice for the user if QEMU has failed and is older than [`OLDEST_QEMU`]; otherwise empty.
+/// Returns advice for the user if QEMU has failed and is older than [`OLDEST_QEMU`]. Otherwise returns an empty text.
 pub fn advice_on_version() -> String {
     let output = Command::new(QEMU).arg("--version").output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -215,7 +216,7 @@ pub fn advice_on_version() -> String {
     }
 }
 
-/// The version in the output of `--version`, which is for example `QEMU emulator version 7.2.22 (Debian …)`.
+/// Parses the version in the output of `--version`, for example `QEMU emulator version 7.2.22 (Debian …)`.
 fn version(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.split_once("version ")?.1.split(|character: char| !character.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))

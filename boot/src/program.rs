@@ -1,4 +1,4 @@
-//! Finds the program to boot: by its name in `programs`, by the path of a crate, or as an ELF file.
+//! Finds the program to boot. It is a name in `programs`, the path of a crate, or an ELF file.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -10,7 +10,7 @@ use cargo_metadata::{Metadata, MetadataCommand, Package, Target};
 use crate::Error;
 use crate::build::cargo;
 
-/// The program that is booted if the command line names none.
+/// The program that is booted if the command line does not name a program.
 pub const DEFAULT: &str = "tour";
 
 /// The crate with the named programs.
@@ -29,7 +29,7 @@ pub enum Program {
         name: String,
         /// The workspace of the binary's crate.
         own: Workspace,
-        /// The workspace that has the kernel. It may be the same workspace.
+        /// The workspace that contains the kernel. It may be the same workspace as `own`.
         kernel: Workspace,
     },
 }
@@ -53,14 +53,15 @@ impl From<&Metadata> for Workspace {
 }
 
 impl Program {
-    /// Finds the program called `name`, or the binary `binary` of the crate at the path `name`.
+    /// Finds the program with the name `name`. If there is none, finds the ELF file or crate at the path `name`.
+    /// `binary` selects one of several binaries of the crate.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if there is no such program. The message lists the existing names.
+    /// [`Error::Usage`] if there is no such program. The message then lists the names that exist.
     pub fn find(name: &OsStr, binary: Option<&str>) -> Result<Self, Error> {
         let path = Path::new(name);
-        // A word with a path separator is a path. Any other word is first looked up as the name of a program.
+        // A word with a path separator is a path. Any other word may be the name of a program, so this is tried first.
         let looks_like_path = path.components().count() > 1 || name == "." || name == ".." || name == "Cargo.toml";
         let named = if looks_like_path { None } else { in_programs(name)? };
         match named {
@@ -98,7 +99,7 @@ impl Program {
     }
 }
 
-/// The named programs, one per line, each with the first line of its documentation.
+/// Lists the named programs, one per line. After each name is the first line of the program's documentation.
 ///
 /// # Errors
 ///
@@ -143,7 +144,7 @@ fn in_crate(manifest: &Path, binary: Option<&str>) -> Result<Program, Error> {
     Ok(binary_of(manifest, wanted, &metadata, &kernel))
 }
 
-/// A binary of the workspace `own`. `kernel` is the workspace that has the kernel.
+/// Describes a binary in the workspace `own`. `kernel` is the workspace that contains the kernel.
 fn binary_of(manifest: &Path, name: &str, own: &Metadata, kernel: &Metadata) -> Program {
     Program::Binary { manifest: manifest.to_owned(), name: name.to_owned(), own: own.into(), kernel: kernel.into() }
 }
@@ -152,13 +153,13 @@ fn binaries(package: &Package) -> impl Iterator<Item = &Target> {
     package.targets.iter().filter(|target| target.is_bin())
 }
 
-/// The package of `manifest`, and cargo's metadata of its workspace.
+/// Returns cargo's metadata of the workspace to which `manifest` belongs, and the package of `manifest`.
 fn package(manifest: &Path) -> Result<(Metadata, Package), Error> {
     let cannot = |why: &dyn core::fmt::Display| Error::Usage(format!("cannot read `{}`: {why}", manifest.display()));
     let manifest = manifest.canonicalize().map_err(|error| cannot(&error))?;
     let mut command = MetadataCommand::new();
     command.cargo_path(cargo()).manifest_path(&manifest).no_deps();
-    // Cargo searches this directory and its parents for configuration files.
+    // Cargo reads the configuration files of its current folder and of the parents of this folder.
     command.current_dir(manifest.parent().unwrap_or(Path::new(".")));
     let metadata = command.exec().map_err(|error| cannot(&error))?;
     let package = metadata.packages.iter().find(|package| package.manifest_path.as_std_path() == manifest).cloned();
@@ -167,7 +168,7 @@ fn package(manifest: &Path) -> Result<(Metadata, Package), Error> {
     Ok((metadata, package))
 }
 
-/// The first line of the documentation at the top of a source file; empty if there is none.
+/// Returns the first line of the documentation at the top of a source file; an empty text if there is none.
 fn first_line(source: &Path) -> String {
     let text = fs::read_to_string(source).unwrap_or_default();
     let first = text.lines().find_map(|line| line.strip_prefix("//!"));

@@ -16,8 +16,9 @@ pub const QEMU: &str = "qemu-system-x86_64";
 /// The oldest version of QEMU with which `boot` has been tested.
 pub const OLDEST_QEMU: (u32, u32) = (7, 2);
 
-/// The kernel option that makes all runs equal when instructions are counted: see the kernel's `sched::idle`. Polling for
-/// one millisecond of instructions takes some milliseconds on the host. After that time QEMU's main loop is asleep.
+/// This kernel option makes all runs equal when instructions are counted. With it, the last CPU that becomes idle polls
+/// for one millisecond of instructions before it halts (see the kernel's `sched::idle`). This takes several
+/// milliseconds on the host, so QEMU's main loop is asleep when the CPU halts.
 const HALT_POLL: &str = "halt_poll_us=1000";
 
 /// How QEMU executes the machine's instructions.
@@ -32,7 +33,7 @@ pub enum Accelerator {
     Hvf,
 }
 
-/// Whether the machine may write to a disk.
+/// Whether the machine may write to its disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// The machine cannot write to the disk.
@@ -48,9 +49,9 @@ pub struct Disk {
     pub name: String,
     /// The absolute path of the file.
     pub path: PathBuf,
-    /// The length of the file in bytes, which need not be a multiple of a sector.
+    /// The length of the file in bytes. It need not be a multiple of the sector size.
     pub bytes: u64,
-    /// Whether the machine may write to it.
+    /// Whether the machine may write to this disk.
     pub access: Access,
 }
 
@@ -64,14 +65,16 @@ impl Disk {
         let cannot =
             |why: &dyn core::fmt::Display| Error::Usage(format!("disk `{}`: {why}", Path::new(name).display()));
         let name_in_unicode = name.to_str().ok_or_else(|| cannot(&"the name is not Unicode"))?;
-        // The kind is checked first, because opening a FIFO would wait for a writer.
+        // The kind of the file is checked before it is opened, because opening a FIFO would block until it has a
+        // writer.
         let kind = Path::new(name).metadata().map_err(|error| cannot(&error))?.file_type();
         if !kind.is_file() && !is_block_device(kind) {
             return Err(cannot(&"not a regular file or a block device"));
         }
         let mut file =
             File::options().read(true).write(access == Access::ReadWrite).open(name).map_err(|error| cannot(&error))?;
-        // Unlike the metadata, seeking to the end also works for a block device.
+        // The length is found by seeking to the end, because the metadata of a block device does not contain its
+        // length.
         let bytes = file.seek(SeekFrom::End(0)).map_err(|error| cannot(&error))?;
         let path = path::absolute(name).map_err(|error| cannot(&error))?;
         Ok(Self { name: name_in_unicode.to_owned(), path, bytes, access })
@@ -82,7 +85,7 @@ fn is_block_device(kind: std::fs::FileType) -> bool {
     std::os::unix::fs::FileTypeExt::is_block_device(&kind)
 }
 
-/// The configuration of a machine. The default is the machine that `boot` uses without options.
+/// The configuration of a machine. The default is the machine that `boot` runs without options.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Configuration {
     /// The number of CPUs.
@@ -91,7 +94,7 @@ pub struct Configuration {
     pub memory: u32,
     /// The disks, in the order in which the machine finds them.
     pub disks: Vec<Disk>,
-    /// Whether time is the count of instructions, which makes all runs equal.
+    /// Whether QEMU counts instructions instead of time. All runs are equal then.
     pub icount: bool,
     /// How QEMU executes the machine's instructions.
     pub accelerator: Accelerator,
@@ -122,20 +125,23 @@ impl Default for Configuration {
 }
 
 impl Configuration {
-    /// The QEMU arguments that boot the ELF file `program` with `arguments` on this machine.
+    /// Returns the QEMU arguments that boot the ELF file `program` on this machine, with `arguments` for the program.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if the kernel's command line is too long for a guest, or cannot be represented.
+    /// [`Error::Usage`] if the kernel's command line is longer than a guest can receive, or if it cannot be
+    /// represented.
     pub fn qemu_arguments(&self, program: &Path, arguments: &[String]) -> Result<Vec<OsString>, Error> {
         let mut words: Vec<OsString> = Vec::new();
         let mut add = |text: &str| words.extend(text.split(' ').map(OsString::from));
-        // The machine has only the devices that are named here: no default devices, no window, no network.
+        // The machine has only the devices that are listed in this function: no default devices, no window and no
+        // network.
         add("-machine q35 -nodefaults -display none -no-reboot");
         match (self.accelerator, self.icount) {
             (Accelerator::Tcg, false) => add("-accel tcg,thread=multi"),
-            // To count instructions, QEMU executes all CPUs on one thread. With `sleep=off`, idle time passes at once. The
-            // firmware waits for the real-time clock, which would follow the host's clock if it were not set here.
+            // To count instructions, QEMU executes all CPUs on one thread. `sleep=off` lets idle time pass at once. The
+            // firmware waits for the real-time clock. Without `-rtc` that clock would follow the host's clock, so runs
+            // would differ.
             (Accelerator::Tcg, true) => {
                 add("-accel tcg,thread=single -icount shift=0,sleep=off -rtc clock=vm,base=2000-01-01");
             }
@@ -166,7 +172,7 @@ impl Configuration {
     fn command_line(&self, arguments: &[String]) -> Result<String, Error> {
         let disks =
             self.disks.iter().map(|disk| format!("{DISK}={}", DiskOption { name: &disk.name, bytes: disk.bytes }));
-        // This option comes before the user's kernel options, because the kernel uses the last value of an option.
+        // If an option occurs several times, the kernel uses its last value. So the user's options come after this one.
         let polling = self.icount.then(|| HALT_POLL.to_owned());
         let options: Vec<String> = disks.chain(polling).chain(self.kernel_options.iter().cloned()).collect();
         let line = Line { options: &options, arguments }.to_string();
@@ -181,8 +187,8 @@ impl Configuration {
     }
 }
 
-/// The value of `-drive` for a disk. The path begins with `/`, so QEMU does not mistake a `name:` in the path for a
-/// protocol.
+/// Returns the value of `-drive` for a disk. The path begins with `/`. Otherwise QEMU could take a `name:` at its
+/// beginning for a protocol.
 fn drive(index: usize, disk: &Disk) -> OsString {
     use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
@@ -192,16 +198,16 @@ fn drive(index: usize, disk: &Disk) -> OsString {
     };
     let mut value = format!("if=none,id=d{index},format=raw,readonly={readonly},file=").into_bytes();
     for &byte in disk.path.as_os_str().as_bytes() {
-        // A single comma would end the value; QEMU takes two commas for one in the path.
+        // A comma ends the value. To include a comma in the path, QEMU requires two commas.
         value.extend(if byte == b',' { &b",,"[..] } else { core::slice::from_ref(&byte) });
     }
     OsString::from_vec(value)
 }
 
-/// A QEMU command in shell syntax.
+/// Displays a QEMU command in shell syntax.
 pub fn shell_quoted<'a>(words: impl IntoIterator<Item = &'a OsStr>) -> String {
-    // The conversion may lose characters, because the result is only displayed. `try_quote` fails only for a zero byte,
-    // which no argument of a process contains.
+    // Characters that are not Unicode are lost, but the result is only displayed. `try_quote` fails only for a zero
+    // byte, and no argument of a process contains a zero byte.
     let quote = |word: &OsStr| {
         let word = word.to_string_lossy();
         shlex::try_quote(&word).map_or_else(|_| word.to_string(), |quoted| quoted.into_owned())

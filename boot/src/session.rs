@@ -16,24 +16,24 @@ use crate::Error;
 use crate::annotator::Annotator;
 use crate::process::{Process, advice_on_version};
 
-/// How long a machine that did not end in time may take to report its state.
+/// After a time-out, the machine gets this long to report its state.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The next event of a machine.
 #[derive(Debug)]
 pub enum Event {
-    /// The machine printed these bytes. Addresses are annotated with functions and lines.
+    /// The machine has printed these bytes. Addresses among them are annotated with functions and lines.
     Output(Vec<u8>),
-    /// The machine ended.
+    /// The machine has ended.
     Ended(Ending),
-    /// There was no event before the deadline.
+    /// The deadline has passed without an event.
     TimedOut,
 }
 
 /// How a machine ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The guest ended the machine with this status.
+    /// The guest has ended the machine with this status.
     Status(u8),
     /// The machine was reset, for example by a triple fault.
     Reset,
@@ -42,7 +42,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// The exit status of `boot` for this ending.
+    /// Returns the exit status that `boot` has if the machine ends in this way.
     pub fn status(&self) -> u8 {
         match self {
             Self::Status(status) => *status,
@@ -64,7 +64,7 @@ impl Ending {
     }
 }
 
-/// A sender for the input of the machine's console, in order.
+/// A sender for the input of the machine's console. The machine gets the input in the order in which it is sent.
 pub type Input = SyncSender<Vec<u8>>;
 
 /// A running machine. Dropping it ends the machine.
@@ -74,22 +74,23 @@ pub struct Session {
     annotator: Annotator,
     output: Receiver<Vec<u8>>,
     input: Input,
-    /// The receiver of the input, and the pipe to which it is written. Both are held here until the machine asks for input.
+    /// The receiver of the input, and the pipe into which the input is written. Both are kept here until the machine
+    /// asks for input.
     held_input: Option<(Receiver<Vec<u8>>, ChildStdin)>,
 }
 
 impl Session {
-    /// Boots the ELF file `program` in a QEMU with `arguments`
-    /// (of [`Configuration::qemu_arguments`](crate::qemu::Configuration::qemu_arguments)).
+    /// Boots the ELF file `program` in QEMU.
+    /// [`Configuration::qemu_arguments`](crate::qemu::Configuration::qemu_arguments) returns the `arguments`.
     ///
     /// # Errors
     ///
-    /// [`Error::Qemu`] if there is no QEMU, or it cannot be started.
+    /// [`Error::Qemu`] if QEMU is not installed or cannot be started.
     pub fn start(program: &Path, arguments: &[OsString]) -> Result<Self, Error> {
-        // If instructions are counted, `boot` adds no times to the output, so that it is the same in each run.
+        // If instructions are counted, the output should be the same in each run. So `boot` adds no times to it.
         let started = (!arguments.iter().any(|word| word == "-icount")).then(Instant::now);
         let (process, stdout, stdin) = Process::start(arguments)?;
-        // Both channels are bounded, so that a slow machine or a slow reader slows down the other side.
+        // Both channels are bounded. So if the machine or the reader is slow, the other side waits.
         let (sender, output) = mpsc::sync_channel(16);
         let (input, to_write) = mpsc::sync_channel(1);
         thread::spawn(move || forward_output(stdout, &sender));
@@ -97,13 +98,13 @@ impl Session {
         Ok(Self { process, annotator, output, input, held_input: Some((to_write, stdin)) })
     }
 
-    /// A sender for the console's input. Nothing is sent before the machine asks for input. A send waits until the machine
-    /// has accepted the input before.
+    /// Returns a sender for the console's input. No input reaches the machine before the machine asks for it. Each send
+    /// waits until the input of the previous send has been accepted.
     pub fn input(&self) -> Input {
         self.input.clone()
     }
 
-    /// Waits for the next event: until `deadline`, if one is given.
+    /// Waits for the next event. If `deadline` is given, waits no longer than that.
     pub fn next(&mut self, deadline: Option<Instant>) -> Event {
         loop {
             let received = match deadline {
@@ -124,7 +125,7 @@ impl Session {
         }
     }
 
-    /// Makes the first CPU of the machine report a hardware error, a machine check.
+    /// Makes the first CPU of the machine report a hardware error (a machine check).
     ///
     /// # Errors
     ///
@@ -133,10 +134,10 @@ impl Session {
         self.process.inject_machine_check()
     }
 
-    /// Asks the machine for a report, and passes the machine's output to `show`. Then ends the machine, if it has not
-    /// ended.
+    /// Asks the machine for a report of its state, and passes the machine's output to `show`. Afterwards ends the
+    /// machine if it is still running.
     pub fn last_words(&mut self, mut show: impl FnMut(&[u8])) {
-        // If no CPU answers, the kernel ends the machine with a report at the second request.
+        // If no CPU reacts to the first request, the kernel ends the machine with a report at the second one.
         for _ in 0..2 {
             if self.process.inject_nmi().is_err() || self.show_answer(&mut show) {
                 break;
@@ -145,7 +146,8 @@ impl Session {
         self.process.kill();
     }
 
-    /// Shows the machine's output for [`LAST_WORDS`]. Returns whether there was any output, or the machine ended.
+    /// Shows the machine's output for the duration of [`LAST_WORDS`]. Returns whether the machine has printed anything
+    /// or has ended.
     fn show_answer(&mut self, show: &mut impl FnMut(&[u8])) -> bool {
         let deadline = Instant::now() + LAST_WORDS;
         let mut said_something = false;
@@ -172,7 +174,8 @@ impl Session {
         }
     }
 
-    /// If `bytes` contain the machine's request for input, removes the request from `bytes` and starts to send the input.
+    /// If `bytes` contains the machine's request for input, removes the request from `bytes` and begins to pass on the
+    /// input.
     fn release_input(&mut self, bytes: &mut Vec<u8>) {
         if self.held_input.is_none() {
             return;

@@ -1,4 +1,4 @@
-//! Function and line of an address in an ELF file.
+//! Finds the function and line of an address in an ELF file.
 
 use core::fmt::Write as _;
 use std::env;
@@ -9,10 +9,10 @@ use addr2line::Loader;
 /// The functions and lines of an ELF file.
 pub(crate) struct Symbols {
     pub(crate) program: PathBuf,
-    /// Loaded on first use; the inner `None` means that loading failed.
+    /// `None` until the symbols are first used. The inner `None` means that loading them failed.
     loader: Option<Option<Loader>>,
-    /// Folders that are removed from the front of the paths of source files: the workspace of the kernel, and the current
-    /// directory.
+    /// Folders that are removed from the beginning of paths of source files: the workspace of the kernel, and the
+    /// current directory.
     directories: [PathBuf; 2],
 }
 
@@ -23,12 +23,12 @@ impl Symbols {
         Self { program: program.to_owned(), loader: None, directories }
     }
 
-    /// Returns ` function (file:line)` for an address. If the function was inlined, one more line follows for each function
-    /// into which it was inlined. Returns an empty text if the address is unknown.
+    /// Returns ` function (file:line)` for an address. If the function was inlined into other functions, one more line
+    /// follows for each of these. Returns an empty text if the address is unknown.
     pub(crate) fn describe(&mut self, address: u64) -> String {
         let loader = self.loader.get_or_insert_with(|| Loader::new(&self.program).ok());
         let Some(loader) = loader else { return String::new() };
-        // The line tables also describe functions that the linker has removed, at addresses near zero.
+        // The line tables also describe functions that the linker has removed. Their addresses are near zero.
         let code = loader.get_section_range(b".text");
         if !code.is_some_and(|code| (code.begin..code.end).contains(&address)) {
             return String::new();
@@ -41,8 +41,8 @@ impl Symbols {
         }
         let mut text = String::new();
         for (index, frame) in frames.iter().enumerate() {
-            // The symbol is preferred to the name in the line tables, because only the symbol includes the module. Inlined
-            // functions have no symbol.
+            // The symbol is preferred to the name in the line tables, because only the symbol includes the module. A
+            // function that was inlined has no symbol.
             let is_real = index + 1 == frames.len();
             let symbol = loader.find_symbol(address).filter(|_| is_real);
             let name = frame.function.as_ref().and_then(|function| function.raw_name().ok());
@@ -62,9 +62,9 @@ impl Symbols {
 
 fn write_frame(text: &mut String, name: &str, location: Option<&addr2line::Location<'_>>, directories: &[PathBuf]) {
     match rustc_demangle::try_demangle(name) {
-        // The alternate form of `Display` (`#`) omits the hash. Writing to a String cannot fail.
+        // The alternate form of `Display` (`#`) omits the hash. Writing to a `String` cannot fail.
         Ok(path) => write!(text, "{path:#}").unwrap_or_default(),
-        // This is a name from the line tables: without the module, and with all type arguments, which are removed here.
+        // A name from the line tables contains no module. It contains all type arguments, which are removed here.
         Err(_) => text.push_str(name.split_once('<').map_or(name, |(function, _)| function)),
     }
     let file = location.and_then(|location| location.file);
@@ -74,7 +74,8 @@ fn write_frame(text: &mut String, name: &str, location: Option<&addr2line::Locat
     }
 }
 
-/// The path of a source file, relative to one of `directories`, to Rust's library, or to the registry of crates.
+/// Shortens the path of a source file: removes one of `directories`, the folder of Rust's library, or that of the crate
+/// registry.
 fn short<'a>(file: &'a str, directories: &[PathBuf]) -> &'a str {
     let inside = |directory: &PathBuf| Path::new(file).strip_prefix(directory).ok()?.to_str();
     if let Some(own) = directories.iter().find_map(inside) {

@@ -1,11 +1,13 @@
 //! The kernel's command line: `<kernel options> -- <arguments of the program>`.
 //!
-//! Words are separated by one space. A word that is empty or contains a space, a backslash or a quote is enclosed in double
-//! quotes, in which `\\` and `\"` are a backslash and a quote. The first `--` without quotes is the separator; an argument
-//! `--` after the separator needs no quoting. [`split`] also accepts what [`quote`] never writes (several spaces, a quote
-//! inside a word, a missing closing quote), because a command line can be typed into a boot loader.
+//! Words are separated by one space. A word is enclosed in double quotes if it is empty or contains a space, a
+//! backslash or a quote. Inside the quotes, `\\` stands for a backslash and `\"` for a quote. The first `--` without
+//! quotes is the separator. After the separator, an argument `--` needs no quotes.
 //!
-//! Kernel options are words `KEY=VALUE`.
+//! The user may type a command line into a boot loader. So [`split`] also accepts forms that [`quote`] never writes:
+//! several spaces, a quote inside a word, or a missing closing quote.
+//!
+//! Each kernel option is a word of the form `KEY=VALUE`.
 
 use core::fmt::{self, Write as _};
 use core::str::Chars;
@@ -13,13 +15,14 @@ use core::str::Chars;
 /// The word that separates the kernel's options from the program's arguments.
 pub const SEPARATOR: &str = "--";
 
-/// The longest command line, in bytes and with its terminating zero byte, that QEMU passes to a guest with `-kernel`.
+/// The length of the longest command line that QEMU passes to a guest with `-kernel`, in bytes. The terminating zero
+/// byte is included.
 pub const CAPACITY: usize = 4096;
 
-/// The key of the option that names a disk; see [`DiskOption`].
+/// The key of the option that names a disk. See [`DiskOption`] for its value.
 pub const DISK: &str = "disk";
 
-/// Quotes `word` for the command line, if necessary.
+/// Quotes `word` for the command line, if quotes are necessary.
 ///
 /// ```
 /// # extern crate std; use std::string::ToString;
@@ -98,20 +101,22 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// A word as it is written on the command line. [`chars`](Self::chars) and `Display` remove its quotes and escapes.
+/// A word in the form in which it is on the command line. [`chars`](Self::chars) and `Display` remove its quotes and
+/// escapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word<'a> {
     raw: &'a str,
 }
 
 impl<'a> Word<'a> {
-    /// The word itself, borrowed from the line; `None` if it has quotes to remove.
+    /// Returns the word as a part of the line, without a copy. Returns `None` if the word has quotes, because these
+    /// must be removed.
     pub fn as_plain(&self) -> Option<&'a str> {
         (!self.raw.contains('"')).then_some(self.raw)
     }
 
-    /// The characters of the word, without quotes and escapes. They take at most as many bytes as the word in the line, so
-    /// a word can be unescaped in place.
+    /// Returns the characters of the word without its quotes and escapes. They need no more bytes than the word in the
+    /// line. So the result can be stored in the place of the word.
     pub fn chars(&self) -> WordChars<'a> {
         WordChars { raw: self.raw.chars(), quoted: false }
     }
@@ -144,12 +149,12 @@ impl Iterator for WordChars<'_> {
     }
 }
 
-/// The kernel's options: the words of `line` before the separator.
+/// Returns the kernel's options, which are the words of `line` before the separator.
 pub fn options(line: &str) -> impl Iterator<Item = Word<'_>> {
     split(line).take_while(|word| word.raw != SEPARATOR)
 }
 
-/// The program's arguments: the words of `line` after the first separator.
+/// Returns the program's arguments, which are the words of `line` after the first separator.
 ///
 /// ```
 /// # extern crate std; use std::{string::ToString, vec::Vec};
@@ -166,7 +171,8 @@ pub fn arguments(line: &str) -> impl Iterator<Item = Word<'_>> {
     words
 }
 
-/// A whole command line. `Display` quotes the options and arguments, and writes the separator between them.
+/// A whole command line. `Display` quotes the options and arguments if necessary, and writes the separator between
+/// them.
 ///
 /// ```
 /// # extern crate std; use std::string::ToString;
@@ -177,9 +183,9 @@ pub fn arguments(line: &str) -> impl Iterator<Item = Word<'_>> {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a, T> {
-    /// `KEY=VALUE` words for the kernel.
+    /// The options for the kernel. Each has the form `KEY=VALUE`.
     pub options: &'a [T],
-    /// Words for the program.
+    /// The arguments for the program.
     pub arguments: &'a [T],
 }
 
@@ -193,10 +199,10 @@ impl<T: AsRef<str>> fmt::Display for Line<'_, T> {
     }
 }
 
-/// The value of a `disk=` option: the name by which the user knows the file, and the length of the file.
+/// The value of a `disk=` option: the name that the user has given for a file, and the length of the file.
 ///
-/// The length is needed because a disk consists of whole sectors, while a file has any length. There is one such option for
-/// each disk, in the order of the devices.
+/// The length is needed because a disk consists of whole sectors, but a file can have any length. The command line
+/// contains one such option for each disk, in the order of the devices.
 ///
 /// ```
 /// # extern crate std; use std::string::ToString;
@@ -211,12 +217,12 @@ impl<T: AsRef<str>> fmt::Display for Line<'_, T> {
 pub struct DiskOption<'a> {
     /// The name exactly as the user gave it.
     pub name: &'a str,
-    /// The length of the file, which the device rounds up to whole sectors.
+    /// The length of the file. The device may be longer, because it consists of whole sectors.
     pub bytes: u64,
 }
 
 impl<'a> DiskOption<'a> {
-    /// Parses the value of a `disk=` option; returns `None` if it has another form.
+    /// Parses the value of a `disk=` option. Returns `None` if the value has another form.
     pub fn parse(value: &'a str) -> Option<Self> {
         let (name, bytes) = value.rsplit_once(':')?;
         Some(Self { name, bytes: bytes.parse().ok()? })

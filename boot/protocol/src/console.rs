@@ -1,5 +1,5 @@
-//! The console: bytes with a special meaning, and the forms of the two texts that `boot` annotates. These are an address in
-//! a backtrace, and the time since power-on.
+//! The console: bytes with a special meaning, and two kinds of text that `boot` annotates. One is an address in a
+//! backtrace, and the other is the time since power-on.
 //!
 //! The kernel ends lines with `\n` alone, and does not echo input. The user's terminal adds the carriage returns and the
 //! echo.
@@ -9,28 +9,29 @@ use core::time::Duration;
 
 /// The byte (XON, `DC1`) that the kernel sends once, when the program first asks for input.
 ///
-/// `boot` holds the input back until then, because a serial port loses input while it is being set up, and unused input
-/// would interrupt the machine at a different time in each run. `boot` removes the byte from the output. A terminal ignores
-/// it.
+/// Until then `boot` holds the input back, for two reasons. A serial port loses input while it is being set up. And
+/// input that the program never reads would interrupt the machine at a different time in each run. `boot` removes the
+/// byte from the output. A terminal ignores it.
 pub const INPUT_READY: u8 = 0x11;
 
-/// The byte (`EOT`, Ctrl-D) that `boot` sends at the end of its own input. The kernel treats it as the end of the input.
+/// The byte (`EOT`, Ctrl-D) that `boot` sends when its own input has ended. The kernel treats this byte as the end of
+/// the input.
 pub const END_OF_INPUT: u8 = 0x04;
 
-/// The key (`DC4`, Ctrl-T) by which the user asks the kernel for a report. A terminal sends the key only together with a
-/// newline. The program sees neither the key nor a newline directly after it.
+/// The key (`DC4`, Ctrl-T) by which the user asks the kernel for a report. A terminal sends this key only when the user
+/// also enters a newline. So the kernel removes both the key and a newline directly after it from the program's input.
 pub const INSPECT_KEY: u8 = 0x14;
 
-/// The prefix of an address that `boot` looks up. `Display` of [`Frame`] writes it.
+/// The text before an address of which `boot` looks up the function and line. `Display` of [`Frame`] writes this text.
 pub const FRAME_PREFIX: &str = "at 0x";
 
-/// The number of hexadecimal digits of such an address. It is always the same.
+/// The number of hexadecimal digits of such an address. Leading zeros are included, so it is always the same.
 pub const FRAME_DIGITS: usize = 16;
 
 /// One frame of a backtrace, as the kernel prints it on a line of its own.
 ///
-/// The address is the program counter for the innermost frame, and the return address minus 1 for its callers, so that a
-/// lookup finds the line of the call and not the line after the call.
+/// The address of the innermost frame is its program counter. For each caller it is the return address minus 1. So a
+/// lookup finds the line of the call, and not the line after the call.
 ///
 /// ```
 /// # extern crate std; use std::string::ToString;
@@ -47,8 +48,8 @@ impl fmt::Display for Frame {
     }
 }
 
-/// A backtrace, one line per [`Frame`]. If a frame is repeated, as in a recursive function, it is printed once, followed by
-/// a line with the number of repetitions.
+/// A backtrace, one line per [`Frame`]. If several frames in succession are equal, as in a recursive function, the
+/// frame is printed once, and a line with the number of repetitions follows.
 ///
 /// ```
 /// # extern crate std; use std::string::ToString;
@@ -87,8 +88,8 @@ impl<I: Iterator<Item = u64> + Clone> fmt::Display for Frames<I> {
     }
 }
 
-/// The text after the number of seconds of a [`SincePowerOn`]. After the first occurrence of this text, `boot` adds how
-/// long ago it started QEMU, which the machine cannot know.
+/// The text that follows the number of seconds of a [`SincePowerOn`]. When `boot` sees this text for the first time, it
+/// adds how long ago it started QEMU. The machine cannot know this time.
 pub const POWER_ON: &str = "s after power-on";
 
 /// The time since power-on, as a program prints it.

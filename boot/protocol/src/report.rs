@@ -1,21 +1,26 @@
-//! The lines on the console that list the tests in the kernel, and that report the results of tests.
+//! The lines on the console that list the tests in the kernel, and those that report the results of tests.
 //!
-//! Without arguments, the test program prints a [`Plan`] for each test. With the argument [`SERVE`] it reads the names of
-//! tests from the console, one per line. For each name it prints [`Report::Ready`], reads the name, runs the test, and
-//! prints the result. With names of tests as arguments, it runs these tests. The host detects failures that the program
-//! cannot report, such as a machine that has ended or hangs.
+//! The test program can be used in three ways:
+//!
+//! - Without arguments, it prints a [`Plan`] for each test.
+//! - With the argument [`SERVE`], it reads the names of tests from the console, one per line. It prints
+//!   [`Report::Ready`] when it waits for a name, and then runs the test and prints the result.
+//! - If the arguments are names of tests, it runs these tests.
+//!
+//! Some failures cannot be reported by the program, for example if the machine has ended or hangs. The host detects
+//! these.
 
 use core::fmt;
 
 use crate::command_line::{Word, quote, split};
 
-/// The prefix of each line that lists a test or reports a result.
+/// The beginning of each line that lists a test or reports a result.
 pub const MARK: &str = "@@test ";
 
 /// The argument that makes the test program read the names of tests from the console.
 pub const SERVE: &str = "serve";
 
-/// One line of a test run. `Display` writes it, [`Report::parse`] parses it.
+/// A line that reports a step of a test run. `Display` writes the line, and [`Report::parse`] parses it.
 ///
 /// ```
 /// # extern crate std; use std::string::ToString;
@@ -66,34 +71,35 @@ impl fmt::Display for Report<'_> {
     }
 }
 
-/// How to run a test, and the expected result. `Display` writes the line that lists it.
-///
-/// The host reads that line back with [`listed`].
+/// How to run a test, and the expected result. `Display` writes the line that lists the test, and [`listed`] parses
+/// this line on the host.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
     /// The name of the test, of the form `module::function`.
     pub name: &'a str,
-    /// The numbers of CPUs to run the test with. Each number is tried in a machine of its own.
+    /// The numbers of CPUs to run the test with. The test runs once for each number, each time in a new machine.
     pub cpus: &'a [u32],
-    /// The time limit on the host's clock, in seconds. It ends a test that hangs, and measures nothing.
+    /// The time limit in seconds, by the host's clock. It ends a test that hangs. It is not a measurement.
     pub seconds: u32,
     /// The machine's memory in MiB.
     pub memory: u32,
-    /// The status with which the machine must end during the test. If it is `None`, the test must report that it passed.
+    /// The status with which the test must end the machine. If it is `None`, the machine continues and the test must
+    /// report that it passed.
     pub status: Option<u8>,
-    /// Lines, or parts of lines, that the console must show while the test runs, in this order.
+    /// Texts that the console must show in this order while the test runs. Each is a line or a part of a line.
     pub texts: &'a [&'a str],
-    /// Options for the kernel, each of the form `KEY=VALUE`.
+    /// Options for the kernel. Each has the form `KEY=VALUE`.
     pub options: &'a [&'a str],
-    /// Arguments for the test. On the command line they follow the program's arguments and a `--`.
+    /// Arguments for the test. On the command line they come after a second `--`, which follows the arguments of the
+    /// program.
     pub arguments: &'a [&'a str],
     /// Whether the test needs a boot of its own, in which no other test runs.
     pub isolated: bool,
-    /// Whether QEMU counts instructions instead of time, which makes all runs equal.
+    /// Whether QEMU counts instructions instead of time. All runs are equal then.
     pub icount: bool,
     /// Whether the test runs only with `--ignored`.
     pub ignored: bool,
-    /// Whether `cargo test` omits the test, because another test runs it by name.
+    /// Whether `cargo test` leaves this test out. Such a test is run by another test.
     pub hidden: bool,
 }
 
@@ -123,8 +129,8 @@ impl fmt::Display for Plan<'_> {
     }
 }
 
-/// Parses a line that lists a test. Returns the test's name, and then its attributes, words of the form `KEY=VALUE`.
-/// Returns `None` if it is not such a line.
+/// Parses a line that lists a test. Returns the name of the test, and its attributes, which are words of the form
+/// `KEY=VALUE`. Returns `None` if the line does not list a test.
 ///
 /// ```
 /// # extern crate std; use std::{string::ToString, vec::Vec};

@@ -1,9 +1,12 @@
 //! Exit statuses.
 //!
-//! `boot` ends with the status of the program, 0 to [`LAST_OF_PROGRAM`], or with one of the other statuses below. The guest
-//! ends QEMU by a 32-bit write to the `isa-debug-exit` device, which makes QEMU exit with `2 * value + 1`. QEMU itself
-//! exits with 1 when it fails and, under `-no-reboot`, with 0 on a triple fault. So the guest writes its status plus
-//! [`OFFSET`]; then no status of the guest yields an exit code that QEMU itself uses.
+//! `boot` ends with the status of the program, which is 0 to [`LAST_OF_PROGRAM`], or with one of the other statuses
+//! below.
+//!
+//! The guest ends QEMU by writing a 32-bit value to the `isa-debug-exit` device. QEMU then exits with `2 * value + 1`.
+//! QEMU itself exits with 1 if it fails, and with 0 after a triple fault (because of `-no-reboot`). The guest adds
+//! [`OFFSET`] to its status before writing it. So the exit code for a status differs from the codes that QEMU itself
+//! uses.
 
 /// The highest status of a program.
 pub const LAST_OF_PROGRAM: u8 = 100;
@@ -23,20 +26,19 @@ pub const QEMU_FAILED: u8 = 104;
 /// The program ended, but its last output was lost because the console did not accept it in time.
 pub const OUTPUT_LOST: u8 = 105;
 
-/// The I/O port of the `isa-debug-exit` device. It takes 32-bit writes.
+/// The I/O port of the `isa-debug-exit` device, which accepts 32-bit writes.
 pub const DEBUG_EXIT_PORT: u16 = 0xf4;
 
-/// Added to a status before it is written to [`DEBUG_EXIT_PORT`].
+/// This number is added to a status before the status is written to [`DEBUG_EXIT_PORT`].
 pub const OFFSET: u32 = 16;
 
-/// The value to write to [`DEBUG_EXIT_PORT`] to end with `status`.
+/// Returns the value that ends QEMU with `status` when it is written to [`DEBUG_EXIT_PORT`].
 pub const fn debug_exit_value(status: u8) -> u32 {
     status as u32 + OFFSET
 }
 
-/// Returns the status with which the guest ended, from QEMU's exit code; `None` if the guest did not end QEMU.
-///
-/// After a triple fault the result is `None`, because QEMU then exits with 0 and not with a code that the guest has chosen.
+/// Computes the status with which the guest has ended, from QEMU's exit code. Returns `None` if the guest has not ended
+/// QEMU. This includes a triple fault, because QEMU then exits with 0.
 ///
 /// ```
 /// use boot_protocol::status::{debug_exit_value, status_of_qemu_exit};
@@ -63,7 +65,7 @@ mod tests {
     #[test]
     fn every_status_of_the_guest_is_recovered_from_qemus_exit_code() {
         for status in (0..=EXCEPTION).chain([OUTPUT_LOST]) {
-            // An exit code has 8 bits, into which QEMU's `2 * value + 1` must fit.
+            // An exit code has 8 bits, so QEMU's `2 * value + 1` must fit into them.
             let code = u8::try_from(2 * debug_exit_value(status) + 1).expect("an exit code");
             assert_eq!(status_of_qemu_exit(i32::from(code)), Some(status));
         }

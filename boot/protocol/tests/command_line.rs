@@ -50,7 +50,7 @@ proptest! {
         prop_assert_eq!(words(&quote(&word).to_string()), [word]);
     }
 
-    // The words consist of few characters, so that the special ones often occur next to each other.
+    // The words consist of only a few different characters, so that special characters often occur next to each other.
     #[test]
     fn quoted_words_are_split_again(expected in proptest::collection::vec(r#"[ab \\"\-=:]{0,6}"#, 0..6)) {
         let line: Vec<String> = expected.iter().map(|word| quote(word).to_string()).collect();

@@ -1,4 +1,4 @@
-//! Makes the crate of a new program: `cargo run -- new NAME`.
+//! Creates the crate of a new program: `cargo run -- new NAME`.
 
 use std::fs;
 use std::io;
@@ -12,8 +12,8 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 /// The source of the program with which a new crate begins.
 const PROGRAM: &str = include_str!("program.rs");
 
-/// Words that cannot be the name of a crate or of its binary: keywords of Rust, names of Rust's libraries, of cargo's
-/// folders, and of crates that a program is linked with.
+/// Words that cannot be the name of a crate or of its binary. They are keywords of Rust, names of Rust's libraries,
+/// names of cargo's folders, and names of crates with which a program is linked.
 #[rustfmt::skip]
 const TAKEN: &[&str] = &[
     "abstract", "alloc", "as", "async", "await", "become", "box", "break", "build", "const", "continue", "core", "crate",
@@ -23,8 +23,8 @@ const TAKEN: &[&str] = &[
     "unsized", "use", "virtual", "where", "while", "yield",
 ];
 
-/// Makes a crate in the new folder `path`, with a program and a test. Returns a text that tells the user what to do with
-/// the crate.
+/// Creates a crate with a program and a test in the new folder `path`. Returns a text that explains how to run the
+/// program.
 ///
 /// # Errors
 ///
@@ -43,7 +43,8 @@ pub fn create(path: &Path) -> Result<String, Error> {
     fs::write(folder.join("Cargo.toml"), manifest(name, &kernel_from(&folder, &root))).map_err(cannot)?;
     fs::write(folder.join("src/main.rs"), PROGRAM).map_err(cannot)?;
     fs::write(folder.join(".gitignore"), "/target\n").map_err(cannot)?;
-    // Selects the versions of all dependencies with which the kernel is tested. They have been downloaded already.
+    // This file selects the versions of the dependencies with which the kernel is tested. They have been downloaded
+    // already.
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).map_err(cannot)?;
     let shown = path.display();
     Ok(format!(
@@ -71,8 +72,8 @@ fn check_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The path of the kernel for the crate's manifest. It is relative if the crate is in the tree of the kernel, so that the
-/// tree can be moved.
+/// Returns the path of the kernel for the crate's manifest. If the crate is in the kernel's tree, the path is relative,
+/// so that the tree can be moved.
 fn kernel_from(folder: &Path, root: &Path) -> PathBuf {
     match folder.strip_prefix(root) {
         Ok(inside) => inside.components().map(|_| "..").collect::<PathBuf>().join("kernel"),
@@ -81,7 +82,7 @@ fn kernel_from(folder: &Path, root: &Path) -> PathBuf {
 }
 
 fn manifest(name: &str, kernel: &Path) -> String {
-    // `Debug` quotes and escapes text as TOML requires, except for control characters.
+    // `Debug` quotes and escapes text as TOML requires. The only exception is control characters.
     let kernel = kernel.display().to_string();
     format!(
         r#"[package]

@@ -1,6 +1,6 @@
-//! The child processes of the tests. Each child begins with default signals, even if the process that runs the tests
-//! ignores or blocks some. A child is ended, together with its process group, when its time is over or its test fails. So
-//! no test waits forever, and no test leaves a process behind.
+//! The child processes of the tests. A child begins with default signals, even if the process that runs the tests
+//! ignores or blocks some signals. If the time of a child is over or its test fails, the child and its process group
+//! are ended. So every test ends, and no test leaves a process behind.
 
 use core::time::Duration;
 use std::io::{self, Read};
@@ -12,21 +12,21 @@ use std::thread::{self, JoinHandle};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
-/// How long a child may run. The child that takes longest builds the kernel.
+/// The time limit for a child. The slowest child builds the kernel.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// How long a child that was told to end may take to end the processes that it has started.
+/// If a child is told to end, it gets this long to end the processes that it has started.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A child process, which leads a process group of its own. Dropping this value ends the group.
+/// A child process. It leads a process group of its own. Dropping this value ends the group.
 pub(crate) struct Running {
     child: Child,
     /// The command, for messages.
     command: String,
     limit: Duration,
-    /// The channel to the thread that enforces the time limit. Dropped when the child has ended.
+    /// The channel to the thread that enforces the time limit. It is dropped when the child has ended.
     orders: Option<Sender<Order>>,
-    /// The thread that enforces the time limit: it ends the group when the time is over. Returns whether it has done so.
+    /// The thread that enforces the time limit by ending the process group. Its result is whether it has done so.
     watch: Option<JoinHandle<bool>>,
 }
 
@@ -70,22 +70,22 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).expect("sent");
     }
 
-    /// The child's standard input. Dropping the returned value ends the input.
+    /// Takes the child's standard input. Dropping the result ends the input.
     pub(crate) fn take_input(&mut self) -> ChildStdin {
         self.child.stdin.take().expect("a pipe, taken once")
     }
 
-    /// The child's standard output. Dropping the returned value closes the reading end of the pipe.
+    /// Takes the child's standard output. Dropping the result closes the reading end of the pipe.
     pub(crate) fn take_output(&mut self) -> ChildStdout {
         self.child.stdout.take().expect("a pipe, taken once")
     }
 
-    /// The child's standard error.
+    /// Takes the child's standard error.
     pub(crate) fn take_errors(&mut self) -> impl Read + use<> {
         self.child.stderr.take().expect("a pipe, taken once")
     }
 
-    /// Reads standard output until it ends with `end`.
+    /// Reads standard output until `end` has been read.
     pub(crate) fn read_until(&mut self, end: &str) -> String {
         let (mut printed, mut byte) = (Vec::new(), [0]);
         while !printed.ends_with(end.as_bytes()) {
@@ -98,9 +98,9 @@ impl Running {
         String::from_utf8(printed).expect("text")
     }
 
-    /// Reads all that the child prints, and waits for its end.
+    /// Reads everything that the child prints, and waits for its end.
     pub(crate) fn finish(mut self) -> Output {
-        // Ends the child's input, because the child may be waiting for that.
+        // The child may wait for the end of its input, so the input is ended here.
         drop(self.child.stdin.take());
         let errors = self.child.stderr.take().map(|pipe| thread::spawn(|| read_to_end(pipe)));
         let stdout = self.child.stdout.take().map(read_to_end).unwrap_or_default();
@@ -124,8 +124,8 @@ impl Running {
 
     /// Waits for the child's end. Returns the child's status, and whether the child ended within the time limit.
     fn reap(&mut self) -> (ExitStatus, bool) {
-        // First waits without reaping the child. So the ids of the child and of its group stay reserved until the thread
-        // that may signal them has finished.
+        // This call waits for the child but does not reap it. So the ids of the child and of its group stay reserved
+        // while the thread may still send signals to them.
         if self.orders.is_some() {
             let child = || WaitId::Pid(Pid::from_child(&self.child));
             let ended = || waitid(child(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
@@ -140,19 +140,19 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(orders) = &self.orders {
-            // The send fails if the thread has ended the group already.
+            // The call fails if the thread has ended already. Then the group has ended, too.
             drop(orders.send(Order::EndTheGroup));
             self.reap();
         }
     }
 }
 
-/// Ends a process group. First sends SIGTERM, so that a `boot` in the group can end its QEMU, which is in another group.
+/// Ends a process group. Sends SIGTERM first. A `boot` in the group then ends its QEMU, which is in another group.
 /// Sends SIGKILL when the child has ended, or after [`GRACE`].
 fn end_group(group: Pid, child: &Receiver<Order>) {
-    // A group without processes needs no signal.
+    // The call fails if no process is left in the group. Then no signal is needed.
     let _ = kill_process_group(group, Signal::TERM);
-    // A stopped process handles SIGTERM only after it has been continued.
+    // If a process is stopped, it handles SIGTERM only after it has been continued.
     let _ = kill_process_group(group, Signal::CONT);
     while child.recv_timeout(GRACE).is_ok() {}
     let _ = kill_process_group(group, Signal::KILL);
@@ -164,24 +164,24 @@ fn read_to_end(mut pipe: impl Read) -> Vec<u8> {
     bytes
 }
 
-/// Makes the child begin with no signal ignored or blocked. Otherwise it would inherit both settings from the process that
-/// runs the tests; for example, `nohup` ignores SIGHUP.
+/// Makes the child begin with no signal ignored or blocked. Otherwise the child would inherit the ignored and blocked
+/// signals of the process that runs the tests. For example, `nohup` ignores SIGHUP.
 fn begin_with_default_signals(command: &mut Command) {
-    // SAFETY: between fork and exec the closure makes only system calls, which are async-signal-safe; it does not allocate
-    // and takes no lock.
+    // SAFETY: between fork and exec the closure makes only async-signal-safe system calls. It does not allocate and
+    // takes no lock.
     unsafe { command.pre_exec(set_default_signals) };
 }
 
 fn set_default_signals() -> io::Result<()> {
     for signal in 1..=31 {
-        // SAFETY: the default action of a signal runs no code of this process. For SIGKILL and SIGSTOP the call fails
-        // without an effect, because their action cannot be changed.
+        // SAFETY: the default action of a signal runs no code of this process. The action of SIGKILL and SIGSTOP cannot
+        // be changed, so for these the call fails without an effect.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
     let mut none = core::mem::MaybeUninit::uninit();
-    // SAFETY: the call initialises the set.
+    // SAFETY: the pointer is valid, and the call initialises the set.
     unsafe { libc::sigemptyset(none.as_mut_ptr()) };
-    // SAFETY: the set is initialised; the old one is not requested.
+    // SAFETY: the call above has initialised the set. The null pointer means that the old set is not requested.
     match unsafe { libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), core::ptr::null_mut()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -198,14 +198,14 @@ fn shell(script: &str) -> Command {
 fn child_starts_with_default_signals() {
     use std::os::unix::process::ExitStatusExt as _;
 
-    // SAFETY: no code of this process waits for this signal.
+    // SAFETY: no code of this process waits for SIGUSR1.
     unsafe { libc::signal(libc::SIGUSR1, libc::SIG_IGN) };
     let mut blocked = core::mem::MaybeUninit::uninit();
-    // SAFETY: the call initialises the set.
+    // SAFETY: the pointer is valid, and the call initialises the set.
     unsafe { libc::sigemptyset(blocked.as_mut_ptr()) };
-    // SAFETY: the set is initialised.
+    // SAFETY: the call above has initialised the set.
     unsafe { libc::sigaddset(blocked.as_mut_ptr(), libc::SIGUSR2) };
-    // SAFETY: as above. The call changes only the mask of this test's thread.
+    // SAFETY: the set is initialised. The call changes only the mask of this test's thread.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, blocked.as_ptr(), core::ptr::null_mut()) };
     for signal in [Signal::USR1, Signal::USR2] {
         let status = run(shell(&format!("kill -{} $$; echo it goes on", signal.as_raw()))).status;
@@ -234,7 +234,8 @@ fn child_is_ended_when_its_test_fails() {
     assert_is_gone(sleeper.trim());
 }
 
-/// Asserts that a process has ended or is a zombie. It has been sent a signal, which may take a moment to have an effect.
+/// Asserts that a process has ended or is a zombie. The process was sent a signal before, which may take some time to
+/// have an effect.
 fn assert_is_gone(id: &str) {
     let id = Pid::from_raw(id.parse().expect("a number")).expect("a process");
     let deadline = std::time::Instant::now() + Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! Tests the gdb script that shows the scheduler, with the gdb command that `boot` prints.
+//! Tests the gdb script that shows the scheduler. The tests use the gdb command that `boot` prints.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;

@@ -1,4 +1,4 @@
-//! Tests that no QEMU outlives the `boot` that started it, however that `boot` ends.
+//! Tests that QEMU ends when the `boot` that started it ends, whatever the reason is.
 
 use core::time::Duration;
 use std::env;
@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use crate::child::{Running, run};
 use crate::outside::{boot_outside, only_machine, text};
 
-/// A `boot` whose machine sleeps, and how to find its QEMU.
+/// A `boot` whose machine sleeps, and a mark by which the test finds the QEMU of this `boot`.
 struct Sleeper {
     boot: Running,
     mark: String,
@@ -23,7 +23,7 @@ struct Sleeper {
 /// A QEMU process.
 struct Qemu {
     id: u32,
-    /// The state of the process, as a letter of Linux's `/proc`.
+    /// The state of the process, as a letter from Linux's `/proc`.
     state: char,
 }
 
@@ -41,7 +41,7 @@ impl Sleeper {
         Self { boot: Running::start(boot_outside(&options, &[program])), mark }
     }
 
-    /// Makes the machine report its state, by a signal to `boot`. Returns the report.
+    /// Sends a signal to `boot` that makes the machine report its state. Returns the report.
     fn describe(&mut self) -> String {
         self.signal(Signal::QUIT);
         self.boot.read_until("the machine goes on\n")
@@ -51,7 +51,7 @@ impl Sleeper {
         self.boot.signal(signal);
     }
 
-    /// The QEMU process of this `boot`, if it is running.
+    /// Finds the QEMU process of this `boot`, if it is running.
     fn qemu(&self) -> Option<Qemu> {
         let processes = fs::read_dir("/proc").expect("the processes");
         processes.filter_map(Result::ok).find_map(|entry| {
@@ -67,22 +67,21 @@ impl Sleeper {
         self.qemu().map(|qemu| qemu.state)
     }
 
-    /// The state of `boot` itself.
+    /// The state of the process `boot` itself.
     fn boot_state(&self) -> Option<char> {
         state(&Path::new("/proc").join(self.boot.id().to_string()))
     }
 
-    /// Waits until QEMU has the given state. A signal takes effect soon, but perhaps not before the call that sends it
-    /// returns.
+    /// Waits until QEMU has the given state. A signal may take effect only after the call that sends it has returned.
     fn wait_for_state(&self, wanted: impl Fn(Option<char>) -> bool) {
         wait_for("QEMU", SOON, || self.qemu_state(), wanted);
     }
 }
 
-/// The time limit for effects that should be immediate.
+/// The time limit for effects that should come at once.
 const SOON: Duration = Duration::from_secs(5);
 
-/// The state of the process whose directory in `/proc` is `process`.
+/// Returns the state of the process whose directory in `/proc` is `process`.
 fn state(process: &Path) -> Option<char> {
     fs::read_to_string(process.join("status")).ok()?.split_once("State:\t")?.1.chars().next()
 }
@@ -108,7 +107,7 @@ fn qemu_ends_with_boot() {
     }
 }
 
-/// Under `nohup`, and under some test runners, SIGHUP is ignored.
+/// SIGHUP is ignored under `nohup` and under some test runners.
 #[test]
 fn tests_of_signals_pass_where_hangups_are_ignored() {
     let _machine = only_machine();
@@ -120,13 +119,13 @@ fn tests_of_signals_pass_where_hangups_are_ignored() {
     assert!(text(&output.stdout).contains("1 passed"), "{}{}", text(&output.stdout), text(&output.stderr));
 }
 
-/// Like Ctrl-\ on a terminal, SIGQUIT makes the machine report the state of each CPU, P, M and G. The machine continues
-/// afterwards.
+/// SIGQUIT, which is also the signal for Ctrl-\ on a terminal, makes the machine report the state of each CPU, P, M and
+/// G. The machine continues afterwards.
 #[test]
 fn signal_prints_a_report_of_the_machine() {
     let _machine = only_machine();
     let mut sleeper = Sleeper::start("inspect", 2, 1024);
-    // The program prints `sleeping` shortly before its G sleeps.
+    // The program prints `sleeping` shortly before its G sleeps, so the first reports may show the G still running.
     let is_asleep = |printed: &str| printed.contains("(sleep)");
     let deadline = Instant::now() + Duration::from_secs(5);
     let mut printed = sleeper.describe();
@@ -134,7 +133,7 @@ fn signal_prints_a_report_of_the_machine() {
         assert!(Instant::now() < deadline, "it does not sleep: {printed}");
         printed = sleeper.describe();
     }
-    // The machine continues, and a second signal makes it report again.
+    // The machine has continued, so a second signal makes it report again.
     printed = sleeper.describe();
     assert_eq!(printed.matches("-- asked by").count(), 1, "one answers for all: {printed}");
     for part in ["-- asked by a non-maskable interrupt at ", "CPU 0", "CPU 1", "SCHED ", "  P1: ", "  M0: ", "(sleep)"]
@@ -151,7 +150,7 @@ fn stopping_boot_stops_the_machine() {
     let mut sleeper = Sleeper::start("stop", 2, 1024);
     sleeper.signal(Signal::TSTP);
     sleeper.wait_for_state(|state| state == Some('T'));
-    // `boot` stops itself after QEMU. The test waits for that before it continues `boot`, as a shell does.
+    // `boot` stops QEMU first and then itself. The test waits for both, as a shell does, before it continues `boot`.
     wait_for("boot", SOON, || sleeper.boot_state(), |state| state == Some('T'));
     sleeper.signal(Signal::CONT);
     sleeper.wait_for_state(|state| state.is_some_and(|state| state != 'T'));
@@ -165,7 +164,7 @@ fn output_without_reader_is_lost_after_a_time_and_reported() {
     let _machine = only_machine();
     let mut printer = Sleeper::start_program("print", &["--smp=1", "--kernel-option=drain_s=1"], "print-and-exit");
     let first = printer.boot.read_until("\n");
-    // QEMU ends although nobody reads its output. `boot` then waits until its own output is read.
+    // QEMU ends although nothing reads its output. `boot` then waits until its own output has been read.
     wait_for("QEMU", Duration::from_secs(60), || printer.qemu_state(), |state| state.is_none());
     let output = printer.boot.finish();
     assert!(text(&output.stderr).contains("output is lost"), "{}", text(&output.stderr));
@@ -175,7 +174,7 @@ fn output_without_reader_is_lost_after_a_time_and_reported() {
     assert!(lines.lines().all(|line| line == "one more line") && "one more line".starts_with(last), "{last}");
 }
 
-/// Memory of the machine that the kernel has not used takes no memory of the host.
+/// The memory of the machine that the kernel has not used takes no memory of the host.
 #[test]
 fn unused_memory_takes_no_memory_of_the_host() {
     let _machine = only_machine();
@@ -186,11 +185,11 @@ fn unused_memory_takes_no_memory_of_the_host() {
     let resident = resident.parse::<u64>().expect("a number") / 1024;
     sleeper.signal(Signal::TERM);
     sleeper.boot.wait();
-    // The bound has room for the program, QEMU itself, and the memory that the kernel uses.
+    // The bound leaves room for the program, for QEMU itself, and for the memory that the kernel uses.
     assert!(resident < 512, "{resident} MiB of 4096 are in use");
 }
 
-/// The CPU time of the host that the threads of a process have used.
+/// Returns the CPU time that the threads of a process have used on the host.
 fn processor_time(id: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{id}/task")).expect("it runs");
     let nanoseconds = threads.filter_map(Result::ok).filter_map(|thread| {
@@ -200,7 +199,7 @@ fn processor_time(id: u32) -> Duration {
     Duration::from_nanos(nanoseconds.sum())
 }
 
-/// This test is ignored by default, because a busy host distorts the measurement.
+/// This test is ignored by default, because its measurement is wrong on a busy host.
 #[test]
 #[ignore = "takes 12 s, and measures time"]
 fn sleeping_machine_uses_under_two_percent_of_a_core() {
@@ -208,7 +207,7 @@ fn sleeping_machine_uses_under_two_percent_of_a_core() {
     let _machine = only_machine();
     let mut sleeper = Sleeper::start("idle", 8, 1024);
     let qemu = sleeper.qemu().expect("it runs").id;
-    // Waits until the last timers of the boot have fired.
+    // Waits until all timers of the boot have fired.
     thread::sleep(Duration::from_secs(2));
     let before = processor_time(qemu);
     thread::sleep(OVER);

@@ -1,4 +1,4 @@
-//! Tests of machines with too little memory, and of kernel options at and beyond the ends of their ranges.
+//! Tests of machines with too little memory, and of kernel options at the limits of their ranges and beyond.
 
 use crate::outside::{boot_outside, finish, status, text};
 

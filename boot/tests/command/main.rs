@@ -1,4 +1,4 @@
-//! Tests of the command `boot`, from its user's point of view.
+//! Tests of the command `boot`. They use it as a user does.
 
 mod child;
 mod debugger;

@@ -1,4 +1,4 @@
-//! Tests that a mistake leads to a message that names it, and to its own exit status.
+//! Tests that each mistake of the user leads to a message that names the mistake, and to a certain exit status.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -59,7 +59,7 @@ fn failing_qemu_ends_with_status_104() {
     assert!(text(&output.stderr).contains("no-such-option"), "{}", text(&output.stderr));
 }
 
-/// Runs `boot` with a shell script as QEMU.
+/// Runs `boot` with a shell script in place of QEMU.
 fn with_fake_qemu(script: &str) -> (Option<i32>, String) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("qemu-system-x86_64");
@@ -86,8 +86,8 @@ fn other_ends_of_qemu_are_failures() {
     }
 }
 
-/// The script behaves like a QEMU whose virtualisation fails: QEMU stops the machine, but continues to run until it is told
-/// to quit.
+/// The script behaves like a QEMU whose virtualisation fails. Such a QEMU stops the machine, but continues to run until
+/// it receives the command to quit.
 #[test]
 fn machine_stopped_for_good_by_qemu_is_a_failure() {
     let talk = r#"

@@ -1,4 +1,4 @@
-//! Tests of the crate that `boot new` makes: ordinary cargo commands work in the crate, and `boot` boots its program.
+//! Tests of the crate that `boot new` makes. Ordinary cargo commands work in this crate, and `boot` boots its program.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -11,11 +11,12 @@ use tempfile::TempDir;
 use crate::child::{Running, run};
 use crate::outside::{boot, finish, status, text};
 
-/// The source of a program that must behave alike on the machine and on the host. Its first argument chooses what it does.
+/// The source of a program that must behave in the same way on the machine and on the host. Its first argument chooses
+/// what it does.
 const ALIKE: &str = include_str!("new_program.rs");
 
-/// The folder with the crate `alike`, whose program is [`ALIKE`]. It is made once for all tests, which may write to the
-/// folder.
+/// The folder that contains the crate `alike`, whose program is [`ALIKE`]. All tests use this crate, and may write to
+/// the folder.
 static ALIKE_CRATE: LazyLock<TempDir> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("a folder");
     make("alike", folder.path());
@@ -23,7 +24,7 @@ static ALIKE_CRATE: LazyLock<TempDir> = LazyLock::new(|| {
     folder
 });
 
-/// Runs `boot new` with these words in a folder.
+/// Runs `boot new` with these arguments in a folder.
 fn boot_new(words: &[&str], folder: &Path) -> Output {
     let mut command = boot();
     command.current_dir(folder).arg("new").args(words);
@@ -36,8 +37,8 @@ fn make(name: &str, folder: &Path) {
     assert_eq!(status(&output), Some(0), "{}", text(&output.stderr));
 }
 
-/// Returns a cargo command for a crate, without access to the network. All crates of these tests share one target
-/// directory.
+/// Returns a cargo command that runs in the folder of a crate, without access to the network. All crates of these tests
+/// share one target directory.
 fn cargo(words: &[&str], folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO"));
     command.args(words).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -49,7 +50,7 @@ fn cargo(words: &[&str], folder: &Path) -> Command {
     command
 }
 
-/// Runs a cargo command, which must succeed.
+/// Runs a cargo command, and asserts that it succeeds.
 fn succeed(words: &[&str], folder: &Path) -> Output {
     let output = run(cargo(words, folder));
     assert_eq!(status(&output), Some(0), "{words:?}: {}{}", text(&output.stdout), text(&output.stderr));
@@ -115,7 +116,8 @@ fn program_behaves_alike_on_the_host_and_on_the_machine() {
         let context = format!("{arguments:?}: {}{}", text(&host.stderr), text(&machine.stderr));
         assert_eq!(status(&host), ends_with, "{context}");
         assert_eq!(status(&machine), ends_with, "{context}");
-        // The machine prints its reports on the console, after the output, while the host prints them on standard error.
+        // The report of a panic comes after the output. The machine prints it on the console, and the host prints it on
+        // standard error.
         let printed = text(&machine.stdout);
         assert!(
             printed.starts_with(&text(&host.stdout)),
@@ -193,7 +195,7 @@ fn loop_that_is_not_preempted_on_the_host_is_said_to_be() {
     let mut lines = BufReader::new(child.take_errors()).lines().map(|line| line.expect("text"));
     let said = lines.find(|line| line.starts_with("note: ")).expect("a note, before the program ends");
     assert!(said.contains("The host does not preempt it; the machine does"), "{said}");
-    // The end of the input ends the program's loop.
+    // The program reads its input in a loop, which ends with the input.
     drop(input);
     assert_eq!(lines.next(), None);
     let output = child.finish();
@@ -218,7 +220,7 @@ fn program_that_links_std_is_not_entered() {
 
 #[test]
 fn second_crate_is_built_with_what_the_first_one_has_built() {
-    // This folder happens to be inside the tree.
+    // This folder is inside of the kernel's tree, which makes no difference to the test.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let crates = ["one", "other"].map(|name| folder.path().join(name).join("same"));
     for own in &crates {
@@ -228,7 +230,7 @@ fn second_crate_is_built_with_what_the_first_one_has_built() {
         fs::write(own.join("src/main.rs"), main.replace("{args:?}", &format!("{} {{args:?}}", own.display())))
             .expect("written");
     }
-    // Both crates have the same name, and are built in the same directory.
+    // The two crates have the same name, and share one build directory.
     for own in [&crates[0], &crates[1], &crates[0]] {
         let mut command = boot();
         command.args(["--smp=1"]).arg(own).env("CARGO_TERM_COLOR", "never");

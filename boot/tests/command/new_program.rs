@@ -1,4 +1,4 @@
-//! A program for the machine and for the host, whose first argument chooses what it does.
+//! A program that runs on the machine and on the host. Its first argument chooses what it does.
 #![no_std]
 #![cfg_attr(not(test), no_main)]
 #![forbid(unsafe_code)]
@@ -57,7 +57,7 @@ fn main(arguments: &[&str]) -> Result<i32, String> {
     Ok(0)
 }
 
-/// Uses the library, from one G and from several Gs.
+/// Uses the library from one G and from several Gs.
 fn library() {
     let (sender, receiver) = channel(2);
     let senders: Vec<_> = (0..4u64)
@@ -107,7 +107,7 @@ fn library() {
     write("bytes: \u{e4}\n".as_bytes());
 }
 
-/// Channels, selects, contexts and timers, as a program ported from Go uses them.
+/// Uses channels, selects, contexts and timers in the same way as a program that was ported from Go.
 fn selects() {
     let (requests, answers) = (Chan::new(0), Chan::new(1));
     let (context, cancel) = Context::background().with_cancel();
@@ -160,8 +160,8 @@ fn selects() {
     println!("{words:?}, ticks: {}", (0..3).filter(|_| ticker.wait() <= now()).count());
 }
 
-/// Names the items of the kernel's public interface. It compiles on the machine and on the host only if both have these
-/// items.
+/// Names items of the kernel's public interface. This function compiles on the machine and on the host only if both
+/// have all these items.
 fn surface() {
     fn is_error<E: Error + Copy + Eq>() {}
     fn is_shown<T: fmt::Debug>() {}
@@ -215,7 +215,7 @@ fn devices() {
     }
 }
 
-/// Runs a loop on the only P until the input ends, while another G waits for that P.
+/// Runs a loop on the only P until the input ends. Meanwhile another G waits for that P.
 fn hog() {
     static IS_OVER: AtomicBool = AtomicBool::new(false);
     let waits = go(|| IS_OVER.load(Ordering::Relaxed));

@@ -1,4 +1,5 @@
-//! Helpers for the tests: a crate outside of the workspace, as a user would write it, and commands that boot its program.
+//! Helpers for the tests: a crate outside of the workspace, as a user would write it, and commands that boot the
+//! crate's program.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ pub(crate) struct Outside {
     pub(crate) elf: PathBuf,
 }
 
-/// The crate, which is written and built once for all tests.
+/// The crate outside of the workspace. It is written and built once for all tests.
 pub(crate) static OUTSIDE: LazyLock<Outside> = LazyLock::new(|| {
     let directory = write_crate(include_str!("outside_program.rs"));
     let mut command = boot();
@@ -40,12 +41,12 @@ pub(crate) fn write_crate(main: &str) -> TempDir {
     fs::create_dir(directory.path().join("src")).expect("a directory");
     fs::write(directory.path().join("Cargo.toml"), manifest).expect("written");
     fs::write(directory.path().join("src/main.rs"), main).expect("written");
-    // Selects the workspace's versions of all dependencies, so that nothing has to be downloaded.
+    // This file selects the same versions of dependencies as in the workspace. So nothing has to be downloaded.
     fs::copy(workspace.join("Cargo.lock"), directory.path().join("Cargo.lock")).expect("copied");
     directory
 }
 
-/// Returns the command `boot`, with an empty input. What it builds is kept for the next run of these tests.
+/// Returns the command `boot` with an empty input. Its build output is kept for the next run of these tests.
 pub(crate) fn boot() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_boot"));
     command.env("CARGO_TARGET_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/outside"));
@@ -53,22 +54,22 @@ pub(crate) fn boot() -> Command {
     command
 }
 
-/// Returns the command that boots the program of the crate outside of the workspace, with these options of `boot` and these
-/// arguments of the program.
+/// Returns the command that boots the program of the crate outside of the workspace. `options` are for `boot`, and
+/// `arguments` are for the program.
 pub(crate) fn boot_outside(options: &[&str], arguments: &[&str]) -> Command {
     let mut command = boot();
     command.args(options).arg(&OUTSIDE.elf).args(arguments);
     command
 }
 
-/// Runs such a command to its end, while no other machine runs.
+/// Runs a command that boots a machine to its end. Meanwhile no other machine runs.
 pub(crate) fn finish(command: Command) -> Output {
     let _machine = only_machine();
     run(command)
 }
 
-/// Takes the lock that a test holds while its machine runs. Only one machine runs at a time, because the host may have no
-/// more CPUs than one machine uses.
+/// Takes the lock that a test holds while its machine runs. Only one machine runs at a time, because one machine may
+/// need all CPUs of the host.
 pub(crate) fn only_machine() -> MutexGuard<'static, ()> {
     static MACHINE: Mutex<()> = Mutex::new(());
     LazyLock::force(&OUTSIDE);
@@ -80,7 +81,7 @@ pub(crate) fn status(output: &Output) -> Option<i32> {
     output.status.code()
 }
 
-/// Printed bytes as text.
+/// Converts printed bytes to text.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

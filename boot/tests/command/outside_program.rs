@@ -1,4 +1,4 @@
-//! The program of a crate outside of the workspace. Its first argument chooses what it does.
+//! The program of the crate outside of the workspace. Its first argument chooses what it does.
 #![no_std]
 #![no_main]
 
@@ -23,7 +23,7 @@ fn main(arguments: &[&str]) -> i32 {
         ["panic"] => panic!("it was meant to panic"),
         ["deadlock"] => deadlock(),
         ["pinned"] => pinned(),
-        // SAFETY: the undefined instruction raises an exception, as intended, and no code runs after it.
+        // SAFETY: the undefined instruction raises an exception, as intended. No code of the program runs after it.
         ["exception"] => unsafe { asm!("ud2") },
         ["reset"] => reset(),
         ["hang"] => hang(),
@@ -71,7 +71,7 @@ fn echo() {
     println!("{lines} lines, {bytes} bytes");
 }
 
-/// Prints, from eight Gs, more than the machine, QEMU, `boot` and their pipes can buffer. Another G counts meanwhile.
+/// Eight Gs print more than the machine, QEMU, `boot` and their pipes can buffer. Meanwhile another G counts.
 fn flood() {
     static ROUNDS: AtomicU64 = AtomicU64::new(0);
     go(|| {
@@ -95,8 +95,9 @@ fn prompt() {
     }
 }
 
-/// Prints the times at which many Gs wake, at about the same time, after short sleeps. These times are the same in each run
-/// only if QEMU counts instructions. Some sleeps are shorter than the time for which an idle CPU polls, others longer.
+/// Prints the times at which many Gs wake after short sleeps. Several Gs wake at about the same time. The times are the
+/// same in each run only if QEMU counts instructions. Some sleeps are shorter than the time for which an idle CPU
+/// polls, and others are longer.
 fn times() {
     for round in 0..60u64 {
         let unit = [1, 1, 1, 1, 100, 1000][(round % 6) as usize];
@@ -112,10 +113,11 @@ fn times() {
     }
 }
 
-/// Calls `debugger_stops_here`, a breakpoint of the test, while one G sleeps and another has not begun.
+/// Calls `debugger_stops_here`, at which the test has a breakpoint. At that time one G sleeps, and another G has not
+/// begun.
 fn inspected() {
-    // There is only one P. So the first G begins while the main G sleeps, and the second G does not begin before the main
-    // G ends.
+    // There is only one P. The first G begins when the main G sleeps. The main G does not wait again, so the second G
+    // does not begin.
     set_procs(1).expect("one is not too many");
     let _sleeper = go(nap);
     sleep(Duration::from_millis(200));
@@ -135,14 +137,14 @@ extern "C" fn debugger_stops_here() {
     println!("not seen");
 }
 
-/// Takes a lock that it holds already.
+/// Takes a lock that the calling G holds already.
 fn deadlock() {
     let lock = InterruptMutex::new(());
     let _held = lock.lock();
     let _never = lock.lock();
 }
 
-/// Keeps preemption off until another CPU has detected it.
+/// Turns preemption off until another CPU has detected and reported this.
 fn pinned() {
     let _pinned = PreemptGuard::new();
     while longest_windows().lockups == 0 {
@@ -158,9 +160,10 @@ fn hang() {
     }
 }
 
-/// Raises an exception while the interrupt descriptor table is empty, which is a triple fault and resets the machine.
+/// Empties the interrupt descriptor table and raises an exception. The result is a triple fault, which resets the
+/// machine.
 fn reset() {
     let none = [0u8; 10];
-    // SAFETY: the machine resets, as intended, so no code runs after that.
+    // SAFETY: the machine resets, as intended, so no code runs after this.
     unsafe { asm!("lidt [{}]", "ud2", in(reg) &raw const none) };
 }

@@ -1,4 +1,4 @@
-//! Tests of running programs: their arguments, input and output, and the exit status of `boot`.
+//! Tests of programs that run in the machine: their arguments, input and output, and the exit status of `boot`.
 
 use core::time::Duration;
 use std::ffi::OsStr;
@@ -10,13 +10,13 @@ use std::thread;
 use crate::child::{Running, run};
 use crate::outside::{OUTSIDE, boot, boot_outside, finish, only_machine, status, text};
 
-/// Makes the standard input of a command a pipe to which the test writes.
+/// Makes the standard input of a command a pipe, so that the test can write to it.
 fn with_input(mut command: Command) -> Command {
     command.stdin(Stdio::piped());
     command
 }
 
-/// A command with arguments and an empty input, whose output the test reads.
+/// Returns a command with arguments and an empty input. The test can read its output.
 fn captured(mut command: Command, arguments: &[impl AsRef<OsStr>]) -> Command {
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
@@ -155,7 +155,7 @@ fn prompt_is_shown_before_it_is_answered() {
     assert_eq!(text(&child.finish().stdout), "hello, machine\n");
 }
 
-/// A terminal sends the key together with a newline. Neither of them is part of the program's input.
+/// A terminal sends the inspection key together with a newline. Both are removed from the program's input.
 #[test]
 fn key_prints_a_report_of_the_machine() {
     let _machine = only_machine();
@@ -184,7 +184,7 @@ fn closed_standard_output_ends_boot_silently() {
     assert_eq!(text(&output.stderr), "");
 }
 
-/// Runs `flood` and reads one line of its output. Then reads nothing for some seconds, and then reads all the rest.
+/// Runs `flood`. Reads one line of its output, then nothing for some seconds, and then the rest.
 fn flood(options: &[&str], then: &str) -> Output {
     let _machine = only_machine();
     let mut child = Running::start(boot_outside(options, &["flood", then]));
@@ -195,7 +195,8 @@ fn flood(options: &[&str], then: &str) -> Output {
     output
 }
 
-/// Checks that each G's lines are complete and in order, with no other lines in between. Returns the lines after them.
+/// Asserts that the lines of each G are complete and in order, and that no other lines are between them. Returns the
+/// lines that come after them.
 fn lines_after_flood(printed: &str) -> Vec<&str> {
     let mut next = [0; 8];
     let mut lines = printed.lines();
@@ -222,7 +223,7 @@ fn reader_that_pauses_gets_every_line() {
         };
         let rest = lines_after_flood(printed);
         assert_eq!((rest.len(), rest.last()), (2, Some(&"that was all")), "{options:?}: {rest:?}");
-        // Checks that the other G ran while the printers waited.
+        // The G that counts must have run while the printing Gs waited.
         let rounds: u64 = rest[0].split(' ').next().and_then(|word| word.parse().ok()).expect("a number");
         assert!(rounds >= 100, "{options:?}: {rounds}");
         assert_eq!(status(&output), Some(0), "{options:?}");
@@ -252,7 +253,7 @@ fn counted_instructions_make_runs_equal() {
     }
 }
 
-/// The output of the tour is a strict test, because it contains times, counters, and a timeline.
+/// The output of the tour contains times, counters and a timeline. So it differs if two runs differ at all.
 #[test]
 fn counted_instructions_make_tours_equal() {
     let run = || {
@@ -275,11 +276,11 @@ fn dry_run_prints_an_equivalent_command() {
     let _machine = only_machine();
     let output = run(captured(Command::new("sh"), &["-c", &command]));
     assert!(text(&output.stdout).contains(r#"["two words"]"#), "{}", text(&output.stdout));
-    // Status 0 becomes this exit code of QEMU through `isa-debug-exit`.
+    // QEMU's exit code for the status 0 of the guest.
     assert_eq!(status(&output), Some(33));
 }
 
-/// Runs QEMU without `isa-debug-exit`, the device through which the guest ends QEMU, and without `-no-reboot`.
+/// QEMU runs without `isa-debug-exit`, the device by which the guest ends QEMU, and without `-no-reboot`.
 #[test]
 fn machine_without_debug_exit_is_powered_off() {
     let output = finish(boot_outside(&["--dry-run", "--smp=2"], &["status", "7"]));
