@@ -31,8 +31,16 @@ pub struct Signal<P: Platform> {
 }
 
 impl<P: Platform> Signal<P> {
+    /// A signal that is not raised. Constant, so that a driver may declare it as a `static`, which its interrupt handler raises.
+    #[must_use]
+    #[cfg(not(gmp_loom))]
+    pub const fn new() -> Self {
+        Self { word: AtomicU64::new(EMPTY), goroutine: AtomicRef::none(), next: AtomicRef::none() }
+    }
+
     /// A signal that is not raised.
     #[must_use]
+    #[cfg(gmp_loom)]
     pub fn new() -> Self {
         Self { word: AtomicU64::new(EMPTY), goroutine: AtomicRef::none(), next: AtomicRef::none() }
     }
