@@ -2,6 +2,7 @@
 //! hold a P (a licence to run, with a local run queue). The crate is `no_std` and independent of the hardware. What it
 //! needs from the computer or operating system is the [`platform::Platform`] trait. All state is in scheduler objects,
 //! except two static counters, which number schedulers and bubbles, and what the platforms `native` and `sim` keep.
+//! [`porting`] is the guide to using the crate in another kernel.
 //!
 //! The source is a stack of layers, one folder each, from the ground up:
 //!
@@ -84,6 +85,8 @@ mod models;
 pub mod native;
 pub mod platform;
 mod platform_aliases;
+#[doc = include_str!("porting.md")]
+pub mod porting {}
 mod record;
 mod report;
 #[cfg(all(feature = "std", not(gmp_loom)))]

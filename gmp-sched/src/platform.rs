@@ -3,7 +3,8 @@
 //! A platform is a zero-sized type with static methods; everything in this crate is generic over it. There are three:
 //! the bare-metal kernel, where an M is a kernel thread on a CPU that halts when idle; `native`, where an M is an
 //! operating-system thread; and `sim`, a simulated computer. The trait favours none: it *starts*, *parks* and *unparks*
-//! threads, and a platform may implement that by a futex or by `sti; hlt`.
+//! threads, and a platform may implement that by a futex or by `sti; hlt`. [`porting`](crate::porting) is the guide to writing
+//! another one.
 
 use core::fmt::{Arguments, Debug};
 use core::marker::PhantomData;
@@ -29,7 +30,8 @@ use crate::entities::scheduler::Scheduler;
 ///   the same M, except across a [`crate::context::switch`].
 /// - [`allocate_stack`](Platform::allocate_stack) returns memory that is mapped (now or on first touch), has a 16-byte
 ///   aligned upper end and an unmapped guard below, and is not used otherwise until
-///   [`release_stack`](Platform::release_stack).
+///   [`release_stack`](Platform::release_stack). Without a guard, the caller of [`Scheduler::start`] guarantees that no G
+///   overflows its stack.
 /// - [`start_thread`](Platform::start_thread) makes at most one thread, which has a stack of its own, is pinned once,
 ///   has the M as its [`current_machine`](Platform::current_machine), and calls [`NewMachine::run`].
 #[expect(unsafe_code, reason = "the scheduler's memory safety rests on what a platform promises")]
