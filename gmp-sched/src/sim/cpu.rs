@@ -26,6 +26,38 @@ pub(super) struct SimCpu {
     pub(super) is_pending: Cell<bool>,
     in_handler: Cell<bool>,
     pub(super) machine: Cell<Option<&'static Machine<Sim>>>,
+    pub(super) run_time: RunTime,
+}
+
+/// How long Gs have run on a CPU while nothing was on its way that could end their slice; see `slices`.
+#[derive(Debug, Default)]
+pub(super) struct RunTime {
+    /// In ns.
+    total: Cell<u64>,
+    /// The total when the timer fired last, or the thread began to run since.
+    at_interrupt: Cell<u64>,
+    /// Number of times that a thread has begun to run here.
+    stays: Cell<u64>,
+}
+
+impl RunTime {
+    pub(super) fn total(&self) -> u64 {
+        self.total.get()
+    }
+
+    /// How much of it has passed since the timer fired last, or the thread began to run.
+    pub(super) fn since_interrupt(&self) -> u64 {
+        self.total.get() - self.at_interrupt.get()
+    }
+
+    /// A number that changes whenever a thread begins to run here.
+    pub(super) fn stay(&self) -> u64 {
+        self.stays.get()
+    }
+
+    fn close(&self) {
+        self.at_interrupt.set(self.total.get());
+    }
 }
 
 impl SimCpu {
@@ -40,6 +72,21 @@ impl SimCpu {
             is_pending: Cell::new(false),
             in_handler: Cell::new(false),
             machine: Cell::new(None),
+            run_time: RunTime::default(),
+        }
+    }
+
+    /// Counts the `nanoseconds` that follow `now` as run time, if a G runs here with a P, up to the moment when the timer is
+    /// due. The time from then until the handler has run does not count, nor does the time while an IPI or a preemption is
+    /// pending, or while a G whose slice is over is on its way to g0.
+    pub(super) fn pass(&self, now: u64, nanoseconds: u64) {
+        let Some(machine) = self.machine.get() else { return };
+        let (Some(_), Some(processor)) = (machine.current_goroutine(), machine.processor()) else { return };
+        let is_interrupted = self.in_handler.get() || self.kicked.get() || self.is_pending.get();
+        let gives_way = processor.is_slice_over() && self.pins.get() != 0;
+        if !is_interrupted && !gives_way {
+            let until_timer = self.timer.get().as_nanos().saturating_sub(now);
+            self.run_time.total.set(self.run_time.total.get() + nanoseconds.min(until_timer));
         }
     }
 
@@ -128,6 +175,7 @@ impl SimCpu {
 
     /// The timer's handler, as in the kernel.
     fn timer_interrupt(&self) {
+        self.run_time.close();
         let simulation = current();
         let now = simulation.instant();
         #[expect(unsafe_code, reason = "stands for an interrupt")]
@@ -207,7 +255,10 @@ unsafe impl Cpu for Sim {
 
     unsafe fn switching_to(thread: &'static Thread<Self>, now: Instant) {
         let machine = platform::machine_of(thread);
-        current().cpu().machine.set(machine);
+        let cpu = current().cpu();
+        cpu.machine.set(machine);
+        cpu.run_time.close();
+        cpu.run_time.stays.set(cpu.run_time.stays.get() + 1);
         Self::arm(preempt::first_tick(machine, now));
     }
 

@@ -353,7 +353,11 @@ impl Simulation {
     }
 
     pub(super) fn advance(&self, nanoseconds: u64) {
-        self.clock.set(self.clock.get() + nanoseconds);
+        let now = self.clock.get();
+        for cpu in &self.cpus {
+            cpu.pass(now, nanoseconds);
+        }
+        self.clock.set(now + nanoseconds);
     }
 
     /// Returns the next random number (xorshift64*).

@@ -1,12 +1,23 @@
 //! The oracle about slices: a runnable G waits for a bounded number of slices, whatever other Gs do.
 //!
-//! Time counts for a P only while the M that holds it has a CPU. Without a CPU the P runs nothing, and the kernel
-//! threads decide how long its M waits for one. Time in a system call does not count either, because sysmon takes the P
-//! away from the M then, and may have to wait for a CPU itself. Time while the world is stopped does not count.
+//! The bounds are sums of slices, without an estimate of how long an interrupt or the scheduler takes, because only *run
+//! time* counts: the time in which the M that holds the P has a CPU and runs a G there, and nothing is under way that ends
+//! the slice. So these times do not count:
+//!
+//! - while the M has no CPU: the P runs nothing, and the kernel threads decide how long the M waits for one;
+//! - in a system call: sysmon takes the P away from the M then, and may have to wait for a CPU itself;
+//! - while the world is stopped;
+//! - from the moment when the timer of the CPU is due until its handler has run, because the interrupt may be late, and while
+//!   an IPI or a preemption is pending, because the G may be pinned;
+//! - on g0, and in a G whose slice is over and that has called the scheduler. Both take a number of steps that does not depend
+//!   on other Gs; an endless loop there is found by the limit of steps.
+//!
+//! If the M loses its CPU, what has counted since the last interrupt of the timer there is subtracted: the interrupt that
+//! would have ended the slice finds another thread. (No bound in slices holds if that happens again and again.)
 //!
 //! # How long a tick lasts
 //!
-//! The timer of a CPU with a thread fires at least once per slice. A tick of the P takes at most
+//! The timer of a CPU with a thread fires at least once per slice, which is checked, too. A tick of the P takes at most
 //!
 //! - one slice until the handler first sees it;
 //! - two more slices until the slice ends: the handler may run just before the end of the slice, and the next time only
@@ -40,86 +51,128 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::cell::{Cell, RefCell};
+use core::cell::RefCell;
+use core::mem;
 
 use super::Sim;
+use super::cpu::RunTime;
 use super::simulation::current;
 use crate::base::atomic::Ordering;
 use crate::engine::due_timers::BATCH_BUDGET;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
-use crate::platform::{Platform, SLICE};
+use crate::platform::SLICE;
 
-/// The longest tick while other Gs wait, in ns.
-const TICK: u64 = 5 * (SLICE.as_nanos() as u64 + LATE);
+/// A slice, in ns.
+const ONE: u64 = SLICE.as_nanos() as u64;
+/// The longest tick while other Gs wait.
+const TICK: u64 = 5 * ONE;
 /// The longest batch of Gs whose timers are due, with the last tick of the batch.
 const TIMERS: u64 = BATCH_BUDGET.as_nanos() as u64 + TICK;
 /// The longest time for which the same G is the first in a ring.
 const RING: u64 = TICK + TIMERS + TICK + TIMERS;
 /// The longest delay of a check of the global queue.
 const GLOBAL_CHECK: u64 = TICK + TIMERS;
-/// The longest delay of an interrupt, or of a preemption while a G cannot give way yet. This is enough for a few
-/// hundred steps of a CPU while 16 CPUs step in turn.
-const LATE: u64 = 500_000;
 
-/// How long Gs have been waiting on each P, in ns during which the P runs.
+/// How long Gs have been waiting on each P.
 #[derive(Debug, Default)]
-pub(super) struct Waits {
-    checked_at: Cell<u64>,
-    of_processors: RefCell<Vec<Wait>>,
-}
+pub(super) struct Waits(RefCell<Vec<Wait>>);
 
-/// The waiting times of one P.
+/// The waiting times of one P, in ns of the run time of its Gs.
 #[derive(Clone, Debug, Default)]
 struct Wait {
+    /// The CPU on which the P was at the last check, and the number of the stay of its M there.
+    stay: Option<(usize, u64)>,
+    /// Whether the P was on a CPU then, so that the run time since is that of its Gs.
+    is_running: bool,
+    /// The run time of that CPU then.
+    counted: u64,
+    /// What was added below since the last interrupt of the timer in this stay.
+    since_interrupt: u64,
     tick: u64,
     /// How long this tick has lasted while others wait.
-    in_tick: u64,
+    in_tick: Sum,
     /// Number of Gs taken from the ring so far.
     taken: u32,
     /// How long the same G has been first in the ring.
-    in_ring: u64,
+    in_ring: Sum,
     /// How long a check of the global queue has been due.
-    for_global: u64,
+    for_global: Sum,
+}
+
+/// The time for which a condition has held.
+#[derive(Clone, Debug, Default)]
+struct Sum {
+    holds: bool,
+    time: u64,
+}
+
+impl Sum {
+    /// Adds the `passed` ns since the last call, if the condition holds as it did then. `is_same` is whether it is still about
+    /// the same tick or G.
+    fn add(&mut self, passed: u64, holds: bool, is_same: bool) {
+        self.time = if holds && self.holds && is_same { self.time + passed } else { 0 };
+        self.holds = holds;
+    }
 }
 
 impl Waits {
     /// Checks the bounds. Called before every step of a CPU.
     pub(super) fn check(&self, scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
-        let now = current().now();
-        let passed = now - self.checked_at.replace(now);
+        let mut waits = self.0.borrow_mut();
+        waits.resize_with(scheduler.processors_ever().len(), Wait::default);
+        let mut ran: Vec<_> = waits.iter_mut().map(|wait| mem::take(&mut wait.is_running)).collect();
         if scheduler.is_stopping() {
             return Ok(());
         }
-        let mut waits = self.of_processors.borrow_mut();
-        waits.resize_with(scheduler.processors_ever().len(), Wait::default);
-        let machines = current().cpus.iter().filter_map(|cpu| cpu.machine.get());
-        for processor in machines.filter_map(Machine::processor) {
-            waits[processor.id().get() as usize].add(processor, scheduler, passed)?;
+        for (index, cpu) in current().cpus.iter().enumerate() {
+            if let Some(processor) = cpu.machine.get().and_then(Machine::processor) {
+                let id = processor.id().get() as usize;
+                let passed = waits[id].advance(index, &cpu.run_time, mem::take(&mut ran[id]));
+                waits[id].add(processor, scheduler, passed)?;
+            }
+            if cpu.run_time.since_interrupt() > ONE {
+                return Err(format!("no timer interrupt for a slice on CPU {index}"));
+            }
         }
         Ok(())
     }
 }
 
 impl Wait {
-    /// Adds the time `passed` since the last call, during which `processor` ran.
+    /// Returns the run time since the last check. `was_running` is whether the P was on a CPU at that check.
+    fn advance(&mut self, cpu: usize, run_time: &RunTime, was_running: bool) -> u64 {
+        let stay = Some((cpu, run_time.stay()));
+        if self.stay != stay {
+            for sum in [&mut self.in_tick, &mut self.in_ring, &mut self.for_global] {
+                sum.time = sum.time.saturating_sub(self.since_interrupt);
+            }
+            self.since_interrupt = 0;
+        }
+        let is_counted = was_running && self.stay == stay;
+        let passed = if is_counted { run_time.total() - self.counted } else { 0 };
+        self.since_interrupt = (self.since_interrupt + passed).min(run_time.since_interrupt());
+        (self.stay, self.is_running, self.counted) = (stay, true, run_time.total());
+        passed
+    }
+
+    /// Adds `passed` to the waiting times and compares them with their bounds.
     fn add(&mut self, processor: &Processor<Sim>, scheduler: &Scheduler<Sim>, passed: u64) -> Result<(), String> {
         let (tick, taken) = (processor.tick(), processor.queue.taken());
         let ring_waits = processor.queue_length() != 0;
         let global_waits = scheduler.global_length.load(Ordering::Relaxed) != 0;
-        let sum = |wait: u64, goes_on: bool| if goes_on { wait + passed } else { 0 };
-        self.in_tick = sum(self.in_tick, tick == self.tick && (ring_waits || global_waits));
-        self.in_ring = sum(self.in_ring, taken == self.taken && ring_waits);
-        self.for_global = sum(self.for_global, global_waits && processor.is_global_check_due());
+        self.in_tick.add(passed, ring_waits || global_waits, tick == self.tick);
+        self.in_ring.add(passed, ring_waits, taken == self.taken);
+        self.for_global.add(passed, global_waits && processor.is_global_check_due(), true);
         (self.tick, self.taken) = (tick, taken);
         for (what, wait, most) in [
-            ("a tick goes on while others wait", self.in_tick, TICK),
-            ("a G waits in the ring", self.in_ring, RING),
-            ("the check of the global queue is put off", self.for_global, GLOBAL_CHECK),
+            ("a tick goes on while others wait", &self.in_tick, TICK),
+            ("a G waits in the ring", &self.in_ring, RING),
+            ("the check of the global queue is put off", &self.for_global, GLOBAL_CHECK),
         ] {
-            if wait > most {
-                let slices = wait as f64 / Sim::slice().as_nanos() as f64;
+            if wait.time > most {
+                let slices = wait.time as f64 / ONE as f64;
                 return Err(format!("{what} for {slices:.1} slices of {processor:?}"));
             }
         }

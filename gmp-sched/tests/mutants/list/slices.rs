@@ -13,6 +13,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/preemption", "two_gs_that_ready_each_other_share_a_slice", 60),
     ),
     mutant(
+        "engine/preempt.rs",
+        "the timer of a CPU fires only every other slice",
+        "    let next_slice = now + P::slice();",
+        "    let next_slice = now + 2 * P::slice();",
+        Simulation("simulation/preemption", "two_gs_that_ready_each_other_share_a_slice", 60),
+    ),
+    mutant(
         "entities/slice.rs",
         "Gs whose timers are due prolong a slice again and again",
         "self.seen.load(Ordering::Relaxed) == tick && self.is_prolonged.load(Ordering::Relaxed)",
