@@ -119,6 +119,7 @@ macro_rules! platform_aliases {
         ///
         /// The caller is not a G.
         #[inline(always)]
+        #[track_caller]
         pub fn yield_now() {
             $crate::yield_now::yield_now::<$platform>();
         }
@@ -128,6 +129,7 @@ macro_rules! platform_aliases {
         /// # Panics
         ///
         /// The caller is not a G, or is pinned.
+        #[track_caller]
         pub fn goexit() -> ! {
             $crate::exit::goexit::<$platform>()
         }
@@ -157,6 +159,7 @@ macro_rules! platform_aliases {
         /// # Panics
         ///
         /// The body panics, or a child that is not joined does; the caller is not a G with a P.
+        #[track_caller]
         pub fn scope<'env, F, T>(body: F) -> T
         where
             F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
@@ -210,6 +213,7 @@ macro_rules! platform_aliases {
         /// # Panics
         ///
         /// The caller is not a G with a P.
+        #[track_caller]
         pub fn try_after_func(
             duration: ::core::time::Duration,
             function: impl FnOnce() + Send + 'static,
@@ -222,6 +226,7 @@ macro_rules! platform_aliases {
         /// # Panics
         ///
         /// As for [`sleep`].
+        #[track_caller]
         pub fn sleep_until(when: $crate::time::Instant) {
             $crate::sleep::sleep_until::<$platform>(when);
         }
@@ -236,6 +241,7 @@ macro_rules! platform_aliases {
         /// # Panics
         ///
         /// The caller is not a G.
+        #[track_caller]
         pub fn set_procs(procs: usize) -> ::core::result::Result<usize, $crate::procs::ProcsError> {
             $crate::procs::set_procs::<$platform>(procs)
         }
@@ -261,6 +267,7 @@ macro_rules! platform_aliases {
         /// # Panics
         ///
         /// The caller is not a G.
+        #[track_caller]
         pub fn try_lock_thread()
         -> ::core::result::Result<$crate::lock_os_thread::LockedThread<$platform>, $crate::platform::OutOfResources> {
             $crate::lock_os_thread::try_lock_thread()
@@ -271,6 +278,7 @@ macro_rules! platform_aliases {
         /// # Panics
         ///
         /// The caller is not a G.
+        #[track_caller]
         pub fn stop_the_world() -> $crate::stop_the_world::WorldStopped<$platform> {
             $crate::stop_the_world::stop_the_world($crate::stop_the_world::StopReason::Program)
         }
@@ -280,6 +288,7 @@ macro_rules! platform_aliases {
         /// # Panics
         ///
         /// The caller is not a G.
+        #[track_caller]
         pub fn sleep(duration: ::core::time::Duration) {
             $crate::sleep::sleep::<$platform>(duration);
         }
@@ -339,6 +348,7 @@ macro_rules! extras_aliases {
         /// # Panics
         ///
         /// The caller is not a G with a P.
+        #[track_caller]
         pub fn try_pull<T, F>(body: F) -> ::core::result::Result<Pull<T>, $crate::platform::OutOfResources>
         where
             T: Send + 'static,
@@ -360,6 +370,7 @@ macro_rules! extras_aliases {
         /// # Panics
         ///
         /// The body or a child panics; the caller is not a G with a P.
+        #[track_caller]
         pub fn try_scope<'env, E, F, T>(context: &Context, body: F) -> ::core::result::Result<T, E>
         where
             E: Send + 'env,
@@ -373,6 +384,7 @@ macro_rules! extras_aliases {
         /// # Panics
         ///
         /// The caller is not a G with a P; the future panics.
+        #[track_caller]
         pub fn block_on<F: ::core::future::Future>(future: F) -> F::Output {
             $crate::future::block_on::<$platform, F>(future)
         }
@@ -401,6 +413,7 @@ macro_rules! synctest_aliases {
             /// # Panics
             ///
             /// The body panics; all Gs of the bubble wait for ever; the caller is not a G with a P, or is in a bubble.
+            #[track_caller]
             pub fn test<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
                 $crate::synctest::test::<super::ThisPlatform, T>(body)
             }
@@ -410,6 +423,7 @@ macro_rules! synctest_aliases {
             /// # Panics
             ///
             /// The caller is not in a bubble, or another G of its bubble is in this function.
+            #[track_caller]
             pub fn wait() {
                 $crate::synctest::wait::<super::ThisPlatform>();
             }
@@ -419,6 +433,7 @@ macro_rules! synctest_aliases {
             /// # Panics
             ///
             /// As for [`wait`].
+            #[track_caller]
             pub fn sleep(duration: ::core::time::Duration) {
                 $crate::synctest::sleep::<super::ThisPlatform>(duration);
             }

@@ -89,6 +89,7 @@ use crate::platform::{Pinned, Platform};
 /// - There is no memory for a G.
 /// - The caller is not a G with a P, or it is in a bubble.
 #[doc(alias = "Test")]
+#[track_caller]
 pub fn test<P: Platform, T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     let (bubble, main) = match enter::<P, T>(body) {
         Ok(entered) => entered,
@@ -101,6 +102,7 @@ pub fn test<P: Platform, T: Send + 'static>(body: impl FnOnce() -> T + Send + 's
 }
 
 /// Makes a bubble with a main G that runs `body`.
+#[track_caller]
 fn enter<P: Platform, T: Send + 'static>(
     body: impl FnOnce() -> T + Send + 'static,
 ) -> Result<(&'static Bubble<P>, JoinHandle<T, P>), OutOfResources> {
@@ -132,6 +134,7 @@ fn enter<P: Platform, T: Send + 'static>(
 ///
 /// The caller is in no bubble, or another G of the bubble is in this function.
 #[doc(alias = "Wait")]
+#[track_caller]
 pub fn wait<P: Platform>() {
     let caller = CurrentGoroutine::<P>::new();
     let Some(bubble) = caller.me.bubble() else {
@@ -172,6 +175,7 @@ pub fn wait<P: Platform>() {
 ///
 /// As for [`wait`].
 #[doc(alias = "Sleep")]
+#[track_caller]
 pub fn sleep<P: Platform>(duration: Duration) {
     crate::engine::sleep::sleep::<P>(duration);
     wait::<P>();

@@ -137,6 +137,25 @@ fn program_behaves_alike_on_the_host_and_on_the_machine() {
 }
 
 #[test]
+fn panic_of_a_misuse_names_the_line_of_the_call() {
+    let own = ALIKE_CRATE.path().join("alike");
+    let mut host = cargo(&["run", "--quiet", "--", "misuse"], &own);
+    host.env("GMP_KERNEL_OPTIONS", "panic=isolate");
+    let host = run(host);
+    let mut machine = boot();
+    machine.args(["--smp=2", "--kernel-option", "panic=isolate"]).arg(&own).arg("misuse");
+    let machine = finish(machine);
+    for (output, report) in [(&host, &host.stderr), (&machine, &machine.stdout)] {
+        let (printed, report) = (text(&output.stdout), text(report));
+        let lines: Vec<&str> = printed.lines().filter_map(|line| line.strip_prefix("line ")).collect();
+        assert_eq!((lines.len(), status(output)), (7, Some(0)), "{printed}{report}");
+        for line in lines {
+            assert!(report.contains(&format!("panic at src/main.rs:{line}:")), "line {line}: {report}");
+        }
+    }
+}
+
+#[test]
 fn input_and_disks_of_the_host_are_like_those_of_the_machine() {
     let own = ALIKE_CRATE.path().join("alike");
     let disk = ALIKE_CRATE.path().join("disk");

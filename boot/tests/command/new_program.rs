@@ -50,6 +50,7 @@ fn main(arguments: &[&str]) -> Result<i32, String> {
             println!("before");
             select! {}
         }
+        ["misuse"] => misuse(),
         ["devices"] => devices(),
         ["hog"] => hog(),
         other => println!("what is {other:?}?"),
@@ -192,6 +193,25 @@ fn surface() {
     drop(PreemptGuard::default());
     assert!(try_go(|| 1).expect("memory").join() == Ok(1));
     assert!(format!("{}", SincePowerOn(Duration::from_millis(1500))).starts_with("1.500 s"));
+}
+
+/// Misuses of the library, each by a G that it ends. Before each its line is printed.
+fn misuse() {
+    static ONCE: Once = Once::new();
+    static CELL: OnceCell<u8> = OnceCell::new();
+    let misuses: &[(u32, fn())] = &[
+        (line!(), || WaitGroup::new().done()),
+        (line!(), || Semaphore::new(Semaphore::MAX).release(1)),
+        (line!(), || drop(Ticker::new(Duration::ZERO))),
+        (line!(), || drop(Chan::<u8>::new(usize::MAX))),
+        (line!(), || ONCE.call_once(|| ONCE.call_once(|| ()))),
+        (line!(), || assert!(*CELL.get_or_init(|| *CELL.get_or_init(|| 1)) == 1)),
+        (line!(), || scope(|scope| drop(scope.go(|| panic!("of a child"))))),
+    ];
+    for &(line, misuse) in misuses {
+        println!("line {line}");
+        go(misuse).join().expect_err("a misuse");
+    }
 }
 
 /// Reads the input, and reads and writes the disks.

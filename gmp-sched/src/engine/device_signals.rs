@@ -80,6 +80,7 @@ impl<P: Platform> Signal<P> {
     ///
     /// The caller is not a G with a P, or another G waits for this signal.
     #[doc(alias = "netpollblock")]
+    #[track_caller]
     pub fn wait(&'static self) {
         let is_raised = self.wait_until(Instant::NEVER);
         debug_assert!(is_raised, "a wait without a deadline ends by the raise");
@@ -90,6 +91,7 @@ impl<P: Platform> Signal<P> {
     /// # Panics
     ///
     /// In the same cases as [`wait`](Self::wait).
+    #[track_caller]
     pub fn wait_until(&'static self, deadline: Instant) -> bool {
         loop {
             let pinned = Pinned::<P>::new();
@@ -117,6 +119,7 @@ impl<P: Platform> Signal<P> {
     /// # Panics
     ///
     /// In the same cases as [`wait`](Self::wait).
+    #[track_caller]
     pub fn wait_timeout(&'static self, timeout: Duration) -> bool {
         self.wait_until(now::<P>() + timeout)
     }

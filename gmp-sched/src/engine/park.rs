@@ -31,6 +31,7 @@ use crate::record::trace::EventKind;
 /// The caller is not a G, or holds no P, or is pinned.
 #[doc(alias = "gopark")]
 #[inline]
+#[track_caller]
 pub fn park<P: Platform>(reason: WaitReason, commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>) -> bool) {
     drop(park_with(CurrentGoroutine::new(), reason, commit));
 }
@@ -98,6 +99,7 @@ fn blocked_in<P: Platform>(pinned: &Pinned<P>, bubble: BubblePointer<P>) {
 #[doc(alias = "goready")]
 #[expect(unsafe_code, reason = "the caller must be the one to which the commit made the G known")]
 #[inline]
+#[track_caller]
 pub unsafe fn ready<P: Platform>(goroutine: &'static Goroutine<P>) {
     ready_pinned(&Pinned::new(), goroutine);
 }

@@ -65,6 +65,7 @@ impl core::error::Error for ProcsError {}
 ///
 /// The caller is not a G with a P, or is pinned.
 #[doc(alias("GOMAXPROCS", "procresize"))]
+#[track_caller]
 pub fn set_procs<P: Platform>(procs: usize) -> Result<usize, ProcsError> {
     let scheduler = CurrentGoroutine::<P>::new().machine.scheduler();
     let limit = scheduler.procs_limit();

@@ -26,6 +26,7 @@ pub(crate) fn now<P: Platform>() -> Instant {
 ///
 /// The caller is not a G with a P.
 #[doc(alias = "timeSleep")]
+#[track_caller]
 pub fn sleep<P: Platform>(duration: Duration) {
     if !duration.is_zero() {
         let caller = CurrentGoroutine::<P>::new();
@@ -39,6 +40,7 @@ pub fn sleep<P: Platform>(duration: Duration) {
 /// # Panics
 ///
 /// In the same cases as [`sleep`].
+#[track_caller]
 pub fn sleep_until<P: Platform>(when: Instant) {
     park_until(CurrentGoroutine::<P>::new(), when);
 }

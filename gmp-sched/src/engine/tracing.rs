@@ -40,6 +40,7 @@ impl<P: Platform> Scheduler<P> {
     /// # Panics
     ///
     /// `capacity` is 0.
+    #[track_caller]
     pub fn start_trace(&'static self, capacity: usize) -> Result<(), OutOfResources> {
         assert!(capacity > 0, "a trace of no events");
         for processor in self.processors() {

@@ -135,6 +135,7 @@ impl<P: Platform> Scheduler<P> {
     ///
     /// `processors` is 0 or above [`PROCESSOR_LIMIT`].
     #[must_use]
+    #[track_caller]
     pub fn new(processors: usize) -> &'static Self {
         Self::with_limit(processors, processors)
     }
@@ -146,6 +147,7 @@ impl<P: Platform> Scheduler<P> {
     ///
     /// `processors` is 0 or more than `limit`, or `limit` is more than [`PROCESSOR_LIMIT`].
     #[must_use]
+    #[track_caller]
     pub fn with_limit(processors: usize, limit: usize) -> &'static Self {
         assert!(processors > 0, "a scheduler needs at least one P");
         assert!(processors <= limit && limit <= PROCESSOR_LIMIT, "{processors} Ps of at most {limit} are too many");

@@ -284,6 +284,7 @@ impl<C: Cpu> Threads<C> {
     /// The caller runs on the thread's own stack, not in a handler. It is pinned exactly once, because a pin belongs
     /// to the CPU and not to the thread.
     #[expect(unsafe_code, reason = "leaves the stack of a thread")]
+    #[track_caller]
     pub unsafe fn park(&'static self, deadline: Option<Instant>) {
         let me = self.current().expect("the idle loop cannot park");
         if me.token.take() {

@@ -113,6 +113,7 @@ where
 /// # Panics
 ///
 /// The caller is not a G with a P.
+#[track_caller]
 pub fn try_pull<P, T, F>(body: F) -> Result<Pull<T, P>, OutOfResources>
 where
     P: Platform,
@@ -156,10 +157,12 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
     /// # Panics
     ///
     /// The coroutine panics meanwhile, or the caller is not a G with a P.
+    #[track_caller]
     pub fn stop(mut self) {
         pass_on::<P>(self.run_to_end());
     }
 
+    #[track_caller]
     fn run_to_end(&mut self) -> Result<(), JoinError> {
         // Panics here, before anything has changed, if the caller may not block. The drop of `self` then ends the
         // coroutine.
@@ -193,6 +196,7 @@ impl<T: Send + 'static, P: Platform> Iterator for Pull<T, P> {
     /// # Panics
     ///
     /// The coroutine panicked, or the caller is not a G with a P.
+    #[track_caller]
     fn next(&mut self) -> Option<T> {
         self.shared.resume(self.inner.as_ref()?);
         let value = self.shared.take_value();
@@ -222,6 +226,7 @@ impl<T: Send + 'static, P: Platform> Drop for Pull<T, P> {
 
 /// If the coroutine panicked or exited, ends the calling G in the same way. Go: `iter.Pull` propagates a panic and
 /// `runtime.Goexit` to `next` and `stop`.
+#[track_caller]
 fn pass_on<P: Platform>(end: Result<(), JoinError>) {
     match end {
         Ok(()) => {}
@@ -254,6 +259,7 @@ impl<T: Send + 'static, P: Platform> Yielder<T, P> {
     ///
     /// The caller is not the coroutine's G.
     #[must_use = "`false` means that no more values are wanted"]
+    #[track_caller]
     pub fn yield_value(&mut self, value: T) -> bool {
         if self.is_stopped() {
             return false;
@@ -282,6 +288,7 @@ impl<T, P: Platform> Shared<T, P> {
     }
 
     /// Runs the inner G until it yields a value or ends.
+    #[track_caller]
     fn resume(&self, inner: &JoinHandle<(), P>) {
         // Panics, before anything has changed, if the caller may not block.
         let caller = CurrentGoroutine::<P>::new();

@@ -33,6 +33,7 @@ use crate::platform::{Pinned, Platform};
 ///
 /// The caller is not a G with a P, or is pinned.
 #[doc(alias = "Goexit")]
+#[track_caller]
 pub fn goexit<P: Platform>() -> ! {
     {
         let pinned = Pinned::<P>::new();
@@ -44,6 +45,7 @@ pub fn goexit<P: Platform>() -> ! {
 }
 
 /// Ends the calling G: unwinds its body if the platform can, otherwise abandons it.
+#[track_caller]
 pub(crate) fn exit_body<P: Platform>() -> ! {
     P::unwind_body();
     #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
@@ -70,6 +72,7 @@ pub(crate) fn exit_body<P: Platform>() -> ! {
 ///
 /// The caller is not a G with a P, or is pinned.
 #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
+#[track_caller]
 pub unsafe fn abandon<P: Platform>(reason: JoinError) -> ! {
     wait_for_all::<P>();
     let caller = CurrentGoroutine::<P>::new();

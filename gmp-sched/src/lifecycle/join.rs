@@ -121,6 +121,7 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
     /// # Panics
     ///
     /// The caller is not a G.
+    #[track_caller]
     pub fn join(self) -> Result<T, JoinError> {
         while !has_result(self.goroutine) {
             let wait = WaitFor::new(WaitReason::Join, self.goroutine);

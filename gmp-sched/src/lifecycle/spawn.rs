@@ -39,6 +39,7 @@ const SMALLEST_STACK: usize = 4 * closure::BODY_LIMIT;
 /// The caller is not a G with a P.
 #[doc(alias = "newproc")]
 #[inline]
+#[track_caller]
 pub fn try_go<P, F, T>(body: F) -> Result<JoinHandle<T, P>, OutOfResources>
 where
     P: Platform,
@@ -113,6 +114,7 @@ fn enter<P: Platform>(
 /// What `body` and its result borrow, and `children`, must live until the G has been removed from `children`. The
 /// handle must not live longer than that.
 #[expect(unsafe_code, reason = "a G may outlive what it borrows")]
+#[track_caller]
 pub(crate) unsafe fn spawn_scoped<P, F, T>(body: F, children: &Children<P>) -> Result<JoinHandle<T, P>, OutOfResources>
 where
     P: Platform,
@@ -135,6 +137,7 @@ where
 /// # Errors
 ///
 /// As [`try_go`].
+#[track_caller]
 pub(crate) fn prepare<P, F, T>(body: F) -> Result<JoinHandle<T, P>, OutOfResources>
 where
     P: Platform,
@@ -275,6 +278,7 @@ impl<'a, P: Platform> Builder<'a, P> {
     /// # Panics
     ///
     /// As [`go`].
+    #[track_caller]
     pub fn try_go<F, T>(self, body: F) -> Result<JoinHandle<T, P>, OutOfResources>
     where
         F: FnOnce() -> T + Send + 'static,

@@ -60,6 +60,7 @@ impl Threads {
     /// # Panics
     ///
     /// `processors` is 0; there is no thread or memory; `main` panics.
+    #[track_caller]
     pub fn run<T: Send + 'static>(self, processors: usize, main: impl FnOnce() -> T + Send + 'static) -> T {
         self.run_with(processors, |_| main())
     }
@@ -69,6 +70,7 @@ impl Threads {
     /// # Panics
     ///
     /// As [`run`](Self::run).
+    #[track_caller]
     pub fn run_with<T: Send + 'static>(
         self,
         processors: usize,

@@ -95,6 +95,7 @@ impl Latencies {
     ///
     /// `percent` is more than 100.
     #[must_use]
+    #[track_caller]
     pub fn percentile(&self, percent: u64) -> Option<Duration> {
         assert!(percent <= 100, "{percent} percent is more than all");
         let wanted = (u128::from(self.count()) * u128::from(percent)).div_ceil(100).max(1);

@@ -45,6 +45,7 @@ impl<P: Platform> Scheduler<P> {
     /// # Panics
     ///
     /// `columns` is 0.
+    #[track_caller]
     pub fn timeline(
         &'static self,
         columns: usize,

@@ -89,6 +89,7 @@ impl Disk {
     /// # Panics
     ///
     /// The caller is not a G.
+    #[track_caller]
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, DiskError> {
         let rest = self.bytes.checked_sub(offset).ok_or(DiskError::OutOfRange)?;
         let length = usize::try_from(rest).map_or(buffer.len(), |rest| buffer.len().min(rest));
@@ -123,6 +124,7 @@ impl Disk {
     /// # Panics
     ///
     /// The caller is not a G.
+    #[track_caller]
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DiskError> {
         let (mut sector, skip) = split(offset);
         let device = self.device(offset, data.len())?;
@@ -174,6 +176,7 @@ fn split(offset: u64) -> (u64, usize) {
 /// # Panics
 ///
 /// The caller is not a G.
+#[track_caller]
 pub fn delay(duration: Duration) -> Result<(), OutOfResources> {
     let deadline = kthread::now() + duration;
     block(|blocked| blocked.wait_for(deadline))

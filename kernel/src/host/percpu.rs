@@ -27,6 +27,7 @@ impl CpuId {
     ///
     /// # Panics
     /// If `index` is not below [`MAX_CPUS`].
+    #[track_caller]
     pub const fn new(index: usize) -> Self {
         assert!(index < MAX_CPUS, "no such CPU");
         #[expect(clippy::cast_possible_truncation, reason = "checked above")]

@@ -31,6 +31,7 @@ impl Storm {
     /// # Panics
     ///
     /// If there is a storm already, or if `gaps` is empty, begins at zero or ends beyond 4 s.
+    #[track_caller]
     pub fn begin(gaps: Range<Duration>) -> Self {
         let nanoseconds = |duration: Duration| u32::try_from(duration.as_nanos()).expect("a gap of 4 s at most");
         let (shortest, end) = (nanoseconds(gaps.start), nanoseconds(gaps.end));

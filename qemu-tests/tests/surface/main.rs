@@ -4,12 +4,14 @@
 //! - `gmp-sched.txt` and `kernel.txt` list the public safe functions that touch the state of a CPU, an M or a P,
 //!   directly or by a function that they call. The comment above each group of functions is the reason why no caller
 //!   can break anything with them.
+//! - `callers.rs` fails on a public function that may panic and does not name its caller's line then.
 //! - `halves.rs` compares what the kernel offers to programs on the machine with what it offers to programs on the
 //!   host.
 //! - `layers.rs` fails if a layer of the kernel names a higher layer.
 //! - `ARCHITECTURE.md` has the number of uses of `unsafe` in each module. `UNSAFE_TABLE=overwrite cargo test -p
 //!   qemu-tests --test surface` updates the table.
 
+mod callers;
 mod halves;
 mod layers;
 mod reach;

@@ -279,6 +279,7 @@ impl<P: Platform> Context<P> {
     ///
     /// The caller is not a G with a P.
     #[doc(alias = "Done")]
+    #[track_caller]
     pub fn wait(&self) -> ContextError {
         loop {
             if let Err(error) = self.sleep_until(Instant::NEVER) {
@@ -338,6 +339,7 @@ impl<P: Platform> Context<P> {
     /// # Panics
     ///
     /// The context has a deadline, and the caller is not a G with a P.
+    #[track_caller]
     pub fn try_done(&self) -> Result<Receiver<Infallible, P>, OutOfResources> {
         match &self.node {
             Some(node) => node.done(),
@@ -368,6 +370,7 @@ impl<P: Platform> Context<P> {
     /// # Panics
     ///
     /// The caller is not a G with a P.
+    #[track_caller]
     pub fn sleep(&self, duration: Duration) -> Result<(), ContextError> {
         self.sleep_until(now::<P>() + duration)
     }
@@ -392,6 +395,7 @@ impl<P: Platform> Context<P> {
     /// # Panics
     ///
     /// In the same cases as [`sleep`](Self::sleep).
+    #[track_caller]
     pub fn sleep_until(&self, when: Instant) -> Result<(), ContextError> {
         self.check()?;
         let limit = Limit::from(self).and(when);
@@ -444,6 +448,7 @@ impl<P: Platform> Context<P> {
     /// # Panics
     ///
     /// The caller is not a G with a P.
+    #[track_caller]
     pub fn try_after_func(
         &self,
         function: impl FnOnce() + Send + 'static,

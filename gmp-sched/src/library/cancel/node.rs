@@ -206,6 +206,7 @@ impl<P: Platform> Node<P> {
     }
 
     /// Returns a channel on which nothing is sent and which is closed when this node ends.
+    #[track_caller]
     pub(super) fn done(self: &Arc<Self>) -> Result<Receiver<Infallible, P>, OutOfResources> {
         if let Some((_, receiver)) = self.with(|state| state.done.clone()) {
             return Ok(receiver);

@@ -203,6 +203,7 @@ impl<T, P: Platform> Channel<T, P> {
 impl<T, P: Platform> Channel<T, P> {
     /// Sends `value`, waiting if necessary.
     #[inline(always)]
+    #[track_caller]
     pub(crate) fn send(&self, value: T) -> Result<(), T> {
         let value = Unsent::new(value);
         let pinned = Pinned::new();
@@ -231,6 +232,7 @@ impl<T, P: Platform> Channel<T, P> {
     /// [`send`](Self::send) on a channel that is closed or made in a bubble. Outlined, to keep the fast path small.
     #[cold]
     #[inline(never)]
+    #[track_caller]
     fn send_restricted(&self, pinned: Pinned<P>, held: Held<'_, P>, value: Unsent<T>) -> Result<(), T> {
         // SAFETY: as in `send`.
         match unsafe { self.offer(&held, value.as_ptr()) } {
@@ -283,6 +285,7 @@ impl<T, P: Platform> Channel<T, P> {
     }
 
     /// Sends `value`, or returns an error when `limit` is over.
+    #[track_caller]
     pub(super) fn send_until(&self, value: T, limit: Limit<'_, P>) -> Result<(), SendTimeoutError<T>> {
         let value = Unsent::new(value);
         let pinned = Pinned::new();
@@ -310,6 +313,7 @@ impl<T, P: Platform> Channel<T, P> {
 
     /// Receives a value; `None` if the channel is closed and drained.
     #[inline(always)]
+    #[track_caller]
     pub(crate) fn recv(&self) -> Option<T> {
         let mut slot = MaybeUninit::<T>::uninit();
         let pinned = Pinned::new();
@@ -352,6 +356,7 @@ impl<T, P: Platform> Channel<T, P> {
     }
 
     /// Receives a value, or returns an error when `limit` is over.
+    #[track_caller]
     pub(crate) fn recv_until(&self, limit: Limit<'_, P>) -> Result<T, RecvTimeoutError> {
         let mut slot = MaybeUninit::<T>::uninit();
         let pinned = Pinned::new();
@@ -376,6 +381,7 @@ impl<T, P: Platform> Channel<T, P> {
 
     /// Parks until another G moves the value from or to `slot` or closes the channel. Returns whether the value moved.
     #[inline(always)]
+    #[track_caller]
     fn park(&self, pinned: Pinned<P>, held: Held<'_, P>, side: Side, slot: *mut T) -> bool {
         let (caller, held) = CurrentGoroutine::holding(pinned, held);
         let me = caller.me;
@@ -386,6 +392,7 @@ impl<T, P: Platform> Channel<T, P> {
     }
 
     /// [`park`](Self::park) that also ends when `limit` is over.
+    #[track_caller]
     fn wait_until(
         &self,
         pinned: Pinned<P>,

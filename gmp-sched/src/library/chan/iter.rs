@@ -15,6 +15,7 @@ impl<T, P: Platform> Iterator for Iter<'_, T, P> {
     type Item = T;
 
     #[inline(always)]
+    #[track_caller]
     fn next(&mut self) -> Option<T> {
         self.receiver.recv().ok()
     }
@@ -43,6 +44,7 @@ impl<T, P: Platform> Iterator for IntoIter<T, P> {
     type Item = T;
 
     #[inline(always)]
+    #[track_caller]
     fn next(&mut self) -> Option<T> {
         self.receiver.recv().ok()
     }

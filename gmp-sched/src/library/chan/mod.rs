@@ -224,6 +224,7 @@ impl<T, P: Platform> Sender<T, P> {
     /// The call has to wait, and the caller is not a G with a P, or is pinned.
     #[doc(alias = "chansend")]
     #[inline]
+    #[track_caller]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         self.handle.send(value).map_err(SendError)
     }
@@ -250,11 +251,14 @@ impl<T, P: Platform> Sender<T, P> {
     /// The call would have to wait, or the channel is closed. The error holds the value.
     #[doc(alias = "selectnbsend")]
     #[inline]
+    #[track_caller]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
-        self.handle
-            .try_send(value)
-            .map_err(|(value, closed)| if closed { TrySendError::Closed(value) } else { TrySendError::Full(value) })
-            .inspect_err(|_| self.handle.header.check_bubble(SEND_ON))
+        let (value, is_closed) = match self.handle.try_send(value) {
+            Ok(()) => return Ok(()),
+            Err(unsent) => unsent,
+        };
+        self.handle.header.check_bubble(SEND_ON);
+        Err(if is_closed { TrySendError::Closed(value) } else { TrySendError::Full(value) })
     }
 
     /// [`send`](Self::send), but waits no longer than `timeout`.
@@ -277,6 +281,7 @@ impl<T, P: Platform> Sender<T, P> {
     /// # Panics
     ///
     /// In the same cases as [`send`](Self::send).
+    #[track_caller]
     pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
         self.send_until(value, timeout)
     }
@@ -306,8 +311,13 @@ impl<T, P: Platform> Sender<T, P> {
     /// # Panics
     ///
     /// In the same cases as [`send_timeout`](Self::send_timeout).
+    #[track_caller]
     pub fn send_until<'a>(&self, value: T, limit: impl Into<Limit<'a, P>>) -> Result<(), SendTimeoutError<T>> {
-        self.handle.send_until(value, limit.into()).inspect_err(|_| self.handle.header.check_bubble(SEND_ON))
+        let sent = self.handle.send_until(value, limit.into());
+        if sent.is_err() {
+            self.handle.header.check_bubble(SEND_ON);
+        }
+        sent
     }
 
     /// Closes the channel. Receivers drain the buffer and then get an error; senders that wait get their values back.
@@ -329,6 +339,7 @@ impl<T, P: Platform> Sender<T, P> {
     /// });
     /// ```
     #[doc(alias = "closechan")]
+    #[track_caller]
     pub fn close(&self) -> bool {
         self.handle.header.check_bubble("close of");
         !self.handle.header.is_never() && self.handle.close()
@@ -392,6 +403,7 @@ impl<T, P: Platform> Receiver<T, P> {
     /// The call has to wait, and the caller is not a G with a P, or is pinned.
     #[doc(alias = "chanrecv")]
     #[inline]
+    #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
         self.handle.recv().ok_or(RecvError)
     }
@@ -419,11 +431,14 @@ impl<T, P: Platform> Receiver<T, P> {
     /// The call would have to wait, or the channel is closed and drained.
     #[doc(alias = "selectnbrecv")]
     #[inline]
+    #[track_caller]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        self.handle.try_recv().map_err(|closed| {
-            self.handle.header.check_bubble(RECEIVE_ON);
-            if closed { TryRecvError::Closed } else { TryRecvError::Empty }
-        })
+        let is_closed = match self.handle.try_recv() {
+            Ok(value) => return Ok(value),
+            Err(is_closed) => is_closed,
+        };
+        self.handle.header.check_bubble(RECEIVE_ON);
+        Err(if is_closed { TryRecvError::Closed } else { TryRecvError::Empty })
     }
 
     /// [`recv`](Self::recv), but waits no longer than `timeout`.
@@ -446,6 +461,7 @@ impl<T, P: Platform> Receiver<T, P> {
     /// # Panics
     ///
     /// In the same cases as [`recv`](Self::recv).
+    #[track_caller]
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
         self.recv_until(timeout)
     }
@@ -476,8 +492,13 @@ impl<T, P: Platform> Receiver<T, P> {
     /// # Panics
     ///
     /// In the same cases as [`recv_timeout`](Self::recv_timeout).
+    #[track_caller]
     pub fn recv_until<'a>(&self, limit: impl Into<Limit<'a, P>>) -> Result<T, RecvTimeoutError> {
-        self.handle.recv_until(limit.into()).inspect_err(|_| self.handle.header.check_bubble(RECEIVE_ON))
+        let received = self.handle.recv_until(limit.into());
+        if received.is_err() {
+            self.handle.header.check_bubble(RECEIVE_ON);
+        }
+        received
     }
 
     /// Iterates over received values until the channel is closed and drained. Go: `for v := range c`.

@@ -89,6 +89,7 @@ impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
     /// # Panics
     ///
     /// The caller is not a G with a P.
+    #[track_caller]
     pub fn try_go<F>(&'scope self, body: F) -> Result<(), OutOfResources>
     where
         F: FnOnce() -> Result<(), E> + Send + 'scope,

@@ -135,6 +135,7 @@ impl<'scope, P: Platform> Scope<'scope, '_, P> {
     ///
     /// The caller is not a G with a P.
     #[expect(unsafe_code, reason = "spawns what borrows")]
+    #[track_caller]
     pub fn try_go<F, T>(&'scope self, body: F) -> Result<ScopedJoinHandle<'scope, T, P>, OutOfResources>
     where
         F: FnOnce() -> T + Send + 'scope,
@@ -209,6 +210,7 @@ impl<T: Send, P: Platform> ScopedJoinHandle<'_, T, P> {
     /// # Panics
     ///
     /// The caller is not a G.
+    #[track_caller]
     pub fn join(mut self) -> Result<T, JoinError> {
         self.handle.take().expect("it is taken by `join` and `drop` only").join()
     }

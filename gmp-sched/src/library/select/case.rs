@@ -40,6 +40,7 @@ pub trait Arm: Sealed {
     /// # Panics
     ///
     /// The case is a send whose value has been sent.
+    #[track_caller]
     fn try_now(&mut self) -> Option<Self::Result>;
 
     /// Returns the result of a case that was chosen after a wait.
@@ -47,6 +48,7 @@ pub trait Arm: Sealed {
     /// # Panics
     ///
     /// The case was not chosen.
+    #[track_caller]
     fn result(self) -> Self::Result;
 
     /// Drops a case that was not chosen.
@@ -91,6 +93,7 @@ impl<'a, T, P: Platform> RecvCase<'a, T, P> {
     /// assert_eq!(Select::new(&mut [one.case(), other.case()]).poll(), None);
     /// ```
     #[inline]
+    #[track_caller]
     pub fn case(&mut self) -> Case<'_, P> {
         drop(self.take());
         Case::new(&self.channel.header, Side::Receive, self)
@@ -98,11 +101,13 @@ impl<'a, T, P: Platform> RecvCase<'a, T, P> {
 
     /// Returns the received value, or `None` if the case was not chosen. See [`recv`](super::recv) for an example.
     #[inline]
+    #[track_caller]
     pub fn into_result(mut self) -> Option<Result<T, RecvError>> {
         self.take()
     }
 
     #[inline]
+    #[track_caller]
     fn take(&mut self) -> Option<Result<T, RecvError>> {
         match self.outcome.replace(Outcome::Pending) {
             Outcome::Pending => None,
@@ -121,6 +126,7 @@ impl<T, P: Platform> RecvCase<'_, T, P> {
     /// The result of a chosen case that moved no value.
     #[cold]
     #[inline(never)]
+    #[track_caller]
     fn result_of_closed(mut self) -> Result<T, RecvError> {
         self.take().expect(CHOSEN)
     }
@@ -210,6 +216,7 @@ fn unlock<P: Platform>(held: Held<'_, P>) {
 
 /// [`Arm::try_now`] of a case that receives.
 #[inline(never)]
+#[track_caller]
 fn recv_now<T, P: Platform>(channel: &Channel<T, P>) -> Option<Result<T, RecvError>> {
     match channel.recv_now() {
         Ok(value) => Some(Ok(value)),

@@ -189,6 +189,7 @@ impl<'a, P: Platform> Select<'a, P> {
     /// The call has to wait, and the caller is not a G with a P, or is pinned.
     #[doc(alias = "selectgo")]
     #[inline]
+    #[track_caller]
     pub fn wait(self) -> usize {
         self.run(Patience::Full).expect("nothing else ends this wait")
     }
@@ -243,6 +244,7 @@ impl<'a, P: Platform> Select<'a, P> {
     /// # Panics
     ///
     /// In the same cases as [`wait`](Self::wait).
+    #[track_caller]
     pub fn wait_until<'l>(self, limit: impl Into<Limit<'l, P>>) -> Result<usize, ContextError> {
         let limit = limit.into();
         self.run(Patience::Until(&limit)).ok_or_else(|| limit.ended())
@@ -264,11 +266,13 @@ impl<'a, P: Platform> Select<'a, P> {
     /// # Panics
     ///
     /// In the same cases as [`wait_until`](Self::wait_until).
+    #[track_caller]
     pub fn wait_timeout(self, timeout: Duration) -> Option<usize> {
         self.run(Patience::Until(&timeout.into()))
     }
 
     #[inline]
+    #[track_caller]
     fn run(self, patience: Patience<'_, P>) -> Option<usize> {
         let pinned = Pinned::new();
         if !self.has_tried_one
@@ -375,6 +379,7 @@ fn random_without_processor<P: Platform>() -> u32 {
 ///
 /// Inlined into the macro, where the number of cases is known, so that the loops are unrolled.
 #[inline(always)]
+#[track_caller]
 fn wait_for_one<'a, P, C>(pinned: Pinned<P>, cases: &mut C) -> usize
 where
     P: Platform,
@@ -395,12 +400,14 @@ where
 
 /// [`wait_for_one`] for a number of cases that is known only at run time.
 #[inline(never)]
+#[track_caller]
 fn wait_for_one_of_some<P: Platform>(pinned: Pinned<P>, cases: &mut [Case<'_, P>]) -> usize {
     wait_for_one(pinned, cases)
 }
 
 /// Locks all channels, then performs a ready case or waits for one (steps 2 to 4 of the algorithm).
 #[inline(never)]
+#[track_caller]
 fn with_all_locks<P: Platform>(
     pinned: Pinned<P>,
     cases: &mut [Case<'_, P>],
@@ -450,6 +457,7 @@ pub(crate) fn try_locked<P: Platform>(
 
 /// Queues on all channels, parks, and leaves the queues (steps 3 and 4 of the algorithm). The caller holds the locks
 /// of all channels and has found no case ready.
+#[track_caller]
 fn park<P: Platform>(
     pinned: Pinned<P>,
     cases: &mut [Case<'_, P>],

@@ -71,6 +71,7 @@ impl<'a, P: Platform, const N: usize> Remaining<'a, P, N> {
 
     /// See [`Select::wait`].
     #[inline(never)]
+    #[track_caller]
     pub fn wait(self) -> usize {
         wait_for_one(Pinned::new(), self.cases)
     }
@@ -83,12 +84,14 @@ impl<'a, P: Platform, const N: usize> Remaining<'a, P, N> {
 
     /// See [`Select::wait_until`].
     #[inline]
+    #[track_caller]
     pub fn wait_until<'l>(self, limit: impl Into<Limit<'l, P>>) -> Result<usize, ContextError> {
         Select::after_step_1(self.cases).wait_until(limit)
     }
 
     /// See [`Select::wait_timeout`].
     #[inline]
+    #[track_caller]
     pub fn wait_timeout(self, timeout: Duration) -> Option<usize> {
         Select::after_step_1(self.cases).wait_timeout(timeout)
     }

@@ -79,11 +79,13 @@ impl<'a, T, P: Platform> SendCase<'a, T, P> {
     /// });
     /// ```
     #[inline]
+    #[track_caller]
     pub fn into_result(mut self) -> Option<Result<(), SendError<T>>> {
         self.take()
     }
 
     #[inline]
+    #[track_caller]
     fn take(&mut self) -> Option<Result<(), SendError<T>>> {
         match self.outcome.get() {
             Outcome::Pending => None,
@@ -127,7 +129,8 @@ impl<T, P: Platform> Arm for SendCase<'_, T, P> {
     fn try_now(&mut self) -> Option<Result<(), SendError<T>>> {
         self.renew();
         // SAFETY: `renew` has made the outcome pending.
-        unsafe { try_now(&self.channel.header, self) }.then(|| self.take().expect(CHOSEN))
+        let is_done = unsafe { try_now(&self.channel.header, self) };
+        if is_done { self.take() } else { None }
     }
 
     #[inline]

@@ -103,10 +103,12 @@ impl<T, P: Platform> SendFromCase<'_, T, P> {
     /// });
     /// ```
     #[inline]
+    #[track_caller]
     pub fn into_result(mut self) -> Option<Result<(), SendError<T>>> {
         self.take()
     }
 
+    #[track_caller]
     fn take(&mut self) -> Option<Result<(), SendError<T>>> {
         match self.target.put_back() {
             Outcome::Pending => None,
@@ -135,7 +137,7 @@ impl<T, P: Platform> Arm for SendFromCase<'_, T, P> {
         self.target.put_back();
         // SAFETY: `put_back` has made the outcome pending.
         let done = self.target.take_out() && unsafe { try_now(&self.target.channel.header, &self.target) };
-        done.then(|| self.take().expect(CHOSEN))
+        if done { self.take() } else { None }
     }
 
     #[inline]

@@ -51,6 +51,7 @@ pub trait Source {
     type Platform: Platform;
 
     /// Makes a case that receives from this source, for one select.
+    #[track_caller]
     fn recv_case(&self) -> RecvCase<'_, Self::Value, Self::Platform>;
 }
 
@@ -69,6 +70,7 @@ pub trait Source {
 /// });
 /// ```
 #[inline]
+#[track_caller]
 pub fn recv<S: Source + ?Sized>(source: &S) -> RecvCase<'_, S::Value, S::Platform> {
     source.recv_case()
 }

@@ -5,10 +5,8 @@
 use core::fmt;
 use core::time::Duration;
 
-use lock_api::GuardSend;
-
 use super::blocking::{Blocking, WakeList, my_waiter, ready};
-use super::mutex::RawMutex;
+use super::mutex::MutexGuard;
 use crate::base::instant::Instant;
 use crate::base::spin_lock::Lock;
 use crate::entities::goroutine::WaitReason;
@@ -20,11 +18,11 @@ use crate::platform::{Pinned, Platform};
 
 /// A condition variable, used with a [`Mutex`](super::Mutex). Go: `sync.Cond`.
 ///
-/// [`wait`](lock_api::Condvar::wait) unlocks the mutex, waits for a notification, and locks the mutex again. Waiters
+/// [`wait`](Self::wait) unlocks the mutex, waits for a notification, and locks the mutex again. Waiters
 /// are served in FIFO order. There are no spurious wakeups: a wait ends by a notification or its deadline, and
 /// `notify_one` and `notify_all` return the exact number of woken waiters. When the mutex is locked again, the
 /// condition may have become false, because another G may have locked the mutex first. So use
-/// [`wait_while`](lock_api::Condvar::wait_while). The notifier need not hold the mutex. All Gs that wait at the same
+/// [`wait_while`](Self::wait_while). The notifier need not hold the mutex. All Gs that wait at the same
 /// time must use the same mutex. (In Go the mutex is a field of the condition variable.) 32 bytes; can be a `static`.
 ///
 /// ```
@@ -52,17 +50,20 @@ use crate::platform::{Pinned, Platform};
 /// A wait panics if the caller is not a G or has preemption turned off, or if other Gs wait with another mutex. A
 /// notification panics if a woken G is in a [bubble](crate#features) and the caller is outside of it.
 #[doc(alias = "Cond")]
-pub type Condvar<P> = lock_api::Condvar<RawCondvar<P>>;
-
-/// The condition variable without the `lock_api` wrapper.
-///
-/// ```
-/// use gmp_sched::native::Native;
-/// use gmp_sched::sync::RawCondvar;
-/// static CHANGED: lock_api::Condvar<RawCondvar<Native>> = lock_api::Condvar::new();
-/// ```
-pub struct RawCondvar<P: Platform> {
+pub struct Condvar<P: Platform> {
     state: Lock<State<P>, P>,
+}
+
+/// Whether a wait with a deadline ended by the deadline. As in `std`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitTimeoutResult(bool);
+
+impl WaitTimeoutResult {
+    /// Whether the wait ended by its deadline, without a notification. See [`Condvar::wait_for`] for an example.
+    #[must_use]
+    pub const fn timed_out(self) -> bool {
+        self.0
+    }
 }
 
 struct State<P: Platform> {
@@ -89,24 +90,164 @@ impl<G, P: Platform> Drop for Leaving<G, P> {
     }
 }
 
-impl<P: Platform> RawCondvar<P> {
-    /// A condition variable without waiters.
+impl<P: Platform> Condvar<P> {
+    /// Makes a condition variable without waiters.
     ///
     /// ```
-    /// use gmp_sched::native::Native;
-    /// use gmp_sched::sync::RawCondvar;
+    /// use gmp_sched::native::Condvar;
     ///
-    /// static RAW: RawCondvar<Native> = RawCondvar::new();
+    /// static CHANGED: Condvar = Condvar::new();
     /// ```
     #[must_use]
     pub const fn new() -> Self {
         Self { state: Lock::new(State { queue: WaitQueue::new(), mutex: 0 }) }
     }
 
-    /// Unlocks `mutex`, which the caller holds, waits for a notification until `limit` at most, and locks `mutex`
-    /// again. Returns whether there was a notification.
+    /// Unlocks the mutex of `guard`, waits for a notification, and locks the mutex again. Blocks the G; not callable from
+    /// interrupts. Go: `Cond.Wait`.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, Condvar, Mutex};
+    /// static NUMBER: Mutex<u32> = Mutex::new(0);
+    /// static CHANGED: Condvar = Condvar::new();
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let mut number = NUMBER.lock();
+    ///     native::go(|| {
+    ///         *NUMBER.lock() = 7;
+    ///         CHANGED.notify_one();
+    ///     })
+    ///     .detach();
+    ///     CHANGED.wait(&mut number);
+    ///     assert_eq!(*number, 7);
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As described for the type.
+    #[doc(alias = "Wait")]
     #[track_caller]
-    pub(super) fn wait_with(&self, mutex: &RawMutex<P>, limit: Option<&Limit<'_, P>>) -> bool {
+    pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, P>) {
+        self.wait_with(guard, None);
+    }
+
+    /// Waits as long as `condition` holds for the value of the mutex. See [`Condvar`] for an example.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](Self::wait); `condition` panics.
+    #[track_caller]
+    pub fn wait_while<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, P>, mut condition: impl FnMut(&mut T) -> bool) {
+        while condition(guard) {
+            self.wait(guard);
+        }
+    }
+
+    /// [`wait`](Self::wait) until `deadline` at most.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](Self::wait).
+    #[track_caller]
+    pub fn wait_until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, P>, deadline: Instant) -> WaitTimeoutResult {
+        WaitTimeoutResult(!self.wait_with(guard, Some(&deadline.into())))
+    }
+
+    /// [`wait`](Self::wait) for `timeout` at most.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::native::{self, Condvar, Mutex};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let mutex = Mutex::new(());
+    ///     let waited = Condvar::new().wait_for(&mut mutex.lock(), Duration::from_millis(1));
+    ///     assert!(waited.timed_out());
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](Self::wait).
+    #[track_caller]
+    pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, P>, timeout: Duration) -> WaitTimeoutResult {
+        self.wait_until(guard, now::<P>() + timeout)
+    }
+
+    /// [`wait_while`](Self::wait_while) until `deadline` at most. The result says whether the condition still holds then.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait_while`](Self::wait_while).
+    #[track_caller]
+    pub fn wait_while_until<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T, P>,
+        mut condition: impl FnMut(&mut T) -> bool,
+        deadline: Instant,
+    ) -> WaitTimeoutResult {
+        let mut result = WaitTimeoutResult(false);
+        while condition(guard) {
+            if result.timed_out() {
+                return result;
+            }
+            result = self.wait_until(guard, deadline);
+        }
+        WaitTimeoutResult(false)
+    }
+
+    /// [`wait_while`](Self::wait_while) for `timeout` at most. The result says whether the condition still holds then.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait_while`](Self::wait_while).
+    #[track_caller]
+    pub fn wait_while_for<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T, P>,
+        condition: impl FnMut(&mut T) -> bool,
+        timeout: Duration,
+    ) -> WaitTimeoutResult {
+        self.wait_while_until(guard, condition, now::<P>() + timeout)
+    }
+
+    /// Ends the wait of the G that has waited longest; returns whether there was one. Does not block. Go: `Cond.Signal`.
+    ///
+    /// # Panics
+    ///
+    /// The woken G is in a [bubble](crate#features), and the caller is outside of it.
+    #[doc(alias = "Signal")]
+    #[track_caller]
+    pub fn notify_one(&self) -> bool {
+        let pinned = Pinned::<P>::new();
+        let mut to_wake = WakeList::none();
+        if let Some(first) = self.state.lock().queue.pop() {
+            to_wake.push(first);
+        }
+        to_wake.ready_durable(pinned) != 0
+    }
+
+    /// Ends the waits of all Gs; returns their number. Does not block. Go: `Cond.Broadcast`.
+    ///
+    /// # Panics
+    ///
+    /// As [`notify_one`](Self::notify_one).
+    #[doc(alias = "Broadcast")]
+    #[track_caller]
+    pub fn notify_all(&self) -> usize {
+        let pinned = Pinned::<P>::new();
+        let to_wake = WakeList::all_of(&self.state.lock().queue);
+        to_wake.ready_durable(pinned)
+    }
+
+    /// Unlocks the mutex of `guard`, waits for a notification until `limit` at most, and locks the mutex again. Returns
+    /// whether there was a notification.
+    #[track_caller]
+    pub(super) fn wait_with<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, P>, limit: Option<&Limit<'_, P>>) -> bool {
+        // SAFETY: the mutex is unlocked below only while `guard` is borrowed, so nothing accesses the value through the
+        // guard, and is locked again before this returns. This function panics only before it unlocks the mutex.
+        let mutex = unsafe { MutexGuard::mutex(guard).raw() };
         let blocking = Blocking::<P>::new(WaitReason::CondvarWait, limit);
         let mut state = self.state.lock();
         let address = core::ptr::from_ref(mutex).addr();
@@ -134,59 +275,14 @@ impl<P: Platform> RawCondvar<P> {
     }
 }
 
-// SAFETY: the mutex is unlocked after the waiter was queued, under the queue's lock. That lock is held until the far
-// side, so no notification is missed. `wait_with` locks the mutex again before it returns; it panics only before it
-// unlocks the mutex.
-unsafe impl<P: Platform> lock_api::RawCondvar for RawCondvar<P> {
-    const INIT: Self = Self::new();
-
-    type RawMutex = RawMutex<P>;
-
-    #[track_caller]
-    unsafe fn wait(&self, mutex: &RawMutex<P>, _: &mut GuardSend) {
-        self.wait_with(mutex, None);
-    }
-
-    #[doc(alias = "Signal")]
-    #[track_caller]
-    fn notify_one(&self) -> bool {
-        let pinned = Pinned::<P>::new();
-        let mut to_wake = WakeList::none();
-        if let Some(first) = self.state.lock().queue.pop() {
-            to_wake.push(first);
-        }
-        to_wake.ready_durable(pinned) != 0
-    }
-
-    #[doc(alias = "Broadcast")]
-    #[track_caller]
-    fn notify_all(&self) -> usize {
-        let pinned = Pinned::<P>::new();
-        let to_wake = WakeList::all_of(&self.state.lock().queue);
-        to_wake.ready_durable(pinned)
-    }
-}
-
-// SAFETY: as for `RawCondvar` above.
-unsafe impl<P: Platform> lock_api::RawCondvarTimed for RawCondvar<P> {
-    fn checked_duration_to_instant(timeout: &Duration) -> Option<Instant> {
-        Some(now::<P>() + *timeout)
-    }
-
-    #[track_caller]
-    unsafe fn wait_until(&self, mutex: &RawMutex<P>, _: &mut GuardSend, deadline: &Instant) -> bool {
-        !self.wait_with(mutex, Some(&(*deadline).into()))
-    }
-}
-
-impl<P: Platform> Default for RawCondvar<P> {
+impl<P: Platform> Default for Condvar<P> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<P: Platform> fmt::Debug for RawCondvar<P> {
+impl<P: Platform> fmt::Debug for Condvar<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RawCondvar").finish_non_exhaustive()
+        f.debug_struct("Condvar").finish_non_exhaustive()
     }
 }

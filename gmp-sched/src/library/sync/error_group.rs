@@ -57,6 +57,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     ///
     /// There is no memory for the shared state.
     #[must_use]
+    #[track_caller]
     pub fn new() -> Self {
         Self::with(None)
     }
@@ -79,6 +80,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     /// `limit` is zero, or there is no memory for the shared state.
     #[must_use]
     #[doc(alias = "SetLimit")]
+    #[track_caller]
     pub fn with_limit(limit: u32) -> Self {
         assert!(limit > 0, "an ErrorGroup with a limit of zero");
         Self::with(Some(Semaphore::new(limit)))

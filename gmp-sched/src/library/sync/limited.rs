@@ -192,9 +192,6 @@ impl<P: Platform> LimitedCondvar<P> for Condvar<P> {
         limit: impl Into<Limit<'l, P>>,
     ) -> Result<(), ContextError> {
         let limit = limit.into();
-        // SAFETY: the borrowed guard holds the mutex. `wait_with` unlocks the mutex and locks it again before it
-        // returns.
-        let mutex = unsafe { MutexGuard::mutex(guard).raw() };
-        if self.raw().wait_with(mutex, Some(&limit)) { Ok(()) } else { Err(limit.ended()) }
+        if self.wait_with(guard, Some(&limit)) { Ok(()) } else { Err(limit.ended()) }
     }
 }

@@ -74,7 +74,7 @@ mod wait_group;
 pub use ::lock_api;
 pub use barrier::{Barrier, BarrierWaitResult};
 #[cfg(not(gmp_loom))]
-pub use condvar::{Condvar, RawCondvar};
+pub use condvar::{Condvar, WaitTimeoutResult};
 #[cfg(all(feature = "extras", not(gmp_loom)))]
 pub use error_group::{ErrorGroup, TryGoError};
 #[cfg(not(gmp_loom))]

@@ -70,6 +70,7 @@ impl<P: Platform> Semaphore<P> {
         ///
         /// `permits` is more than [`MAX`](Self::MAX).
         #[must_use]
+        #[track_caller]
         pub fn new(permits: u32) -> Self {
             assert!(permits <= Self::MAX, "a semaphore with too many permits");
             Self { word: AtomicU32::new(permits * ONE), size: permits, queue: Lock::new(WaitQueue::new()) }

@@ -76,6 +76,7 @@ pub fn after_func<P: Platform>(duration: Duration, function: impl FnOnce() + Sen
 /// # Panics
 ///
 /// The caller is not a G with a P.
+#[track_caller]
 pub fn try_after_func<P: Platform>(
     duration: Duration,
     function: impl FnOnce() + Send + 'static,
@@ -85,6 +86,7 @@ pub fn try_after_func<P: Platform>(
 
 /// [`after_func`] at a point in time. With [`Instant::NEVER`] only [`start_now`](AfterFunc::start_now) starts the
 /// function.
+#[track_caller]
 pub(crate) fn after_func_at<P: Platform>(
     when: Instant,
     function: impl FnOnce() + Send + 'static,

@@ -94,6 +94,7 @@ impl<P: Platform> Timer<P> {
     /// # Panics
     ///
     /// The caller is not a G with a P.
+    #[track_caller]
     pub fn try_new(duration: Duration) -> Result<Self, OutOfResources> {
         Self::try_at(super::now::<P>() + duration)
     }
@@ -119,6 +120,7 @@ impl<P: Platform> Timer<P> {
     /// # Panics
     ///
     /// The caller is not a G with a P.
+    #[track_caller]
     pub fn try_at(when: Instant) -> Result<Self, OutOfResources> {
         let slot = TimerSlot::take()?;
         let timer = Self { slot };

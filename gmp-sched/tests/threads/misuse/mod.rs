@@ -3,6 +3,8 @@
 #![deny(unsafe_code)]
 
 mod blocking;
+#[cfg(all(feature = "extras", feature = "synctest"))]
+mod callers;
 mod channels;
 mod commits;
 mod selects;

@@ -30,6 +30,7 @@ static READER: InterruptMutex<Option<&'static KernelThread>> = InterruptMutex::n
 /// # Panics
 ///
 /// The caller is not a G.
+#[track_caller]
 pub fn read_line() -> Result<Option<String>, OutOfResources> {
     received::set_waker(wake_reader);
     let mut line = Vec::new();

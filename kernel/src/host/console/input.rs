@@ -72,6 +72,7 @@ pub fn try_read() -> Option<u8> {
 /// # Panics
 ///
 /// The caller is not a G.
+#[track_caller]
 pub fn read_line() -> Result<Option<String>, OutOfResources> {
     let mut line = Vec::new();
     while !HAS_ENDED.load(Ordering::Relaxed) {

@@ -103,6 +103,7 @@ impl Disk {
     /// # Panics
     ///
     /// The caller is not a G.
+    #[track_caller]
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, DiskError> {
         let rest = self.bytes.checked_sub(offset).ok_or(DiskError::OutOfRange)?;
         let length = usize::try_from(rest).map_or(buffer.len(), |rest| buffer.len().min(rest));
@@ -125,6 +126,7 @@ impl Disk {
     /// # Panics
     ///
     /// The caller is not a G.
+    #[track_caller]
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DiskError> {
         let end = offset.checked_add(data.len() as u64).ok_or(DiskError::OutOfRange)?;
         let sectors = |bytes: u64| bytes.div_ceil(SECTOR_SIZE as u64);
@@ -155,6 +157,7 @@ impl Disk {
 /// # Panics
 ///
 /// The caller is not a G.
+#[track_caller]
 pub fn delay(duration: Duration) -> Result<(), OutOfResources> {
     try_blocking::<Kernel, _>(|| thread::sleep(duration))
 }
