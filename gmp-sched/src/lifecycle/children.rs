@@ -1,9 +1,9 @@
 //! The number of children of a scope, and the wait for the last of them.
 //!
-//! Children borrow from their parent's frames, so the parent must not leave a scope while a child is alive: not by
-//! returning, not by panicking, and not because it cannot block. [`Children::open`] panics if the caller may not block,
-//! before there is a child. After that [`Open`] waits when it is dropped, for whatever reason, and a wait that fails ends
-//! the program.
+//! Children borrow from their parent's frames. So the parent must not leave a scope while a child is alive, even if the
+//! parent panics or cannot block. [`Children::open`] panics if the caller may not block, before there is a child. After
+//! that, dropping [`Open`] waits for the children, for whatever reason it is dropped. If this wait fails, the program
+//! ends.
 
 use core::fmt;
 use core::mem;
@@ -17,7 +17,7 @@ use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 
 /// The children of one scope. This value is in a frame of the parent, which the parent leaves only after it has seen,
-/// under the lock, that no child is alive. So the last access by a child is its unlock.
+/// under the lock, that no child is alive. So the last access of a child to this value is the release of the lock.
 pub(crate) struct Children<P: Platform> {
     state: Lock<State<P>, P>,
     have_panicked: AtomicBool,
@@ -60,8 +60,8 @@ impl<P: Platform> Children<P> {
         pinned.goroutine().open_scope.store(self.outer.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Counts a child that is about to start. The caller is the parent or a child that is alive. Nothing that may fail comes
-    /// between this and the child's first step.
+    /// Counts a child that is about to start. The caller is the parent or a child that is alive. After this call,
+    /// nothing may fail until the child has begun to run.
     pub(crate) fn add(&self, _: &Pinned<P>) {
         self.state.lock().alive += 1;
     }
@@ -110,7 +110,7 @@ impl<P: Platform> Children<P> {
 
     /// Whether a child panicked without a join handle to report it. The children have ended.
     pub(crate) fn have_panicked(&self) -> bool {
-        // Ordering: Relaxed: the lock under which the last child was removed makes the store visible.
+        // Ordering: Relaxed, because the lock under which the last child was removed makes the store visible.
         self.have_panicked.load(Ordering::Relaxed)
     }
 }
@@ -125,7 +125,8 @@ impl<P: Platform> Drop for Open<'_, P> {
     }
 }
 
-/// Dropped if a wait panics. Unwinding would free frames that running children borrow, so this guard ends the program.
+/// A guard that is dropped if a wait panics. Unwinding would free frames that running children borrow, so the guard
+/// ends the program.
 struct EndProgramOnUnwind<P: Platform>(&'static Scheduler<P>);
 
 impl<P: Platform> Drop for EndProgramOnUnwind<P> {
@@ -134,15 +135,16 @@ impl<P: Platform> Drop for EndProgramOnUnwind<P> {
     }
 }
 
-/// Waits until all children of all open scopes of the calling G have ended, innermost first. For a G that ends without
-/// returning from the frames with these scopes.
+/// Waits until all children of all open scopes of the calling G have ended, innermost first. Called for a G that ends
+/// without returning from the frames with these scopes.
 pub(crate) fn wait_for_all<P: Platform>() {
     loop {
         let open_scope = Pinned::<P>::new().goroutine().open_scope.load(Ordering::Relaxed);
         let children = core::ptr::with_exposed_provenance::<Children<P>>(open_scope);
         #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
-        // SAFETY: the address is 0, or was stored by `open` from a reference into a frame of the calling G. That frame is still there: dropping
-        // `Open` removes the address before the frame ends, also when it is unwound.
+        // SAFETY: the address is 0, or `open` stored it from a reference into a frame of the calling G. That frame
+        // still exists, because `Open` removes the address when it is dropped, also by unwinding, before the frame
+        // ends.
         let Some(children) = (unsafe { children.as_ref() }) else { return };
         children.wait();
         children.close();

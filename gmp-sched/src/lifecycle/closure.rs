@@ -10,9 +10,9 @@
 //!             │ frames of the running G …    │
 //! ```
 //!
-//! So a spawn allocates nothing, and a join handle needs no shared heap cell. If closure and result are small, neither the
-//! spawn nor the join touches the new G's stack: when a G ends, the next one may run on its stack, which is in the caches
-//! ([`exchange_stacks`](crate::engine::stacks::exchange_stacks)).
+//! For this reason a spawn allocates nothing, and a join handle needs no shared heap cell. If closure and result are
+//! small, neither the spawn nor the join touches the new G's stack. When a G ends, the next one may run on its stack,
+//! which is in the caches ([`exchange_stacks`](crate::engine::stacks::exchange_stacks)).
 
 use core::marker::PhantomData;
 
@@ -46,7 +46,7 @@ fn storage<P: Platform, B>(goroutine: &Goroutine<P>, top: impl FnOnce() -> usize
     }
 }
 
-/// [`storage`] on the stack that ends at `top`.
+/// The address of the storage for a `B` on the stack that ends at `top`.
 #[inline(always)]
 fn storage_on_stack<B>(top: usize) -> usize {
     const {
@@ -72,7 +72,7 @@ impl<T: Send> Types<T> {
         const { &BodyFunctions { fail: fail::<P, T> } }
     }
 
-    /// [`functions`](Self::functions) for a child of a scope.
+    /// Like [`functions`](Self::functions), for a child of a scope.
     const fn scoped_functions<P: Platform>() -> &'static BodyFunctions<P> {
         const { &BodyFunctions { fail: fail_scoped::<P, T> } }
     }
@@ -80,8 +80,8 @@ impl<T: Send> Types<T> {
 
 /// The upper end of the stack of a G that is being spawned.
 ///
-/// Made before the closure is passed to [`install`]: if `install` read the address itself, the compiler would copy the
-/// closure twice.
+/// This value is made before the closure is passed to [`install`]. If `install` read the address itself, the compiler
+/// would copy the closure twice.
 pub(crate) struct StackEnd<'a, P: Platform> {
     goroutine: &'a Goroutine<P>,
     address: usize,
@@ -95,8 +95,8 @@ impl<'a, P: Platform> StackEnd<'a, P> {
     }
 }
 
-/// Stores `closure` in the G and prepares its context to run it. The caller owns the slot, and makes sure that what closure and
-/// result borrow lives long enough.
+/// Stores `closure` in the G and prepares its context to run it. The caller owns the slot, and makes sure that
+/// everything that the closure and its result borrow lives long enough.
 #[inline(always)]
 pub(crate) fn install<P, F, T>(end: StackEnd<'_, P>, closure: F)
 where
@@ -107,7 +107,7 @@ where
     install_with::<P, F, T>(end, closure, run::<P, F, T>, Types::<T>::functions());
 }
 
-/// [`install`] for a child of a scope.
+/// Like [`install`], for a child of a scope.
 pub(crate) fn install_scoped<P, F, T>(end: StackEnd<'_, P>, closure: F, children: &Children<P>)
 where
     P: Platform,
@@ -118,7 +118,7 @@ where
     install_with::<P, F, T>(end, closure, run_scoped::<P, F, T>, Types::<T>::scoped_functions());
 }
 
-/// [`install`] with `run` as the entry of the G.
+/// Like [`install`], with `run` as the entry of the G.
 #[inline(always)]
 fn install_with<P, F, T>(end: StackEnd<'_, P>, closure: F, run: Entry, functions: &'static BodyFunctions<P>)
 where
@@ -130,8 +130,8 @@ where
     debug_assert!(top.is_multiple_of(ALIGN), "the stack of {goroutine:?} ends at {top:#x}");
     let address = storage::<P, F>(goroutine, || top);
     #[expect(unsafe_code, reason = "writes to the body of a G that does not run")]
-    // SAFETY: `storage` returns an aligned address in the G, or at the upper end of its stack, which is large enough; the caller
-    // owns the slot, so nothing else uses either.
+    // SAFETY: `storage` returns an aligned address in the G, or at the upper end of the G's stack, which is large
+    // enough. The caller owns the slot, so nothing else uses this memory.
     unsafe {
         address.write(closure);
     }
@@ -145,7 +145,7 @@ where
     goroutine.body_functions.store(Some(functions), Ordering::Relaxed);
 }
 
-/// The first and last function of a G: completes the switch that brought it here, runs the closure, ends the G.
+/// The function in which a G begins and ends. It completes the switch to the new G, runs the closure and ends the G.
 extern "sysv64" fn run<P, F, T>(subject: usize, argument: Word, function: usize, context: usize) -> !
 where
     P: Platform,
@@ -159,7 +159,7 @@ where
     finish(me, panicked, stack_use::<P, T>(me), core::mem::needs_drop::<T>().then_some(drop_result))
 }
 
-/// [`run`] for a child of a scope.
+/// Like [`run`], for a child of a scope.
 extern "sysv64" fn run_scoped<P, F, T>(subject: usize, argument: Word, function: usize, context: usize) -> !
 where
     P: Platform,
@@ -173,8 +173,8 @@ where
     finish_scoped(me, panicked, stack_use::<P, T>(me), drop_result, children(me))
 }
 
-/// Whether the stack of a G is free when the G ends with a result of type `T`: it is if the result is in the G, and the
-/// stack has the standard size.
+/// Returns whether the stack of a G that ends with a result of type `T` is free. It is free if the result is stored in
+/// the G and the stack has the standard size.
 #[inline(always)]
 fn stack_use<P: Platform, T>(me: &Goroutine<P>) -> StackUse {
     if fits::<Outcome<T>>() && me.stack_size() == StackSize::Standard { StackUse::Free } else { StackUse::Kept }
@@ -192,7 +192,7 @@ fn owner<P: Platform>(context: usize) -> &'static Goroutine<P> {
     }
 }
 
-/// Runs the closure of the calling G and stores its result. Returns whether it panicked.
+/// Runs the closure of the calling G and stores its result. Returns whether the closure panicked.
 #[inline(always)]
 fn run_closure<P, F, T>(me: &'static Goroutine<P>) -> bool
 where
@@ -214,21 +214,22 @@ where
 fn children<P: Platform>(me: &'static Goroutine<P>) -> &'static Children<P> {
     let children = core::ptr::with_exposed_provenance(me.scope.load(Ordering::Relaxed));
     #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
-    // SAFETY: `install_scoped` stored the address, and a scope is not left before its last child has been removed from the count. The
-    // removal is the last access of a child.
+    // SAFETY: `install_scoped` stored the address of the children, which are in a frame of the parent. The parent does
+    // not leave the scope before its last child has been removed from the count, and the removal is the last access of
+    // a child.
     unsafe {
         &*children
     }
 }
 
-/// See [`BodyFunctions`].
+/// [`BodyFunctions::fail`] of a G that is not the child of a scope.
 fn fail<P: Platform, T: Send>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, error: JoinError) {
     put_result::<P, T>(goroutine, Err(error));
-    // The G may own the error, which has no payload to drop.
+    // If the G itself owns the result, nothing has to be dropped, because this error has no payload.
     let _owner = finished(pinned, goroutine);
 }
 
-/// See [`BodyFunctions`].
+/// [`BodyFunctions::fail`] of a child of a scope.
 fn fail_scoped<P: Platform, T: Send>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, error: JoinError) {
     let is_failure = error.is_failure();
     put_result::<P, T>(goroutine, Err(error));
@@ -256,12 +257,13 @@ pub(crate) fn fail_with<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<
     (functions.fail)(pinned, me, error);
 }
 
-/// Moves the result out. The caller owns it, has seen that it is there, and calls this once.
+/// Moves the result out of its storage. The caller owns the result, has seen that it is in place, and calls this only
+/// once.
 pub(crate) fn take_result<T: Send, P: Platform>(goroutine: &Goroutine<P>) -> Result<T, JoinError> {
     let address = storage::<P, Outcome<T>>(goroutine, || goroutine.stack_top());
     #[expect(unsafe_code, reason = "moves the result out of its storage")]
-    // SAFETY: only the handle of type `T`, or `run` itself, calls this, after the completion word said that the result
-    // is in place and theirs.
+    // SAFETY: only the handle of type `T`, or `run` itself, calls this. The completion word has then shown that the
+    // result is in place and belongs to the caller.
     unsafe {
         address.read()
     }

@@ -49,8 +49,8 @@ pub fn goexit<P: Platform>() -> ! {
 pub(crate) fn exit_body<P: Platform>() -> ! {
     P::unwind_body();
     #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
-    // SAFETY: on a platform that cannot unwind all code runs as Gs, and only children of a G's scopes borrow from its frames;
-    // `abandon` waits for them.
+    // SAFETY: on a platform that cannot unwind, all code runs as Gs. Only children of a G's scopes borrow from the
+    // frames of the G, and `abandon` waits for these children.
     unsafe {
         abandon::<P>(JoinError::Exited)
     }
@@ -59,14 +59,14 @@ pub(crate) fn exit_body<P: Platform>() -> ! {
 /// Ends the calling G at once, without unwinding; joining it returns `reason`.
 ///
 /// Nothing on its stack is dropped: its locks stay locked. Queues may hold references into that stack, so neither stack
-/// nor slot is ever used again. If the G has open scopes, it blocks until their children have ended: these may borrow
-/// from the G's parent as well, which continues when the G ends. For platforms that cannot unwind, when a G panics or
-/// exits.
+/// nor slot is ever used again. If the G has open scopes, it blocks until their children have ended. The reason is that
+/// these children may also borrow from the G's parent, which continues when the G ends. Used on platforms that cannot
+/// unwind, when a G panics or exits.
 ///
 /// # Safety
 ///
-/// No flow of control other than children of the G's scopes borrows from the frames on its stack: frames below this one
-/// (of `std::thread::scope`, say) may have relied on not being left before others have ended.
+/// Only children of the G's scopes borrow from the frames on its stack. No frame on the stack belongs to other code
+/// that relies on its frame not being left before another flow of control has ended, such as `std::thread::scope`.
 ///
 /// # Panics
 ///

@@ -62,7 +62,8 @@ fn fatal_panic<P: Platform>(me: &'static Goroutine<P>) -> ! {
     P::fatal(scheduler, format_args!("panic in goroutine {}, which nobody joins", me.id()));
 }
 
-/// [`finish`] of a child of a scope. The child uses nothing that it borrowed after it has been removed from `children`.
+/// Like [`finish`], for a child of a scope. After the child has been removed from `children`, it uses nothing that it
+/// borrowed.
 pub(crate) fn finish_scoped<P: Platform>(
     me: &'static Goroutine<P>,
     panicked: bool,
@@ -119,7 +120,7 @@ fn leave_bubble<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>, bubb
     }
 }
 
-/// Commit of a G that has finished: releases its slot, unless its handle will.
+/// Commit of a G that has finished. Releases its slot, unless its join handle is to release it.
 #[inline(always)]
 pub(crate) fn release<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     goroutine.set_status(Status::Dead);

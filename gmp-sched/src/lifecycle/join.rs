@@ -1,4 +1,5 @@
-//! The word between a G and its join handle: it decides who owns the result, which G waits for it, and who releases the slot.
+//! The completion word, which a G shares with its join handle. It decides who owns the result, which G waits for the
+//! result, and who releases the slot.
 //!
 //! ```text
 //!                 body done                     context left
@@ -53,8 +54,8 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
         self.goroutine
     }
 
-    /// Registers `me`, which is about to park, to be readied when the G finishes. The G does not run meanwhile: only the
-    /// caller can resume it.
+    /// Registers `me`, which is about to park, to be readied when the G finishes. The G does not run in the meantime,
+    /// because only the caller can resume it.
     #[cfg(feature = "extras")]
     pub(crate) fn set_waiter(&self, me: &'static Goroutine<P>) {
         self.goroutine.completion.store(core::ptr::from_ref(me).expose_provenance(), Ordering::Relaxed);
@@ -76,7 +77,8 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
     #[inline]
     pub fn detach(self) {}
 
-    /// Drops the handle. If the result is there already, returns it, because the G no longer drops it.
+    /// Drops the handle. If the G has already finished, returns its result, because the G no longer drops it. Otherwise
+    /// returns `None`, and the G drops its result itself.
     pub(crate) fn discard(self) -> Option<Result<T, JoinError>> {
         let mut result = None;
         if !self.detach_running() {
@@ -87,8 +89,8 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
         result
     }
 
-    /// Drops the result if the G finished before its handle was dropped. Takes the G instead of the handle, so that the
-    /// handle need not be in memory.
+    /// Drops the result of a G that finished before its handle was dropped. Takes the G instead of the handle, so that
+    /// the handle need not be in memory.
     #[cold]
     #[inline(never)]
     fn drop_result(goroutine: &'static Goroutine<P>) {
@@ -107,8 +109,8 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
     #[inline(always)]
     fn detach_running(&self) -> bool {
         P::point(Site::Join);
-        // Ordering: AcqRel: if the result is there, it and everything that the G did is visible after this; partner:
-        // the swap in `finished`.
+        // Ordering: if the exchange fails, the result is there. Acquire then makes the result, and everything that the
+        // G did, visible. Partner: the swap in `finished`.
         self.goroutine.completion.compare_exchange(ATTACHED, DETACHED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
@@ -161,8 +163,8 @@ pub(crate) fn has_result<P: Platform>(goroutine: &Goroutine<P>) -> bool {
     matches!(goroutine.completion.load(Ordering::Acquire), RESULT | DONE)
 }
 
-/// Registers `waiter`, which has parked and has the handle, to be readied when the G finishes. Returns `false` if the result
-/// is there already.
+/// Registers `waiter`, which has parked and owns the handle, to be readied when the G finishes. Returns `false` if the
+/// result is already there.
 pub(crate) fn wait_for<P: Platform>(goroutine: &Goroutine<P>, waiter: &'static Goroutine<P>) -> bool {
     let waiter = core::ptr::from_ref(waiter).expose_provenance();
     P::point(Site::Join);
@@ -170,12 +172,14 @@ pub(crate) fn wait_for<P: Platform>(goroutine: &Goroutine<P>, waiter: &'static G
     goroutine.completion.compare_exchange(ATTACHED, waiter, Ordering::Release, Ordering::Relaxed).is_ok()
 }
 
-/// Releases the slot on behalf of the handle.
+/// Releases the slot on behalf of the handle. If the G has not left its stack yet, leaves the release to the far side
+/// of the G's last switch.
 #[inline(always)]
 pub(crate) fn release_slot<P: Platform>(goroutine: &'static Goroutine<P>) {
     P::point(Site::Join);
-    // Ordering: Release: our reads of the result happen before the far side reuses the slot. Acquire, if the exchange fails:
-    // the G's last steps on its stack happen before our reuse. Partner: the exchange in `left`.
+    // Ordering: Release, so that our reads of the result happen before the far side reuses the slot. If the exchange
+    // fails, Acquire, so that the G's last steps on its stack happen before our reuse. Partners: the load and the swap
+    // in `left`.
     let far_side_releases_it =
         goroutine.completion.compare_exchange(RESULT, DETACHED, Ordering::Release, Ordering::Acquire).is_ok();
     if !far_side_releases_it {
@@ -192,7 +196,8 @@ pub(crate) enum ResultOwner {
     Handle,
 }
 
-/// Publishes the result of the calling G: to the handle, and to a waiting joiner, which it readies.
+/// Publishes the result of the calling G to its handle, and readies the joiner if one waits. Returns who owns the
+/// result.
 #[inline(always)]
 pub(crate) fn finished<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>) -> ResultOwner {
     P::point(Site::Join);
@@ -200,7 +205,7 @@ pub(crate) fn finished<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P
     match me.completion.swap(RESULT, Ordering::AcqRel) {
         ATTACHED => ResultOwner::Handle,
         DETACHED => {
-            // `left` loads this. No other G accesses the word any more.
+            // `left` loads this value later. No other G accesses the word any more.
             me.completion.store(DETACHED, Ordering::Relaxed);
             ResultOwner::Goroutine
         }

@@ -32,7 +32,7 @@ const SMALLEST_STACK: usize = 4 * closure::BODY_LIMIT;
 ///
 /// # Errors
 ///
-/// There is no memory for its stack. `body` is dropped; otherwise nothing has changed.
+/// There is no memory for the G's stack. `body` is dropped; otherwise nothing has changed.
 ///
 /// # Panics
 ///
@@ -106,7 +106,7 @@ fn enter<P: Platform>(
     put_next(machine, processor, goroutine);
 }
 
-/// [`try_go`] for a child of a scope. The child counts among `children` until it has run and its result has been
+/// Like [`try_go`], for a child of a scope. The child counts among `children` until it has run and its result has been
 /// dropped or passed to the handle. If this returns an error or panics, the child has not been counted.
 ///
 /// # Safety
@@ -136,7 +136,7 @@ where
 ///
 /// # Errors
 ///
-/// As [`try_go`].
+/// In the same cases as [`try_go`].
 #[track_caller]
 pub(crate) fn prepare<P, F, T>(body: F) -> Result<JoinHandle<T, P>, OutOfResources>
 where
@@ -153,8 +153,9 @@ where
     Ok(JoinHandle::new(goroutine))
 }
 
-/// Makes a [prepared](prepare) G runnable, in `bubble` or in none, for the caller to run or to enqueue. Returns `None` if this
-/// M may do neither, because it holds no P or the G belongs to another scheduler: then the G is on the global queue there.
+/// Makes a [prepared](prepare) G runnable, in `bubble` or in none. Returns the G, which the caller must run or enqueue.
+/// Returns `None` if this M may do neither, because it holds no P or the G belongs to another scheduler: the G is then
+/// already on the global queue of its scheduler.
 ///
 /// Callable on any thread. Does not block or allocate.
 pub(crate) fn start_prepared<P: Platform>(
@@ -180,7 +181,8 @@ pub(crate) fn start_prepared<P: Platform>(
     Some(goroutine)
 }
 
-/// [`start_prepared`] in the bubble of `starter`; puts the G into `runnext` of the current P where that is possible.
+/// Like [`start_prepared`], in the bubble of `starter`. Puts the G into `runnext` of the current P if this M may
+/// enqueue the G.
 pub(crate) fn start_next<P: Platform>(
     pinned: &Pinned<P>,
     goroutine: &'static Goroutine<P>,
@@ -191,11 +193,11 @@ pub(crate) fn start_next<P: Platform>(
     }
 }
 
-/// Runs `body` as a new G. As [`try_go`], but panics if there is no memory.
+/// Runs `body` as a new G. Like [`try_go`], but panics if there is no memory.
 ///
 /// # Panics
 ///
-/// As [`try_go`], and where that returns an error.
+/// In the same cases as [`try_go`], and where [`try_go`] returns an error.
 #[inline]
 #[track_caller]
 pub fn go<P, F, T>(body: F) -> JoinHandle<T, P>
@@ -210,7 +212,7 @@ where
     }
 }
 
-/// Spawns a G with a name or a stack size of its own. As `std::thread::Builder`.
+/// Spawns a G with a name or a stack size of its own. Similar to `std::thread::Builder`.
 ///
 /// ```
 /// use gmp_sched::native;
@@ -246,17 +248,17 @@ impl<'a, P: Platform> Builder<'a, P> {
     }
 
     /// Sets the size of the stack, which the platform may round up. Without this call it is [`Platform::STACK_SIZE`].
-    /// If the platform has no stack of the size, [`try_go`](Self::try_go) returns an error.
+    /// If the platform has no stacks of this size, [`try_go`](Self::try_go) returns an error.
     pub const fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = bytes;
         self
     }
 
-    /// Runs `body` as a new G. As [`try_go`](Self::try_go), but panics if there is no memory.
+    /// Runs `body` as a new G. Like [`try_go`](Self::try_go), but panics if there is no memory.
     ///
     /// # Panics
     ///
-    /// As [`go`], and where [`try_go`](Self::try_go) returns an error.
+    /// In the same cases as [`go`], and where [`try_go`](Self::try_go) returns an error.
     #[track_caller]
     pub fn go<F, T>(self, body: F) -> JoinHandle<T, P>
     where
@@ -273,11 +275,11 @@ impl<'a, P: Platform> Builder<'a, P> {
     ///
     /// # Errors
     ///
-    /// There is no memory for its stack, or the platform has no stacks of that size.
+    /// There is no memory for the G's stack, or the platform has no stacks of that size.
     ///
     /// # Panics
     ///
-    /// As [`go`].
+    /// The caller is not a G with a P.
     #[track_caller]
     pub fn try_go<F, T>(self, body: F) -> Result<JoinHandle<T, P>, OutOfResources>
     where
@@ -307,7 +309,7 @@ impl<P: Platform> Scheduler<P> {
     ///
     /// # Errors
     ///
-    /// The platform has no thread for one of the Ms, or no stack for the main G. Then nothing runs, and nothing will.
+    /// The platform has no thread for one of the Ms, or no stack for the main G. In this case no G runs, now or later.
     ///
     /// # Safety
     ///

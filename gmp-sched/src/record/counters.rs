@@ -50,7 +50,8 @@ macro_rules! counters {
                 $(self.$name.0.store(0, Ordering::Relaxed);)*
             }
 
-            /// Takes a snapshot. The counters may change meanwhile.
+            /// Takes a snapshot. The counters are read one after the other, so the values may be from different
+            /// moments.
             pub(crate) fn read(&self) -> Counts {
                 Counts { $($name: self.$name.get(),)* }
             }
@@ -79,13 +80,13 @@ counters! {
     yields,
     /// Gs preempted because their slice was over.
     preemptions,
-    /// Gs preempted for a G whose timer was due.
+    /// Gs preempted for a G whose timer was due or whose device was ready.
     displacements,
     /// Steals that found Gs.
     steals,
-    /// Rounds over all other Ps in which nothing was stolen.
+    /// Searches through all other Ps that found no work.
     steal_misses,
-    /// Ms woken to search for work.
+    /// Ms woken because they were assigned a P.
     wakes,
     /// Ps handed off to another M because a G blocked their M.
     handoffs,

@@ -1,9 +1,10 @@
 //! A trace of scheduling events: one ring per P with its last events, which can be switched on and off.
 //!
 //! While the trace is off, it costs one test when a G parks. All other events are recorded behind tests that are made
-//! anyway (see `engine::sampling`). While the trace is on, an event takes one reading of the clock and five stores. Each P's
-//! ring has one writer, the M that holds the P, so no event takes a lock or waits for another one. Any thread may read
-//! the rings at any time and gets the last events of each, as with Go's flight recorder (`runtime/trace`).
+//! anyway (see `engine::sampling`). While the trace is on, an event takes one reading of the clock and five stores.
+//! Each P's ring has one writer, the M that holds the P. So no event takes a lock or waits for another event. Any
+//! thread may read the rings at any time and gets the last events of each, as with Go's flight recorder
+//! (`runtime/trace`).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -36,7 +37,7 @@ event_kinds! {
     Spawn,
     /// The G became runnable; the detail is the number of the G that readied it, 0 if none did. Go: `GoUnblock`.
     Ready,
-    /// The G runs from now on. If another G ran before, it has left the P. Go: `GoStart`.
+    /// The G runs from now on. If another G ran before, that G has left the P. Go: `GoStart`.
     Start,
     /// The G yielded. This is recorded when the next G already runs. Go: `GoStop`.
     Yield,
@@ -121,8 +122,8 @@ impl Ring {
     /// Appends an event. Called by the M that holds the P.
     pub(crate) fn write(&self, event: Event) {
         let index = self.written.load(Ordering::Relaxed);
-        // Ordering: Release: if a reader sees one of the stores below, it also sees the new value of `begun` after its
-        // own fence. Partner: the fence in `read`.
+        // Ordering: Release, so that a reader that sees one of the stores below also sees the new value of `begun`
+        // after its own fence. Partner: the fence in `read`.
         self.begun.store(index + 1, Ordering::Relaxed);
         fence(Ordering::Release);
         for (cell, word) in self.slot(index).iter().zip(event.to_words()) {

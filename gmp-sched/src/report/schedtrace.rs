@@ -1,8 +1,8 @@
 //! The current state of the scheduler as text, after Go's `schedtrace` and `scheddetail`.
 //!
-//! Printing it waits for no lock and stops nothing. So a scheduler that hangs can be inspected, also from an interrupt
-//! handler. The states of the Gs, Ms and Ps are read one after the other, so they may be from different moments. A
-//! value whose lock is held is shown as `?`.
+//! Printing this text waits for no lock and stops nothing. So a scheduler that hangs can be inspected, even from an
+//! interrupt handler. The states of the Gs, Ms and Ps are read one after the other, so they may be from different
+//! moments. A value whose lock is held is shown as `?`.
 
 use core::fmt;
 
@@ -21,8 +21,9 @@ const MOST_GOROUTINES: usize = 1000;
 impl<P: Platform> Scheduler<P> {
     /// Displays one line about the whole scheduler. Go: `GODEBUG=schedtrace`.
     ///
+    /// An example of this line:
     /// `SCHED 49ms: gomaxprocs=2 idleprocs=0 threads=4 spinningthreads=0 idlethreads=1 runqueue=2 [ 0 2 ] schedticks=[ 7 4 ]`.
-    /// The lengths of the local rings are in brackets. Callable from anywhere; takes no lock.
+    /// The lengths of the local rings are in the first brackets. Callable from anywhere; takes no lock.
     pub fn schedtrace(&'static self) -> impl fmt::Display {
         Trace { scheduler: self, detailed: false }
     }

@@ -86,7 +86,7 @@ fn spans(trace: &[Event], end: u64) -> Vec<RunSpan> {
             EventKind::Park | EventKind::End | EventKind::Preempt | EventKind::HandOff | EventKind::Idle => {
                 stop(&mut running, when);
             }
-            // The other events are about Gs that do not run here, or are recorded when the next G already runs.
+            // The other events are about Gs that do not run on this P, or are recorded when the next G already runs.
             _ => {}
         }
     }
