@@ -2,9 +2,9 @@
 //!
 //! A platform is a zero-sized type with static methods; everything in this crate is generic over it. There are three:
 //! the bare-metal kernel, where an M is a kernel thread on a CPU that halts when idle; `native`, where an M is an
-//! operating-system thread; and `sim`, a simulated computer. The trait favours none: it *starts*, *parks* and *unparks*
-//! threads, and a platform may implement that by a futex or by `sti; hlt`. [`porting`](crate::porting) is the guide to writing
-//! another one.
+//! operating-system thread; and `sim`, a simulated computer. The trait favours none of them. It has functions to
+//! *start*, *park* and *unpark* a thread, and a platform may implement parking by a futex or by `sti; hlt`.
+//! [`porting`](crate::porting) is the guide to writing another platform.
 
 use core::fmt::{Arguments, Debug};
 use core::marker::PhantomData;
@@ -26,8 +26,8 @@ use crate::entities::scheduler::Scheduler;
 /// # Safety
 ///
 /// - Between [`raise_pin`](Platform::raise_pin) and the matching [`lower_pin`](Platform::lower_pin) the calling flow of
-///   control stays on its M: nothing else runs Gs of this M, and [`current_machine`](Platform::current_machine) returns
-///   the same M, except across a [`crate::context::switch`].
+///   control stays on its M. No other flow of control runs Gs of this M, and
+///   [`current_machine`](Platform::current_machine) returns the same M, except across a [`crate::context::switch`].
 /// - [`allocate_stack`](Platform::allocate_stack) returns memory that is mapped (now or on first touch), has a 16-byte
 ///   aligned upper end and an unmapped guard below, and is not used otherwise until
 ///   [`release_stack`](Platform::release_stack). Without a guard, the caller of [`Scheduler::start`] guarantees that no G
@@ -173,8 +173,8 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// `stack` was returned by [`allocate_stack`](Platform::allocate_stack), and nothing uses it any more.
     unsafe fn release_stack(stack: Range<usize>);
 
-    /// Runs the body of a G. Never unwinds: a platform that can unwind catches a panic of the body, and also a panic
-    /// while the payload of the first one is dropped.
+    /// Runs the body of a G. Never unwinds: a platform that can unwind catches a panic of the body. It also catches a
+    /// second panic while it drops the payload of the first one.
     ///
     /// # Errors
     ///
@@ -199,8 +199,9 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// platform cannot unwind, this returns, and the caller [abandons](crate::exit::abandon) the G.
     fn unwind_body() {}
 
-    /// Whether `scheduler` is the only source of wakeups for its Gs: nothing else in the process, such as another
-    /// scheduler, can wake them. Called when nothing runs in `scheduler` and none of its timers or devices can wake a G.
+    /// Whether `scheduler` is the only source of wakeups for its Gs, so that nothing else in the process, such as
+    /// another scheduler, can wake them. Called when nothing runs in `scheduler` and none of its timers or devices can
+    /// wake a G.
     fn is_left_alone(scheduler: &'static Scheduler<Self>) -> bool {
         let _ = scheduler;
         true
@@ -211,8 +212,8 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     fn fatal(scheduler: &'static Scheduler<Self>, message: Arguments<'_>) -> !;
 }
 
-/// The right to park the thread of the calling M. Only the scheduler can create it: if an M parked while it holds a P,
-/// no other M could use that P until the M is unparked.
+/// The right to park the thread of the calling M. Only the scheduler can create it, because if an M parked while it
+/// holds a P, no other M could use that P until the M is unparked.
 #[derive(Debug)]
 pub struct Parking<'a, P: Platform> {
     pinned: &'a Pinned<P>,
@@ -250,7 +251,7 @@ impl<P: Platform> Pinned<P> {
         Self::assume()
     }
 
-    /// Takes over a pin that was not raised through this type: an interrupt handler raised it for the G that it
+    /// Takes over a pin that was not raised through this type, but by an interrupt handler for the G that the handler
     /// interrupted.
     ///
     /// # Safety
@@ -292,7 +293,7 @@ impl<P: Platform> Pinned<P> {
     ///
     /// # Panics
     ///
-    /// As for [`machine`](Self::machine); also on g0.
+    /// In the same cases as [`machine`](Self::machine), and on g0.
     #[inline]
     #[track_caller]
     pub fn goroutine(&self) -> &'static Goroutine<P> {

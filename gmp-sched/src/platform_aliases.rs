@@ -83,7 +83,7 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// There is no memory for its stack; the caller is not a G.
+        /// There is no memory for the G's stack, or the caller is not a G.
         #[inline]
         #[track_caller]
         pub fn go<F, T>(body: F) -> JoinHandle<T>
@@ -98,7 +98,7 @@ macro_rules! platform_aliases {
         ///
         /// # Errors
         ///
-        /// There is no memory for its stack; `body` is dropped, and nothing else has happened.
+        /// There is no memory for the G's stack. `body` is dropped, and nothing else has happened.
         ///
         /// # Panics
         ///
@@ -158,7 +158,7 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// The body panics, or a child that is not joined does; the caller is not a G with a P.
+        /// The body panics, a child that is not joined panics, or the caller is not a G with a P.
         #[track_caller]
         pub fn scope<'env, F, T>(body: F) -> T
         where
@@ -197,7 +197,7 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// The caller is not a G with a P; there is no memory for the G or the timer.
+        /// The caller is not a G with a P, or there is no memory for the G or the timer.
         #[track_caller]
         pub fn after_func(duration: ::core::time::Duration, function: impl FnOnce() + Send + 'static) -> AfterFunc {
             $crate::time::after_func(duration, function)
@@ -225,7 +225,7 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// As for [`sleep`].
+        /// In the same cases as [`sleep`].
         #[track_caller]
         pub fn sleep_until(when: $crate::time::Instant) {
             $crate::sleep::sleep_until::<$platform>(when);
@@ -251,7 +251,7 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// The caller is not a G; there is no thread that could take over the P of the caller's thread.
+        /// The caller is not a G, or there is no thread that could take over the P of the caller's thread.
         #[track_caller]
         pub fn lock_thread() -> $crate::lock_os_thread::LockedThread<$platform> {
             $crate::lock_os_thread::lock_thread()
@@ -328,7 +328,7 @@ macro_rules! extras_aliases {
         ///
         /// # Panics
         ///
-        /// The caller is not a G with a P; there is no memory for the G's stack.
+        /// The caller is not a G with a P, or there is no memory for the G's stack.
         #[track_caller]
         pub fn pull<T, F>(body: F) -> Pull<T>
         where
@@ -360,7 +360,7 @@ macro_rules! extras_aliases {
         /// Spawns scoped Gs that may fail. See [`scope::TryScope`]($crate::scope::TryScope).
         pub type TryScope<'scope, 'env, E> = $crate::scope::TryScope<'scope, 'env, E, $platform>;
 
-        /// Like [`scope`], but its Gs may fail; the first error cancels the others. See
+        /// Like [`scope`], but its Gs may return errors; the first error cancels the other Gs. See
         /// [`scope::try_scope`]($crate::scope::try_scope).
         ///
         /// # Errors
@@ -369,7 +369,7 @@ macro_rules! extras_aliases {
         ///
         /// # Panics
         ///
-        /// The body or a child panics; the caller is not a G with a P.
+        /// The body or a child panics, or the caller is not a G with a P.
         #[track_caller]
         pub fn try_scope<'env, E, F, T>(context: &Context, body: F) -> ::core::result::Result<T, E>
         where
@@ -383,7 +383,7 @@ macro_rules! extras_aliases {
         ///
         /// # Panics
         ///
-        /// The caller is not a G with a P; the future panics.
+        /// The future panics, or the caller is not a G with a P.
         #[track_caller]
         pub fn block_on<F: ::core::future::Future>(future: F) -> F::Output {
             $crate::future::block_on::<$platform, F>(future)
@@ -412,7 +412,8 @@ macro_rules! synctest_aliases {
             ///
             /// # Panics
             ///
-            /// The body panics; all Gs of the bubble wait for ever; the caller is not a G with a P, or is in a bubble.
+            /// The body panics, all Gs of the bubble wait for ever, or the caller is in a bubble or is not a G with a
+            /// P.
             #[track_caller]
             pub fn test<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
                 $crate::synctest::test::<super::ThisPlatform, T>(body)
@@ -432,7 +433,7 @@ macro_rules! synctest_aliases {
             ///
             /// # Panics
             ///
-            /// As for [`wait`].
+            /// In the same cases as [`wait`].
             #[track_caller]
             pub fn sleep(duration: ::core::time::Duration) {
                 $crate::synctest::sleep::<super::ThisPlatform>(duration);

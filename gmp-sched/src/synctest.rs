@@ -30,8 +30,8 @@
 //!
 //! A [`Limit`](crate::cancel::Limit) does not make a wait durable: while a G waits in a way that is not durable, the
 //! clock does not advance, so no deadline passes. If the same kind of wait can be durable or not, the wait reason of
-//! the durable one ends in `(durable)`, as in Go. (This differs from Go only for joining, once and semaphores:
-//! Go builds these from mutexes and channels, so they behave as mutexes and channels do.)
+//! the durable one ends in `(durable)`, as in Go. (Only joining, once and semaphores differ from Go. Go builds these
+//! from mutexes and channels, so in Go they behave as mutexes and channels do.)
 //!
 //! Outside of bubbles, a G that parks, spawns or ends checks whether it is in one. A
 //! [`WaitGroup`](crate::sync::WaitGroup) checks whether there has ever been a bubble. Readying a G costs nothing more,
@@ -152,8 +152,8 @@ pub fn wait<P: Platform>() {
     drop(park_with(caller, WaitReason::SynctestWait, |_, _| true));
 }
 
-/// Sleeps, then [waits](wait) until nothing is left to do at that time. All timers that are due at the end of the sleep
-/// have then fired, whether they were set before or after it. Go: `synctest.Sleep`.
+/// Sleeps, then [waits](wait) until nothing is left to do at that time. All timers that are due when the sleep ends
+/// have then fired, whether they were set before or after the sleep began. Go: `synctest.Sleep`.
 ///
 /// Blocks the calling G; not callable from interrupts.
 ///
@@ -173,7 +173,7 @@ pub fn wait<P: Platform>() {
 ///
 /// # Panics
 ///
-/// As for [`wait`].
+/// In the same cases as [`wait`].
 #[doc(alias = "Sleep")]
 #[track_caller]
 pub fn sleep<P: Platform>(duration: Duration) {
@@ -241,7 +241,8 @@ impl<P: Platform> Bubble<P> {
                     readied.push_back(goroutine);
                 }
             }
-            // They are enqueued only after all timers have fired, because a G that runs may stop another timer.
+            // The readied Gs are enqueued only after all timers have fired, because a G that runs may stop another
+            // timer.
             while let Some(goroutine) = readied.pop_front() {
                 enqueue_next(&pinned, goroutine);
             }

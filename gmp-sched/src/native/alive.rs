@@ -17,7 +17,7 @@ struct Alive {
 static ALIVE: Mutex<Alive> = Mutex::new(Alive { schedulers: Vec::new(), expected: 0 });
 
 impl Alive {
-    /// Unparks all idle Ms to repeat the deadlock check: what prevented a deadlock may be gone.
+    /// Unparks all Ms, so that the idle ones repeat the deadlock check: what prevented a deadlock may be gone.
     fn look_again(&self) {
         for machine in self.schedulers.iter().flat_map(|scheduler| scheduler.machines()) {
             Native::unpark_thread(machine);
@@ -61,11 +61,11 @@ pub struct ExpectedWakes {
     _private: (),
 }
 
-/// Declares that a thread that is not an M will wake Gs until the returned value is dropped: through a channel, a lock or
-/// another handle, or from another scheduler that it is about to [run](super::Threads::run).
+/// Declares that, until the returned value is dropped, a thread that is not an M will wake Gs: through a channel, a
+/// lock or another handle, or from another scheduler that it is about to [run](super::Threads::run).
 ///
-/// The schedulers of the process do not know about such threads: when all Gs wait they report a deadlock. (A G that waits
-/// for a thread in [`blocking`](super::blocking) or for a future never counts as a deadlock.)
+/// The schedulers of the process do not know about such threads, so they report a deadlock when all Gs wait. (A G that
+/// waits for a thread in [`blocking`](super::blocking) or for a future never counts as a deadlock.)
 ///
 /// ```
 /// use gmp_sched::native;

@@ -1,7 +1,7 @@
 //! Channels and futures for threads that are not Ms.
 //!
-//! Only Gs can wait in a channel. So a thread that has to wait passes its operation to a G of a scheduler that exists for such
-//! operations alone, has one P, and is never shut down.
+//! Only Gs can wait in a channel. So a thread that has to wait passes its operation to a G of a scheduler that exists
+//! for such operations alone. That scheduler has one P and is never shut down.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -29,7 +29,8 @@ fn bridge() -> &'static Scheduler<Native> {
     BRIDGE.get_or_init(|| {
         let scheduler = pool::enter(1);
         #[expect(unsafe_code, reason = "enters the platform")]
-        // SAFETY: its Gs run only the operations below, which do not use thread-local variables. The scheduler is new.
+        // SAFETY: the Gs of this scheduler run only the operations below, which do not use thread-local variables. The
+        // scheduler is new.
         let started = unsafe { scheduler.start(|| ()) };
         started.unwrap_or_else(|error| panic!("no thread or stack for the Gs that wait for threads: {error}"));
         scheduler
@@ -45,7 +46,7 @@ fn is_goroutine() -> bool {
 /// Runs `operation` in a G, and blocks the calling thread until it returns. `operation` waits as a G does, and must not
 /// do anything else.
 fn wait_in_goroutine<R: Send>(operation: impl FnOnce() -> R + Send) -> Result<R, OutOfResources> {
-    // When the wait is over, this thread may wake Gs.
+    // No deadlock is reported meanwhile, because this thread may wake Gs when its wait is over.
     let _expected = expect_wakes();
     let (sender, result) = mpsc::sync_channel(1);
     let operation: Operation<'_> = Box::new(move || {
@@ -54,8 +55,8 @@ fn wait_in_goroutine<R: Send>(operation: impl FnOnce() -> R + Send) -> Result<R,
         let _ = sender.send(outcome);
     });
     #[expect(unsafe_code, reason = "a G uses what a thread has borrowed")]
-    // SAFETY: what `operation` borrows lives until `recv` below has returned: then the operation has been consumed, and what is
-    // left of the closure, the sender of an empty channel, borrows nothing.
+    // SAFETY: what `operation` borrows lives until `recv` below has returned. At that point the operation has been
+    // consumed. What is left of the closure is the sender of an empty channel, which borrows nothing.
     let operation = unsafe { core::mem::transmute::<Operation<'_>, Operation<'static>>(operation) };
     spawn_from_outside(bridge(), operation)?;
     match result.recv().expect("the G sends the outcome") {
@@ -65,8 +66,8 @@ fn wait_in_goroutine<R: Send>(operation: impl FnOnce() -> R + Send) -> Result<R,
 }
 
 impl<T: Send> Sender<T, Native> {
-    /// [`send`](Self::send) for every thread: on a thread that is not an M, and in [`blocking`](super::blocking) and
-    /// [`syscall`](super::syscall), blocks the thread while the channel is full.
+    /// Like [`send`](Self::send), but for every thread. On a thread that is not an M, and in
+    /// [`blocking`](super::blocking) and [`syscall`](super::syscall), blocks the thread while the channel is full.
     ///
     /// While a thread waits here no deadlock is reported, because it may wake Gs afterwards.
     ///
@@ -103,8 +104,8 @@ impl<T: Send> Sender<T, Native> {
 }
 
 impl<T: Send> Receiver<T, Native> {
-    /// [`recv`](Self::recv) for every thread: on a thread that is not an M, and in [`blocking`](super::blocking) and
-    /// [`syscall`](super::syscall), blocks the thread while the channel is empty.
+    /// Like [`recv`](Self::recv), but for every thread. On a thread that is not an M, and in
+    /// [`blocking`](super::blocking) and [`syscall`](super::syscall), blocks the thread while the channel is empty.
     ///
     /// While a thread waits here no deadlock is reported, because it may wake Gs afterwards.
     ///
@@ -152,7 +153,7 @@ impl Wake for Unpark {
 
 /// Runs `future` to completion on the calling thread, which is not an M or is in a system call.
 pub(super) fn block_thread_on<F: Future>(future: F) -> F::Output {
-    // When the future is ready, this thread may wake Gs.
+    // No deadlock is reported meanwhile, because this thread may wake Gs when the future is ready.
     let _expected = expect_wakes();
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);

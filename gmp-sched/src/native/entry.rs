@@ -28,11 +28,11 @@ pub struct Threads {
 /// joins at their end. Code that Gs run, including libraries, must not rely on being on the same thread before and after
 /// such a call:
 ///
-/// - No reference to a thread-local variable is kept across such a call: the closure of `LocalKey::with` does not make
-///   one.
+/// - No reference to a thread-local variable is kept across such a call: the closure passed to `LocalKey::with` makes
+///   no such call.
 /// - No function uses a thread-local variable both before and after such a call, unless each use is in a function of
-///   its own that is `#[inline(never)]`. The compiler keeps the *address* of the variable, and would access that of
-///   another thread, even if the call itself is not inlined.
+///   its own that is `#[inline(never)]`. The reason is that the compiler keeps the *address* of the variable, and would
+///   then access the variable of another thread, even if the call itself is not inlined.
 /// - No value that belongs to the thread is kept across such a call: guards of locks of `std` (`std::sync::MutexGuard`,
 ///   `StdoutLock`), a value that is not `Send` and shares state with a thread-local variable (an `Rc`, a handle of a
 ///   thread-local random number generator), a scope of `std::thread::scope`.
@@ -65,11 +65,11 @@ impl Threads {
         self.run_with(processors, |_| main())
     }
 
-    /// [`run`](Self::run) that passes the scheduler to `main`, for counters and dumps.
+    /// Like [`run`](Self::run), but passes the scheduler to `main`, for counters and dumps.
     ///
     /// # Panics
     ///
-    /// As [`run`](Self::run).
+    /// In the same cases as [`run`](Self::run).
     #[track_caller]
     pub fn run_with<T: Send + 'static>(
         self,
@@ -86,19 +86,21 @@ impl Threads {
             if let Err(payload) = &outcome
                 && payload.is::<BodyEnds>()
             {
-                // Only this G ends; the others continue, as in Go, until none is left, which is a fatal error. `run` waits
-                // until then, so the sender must not be dropped.
+                // Only this G ends. As in Go, the other Gs continue until none is left, which is a fatal error. `run`
+                // waits until then, so the sender must not be dropped.
                 core::mem::forget(result_sender);
                 exit_body::<Native>();
             }
-            // Unregistered before main ends: Gs that wait after that are abandoned, not deadlocked.
+            // The scheduler is unregistered before main ends, because Gs that wait after that are abandoned, not
+            // deadlocked.
             alive::leave(scheduler);
             scheduler.shut_down();
             // This does not fail: the receiver waits below until the outcome is sent.
             let _ = result_sender.send(outcome);
         };
         #[expect(unsafe_code, reason = "passes on the promise of `enter`")]
-        // SAFETY: `self` was made by `enter`, whose caller promised what this platform requires of Gs. The scheduler is new.
+        // SAFETY: `self` was made by `enter`, whose caller promised what this platform requires of Gs. The scheduler is
+        // new.
         if let Err(error) = unsafe { scheduler.start(main) } {
             alive::leave(scheduler);
             scheduler.shut_down();

@@ -1,5 +1,5 @@
-//! The platform of operating-system threads: an M is a thread, and an idle M sleeps in the operating system. For programs,
-//! examples, benchmarks and tests on Linux.
+//! The platform of operating-system threads: an M is a thread, and an idle M sleeps in the operating system. For
+//! programs, examples, benchmarks and tests on Linux.
 //!
 //! ```
 //! use gmp_sched::native;
@@ -15,9 +15,10 @@
 //!
 //! # Calls that block the thread
 //!
-//! What blocks a G in this crate (channels, locks, [`sleep`], [`JoinHandle::join`]) leaves the thread and the P to other Gs. A
-//! call of the operating system does not: reading a socket of `std`, `std::thread::sleep` or waiting for a lock of `std` blocks
-//! the thread *with its P*. As many such calls as Ps stop the whole program until one returns. So tell the scheduler:
+//! When an operation of this crate (on a channel or a lock, [`sleep`], [`JoinHandle::join`]) blocks a G, the thread and
+//! the P run other Gs. A call of the operating system is different: reading a socket of `std`, `std::thread::sleep` or
+//! waiting for a lock of `std` blocks the thread *with its P*. If there are as many such calls as Ps, the whole program
+//! stops until one of them returns. So tell the scheduler about such calls:
 //!
 //! | call | its P | for |
 //! |---|---|---|
@@ -40,12 +41,12 @@
 //! assert_eq!(received, Ok(7));
 //! ```
 //!
-//! A blocked call takes a thread of its own. Threads that no P needs end after a while ([`set_idle_limit`]), and calls beyond
-//! [`BLOCKING_LIMIT`] wait in order. There are no sockets yet that park only the G.
+//! A blocked call takes a thread of its own. Threads that no P needs end after a while ([`set_idle_limit`]), and calls
+//! beyond [`BLOCKING_LIMIT`] wait in order. There are no sockets yet that park only the G.
 //!
 //! Threads that are not Ms send and receive by [`blocking_send`](crate::chan::Sender::blocking_send) and
-//! [`blocking_recv`](crate::chan::Receiver::blocking_recv), and run futures by `block_on`. See [`expect_wakes`] for what they
-//! mean for the detection of deadlocks.
+//! [`blocking_recv`](crate::chan::Receiver::blocking_recv), and run futures by `block_on`. See [`expect_wakes`] for how
+//! the detection of deadlocks treats such threads.
 //!
 //! # Slices
 //!
@@ -67,9 +68,9 @@
 //! Several threads may each [`run`](Threads::run) a scheduler, whose Gs may share channels, locks and all other handles:
 //! each G runs under its own scheduler. If the Gs of all of them wait, that is a deadlock.
 //!
-//! A scheduler and its threads are used again by later runs, so that a run leaks nothing if all its Gs have ended and no timer
-//! is set when `main` returns. Otherwise it leaks the scheduler, about 1 MiB, and the stacks of the Gs that are left, because
-//! their values may be borrowed.
+//! Later runs reuse a scheduler and its threads, so a run leaks nothing if all its Gs have ended and no timer is set
+//! when `main` returns. Otherwise the run leaks the scheduler, about 1 MiB, and the stacks of the Gs that are left,
+//! because other code may have borrowed values on these stacks.
 
 use alloc::boxed::Box;
 use core::cell::Cell;
@@ -118,8 +119,8 @@ pub struct Native;
 
 crate::platform_aliases!(Native);
 
-/// Waits for one of several channel operations. As [`select!`](macro@crate::select), which describes it, and also without
-/// channels.
+/// Waits for one of several channel operations. Like [`select!`](macro@crate::select), which has the documentation, but
+/// also works without channels.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __native_select {
@@ -184,7 +185,8 @@ unsafe impl Platform for Native {
 
     #[inline(always)]
     fn raise_pin() {
-        // The only check on entry to the scheduler; `panicking` loads one global word if no thread panics.
+        // This is the only check on entry to the scheduler. If no thread panics, `panicking` only loads one global
+        // word.
         if thread::panicking() {
             unwinding::stay_on_thread();
         }
@@ -297,13 +299,15 @@ fn run_machine(new: NewMachine<Native>, token: &'static Thread) {
     let machine = new.machine();
     CURRENT.set(Some(machine));
     let alternate = AlternateStack::install();
-    // An M that had a thread before may be unparked before it is in use, so this checks again after each wakeup.
+    // If this M had a thread before, it may be unparked before it is in use. So this loop checks again after each
+    // wakeup.
     while machine.is_retired() {
         token.park(None);
     }
     let Err(ended) = panic::catch_unwind(AssertUnwindSafe(|| new.run()));
     if !ended.is::<MachineEnds>() {
-        // The scheduler itself panicked, and said why. Without this M the others would only hang.
+        // The scheduler itself has panicked, and the panic has printed the reason. Without this M the others would only
+        // hang.
         std::process::abort();
     }
     drop(alternate);

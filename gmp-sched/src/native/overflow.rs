@@ -1,8 +1,8 @@
 //! Reports stack overflows of Gs: which G, and how large its stack is.
 //!
-//! The page below each stack is a guard page: touching it raises SIGSEGV. The handler runs on an alternate stack, because
-//! the G's stack is exhausted, and does only what is async-signal-safe: it reads atomics and calls `write` and `_exit`. (The
-//! standard library has such a handler, too, but it knows only the stacks of threads.)
+//! The page below each stack is a guard page: touching it raises SIGSEGV. The handler runs on an alternate stack,
+//! because the G's stack is exhausted, and does only what is async-signal-safe: it reads atomics and calls `write` and
+//! `_exit`. (The standard library has such a handler, too, but it knows only the stacks of threads.)
 
 use core::fmt::{self, Write};
 use core::ops::Range;
@@ -16,7 +16,8 @@ use super::stack::{self, PAGE};
 use super::{CURRENT, Native};
 use crate::entities::goroutine::Goroutine;
 
-/// The action for SIGSEGV before [`install`], which is still used if the cause is not the overflow of a G's stack.
+/// The action that SIGSEGV had before [`install`]. It still handles each SIGSEGV that is not the overflow of a G's
+/// stack.
 static PREVIOUS: OnceLock<SigAction> = OnceLock::new();
 
 /// Installs the handler, once per process.
@@ -141,7 +142,7 @@ impl Drop for AlternateStack {
         let Some(stack) = self.0.take() else { return };
         set_alternate_stack(&NO_STACK);
         #[expect(unsafe_code, reason = "unmaps the alternate stack")]
-        // SAFETY: `install` allocated it, and the system no longer uses it.
+        // SAFETY: `install` allocated this stack, and the system no longer uses it.
         unsafe {
             stack::release(stack);
         }

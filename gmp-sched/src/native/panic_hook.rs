@@ -15,11 +15,11 @@ use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::platform::Platform;
 
-/// Adds a line before the message of a panic in a G, once per process. The message itself comes from the hook that was set
-/// before; a hook that the program sets later replaces both.
+/// Adds a line before the message of a panic in a G, once per process. The message itself comes from the hook that was
+/// set before. A hook that the program sets later replaces both.
 pub(super) fn install() {
     static INSTALLED: Once = Once::new();
-    // The standard library refuses to change the hook of a thread that panics. The next `run` installs it.
+    // The standard library refuses to change the hook on a thread that panics. The next call of `run` then installs it.
     if thread::panicking() {
         return;
     }
@@ -34,9 +34,9 @@ pub(super) fn install() {
     });
 }
 
-/// Prints the line, by `eprintln`, so that a test harness can capture it. `eprintln` panics if nobody reads the error
-/// output any more, and a panic in a hook would end the process. So this checks first whether the output can be
-/// written.
+/// Prints the line with `eprintln`, so that a test harness can capture it. `eprintln` panics if nobody reads the error
+/// output any more, and a panic in a hook would end the process. So this function first checks whether the output can
+/// be written.
 #[expect(clippy::print_stderr, reason = "a part of the message of a panic")]
 fn report(goroutine: &Goroutine<Native>) {
     let stderr = io::stderr();

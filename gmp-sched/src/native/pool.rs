@@ -1,8 +1,8 @@
 //! The schedulers of this process: which run, on how many threads, and which have ended and can be used again.
 //!
 //! Nothing of a scheduler is ever freed, because handles and wakers may refer to its Gs for ever. So a
-//! [`run`](super::Threads::run) reuses a scheduler whose last run has ended. A scheduler with a G that is not dead, or with a
-//! timer that is set, is not reused, because that G or timer would continue in the next run.
+//! [`run`](super::Threads::run) reuses a scheduler whose last run has ended. A scheduler with a G that is not dead, or
+//! with a timer that is set, is not reused, because that G or timer would continue in the next run.
 
 use alloc::vec::Vec;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -16,8 +16,8 @@ use crate::entities::status::Status;
 struct Pool {
     /// The schedulers in use, each with the number of its users: the threads of its Ms, and the call of `run`.
     in_use: Vec<(&'static Scheduler<Native>, usize)>,
-    /// Schedulers without a user and without a living G. Some may have Gs that were never started, or timers that are set, and
-    /// are reused once the handles of these have been dropped.
+    /// Schedulers without a user and without a living G. Some may have Gs that were never started, or timers that are
+    /// set. Such a scheduler is reused only after the handles of these Gs and timers have been dropped.
     ended: Vec<&'static Scheduler<Native>>,
 }
 
@@ -32,8 +32,8 @@ impl Pool {
         position.expect("a scheduler is in use while it has users")
     }
 
-    /// Removes a user. The last one leaves the scheduler to later runs, unless a G is alive: nothing runs that G any more, so that
-    /// it stays alive for ever.
+    /// Removes a user. The last user leaves the scheduler to later runs if no G is alive. A G that is alive stays alive
+    /// for ever, because nothing runs it any more, so its scheduler is never reused.
     fn remove_user(&mut self, scheduler: &'static Scheduler<Native>) {
         let position = self.entry_of(scheduler);
         self.in_use[position].1 -= 1;
@@ -64,11 +64,12 @@ pub(super) fn enter(processors: usize) -> &'static Scheduler<Native> {
     scheduler
 }
 
-/// Called when a run is over and its scheduler has been shut down. Waits for the threads of its Ms to end if all its Gs are dead.
-/// Other Gs may be on their last steps, may run for as long as they like, or may wait for ever; for those the caller does not
-/// wait. The last of their threads to end leaves the scheduler to later runs.
+/// Called when a run is over and its scheduler has been shut down. Waits for the threads of its Ms to end if all its
+/// Gs, with the possible exception of the main G, are dead. Other Gs may be on their last steps, may run for as long as
+/// they like, or may wait for ever, so the caller does not wait for them. In that case the last of the threads to end
+/// leaves the scheduler to later runs.
 pub(super) fn leave(scheduler: &'static Scheduler<Native>) {
-    // The main G may be on its last steps: it has sent its result.
+    // The main G counts as dead here. It has sent its result, and may still be on its last steps.
     let is_dead = |goroutine: &Goroutine<Native>| matches!(goroutine.status(), Status::Dead | Status::Idle);
     let only_main_is_left = || scheduler.goroutines().all(|other| is_dead(other) || other.id() == GoroutineId::MAIN);
     let mut pool = lock(&POOL);

@@ -15,8 +15,9 @@ pub(super) fn slice() -> Duration {
     Duration::from_nanos(SLICE_NANOSECONDS.load(Ordering::Relaxed))
 }
 
-/// Sets the length of a slice for all schedulers of this process: how long a G may run before it has to give way to others,
-/// 10 ms at first. With [`Duration::MAX`] no slice ends, so that the order in which Gs run with one P depends on no timing.
+/// Sets the length of a slice for all schedulers of this process: how long a G may run before it has to give way to
+/// others. The default is 10 ms. With [`Duration::MAX`] no slice ends, so with one P the order in which Gs run does not
+/// depend on timing.
 ///
 /// Callable from any thread; does not block. Go: `forcePreemptNS`, a constant.
 ///
@@ -34,14 +35,14 @@ pub fn set_slice(slice: Duration) {
 
 static IDLE_NANOSECONDS: StaticU64 = StaticU64::new(10_000_000_000);
 
-/// How long there may be more threads than needed; see [`set_idle_limit`].
+/// How long a scheduler may have more threads than it needs; see [`set_idle_limit`].
 pub(super) fn idle_limit() -> Duration {
     Duration::from_nanos(IDLE_NANOSECONDS.load(Ordering::Relaxed))
 }
 
-/// Sets for all schedulers of this process how long a scheduler keeps idle threads that it does not need, 10 s at first. It needs as
-/// many threads as Ps, besides the threads that are blocked in calls. If it has had more for that long, the others end as they
-/// become idle.
+/// Sets, for all schedulers of this process, how long a scheduler keeps idle threads that it does not need. The default
+/// is 10 s. A scheduler needs one thread for each P, in addition to the threads that are blocked in calls. If it has
+/// had more threads for that long, superfluous threads end as they become idle.
 ///
 /// Callable from any thread; does not block. In Go threads do not end.
 ///
@@ -56,8 +57,8 @@ pub fn set_idle_limit(limit: Duration) {
     IDLE_NANOSECONDS.store(nanoseconds, Ordering::Relaxed);
 }
 
-/// The number of CPUs that this process may use, 1 if the system does not say. Callable from any thread; does not block. Go:
-/// `runtime.NumCPU`.
+/// The number of CPUs that this process may use, or 1 if the system does not report it. Callable from any thread; does
+/// not block. Go: `runtime.NumCPU`.
 ///
 /// ```
 /// use gmp_sched::native;
@@ -72,8 +73,8 @@ pub fn num_cpu() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The number of Ps of the caller's scheduler: the most Gs that run at once. [`set_procs`](super::set_procs) changes it. Does
-/// not block. Go: `runtime.GOMAXPROCS(0)`.
+/// The number of Ps of the caller's scheduler, which is how many Gs can run at once. [`set_procs`](super::set_procs)
+/// changes it. Does not block. Go: `runtime.GOMAXPROCS(0)`.
 ///
 /// # Panics
 ///

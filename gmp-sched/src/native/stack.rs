@@ -48,7 +48,7 @@ unsafe fn guard(base: *mut libc::c_void) -> bool {
     const MADV_GUARD_INSTALL: libc::c_int = 102;
     // SAFETY: the caller guarantees that the page is mapped and unused.
     let is_installed = unsafe { libc::madvise(base, PAGE, MADV_GUARD_INSTALL) } == 0;
-    // SAFETY: as above.
+    // SAFETY: the caller guarantees that the page is mapped and unused.
     is_installed || unsafe { libc::mprotect(base, PAGE, libc::PROT_NONE) } == 0
 }
 
@@ -56,7 +56,7 @@ unsafe fn guard(base: *mut libc::c_void) -> bool {
 ///
 /// # Safety
 ///
-/// It came from [`allocate`] and is not used any more.
+/// [`allocate`] returned `stack`, and nothing uses the stack any more.
 #[expect(unsafe_code, reason = "unmaps memory")]
 pub(crate) unsafe fn release(stack: Range<usize>) {
     #[cfg(gmp_tsan)]

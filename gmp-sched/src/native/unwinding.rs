@@ -16,7 +16,7 @@ use crate::platform::{Pinned, Platform};
 #[inline(never)]
 pub(super) fn stay_on_thread() {
     let Some(machine) = Native::current_machine() else { return };
-    // On g0 the unwinding ends the thread itself; in a system call the G stays on its thread anyway.
+    // On g0, unwinding ends the thread itself. In a system call the G stays on its thread anyway.
     let is_running = machine.current_goroutine().is_some_and(|me| me.status() == Status::Running);
     if !is_running || machine.processor().is_none() {
         return;
@@ -27,7 +27,8 @@ pub(super) fn stay_on_thread() {
     }
 }
 
-/// Unlocks the calling G after a body has unwound, unless a destructor ran that body and the G itself still unwinds.
+/// Unlocks the calling G after a body has unwound. If a destructor ran that body and the G itself still unwinds, does
+/// nothing.
 #[cold]
 #[inline(never)]
 pub(super) fn ended() {
