@@ -33,7 +33,7 @@
 //! the durable one ends in `(durable)`, as in Go. (Only joining, once and semaphores differ from Go. Go builds these
 //! from mutexes and channels, so in Go they behave as mutexes and channels do.)
 //!
-//! Outside of bubbles, a G that parks, spawns or ends checks whether it is in one. A
+//! The cost outside of bubbles is small. A G that parks, spawns or ends checks whether it is in a bubble. A
 //! [`WaitGroup`](crate::sync::WaitGroup) checks whether there has ever been a bubble. Readying a G costs nothing more,
 //! because its status shows whether it waits in a bubble.
 
@@ -55,11 +55,12 @@ use crate::platform::{Pinned, Platform};
 /// Runs `body` in a new bubble, where time advances only when all Gs of the bubble wait durably. Returns the result of
 /// `body` when all Gs of the bubble have ended. Go: `synctest.Test`.
 ///
-/// Blocks the calling G; not callable from interrupts. A G outside of the bubble may wake a G inside that does not
-/// [wait durably](self#durable-waits); the clock does not advance before that. A G outside must not use what belongs to
-/// the bubble: its [channels](crate::chan#bubbles), timers, delayed functions, wait groups that count in it, and
-/// condition variables that its Gs wait for. If it does, it panics. Contexts may be used everywhere. However, a
-/// deadline is compared with the clock of the caller, so a deadline from another clock is meaningless.
+/// Blocks the calling G; not callable from interrupts. If a G of the bubble waits, but not
+/// [durably](self#durable-waits), a G outside of the bubble may wake it. Until then the clock does not advance. A G
+/// outside must not use what belongs to the bubble: its [channels](crate::chan#bubbles), timers, delayed functions,
+/// wait groups that count in it, and condition variables that its Gs wait for. If a G outside does so, it panics.
+/// Contexts may be used everywhere. However, a deadline is compared with the clock of the caller, so a deadline from
+/// another clock is meaningless.
 ///
 /// ```
 /// use core::time::Duration;
@@ -196,7 +197,8 @@ impl<P: Platform> Bubble<P> {
         Ok(&storage.leak()[0])
     }
 
-    /// Advances the clock until all Gs have ended. Returns the result of `main`, or why nothing can happen any more.
+    /// Advances the clock until all Gs have ended. Returns the result of `main`, or the reason why nothing can happen
+    /// any more.
     fn drive<T: Send + 'static>(&'static self, main: JoinHandle<T, P>) -> Result<T, &'static str> {
         loop {
             let pinned = Pinned::<P>::new();

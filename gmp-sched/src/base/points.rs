@@ -53,7 +53,7 @@ pub trait Points: 'static {
     }
 }
 
-/// What the crate's spinlocks do while they wait: their *relax strategy* in the crate `spin`.
+/// The *relax strategy* of the crate's spinlocks, as the crate `spin` calls it: what they do while they wait.
 #[derive(Debug)]
 pub struct Relax<P>(PhantomData<P>);
 

@@ -19,7 +19,7 @@ use crate::base::points::{Points, Site};
 use crate::base::reference::AtomicRef;
 
 /// Number of slots in a P's ring. Go: `len(p.runq)`. Under loom there are only four, because loom records a history of
-/// each atomic.
+/// each atomic, which makes runs with many atomics slow.
 pub const RING_CAPACITY: usize = if cfg!(gmp_loom) { 4 } else { 256 };
 
 /// The ring is full; the element was not pushed.
@@ -113,7 +113,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     /// Appends as many of `items` as there is room for and publishes them together. Returns how many it appended.
     pub fn push_back_all(&self, items: impl Iterator<Item = &'static T>) -> u32 {
         S::point(Site::RunQueue);
-        // Ordering: for these loads and for the store of `tail` below as in `push_back`.
+        // Ordering: the reasons for the orderings of these two loads, and of the store to `tail` below, are those in
+        // `push_back`.
         let head = self.head.load(Ordering::Acquire);
         let tail = self.tail.load(Ordering::Relaxed);
         let room = Self::SIZE - tail.wrapping_sub(head);
@@ -244,8 +245,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     fn copy_half(&self, thief: &Self, base: u32) -> u32 {
         loop {
             S::point(Site::RunQueue);
-            // Ordering: Acquire keeps the load of `tail` after this one. It pairs with the Release of `head` by which
-            // other Ms took elements.
+            // Ordering: Acquire keeps the load of `tail` after this load. Partner: the Release of `head` by which other
+            // Ms took elements.
             let head = self.head.load(Ordering::Acquire);
             // Ordering: Acquire pairs with the Release store in `push_back`, so all slots before `tail` have been
             // written.
@@ -257,7 +258,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
             }
             if half > Self::SIZE / 2 {
                 // `head` and `tail` are from different moments, because others took elements in between. Copying so
-                // many elements could overrun the thief's ring.
+                // many elements could overrun the thief's ring, so this loop starts again.
                 continue;
             }
             for offset in 0..half {
@@ -276,8 +277,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     /// Takes the element in `runnext` if it is `next`; returns whether this succeeded.
     fn take_next(&self, next: &'static T) -> bool {
         S::point(Site::RunQueue);
-        // Ordering: Acquire pairs with the owner's Release in `push_next`. Release has the reason that is given in
-        // `clear_next`.
+        // Ordering: Acquire pairs with the owner's Release in `push_next`. Release is needed for the reason that
+        // `clear_next` gives.
         self.next.replace(Some(next), None, Ordering::AcqRel, Ordering::Relaxed)
     }
 }
@@ -299,8 +300,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         ring.chain(self.next())
     }
 
-    /// How many elements have been taken from the ring, modulo 2³². If two calls return the same number, no element was
-    /// taken from the ring in between.
+    /// How many elements have been taken from the ring, modulo 2³². If two calls shortly after each other return the
+    /// same number, no element was taken from the ring in between.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn taken(&self) -> u32 {
         self.head.load(Ordering::Relaxed)

@@ -221,7 +221,7 @@ const CONTROL_WORDS: usize = 0x037f << 32 | 0x1f80;
 /// of control uses `context`.
 #[inline(always)]
 pub unsafe fn prepare(context: &SavedContext, top: usize, entry: Entry) {
-    // SAFETY: the caller upholds the same contract.
+    // SAFETY: the called function has the same contract as this function.
     unsafe { prepare_with::<KEEPS_CONTROL_WORDS>(context, top, entry) }
 }
 
@@ -236,7 +236,7 @@ const KEEPS_CONTROL_WORDS: bool = cfg!(all(feature = "control-words", target_fea
 #[inline(always)]
 unsafe fn prepare_with<const CONTROL_WORDS_TOO: bool>(context: &SavedContext, top: usize, entry: Entry) {
     debug_assert!(top.is_multiple_of(16), "a stack that ends at {top:#x}");
-    // SAFETY: the caller upholds the same contract.
+    // SAFETY: the called function has the same contract as this function.
     unsafe { place_first_frame::<CONTROL_WORDS_TOO>(context, top) };
     context.set_start(start as *const () as usize, entry);
 }
@@ -257,7 +257,7 @@ pub(crate) fn is_fresh(context: &SavedContext, top: usize) -> bool {
 /// is resumed.
 #[inline(always)]
 pub(crate) unsafe fn relocate(context: &SavedContext, top: usize) {
-    // SAFETY: the caller upholds the same contract.
+    // SAFETY: the contract of this function includes that of `prepare`, which is also that of the called function.
     unsafe { place_first_frame::<KEEPS_CONTROL_WORDS>(context, top) }
 }
 

@@ -63,7 +63,7 @@ impl<P: Platform> CurrentGoroutine<P> {
         Self::find(Pinned::new()).is_ok()
     }
 
-    /// [`of`](Self::of), but returns the pin as an error instead of panicking.
+    /// Like [`of`](Self::of), but returns the pin as an error instead of panicking.
     #[inline(always)]
     fn find(pinned: Pinned<P>) -> Result<Self, Pinned<P>> {
         if P::is_pinned_once()

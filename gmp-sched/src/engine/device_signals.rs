@@ -1,4 +1,5 @@
-//! Waiting for devices without blocking an M: a G parks, an interrupt handler raises a [`Signal`], and the G is readied.
+//! Waiting for devices without blocking an M: a G parks, an interrupt handler raises a [`Signal`], and the G is
+//! readied.
 //!
 //! Go has to ask the operating system which descriptors are ready (`netpoll`). This is done by an idle M, by an M that
 //! finds no other work, and by sysmon if no M has done it for 10 ms. Here nothing has to be asked. The interrupt
@@ -20,8 +21,8 @@
 //! In the states PARKING, WAITING, QUEUED and DELIVERED the word also contains the wait generation, which tells one
 //! wait from the next. This is needed because, after a short deadline, the G may continue and wait again while the
 //! commit of its previous wait is still running on another M.
-//!
-//! From PARKING until the waiting G runs again, the signal belongs to that G. Another G that begins to wait for it panics,
+//! From PARKING until the waiting G runs again, the signal belongs to that G. Another G that begins to wait for the
+//! signal panics, and the signal does not change.
 //! and the signal does not change.
 //!
 //! A signal is a semaphore of one, like Go's `pollDesc.rg`. A raise that comes before a wait has begun, or after it has

@@ -107,7 +107,7 @@ pub(crate) fn take_due<P: Platform>(
 pub(crate) fn await_next<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) {
     let earliest = processor.timers.earliest();
     if earliest <= now && !processor.is_alone() {
-        // Another timer is due already: an idle P can run its G.
+        // Another timer is already due, and an idle P can run its G.
         pinned.machine().scheduler().submitted_among_others();
     }
     if !P::TIMER_INTERRUPTS {

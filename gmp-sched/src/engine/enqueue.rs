@@ -2,7 +2,7 @@
 //!
 //! | a G that | goes to |
 //! |---|---|
-//! | was readied or spawned | `runnext`; the G that was there, to the tail of the ring |
+//! | was readied or spawned | `runnext`; the G that was there before goes to the tail of the ring |
 //! | yields | the tail of the ring, or, if the global queue has work, the tail of the global queue, so that its Gs run first |
 //! | was preempted at the end of its slice | the tail of the global queue |
 //! | was displaced by the G of a timer or device, or stopped with the world | `runnext`, or back among the timers if it had itself displaced another G because of a timer |
@@ -59,7 +59,7 @@ pub(crate) fn put_next<P: Platform>(
     }
 }
 
-/// Puts a runnable G at the tail of the current P's ring. The caller wakes an idle P if need be.
+/// Puts a runnable G at the tail of the current P's ring. If a P may be idle, the caller wakes an M for it.
 #[inline]
 pub(crate) fn put_last<P: Platform>(
     scheduler: &'static Scheduler<P>,

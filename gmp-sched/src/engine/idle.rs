@@ -30,11 +30,11 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// [`submitted`](Self::submitted) for a caller that knows that its P is not the only one.
+    /// Like [`submitted`](Self::submitted), for a caller that knows that its P is not the only one.
     #[inline(always)]
     pub(crate) fn submitted_among_others(&'static self) {
-        // Ordering: submit.1 of idle.md; partner: the fence in `Machine::go_idle`. A Release store of the tail is not
-        // enough, because on x86 the load below may be executed before other CPUs see that store.
+        // Ordering: step submit.1 of idle.md; partner: the fence in `Machine::go_idle`. A Release store of the tail is
+        // not enough, because on x86 the load below may be executed before other CPUs see that store.
         fence(Ordering::SeqCst);
         P::point(Site::Idle);
         if self.idle_processors.load(Ordering::Relaxed) != 0 && self.spinning.load(Ordering::Relaxed) == 0 {
@@ -69,7 +69,7 @@ impl<P: Platform> Scheduler<P> {
         self.count_search()
     }
 
-    /// The part of [`begin_search`](Self::begin_search) after its fence.
+    /// The part of [`begin_search`](Self::begin_search) that follows its fence.
     fn count_search(&self) -> bool {
         self.idle_processors.load(Ordering::Relaxed) != 0
             && self.spinning.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed).is_ok()
@@ -150,7 +150,7 @@ impl<P: Platform> Scheduler<P> {
     /// The earliest timer of all Ps, if some P is idle; [`Instant::NEVER`] otherwise.
     pub(crate) fn earliest_timekeeper_timer(&'static self) -> Instant {
         if self.idle_processors.load(Ordering::Relaxed) == 0 {
-            // Every P is held: its M runs the timers, and wakes the timekeeper when it goes idle.
+            // Every P is held by an M. That M runs the timers of its P, and wakes the timekeeper when it goes idle.
             return Instant::NEVER;
         }
         self.processors().iter().map(|processor| processor.timers.earliest()).min().unwrap_or(Instant::NEVER)
@@ -223,20 +223,20 @@ impl<P: Platform> Machine<P> {
                 scheduler.put_idle_processor(&mut shared, processor);
             }
             scheduler.put_idle_machine(&mut shared, self);
-            // In the same critical section, so that an M that enqueues on the global queue afterwards sees that this M
-            // no longer spins.
+            // The M stops spinning in the same critical section, so that an M that enqueues on the global queue
+            // afterwards sees that this M no longer spins.
             if self.spinning.swap(false, Ordering::Relaxed) {
                 scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
             }
         }
-        // Ordering: idle.2 of idle.md; partner: the fence in `submitted`.
+        // Ordering: step idle.2 of idle.md; partner: the fence in `submitted`.
         fence(Ordering::SeqCst);
         self.wait_for_processor(pinned);
         if let (Some(left), Some(processor)) = (left, self.processor())
             && !core::ptr::eq(left, processor)
         {
-            // This M may have been assigned another P before it read the timers of the P that it gave up, which may
-            // still be idle. Then the timekeeper is responsible for those timers.
+            // This M may have been assigned another P before it read the timers of the P that it gave up. If that P is
+            // still idle, the timekeeper is responsible for its timers.
             scheduler.wake_timekeeper(scheduler.earliest_timekeeper_timer());
         }
     }
@@ -244,7 +244,7 @@ impl<P: Platform> Machine<P> {
     /// Called by an M on the idle list: checks all queues a second time, then parks until a P is assigned to it.
     pub(crate) fn wait_for_processor(&'static self, pinned: &Pinned<P>) {
         let scheduler = self.scheduler();
-        // Submitters relied on this M while it was spinning, and woke no other. So it must check for them.
+        // Submitters relied on this M while it was spinning, and woke no other M. So it must check for them.
         let mut must_recheck = true;
         let mut ends_at = self.end_of_idleness();
         loop {
@@ -263,7 +263,7 @@ impl<P: Platform> Machine<P> {
                 scheduler.free_all_idle_stacks();
                 P::exit_thread();
             }
-            // Checked before this M may end: if it was the last to become idle, no other M checks.
+            // Checked before this M may end, because if it was the last M to become idle, no other M checks.
             scheduler.check_dead();
             if ends_at.is_some_and(|ends_at| P::now() >= ends_at) {
                 if self.retire() {

@@ -15,7 +15,7 @@ use crate::platform::Platform;
 const MACHINE_LIMIT: u32 = 10_000;
 
 impl<P: Platform> Scheduler<P> {
-    /// Makes an M and puts it on the idle list. The caller is pinned, or nothing runs yet. Go: `newm`.
+    /// Makes an M and puts it on the idle list. The caller is pinned, or no M runs yet. Go: `newm`.
     pub(crate) fn add_machine(&'static self) -> Result<(), OutOfResources> {
         if self.shared.lock().machines >= MACHINE_LIMIT {
             return Err(OutOfResources);
@@ -68,8 +68,8 @@ impl<P: Platform> Scheduler<P> {
         Ok((machine, is_new))
     }
 
-    /// Keeps an M for reuse after [`Machine::retire`]. Its thread has ended, or is about to end and no longer uses the
-    /// M.
+    /// Keeps an M for reuse after [`Machine::retire`]. The thread of the M has ended, or is about to end and no longer
+    /// uses the M.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn reuse_machine(&self, machine: &'static Machine<P>) {
         self.shared.lock().retired_machines.push_front(machine);

@@ -36,7 +36,7 @@ pub fn park<P: Platform>(reason: WaitReason, commit: impl FnOnce(&Pinned<P>, &'s
     drop(park_with(CurrentGoroutine::new(), reason, commit));
 }
 
-/// [`park`] for a caller that is pinned exactly once. The caller is pinned when this returns, too.
+/// Like [`park`], for a caller that is pinned exactly once. The caller is also pinned when this function returns.
 #[inline(always)]
 pub(crate) fn park_with<'a, P: Platform>(
     caller: CurrentGoroutine<P>,
@@ -48,7 +48,7 @@ pub(crate) fn park_with<'a, P: Platform>(
     processor.counters.parks.add(1);
     me.set_waiting(wait.reason(), processor.sampler.parked_status(), processor.clock());
     let bubble = me.bubble().filter(|_| me.set_waiting_in_bubble(wait.reason_in_bubble()));
-    // The commit owns all that it uses: once the G is known to others, the contents of its stack may change.
+    // The commit owns all that it uses, because the stack of the G may change as soon as the G is known to other code.
     let commit = move |pinned: &Pinned<P>, me: &'static Goroutine<P>| {
         if !commit(pinned, me) {
             ready_pinned(pinned, me);
@@ -104,7 +104,7 @@ pub unsafe fn ready<P: Platform>(goroutine: &'static Goroutine<P>) {
     ready_pinned(&Pinned::new(), goroutine);
 }
 
-/// [`ready`] for a caller that is pinned.
+/// Like [`ready`], for a caller that is pinned.
 #[inline(always)]
 pub(crate) fn ready_pinned<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     if let Some((machine, processor)) = end_wait(pinned, goroutine) {

@@ -52,7 +52,7 @@ pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static M
             machine.wait_for_processor(pinned);
             continue;
         };
-        // Clears the request before the checks below, so that a request made after one of them is kept.
+        // Clears the request for a slow pick before the checks below, so that a request made after one of them is kept.
         let is_check_due = processor.begin_slow_pick();
         if scheduler.is_stopping() {
             machine.stop_for_world();
@@ -132,7 +132,7 @@ fn check_global_queue<P: Platform>(
         return None;
     }
     let mut shared = scheduler.shared.lock();
-    // Checks the locked Gs first. Otherwise only a P without any other work would take one (in step 4).
+    // Takes a locked G first. Otherwise only a P without any other work would take a locked G (in step 4).
     let goroutine = scheduler.take_locked(&mut shared).or_else(|| scheduler.take_global(&mut shared))?;
     drop(shared);
     processor.advance_tick();
@@ -154,7 +154,7 @@ pub(crate) fn take_global_batch<P: Platform>(
         return scheduler.take_locked(&mut shared).inspect(|_| processor.advance_tick());
     };
     let share = (RING_CAPACITY / 2 - 1).min((shared.global.len() + 1) / scheduler.procs());
-    // Moved to a local variable, so that it is kept in registers during the loop.
+    // The queue is moved to a local variable, so that it is kept in registers during the loop.
     let mut global = mem::replace(&mut shared.global, List::new());
     // The ring is empty and only its owner, this M, fills it: there is room.
     let taken = processor.queue.push_back_all(iter::from_fn(|| global.pop_front()).take(share));

@@ -37,7 +37,8 @@ pub struct NextTick {
 /// Called by the interrupt handler when the timer of a CPU has fired. `machine` is the M whose thread runs on that CPU,
 /// or `None` if the thread there is not one of an M. Takes no lock.
 pub fn tick<P: Platform>(machine: Option<&Machine<P>>) -> NextTick {
-    // The clock is read here, and not by the caller. A slice that began at a time in the future would not end.
+    // The clock is read here. If the caller passed the time, it could pass one in the future, and a slice that begins
+    // in the future would not end.
     let now = P::now();
     let next_slice = now + P::slice();
     let running = machine.and_then(Machine::current_goroutine);
@@ -155,7 +156,7 @@ fn displace_for_events<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
     }
     let now = P::now();
     if earliest > now && !is_ready {
-        // Nothing to do yet: the interrupt for the earliest timer is armed.
+        // There is nothing to do yet, and the interrupt for the earliest timer is armed.
         return pinned;
     }
     if processor.undisturbed_until() > now {

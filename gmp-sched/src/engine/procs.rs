@@ -24,7 +24,7 @@ use crate::platform::{Pinned, Platform};
 /// Why the number of Ps was not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcsError {
-    /// It must be at least 1 and at most `limit`: see [`Scheduler::procs_limit`].
+    /// The number must be at least 1 and at most `limit`: see [`Scheduler::procs_limit`].
     OutOfRange {
         /// The highest number allowed.
         limit: usize,

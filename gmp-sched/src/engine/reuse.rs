@@ -24,7 +24,7 @@ pub(crate) fn take<P: Platform>(
     }
 }
 
-/// Refills the P's list from the spare batch or the global lists and returns one of its slots. If there is none,
+/// Refills the P's list from the spare batch or the shared lists and returns one of its slots. If these are empty,
 /// returns a slot with a new stack.
 #[cold]
 fn refill<P: Platform>(
@@ -132,7 +132,8 @@ pub(crate) fn spill<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'
 #[cold]
 fn strip<P: Platform>(scheduler: &'static Scheduler<P>, goroutine: &'static Goroutine<P>) {
     let stack = goroutine.stack();
-    // Cleared before the stack is released, because a lookup of the G that owns an address reads this range.
+    // The range is cleared before the stack is released, because code that looks up the G of an address reads this
+    // range.
     goroutine.set_stack(0..0, StackSize::Standard);
     #[expect(unsafe_code, reason = "frees a stack")]
     // SAFETY: `take_with_stack` got this stack from the platform for this slot. The G is dead and has left the stack,
@@ -147,8 +148,8 @@ impl<P: Platform> Scheduler<P> {
     /// Releases the stacks of up to `at_most` dead Gs; returns how many. The free lists of other Ps, at most 64 slots
     /// each, are not changed.
     ///
-    /// For a platform that is short of memory. Does not block or allocate. Not callable from interrupts, or while
-    /// holding a lock that [`Platform::release_stack`] takes.
+    /// A platform that is short of memory may call this. Does not block or allocate. Not callable from interrupts, or
+    /// while holding a lock that [`Platform::release_stack`] takes.
     pub fn free_idle_stacks(&'static self, at_most: usize) -> usize {
         let pinned = Pinned::<P>::new();
         if let Some(processor) = pinned.try_machine().and_then(|machine| machine.processor()) {

@@ -36,8 +36,8 @@ impl<P: Platform> Processor<P> {
             slice.begin(tick, now);
         } else if now - Instant::from_nanos(slice.since.load(Ordering::Relaxed)) >= P::slice() {
             let displaced_at = Instant::from_nanos(slice.displaced_at.load(Ordering::Relaxed));
-            // The running G displaced another one less than a slice ago. The slice may be prolonged once: its time then
-            // counts from the displacement.
+            // If the running G displaced another G less than a slice ago, the slice may be prolonged once, so that its
+            // time counts from the displacement.
             let has_just_begun =
                 running.is_some_and(|running| slice.is_of_another(running)) && now - displaced_at < P::slice();
             if !(has_just_begun && slice.prolong(tick, displaced_at)) {
@@ -50,7 +50,7 @@ impl<P: Platform> Processor<P> {
     pub(crate) fn end_slice(&self) {
         self.slice.ends.store(self.tick(), Ordering::Relaxed);
         if !P::TIMER_INTERRUPTS {
-            // This request may be lost if the holder of the P begins a slow pick now. Then sysmon repeats the request.
+            // If the holder of the P begins a slow pick now, this request may be lost. In that case sysmon repeats it.
             self.request_slow_pick();
         }
     }

@@ -22,8 +22,8 @@ const RUN_NEXT_GRACE: Duration = Duration::from_micros(3);
 /// different G each time, so without a limit the thief could wait for ever. (Go sets no limit.)
 const GRACES: usize = 4;
 
-/// Tries to find work at the other Ps: their rings; in the last round also their due timers and their `runnext`. Go:
-/// `stealWork`.
+/// Tries to steal from the other Ps: from their rings, and in the last round also due timers and the G in `runnext`.
+/// Go: `stealWork`.
 #[doc(alias = "stealWork")]
 pub(crate) fn steal<P: Platform>(
     pinned: &Pinned<P>,
@@ -113,9 +113,9 @@ fn note_theft<P: Platform>(processor: &'static Processor<P>, victim: &'static Pr
     processor.tracer.note::<P>(EventKind::Steal, None, u64::from(victim.id().get()));
 }
 
-/// Steals the G in `runnext` of `victim`, whose ring is empty. The victim's holder probably readied that G a moment ago
-/// and is about to block or yield; stealing the G now would only move it to a cold cache. So the thief waits a moment,
-/// and steals the G only if it is still in `runnext` then.
+/// Steals the G in `runnext` of `victim`, whose ring is empty. The M that holds `victim` probably readied that G a
+/// moment ago and is about to block or yield. Stealing the G now would only move it to a cold cache. So the thief waits
+/// a moment, and steals the G only if it is still in `runnext` then.
 fn steal_after_grace<P: Platform>(
     processor: &'static Processor<P>,
     victim: &'static Processor<P>,

@@ -61,7 +61,8 @@ impl<P: Platform> StopRight<P> {
         Self { scheduler }
     }
 
-    /// Stops the world. The caller is not pinned; the result keeps it pinned until the world starts again.
+    /// Stops the world. The caller must not be pinned. The returned value keeps the caller pinned until the world
+    /// starts again.
     pub(crate) fn stop(self, reason: StopReason) -> WorldStopped<P> {
         let pinned = Pinned::<P>::new();
         let start = P::now();
@@ -154,7 +155,8 @@ impl<P: Platform> Scheduler<P> {
         self.world.stopped.load(Ordering::Relaxed)
     }
 
-    /// How often the world was stopped, and for how long. Takes a lock; not callable from interrupts.
+    /// How often the world was stopped, and the longest time that it took to stop it. Takes a lock; not callable from
+    /// interrupts.
     #[must_use]
     pub fn stops(&'static self) -> Stops {
         let _pinned = Pinned::<P>::new();
@@ -253,8 +255,8 @@ impl<P: Platform> Scheduler<P> {
                 }
             }
         }
-        // Ordering: all code that puts Ps on the idle list executes this fence before it wakes the timekeeper. Partner:
-        // the fence of code that sets a timer, in `wake_timekeeper`.
+        // Ordering: all code that puts Ps on the idle list executes such a fence before it wakes the timekeeper.
+        // Partner: the fence of code that sets a timer, in `wake_timekeeper`.
         fence(Ordering::SeqCst);
         let earliest = self.processors().iter().map(|processor| processor.timers.earliest()).min();
         if let Some(earliest) = earliest {
@@ -292,7 +294,7 @@ impl<P: Platform> Machine<P> {
     pub(crate) fn stop_for_world(&'static self) {
         let scheduler = self.scheduler();
         let mut shared = scheduler.shared.lock();
-        // The world may have been restarted by now.
+        // The world may have been restarted since the caller saw that it was to stop.
         if !scheduler.is_stopping() {
             return;
         }

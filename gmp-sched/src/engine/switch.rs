@@ -150,8 +150,8 @@ pub(crate) fn leave<P: Platform>(
     arrive(switch(pinned, &me.context, to, pack(me, &commit)))
 }
 
-/// [`leave`] for a G that ends: its context is not saved. `next` may begin to run on the stack of `me`, so the commit
-/// must fit in a register.
+/// Like [`leave`], for a G that ends. The context of this G is not saved. `next` may begin to run on the stack of `me`,
+/// so the commit must fit in a register.
 #[inline(always)]
 pub(crate) fn leave_forever<P: Platform, F: FnOnce(&Pinned<P>, &'static Goroutine<P>)>(
     pinned: Pinned<P>,
@@ -185,7 +185,7 @@ pub(crate) fn execute<P: Platform>(pinned: Pinned<P>, next: &'static Goroutine<P
     arrive(switch(pinned, &machine.g0, to, pack(next, &ManuallyDrop::new(|_: &Pinned<P>, _| ()))))
 }
 
-/// Marks `next`, or g0 if that is `None`, as what runs on `machine` in place of `me`; returns the context to resume.
+/// Records that `next`, or g0 if `next` is `None`, runs on `machine` in place of `me`. Returns the context to resume.
 #[inline(always)]
 fn set_running<P: Platform>(
     machine: &'static Machine<P>,

@@ -192,11 +192,11 @@ pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, gorouti
     goroutine.set_status(Status::Runnable);
     P::point(Site::Syscall);
     {
-        // In one critical section: otherwise `check_dead` could see this M on the idle list while its G is on no queue,
-        // and report a deadlock.
+        // This is one critical section. Otherwise `check_dead` could see this M on the idle list while its G is on no
+        // queue, and report a deadlock.
         let mut shared = scheduler.shared.lock();
         match machine.old_processor.load(Ordering::Relaxed) {
-            // The P was stopped with the world when we checked; the world has restarted since.
+            // When `take_processor_back` checked, the P was stopped with the world. The world has restarted since.
             Some(processor) if processor.status.claim_from_syscall() => machine.hold(processor),
             // The world is still stopped. From now on this P is an ordinary stopped P, with no M in a system call that
             // could take it back.
@@ -291,12 +291,13 @@ impl<P: Platform> Scheduler<P> {
         }
         let mut shared = self.shared.lock();
         if old.is_some_and(|processor| processor.status.claim_from_syscall()) {
-            // `old` was stopped with the world when the caller checked, and no other M has got it since.
+            // When the caller checked, `old` was stopped with the world. The world has restarted since, and no other M
+            // has got `old`.
             return old;
         }
         let processor = self.take_idle_processor_preferring(&mut shared, old)?;
         shared.blocked_machines -= 1;
-        // A new slice begins: the last one on this P may have been over when the P became idle.
+        // A new slice begins, because the last slice on this P may have been over when the P became idle.
         processor.advance_tick();
         Some(processor)
     }

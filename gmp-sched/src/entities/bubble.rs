@@ -23,7 +23,7 @@ use crate::platform::{Pinned, Platform};
 /// A bubble. Like the slot of a G, it is reused, never freed. Go: `synctestBubble`.
 #[doc(alias = "synctestBubble")]
 pub(crate) struct Bubble<P: Platform> {
-    /// The number of the bubble, which is a new one for each use.
+    /// The number of the bubble. Each use of the bubble has a new number.
     id: AtomicU64,
     clock: AtomicU64,
     timers: Timers<P>,

@@ -9,8 +9,8 @@ pub(crate) const ROOM: usize = 64;
 /// Alignment of the upper end of every stack, and of this storage.
 pub(crate) const ALIGN: usize = 16;
 
-/// Storage for a small closure or result. The state of the G determines who owns it: first the G's creator, then the G
-/// itself, then the holder of the right to its result.
+/// Storage for a small closure or result. The state of the G determines the owner of the storage: first the G's
+/// creator, then the G itself, then the holder of the right to its result.
 #[repr(C, align(16))]
 pub(crate) struct InlineBody(UnsafeCell<MaybeUninit<[u8; ROOM]>>);
 

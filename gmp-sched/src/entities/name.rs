@@ -9,8 +9,8 @@ pub const NAME_LIMIT: usize = WORDS * 8;
 
 const WORDS: usize = 3;
 
-/// Stores a name in words, so that a report on a running program can read it while it changes. At worst the report then
-/// shows a mixture of two names.
+/// Stores a name in words, so that a report on a running program can read the name while it changes. At worst the
+/// report shows a mixture of two names.
 #[derive(Debug)]
 pub(crate) struct NameCell([AtomicU64; WORDS]);
 

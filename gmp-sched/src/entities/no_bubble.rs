@@ -55,7 +55,7 @@ impl<P: Platform> AtomicBubble<P> {
     }
 }
 
-/// The bubble that an object was made in: none.
+/// Stands for the bubble in which an object was made. There is none.
 #[derive(Debug)]
 pub(crate) struct BubbleRef<P>(PhantomData<fn(P)>);
 
@@ -108,7 +108,7 @@ impl<P> Clone for BubbleRef<P> {
 
 impl<P> Copy for BubbleRef<P> {}
 
-/// The bubble that an object is associated with while it is in use: none.
+/// Stands for the bubble that an object is associated with while it is in use. There is none.
 pub(crate) struct Association<P>(PhantomData<fn(P)>);
 
 impl<P: Platform> Association<P> {

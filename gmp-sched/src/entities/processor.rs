@@ -50,8 +50,8 @@ pub struct Processor<P: Platform> {
     slow_pick_tick: AtomicU64,
     /// When the batch budget for the Gs of due timers is used up, in nanoseconds; see `due_timers`.
     pub(crate) due_batch_until: AtomicU64,
-    /// The tick at which the last G of that batch was picked. If it is not the current tick, another G was picked
-    /// since.
+    /// The tick at which the last G of that batch was picked. If this is not the current tick, the P has picked another
+    /// G since.
     pub(crate) due_batch_tick: AtomicU64,
     /// Number of system calls entered. Read by sysmon. Go: `syscalltick`.
     pub(crate) syscall_tick: AtomicU32,

@@ -51,9 +51,9 @@ impl Sampler {
     }
 
     /// Called at each check of the global queue and at each check of the slice. If sampling is off, turns it on, so
-    /// that the next G is sampled. If it is still on since an earlier call, no G of this P was sampled in between.
-    /// Sampling is then turned off, because a G that parked as a sampled one may have become runnable on another P.
-    /// (While every G is sampled, sampling stays on.)
+    /// that the next G is sampled. If sampling is still on since an earlier call, no G of this P was sampled in
+    /// between. Sampling is then turned off, because a G that parked as a sampled one may have become runnable on
+    /// another P. (While every G is sampled, sampling stays on.)
     ///
     /// Always inlined, because a call would force every yield to save registers.
     #[inline(always)]

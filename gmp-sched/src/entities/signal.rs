@@ -31,7 +31,8 @@ pub struct Signal<P: Platform> {
 }
 
 impl<P: Platform> Signal<P> {
-    /// A signal that is not raised. Constant, so that a driver may declare it as a `static`, which its interrupt handler raises.
+    /// A signal that is not raised. This function is `const`, so that a driver may declare the signal as a `static`,
+    /// which its interrupt handler raises.
     #[must_use]
     #[cfg(not(gmp_loom))]
     pub const fn new() -> Self {

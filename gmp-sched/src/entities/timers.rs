@@ -90,7 +90,7 @@ impl<P: Platform> Timer<P> {
             let Some(owner) = self.owner.load(Ordering::Relaxed) else { return false };
             P::point(Site::Timers);
             let mut wheel = owner.wheel.lock();
-            // If the P has been retired meanwhile, its timers are now those of another P.
+            // If the P has been retired meanwhile, its timers now belong to another P.
             if !self.owner.load(Ordering::Relaxed).is_some_and(|now| core::ptr::eq(now, owner)) {
                 continue;
             }

@@ -27,7 +27,7 @@ impl fmt::Display for StopReason {
     }
 }
 
-/// How often the world was stopped, and the longest time that stopping it took. Go: `/sched/pauses/stopping`.
+/// How often the world was stopped, and the longest time that it took to stop it. Go: `/sched/pauses/stopping`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stops {
     /// Number of stops so far.

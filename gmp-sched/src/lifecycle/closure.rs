@@ -137,8 +137,8 @@ where
     }
     let top = below::<F>(top).min(below::<Outcome<T>>(top));
     #[expect(unsafe_code, reason = "prepares the context of a G that does not run")]
-    // SAFETY: the bytes below the storage of closure and result are unused stack, because the caller owns the slot. The
-    // storage of each begins at a multiple of 16.
+    // SAFETY: the bytes below the storage of closure and result are unused stack, because the caller owns the slot.
+    // `top` is a multiple of 16, because the storage of the closure and that of the result each begin at one.
     unsafe {
         context::prepare(&goroutine.context, top, run);
     }

@@ -81,8 +81,8 @@ pub unsafe fn abandon<P: Platform>(reason: JoinError) -> ! {
     end(caller, StackUse::Kept, quarantine)
 }
 
-/// Commit of an abandoned G. It does not record in the completion word that the G has left its stack. So the join handle
-/// does not release the slot, and neither does this function.
+/// Commit of an abandoned G. This function does not record in the completion word that the G has left its stack, so the
+/// join handle does not release the slot. This function does not release the slot, either.
 fn quarantine<P: Platform>(_: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     goroutine.set_status(Status::Dead);
 }

@@ -9,8 +9,8 @@
 //!      └───────────────────▶ DETACHED ──▶ the far side of the G's last switch reuses the slot
 //!        handle dropped
 //! ```
-//!
-//! The result is in the G's slot or on its stack, so the slot is reused only when neither side needs it any more. The
+//! The result is in the G's slot or on its stack, so the slot is reused only when both sides no longer need it. The
+//! completion word decides which side comes second, and that side releases the slot.
 //! completion word decides: the side that comes second releases the slot.
 
 use core::fmt;
@@ -105,7 +105,7 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
         drop(closure::take_result::<T, P>(goroutine));
     }
 
-    /// Detaches the G if it has no result yet; returns whether it did.
+    /// Detaches the G if it has no result yet; returns whether this succeeded.
     #[inline(always)]
     fn detach_running(&self) -> bool {
         P::point(Site::Join);
@@ -159,7 +159,7 @@ pub(crate) fn forget_waiter<P: Platform>(me: &'static Goroutine<P>) {
 }
 
 pub(crate) fn has_result<P: Platform>(goroutine: &Goroutine<P>) -> bool {
-    // Ordering: Acquire; partner: the swap in `finished`.
+    // Ordering: Acquire, to see the result. Partner: the swap in `finished`.
     matches!(goroutine.completion.load(Ordering::Acquire), RESULT | DONE)
 }
 
@@ -220,8 +220,8 @@ pub(crate) fn finished<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P
     }
 }
 
-/// Records that the G has left its stack, on the far side of its last switch. Returns whether the caller must release the
-/// slot.
+/// Called on the far side of the G's last switch. Records that the G has left its stack. Returns whether the caller
+/// must release the slot.
 pub(crate) fn left<P: Platform>(goroutine: &'static Goroutine<P>) -> bool {
     P::point(Site::Join);
     // Ordering: see `release_slot`.

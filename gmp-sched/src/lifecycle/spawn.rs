@@ -330,7 +330,7 @@ impl<P: Platform> Scheduler<P> {
     }
 }
 
-/// Runs `body` as a detached G of `scheduler`, for a caller that is not an M of it. Does not block; allocates.
+/// Runs `body` as a detached G of `scheduler`, for a caller that is not an M of `scheduler`. Does not block; allocates.
 #[cfg(all(feature = "std", not(gmp_loom)))]
 pub(crate) fn spawn_from_outside<P, F>(scheduler: &'static Scheduler<P>, body: F) -> Result<(), OutOfResources>
 where

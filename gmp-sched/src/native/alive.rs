@@ -37,13 +37,14 @@ pub(super) fn leave(scheduler: &'static Scheduler<Native>) {
     alive.look_again();
 }
 
-/// Whether nothing runs in any scheduler, and nothing will. Returns `false` if `asks`, the caller's scheduler, has been
-/// unregistered.
+/// Whether nothing runs in any scheduler, and nothing can run again. Returns `false` if `asks`, the caller's scheduler,
+/// has been unregistered.
 pub(super) fn are_all_dead(asks: &'static Scheduler<Native>) -> bool {
     let alive = lock(&ALIVE);
     let mut held = Vec::new();
-    // The locks of all schedulers are held at the end. Only an M that is not idle can wake a G of another scheduler, so
-    // no such wakeup can come between two of these checks. No other code holds more than one of these locks.
+    // When the last check is done, this function holds the locks of all schedulers. Only an M that is not idle can wake
+    // a G of another scheduler, so no such wakeup can come between two of these checks. No other code holds more than
+    // one of these locks.
     alive.expected == 0
         && alive.schedulers.iter().any(|scheduler| core::ptr::eq(*scheduler, asks))
         && alive.schedulers.iter().all(|scheduler| {

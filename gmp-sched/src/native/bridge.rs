@@ -37,8 +37,8 @@ fn bridge() -> &'static Scheduler<Native> {
     })
 }
 
-/// Whether the caller is a G that can wait itself. It cannot if it is in a system call, or a thread outside of all
-/// schedulers.
+/// Whether the caller is a G that can wait itself. The result is `false` in a system call, and on a thread outside of
+/// all schedulers.
 fn is_goroutine() -> bool {
     Native::current_machine().is_some_and(|machine| machine.processor().is_some())
 }

@@ -45,7 +45,8 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     match PREVIOUS.get().map(SigAction::handler) {
         Some(SigHandler::SigAction(previous)) => previous(signal, info, context),
         Some(SigHandler::Handler(previous)) => previous(signal),
-        // The access is retried with the default action, which ends the process. (`None`: another thread is in `install`.)
+        // The default action is restored, so that the access, when it is repeated, ends the process. (`None` means that
+        // another thread is in `install`.)
         Some(SigHandler::SigDfl | SigHandler::SigIgn) | None => restore_default(),
     }
 }
@@ -96,8 +97,8 @@ impl Write for Unbuffered {
     }
 }
 
-/// Ensures that the calling thread has an alternate stack for the handler until this is dropped. Threads made by Rust's
-/// standard library have one already; those of a program with a foreign `main` do not.
+/// Ensures that the calling thread has an alternate stack for the handler until this value is dropped. Threads made by
+/// Rust's standard library already have an alternate stack; threads of a program with a foreign `main` do not.
 pub(super) struct AlternateStack(Option<Range<usize>>);
 
 /// Enough for the handler and the registers that the system saves, up to 11 KiB with AVX-512 and AMX.

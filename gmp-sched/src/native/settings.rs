@@ -9,7 +9,7 @@ use crate::platform::{Pinned, SLICE};
 
 static SLICE_NANOSECONDS: StaticU64 = StaticU64::new(SLICE.as_nanos() as u64);
 
-/// How long a G of any scheduler of this process may run before it has to give way to others, see
+/// How long a G of any scheduler of this process may run before it has to give way to others; see
 /// [`Platform::slice`](crate::platform::Platform::slice).
 pub(super) fn slice() -> Duration {
     Duration::from_nanos(SLICE_NANOSECONDS.load(Ordering::Relaxed))

@@ -5,7 +5,7 @@ use core::ptr;
 
 use crate::base::error::OutOfResources;
 
-/// Bytes of a page: x86-64's smallest, which all its operating systems use.
+/// Bytes of a page. This is the smallest page size of x86-64, and all its operating systems use it.
 pub(super) const PAGE: usize = 4096;
 
 /// Stack of a G in bytes, unless chosen otherwise: enough for code that was written for threads, such as a parser that
@@ -44,7 +44,8 @@ pub(crate) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
 /// The page is mapped and unused.
 #[expect(unsafe_code, reason = "changes mappings")]
 unsafe fn guard(base: *mut libc::c_void) -> bool {
-    /// Linux 6.13 and later. Unlike `mprotect` it does not split the mapping; a process may have only 65,530 mappings.
+    /// A kind of advice that Linux 6.13 and later know. Unlike `mprotect`, it does not split the mapping; a process may
+    /// have only 65,530 mappings.
     const MADV_GUARD_INSTALL: libc::c_int = 102;
     // SAFETY: the caller guarantees that the page is mapped and unused.
     let is_installed = unsafe { libc::madvise(base, PAGE, MADV_GUARD_INSTALL) } == 0;

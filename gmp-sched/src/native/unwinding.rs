@@ -1,9 +1,9 @@
 //! Locks Gs that unwind to their threads.
 //!
 //! The standard library counts the panics under way on a thread in a thread-local variable. Suppose that a G whose
-//! destructors wait during unwinding could migrate. Its count would stay for the Gs that run on the old thread next:
-//! `thread::panicking()` would be true for them, and mutexes that they unlock would be poisoned. And the end of its
-//! unwinding would decrement the count of the new thread.
+//! destructors wait during unwinding could migrate. The count of the old thread would remain for the Gs that run on
+//! that thread next: `thread::panicking()` would be true for them, and mutexes that they unlock would be poisoned. And
+//! when the G ends its unwinding, it would decrement the count of the new thread.
 
 use std::thread;
 

@@ -28,8 +28,8 @@ impl<P: Platform> Scheduler<P> {
         Trace { scheduler: self, detailed: false }
     }
 
-    /// Displays the same line without the parts in brackets, and a line about each P, M and living G. Go:
-    /// `GODEBUG=scheddetail=1`.
+    /// Displays the line of [`schedtrace`](Self::schedtrace) without the parts in brackets, and a line about each P, M
+    /// and living G. Go: `GODEBUG=scheddetail=1`.
     ///
     /// Callable from anywhere; takes no lock.
     pub fn scheddetail(&'static self) -> impl fmt::Display {

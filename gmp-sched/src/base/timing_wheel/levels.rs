@@ -136,8 +136,8 @@ pub(super) fn first_groups(groups: u32, base: u64) -> u32 {
     if groups & NEAR != 0 { groups } else { first_groups_around(groups, base) }
 }
 
-/// [`first_groups`] for a wheel in which the levels below [`AROUND`] are empty. On the level [`AROUND`], the slots of
-/// the current rotation are due before those of the next rotation, but may have higher numbers.
+/// Like [`first_groups`], for a wheel in which the levels below [`AROUND`] are empty. On the level [`AROUND`], the
+/// slots of the current rotation are due before those of the next rotation, but may have higher numbers.
 #[inline(never)]
 fn first_groups_around(groups: u32, base: u64) -> u32 {
     let start = NEAR_END / GROUP + if rotation(base).is_multiple_of(2) { 0 } else { ROTATION_GROUPS };

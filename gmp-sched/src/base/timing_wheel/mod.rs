@@ -17,12 +17,12 @@
 //! there are. If a slot has only one or two elements, they do not move at all. (G. Varghese and T. Lauck, *Hashed and
 //! Hierarchical Timing Wheels*, SOSP 1987, scheme 7. Here the digits cover all bits of a time, so nothing is rounded.)
 //!
-//! A [rotation] is the time that all slots of one level cover. If every level had slots for one rotation only, all
-//! elements of the next rotation would have to move down from the level above at the moment when a rotation ends. For a
-//! thousand Gs that sleep a few milliseconds, this happened every 8.4 ms, and none of them could run meanwhile. So one
-//! level has slots for two rotations, the current one and the next. An element that is due in either of them is
-//! inserted on that level or below. The levels above count from the end of the current rotation and contain the
-//! elements that are due after the next one.
+//! The time that the slots for all values of one digit cover together is called a [rotation]. If every level had slots
+//! for one rotation only, then at the end of a rotation all elements of the next rotation would have to move down from
+//! the level above at the same moment. For a thousand Gs that sleep a few milliseconds, this happened every 8.4 ms, and
+//! none of them could run meanwhile. So one level has slots for two rotations, the current one and the next. An element
+//! that is due in one of these two rotations is inserted on that level or below. The levels above count from the end of
+//! the current rotation and contain the elements that are due after the next rotation.
 //!
 //! The elements of a slot form a circular list whose links are in the elements, so an insertion does not allocate.
 
@@ -94,7 +94,8 @@ impl<T> WheelEntry<T> {
 struct Slot<T: 'static> {
     /// The element that was inserted first. The element that was inserted last precedes it in the circular list.
     first: Option<&'static T>,
-    /// No element of the slot is due before this time. One is due exactly then, unless it was removed.
+    /// No element of the slot is due before this time. An element is due exactly at this time, or was until it was
+    /// removed.
     earliest: u64,
 }
 
@@ -213,8 +214,8 @@ impl<T: Timed> TimingWheel<T> {
                 self.enter_rotation(old);
             }
         } else {
-            // `next` is due at the same time, or it is the second of two elements. It stays in this slot, so the base
-            // does not change.
+            // `next` is due at the same time as `element`, or is the second of two elements. `next` stays in this slot,
+            // so the base does not change.
             self.slots[slot].earliest = next.entry().when();
         }
     }

@@ -43,7 +43,8 @@ use crate::platform::{Pinned, Platform};
 pub(crate) use stack::StackSize;
 pub(crate) use wait::WaitGeneration;
 
-/// Functions for the body of a G. They are called through pointers, because only the G's spawner knew the types.
+/// Functions for the body of a G. They are called through pointers, because only the G's spawner knew the types of
+/// closure and result.
 pub(crate) struct BodyFunctions<P: Platform> {
     /// Stores an error as the G's result and readies the Gs that wait for the result. The closure has already been
     /// moved out of the G.
@@ -84,7 +85,7 @@ pub struct Goroutine<P: Platform> {
     pub(crate) body: InlineBody,
     /// The waiter whose claim ended the last wait that had several wakers. Go: `param`.
     pub(crate) woken_by: AtomicRef<Waiter<P>>,
-    /// The wait generation of the last wait that had several wakers. The claim that ends the wait increments it.
+    /// The wait generation of the last wait that had several wakers. The claim that ends a wait increments this number.
     wait: AtomicU64,
     /// The waiter that the G uses for waits with a sole waker.
     pub(crate) waiter: Waiter<P>,

@@ -23,7 +23,7 @@ impl<P: Platform> Goroutine<P> {
     /// waits for.
     #[inline]
     pub(crate) fn open_wait(&self) -> WaitGeneration {
-        // The word is even between waits and odd during a wait, so a generation is never zero.
+        // `self.wait` is even between waits and odd during a wait, so a generation is never zero.
         let generation = self.wait.load(Ordering::Relaxed) + 1;
         self.wait.store(generation, Ordering::Relaxed);
         WaitGeneration(generation)
@@ -36,12 +36,12 @@ impl<P: Platform> Goroutine<P> {
         generation == WaitGeneration::SOLE || self.claim_of_several(generation)
     }
 
-    /// [`claim`](Self::claim) for a wait with [several wakers](Self::open_wait).
+    /// Like [`claim`](Self::claim), for a wait with [several wakers](Self::open_wait).
     #[inline(always)]
     pub(crate) fn claim_of_several(&self, generation: WaitGeneration) -> bool {
         debug_assert_ne!(generation, WaitGeneration::SOLE);
-        // Ordering: the word only decides which waker is first. What waker and G exchange is ordered by the locks of
-        // the wait queues and by the run queue.
+        // Ordering: Relaxed, because the word only decides which waker is first. The locks of the wait queues, and the
+        // run queue, order what the waker and the G exchange.
         self.wait.compare_exchange(generation.0, generation.0 + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
