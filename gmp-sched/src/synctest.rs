@@ -234,8 +234,8 @@ impl<P: Platform> Bubble<P> {
             census.active += 1;
             drop(census);
             self.advance(earliest);
-            // The order of timers that are due at the same time is random, as in Go. So tests cannot rely on the order in
-            // which these ready Gs, or on which case a select takes.
+            // The order of timers that are due at the same time is random, as in Go. So tests cannot rely on the order
+            // in which these timers ready Gs, or on which case a select takes.
             self.timers().shuffle_due(self.now(), || pinned.processor().random() >> 31 != 0);
             let mut readied = List::<Goroutine<P>>::new();
             while let Some(action) = self.timers().pop_due(self.now()) {

@@ -100,7 +100,7 @@ pub unsafe fn switch(save: *const SavedContext, to: *const SavedContext, transfe
     // No instrumented code may run between this call and the switch: it would be attributed to the wrong fiber.
     // SAFETY: `fiber` belongs to the stack to which the next statement switches.
     unsafe { __tsan_switch_to_fiber(fiber, 0) };
-    // SAFETY: the called function requires nothing that the contract of this function does not require.
+    // SAFETY: the contract of this function includes that of the called function.
     unsafe { x86_64::switch_without_control_words(save, to, transfer) }
 }
 
@@ -115,6 +115,6 @@ pub unsafe fn resume(to: *const SavedContext, transfer: Transfer) -> ! {
     let fiber = find(unsafe { (*to).stack_pointer() });
     // SAFETY: `fiber` belongs to the stack to which the next statement switches.
     unsafe { __tsan_switch_to_fiber(fiber, 0) };
-    // SAFETY: the called function requires nothing that the contract of this function does not require.
+    // SAFETY: the contract of this function includes that of the called function.
     unsafe { x86_64::resume_without_control_words(to, transfer) }
 }

@@ -16,10 +16,10 @@
 //! # Floating-point control words
 //!
 //! The ABI requires functions to preserve the control bits of MXCSR and the x87 control word. Rust code cannot change
-//! them, so by default they are not saved. Code in other languages can (`fesetround`). For programs with such code
-//! there is the feature `control-words`: each switch then saves them, compares them with those of the resumed context,
-//! and loads the latter if they differ ([`switch_with_control_words`]). This takes 11 instructions, or about 1 ns, per
-//! switch.
+//! them, so by default they are not saved. Code in other languages can change them (`fesetround`). For programs with
+//! such code there is the feature `control-words`. Each switch then saves the current control words, compares them with
+//! those of the resumed context, and loads those of the resumed context if the two differ
+//! ([`switch_with_control_words`]). This takes 11 instructions, or about 1 ns, per switch.
 
 use core::arch::{asm, naked_asm};
 

@@ -169,8 +169,8 @@ impl<P: Platform> Signal<P> {
     ) -> Option<WaitGeneration> {
         let generation = me.open_wait();
         P::point(Site::DeviceSignal);
-        // Ordering: Acquire, so that the store to `self.goroutine` below comes after all accesses of the last wait to
-        // that field. Partners: the exchanges in `check` and `end` that store EMPTY.
+        // Ordering: Acquire, so that the store to `self.goroutine` below comes after all accesses that the last wait
+        // made to that field. Partners: the exchanges in `check` and `end` that store EMPTY.
         self.word
             .compare_exchange(EMPTY, with_generation(PARKING, generation), Ordering::Acquire, Ordering::Relaxed)
             .ok()?;

@@ -75,8 +75,8 @@ impl<P: Platform> Scheduler<P> {
             && self.spinning.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
-    /// Wakes an M to search in place of the caller. The caller counts as spinning before the call and does not when it
-    /// returns.
+    /// Wakes an M to search in place of the caller. The caller counts as spinning when it calls this function, and no
+    /// longer when the function returns.
     pub(crate) fn pass_search_on(&'static self) {
         loop {
             let woken = {
@@ -114,8 +114,8 @@ impl<P: Platform> Scheduler<P> {
         machine
     }
 
-    /// Puts an M that holds no P on the idle list. The M that has been idle longest is woken last, and is the timekeeper
-    /// until then. Go: `mput`.
+    /// Puts an M that holds no P on the idle list. The M that has been idle longest is woken last, and is the
+    /// timekeeper until then. Go: `mput`.
     #[doc(alias = "mput")]
     pub(crate) fn put_idle_machine(&self, shared: &mut Shared<P>, machine: &'static Machine<P>) {
         if shared.idle_machines.is_empty() {

@@ -31,8 +31,8 @@ use crate::entities::status::Status;
 use crate::platform::{Parking, Pinned, Platform};
 use crate::record::trace::EventKind;
 
-/// Keeps the calling G locked to its M until this value is dropped, on the same G. If the G holds several such values,
-/// the G is unlocked when the last one is dropped.
+/// Keeps the calling G locked to its M until the same G drops this value. If the G holds several such values, the G is
+/// unlocked when it drops the last one.
 ///
 /// If a G leaks such a value, the G is unlocked when it ends. In Go the thread exits in this case, because the program
 /// may have changed the thread's state in ways that no other G expects. Here the only such state is the thread-local

@@ -53,8 +53,8 @@ pub(crate) fn park_with<'a, P: Platform>(
         if !commit(pinned, me) {
             ready_pinned(pinned, me);
         }
-        // The G is counted as blocked last. If it has been readied meanwhile, it has already been counted as active
-        // again, so the count of active Gs is never too low.
+        // Counting the G as blocked is the last step. If the G has been readied meanwhile, it has already been counted
+        // as active again, so the count of active Gs is never too low.
         if let Some(bubble) = bubble {
             blocked_in(pinned, bubble);
         }

@@ -1,4 +1,4 @@
-//! Stopping the world: every P except the caller's stops, and no G but the caller runs, until the world is started again.
+//! Stopping the world: every P except the caller's stops, and no other G runs until the world is started again.
 //!
 //! ```text
 //!   idle ──(taken by the stopper, under the lock)───────────────┐
@@ -95,7 +95,7 @@ impl<P: Platform> Drop for StopRight<P> {
     }
 }
 
-/// While this value exists, only the G that owns it runs. When it is dropped, on the same G, the world starts again.
+/// While this value exists, only the G that owns it runs. When that G drops it, the world starts again.
 ///
 /// Until then that G is pinned: it is not preempted, and panics if it blocks, yields or makes a system call. It may
 /// inspect other Gs, allocate, print, spawn Gs and ready Gs. The Gs that it spawns or readies run when the world has

@@ -91,8 +91,7 @@ pub fn try_blocking<P: Platform, R>(call: impl FnOnce() -> R) -> Result<R, OutOf
     Ok(call())
 }
 
-/// Keeps the calling G in a system call until this value is dropped, on the same G. Not public, because a program could
-/// leak it.
+/// Keeps the calling G in a system call until the same G drops this value. Not public, because a program could leak it.
 #[must_use = "the system call ends when this is dropped"]
 #[derive(Debug)]
 pub(crate) struct Syscall<P: Platform> {
@@ -251,8 +250,8 @@ impl<P: Platform> Scheduler<P> {
         true
     }
 
-    /// Assigns a P whose M is blocked to another M if there is work for it, or else puts the P on the idle list. Checks
-    /// all that `find_runnable` checks. Go: `handoffp`.
+    /// Takes over a P whose M is blocked. Assigns the P to another M if there is work for it, or else puts the P on the
+    /// idle list. Checks all that `find_runnable` checks. Go: `handoffp`.
     #[doc(alias = "handoffp")]
     pub(crate) fn hand_off(&'static self, processor: &'static Processor<P>) {
         processor.status.set(ProcessorStatus::Running);

@@ -63,7 +63,7 @@ impl<P: Platform> Shared<P> {
         !self.global.is_empty() || !self.locked.is_empty()
     }
 
-    /// Whether there are more Ms than needed: one of them may block or end.
+    /// Whether there are more Ms than needed, so that one of them may block or end.
     pub(crate) fn has_surplus(&self) -> bool {
         (self.machines - self.blocked_machines) as usize > self.machines_wanted
     }

@@ -27,8 +27,8 @@ const SMALLEST_STACK: usize = 4 * closure::BODY_LIMIT;
 
 /// Runs `body` as a new G. Go: the `go` statement, `newproc`.
 ///
-/// The new G goes into `runnext` of the caller's P; the G that was there goes to the tail of the ring. Does not block; not
-/// callable from interrupts.
+/// The new G goes into `runnext` of the caller's P, and the G that was there before goes to the tail of the ring. Does
+/// not block; not callable from interrupts.
 ///
 /// # Errors
 ///

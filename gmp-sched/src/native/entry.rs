@@ -23,10 +23,10 @@ pub struct Threads {
 ///
 /// # Safety
 ///
-/// A G may continue on another thread after each call that may wait or yield: everything that this crate documents as
-/// blocking, [`yield_now`](super::yield_now), [`syscall`](super::syscall), [`blocking`](super::blocking), and scopes and
-/// joins at their end. Code that Gs run, including libraries, must not rely on being on the same thread before and after
-/// such a call:
+/// A G may continue on another thread after each call that may wait or yield. These calls are everything that this
+/// crate documents as blocking, [`yield_now`](super::yield_now), [`syscall`](super::syscall),
+/// [`blocking`](super::blocking), and scopes and joins at their end. Code that Gs run, including libraries, must not
+/// rely on being on the same thread before and after such a call:
 ///
 /// - No reference to a thread-local variable is kept across such a call: the closure passed to `LocalKey::with` makes
 ///   no such call.

@@ -50,23 +50,22 @@
 //!
 //! # Slices
 //!
-//! Nothing interrupts a G here. The end of its slice, and a stop of the world, take effect when it next parks, yields, ends
-//! or returns from a system call. A G that does none of these keeps its M, as in Go before 1.14, and the Gs queued behind it
-//! are stolen.
+//! Nothing interrupts a G here. The end of its slice, and a stop of the world, take effect when it next parks, yields,
+//! ends or returns from a system call. A G that does none of these keeps its M, as in Go before 1.14, and other Ps
+//! steal the Gs queued behind it.
 //!
 #![doc = include_str!("what_moves.md")]
 //!
 //! # Panics and stack overflows
-//!
 //! A panic ends its G, and [`JoinError::Panicked`] carries the payload to the joiner. A panic in a G that no other G
 //! joins ends the process, with status 2, as in Go. The message names the G: [`Threads::run`] adds a line to the panic
-//! hook that is set at the time of the call. A stack has 512 KiB unless [`Builder::stack_size`] chooses another size, and
-//! takes memory as it is used. An overflow ends the process with a message that names the G and the size.
+//! hook that is set at the time of the call. A stack has 512 KiB unless [`Builder::stack_size`] chooses another size,
+//! and takes memory as it is used. An overflow ends the process with a message that names the G and the size.
 //!
 //! # Runs
 //!
-//! Several threads may each [`run`](Threads::run) a scheduler, whose Gs may share channels, locks and all other handles:
-//! each G runs under its own scheduler. If the Gs of all of them wait, that is a deadlock.
+//! Several threads may each [`run`](Threads::run) a scheduler. The Gs of these schedulers may share channels, locks and
+//! all other handles, and each G runs under its own scheduler. If the Gs of all schedulers wait, that is a deadlock.
 //!
 //! Later runs reuse a scheduler and its threads, so a run leaks nothing if all its Gs have ended and no timer is set
 //! when `main` returns. Otherwise the run leaks the scheduler, about 1 MiB, and the stacks of the Gs that are left,

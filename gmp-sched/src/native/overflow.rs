@@ -130,7 +130,8 @@ fn is_alternate_stack_set() -> bool {
 
 fn set_alternate_stack(stack: &libc::stack_t) {
     #[expect(unsafe_code, reason = "changes the alternate stack")]
-    // SAFETY: `stack` either disables the alternate stack, or is memory that only this thread uses until it is disabled.
+    // SAFETY: `stack` either disables the alternate stack, or is memory that only this thread uses until the alternate
+    // stack is disabled.
     unsafe {
         libc::sigaltstack(ptr::from_ref(stack), ptr::null_mut());
     }

@@ -86,7 +86,7 @@ pub fn procs() -> usize {
     Pinned::<Native>::new().machine().scheduler().procs()
 }
 
-/// The number of living Gs of the caller's scheduler, the caller among them. Does not block. Go: `runtime.NumGoroutine`.
+/// The number of living Gs of the caller's scheduler, including the caller. Does not block. Go: `runtime.NumGoroutine`.
 ///
 /// ```
 /// use gmp_sched::native;

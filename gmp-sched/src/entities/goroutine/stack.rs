@@ -10,8 +10,8 @@ use crate::platform::Platform;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum StackSize {
-    /// A stack of the standard size stays with the slot, which goes to a free list. Also used for slots without a
-    /// stack.
+    /// A stack of the standard size stays with the slot, which goes to a free list. Slots without a stack have this
+    /// value, too.
     Standard = 0,
     /// A stack of another size, chosen by the spawner, is returned to the platform.
     Chosen = 1,
