@@ -113,7 +113,7 @@ fn enter<P: Platform, T: Send + 'static>(
         panic!("synctest.Run called from within a synctest bubble");
     }
     let bubble = Bubble::take(&pinned)?;
-    // A spawned G is in the bubble of its creator. So the creator is in the bubble while it spawns.
+    // A spawned G gets the bubble of its creator. So the creator enters the bubble for the time of the spawn.
     me.set_bubble(Some(bubble));
     let main = try_go(body);
     me.set_bubble(None);

@@ -203,8 +203,8 @@ impl<P: Platform> Machine<P> {
         self.next_processor.store(Some(processor), Ordering::Release);
     }
 
-    /// Gives up the P and waits for one; the M holds a P when this returns. If there is work before the M gives up its
-    /// P, it keeps that P. Otherwise it is assigned a P, or takes one because it sees work when it checks again.
+    /// Gives up the P and waits for one; the M holds a P when this returns. If there is work, or if the world is to
+    /// stop, the M keeps its P. Otherwise it is assigned a P, or takes one because it sees work when it checks again.
     ///
     /// Go: `findRunnable` from `releasep` on, `stopm`.
     #[doc(alias = "stopm")]

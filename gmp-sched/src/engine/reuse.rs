@@ -221,8 +221,8 @@ mod tests {
         prop::collection::vec(step, 0..24)
     }
 
-    /// How many free slots with a stack are on each list of the P and on each shared list. The model has the lengths
-    /// only, not which slot is on which list.
+    /// How many free slots with a stack are on each list of the P and on each shared list. The model knows only the
+    /// lengths of the lists, not which slot is on which list.
     #[derive(Debug, Default)]
     struct Model {
         local: u32,

@@ -4,9 +4,10 @@
 //! fires at least once a slice. The interrupt handler compares the P's tick with the tick that it saw last time: if the
 //! two are equal, the same slice has lasted since then. (Go's sysmon does the same from a thread of its own, `retake`.)
 //!
-//! So a G runs between one and three times the length of a slice before it is preempted. The handler may first see the
-//! G's slice when one slice length has passed; only then the measured time begins. It may come again just before the
-//! measured slice is over, and then ends the slice only at the tick after that. An idle CPU has no timer tick.
+//! So a G runs between one and three times the length of a slice before it is preempted. The handler may see the G's
+//! slice for the first time only after one slice length, and the measured time begins then. The handler may run again
+//! just before the measured slice is over, and ends the slice only when it runs the next time. An idle CPU has no timer
+//! tick.
 //!
 //! If a G shares a slice, because it was in `runnext` or has displaced another G, the slice may be prolonged, once in
 //! each tick of the P. When the slice ends again, the G in `runnext` goes to the tail of the ring. So a tick of the P

@@ -288,7 +288,7 @@ impl<T: Timed> TimingWheel<T> {
     }
 
     /// Called when the base has moved from `old` to a later rotation. Moves the elements that are due in the rotation
-    /// after the current one down from the levels above.
+    /// after the current one from the upper levels to lower ones.
     #[cold]
     #[inline(never)]
     fn enter_rotation(&mut self, old: u64) {
