@@ -230,10 +230,10 @@ impl<'a, P: Platform> Parking<'a, P> {
     }
 }
 
-/// Proof that the caller stays on its M. The current M, G and P are reachable only through it.
+/// Proof that the caller stays on its M. The current M, G and P are reachable only through this proof.
 ///
-/// Dropping it lowers the pin. What the caller has learned about the M through it is outdated after a switch. So every
-/// function that may switch consumes it. Go: `acquirem`, `releasem`.
+/// Dropping the proof lowers the pin. After a switch, what the caller has learned about the M is outdated. So every
+/// function that may switch consumes the proof. Go: `acquirem`, `releasem`.
 #[derive(Debug)]
 #[must_use]
 pub struct Pinned<P: Platform> {

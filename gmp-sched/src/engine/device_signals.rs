@@ -21,9 +21,9 @@
 //! In the states PARKING, WAITING, QUEUED and DELIVERED the word also contains the wait generation, which tells one
 //! wait from the next. This is needed because, after a short deadline, the G may continue and wait again while the
 //! commit of its previous wait is still running on another M.
+//!
 //! From PARKING until the waiting G runs again, the signal belongs to that G. Another G that begins to wait for the
 //! signal panics, and the signal does not change.
-//! and the signal does not change.
 //!
 //! A signal is a semaphore of one, like Go's `pollDesc.rg`. A raise that comes before a wait has begun, or after it has
 //! ended, is kept for the next wait. Several raises between two waits count as one.

@@ -9,9 +9,9 @@
 //!      └───────────────────▶ DETACHED ──▶ the far side of the G's last switch reuses the slot
 //!        handle dropped
 //! ```
+//!
 //! The result is in the G's slot or on its stack, so the slot is reused only when both sides no longer need it. The
 //! completion word decides which side comes second, and that side releases the slot.
-//! completion word decides: the side that comes second releases the slot.
 
 use core::fmt;
 use core::marker::PhantomData;

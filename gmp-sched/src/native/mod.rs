@@ -57,6 +57,7 @@
 #![doc = include_str!("what_moves.md")]
 //!
 //! # Panics and stack overflows
+//!
 //! A panic ends its G, and [`JoinError::Panicked`] carries the payload to the joiner. A panic in a G that no other G
 //! joins ends the process, with status 2, as in Go. The message names the G: [`Threads::run`] adds a line to the panic
 //! hook that is set at the time of the call. A stack has 512 KiB unless [`Builder::stack_size`] chooses another size,
