@@ -78,7 +78,8 @@ impl<P: Platform> CurrentGoroutine<P> {
     }
 }
 
-/// The calling M and the P that it holds. For operations that need a P but no G, so that g0 may call them, too.
+/// The calling M and the P that it holds. Operations that need a P but no G use this type, so that g0 may call them,
+/// too.
 #[derive(Debug)]
 pub(crate) struct CurrentProcessor<P: Platform> {
     pub(crate) pinned: Pinned<P>,

@@ -149,8 +149,7 @@ impl<P: Platform> Scheduler<P> {
         self.wake_processor();
     }
 
-    /// Makes a G of this scheduler runnable and [injects](Self::inject) it. For a caller that is not an M of this
-    /// scheduler.
+    /// Makes a G of this scheduler runnable and [injects](Self::inject) it. The caller is not an M of this scheduler.
     ///
     /// As soon as the G can run, the scheduler may end and be used again. So after the critical section, the caller may
     /// use only one thing of the scheduler: the park token of the M that it unparks.

@@ -90,7 +90,7 @@ pub fn request<P: Platform>(machine: &'static Machine<P>) {
     P::request_preemption(machine);
 }
 
-/// Whether the G on `machine` has to call [`give_way`]. For the handler of the interrupt that
+/// Whether the G on `machine` has to call [`give_way`]. Called by the handler of the interrupt that
 /// [`Platform::request_preemption`] sends.
 pub fn is_wanted<P: Platform>(machine: &Machine<P>) -> bool {
     let scheduler = machine.scheduler();

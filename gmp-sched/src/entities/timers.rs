@@ -3,9 +3,10 @@
 //! Go's `timers` (runtime/time.go) has a heap per P; here it is a [timing wheel](crate::base::timing_wheel). An M that
 //! finds nothing else to do also runs the due timers of other Ps.
 //!
-//! The *timer owner* of a P makes sure that its timers fire in time. If an M holds the P, it is that M (by an interrupt
-//! if the platform has one, otherwise whenever it picks a G). For an idle P it is the timekeeper, the idle M that parks
-//! with a deadline (see `idle`). An M that sets a timer that is due before all others of a P notifies the timer owner.
+//! The *timer owner* of a P makes sure that the timers of the P fire in time. If an M holds the P, that M is the timer
+//! owner (by an interrupt if the platform has one, otherwise whenever it picks a G). For an idle P, the timer owner is
+//! the timekeeper, the idle M that parks with a deadline (see `idle`). An M that sets a timer that is due before all
+//! others of a P notifies the timer owner.
 //!
 //! A [`Timer`] contains its links and its time, so setting a timer does not allocate and cannot fail. A stopped timer
 //! is removed at once; Go only marks it and removes it later. So a stopped timer costs almost nothing: at most, the

@@ -86,7 +86,8 @@ pub(super) fn thread_begins(scheduler: &'static Scheduler<Native>) {
     pool.in_use[position].1 += 1;
 }
 
-/// Removes the thread of an M from the users of `scheduler`: it no longer uses the scheduler, or could not be made.
+/// Removes the thread of an M from the users of `scheduler`, because the thread no longer uses the scheduler or could
+/// not be made.
 pub(super) fn thread_ends(scheduler: &'static Scheduler<Native>) {
     lock(&POOL).remove_user(scheduler);
 }

@@ -54,7 +54,7 @@ event_kinds! {
     SyscallExit,
     /// The P is handed off, because the G blocks its M or has been in a system call for too long. Go: `ProcSteal`.
     HandOff,
-    /// The P stole Gs from another P, whose number is the detail. The event has no G.
+    /// The P stole Gs from another P; the detail is the number of the other P. The event has no G.
     Steal,
     /// The P becomes idle, because there is nothing to run. The event has no G. Go: `ProcStop`.
     Idle,
