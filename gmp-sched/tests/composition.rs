@@ -183,7 +183,7 @@ fn hand_off_stops_the_processor_with_the_world() {
     });
 }
 
-/// The request to stop the world may interrupt the G after its system call has begun. During the call, the G cannot stop.
+/// The request to stop the world may come after the G's system call has begun. The G cannot stop during the call.
 #[test]
 fn stop_request_during_a_system_call_takes_effect_at_its_end() {
     explore("system call, stop and start", Size::Large, 0, || {

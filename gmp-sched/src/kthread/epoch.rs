@@ -43,8 +43,9 @@ impl Epochs {
         Self::starting_at(0)
     }
 
-    /// Starts at `epoch`, for which every CPU flushes when it first [passes](CpuEpoch::pass). `epoch` must be far below
-    /// 2^63. Later epochs then stay below 2^63 as well: at one epoch per nanosecond, counting that far takes 292 years.
+    /// Starts at `epoch`, for which every CPU flushes when it first [passes](CpuEpoch::pass). `epoch` must be far
+    /// below 2^63. Later epochs then stay below 2^63 as well, because at one epoch per nanosecond, counting that far
+    /// takes 292 years.
     #[cfg(not(gmp_loom))]
     #[must_use]
     pub const fn starting_at(epoch: u64) -> Self {
@@ -102,9 +103,9 @@ impl CpuEpoch {
         Self(AtomicU64::new(0))
     }
 
-    /// Calls `forget`, which must flush the TLB, if there is a new epoch. Called on this CPU with interrupts off,
-    /// before it accesses anything whose old translation must not be used. Not callable from the handler of a
-    /// non-maskable interrupt, which may have interrupted this function.
+    /// If there is a new epoch, calls `forget`, which must flush the TLB. Called on this CPU with interrupts off,
+    /// before the CPU accesses anything through a translation that may be old. Not callable from the handler of a
+    /// non-maskable interrupt, because the interrupt may have come during this function.
     #[inline(always)]
     pub fn pass(&self, epochs: &Epochs, forget: impl FnOnce()) {
         // One comparison checks for a new epoch and for HALTS, because the word of a halted CPU equals no epoch.

@@ -1,4 +1,5 @@
-//! CPU selection: a ready thread goes to an idle CPU, otherwise to the CPU it last ran on.
+//! CPU selection. A thread that becomes ready goes to an idle CPU if there is one, and otherwise to the CPU it last
+//! ran on.
 //!
 //! Work conservation at this level: if a thread is ready while a CPU is idle, that state does not last. A CPU that
 //! finds nothing to run sets its idle bit, fences, checks all ready lists, and only then halts. A waker puts the ready
@@ -79,7 +80,8 @@ impl<C: Cpu> Threads<C> {
         (here..count).chain(0..here).find_map(|cpu| take_from(&self.cpus[cpu]))
     }
 
-    /// Handles a kick: another CPU put a thread on this CPU's list. Called by the interrupt handler.
+    /// Handles a kick, which means that another CPU has put a thread on this CPU's list. Called by the interrupt
+    /// handler.
     ///
     /// # Safety
     ///
@@ -118,14 +120,14 @@ impl<C: Cpu> Threads<C> {
         loop {
             match self.take_ready_or_be_idle() {
                 Some(next) => {
-                    // SAFETY: this is the idle loop, which switches to a thread.
+                    // SAFETY: this is the idle loop, and it switches to a thread next.
                     unsafe { C::set_interrupts(true) };
                     self.switch_from_idle(next);
                     // SAFETY: this is the idle loop, to which a thread has switched back.
                     unsafe { C::set_interrupts(false) };
                 }
-                // SAFETY: this is the idle loop, and interrupts are off. An interrupt that comes after the check is not
-                // lost: it stays pending until `halt` enables interrupts and halts in one step.
+                // SAFETY: this is the idle loop, and interrupts are off. An interrupt that comes after the check is
+                // not lost, because it stays pending until `halt` enables interrupts and halts in one step.
                 None => unsafe { C::halt() },
             }
         }

@@ -10,7 +10,7 @@ use crate::base::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::base::reference::AtomicRef;
 use crate::context::{self, SavedContext, Transfer, Word};
 
-/// A commit: called on the far side, with the thread that has left.
+/// A commit, which is called on the far side with the thread that has left.
 type Commit<C> = fn(&'static Threads<C>, &'static Thread<C>);
 
 impl<C: Cpu> Threads<C> {

@@ -9,7 +9,7 @@ use crate::base::points::{Points, Site};
 
 /// The thread runs or is ready and has no token.
 const RUNNING: u8 = 0;
-/// The thread has a token: its next park returns at once.
+/// The thread has a token, so its next park returns at once.
 const NOTIFIED: u8 = 1;
 /// The thread's context is saved. The thread becomes ready when it gets the token.
 const PARKED: u8 = 2;
@@ -37,7 +37,8 @@ impl<S: Points> Token<S> {
     /// returns `false`; the caller must then make the thread ready.
     pub(crate) fn commit_park(&self) -> bool {
         S::point(Site::Park);
-        // Ordering: Release publishes the saved context to the giver of the token, which makes the thread ready.
+        // Ordering: Release publishes the saved context to the giver of the token. The giver then makes the thread
+        // ready.
         if self.state.compare_exchange(RUNNING, PARKED, Ordering::Release, Ordering::Relaxed).is_ok() {
             return true;
         }

@@ -1,4 +1,5 @@
-//! Coroutines: a G that yields values one by one to the G that asks for them, by direct switches.
+//! Coroutines. A coroutine is a G that yields values one by one to the G that asks for them. The two Gs switch to each
+//! other directly.
 //!
 //! ```text
 //!   outer:  next ──▶ parks itself, switches to inner          gets the value ◀──┐
@@ -45,7 +46,7 @@ struct Exchange<T, P: Platform> {
     value: Option<T>,
     /// The G that waits for a value, while the inner one runs.
     outer: Option<&'static Goroutine<P>>,
-    /// Whether the outer side has stopped, so that no more values are wanted.
+    /// Whether the outer side has stopped the coroutine, so that no more values are wanted.
     is_stopped: bool,
 }
 
@@ -59,7 +60,7 @@ pub struct Pull<T: Send + 'static, P: Platform> {
     inner: Option<JoinHandle<(), P>>,
 }
 
-/// The inner side of a coroutine: it yields values; see [`pull`] for an example.
+/// The inner side of a coroutine, which yields values. See [`pull`] for an example.
 pub struct Yielder<T: Send + 'static, P: Platform> {
     shared: Arc<Shared<T, P>>,
     // This field makes the type neither `Send` nor `Sync`, because a yielder belongs to the G of its coroutine.
@@ -215,8 +216,8 @@ impl<T: Send + 'static, P: Platform> Drop for Pull<T, P> {
             return;
         }
         if CurrentGoroutine::<P>::may_block() {
-            // The coroutine's panic or exit is not propagated: this drop may be part of an unwinding, and must not
-            // start another one.
+            // The coroutine's panic or exit is not propagated, because this drop may be part of an unwinding, and must
+            // not start another one.
             let _ = self.run_to_end();
         } else {
             self.release();
@@ -350,7 +351,7 @@ fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<
     drop(leave(pinned, machine, me, Some(next), |_, _| ()));
 }
 
-/// [`switch_to`] through the queues, for two Gs of which one is locked to its M, or which belong to different
+/// [`switch_to`] through the queues. Used if one of the two Gs is locked to its M, or if they belong to different
 /// schedulers or bubbles. The far side readies `next`, and the scheduler of `next` runs it.
 #[cold]
 fn switch_through_queues<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<P>) {

@@ -20,8 +20,8 @@ const WOKEN: u8 = 1;
 /// The G is parked. The waker that changes this state readies the G.
 const WAITING: u8 = 2;
 
-/// The heap cell that wakers point to. The cell lives as long as any waker; after [`block_on`] has returned, waking
-/// does nothing.
+/// The heap cell that wakers point to. The cell lives as long as any waker points to it. After [`block_on`] has
+/// returned, waking does nothing.
 pub(crate) struct Cell<P: Platform> {
     state: AtomicU8,
     goroutine: &'static Goroutine<P>,

@@ -1,4 +1,5 @@
-//! Channels, locks, timers and contexts, for programs. The library is built on the engine, which does not depend on it.
+//! Channels, locks, timers and contexts, for programs. The library is built on the engine. The engine does not depend
+//! on the library.
 
 pub mod cancel;
 pub mod chan;

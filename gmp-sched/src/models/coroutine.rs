@@ -52,7 +52,7 @@ impl Scene {
         self.leave(pinned, (self.outer, &self.outer_frames), self.inner);
     }
 
-    /// The outer G continues: takes a value and asks for the next, or finds that the coroutine has ended.
+    /// Continues the outer G. It takes a value and asks for the next one, or finds that the coroutine has ended.
     fn continue_outer(&self, pinned: &Pinned<Model>) {
         self.outer_frames.used();
         match self.shared.take_value() {
@@ -68,7 +68,7 @@ impl Scene {
         }
     }
 
-    /// The inner G continues: yields a value, as in `Yielder::yield_value`, and ends the next time.
+    /// Continues the inner G. It yields a value, as in `Yielder::yield_value`, and ends the next time.
     fn continue_inner(&self, pinned: &Pinned<Model>) {
         self.inner_frames.used();
         if self.value.uses() == 0 {

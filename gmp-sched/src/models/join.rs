@@ -15,7 +15,7 @@ use crate::lifecycle::finish::release;
 use crate::lifecycle::join::{JoinHandle, ResultOwner, finished, has_result, release_slot, wait_for};
 use crate::platform::Pinned;
 
-/// Checked memory in place of the stack of the G that finishes and the stack of the G that waits for it.
+/// Checked memory that represents the stack of the G that finishes and the stack of the G that waits for it.
 #[derive(Default)]
 struct Stacks {
     result: Checked,

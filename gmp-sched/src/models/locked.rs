@@ -1,4 +1,4 @@
-//! Gs that are locked to their Ms: such a G runs on its own M, whichever M takes it from the queue.
+//! Models of Gs that are locked to their Ms. Such a G runs on its own M, whichever M takes it from the queue.
 
 use super::platform::{Model, Setting, run_as, run_locked, spawn_as};
 use super::{explore, explore_with_both_locks};

@@ -48,7 +48,7 @@ use crate::base::points::Points;
 /// How many preemptions loom explores in one run of a model.
 const PREEMPTIONS: usize = 3;
 
-/// A model with more runs than this fails: it must be made smaller, since loom has to finish in seconds.
+/// A model with more runs than this fails. It must be made smaller, because loom has to finish in seconds.
 const RUNS_AT_MOST: u64 = 2_000_000;
 
 std::thread_local! {

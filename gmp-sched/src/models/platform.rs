@@ -344,8 +344,8 @@ impl Setting {
         }
     }
 
-    /// Checks at the end of a model whose code marks each G that it takes off a queue as running: the runnable Gs are
-    /// exactly those on the queues.
+    /// Checks at the end of a model that the runnable Gs are exactly those on the queues. The code of the model must
+    /// mark each G that it takes off a queue as running.
     pub(super) fn check_goroutines(&self) {
         let scheduler = self.scheduler;
         let is_runnable = |goroutine: &&'static Goroutine<Model>| goroutine.status() == Status::Runnable;

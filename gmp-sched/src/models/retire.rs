@@ -8,7 +8,7 @@ use crate::engine::syscall::enter_blocking;
 use crate::entities::machine::Machine;
 use crate::platform::Pinned;
 
-/// What an M does when it has no work: it goes idle, and ends if no P needs it.
+/// Does what an M does when it has no work. The M goes idle, and ends if no P needs it.
 fn idle_and_end(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
     machine.go_idle(pinned);
     run_next(pinned, machine);

@@ -13,8 +13,8 @@ use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::library::sync::{Once, OneCount, RawMutex, RawRwLock, Readers, Semaphore, SpreadCounts, WaitGroup};
 
-/// A number of which loom checks every access: a change must be ordered with all other accesses, and a read with all
-/// changes.
+/// A number of which loom checks every access. loom reports a change that is not ordered with all other accesses, and
+/// a read that is not ordered with all changes.
 #[derive(Default)]
 struct Checked(UnsafeCell<u32>);
 

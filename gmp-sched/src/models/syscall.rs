@@ -37,8 +37,8 @@ fn retake_against_the_return_from_a_system_call() {
                     if !scheduler.retake(processor) {
                         return;
                     }
-                    // The P is now held by another M, or idle. If it is idle, this thread takes it, in place of an M
-                    // that has work for it.
+                    // The P is now held by another M, or idle. If it is idle, this thread takes it, as an M with work
+                    // for it would.
                     let mut shared = scheduler.shared.lock();
                     if let Some(taken) = scheduler.take_idle_processor(&mut shared) {
                         drop(shared);

@@ -44,8 +44,8 @@ fn wake_from_another_scheduler_against_going_idle() {
     });
 }
 
-/// A G that is readied from outside may be the last of its scheduler, which then ends and is reused. So once an M of
-/// the scheduler can run the G, the waker changes nothing of the scheduler.
+/// A G that is readied from outside may be the last G of its scheduler. The scheduler then ends and is reused. So once
+/// an M of the scheduler can run the G, the waker changes nothing of the scheduler.
 #[test]
 fn waker_from_outside_changes_nothing_once_the_g_can_run() {
     explore_every_point(|| {

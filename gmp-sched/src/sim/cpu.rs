@@ -145,8 +145,8 @@ impl SimCpu {
         preempts
     }
 
-    /// Runs the handlers on the interrupted stack, with interrupts off. An IPI takes a while to arrive, so it may be
-    /// left pending at the first opportunity, unless it `woke` the CPU.
+    /// Runs the handlers on the interrupted stack, with interrupts off. An IPI takes a while to arrive, so this
+    /// function may leave a pending IPI for the next opportunity. It does not if the IPI `woke` the CPU.
     fn handle_pending(&self, woke: bool) {
         let simulation = current();
         self.interrupts_on.set(false);

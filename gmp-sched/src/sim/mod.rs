@@ -7,9 +7,9 @@
 //! decides. Between two points nothing else runs. So the simulator explores interleavings of the steps that matter,
 //! under sequential consistency; the effects of weaker memory are left to the loom models.
 //!
-//! For a small program, every run can be explored instead: see [`exhaustive`].
+//! For a small program, every run can be explored instead; see [`exhaustive`].
 //!
-//! After the run, and whenever all CPUs halt, the *oracles* check the invariants: see `oracle`.
+//! After the run, and whenever all CPUs halt, the *oracles* check the invariants; see `oracle`.
 //!
 //! ```
 //! use core::time::Duration;

@@ -130,8 +130,8 @@ pub(super) fn machines_are_accounted_for(scheduler: &'static Scheduler<Sim>) -> 
     let Some(shared) = scheduler.shared.try_lock() else { return Err("every CPU halts under a lock".into()) };
     let (machines, blocked) = (shared.machines as usize, shared.blocked_machines as usize);
     let idle = shared.idle_machines.len();
-    // Each M with a locked G is counted as blocked in addition, except for the Ms that wait for a P to run their locked
-    // G.
+    // Each M with a locked G is also counted as blocked, in addition to its other count, unless it waits for a P to
+    // run its locked G.
     let locked = scheduler.machines().filter(|machine| machine.locked_goroutine().is_some()).count();
     let locked = locked - shared.idle_locked as usize;
     if machines + locked != idle + holders + in_calls + blocked || machines - blocked < scheduler.procs() {

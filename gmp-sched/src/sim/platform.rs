@@ -35,8 +35,9 @@ pub(super) fn park(deadline: Option<Instant>) {
 }
 
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
-// SAFETY: a flow of control leaves its CPU only where it switches, or gives way with a pin count of zero. Stacks are mapped
-// with guards and stay until the run is over. A thread starts when it is unparked, pinned.
+// SAFETY: a flow of control leaves its CPU only in two cases: it switches, or it gives way while its pin count is
+// zero. Stacks are mapped with guards and stay until the run is over. A thread starts when it is unparked, and it
+// starts pinned.
 unsafe impl Platform for Sim {
     type Thread = &'static Thread<Self>;
 
@@ -142,7 +143,7 @@ fn run_machine(machine: usize) -> ! {
     guarded(|| machine.run())
 }
 
-/// Runs sysmon as the kernel does: a tick that finds an M in a system call unparks sysmon.
+/// Runs sysmon as the kernel does, where a tick that finds an M in a system call unparks sysmon.
 pub(super) fn run_sysmon(_: usize) -> ! {
     guarded(|| {
         let scheduler = current().scheduler.get().expect("sysmon starts after the scheduler");

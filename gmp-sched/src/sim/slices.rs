@@ -20,8 +20,8 @@
 //! The timer of a CPU with a thread fires at least once per slice, which is checked, too. A tick of the P takes at most
 //!
 //! - one slice until the handler first sees it;
-//! - two more slices until the slice ends: the handler may run just before the end of the slice, and the next time only
-//!   another slice later;
+//! - two more slices until the slice ends, because the handler may run just before the end of the slice, and the next
+//!   time only another slice later;
 //! - two more slices if the slice is prolonged, for the G in `runnext` or for a G whose timer was due. This happens
 //!   once.
 //!

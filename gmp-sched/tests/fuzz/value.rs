@@ -56,7 +56,7 @@ impl Drop for Value {
     }
 }
 
-/// Numbers on the stack of a G, which no other G may write.
+/// Numbers on the stack of a G. No other G may write them.
 pub(crate) struct Canary([u64; 32]);
 
 impl Canary {

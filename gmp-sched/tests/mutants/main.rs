@@ -61,7 +61,7 @@ fn every_mutant_is_caught() {
     let mutants: Vec<&'static Mutant> =
         mutants().filter(|mutant| wanted.split('|').any(|words| mutant.is_called(words))).collect();
     assert!(!mutants.is_empty(), "no mutant is called \"{wanted}\"");
-    // cargo does some of its work sequentially, so two workers run at the same time.
+    // Two workers run at the same time, because cargo does some of its work sequentially.
     let workers = thread::available_parallelism().map_or(1, usize::from).clamp(1, 2).min(mutants.len());
     let (next, outcomes) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {

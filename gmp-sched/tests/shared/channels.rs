@@ -243,7 +243,7 @@ impl Drop for Counted {
 fn values_are_dropped_exactly_once() {
     let alive = Arc::new(AtomicUsize::new(0));
     let count = || alive.load(Ordering::Relaxed);
-    // These values are in the buffer when the last receiver is dropped, which drops them at once.
+    // These values are in the buffer when the last receiver is dropped. That drop also drops the values.
     let (sender, receiver) = channel(4);
     (0..3).for_each(|_| assert!(sender.send(Counted::new(&alive)).is_ok()));
     assert_eq!(count(), 3);

@@ -108,7 +108,7 @@ fn all_wait(limit: impl Fn() -> (Context, Instant), body: impl FnOnce()) -> Vec<
     body();
     let errors = waiting.into_iter().map(|waiting| waiting.join().unwrap()).collect();
     drop(held);
-    // The waits have left nothing behind: the locks are free again.
+    // The waits have left nothing behind, so the locks are free again.
     assert!(busy.mutex.try_lock().is_some() && busy.free.try_lock().is_some());
     assert!(busy.lock.try_write().is_some() && busy.spread.try_write().is_some());
     assert_eq!((busy.semaphore.available(), busy.changed.notify_all()), (2, 0));

@@ -74,8 +74,8 @@ impl History {
     }
 
     /// Checks that a FIFO queue of this capacity can have this history, if each operation takes effect at one instant
-    /// between its beginning and its end. This is not a complete check of linearizability: each rule is checked by
-    /// itself.
+    /// between its beginning and its end. This is not a complete check of linearizability, because each rule is
+    /// checked by itself.
     fn judge(&self, channel: usize, capacity: usize) {
         let events = self.events.lock().unwrap();
         let of_channel = || events.iter().filter(move |event| event.0 == channel).map(|event| (event.1, event.2));

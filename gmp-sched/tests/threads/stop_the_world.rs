@@ -222,7 +222,7 @@ fn locked_g_is_alone_on_its_thread() {
     }
 }
 
-/// Each side of a coroutine that is locked to a thread stays on it, whichever side is locked.
+/// If a side of a coroutine is locked to a thread, it stays on that thread, whichever side it is.
 #[test]
 fn coroutine_leaves_locked_gs_on_their_threads() {
     for (processors, is_outer_locked, is_inner_locked) in

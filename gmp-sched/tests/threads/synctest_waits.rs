@@ -21,7 +21,7 @@ use gmp_sched::select::Select;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The wait reason of the G with this id, which waits.
+/// Returns the wait reason of the G with this id. The G must be waiting.
 fn reason(scheduler: &'static Scheduler<Native>, id: u64) -> String {
     let found = scheduler.goroutines().find(|goroutine| goroutine.id().get() == id).unwrap();
     assert_eq!(found.status(), Status::Waiting);

@@ -163,7 +163,7 @@ impl<P: Platform> Context<P> {
         (Self { node: Some(node.clone()), values: self.values.clone() }, CancelHandle { node: Some(node) })
     }
 
-    /// Derives a context with a value, which is found by its type. Use a separate type for each purpose. Go:
+    /// Derives a context with a value. The value is found by its type, so use a separate type for each purpose. Go:
     /// `context.WithValue`.
     ///
     /// ```

@@ -151,7 +151,7 @@ impl<T, P: Platform> Channel<T, P> {
         unsafe { self.take_from_buffer(held, to, word) }
     }
 
-    /// [`take`](Self::take) on a channel with an empty buffer: takes the value of a waiting sender.
+    /// [`take`](Self::take) on a channel with an empty buffer. Takes the value of a waiting sender.
     #[inline(always)]
     unsafe fn take_from_sender(&self, to: *mut T) -> Attempt<P> {
         let Some((sender, goroutine)) = self.header.senders.pop_with_goroutine() else { return Attempt::NotReady };
@@ -341,7 +341,7 @@ impl<T, P: Platform> Channel<T, P> {
         if self.header.looks_ready(Side::Receive) { self.recv_now() } else { Err(false) }
     }
 
-    /// [`try_recv`](Self::try_recv) without the check before the lock is taken.
+    /// [`try_recv`](Self::try_recv), but takes the lock without checking first whether there is a value.
     #[inline(always)]
     pub(crate) fn recv_now(&self) -> Result<T, bool> {
         let mut slot = MaybeUninit::<T>::uninit();

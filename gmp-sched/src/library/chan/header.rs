@@ -41,7 +41,8 @@ pub(crate) struct Header<P: Platform> {
 
 /// Set if the channel is closed or was made in a bubble. Gs outside of that bubble must not use the channel.
 const RESTRICTED: usize = 1 << (usize::BITS - 1);
-/// Set if the channel is closed: nothing can be sent any more. Never reset; set only together with [`RESTRICTED`].
+/// Set if the channel is closed, so that nothing can be sent any more. Never reset; set only together with
+/// [`RESTRICTED`].
 const CLOSED: usize = RESTRICTED >> 1;
 /// The mask of the remaining bits, which are the length.
 const LENGTH: usize = CLOSED - 1;
@@ -99,7 +100,7 @@ pub(crate) enum Side {
 }
 
 impl<P: Platform> Header<P> {
-    /// Maximum capacity: what the length bits can count.
+    /// Maximum capacity. The length bits cannot count more values.
     pub(super) const CAPACITY_LIMIT: usize = LENGTH;
 
     /// A channel on which nothing ever becomes ready. Go: a nil channel.

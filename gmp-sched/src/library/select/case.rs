@@ -185,8 +185,8 @@ pub(super) unsafe trait Transfer<P: Platform> {
     ///
     /// # Safety
     ///
-    /// The outcome is pending: since the case was made, no attempt has succeeded, and no G was woken through the case's
-    /// waiter.
+    /// The outcome is pending, that is, since the case was made, no attempt has succeeded, and no G was woken through
+    /// the case's waiter.
     unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P>;
 
     /// Called if the G was woken through the waiter of this case. Records whether the value has moved or the channel is

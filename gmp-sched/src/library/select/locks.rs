@@ -74,7 +74,7 @@ pub(crate) fn leave_queues<P: Platform>(
 
 /// Locks each channel once; returns which locks are held, and whether a case seems to be ready.
 ///
-/// First tries to take the locks in list order, which needs no sorting and cannot deadlock, because it never waits for
+/// First tries to take the locks in list order. This needs no sorting, and cannot deadlock, because it never waits for
 /// a lock. If a lock is not free, starts over in the order of addresses, which is the same for all selects.
 #[inline]
 pub(super) fn lock_all<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>], choice: Choice) -> (Locked, bool) {

@@ -131,7 +131,7 @@ enum Patience<'a, P: Platform> {
 impl<'a, P: Platform> Select<'a, P> {
     /// Makes a select over `cases`, which are identified by their index. See [`Select`] for an example.
     ///
-    /// The cases cannot be used again: a second select needs new ones, which can be made of the same values.
+    /// The cases cannot be used again. A second select needs new cases, which can be made of the same values.
     ///
     /// ```
     /// use gmp_sched::native::channel;
@@ -374,8 +374,8 @@ fn random_without_processor<P: Platform>() -> u32 {
     (bits >> 32) as u32
 }
 
-/// Steps 2 to 4 of a select that may choose any case and waits forever: locks, checks and queues case by case, as long as no
-/// channel is locked or ready.
+/// Steps 2 to 4 of a select that may choose any case and waits forever. Locks, checks and queues case by case, as long
+/// as no channel is locked or ready.
 ///
 /// Inlined into the macro, where the number of cases is known, so that the loops are unrolled.
 #[inline(always)]

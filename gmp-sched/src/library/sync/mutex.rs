@@ -116,7 +116,7 @@ const HANDED_OVER: usize = 2;
 /// Which G gets the mutex when it is unlocked while others wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fairness {
-    /// The first G to lock it, unless the first waiter is starving.
+    /// The first G that locks the mutex, unless the first waiter is starving.
     Normal,
     /// The first waiter.
     HandOver,

@@ -11,7 +11,7 @@ use crate::entities::machine::Machine;
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};
 
-/// Runs a function once: the first caller runs it, the others wait until it has returned. Go: `sync.Once`.
+/// Runs a function once. The first caller runs it, and the others wait until it has returned. Go: `sync.Once`.
 ///
 /// 40 bytes; can be a `static`.
 ///
@@ -163,7 +163,7 @@ impl<P: Platform> Once<P> {
     }
 }
 
-/// Exists while the function runs. Dropping it ends the run, also if the function panics.
+/// Exists while the function runs. Dropping it ends the run, even if the function panics.
 struct Running<'a, P: Platform> {
     once: &'a Once<P>,
     /// The state to store when the run ends: `NEW` after a panic, otherwise `DONE`.

@@ -148,7 +148,7 @@ impl<T, P: Platform, F> fmt::Debug for Pool<T, P, F> {
     }
 }
 
-/// A value of a [`Pool`], which is returned to the pool when dropped.
+/// A value of a [`Pool`]. Dropping it returns the value to the pool.
 ///
 /// ```
 /// use gmp_sched::native::{self, Pool};

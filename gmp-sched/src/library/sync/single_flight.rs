@@ -11,7 +11,7 @@ use crate::platform::Platform;
 /// Shares calls by key. If a call with the same key is under way, a caller waits for that call and gets its value. Go:
 /// `singleflight.Group`.
 ///
-/// Values are not cached: after a call has ended, the next caller makes a new one.
+/// Values are not cached. After a call has ended, the next caller makes a new one.
 ///
 /// ```
 /// use std::sync::Arc;

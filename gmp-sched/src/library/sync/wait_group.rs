@@ -27,7 +27,7 @@ use crate::platform::{Pinned, Platform};
 /// The group can be reused as soon as the counter has been zero, even before the waiters of the last round have run.
 /// (In Go that is a panic.) 40 bytes; can be a `static`.
 ///
-/// Changing the counter in a [bubble](crate#features) associates the group with the bubble: until the counter is zero
+/// Changing the counter in a [bubble](crate#features) associates the group with the bubble. Until the counter is zero
 /// again, only Gs of the bubble may change it. (That holds for a `static`, too, unlike in Go.) Any G may wait.
 ///
 /// ```
@@ -46,7 +46,8 @@ use crate::platform::{Pinned, Platform};
 /// });
 /// ```
 pub struct WaitGroup<P: Platform> {
-    /// The counter in the upper half, and the number of waiters in the lower half, which is changed under the lock only.
+    /// The counter in the upper half, and the number of waiters in the lower half. The lower half is changed under the
+    /// lock only.
     word: AtomicU64,
     queue: Lock<WaitQueue<P>, P>,
     /// The bubble of the Gs that change the counter, while it is not zero.
@@ -105,7 +106,7 @@ impl<P: Platform> WaitGroup<P> {
         }
     }
 
-    /// Checks an addition of `count` to `before`: undoes the addition and panics if it was an error.
+    /// Checks an addition of `count` to `before`. If the addition was an error, undoes it and panics.
     #[cold]
     #[inline(never)]
     #[track_caller]

@@ -143,7 +143,7 @@ impl<P: Platform> AfterFunc<P> {
         self.take_back()
     }
 
-    /// [`stop`](Self::stop) without the check of the bubble, for functions of contexts, which may be used everywhere.
+    /// [`stop`](Self::stop) without the check of the bubble, because functions of contexts may be used everywhere.
     pub(crate) fn take_back(&self) -> bool {
         self.start(DISCARD)
     }
@@ -166,8 +166,8 @@ impl<P: Platform> AfterFunc<P> {
         true
     }
 
-    /// Restarts the delay: the function runs after `duration` from now. Returns `false` if the function has been
-    /// started before. (In Go, a function that has run can be scheduled again; here it runs only once.) Go:
+    /// Restarts the delay, so that the function runs after `duration` from now. Returns `false` if the function has
+    /// been started before. (In Go, a function that has run can be scheduled again; here it runs only once.) Go:
     /// `Timer.Reset`.
     ///
     /// Does not block; not callable from interrupts.

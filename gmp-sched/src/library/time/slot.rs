@@ -142,12 +142,12 @@ impl<P: Platform> TimerSlot<P> {
         }
     }
 
-    /// Disarms the slot: cancels a firing to come, and drops a tick that has not been received. Returns whether there
+    /// Disarms the slot. Cancels a firing to come, and drops a tick that has not been received. Returns whether there
     /// was a firing or a tick.
     pub(super) fn disarm(&'static self, pinned: &Pinned<P>, setting: &mut Setting<P>) -> bool {
         setting.number += 1;
-        // A timer that is not armed any more may be about to fire, which has no effect with the new generation. Go:
-        // `isSending`.
+        // A timer that is not armed any more may be about to fire. Such a firing has no effect, because the generation
+        // has changed. Go: `isSending`.
         self.timer.cancel(pinned);
         let was_set = mem::take(&mut setting.is_set);
         self.ticks.try_recv().is_ok() || was_set

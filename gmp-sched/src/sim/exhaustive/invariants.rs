@@ -40,8 +40,8 @@ pub(super) fn check(machine: &Explorable) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Checks a state in which no protocol is under way: each CPU halts or runs code of a G, and each thread runs or is
-/// parked.
+/// Checks a state in which no protocol is under way, that is, each CPU halts or runs code of a G, and each thread runs
+/// or is parked.
 fn check_stable(machine: &Explorable) -> Result<(), String> {
     let scheduler = machine.scheduler;
     if scheduler.spinning.load(Ordering::Relaxed) != 0 {

@@ -15,10 +15,11 @@ use std::alloc::System;
 
 use crate::base::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Bytes of an arena: its heap, followed by its stacks.
+/// Number of bytes of an arena, which consists of its heap and then its stacks.
 const ARENA: usize = 16 << 20;
 const HEAP: usize = 4 << 20;
-/// Bytes of a stack, whose lowest page is its guard. Formatting a panic on the host needs most of them.
+/// Number of bytes of a stack. The lowest page is the guard page. Formatting a panic on the host needs most of the
+/// others.
 const STACK: usize = 256 << 10;
 const STACKS: usize = (ARENA - HEAP) / STACK;
 const PAGE: usize = 4096;
@@ -93,8 +94,8 @@ impl Arena {
     /// An arena starts at `base`.
     #[expect(unsafe_code, reason = "finds the beginning of an arena")]
     unsafe fn at(base: usize) -> &'static Self {
-        // SAFETY: arenas stay mapped and are zero before their first use; only cells change, by the one thread that
-        // uses the arena.
+        // SAFETY: arenas stay mapped, and are zero before their first use. Only the cells of an arena change, and only
+        // the one thread that uses the arena changes them.
         unsafe { &*ptr::with_exposed_provenance(base) }
     }
 

@@ -18,13 +18,13 @@
 //! for a hash collision (with ten million states less probable than 10^-24). The following is cleared before a state
 //! is saved, and is therefore not part of the state:
 //!
-//! - counters, the times since which Gs wait or are runnable, and the P's clock from which these times are read: they
-//!   are only used in reports;
-//! - the number of steps so far, the driver's context, and the contexts of flows of control that run: each is written
-//!   before it is read;
+//! - counters, the times since which Gs wait or are runnable, and the P's clock from which these times are read,
+//!   because they are only used in reports;
+//! - the number of steps so far, the driver's context, and the contexts of flows of control that run, because each is
+//!   written before it is read;
 //! - memory below the stack pointer of a flow of control that does not run;
-//! - the random numbers of a P, which start anew in each state: a thief always visits the other Ps in the same order,
-//!   which [`Setting::order`] chooses.
+//! - the random numbers of a P, which start anew in each state. So a thief always visits the other Ps in the same
+//!   order, which [`Setting::order`] chooses.
 //!
 //! A program must not write statics or thread-local variables, because they are not saved. `tests/composition.rs`
 //! compares the states found with those found without pruning.
@@ -189,7 +189,7 @@ pub fn explore(setting: Setting, program: fn()) -> Result<Census, Failure> {
     search::Search::new(setting, program).run()
 }
 
-/// Starts the exploration: from here on every order of steps is tried. Before this, a CPU runs until a G calls
+/// Starts the exploration. From here on every order of steps is tried. Before this, a CPU runs until a G calls
 /// [`work`](super::work) or the CPU has nothing to do. The program calls this once.
 pub fn begin() {
     simulation::current().begin();

@@ -69,7 +69,7 @@ impl Fuzzer<'_> {
         let (limit, permits) = (self.limit(), self.random.u32(1..4));
         let acquired = self.shared.semaphore.acquire_timeout(permits, limit);
         if self.random.u32(..8) == 0 {
-            // Releases more permits than were acquired: this panics or increases the number of permits.
+            // Releases more permits than were acquired, which panics or increases the number of permits.
             let _ = catch_unwind(AssertUnwindSafe(|| self.shared.semaphore.release(u32::MAX)));
         }
         if self.random.bool() {

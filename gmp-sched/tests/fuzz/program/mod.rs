@@ -87,7 +87,7 @@ impl Shared {
 /// The longest wait of a single call.
 const SHORT: Duration = Duration::from_micros(200);
 
-/// Spawns one of the first Gs of a program, which takes `steps` steps.
+/// Spawns one of the first Gs of a program. The G takes `steps` steps.
 pub(crate) fn start(shared: &Arc<Shared>, seed: u64, steps: u32) {
     let running = Running::new(shared);
     go(move || Fuzzer { random: fastrand::Rng::with_seed(seed), shared: &running.0, depth: 0 }.steps(steps)).detach();
@@ -152,7 +152,7 @@ fn verify(value: Option<Value>) {
     value.inspect(Value::verify);
 }
 
-/// Drops a panic's payload, which may panic again.
+/// Drops the payload of a panic, and catches a panic of that drop.
 fn defuse(ended: thread::Result<()>) {
     if let Err(payload) = ended {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));

@@ -1,4 +1,4 @@
-//! Cancellations and programs' timers.
+//! Mutants of cancellations and of programs' timers.
 
 use super::Catcher::{Model, Simulation};
 use super::{Mutant, mutant};

@@ -1,4 +1,4 @@
-//! Channels, selects, and claims of waits.
+//! Mutants of channels, of selects, and of the claims that end waits.
 
 use super::Catcher::{Model, Properties, Test};
 use super::{Mutant, mutant};

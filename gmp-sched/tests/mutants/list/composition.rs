@@ -1,4 +1,4 @@
-//! Interactions between protocols.
+//! Mutants of the interactions between protocols.
 
 use super::Catcher::Simulation;
 use super::{Mutant, mutant};

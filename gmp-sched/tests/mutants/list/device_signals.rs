@@ -1,4 +1,4 @@
-//! Signals of devices.
+//! Mutants of the signals of devices.
 
 use super::Catcher::{Model, Nobody};
 use super::{Mutant, mutant};

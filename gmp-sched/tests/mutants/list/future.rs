@@ -1,4 +1,4 @@
-//! Gs that wait for futures, and coroutines.
+//! Mutants of Gs that wait for futures, and of coroutines.
 
 use super::Catcher::{Model, Simulation, Test};
 use super::{Mutant, mutant};

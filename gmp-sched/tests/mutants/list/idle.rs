@@ -1,4 +1,4 @@
-//! Going idle and waking. The protocol is described in `src/engine/idle.md`.
+//! Mutants of going idle and waking. The protocol is described in `src/engine/idle.md`.
 
 use super::Catcher::{Model, Nobody};
 use super::{Mutant, mutant};

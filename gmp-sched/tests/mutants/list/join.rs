@@ -1,4 +1,4 @@
-//! The completion word of a G and its handle.
+//! Mutants of the completion word of a G and its join handle.
 
 use super::Catcher::Model;
 use super::{Mutant, mutant};

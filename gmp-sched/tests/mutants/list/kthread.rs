@@ -1,4 +1,4 @@
-//! Kernel threads.
+//! Mutants of kernel threads.
 
 use super::Catcher::{Model, Simulation};
 use super::{Mutant, mutant};

@@ -1,4 +1,4 @@
-//! Gs that are locked to their Ms.
+//! Mutants of Gs that are locked to their Ms.
 
 use super::Catcher::Model;
 use super::{Mutant, mutant};

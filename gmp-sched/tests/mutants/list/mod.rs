@@ -1,4 +1,4 @@
-//! The mutants, by concept.
+//! The mutants, grouped by concept.
 
 mod cancel;
 mod channels;

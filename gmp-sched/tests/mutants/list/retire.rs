@@ -1,4 +1,4 @@
-//! Ms that end because they have been idle for a long time.
+//! Mutants of Ms that end because they have been idle for a long time.
 
 use super::Catcher::Model;
 use super::{Mutant, mutant};

@@ -1,4 +1,4 @@
-//! Errors that show only when Gs are really switched.
+//! Mutants that show only when Gs are really switched.
 
 use super::Catcher::{Properties, Simulation};
 use super::{Mutant, mutant};

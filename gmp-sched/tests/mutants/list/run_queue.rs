@@ -1,4 +1,4 @@
-//! The ring and `runnext`.
+//! Mutants of the ring and `runnext`.
 
 use super::Catcher::{Model, Nobody, Properties};
 use super::{Mutant, mutant};

@@ -1,4 +1,4 @@
-//! Scopes and other operations that a panic must not leave incomplete.
+//! Mutants of scopes and of other operations that a panic must not leave incomplete.
 
 use super::Catcher::{Model, Test};
 use super::{Mutant, mutant};

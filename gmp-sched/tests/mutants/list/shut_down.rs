@@ -1,4 +1,4 @@
-//! Shutting down.
+//! Mutants of the shutdown of a scheduler.
 
 use super::Catcher::Model;
 use super::{Mutant, mutant};

@@ -1,4 +1,4 @@
-//! Slices, and the waiting times that they bound.
+//! Mutants of slices, and of the waiting times that they bound.
 
 use super::Catcher::Simulation;
 use super::{Mutant, mutant};

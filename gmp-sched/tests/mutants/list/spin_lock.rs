@@ -1,5 +1,5 @@
-//! The algorithm of `spin`'s mutex, as `base::modelled_lock` repeats it for loom. The models would detect these errors
-//! in that algorithm.
+//! Mutants of `base::modelled_lock`, which repeats the algorithm of `spin`'s mutex for loom. They show that the models
+//! detect such errors in that algorithm.
 
 use super::Catcher::Model;
 use super::{Mutant, mutant};

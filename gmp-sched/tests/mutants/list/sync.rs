@@ -1,4 +1,4 @@
-//! Locks and the other primitives of `sync`.
+//! Mutants of locks and the other primitives of `sync`.
 
 use super::Catcher::{Model, Simulation};
 use super::{Mutant, mutant};

@@ -1,4 +1,4 @@
-//! System calls, and wakeups from outside of the scheduler.
+//! Mutants of system calls, and of wakeups from outside of the scheduler.
 
 use super::Catcher::{Model, Nobody, Simulation};
 use super::{Mutant, mutant};

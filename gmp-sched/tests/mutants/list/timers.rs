@@ -1,4 +1,4 @@
-//! Timers and the timekeeper.
+//! Mutants of timers and the timekeeper.
 
 use super::Catcher::{Model, Properties, Simulation, Test};
 use super::{Mutant, mutant};

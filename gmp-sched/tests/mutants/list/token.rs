@@ -1,4 +1,4 @@
-//! The park token.
+//! Mutants of the park token.
 
 use super::Catcher::Model;
 use super::{Mutant, mutant};

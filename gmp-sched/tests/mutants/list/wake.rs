@@ -1,4 +1,4 @@
-//! Wakeups from outside of a scheduler.
+//! Mutants of wakeups from outside of a scheduler.
 
 use super::Catcher::Model;
 use super::{Mutant, mutant};

@@ -1,4 +1,4 @@
-//! Watchdog duty, and epochs.
+//! Mutants of watchdog duty, and of epochs.
 
 use super::Catcher::{Model, Nobody};
 use super::{Mutant, mutant};

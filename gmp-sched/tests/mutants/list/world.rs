@@ -1,4 +1,4 @@
-//! Stopping the world, and starting it again.
+//! Mutants of stopping the world and starting it again.
 
 use super::Catcher::{Model, Nobody, Simulation};
 use super::{Mutant, mutant};

@@ -4,7 +4,7 @@
 //!
 //! - `writers`, a mutex, serialises writers. An upgradable reader holds this mutex, and is not counted as a reader. So
 //! there is at most one upgradable reader, beside any number of plain readers.
-//! - `readers` counts the readers and can be *closed*: then readers cannot enter by themselves.
+//! - `readers` counts the readers. The count can be *closed*, after which readers cannot enter by themselves.
 //! - `waiting` queues the readers that found the count closed, and the writer that waits for the readers to leave.
 //!
 //! A writer locks the mutex, closes the count, and waits until it is zero; the last reader to leave wakes the writer.

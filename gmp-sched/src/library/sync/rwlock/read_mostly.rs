@@ -9,9 +9,9 @@ use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::base::points::Site;
 use crate::platform::{Pinned, Platform};
 
-/// A [`RwLock`](super::RwLock) without contention between readers: each P counts its readers in a cache line of its
-/// own, so reading scales with the number of Ps. It suits values that are read often and written rarely, because it
-/// takes more than a kilobyte, and a writer has to check all counts.
+/// A [`RwLock`](super::RwLock) without contention between readers. Each P counts its readers in a cache line of its
+/// own, so reading scales with the number of Ps. The lock takes more than a kilobyte, and a writer has to check all
+/// counts. So it suits values that are read often and written rarely.
 ///
 /// ```
 /// use gmp_sched::native::{self, ReadMostlyRwLock};

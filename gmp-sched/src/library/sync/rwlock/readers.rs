@@ -79,8 +79,8 @@ pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
     #[doc(hidden)]
     fn is_closed(&self) -> bool;
 
-    /// Whether the count is zero. While the count is closed, zero is final: a reader that finds the count closed may
-    /// still enter, but leaves again at once.
+    /// Whether the count is zero. While the count is closed, zero is final. A reader may still increment the count,
+    /// but then finds it closed and leaves again at once.
     #[doc(hidden)]
     fn is_empty<P: Platform>(&self) -> bool;
 }
@@ -146,8 +146,8 @@ impl Readers for OneCount {
     #[inline]
     fn enter<P: Platform>(&self, _: ReaderSlot) -> bool {
         P::point(Site::Sync);
-        // Ordering: Acquire; partner: the Release in `open`. Makes visible what the last writer did. The total order with
-        // `close` is the modification order of the word.
+        // Ordering: Acquire; partner: the Release in `open`. The reader sees what the last writer did. This increment
+        // and `close` are in one total order, because they modify the same word.
         let before = self.0.fetch_add(1, Ordering::Acquire);
         if before < LIMIT {
             return true;
