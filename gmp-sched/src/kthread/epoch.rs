@@ -59,7 +59,8 @@ impl Epochs {
 
     /// Begins a new epoch and returns it. Called after the change that CPUs must observe; callable from anywhere.
     pub fn begin(&self) -> u64 {
-        // Ordering: Release: a CPU that loads this epoch sees the change. Partner: the Acquire in `catch_up`.
+        // Ordering: Release, so that a CPU that loads this epoch also sees the change. Partner: the Acquire in
+        // `catch_up`.
         self.0.fetch_add(1, Ordering::AcqRel) + 1
     }
 
@@ -74,15 +75,15 @@ impl Epochs {
         latest - (latest.wrapping_sub(low) & ((1 << bits) - 1))
     }
 
-    /// Whether each CPU has flushed in this epoch or a later one, or will flush before it accesses memory again. `cpus`
-    /// must be all CPUs. Callable from anywhere.
+    /// Whether each CPU has flushed for this epoch or a later one, or will flush before it accesses memory again.
+    /// `cpus` must be all CPUs. Callable from anywhere.
     pub fn has_passed<'a>(&self, epoch: u64, cpus: impl Iterator<Item = &'a CpuEpoch>) -> bool {
         // Ordering: SeqCst, between the increment of the epoch and the loads of HALTS; partner: the fence in
         // `catch_up`.
         fence(Ordering::SeqCst);
         cpus.map(|cpu| {
-            // Ordering: Acquire: the CPU's accesses before its flush or halt are over. Partner: the Release stores in
-            // `catch_up` and `halt`.
+            // Ordering: Acquire, so that the CPU's accesses before its flush or halt are over. Partner: the Release
+            // stores in `catch_up` and `halt`.
             cpu.0.load(Ordering::Acquire)
         })
         .all(|word| word & HALTS != 0 || word >= epoch)
@@ -120,20 +121,23 @@ impl CpuEpoch {
         self.0.store(last, Ordering::Relaxed);
         // Ordering: SeqCst, between clearing HALTS and the load of the epoch; partner: the fence in `has_passed`.
         fence(Ordering::SeqCst);
-        // Ordering: Acquire: translations loaded after this are from after the change. Partner: the Release in `begin`.
+        // Ordering: Acquire, so that translations loaded after this are from after the change. Partner: the Release in
+        // `begin`.
         let epoch = epochs.0.load(Ordering::Acquire);
         if epoch != last {
             forget();
-            // Ordering: Release: the flush happens before other CPUs rely on it. Partner: the Acquire in `has_passed`.
+            // Ordering: Release, so that the flush happens before other CPUs rely on it. Partner: the Acquire in
+            // `has_passed`.
             self.0.store(epoch, Ordering::Release);
         }
     }
 
-    /// Calls `wait`, which halts and returns with interrupts off, and then [passes](Self::pass). Called on this CPU
+    /// Calls `wait`, and then [passes](Self::pass). `wait` halts, and returns with interrupts off. Called on this CPU
     /// with interrupts off. During `wait` no grace period waits for this CPU, so `wait` must not access anything whose
     /// translation may be stale. Only an interrupt handler that has passed may do that.
     pub fn halt(&self, epochs: &Epochs, wait: impl FnOnce(), forget: impl FnOnce()) {
-        // Ordering: Release: this CPU's earlier accesses are over. Partner: the Acquire in `has_passed`.
+        // Ordering: Release, so that this CPU's earlier accesses are over when another CPU sees HALTS. Partner: the
+        // Acquire in `has_passed`.
         self.0.store(self.0.load(Ordering::Relaxed) | HALTS, Ordering::Release);
         wait();
         self.pass(epochs, forget);

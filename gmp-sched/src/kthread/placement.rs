@@ -138,7 +138,7 @@ impl<C: Cpu> Threads<C> {
     pub(crate) fn take_ready_or_be_idle(&self) -> Option<&'static Thread<C>> {
         let cpu = self.here();
         cpu.idle.store(true, Ordering::Relaxed);
-        // Ordering: partner is the fence in `make_ready`.
+        // Ordering: SeqCst; partner: the fence in `make_ready`.
         fence(Ordering::SeqCst);
         C::point(Site::ReadyList);
         let next = self.take_ready()?;

@@ -83,7 +83,7 @@ impl WatchdogDuty {
     pub fn becomes_busy(&self, me: &CpuDuty) -> bool {
         me.is_busy.store(true, Ordering::Relaxed);
         self.add(me);
-        // Ordering: partner is the fence in `stays_on_duty`.
+        // Ordering: SeqCst; partner: the fence in `stays_on_duty`.
         fence(Ordering::SeqCst);
         self.count.load(Ordering::Relaxed) <= 1
     }
@@ -98,7 +98,7 @@ impl WatchdogDuty {
             return false;
         }
         self.count.fetch_sub(1, Ordering::Relaxed);
-        // Ordering: partner is the fence in `becomes_busy`.
+        // Ordering: SeqCst; partner: the fence in `becomes_busy`.
         fence(Ordering::SeqCst);
         let stays = is_another_busy();
         if stays {

@@ -315,7 +315,7 @@ impl<T, P: Platform> Shared<T, P> {
         outer.expect("the G that resumes a coroutine has registered itself")
     }
 
-    /// Takes the value that the outer G was resumed with, or `None` if the inner G has ended.
+    /// Takes the value with which the outer G was resumed, or `None` if the inner G has ended.
     pub(crate) fn take_value(&self) -> Option<T> {
         self.with(|exchange| exchange.value.take())
     }

@@ -106,8 +106,8 @@ impl<P: Platform> Wake for Cell<P> {
 
     fn wake_by_ref(self: &Arc<Self>) {
         P::point(Site::Park);
-        // Ordering: Release publishes to the next poll what the caller did; partner: the Acquire in `resumed`. Acquire
-        // makes the parked context visible; partner: the Release in `commit`.
+        // Ordering: Release publishes the caller's earlier writes to the next poll; partner: the Acquire in `resumed`.
+        // Acquire makes the parked context visible; partner: the Release in `commit`.
         if self.state.swap(WOKEN, Ordering::AcqRel) == WAITING {
             ready_pinned(&Pinned::new(), self.goroutine);
         }

@@ -1,4 +1,4 @@
-//! Waits that a cancellation, a deadline or a waker may end, and timers that are stopped while they fire.
+//! Models of waits that a cancellation, a deadline or a waker may end, and of timers that are stopped while they fire.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -22,7 +22,7 @@ const DUE: Instant = Instant::from_nanos(1);
 /// A point in time that no model reaches.
 const LATER: Instant = Instant::from_nanos(1 << 50);
 
-/// Fires the timers of `of` that are due at `now`; returns how many Gs were readied.
+/// Fires the timers of the P of `of` that are due at `now`; returns how many Gs were readied.
 fn run_due_at(pinned: &Pinned<Model>, of: &'static Machine<Model>, now: Instant) -> usize {
     let processor = of.processor().expect("it holds one");
     let mut readied = 0;

@@ -6,7 +6,7 @@ use loom::cell::UnsafeCell;
 #[derive(Debug, Default)]
 pub(super) struct Checked(UnsafeCell<u32>);
 
-// SAFETY: the models test exactly this cell: loom reports any access that the protocol does not order.
+// SAFETY: loom checks every access to this cell, and reports each access that the protocol does not order.
 #[expect(unsafe_code, reason = "shares a checked cell between loom's threads")]
 unsafe impl Sync for Checked {}
 // SAFETY: as for `Sync`.

@@ -1,5 +1,5 @@
-//! The cell that a G in [`block_on`](crate::library::future::block_on) shares with its waker. No call of the waker is
-//! lost, the G is readied once, and the next poll sees what the caller of the waker did before the call.
+//! Models of the cell that a G in [`block_on`](crate::library::future::block_on) shares with its waker. No call of the
+//! waker is lost, the G is readied once, and the next poll sees what the caller of the waker did before the call.
 
 use alloc::sync::Arc;
 use alloc::task::Wake;
@@ -73,7 +73,7 @@ impl Scene {
     fn poll(&self, values: usize) -> bool {
         self.frames.used();
         self.cell.resumed();
-        // Ordering: Relaxed: the cell must order these loads after the stores in `wake`.
+        // Ordering: Relaxed, because the cell must order these loads after the stores in `wake`.
         let is_there = self.is_there[..values].iter().all(|is_there| is_there.load(Ordering::Relaxed) == 1);
         assert!(values > 1 || is_there, "woken before its value was there");
         if is_there {

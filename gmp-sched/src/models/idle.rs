@@ -1,4 +1,4 @@
-//! An M that goes idle while another M submits work, see `idle.md`.
+//! Models of an M that goes idle while another M submits work; see `idle.md`.
 
 use super::platform::{Model, Setting, run_as, spawn_as};
 use super::{explore, explore_every_point};

@@ -1,4 +1,4 @@
-//! Kernel threads become ready while CPUs are about to halt.
+//! Models in which kernel threads become ready while CPUs are about to halt.
 
 use alloc::boxed::Box;
 use core::cell::Cell;

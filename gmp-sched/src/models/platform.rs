@@ -248,7 +248,7 @@ impl Setting {
         machine
     }
 
-    /// Makes an M like [`busy_machine`](Self::busy_machine) that is spinning.
+    /// Makes a busy M, as [`busy_machine`](Self::busy_machine) does, and makes it spinning.
     pub(super) fn spinning_machine(&self) -> &'static Machine<Model> {
         let machine = self.busy_machine();
         machine.spinning.store(true, Ordering::Relaxed);

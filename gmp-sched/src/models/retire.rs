@@ -1,4 +1,4 @@
-//! An M that has been idle for long ends, while other code relies on it.
+//! Models of an M that ends after it has been idle for long, while other code relies on it.
 
 use super::platform::{Model, Setting, run_as, run_next, spawn_as};
 use super::{explore, explore_every_point};

@@ -1,4 +1,4 @@
-//! The local ring, with a capacity of four, accessed by its owner and thieves at the same time.
+//! Models of the local ring, with a capacity of four. Its owner and thieves access it at the same time.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -100,7 +100,8 @@ fn owner_wraps_around_while_a_thief_steals() {
         let mut pushed = 4;
         for item in &items[4..] {
             taken.pop(&queue);
-            // A thief that has copied entries and not yet claimed them must not get one that is overwritten here.
+            // The push may overwrite entries that a thief has copied and not yet claimed. The thief must not get such
+            // an entry.
             if queue.push_back(item).is_ok() {
                 pushed += 1;
             } else {

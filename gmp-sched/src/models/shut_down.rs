@@ -1,9 +1,9 @@
-//! A scheduler shuts down while an M is made.
+//! Models of a scheduler that shuts down while an M is made.
 
 use super::platform::{Setting, is_unparked};
 use super::{explore, explore_with_both_locks};
 
-/// Without the unpark, the thread of the new M would stay parked in a scheduler that has ended.
+/// The new M must be unparked. Otherwise its thread would stay parked in a scheduler that has ended.
 #[test]
 fn m_that_is_made_during_shut_down_is_unparked() {
     explore_with_both_locks(|| {

@@ -18,7 +18,7 @@ use crate::library::sync::{Once, OneCount, RawMutex, RawRwLock, Readers, Semapho
 #[derive(Default)]
 struct Checked(UnsafeCell<u32>);
 
-// SAFETY: the models test exactly this cell: loom reports any access that the lock does not order.
+// SAFETY: loom checks every access to this cell, and reports each access that the lock does not order.
 #[expect(unsafe_code, reason = "shares a checked cell between loom's threads")]
 unsafe impl Sync for Checked {}
 // SAFETY: as for `Sync`.

@@ -1,5 +1,5 @@
 //! Checks the list of mutants without building a mutant. CI runs these checks. An ordinary `cargo test` does not, so
-//! that a change of the engine fails only the tests of what it breaks.
+//! that a change of the engine fails only the tests of the parts that it breaks.
 
 use crate::catchers::Catchers;
 use crate::crate_directory;

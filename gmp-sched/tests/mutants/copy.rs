@@ -66,8 +66,8 @@ impl Copy {
         let mut cargo = Command::new(env!("CARGO"));
         cargo
             .args(["test", "--release", "--no-fail-fast", "--package", "gmp-sched"])
-            // The engine is built without optimisation, because the build takes longer than the run, and with debug
-            // assertions.
+            // The engine is built with debug assertions. It is built without optimisation, because the build takes
+            // longer than the run.
             .args(["--config", "profile.release.incremental=true"])
             .args(["--config", "profile.release.debug=false"])
             .args(["--config", "profile.release.package.gmp-sched.debug-assertions=true"])

@@ -14,7 +14,7 @@ fn microseconds(number: u64) -> Duration {
     Duration::from_micros(number)
 }
 
-/// The largest accepted delay of a timer. It is longer than the program itself can delay a CPU.
+/// The largest accepted delay of a timer. The program itself cannot delay a CPU for so long.
 const LATE: Duration = Duration::from_millis(20);
 
 /// The settings of a timer: when each setting is due, and the number of the current one.

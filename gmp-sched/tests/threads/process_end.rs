@@ -206,7 +206,7 @@ fn blocking_calls_beyond_the_limit_wait_in_order() {
 fn segmentation_fault_outside_of_stacks_is_no_overflow() {
     let ended = in_child("segmentation_fault_outside_of_stacks_is_no_overflow", || {
         THREADS.run(1, || {
-            // SAFETY: none: this write is the intended fault. Nothing is mapped at the first page.
+            // SAFETY: this write is not safe, but the intended fault. Nothing is mapped at the first page.
             unsafe { black_box(std::ptr::without_provenance_mut::<u8>(8)).write_volatile(1) }
         });
     });

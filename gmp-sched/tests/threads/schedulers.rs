@@ -301,7 +301,7 @@ fn slots_are_returned_to_their_scheduler() {
     assert_eq!(together(2, makes, joins).1, (0..5000).sum::<u64>());
 }
 
-/// The only P of the scheduler that raises the signal is busy, so its sysmon takes the raise.
+/// The only P of the scheduler that raises the signal is busy. So the sysmon of that scheduler takes the raise.
 #[test]
 fn raise_taken_by_sysmon_returns_the_waiter_to_its_own_scheduler() {
     let signal: &'static Signal<Native> = Box::leak(Box::default());

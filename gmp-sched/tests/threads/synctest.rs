@@ -108,7 +108,7 @@ fn wait_returns_when_the_others_wait() {
     });
 }
 
-/// The sleep of `synctest` returns after all Gs that wake at the same instant, including one that begins its last sleep
+/// The sleep of `synctest` returns after all Gs that wake at the same instant. One of these Gs begins its last sleep
 /// while main already sleeps.
 #[test]
 fn sleep_returns_after_simultaneous_sleeps() {

@@ -175,7 +175,7 @@ fn timer_of_a_bubble_used_from_outside_panics() {
         let (timer, ticker) = synctest::test(|| (Timer::new(HOUR), Ticker::new(HOUR)));
         misuse(&timer, &ticker);
         synctest::test(move || misuse(&timer, &ticker));
-        // A timer made outside belongs outside, even if it is set inside.
+        // A timer made outside belongs to no bubble, even if it is set inside of one.
         let (timer, ticker) = (Timer::new(HOUR), Ticker::new(HOUR));
         let short = Duration::from_millis(1);
         let (timer, ticker) = synctest::test(move || {

@@ -1,5 +1,5 @@
 //! Panics and exits of Gs in unusual places: in the drop of a payload, between two steps of an operation, and in a
-//! system call. Nothing that borrows may stay behind, and no waiter may hang.
+//! system call. No G may outlive what it borrows, and no waiter may hang.
 #![deny(unsafe_code)]
 
 use std::mem;

@@ -191,8 +191,8 @@ impl<P: Platform> Header<P> {
 
     #[inline(always)]
     pub(super) fn word(&self) -> Word {
-        // Ordering: Acquire, for loads without the lock: what happened before the store is visible. Partner: the
-        // Release in `set_len` and `close`.
+        // Ordering: Acquire, so that a load without the lock makes visible what happened before the store. Partner:
+        // the Release in `set_len` and `close`.
         Word(self.word.load(Ordering::Acquire))
     }
 
@@ -273,7 +273,7 @@ impl<P: Platform> Awaited for Header<P> {
     /// Called only if the calling G may use the channel. So if the channel is in a bubble, the G is in the same
     /// bubble.
     fn is_of_current_bubble(&self) -> bool {
-        // Ordering: Relaxed: a timer changes the flag of its channel before another G can use the timer.
+        // Ordering: Relaxed, because a timer changes the flag of its channel before another G can use the timer.
         self.is_in_bubble.load(Ordering::Relaxed)
     }
 }

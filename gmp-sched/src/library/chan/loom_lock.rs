@@ -10,7 +10,7 @@ use loom::sync::{Mutex, MutexGuard};
 
 use crate::base::points::Points;
 
-/// Has the interface of [`SpinningLock`](super::spinning::SpinningLock).
+/// A lock with the interface of [`SpinningLock`](super::spinning::SpinningLock).
 #[derive(Debug)]
 pub(super) struct BlockingLock<S: Points> {
     mutex: &'static Mutex<()>,

@@ -164,7 +164,7 @@ impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
     }
 }
 
-/// Cancels the siblings when it is dropped because the child panicked or exited.
+/// A guard in each child. If the child panics or exits, dropping the guard cancels the siblings.
 struct CancelUnlessReturned<'a, 'scope, 'env: 'scope, E: Send, P: Platform> {
     scope: &'a TryScope<'scope, 'env, E, P>,
     has_returned: bool,

@@ -190,7 +190,7 @@ pub(super) fn enter_in_order<P: Platform>(
 pub(crate) fn unlock_all<P: Platform>(cases: &[Case<'_, P>], locked: Locked) {
     match locked {
         Locked::Each => unlock_each(cases),
-        // `take`, because the iterator must not access a case after the last unlock.
+        // `take` is needed, because the iterator must not access a case after the last unlock.
         Locked::Listed(count) => firsts(cases).take(count).for_each(Case::unlock),
     }
 }

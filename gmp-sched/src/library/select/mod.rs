@@ -291,7 +291,7 @@ impl<'a, P: Platform> Select<'a, P> {
     }
 }
 
-/// Step 1: tries one of the cases that seem to be ready.
+/// Tries one of the cases that seem to be ready (step 1 of the algorithm).
 #[inline]
 fn try_one<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>], choice: Choice) -> Option<usize> {
     // An attempt fails only if another G has performed the operation first.

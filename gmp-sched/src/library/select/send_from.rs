@@ -183,8 +183,9 @@ unsafe impl<T, P: Platform> Transfer<P> for Target<'_, T, P> {
         if !self.is_taken {
             return Attempt::NotReady;
         }
-        // SAFETY: the slot is initialised: the value was put into it (`is_taken`), and it is still there, because the caller
-        // promises that the outcome is pending. `note` sets the outcome to `Moved` if the channel takes the value.
+        // SAFETY: the slot is initialised, because the value was put into it (`is_taken`) and the outcome is pending,
+        // as the caller promises, so the value is still there. `note` sets the outcome to `Moved` if the channel takes
+        // the value.
         note(&self.outcome, unsafe { self.channel.offer(held, self.slot.get().cast()) })
     }
 

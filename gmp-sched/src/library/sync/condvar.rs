@@ -103,29 +103,8 @@ impl<P: Platform> Condvar<P> {
         Self { state: Lock::new(State { queue: WaitQueue::new(), mutex: 0 }) }
     }
 
-    /// Unlocks the mutex of `guard`, waits for a notification, and locks the mutex again. Blocks the G; not callable from
-    /// interrupts. Go: `Cond.Wait`.
-    ///
-    /// ```
-    /// use gmp_sched::native::{self, Condvar, Mutex};
-    /// static NUMBER: Mutex<u32> = Mutex::new(0);
-    /// static CHANGED: Condvar = Condvar::new();
-    ///
-    /// unsafe { native::enter() }.run(1, || {
-    ///     let mut number = NUMBER.lock();
-    ///     native::go(|| {
-    ///         *NUMBER.lock() = 7;
-    ///         CHANGED.notify_one();
-    ///     })
-    ///     .detach();
-    ///     CHANGED.wait(&mut number);
-    ///     assert_eq!(*number, 7);
-    /// });
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// As described for the type.
+    /// Unlocks `mutex`, which the caller holds, waits for a notification, but no longer than `limit`, and locks
+    /// `mutex` again. Returns whether there was a notification.
     #[doc(alias = "Wait")]
     #[track_caller]
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, P>) {

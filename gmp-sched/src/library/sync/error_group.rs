@@ -254,7 +254,8 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     #[doc(alias = "Wait")]
     pub fn wait(self) -> Result<(), E> {
         self.shared.under_way.wait();
-        // Dropping the hooks without calling them also cancels the group's context.
+        // Dropping the hooks without calling them also cancels the group's context, because a hook owns its cancel
+        // handle.
         let hooks = mem::take(&mut *self.shared.on_cancel.lock());
         drop(hooks);
         self.shared.error.lock().take().map_or(Ok(()), Err)
@@ -280,7 +281,7 @@ impl<E, P: Platform> Shared<E, P> {
 /// Why [`ErrorGroup::try_go`] has spawned nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TryGoError<F> {
-    /// As many Gs of the group run as its limit allows. Holds the closure.
+    /// As many Gs of the group run already as the limit allows. Holds the closure.
     LimitReached(F),
     /// There is no memory for a stack.
     OutOfResources(OutOfResources),

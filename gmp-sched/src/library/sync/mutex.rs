@@ -153,7 +153,8 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// Locks, waiting until `limit` at most; returns `false` if the limit ended the wait. `reason` is the wait reason.
+    /// Locks, waiting no longer than `limit`; returns `false` if the limit ended the wait. `reason` is the wait
+    /// reason.
     #[inline]
     #[track_caller]
     pub(super) fn acquire_until(&self, reason: WaitReason, limit: Option<&Limit<'_, P>>) -> bool {

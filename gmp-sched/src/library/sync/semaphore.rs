@@ -318,8 +318,8 @@ impl<P: Platform> Semaphore<P> {
         }
         let queued = if queue.is_empty() { 0 } else { QUEUED };
         P::point(Site::Sync);
-        // Ordering: Release; partners: the Acquires in `try_take` and `take_or_mark`. The granted waiters are
-        // synchronised by being readied.
+        // Ordering: Release; partners: the Acquires in `try_take` and `take_or_mark`. Readying the granted waiters
+        // synchronises with them.
         self.word.swap((free * ONE) | queued, Ordering::Release);
         to_wake
     }

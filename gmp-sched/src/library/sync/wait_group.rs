@@ -97,7 +97,7 @@ impl<P: Platform> WaitGroup<P> {
     pub fn add(&self, count: u32) {
         P::point(Site::Sync);
         self.check_bubble();
-        // Ordering: Relaxed: adding publishes nothing; `done` does.
+        // Ordering: Relaxed, because adding publishes nothing. (`done` does.)
         let before = self.word.fetch_add(u64::from(count) * ONE, Ordering::Relaxed);
         let after = before.wrapping_add(u64::from(count) * ONE);
         // In most cases there are no waiters and the counter is far from 2^31.

@@ -66,8 +66,9 @@ pub(crate) fn wait<'a, P: Platform>(
     })
 }
 
-/// [`wait`] until `limit` at most. Returns the waiter through which the G was woken, or `None` if the limit ended the
-/// wait. The waiters have the wait generation `generation`. The caller removes the waiters that are still queued.
+/// [`wait`], but no longer than `limit`. Returns the waiter through which the G was woken, or `None` if the limit
+/// ended the wait. The waiters have the wait generation `generation`. The caller removes the waiters that are still
+/// queued.
 pub(crate) fn wait_until<'a, 'l, P: Platform>(
     caller: CurrentGoroutine<P>,
     wait: impl Into<WaitFor<'a>>,

@@ -35,8 +35,8 @@ impl<P: Platform> WaitQueue<P> {
     /// Callable without the lock.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        // Ordering: Acquire, for callers without the lock: later loads do not see an earlier state. Partner: the Release of
-        // each store to `first`.
+        // Ordering: Acquire, so that later loads of a caller without the lock do not see an earlier state. Partner:
+        // the Release of each store to `first`.
         self.first.load(Ordering::Acquire).is_none()
     }
 

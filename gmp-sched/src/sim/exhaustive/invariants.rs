@@ -32,7 +32,7 @@ pub(super) fn check(machine: &Explorable) -> Result<bool, String> {
         return Ok(false);
     }
     if machine.simulation.threads.is_any_ready() {
-        // Level 2: a thread waits only while all CPUs are busy.
+        // At level 2 (kernel threads), a thread waits only while all CPUs are busy.
         let is_any_idle = machine.simulation.cpus.iter().any(|cpu| cpu.halts(now));
         return if is_any_idle { Err("lost wakeup: a thread is ready, and a CPU halts".into()) } else { Ok(false) };
     }
@@ -155,7 +155,7 @@ fn idle_lists_are_counted(machine: &Explorable, shared: &Shared<Sim>) -> Result<
     Ok(())
 }
 
-/// Level 1: no G is runnable while a P is idle.
+/// At level 1 (Gs), no G is runnable while a P is idle.
 fn work_is_conserved(machine: &Explorable) -> Result<(), String> {
     let scheduler = machine.scheduler;
     if scheduler.idle_processors.load(Ordering::Relaxed) == 0 {

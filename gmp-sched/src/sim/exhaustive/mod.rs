@@ -115,7 +115,7 @@ pub enum Choice {
     Step {
         /// The CPU.
         cpu: usize,
-        /// Whether the IPI that is pending there stays pending during this step.
+        /// Whether the IPI that is pending at that CPU stays pending during this step.
         is_late: bool,
     },
     /// The clock advances to the next deadline.

@@ -115,7 +115,7 @@ impl Explorable {
         self.explored().is_late.set(false);
         self.scheduler.processors_ever().iter().for_each(|processor| processor.forget_history(self.order));
         self.scheduler.goroutines().for_each(|goroutine| goroutine.forget_times());
-        // For each flow of control, the stack pointer of the context it saved last.
+        // These are the stack pointers of the contexts that the flows of control saved last.
         let mut saved: Vec<usize> = self.simulation.cpus.iter().map(|cpu| cpu.context.stack_pointer()).collect();
         saved.extend(self.simulation.threads.idle_contexts().map(|context| context.stack_pointer()));
         let threads = self.threads().filter_map(|thread| self.simulation.threads.context_of(thread));

@@ -150,7 +150,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
 
 /// Operations of readers.
 impl<P: Platform, R: Readers> RawRwLock<P, R> {
-    /// Locks for reading, waiting until `limit` at most. Returns the slot in which the reader was counted, or `None`.
+    /// Locks for reading, waiting no longer than `limit`. Returns the slot in which the reader was counted, or `None`.
     #[inline]
     #[track_caller]
     pub(crate) fn share(&self, limit: Option<&Limit<'_, P>>) -> Option<ReaderSlot> {
@@ -219,7 +219,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
         let pinned = Pinned::<P>::new();
         let writer = {
             let waiting = self.waiting.lock();
-            // While a writer waits the count is closed, so once it has been zero, no reader holds the lock.
+            // While a writer waits, the count is closed. So once the count has been zero, no reader holds the lock.
             if self.readers.is_empty::<P>() { waiting.writer.pop() } else { None }
         };
         if let Some(writer) = writer {
@@ -231,7 +231,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
 
 /// Operations of writers and upgradable readers.
 impl<P: Platform, R: Readers> RawRwLock<P, R> {
-    /// Locks for writing, waiting until `limit` at most; returns whether the caller now holds the lock.
+    /// Locks for writing, waiting no longer than `limit`; returns whether the caller now holds the lock.
     #[inline]
     #[track_caller]
     pub(crate) fn exclude(&self, limit: Option<&Limit<'_, P>>) -> bool {
