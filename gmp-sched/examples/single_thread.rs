@@ -1,7 +1,7 @@
 //! The smallest platform: one thread, which is the only M, and no service of an operating system. The scheduler of a
 //! kernel for one CPU without interrupts looks like this. `gmp_sched::porting` explains each item.
 //!
-//! The clock, memory and output are those of `std`, in place of a kernel's own.
+//! The clock, the memory and the output of `std` replace those of a kernel.
 //!
 //! ```sh
 //! cargo run -p gmp-sched --example single_thread
@@ -24,17 +24,17 @@ struct SingleThread;
 
 gmp_sched::platform_aliases!(SingleThread);
 
-/// The M that was passed to `start_thread`, as a word; 0 before.
+/// The word of the M that was passed to `start_thread`, or 0 before that call.
 static NEW: AtomicUsize = AtomicUsize::new(0);
-/// The only M, as soon as it runs.
+/// The only M. It is set when the M begins to run.
 static MACHINE: OnceLock<&'static Machine<SingleThread>> = OnceLock::new();
 /// The park token of the only M.
 static TOKEN: AtomicBool = AtomicBool::new(false);
 
 impl Points for SingleThread {}
 
-// SAFETY: there is one thread, so a flow of control cannot leave its M, and `run` calls `NewMachine::run` once. Stacks have
-// no guard: the caller of `run` guarantees that no G overflows its stack.
+// SAFETY: there is one thread, so a flow of control cannot leave its M. `run` calls `NewMachine::run` once. Stacks
+// have no guard, but the caller of `run` guarantees that no G overflows its stack.
 unsafe impl Platform for SingleThread {
     type Thread = ();
     const TIMER_INTERRUPTS: bool = false;
@@ -89,7 +89,7 @@ unsafe impl Platform for SingleThread {
 
     unsafe fn release_stack(stack: Range<usize>) {
         let bottom = std::ptr::with_exposed_provenance_mut::<u128>(stack.start);
-        // SAFETY: by the caller, `allocate_stack` leaked this vector, and nothing uses it any more.
+        // SAFETY: the caller guarantees that `allocate_stack` leaked this vector, and that nothing uses it any more.
         drop(unsafe { Vec::from_raw_parts(bottom, 0, stack.len() / 16) });
     }
 
@@ -122,7 +122,7 @@ fn sum_of_squares(count: u64) -> u64 {
 }
 
 fn main() {
-    // SAFETY: the first call. The Gs call a few small functions.
+    // SAFETY: this is the first call, only Gs use the platform, and the Gs call only a few small functions.
     unsafe {
         run(|| {
             println!("{}", sum_of_squares(100));
@@ -135,7 +135,7 @@ fn main() {
 fn gs_send_receive_and_sleep_on_one_thread() {
     let (result, sum) = std::sync::mpsc::channel();
     // The M never ends. The process ends when the test has received the result.
-    // SAFETY: the first call. The Gs call a few small functions.
+    // SAFETY: this is the first call, only Gs use the platform, and the Gs call only a few small functions.
     std::thread::spawn(move || unsafe { run(move || result.send(sum_of_squares(100)).unwrap()) });
     assert_eq!(sum.recv(), Ok(328_350));
 }

@@ -1,5 +1,5 @@
-//! A platform on threads, written by hand: each M is a thread of `std`, and an idle M parks. `gmp_sched::native` does the same,
-//! and adds guard pages, panics that end only their G, and reuse. `gmp_sched::porting` explains each item.
+//! A platform on threads, written by hand. Each M is a thread of `std`, and an idle M parks. `gmp_sched::native` does
+//! the same, and adds guard pages, panics that end only their G, and reuse. `gmp_sched::porting` explains each item.
 //!
 //! ```sh
 //! cargo run -p gmp-sched --example threads
@@ -32,7 +32,7 @@ struct Thread {
 }
 
 impl Thread {
-    /// Waits for the token, at most until `deadline`, and takes it.
+    /// Waits for the token, but no longer than until `deadline`, and takes it.
     fn park(&self, deadline: Option<Instant>) {
         // Ordering: Acquire; partner: the store in `unpark`.
         while !self.token.swap(false, Ordering::Acquire) {
@@ -57,9 +57,9 @@ thread_local! {
 
 impl Points for Threads {}
 
-// SAFETY: nothing preempts here, so a flow of control leaves its M only where it switches. The current M is loaded each time
-// (`inline(never)`). The thread of an M calls `run` after the first unpark. Stacks have no guard: the caller of `run` guarantees
-// that no G overflows its stack.
+// SAFETY: nothing preempts here, so a flow of control leaves its M only where it switches. The current M is loaded
+// each time (`inline(never)`). The thread of an M calls `run` after the first unpark. Stacks have no guard, but the
+// caller of `run` guarantees that no G overflows its stack.
 unsafe impl Platform for Threads {
     type Thread = Arc<Thread>;
     const TIMER_INTERRUPTS: bool = false;
@@ -96,7 +96,7 @@ unsafe impl Platform for Threads {
     }
 
     fn park_thread(parking: Parking<'_, Self>, deadline: Option<Instant>) {
-        // The first unpark went through the stored thread.
+        // An M runs only after its first unpark, which used the stored thread. So the thread is stored here.
         parking.pinned().machine().thread().expect("stored before the M ran").park(deadline);
     }
 
@@ -124,7 +124,7 @@ unsafe impl Platform for Threads {
 
     unsafe fn release_stack(stack: Range<usize>) {
         let bottom = std::ptr::with_exposed_provenance_mut::<u128>(stack.start);
-        // SAFETY: by the caller, `allocate_stack` leaked this vector, and nothing uses it any more.
+        // SAFETY: the caller guarantees that `allocate_stack` leaked this vector, and that nothing uses it any more.
         drop(unsafe { Vec::from_raw_parts(bottom, 0, stack.len() / 16) });
     }
 
@@ -134,12 +134,13 @@ unsafe impl Platform for Threads {
     }
 }
 
-/// Runs `main` as the main G of a scheduler with `procs` Ps, and returns its result. The threads stay, idle.
+/// Runs `main` as the main G of a scheduler with `procs` Ps, and returns the result of `main`. The threads stay idle
+/// afterwards.
 ///
 /// # Safety
 ///
-/// Gs do not rely on their thread where they wait: see the contract of `gmp_sched::native::enter`. No G needs more stack than
-/// [`Platform::STACK_SIZE`].
+/// While a G waits, it must not rely on running on the same thread afterwards; see the contract of
+/// `gmp_sched::native::enter`. No G needs more stack than [`Platform::STACK_SIZE`].
 unsafe fn run<T: Send + 'static>(procs: usize, main: impl FnOnce() -> T + Send + 'static) -> T {
     let scheduler = Scheduler::<Threads>::new(procs);
     thread::spawn(move || {

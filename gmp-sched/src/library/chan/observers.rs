@@ -58,7 +58,7 @@ macro_rules! observers {
                 self.handle.header.is_closed()
             }
 
-            /// The channel, for selects.
+            /// Returns the channel, for use in selects.
             #[inline]
             pub(crate) fn channel(&self) -> &Channel<T, P> {
                 &self.handle
