@@ -141,7 +141,7 @@ fn m_changes_ps_beside_timers_left_in_a_system_call() {
 }
 
 /// There are more Ms than Ps, and all Ps are held, so the timekeeper owns no timers. The timekeeper is about to sleep
-/// forever. At the same time `leave` makes the only P, which has timers, idle.
+/// forever. At the same time `leave` makes the only P idle, and this P has timers.
 fn against_a_timekeeper_without_timers(leave: fn(&Pinned<Model>)) {
     explore_every_point(move || {
         let setting = Setting::new(1);

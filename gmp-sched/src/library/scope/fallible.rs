@@ -1,4 +1,4 @@
-//! Scopes whose children may fail, and are cancelled together.
+//! Scopes whose children may fail. The first error cancels all children.
 
 use core::fmt;
 

@@ -337,8 +337,8 @@ impl<'a, P: Platform> Case<'a, P> {
 
     /// Queues the calling G, `me`, on the channel, whose lock is held.
     ///
-    /// The case must not move until [`leave_queue`](Self::leave_queue) has returned, or the G was woken through its
-    /// waiter.
+    /// The case must not move until [`leave_queue`](Self::leave_queue) has returned, or until the G was woken through
+    /// the waiter of the case.
     #[inline(always)]
     pub(crate) fn enter_queue(&mut self, me: &'static Goroutine<P>, generation: WaitGeneration) {
         self.enter(self.header.queue(self.side), me, generation);
