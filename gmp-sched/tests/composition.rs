@@ -2,10 +2,10 @@
 //! its runs are explored, within bounds. `sim::exhaustive` describes what such an exploration covers and what it does
 //! not.
 //!
-//! Each test prints the number of states. A run may switch away from a CPU that could continue only a limited number of
-//! times: never in the largest programs, twice in the smallest, and once in the others. An optimised build allows one more
-//! switch. `GMP_SWITCHES=3` sets another bound, and `GMP_SWITCHES=all` removes it. Without a bound the first of these
-//! programs has a million states. The others have not yet been explored completely without a bound:
+//! Each test prints the number of states. While a CPU could continue, a run may switch to another CPU only a limited
+//! number of times: never in the largest programs, twice in the smallest, and once in the others. An optimised build
+//! allows one more switch. `GMP_SWITCHES=3` sets another bound, and `GMP_SWITCHES=all` removes it. Without a bound the
+//! first of these programs has a million states. The others have not yet been explored completely without a bound:
 //!
 //! ```sh
 //! GMP_SWITCHES=all cargo test --release -p gmp-sched --test composition -- --nocapture submitting

@@ -241,7 +241,7 @@ fn select_is_ended_once_by_a_sender_or_a_close() {
                 0 => assert_eq!(results, (Some(Ok(7)), None)),
                 _ => {
                     assert!(results.0.is_none() && results.1.is_some_and(|result| result.is_err()));
-                    // The sender was not paired with the select.
+                    // The select took no value from the sender.
                     assert_eq!(receive(pinned, chans[0].1.channel()), Some(7));
                 }
             }

@@ -59,8 +59,7 @@ pub(super) struct Simulation {
     stacks: RefCell<Vec<Range<usize>>>,
     devices: RefCell<Vec<DeviceInterrupt>>,
     transients: oracle::Transients,
-    /// The state of an exploration, which then decides in place of the seed. `None` in a seeded run, in which the seed
-    /// decides.
+    /// The state of an exploration, which decides what happens next. `None` in a run in which the seed decides.
     pub(super) explored: Option<Explored>,
 }
 
