@@ -309,8 +309,8 @@ fn raise_against_an_idling_m() {
     });
 }
 
-/// The signal of a waiting G is raised while no P is idle. So a running G is asked to give way, so that its M checks
-/// the ready list.
+/// The signal of a waiting G is raised while no P is idle. So a running G is asked to give way, and its M checks the
+/// ready list.
 #[test]
 fn raise_while_all_ps_are_busy_asks_a_g_to_give_way() {
     explore_every_point(|| {

@@ -127,8 +127,8 @@ impl SimCpu {
         self.in_handler.get()
     }
 
-    /// If interrupts are on, handles the pending ones and returns as a kernel would, that is, through a preemption if
-    /// one is requested and the interrupted code is a preemptible G. Returns whether it preempted. If so, the G now
+    /// If interrupts are on, handles the pending ones. Then returns as a kernel would: if a preemption is requested
+    /// and the interrupted code is a preemptible G, preempts that G. Returns whether it preempted. If so, the G now
     /// runs again, perhaps on another CPU, and the interrupts pending on that CPU must be handled before the G's next
     /// step.
     #[must_use]
