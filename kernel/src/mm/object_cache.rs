@@ -186,7 +186,7 @@ impl SharedClass {
     }
 
     /// Returns one object to its span. If all objects of that span are then free, and the span is not the only one on the
-    /// list, unlinks and returns the span, and the caller must free it.
+    /// list, unlinks the span and returns it. The caller must free the returned span.
     fn give(&mut self, object: NonNull<Object>) -> Option<NonNull<u8>> {
         // SAFETY: the object is in a span of this class. The header of the span is valid, and only the holder of the class's
         // lock accesses it, which is the caller.

@@ -1,4 +1,5 @@
-//! TLB flushes: determines when no CPU caches a translation any more that was removed from the page tables.
+//! TLB flushes. This module determines when the last CPU has flushed a translation that was removed from the page
+//! tables.
 //!
 //! Each CPU caches translations in its TLB. The CPU that removes pages does not interrupt the other CPUs to flush theirs.
 //! Instead it begins a new [epoch](gmp_sched::kthread::epoch), and every CPU flushes its TLB at its next interrupt, or when

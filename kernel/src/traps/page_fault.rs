@@ -21,7 +21,7 @@ const PAGES_TO_DIE: usize = 4;
 
 /// Handles a page fault, or stops the kernel with a report. Called with interrupts off.
 pub(super) fn handle(frame: &mut TrapFrame) {
-    // CR2 still has the address of this fault: a handler that interrupts this one never causes a page fault.
+    // CR2 still has the address of this fault, because a handler that interrupts this one never causes a page fault.
     let address = usize::try_from(Cr2::read_raw()).expect("64 bits");
     let other = PageFaultErrorCode::PROTECTION_VIOLATION
         | PageFaultErrorCode::MALFORMED_TABLE

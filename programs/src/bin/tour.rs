@@ -58,7 +58,7 @@ fn next_id() -> u64 {
     go(|| ()).id().get() + 1
 }
 
-/// The number of Gs to spread over the Ps, and how many numbers each G checks.
+/// The number of Gs to spread over the Ps. The next constant is how many numbers each G checks.
 const PARTS: usize = 48;
 const NUMBERS: usize = 5_000;
 

@@ -214,7 +214,7 @@ fn goexit_waits_for_children() {
 }
 guest_test!(goexit_waits_for_children, smp = &[1, 2, 8]);
 
-/// Children wait for a lock that the dead G holds. This deadlock is reported.
+/// Children wait for a lock that their dead parent still holds. The deadlock is reported.
 fn children_waiting_for_a_lock_of_their_dead_parent_deadlock() {
     let lock = Mutex::new(());
     let (lock, is_held) = (&lock, &AtomicBool::new(false));

@@ -19,7 +19,7 @@ use boot_protocol::report::Plan;
 /// }
 /// ```
 ///
-/// A test fails if it panics, which ends the machine, or if it returns an error, after which the next test runs. The
+/// A test fails if it panics or returns an error. A panic ends the machine. After an error, the next test runs. The
 /// words after the name are methods of [`Test`]: `smp = &[1, 2, 8]` calls [`Test::smp`], and `isolated` calls
 /// [`Test::isolated`]. By default a test runs on 8 CPUs for at most 30 seconds, and shares its boot with other tests.
 macro_rules! guest_test {

@@ -162,8 +162,8 @@ fn stack_grows_when_another_g_touches_it() {
 }
 
 guest_test!(pages_of_dead_gs_are_reused, smp = &[1, 2, 8], seconds = 60);
-/// Stacks repeatedly lose their pages and get other pages, on all CPUs. A CPU that still used an old page would write
-/// to memory that has another owner by now.
+/// Stacks repeatedly lose their pages and get other pages, on all CPUs. If a CPU still used an old translation, it
+/// would write to memory that has another owner by now.
 fn pages_of_dead_gs_are_reused() {
     let mut given_back = 0;
     for round in 0..100 {

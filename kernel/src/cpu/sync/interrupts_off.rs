@@ -30,8 +30,8 @@ pub(super) fn enter(were_on: bool, location: &'static Location<'static>) {
 }
 
 /// Records that the caller has released an `InterruptMutex`. If this was the last one that the CPU held, and interrupts
-/// were on before it took the first, turns interrupts on again. Then it makes the switch if one has become pending
-/// meanwhile.
+/// were on before it took the first, turns interrupts on again. Then, if a switch has become pending meanwhile, makes
+/// that switch.
 #[inline(always)]
 pub(super) fn leave() {
     // This must be read before the count falls to zero, because after that the handler of an exception may take a lock and

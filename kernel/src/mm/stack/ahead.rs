@@ -1,5 +1,5 @@
-//! Touches pages of a stack before they are needed, so that they have frames when code runs that must not cause a page
-//! fault.
+//! Touches pages of a stack in advance, so that these pages have frames. Code that must not cause a page fault can then
+//! use them.
 
 use core::arch::asm;
 

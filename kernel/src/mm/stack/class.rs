@@ -63,8 +63,8 @@ struct Lists {
     /// The indices of the first and of the last slot in the queue of bare slots. `None` if the queue is empty.
     bare: Option<(usize, usize)>,
     bare_count: usize,
-    /// How many slots of the class have been used at least once. Slots whose index is not below this number may have no
-    /// page tables yet.
+    /// How many slots of the class have been used at least once. Slots with this index or a higher one may have no page
+    /// tables yet.
     made: usize,
 }
 
