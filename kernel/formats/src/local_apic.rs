@@ -127,8 +127,7 @@ pub enum Command {
     NonMaskable,
     /// Resets the CPU, which then waits for a start-up message.
     Init,
-    /// Starts a CPU that has been reset. The CPU starts in real mode at the first byte of the page with this number, which
-    /// is below 1 MiB.
+    /// Starts a CPU that has been reset. It starts in real mode, in the page with this number, which is below 1 MiB.
     Startup(u8),
 }
 
@@ -161,8 +160,8 @@ pub struct LocalApic<B> {
 }
 
 impl<B: Bus> LocalApic<B> {
-    /// Returns the APIC that is accessed through `bus`. Either the APIC must be in `mode` already, or the caller must call
-    /// [`enter`](Self::enter) next.
+    /// Returns the APIC that is accessed through `bus`. It must be in `mode`, or [`enter`](Self::enter) must be called
+    /// next.
     #[inline(always)]
     pub fn new(bus: B, mode: Mode) -> Self {
         Self { bus, mode }
@@ -231,8 +230,7 @@ impl<B: Bus> LocalApic<B> {
         self.read(Register::ErrorStatus)
     }
 
-    /// Whether the last command is still being delivered. If so, the caller must wait before it sends the next one. In
-    /// x2APIC mode the result is always `false`.
+    /// Whether the last command is still being delivered. If so, the caller must wait. Always `false` in x2APIC mode.
     #[inline]
     pub fn is_sending(&self) -> bool {
         self.mode == Mode::XApic && self.read(Register::CommandLow) & SEND_PENDING != 0
