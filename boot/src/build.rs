@@ -143,7 +143,7 @@ pub fn build(program: &Program, options: Options) -> Result<PathBuf, Error> {
         command.env_remove(variable);
     }
     command.env("CARGO_ENCODED_RUSTFLAGS", encoded_flags(options.target, &script));
-    // Backtraces need line tables. This adds them even if the release profile of the crate omits them.
+    // Backtraces need line tables. This variable adds them even if the release profile of the crate omits them.
     command.env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only");
     command.env("CARGO_BUILD_BUILD_DIR", &shared);
     if own != kernel {

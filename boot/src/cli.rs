@@ -117,8 +117,8 @@ pub(crate) struct Cli {
     command: Vec<OsString>,
 }
 
-/// If this word takes the place of a program, `boot` makes the crate of a new program. (A crate in a folder of this
-/// name can be booted as `./new`.)
+/// The word that is used in place of a program to make the crate of a new program. (If a crate is in a folder of this
+/// name, it can be booted as `./new`.)
 const NEW: &str = "new";
 
 /// What the user requests by the command line.

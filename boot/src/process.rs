@@ -76,7 +76,7 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// The write to QEMU's monitor failed.
+    /// If the write to QEMU's monitor fails.
     pub fn inject_nmi(&mut self) -> io::Result<()> {
         self.monitor.inject_nmi()
     }
@@ -85,7 +85,7 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// The write to QEMU's monitor failed.
+    /// If the write to QEMU's monitor fails.
     pub fn inject_machine_check(&mut self) -> io::Result<()> {
         self.monitor.inject_machine_check()
     }
@@ -105,7 +105,7 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// Waiting for the process failed.
+    /// If waiting for the process fails.
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait();
         running().remove(&self.child.id().cast_signed());
@@ -171,7 +171,7 @@ fn die_with_parent(_: &mut Command) {}
 ///
 /// # Errors
 ///
-/// Installing a signal handler failed.
+/// If a signal handler cannot be installed.
 pub fn share_signals() -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGQUIT, SIGTSTP, SIGCONT])?;
     thread::spawn(move || {

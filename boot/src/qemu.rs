@@ -38,7 +38,7 @@ pub enum Accelerator {
 pub enum Access {
     /// The machine cannot write to the disk.
     ReadOnly,
-    /// Writes of the machine to the disk change the file.
+    /// Whatever the machine writes to the disk is written to the file.
     ReadWrite,
 }
 
@@ -206,7 +206,7 @@ fn drive(index: usize, disk: &Disk) -> OsString {
 
 /// Displays a QEMU command in shell syntax.
 pub fn shell_quoted<'a>(words: impl IntoIterator<Item = &'a OsStr>) -> String {
-    // Characters that are not Unicode are lost, but the result is only displayed. `try_quote` fails only for a zero
+    // Bytes that are not Unicode are replaced, because the result is only displayed. `try_quote` fails only for a zero
     // byte, and no argument of a process contains a zero byte.
     let quote = |word: &OsStr| {
         let word = word.to_string_lossy();

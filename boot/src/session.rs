@@ -129,7 +129,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// The write to QEMU's monitor failed.
+    /// If the write to QEMU's monitor fails.
     pub fn inject_machine_check(&mut self) -> io::Result<()> {
         self.process.inject_machine_check()
     }

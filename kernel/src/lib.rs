@@ -17,17 +17,20 @@
 //! and `cargo test` in the program's crate, the module `host` provides the same interface. The program then runs on threads
 //! of the host, its console is standard input and output, and its disks are files. See [`program`].
 //!
-//! Everything runs in ring 0 and one address space; isolation comes from Rust's types, not from the hardware. The crate is
-//! compiled for the host's Linux target. The prebuilt `core` of that target uses the red zone and SSE2. Hence three rules
-//! hold everywhere: interrupts and exceptions enter on stacks of their own, nothing is ever written to the 128 bytes below
-//! an interrupted stack pointer, and SSE is on before the first line of Rust on every CPU.
+//! Everything runs in ring 0 and in one address space. Rust's types isolate Gs from each other, and the hardware does
+//! not. The crate is compiled for the host's Linux target, whose prebuilt `core` uses the red zone and SSE2. So three
+//! rules hold everywhere:
+//!
+//! - Interrupts and exceptions enter on stacks of their own.
+//! - Nothing is ever written to the 128 bytes below an interrupted stack pointer.
+//! - Every CPU turns SSE on before it executes its first line of Rust.
 //!
 //! # What is safe
 //!
-//! A program cannot make a public, safe function break its promises. Such functions are the scheduler's interface
-//! ([`platform`]), locks ([`sync`]), devices, and queries about the computer. Everything else is private, or `unsafe` if
-//! tests need it. The following table says what is allowed in which context: in a G, with preemption off, while holding a
-//! lock that handlers take, or in a handler. The kernel checks it:
+//! A program that contains no `unsafe` cannot break the kernel's guarantees. It can call the scheduler's interface
+//! ([`platform`]), locks ([`sync`]), devices, and queries about the computer, which are all safe. Everything else is
+//! private, or `unsafe` if tests need it. The following table says what is allowed in which context: in a G, with
+//! preemption off, while holding a lock that handlers take, or in a handler. The kernel checks it:
 //!
 #![doc = include_str!("cpu/contexts.md")]
 //!

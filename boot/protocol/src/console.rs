@@ -22,7 +22,8 @@ pub const END_OF_INPUT: u8 = 0x04;
 /// also enters a newline. So the kernel removes both the key and a newline directly after it from the program's input.
 pub const INSPECT_KEY: u8 = 0x14;
 
-/// The text before an address of which `boot` looks up the function and line. `Display` of [`Frame`] writes this text.
+/// The text before each address in a backtrace. `boot` adds the function and line after such an address. `Display` of
+/// [`Frame`] writes this text.
 pub const FRAME_PREFIX: &str = "at 0x";
 
 /// The number of hexadecimal digits of such an address. Leading zeros are included, so it is always the same.

@@ -214,7 +214,7 @@ fn loop_that_is_not_preempted_on_the_host_is_said_to_be() {
     let mut lines = BufReader::new(child.take_errors()).lines().map(|line| line.expect("text"));
     let said = lines.find(|line| line.starts_with("note: ")).expect("a note, before the program ends");
     assert!(said.contains("The host does not preempt it; the machine does"), "{said}");
-    // The program reads its input in a loop, which ends with the input.
+    // The program reads its input in a loop. The end of the input ends this loop.
     drop(input);
     assert_eq!(lines.next(), None);
     let output = child.finish();

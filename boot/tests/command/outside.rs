@@ -62,7 +62,7 @@ pub(crate) fn boot_outside(options: &[&str], arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command that boots a machine to its end. Meanwhile no other machine runs.
+/// Runs a command that boots a machine, and waits until it ends. Meanwhile no other machine runs.
 pub(crate) fn finish(command: Command) -> Output {
     let _machine = only_machine();
     run(command)

@@ -88,7 +88,7 @@ impl Disk {
     ///
     /// # Panics
     ///
-    /// The caller is not a G.
+    /// If the caller is not a G.
     #[track_caller]
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, DiskError> {
         let rest = self.bytes.checked_sub(offset).ok_or(DiskError::OutOfRange)?;
@@ -123,7 +123,7 @@ impl Disk {
     ///
     /// # Panics
     ///
-    /// The caller is not a G.
+    /// If the caller is not a G.
     #[track_caller]
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DiskError> {
         let (mut sector, skip) = split(offset);
@@ -171,11 +171,11 @@ fn split(offset: u64) -> (u64, usize) {
 ///
 /// # Errors
 ///
-/// No M can be created to run the other Gs meanwhile. The call returns at once in that case.
+/// If no M can be created to run the other Gs during the call. In that case the call returns at once.
 ///
 /// # Panics
 ///
-/// The caller is not a G.
+/// If the caller is not a G.
 #[track_caller]
 pub fn delay(duration: Duration) -> Result<(), OutOfResources> {
     let deadline = kthread::now() + duration;

@@ -9,13 +9,14 @@ use crate::mm::OutOfMemory;
 /// Why a disk could not be read or written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskError {
-    /// The offset, or the end of the data to write, is past the end of the disk or of its device.
+    /// The offset is past the end of the disk, or the data to write does not fit before the end of the disk or of its
+    /// device.
     OutOfRange,
-    /// The data to write does not consist of whole sectors.
+    /// The offset or the length of the data to write is not a multiple of the sector size.
     Unaligned,
     /// The disk is read-only.
     ReadOnly,
-    /// No M can be created to run the other Gs meanwhile.
+    /// If no M can be created to run the other Gs during the call.
     OutOfResources,
     /// The disk has no device, or the device could not be set up.
     Unusable(SetupError),

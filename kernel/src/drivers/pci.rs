@@ -37,7 +37,8 @@ const MSIX_BAR: u32 = 0b111;
 /// The address to which a device writes to interrupt a CPU. Bits 12 to 19 are the APIC id of that CPU (SDM 11.11.1).
 const MESSAGE_ADDRESS: u32 = 0xfee0_0000;
 
-/// The largest number of capabilities in the configuration space, which has 256 bytes and begins with a header of 64.
+/// The largest number of capabilities in a configuration space. It has 256 bytes, of which the header takes 64, and
+/// each capability takes at least 4.
 const MAX_CAPABILITIES: usize = (256 - 64) / 4;
 
 /// Register of a bridge. Bits 8 to 15 are the number of the bus behind the bridge.
@@ -107,7 +108,7 @@ pub(crate) fn functions(root: &Root) -> Vec<(DeviceFunction, DeviceFunctionInfo)
 /// Checks that the list of a device's capabilities ends.
 ///
 /// # Errors
-/// The list is a cycle.
+/// If the list is a cycle.
 pub(crate) fn check_capabilities(root: &Root, function: DeviceFunction) -> Result<(), PciError> {
     root.capabilities(function).nth(MAX_CAPABILITIES).map_or(Ok(()), |_| Err(PciError::NoRegisters))
 }
@@ -128,7 +129,7 @@ pub(crate) struct Registers {
 
 // SAFETY: every CPU may access the registers of a device. The drivers order their accesses.
 unsafe impl Send for Registers {}
-// SAFETY: as above.
+// SAFETY: every CPU may access the registers of a device. The drivers order their accesses.
 unsafe impl Sync for Registers {}
 
 impl Registers {
@@ -137,7 +138,7 @@ impl Registers {
         self.start
     }
 
-    /// The `bytes` registers from `offset` on; `None` if they exceed this range.
+    /// Returns the registers in the `bytes` bytes from `offset` on; `None` if this exceeds the range.
     pub(crate) fn part(self, offset: usize, bytes: usize) -> Option<Self> {
         (offset.checked_add(bytes)? <= self.bytes).then(|| Self {
             physical: self.physical + offset as u64,
@@ -212,7 +213,7 @@ pub(crate) fn mapped(physical: PhysAddr, bytes: usize) -> Option<Registers> {
 /// Maps all memory BARs of a device.
 ///
 /// # Errors
-/// As for [`map_bar`].
+/// In the same cases as [`map_bar`].
 pub(crate) fn map_bars(root: &mut Root, function: DeviceFunction) -> Result<(), PciError> {
     let bars = root.bars(function).map_err(|_| PciError::NoRegisters)?;
     for (index, bar) in (0..).zip(bars) {

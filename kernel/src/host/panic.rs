@@ -138,7 +138,7 @@ impl Record {
 
     /// # Panics
     ///
-    /// A G other than the main G has panicked.
+    /// If a G other than the main G has panicked.
     #[track_caller]
     pub(super) fn assert_none(&self) {
         let first = lock(&self.0).take();

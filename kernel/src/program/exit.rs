@@ -10,8 +10,8 @@ use crate::drivers::{console, debug_exit};
 /// [`console::flush`]), the run ends with the status [`OUTPUT_LOST`] instead. Callable from everywhere.
 ///
 /// QEMU exits through its `isa-debug-exit` device. Without that device the kernel prints the status and turns the
-/// computer off by ACPI. If that is not possible either, the computer halts. (After a panic the computer always halts,
-/// so that the report can be read.)
+/// computer off by ACPI. If that is not possible either, the computer halts. (After a panic the computer is not turned
+/// off, so that the report can be read.)
 pub fn exit(status: u8) -> ! {
     let status = if console::flush() { status } else { OUTPUT_LOST };
     debug_exit::end_qemu(status);

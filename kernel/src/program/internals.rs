@@ -31,7 +31,7 @@ pub const RESERVE: usize = crate::mm::stack::RESERVE;
 /// CPU that takes the interrupt.
 ///
 /// # Errors
-/// All vectors are in use.
+/// If all vectors are in use.
 ///
 /// # Safety
 /// `handler` does only what a handler may do (see `contexts`).
@@ -92,7 +92,7 @@ pub fn with_console_locked<R>(body: impl FnOnce() -> R) -> R {
 /// Takes a free frame, even if it is the last free one.
 ///
 /// # Errors
-/// No frame is free.
+/// If no frame is free.
 pub fn allocate_frame() -> Result<PhysFrame, OutOfMemory> {
     frame::allocate()
 }

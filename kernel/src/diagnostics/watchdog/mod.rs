@@ -43,8 +43,8 @@ pub(crate) fn is_called(now: u64) -> u64 {
 pub(crate) fn tick(now: u64) -> u64 {
     activity::note_tick(now);
     scan::check_if_due(now);
-    // If there is only one CPU, it needs no timer for checks: it checks itself while it is busy, and nothing while it
-    // halts.
+    // A single CPU needs no timer for the checks. While it runs something, its tick makes them. While it halts, there
+    // is nothing to check.
     if cpus::count() == 1 {
         return NEVER;
     }

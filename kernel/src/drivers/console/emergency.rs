@@ -11,9 +11,9 @@ use super::output;
 use super::port::{RING, RING_BYTES, Uart, config, last_sent, send_from_ring, uart};
 use crate::arch::x86_64::timer;
 
-/// A panic gives the port up only after the timeout, and only after at least this many polls. So many polls take longer
-/// than a working port needs to send the bytes in its FIFO. While the clock is not set up it shows zero, so there is no
-/// timeout.
+/// The least number of polls before a panic gives up a port that accepts no bytes. The timeout must also be over. So
+/// many polls take longer than a working port needs to send the bytes in its FIFO. Until the clock is set up, its time
+/// is always zero, so the timeout is never over.
 const LEAST_POLLS: usize = 10_000_000;
 
 /// The console of a panic. Nothing else prints while it is in use: the other CPUs have stopped, and the panic never

@@ -25,11 +25,11 @@ static READER: InterruptMutex<Option<&'static KernelThread>> = InterruptMutex::n
 ///
 /// # Errors
 ///
-/// No M can be created to run the other Gs meanwhile.
+/// If no M can be created to run the other Gs during the call.
 ///
 /// # Panics
 ///
-/// The caller is not a G.
+/// If the caller is not a G.
 #[track_caller]
 pub fn read_line() -> Result<Option<String>, OutOfResources> {
     received::set_waker(wake_reader);

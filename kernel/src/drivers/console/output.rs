@@ -86,8 +86,8 @@ fn send_rest(bytes: usize) {
 /// Blocks the calling G. A caller that cannot block polls the port. Callable from everywhere except handlers of
 /// non-maskable interrupts.
 pub fn flush() -> bool {
-    // If text was dropped, the report of this loss is still to be put into the ring, after the current contents. So
-    // `flush` first waits until the ring is empty to this point, and then once more for the report.
+    // If text was dropped, a report of the loss follows later, after the current contents of the ring. So `flush` first
+    // waits until these contents have been sent. By then the report is in the ring, and `flush` waits for it, too.
     let mut is_all_put = !lost::is_any();
     let mut end = RING.end();
     let (mut taken, mut since) = (RING.taken(), timer::now());

@@ -193,7 +193,7 @@ pub(crate) fn hold() -> Hold {
 }
 
 impl Hold {
-    /// The first period, in which the lock was free.
+    /// The period before the lock was first taken.
     pub(crate) const NONE: Self = Self(0);
 
     /// Whether the lock was held in this period, and the period has not ended yet.

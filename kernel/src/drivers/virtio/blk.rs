@@ -112,7 +112,7 @@ impl BlockDevice {
         }
         let memory = dma::allocate(SLOTS * SLOT_PAGES)?;
         let buffers = core::array::from_fn(|slot| {
-            // SAFETY: the result is within the allocated range.
+            // SAFETY: the range has `SLOTS * SLOT_PAGES` pages, so the result is within it.
             let start = unsafe { memory.add(slot * SLOT_PAGES * PAGE_SIZE) };
             // SAFETY: each slot has its own pages, and the pool has filled these pages with zeros.
             unsafe { Buffers::new(start) }
@@ -269,17 +269,19 @@ impl BlockDevice {
         // SAFETY: this thread holds the slot, and no request of the slot is in flight. So nothing else accesses the
         // slot's memory. The header is valid: it contains zeros or the slot's previous request.
         let request = unsafe { request.as_mut() };
-        // SAFETY: as above, for the response.
+        // SAFETY: nothing else accesses the slot's memory, for the same reason. The response is valid: every byte is a
+        // valid status.
         let response = unsafe { response.as_mut() };
         // The default status is an error. So the request succeeds only if the device writes another status.
         *response = BlkResp::default();
-        // SAFETY: as above, for the data; `run` has checked that `bytes` fit.
+        // SAFETY: nothing else accesses the slot's memory, for the same reason. `run` has checked that `bytes` fits
+        // into the buffer.
         let data = unsafe { slice::from_raw_parts_mut(data.as_ptr(), bytes) };
         let token = match direction {
             // SAFETY: the slot stays in use until the request is completed. So only the device accesses the memory
             // until `complete` passes the token back to the queue.
             Direction::Read => unsafe { driver.queue.read_blocks_nb(sector, request, data, response) },
-            // SAFETY: as above.
+            // SAFETY: only the device accesses the memory, for the same reason as for a read.
             Direction::Write => unsafe { driver.queue.write_blocks_nb(sector, request, data, response) },
         };
         let token = token.map_err(|_| RequestError::Refused)?;
@@ -319,14 +321,15 @@ impl BlockDevice {
         // SAFETY: the device has completed the request of this slot, so it does not access the slot's memory any more.
         // The thread that holds the slot does not access the memory either, because it waits.
         let request = unsafe { request.as_ref() };
-        // SAFETY: as above.
+        // SAFETY: neither the device nor the waiting thread accesses the response, for the same reason.
         let response = unsafe { response.as_mut() };
-        // SAFETY: as above; `bytes` is the length that was submitted.
+        // SAFETY: neither the device nor the waiting thread accesses the data. `bytes` is the length that was
+        // submitted.
         let data = unsafe { slice::from_raw_parts_mut(data.as_ptr(), bytes) };
         let result = match direction {
             // SAFETY: these are the buffers that were submitted with this token.
             Direction::Read => unsafe { driver.queue.complete_read_blocks(token, request, data, response) },
-            // SAFETY: as above.
+            // SAFETY: these are the buffers that were submitted with this token.
             Direction::Write => unsafe { driver.queue.complete_write_blocks(token, request, data, response) },
         };
         let result = match result {

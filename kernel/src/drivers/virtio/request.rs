@@ -38,7 +38,7 @@ pub(super) struct Buffers {
 // SAFETY: the pointers are to memory of the DMA pool, which the driver never frees. One thread at a time holds the
 // slot, and only this thread accesses the memory.
 unsafe impl Send for Buffers {}
-// SAFETY: as above.
+// SAFETY: only one thread at a time accesses the memory, as for `Send`.
 unsafe impl Sync for Buffers {}
 
 impl Buffers {
@@ -47,9 +47,9 @@ impl Buffers {
     /// # Safety
     /// `start` is the beginning of [`SLOT_PAGES`] zeroed pages that are used for this slot only.
     pub(super) unsafe fn new(start: NonNull<u8>) -> Self {
-        // SAFETY: the status is within the first page.
+        // SAFETY: the status is within the first page of the slot, which the caller provides.
         let response = unsafe { start.add(RESPONSE_OFFSET) }.cast();
-        // SAFETY: the data begins at the second page, which the caller provides.
+        // SAFETY: the data begins at the second page of the slot, which the caller provides.
         let data = unsafe { start.add(PAGE_SIZE) };
         Self { request: start.cast(), response, data }
     }
@@ -78,7 +78,7 @@ impl Outcome {
         Self(AtomicU8::new(Self::PENDING))
     }
 
-    /// Begins a request: its outcome is pending.
+    /// Begins a request by making its outcome pending.
     pub(super) fn begin(&self) {
         self.0.store(Self::PENDING, Ordering::Relaxed);
     }

@@ -3,8 +3,8 @@
 //!
 //! The wrapper assigns entry 0 of the device's MSI-X table to queue 0, and disables three features:
 //!
-//! - *Indirect descriptors*: virtio-drivers allocates them from the heap, which code that holds an interrupt lock must
-//!   not do.
+//! - *Indirect descriptors*: virtio-drivers allocates them from the heap. But a request is submitted with an interrupt
+//!   lock held, and then allocating is forbidden.
 //! - *Event indices*: they need a full fence between the write of one index and the read of the other (virtio 1.2,
 //!   2.7.13.4.1), and virtio-drivers has no such fence. It also compares the indices incorrectly when they wrap.
 //! - *Suppression of notifications*, because of the same missing fence: if the device stopped reading its queue while
@@ -36,7 +36,7 @@ const COMMON_BYTES: usize = 0x38;
 /// The entry of the MSI-X table that queue 0 uses.
 const MESSAGE: u16 = 0;
 
-/// A virtio device on the PCI bus whose queues interrupt by MSI-X messages.
+/// A virtio device on the PCI bus. Its queues interrupt by MSI-X messages.
 pub(super) struct MessageTransport {
     device: PciTransport,
     common: Registers,
@@ -67,7 +67,7 @@ const CAPABILITY_BYTES: u8 = 20;
 /// for overflow.
 ///
 /// # Errors
-/// The capabilities form a cycle, or end outside of the configuration space.
+/// If the capabilities form a cycle, or end outside of the configuration space.
 pub(super) fn check(root: &pci::Root, function: DeviceFunction) -> core::result::Result<(), SetupError> {
     pci::check_capabilities(root, function)?;
     let ends = |offset: u8| offset.checked_add(CAPABILITY_BYTES - 1).is_some();

@@ -67,11 +67,11 @@ pub fn try_read() -> Option<u8> {
 ///
 /// # Errors
 ///
-/// No M can be created to run the other Gs meanwhile.
+/// If no M can be created to run the other Gs during the call.
 ///
 /// # Panics
 ///
-/// The caller is not a G.
+/// If the caller is not a G.
 #[track_caller]
 pub fn read_line() -> Result<Option<String>, OutOfResources> {
     let mut line = Vec::new();

@@ -102,7 +102,7 @@ impl Disk {
     ///
     /// # Panics
     ///
-    /// The caller is not a G.
+    /// If the caller is not a G.
     #[track_caller]
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, DiskError> {
         let rest = self.bytes.checked_sub(offset).ok_or(DiskError::OutOfRange)?;
@@ -125,7 +125,7 @@ impl Disk {
     ///
     /// # Panics
     ///
-    /// The caller is not a G.
+    /// If the caller is not a G.
     #[track_caller]
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DiskError> {
         let end = offset.checked_add(data.len() as u64).ok_or(DiskError::OutOfRange)?;
@@ -152,11 +152,11 @@ impl Disk {
 ///
 /// # Errors
 ///
-/// No M can be created to run the other Gs meanwhile. The call returns at once in that case.
+/// If no M can be created to run the other Gs during the call. In that case the call returns at once.
 ///
 /// # Panics
 ///
-/// The caller is not a G.
+/// If the caller is not a G.
 #[track_caller]
 pub fn delay(duration: Duration) -> Result<(), OutOfResources> {
     try_blocking::<Kernel, _>(|| thread::sleep(duration))

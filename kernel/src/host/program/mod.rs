@@ -87,7 +87,8 @@ macro_rules! __assert_no_std {
     };
 }
 
-/// This is a macro of its own, because a name is ambiguous only if a nested macro declares it.
+/// The declaration of the module is in a separate, nested macro. If a macro both declared and used the name, the name
+/// would not be ambiguous.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __declare_std {

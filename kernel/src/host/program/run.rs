@@ -62,7 +62,7 @@ pub unsafe fn program(count: c_int, words: *const *const c_char, main: fn(&[&str
 ///
 /// # Panics
 ///
-/// `body` or another G panics.
+/// If `body` or another G panics.
 #[track_caller]
 pub unsafe fn test<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     args::init(&options());
