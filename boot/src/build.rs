@@ -57,10 +57,10 @@ pub struct Options {
 /// The build profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
-    /// Optimised, with line tables.
+    /// Compiles with optimisation, and adds line tables.
     #[default]
     Release,
-    /// Not optimised, with overflow checks and debug assertions.
+    /// Compiles without optimisation, and adds overflow checks and debug assertions.
     Debug,
 }
 
@@ -76,7 +76,7 @@ pub enum Target {
 }
 
 impl Default for Target {
-    /// The target that this host can link.
+    /// The target for which this host has a linker.
     fn default() -> Self {
         if cfg!(all(target_os = "linux", target_arch = "x86_64")) { Self::Linux } else { Self::Bare }
     }

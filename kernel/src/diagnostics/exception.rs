@@ -42,7 +42,8 @@ fn name(vector: Vector) -> (&'static str, &'static str) {
     }
 }
 
-/// Displays, in one or two lines, what exception has created a frame.
+/// Displays an exception in one or two lines. `frame` contains what the processor and the kernel have saved for this
+/// exception.
 #[derive(Debug)]
 pub(crate) struct Description<'a> {
     frame: &'a TrapFrame,
@@ -117,7 +118,8 @@ impl fmt::Display for Description<'_> {
         write!(f, "{name} ({abbreviation}, vector {})", vector.0)?;
         match vector {
             Vector::PAGE_FAULT => self.page_fault(f),
-            // The cause may be a push onto the stack that hit a guard page, if the page fault itself could not be
+            // The double fault may come from a push of 8 bytes into a guard page, if the page fault of this push could
+            // not be delivered.
             // delivered.
             Vector::DOUBLE_FAULT => self.overflow(f, self.frame.rsp.saturating_sub(8)),
             Vector::GENERAL_PROTECTION | Vector::INVALID_TSS | Vector::SEGMENT_NOT_PRESENT | Vector::STACK_SEGMENT => {

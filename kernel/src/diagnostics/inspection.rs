@@ -19,7 +19,7 @@ use crate::diagnostics::snapshot;
 use crate::drivers::console::LineWriter;
 use crate::sched::platform;
 
-/// If a report has not been written for this long, the next request stops the kernel, in ns. No CPU should have
+/// If no CPU has begun a report within this time, the next request stops the kernel, in ns. No CPU should have
 /// interrupts off for such a time.
 const PATIENCE: u64 = 500_000_000;
 
@@ -31,7 +31,7 @@ cpu_local! {
     static SEEN: AtomicU32 = AtomicU32::new(0);
 }
 
-/// When the report was requested that has not been written yet, in ns; zero if no report is requested.
+/// When the report was requested, in ns. Zero if no report is requested, or if the requested report has been written.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
 /// Requests a report. Called in the handler of a non-maskable interrupt, if no CPU has sent this interrupt. Returns

@@ -54,7 +54,7 @@ pub(crate) struct Snapshot {
     /// waiting when the first interrupt comes, its handler answers all of them.
     left_over: AtomicU32,
     preempt_count: AtomicU32,
-    /// How many handlers were active, nested in each other, in the code that the asking interrupt has interrupted.
+    /// The number of handlers, nested in each other, that were active when the asking interrupt came.
     trap_depth: AtomicU32,
     /// Where the lock was taken that had turned interrupts off; null if no lock had turned them off.
     interrupts_off_at: AtomicPtr<Location<'static>>,
@@ -178,7 +178,8 @@ pub(crate) fn answer(frame: &TrapFrame) -> bool {
         snapshot.left_over.store(left_over.saturating_sub(1), Ordering::Relaxed);
         return left_over > 0;
     }
-    // This interrupt answers `new` requests. The interrupts of the others may still come, or may have been merged with
+    // This interrupt answers all `new` requests. The interrupts of the other requests may still come, or may have been
+    // merged with this one.
     // this one.
     snapshot.left_over.store(left_over.saturating_add(new - 1), Ordering::Relaxed);
     snapshot.note(frame);

@@ -16,7 +16,7 @@ pub enum DiskError {
     Unaligned,
     /// The disk is read-only.
     ReadOnly,
-    /// If no M can be created to run the other Gs during the call.
+    /// No M could be created to run the other Gs during the access.
     OutOfResources,
     /// The disk has no device, or the device could not be set up.
     Unusable(SetupError),

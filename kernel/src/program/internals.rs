@@ -50,7 +50,7 @@ pub unsafe fn send(to: CpuId, vector: Vector) {
 /// Interrupts all CPUs except the calling one.
 ///
 /// # Safety
-/// As for [`send`].
+/// Either [`allocate_vector`] has returned the vector, or the vector is at least 32 and has no handler.
 pub unsafe fn send_to_others(vector: Vector) {
     apic::send_to_others(vector);
 }
@@ -71,7 +71,8 @@ pub fn as_if_in_nmi<R>(body: impl FnOnce() -> R) -> R {
     })
 }
 
-/// Makes preemptions inside of `code` overwrite the red zone of the interrupted code, as an error in the kernel would.
+/// Makes preemptions inside of `code` overwrite the red zone of the interrupted code. This imitates an error in the
+/// kernel.
 ///
 /// # Safety
 /// `code` does not use its red zone, or does not rely on its contents.
@@ -129,7 +130,7 @@ pub fn init_cpu() {
     cpu::init();
 }
 
-/// Whether this CPU has stopped in a way that no TLB epoch waits for it, because it halts. The caller is pinned.
+/// Whether this CPU is marked as halted, so that no TLB epoch waits for it. The caller is pinned.
 pub fn is_halted() -> bool {
     tlb::is_halted()
 }

@@ -34,7 +34,8 @@ fn can_park() -> bool {
     goroutines::in_user_code().is_some_and(|goroutine| goroutine.status() == Status::Running)
 }
 
-/// Prints bytes. Up to 16 KiB are not mixed with other output. Returns `false` if some of the bytes were dropped.
+/// Prints bytes. If they are at most 16 KiB, they are not mixed with other output. Returns `false` if some of them were
+/// dropped.
 ///
 /// If the ring has no room, the calling G blocks, but not its M. If the caller cannot block, bytes for which there is
 /// no room are dropped. They are counted, and the count is printed in their place. Callable from everywhere except

@@ -9,7 +9,7 @@ use super::port::{self, RING};
 use super::received;
 use super::state::{BURST, IS_POLLED, POLL, locked, try_locked};
 
-/// The time of the next check if there will be none.
+/// The time of the next check if no check is needed.
 const NEVER: u64 = u64::MAX;
 
 /// What sends the contents of the ring.

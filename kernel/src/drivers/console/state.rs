@@ -26,7 +26,7 @@ const RESERVE: usize = RING_BYTES / 2;
 const WORTH_WAKING: usize = 16 * 1024;
 /// The time between two checks of a port that has no interrupt, in ns.
 pub(super) const POLL: u64 = 1_000_000;
-/// The largest number of bytes that are sent while the lock is held once.
+/// The largest number of bytes that are sent before the lock is released.
 pub(super) const BURST: usize = 128;
 
 static CONSOLE: InterruptMutex<Console> = InterruptMutex::new(Console::new());
