@@ -120,7 +120,6 @@ impl fmt::Display for Description<'_> {
             Vector::PAGE_FAULT => self.page_fault(f),
             // The double fault may come from a push of 8 bytes into a guard page, if the page fault of this push could
             // not be delivered.
-            // delivered.
             Vector::DOUBLE_FAULT => self.overflow(f, self.frame.rsp.saturating_sub(8)),
             Vector::GENERAL_PROTECTION | Vector::INVALID_TSS | Vector::SEGMENT_NOT_PRESENT | Vector::STACK_SEGMENT => {
                 self.selector(f)

@@ -180,7 +180,6 @@ pub(crate) fn answer(frame: &TrapFrame) -> bool {
     }
     // This interrupt answers all `new` requests. The interrupts of the other requests may still come, or may have been
     // merged with this one.
-    // this one.
     snapshot.left_over.store(left_over.saturating_add(new - 1), Ordering::Relaxed);
     snapshot.note(frame);
     // Ordering: Release; partner: the load in `is_answered`.

@@ -67,7 +67,7 @@ fn send(bytes: &[u8]) {
     }
 }
 
-/// Does nothing and returns `true`, because [`write`] returns only when everything has been written. Does not block.
+/// Does nothing and returns `true`, because `write` returns only when everything has been written. Does not block.
 pub fn flush() -> bool {
     true
 }
