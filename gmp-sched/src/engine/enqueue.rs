@@ -97,16 +97,12 @@ fn overflow<P: Platform>(
 
 /// Commit of a yield while the global queue is empty.
 #[inline(always)]
-pub(crate) fn requeue_last<P: Platform>(
-    pinned: &Pinned<P>,
-    processor: &'static Processor<P>,
-    goroutine: &'static Goroutine<P>,
-) {
+pub(crate) fn requeue_last<P: Platform>(processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) {
     goroutine.set_status(Status::Runnable);
     if processor.queue.push_back(goroutine).is_err() {
-        overflow(pinned.machine().scheduler(), processor, goroutine);
+        overflow(goroutine.scheduler(), processor, goroutine);
     } else if !processor.is_alone() {
-        pinned.machine().scheduler().submitted_among_others();
+        goroutine.scheduler().submitted_among_others();
     }
 }
 

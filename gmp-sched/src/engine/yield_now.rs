@@ -35,7 +35,7 @@ pub fn yield_now<P: Platform>() {
     if scheduler.global_length.load(Ordering::Relaxed) == 0
         && let Some(next) = pick_next(&pinned, processor)
     {
-        drop(leave(pinned, machine, me, Some(next), move |pinned, me| requeue_last(pinned, processor, me)));
+        drop(leave(pinned, machine, me, Some(next), move |_, me| requeue_last(processor, me)));
     } else {
         yield_to_g0(pinned);
     }
@@ -64,7 +64,7 @@ fn yield_to_g0<P: Platform>(pinned: Pinned<P>) {
             requeue_global(pinned, me);
         } else {
             sampling::runnable_again(processor, me);
-            requeue_last(pinned, processor, me);
+            requeue_last(processor, me);
         }
     };
     drop(leave(pinned, machine, me, None, requeue));

@@ -169,7 +169,23 @@ fn lock<T>(mutex: &sync::Mutex<T>) -> sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|error| error.into_inner())
 }
 
-impl Points for Native {}
+impl Points for Native {
+    /// After a short while lets other threads of the process run. The thread that this one waits for may have been
+    /// descheduled while it holds a lock. If there are many more threads than CPUs, the threads that spin for the lock
+    /// would otherwise use the CPUs up, and each critical section would take as long as all of their time slices.
+    #[inline(never)]
+    fn relax() {
+        /// Iterations until the operating system is called: longer than any critical section takes.
+        const SPINS: u32 = 128;
+        std::thread_local!(static SPUN: Cell<u32> = const { Cell::new(0) });
+        SPUN.set(SPUN.get().wrapping_add(1));
+        if SPUN.get().is_multiple_of(SPINS) {
+            thread::yield_now();
+        } else {
+            core::hint::spin_loop();
+        }
+    }
+}
 
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
 // SAFETY: nothing preempts here, so a flow of control leaves its M only where it switches. The current M is loaded each
