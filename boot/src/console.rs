@@ -1,10 +1,16 @@
-//! Shows the console of a machine on standard output, and passes standard input to the machine.
+//! Shows a machine's console on standard output and standard error, and passes standard input to it.
+//!
+//! Standard output shows what the program prints. Standard error shows everything else: the kernel's log and reports, and
+//! the program's own messages of errors. If both are the same terminal or file, all text is in the order in which the machine
+//! has printed it.
 
+use core::mem;
 use core::time::Duration;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _, Write};
 use std::thread;
 use std::time::Instant;
 
+use boot_protocol::console::Stream;
 use boot_protocol::{console, status};
 use rustix::process::getpgrp;
 use rustix::termios::tcgetpgrp;
@@ -21,9 +27,12 @@ pub fn show(mut session: Session, limit: Option<Duration>) -> Result<u8, Error> 
     let input = session.input();
     thread::spawn(move || forward_standard_input(&input));
     let deadline = limit.map(|limit| Instant::now() + limit);
+    let (output, errors) = (io::stdout().lock(), io::stderr());
+    let is_terminal = output.is_terminal() && errors.is_terminal();
+    let mut screen = Screen::new(output, errors, is_terminal);
     loop {
         match session.next(deadline) {
-            Event::Output(bytes) => write_out(&bytes)?,
+            Event::Output(stream, bytes) => screen.show(stream, &bytes)?,
             Event::Ended(Ending::Failed(error)) => return Err(error),
             Event::Ended(ending) => {
                 if ending == Ending::Reset {
@@ -37,9 +46,9 @@ pub fn show(mut session: Session, limit: Option<Duration>) -> Result<u8, Error> 
             Event::TimedOut => {
                 let mut result = Ok(());
                 say(&format!("time-out: the program still ran after {:?}", limit.unwrap_or_default()));
-                session.last_words(|bytes| {
+                session.last_words(|stream, bytes| {
                     if result.is_ok() {
-                        result = write_out(bytes);
+                        result = screen.show(stream, bytes);
                     }
                 });
                 return result.map(|()| status::TIMEOUT);
@@ -53,9 +62,35 @@ pub fn say(text: &str) {
     let _ = writeln!(io::stderr(), "boot: {text}");
 }
 
-fn write_out(bytes: &[u8]) -> Result<(), Error> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(Error::writing)
+/// Where the output of the machine is shown.
+struct Screen<O, E> {
+    output: O,
+    errors: E,
+    /// Whether both are terminals.
+    is_terminal: bool,
+    /// Whether the last line of `output` is incomplete.
+    is_in_line: bool,
+}
+
+impl<O: Write, E: Write> Screen<O, E> {
+    fn new(output: O, errors: E, is_terminal: bool) -> Self {
+        Self { output, errors, is_terminal, is_in_line: false }
+    }
+
+    /// Shows text. On a terminal, a report that comes while a line of the program is incomplete begins on a new line.
+    fn show(&mut self, stream: Stream, text: &[u8]) -> Result<(), Error> {
+        let was_in_line = mem::take(&mut self.is_in_line);
+        if stream == Stream::Output {
+            self.is_in_line = text.last() != Some(&b'\n');
+            return self.output.write_all(text).and_then(|()| self.output.flush()).map_err(Error::writing);
+        }
+        // Errors are ignored, because there is no other way to report them.
+        if self.is_terminal && was_in_line && !text.starts_with(b"\n") {
+            let _ = self.errors.write_all(b"\n");
+        }
+        let _ = self.errors.write_all(text);
+        Ok(())
+    }
 }
 
 fn forward_standard_input(input: &Input) {
@@ -86,5 +121,34 @@ fn forward_standard_input(input: &Input) {
 fn wait_for_foreground() {
     while tcgetpgrp(io::stdin()).is_ok_and(|foreground| foreground != getpgrp()) {
         thread::sleep(Duration::from_millis(200));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a terminal, or two files, show after these texts.
+    fn shown(is_terminal: bool, texts: &[(Stream, &str)]) -> (String, String) {
+        let mut screen = Screen::new(Vec::new(), Vec::new(), is_terminal);
+        for (stream, text) in texts {
+            screen.show(*stream, text.as_bytes()).expect("shown");
+        }
+        (String::from_utf8(screen.output).expect("text"), String::from_utf8(screen.errors).expect("text"))
+    }
+
+    #[test]
+    fn report_begins_on_a_new_line_of_a_terminal() {
+        use Stream::{Error, Output};
+        for (texts, errors) in [
+            (&[(Output, "in a "), (Output, "line"), (Error, "report\n"), (Error, "more\n")][..], "\nreport\nmore\n"),
+            (&[(Output, "a line\n"), (Error, "report\n")], "report\n"),
+            (&[(Output, "in a line"), (Error, "\nreport\n")], "\nreport\n"),
+            (&[(Error, "report\n")], "report\n"),
+        ] {
+            assert_eq!(shown(true, texts).1, errors, "{texts:?}");
+            let unchanged: String = texts.iter().filter(|text| text.0 == Error).map(|text| text.1).collect();
+            assert_eq!(shown(false, texts).1, unchanged, "{texts:?}");
+        }
     }
 }

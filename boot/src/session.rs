@@ -1,6 +1,7 @@
 //! A running machine: its output, its input, and how it ends.
 
 use core::time::Duration;
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
@@ -10,7 +11,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::Instant;
 
-use boot_protocol::{console, status};
+use boot_protocol::console::{Decoder, Received, Stream};
+use boot_protocol::status;
 
 use crate::Error;
 use crate::annotator::Annotator;
@@ -22,8 +24,8 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// The next event of a machine.
 #[derive(Debug)]
 pub enum Event {
-    /// The machine has printed these bytes. Addresses among them are annotated with functions and lines.
-    Output(Vec<u8>),
+    /// The machine printed these bytes on this stream. Addresses are annotated with functions and lines.
+    Output(Stream, Vec<u8>),
     /// The machine has ended.
     Ended(Ending),
     /// The deadline has passed without an event.
@@ -71,8 +73,12 @@ pub type Input = SyncSender<Vec<u8>>;
 #[derive(Debug)]
 pub struct Session {
     process: Process,
-    annotator: Annotator,
+    decoder: Decoder,
+    /// The annotators of standard output and standard error.
+    annotators: [Annotator; 2],
     output: Receiver<Vec<u8>>,
+    /// Text that has been received, and will be the next events.
+    decoded: VecDeque<(Stream, Vec<u8>)>,
     input: Input,
     /// The receiver of the input, and the pipe into which the input is written. Both are kept here until the machine
     /// asks for input.
@@ -94,8 +100,15 @@ impl Session {
         let (sender, output) = mpsc::sync_channel(16);
         let (input, to_write) = mpsc::sync_channel(1);
         thread::spawn(move || forward_output(stdout, &sender));
-        let annotator = Annotator::new(program, started);
-        Ok(Self { process, annotator, output, input, held_input: Some((to_write, stdin)) })
+        Ok(Self {
+            process,
+            decoder: Decoder::default(),
+            annotators: [Annotator::new(program, started), Annotator::new(program, None)],
+            output,
+            decoded: VecDeque::new(),
+            input,
+            held_input: Some((to_write, stdin)),
+        })
     }
 
     /// Returns a sender for the console's input. No input reaches the machine before the machine asks for it. Each send
@@ -107,20 +120,35 @@ impl Session {
     /// Waits for the next event. If `deadline` is given, waits no longer than that.
     pub fn next(&mut self, deadline: Option<Instant>) -> Event {
         loop {
+            if let Some((stream, text)) = self.decoded.pop_front() {
+                let mut output = Vec::with_capacity(text.len());
+                let [of_output, of_errors] = &mut self.annotators;
+                let annotator = if stream == Stream::Output { of_output } else { of_errors };
+                annotator.annotate(&text, &mut output);
+                return Event::Output(stream, output);
+            }
             let received = match deadline {
                 Some(deadline) => self.output.recv_timeout(deadline.saturating_duration_since(Instant::now())),
                 None => self.output.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
-            let mut bytes = match received {
-                Ok(bytes) => bytes,
+            match received {
+                Ok(bytes) => self.decode(&bytes),
                 Err(RecvTimeoutError::Timeout) => return Event::TimedOut,
                 Err(RecvTimeoutError::Disconnected) => return Event::Ended(self.ending()),
-            };
-            self.release_input(&mut bytes);
-            if !bytes.is_empty() {
-                let mut output = Vec::with_capacity(bytes.len());
-                self.annotator.annotate(&bytes, &mut output);
-                return Event::Output(output);
+            }
+        }
+    }
+
+    /// Separates the streams of `bytes`. When the machine asks for input, starts to send the input.
+    fn decode(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            match self.decoder.decode(byte) {
+                Some(Received::Byte(stream, byte)) => match self.decoded.back_mut() {
+                    Some((last, text)) if *last == stream => text.push(byte),
+                    _ => self.decoded.push_back((stream, vec![byte])),
+                },
+                Some(Received::InputReady) => self.release_input(),
+                None => {}
             }
         }
     }
@@ -136,7 +164,7 @@ impl Session {
 
     /// Asks the machine for a report of its state, and passes the machine's output to `show`. Afterwards ends the
     /// machine if it is still running.
-    pub fn last_words(&mut self, mut show: impl FnMut(&[u8])) {
+    pub fn last_words(&mut self, mut show: impl FnMut(Stream, &[u8])) {
         // If no CPU reacts to the first request, the kernel ends the machine with a report at the second one.
         for _ in 0..2 {
             if self.process.inject_nmi().is_err() || self.show_answer(&mut show) {
@@ -148,12 +176,12 @@ impl Session {
 
     /// Shows the machine's output for the duration of [`LAST_WORDS`]. Returns whether the machine has printed anything
     /// or has ended.
-    fn show_answer(&mut self, show: &mut impl FnMut(&[u8])) -> bool {
+    fn show_answer(&mut self, show: &mut impl FnMut(Stream, &[u8])) -> bool {
         let deadline = Instant::now() + LAST_WORDS;
         let mut said_something = false;
         loop {
             match self.next(Some(deadline)) {
-                Event::Output(bytes) => show(&bytes),
+                Event::Output(stream, bytes) => show(stream, &bytes),
                 Event::Ended(_) => return true,
                 Event::TimedOut => return said_something,
             }
@@ -174,17 +202,10 @@ impl Session {
         }
     }
 
-    /// If `bytes` contains the machine's request for input, removes the request from `bytes` and begins to pass on the
-    /// input.
-    fn release_input(&mut self, bytes: &mut Vec<u8>) {
-        if self.held_input.is_none() {
-            return;
-        }
-        if let Some(index) = bytes.iter().position(|&byte| byte == console::INPUT_READY) {
-            bytes.remove(index);
-            if let Some((to_write, stdin)) = self.held_input.take() {
-                thread::spawn(move || forward_input(&to_write, stdin));
-            }
+    /// Starts to send the input, unless the machine has asked for it before.
+    fn release_input(&mut self) {
+        if let Some((to_write, stdin)) = self.held_input.take() {
+            thread::spawn(move || forward_input(&to_write, stdin));
         }
     }
 }

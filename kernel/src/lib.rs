@@ -178,5 +178,5 @@ pub mod prelude {
         ReadMostlyRwLock, Receiver, RwLock, Semaphore, Sender, Ticker, Timer, WaitGroup, after, after_func, channel,
         go, goexit, num_cpu, num_goroutine, procs, scope, set_procs, sleep, yield_now,
     };
-    pub use crate::{print, println, select};
+    pub use crate::{eprint, eprintln, print, println, select};
 }

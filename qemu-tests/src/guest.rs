@@ -52,11 +52,11 @@ impl Guest {
         let deadline = Instant::now() + BOOT_TIME;
         let why = loop {
             match session.next(Some(deadline)) {
-                Event::Output(bytes) => transcript.push(&bytes),
+                Event::Output(_, bytes) => transcript.push(&bytes),
                 Event::Ended(Ending::Status(0)) => return listed(&transcript),
                 Event::Ended(ending) => break meaning(&ending),
                 Event::TimedOut => {
-                    session.last_words(|bytes| transcript.push(bytes));
+                    session.last_words(|_, bytes| transcript.push(bytes));
                     break format!("it did not end within {BOOT_TIME:?}");
                 }
             }

@@ -186,11 +186,11 @@ impl Machine {
                 return Next::Line(line);
             }
             match self.session.next(Some(deadline)) {
-                Event::Output(bytes) => take(&mut self.transcript, &bytes, self.echo),
+                Event::Output(_, bytes) => take(&mut self.transcript, &bytes, self.echo),
                 Event::Ended(ending) => return Next::Ended(ending),
                 Event::TimedOut => {
                     let (transcript, echo) = (&mut self.transcript, self.echo);
-                    self.session.last_words(|bytes| take(transcript, bytes, echo));
+                    self.session.last_words(|_, bytes| take(transcript, bytes, echo));
                     return Next::TimedOut;
                 }
             }

@@ -29,7 +29,7 @@ fn check(cpus: u32) {
     let mut is_injected = false;
     let ending = loop {
         match machine.next(Some(deadline)) {
-            Event::Output(bytes) => text.push_str(&String::from_utf8_lossy(&bytes)),
+            Event::Output(_, bytes) => text.push_str(&String::from_utf8_lossy(&bytes)),
             Event::Ended(ending) => break ending,
             Event::TimedOut => panic!("the machine does not end:\n{text}"),
         }

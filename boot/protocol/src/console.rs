@@ -1,5 +1,13 @@
-//! The console: bytes with a special meaning, and two kinds of text that `boot` annotates. One is an address in a
-//! backtrace, and the other is the time since power-on.
+//! The console: its two streams of output, bytes with a special meaning, and the forms of the two texts that `boot`
+//! annotates. These are an address in a backtrace, and the time since power-on.
+//!
+//! # Two streams on one port
+//!
+//! What the program prints is its standard output. Everything else is its standard error: the log, reports of panics,
+//! deadlocks and the watchdog, and what the program prints with `eprintln!`. Both streams are sent over one port, so their
+//! order is kept. A [`Stream::mark`] precedes the first byte of a stream after bytes of the other one. A byte of the text
+//! that has a special meaning is sent as [`ESCAPE`] and the byte with bit 6 inverted. [`encode`] and [`Decoder`] are the two
+//! sides. A terminal ignores marks and [`ESCAPE`], so the output is also readable without `boot`.
 //!
 //! The kernel ends lines with `\n` alone, and does not echo input. The user's terminal adds the carriage returns and the
 //! echo.
@@ -13,6 +21,104 @@ use core::time::Duration;
 /// input that the program never reads would interrupt the machine at a different time in each run. `boot` removes the
 /// byte from the output. A terminal ignores it.
 pub const INPUT_READY: u8 = 0x11;
+
+/// A stream of the console's output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stream {
+    /// What the program prints. At power-on the output begins with this stream.
+    #[default]
+    Output,
+    /// The reports and the log of the kernel, and what the program prints with `eprintln!`.
+    Error,
+}
+
+impl Stream {
+    /// The byte (`STX` or `SOH`) that precedes the first byte of this stream after bytes of the other one.
+    pub const fn mark(self) -> u8 {
+        match self {
+            Self::Output => 0x02,
+            Self::Error => 0x01,
+        }
+    }
+}
+
+/// The byte (`DLE`) that precedes a byte of the text that would have a special meaning. That byte is sent with bit 6
+/// inverted.
+pub const ESCAPE: u8 = 0x10;
+
+/// The bit of a byte after [`ESCAPE`] that is inverted.
+const INVERTED: u8 = 1 << 6;
+
+/// Whether a byte of the text must be escaped.
+const fn is_special(byte: u8) -> bool {
+    byte == Stream::Output.mark() || byte == Stream::Error.mark() || byte == ESCAPE || byte == INPUT_READY
+}
+
+/// The number of bytes that [`encode`] makes of `text`.
+pub fn encoded_len(text: &[u8]) -> usize {
+    text.len() + text.iter().filter(|&&byte| is_special(byte)).count()
+}
+
+/// Passes `text` to `put`, piece by piece, with its special bytes escaped.
+pub fn encode(text: &[u8], mut put: impl FnMut(&[u8])) {
+    let mut rest = text;
+    while let Some(index) = rest.iter().position(|&byte| is_special(byte)) {
+        if index > 0 {
+            put(&rest[..index]);
+        }
+        put(&[ESCAPE, rest[index] ^ INVERTED]);
+        rest = &rest[index + 1..];
+    }
+    if !rest.is_empty() {
+        put(rest);
+    }
+}
+
+/// Separates the streams of the console's output.
+///
+/// ```
+/// use boot_protocol::console::{Decoder, Received, Stream};
+///
+/// let mut decoder = Decoder::default();
+/// let mut received = b"a\x01b\x11\x10\x42\x02c".iter().filter_map(|&byte| decoder.decode(byte));
+/// assert_eq!(received.next(), Some(Received::Byte(Stream::Output, b'a')));
+/// assert_eq!(received.next(), Some(Received::Byte(Stream::Error, b'b')));
+/// assert_eq!(received.next(), Some(Received::InputReady));
+/// assert_eq!(received.next(), Some(Received::Byte(Stream::Error, 2)));
+/// assert_eq!(received.next(), Some(Received::Byte(Stream::Output, b'c')));
+/// assert_eq!(received.next(), None);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Decoder {
+    stream: Stream,
+    is_escaped: bool,
+}
+
+/// What the next byte of the output means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// A byte of the text of a stream.
+    Byte(Stream, u8),
+    /// The request for input, [`INPUT_READY`].
+    InputReady,
+}
+
+impl Decoder {
+    /// Decodes the next byte of the output. Returns `None` for a mark and for [`ESCAPE`].
+    pub fn decode(&mut self, byte: u8) -> Option<Received> {
+        if core::mem::take(&mut self.is_escaped) {
+            return Some(Received::Byte(self.stream, byte ^ INVERTED));
+        }
+        match byte {
+            ESCAPE => self.is_escaped = true,
+            INPUT_READY => return Some(Received::InputReady),
+            _ if byte == Stream::Output.mark() => self.stream = Stream::Output,
+            _ if byte == Stream::Error.mark() => self.stream = Stream::Error,
+            _ => return Some(Received::Byte(self.stream, byte)),
+        }
+        None
+    }
+}
 
 /// The byte (`EOT`, Ctrl-D) that `boot` sends when its own input has ended. The kernel treats this byte as the end of
 /// the input.
@@ -108,5 +214,31 @@ pub struct SincePowerOn(pub Duration);
 impl fmt::Display for SincePowerOn {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}.{:03} {POWER_ON}", self.0.as_secs(), self.0.subsec_millis())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate alloc;
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn every_byte_comes_back_in_its_stream() {
+        let all: Vec<u8> = (0..=u8::MAX).chain((0..=u8::MAX).rev()).collect();
+        let mut sent = Vec::new();
+        let mut expected = Vec::new();
+        for stream in [Stream::Output, Stream::Error, Stream::Output] {
+            sent.push(stream.mark());
+            let before = sent.len();
+            encode(&all, |piece| sent.extend_from_slice(piece));
+            assert_eq!(sent.len() - before, encoded_len(&all));
+            assert!(!sent[before..].contains(&INPUT_READY));
+            expected.extend(all.iter().map(|&byte| Received::Byte(stream, byte)));
+        }
+        let mut decoder = Decoder::default();
+        let received: Vec<Received> = sent.iter().filter_map(|&byte| decoder.decode(byte)).collect();
+        assert_eq!(received, expected);
     }
 }

@@ -87,15 +87,25 @@ impl Running {
 
     /// Reads standard output until `end` has been read.
     pub(crate) fn read_until(&mut self, end: &str) -> String {
-        let (mut printed, mut byte) = (Vec::new(), [0]);
-        while !printed.ends_with(end.as_bytes()) {
-            if self.child.stdout.as_mut().expect("a pipe").read_exact(&mut byte).is_err() {
-                let status = self.wait();
-                panic!("{status}, without {end:?} in {:?}", String::from_utf8_lossy(&printed));
-            }
-            printed.push(byte[0]);
-        }
-        String::from_utf8(printed).expect("text")
+        let mut output = self.child.stdout.take().expect("a pipe");
+        let read = read_until(&mut output, end);
+        self.child.stdout = Some(output);
+        self.expect_end(end, read)
+    }
+
+    /// Reads standard error until it ends with `end`.
+    pub(crate) fn read_errors_until(&mut self, end: &str) -> String {
+        let mut errors = self.child.stderr.take().expect("a pipe");
+        let read = read_until(&mut errors, end);
+        self.child.stderr = Some(errors);
+        self.expect_end(end, read)
+    }
+
+    fn expect_end(&mut self, end: &str, read: Result<String, String>) -> String {
+        read.unwrap_or_else(|read| {
+            let status = self.wait();
+            panic!("{status}, without {end:?} in {read:?}")
+        })
     }
 
     /// Reads everything that the child prints, and waits for its end.
@@ -156,6 +166,18 @@ fn end_group(group: Pid, child: &Receiver<Order>) {
     let _ = kill_process_group(group, Signal::CONT);
     while child.recv_timeout(GRACE).is_ok() {}
     let _ = kill_process_group(group, Signal::KILL);
+}
+
+/// Reads until the text ends with `end`. If the pipe ends before, the text so far is the error.
+fn read_until(pipe: &mut impl Read, end: &str) -> Result<String, String> {
+    let (mut read, mut byte) = (Vec::new(), [0]);
+    while !read.ends_with(end.as_bytes()) {
+        if pipe.read_exact(&mut byte).is_err() {
+            return Err(String::from_utf8_lossy(&read).into_owned());
+        }
+        read.push(byte[0]);
+    }
+    Ok(String::from_utf8(read).expect("text"))
 }
 
 fn read_to_end(mut pipe: impl Read) -> Vec<u8> {

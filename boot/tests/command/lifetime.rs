@@ -44,7 +44,7 @@ impl Sleeper {
     /// Sends a signal to `boot` that makes the machine report its state. Returns the report.
     fn describe(&mut self) -> String {
         self.signal(Signal::QUIT);
-        self.boot.read_until("the machine goes on\n")
+        self.boot.read_errors_until("the machine goes on\n")
     }
 
     fn signal(&self, signal: Signal) {

@@ -7,8 +7,9 @@ use core::hint;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
-use kernel::console::read_line;
+use kernel::console::{read_line, write};
 use kernel::percpu::PreemptGuard;
+use kernel::platform::channel;
 use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
 use kernel::watchdog::longest_windows;
@@ -21,6 +22,16 @@ fn main(arguments: &[&str]) -> i32 {
         ["arguments", arguments @ ..] => println!("{arguments:?}"),
         ["echo"] => echo(),
         ["panic"] => panic!("it was meant to panic"),
+        ["report", cause] => {
+            print!("before\nwithout an end");
+            report(cause);
+            println!(", as if nothing had been");
+        }
+        ["both"] => (0..1000).for_each(|number| {
+            println!("out {number}");
+            eprintln!("err {number}");
+        }),
+        ["bytes"] => (0..100).for_each(|_| assert!(write(&Vec::from_iter(0..=u8::MAX)))),
         ["deadlock"] => deadlock(),
         ["pinned"] => pinned(),
         // SAFETY: the undefined instruction raises an exception, as intended. No code of the program runs after it.
@@ -135,6 +146,28 @@ fn nap() {
 #[unsafe(no_mangle)]
 extern "C" fn debugger_stops_here() {
     println!("not seen");
+}
+
+/// Makes the kernel print a report.
+fn report(cause: &str) {
+    match cause {
+        "panic" => panic!("it was meant to panic"),
+        "deadlock" => {
+            let (_sender, receiver) = channel::<()>(0);
+            receiver.recv().expect("it never comes");
+        }
+        "overflow" => println!("{}", deeper(0)),
+        // SAFETY: as in `main`.
+        "exception" => unsafe { asm!("ud2") },
+        "watchdog" => pinned(),
+        "isolated" => assert!(go(|| panic!("it was meant to panic")).join().is_err()),
+        _ => {}
+    }
+}
+
+/// Recurses until the stack overflows.
+fn deeper(depth: u64) -> u64 {
+    if hint::black_box(depth) == u64::MAX { 0 } else { deeper(depth + 1) + 1 }
 }
 
 /// Takes a lock that the calling G holds already.

@@ -2,10 +2,12 @@
 
 use core::time::Duration;
 use std::ffi::OsStr;
-use std::io::{Read as _, Write as _};
+use std::io::{Read as _, Seek as _, Write as _};
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 use std::thread;
+
+use boot_protocol::console::Stream;
 
 use crate::child::{Running, run};
 use crate::outside::{OUTSIDE, boot, boot_outside, finish, only_machine, status, text};
@@ -54,7 +56,7 @@ fn unoptimised_program_boots() {
     command.arg("--debug").arg(OUTSIDE.directory.path()).arg("panic");
     let output = finish(command);
     assert_eq!(status(&output), Some(2), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains("outside::main"), "{}", text(&output.stdout));
+    assert!(text(&output.stderr).contains("outside::main"), "{}", text(&output.stderr));
 }
 
 #[test]
@@ -62,7 +64,7 @@ fn debug_build_reports_where_preemption_was_turned_off() {
     let mut command = boot();
     command.args(["--debug", "--smp=2", "--timeout=60"]).arg(OUTSIDE.directory.path()).arg("pinned");
     let output = finish(command);
-    let printed = text(&output.stdout);
+    let printed = text(&output.stderr);
     let line = include_str!("outside_program.rs").lines().position(|line| line.contains("let _pinned")).expect("a pin");
     assert!(printed.contains("has had preemption off for"), "{printed}");
     assert!(printed.contains(&format!("preempt count 1 since src/main.rs:{}:", line + 1)), "{printed}");
@@ -72,7 +74,7 @@ fn debug_build_reports_where_preemption_was_turned_off() {
 #[test]
 fn cpu_that_waits_for_its_own_lock_panics() {
     let output = finish(boot_outside(&["--timeout=30"], &["deadlock"]));
-    let printed = text(&output.stdout);
+    let printed = text(&output.stderr);
     assert_eq!(status(&output), Some(101), "{printed}");
     let source = include_str!("outside_program.rs");
     let line = |wanted: &str| source.lines().position(|line| line.contains(wanted)).expect("a lock") + 1;
@@ -98,7 +100,7 @@ fn arguments_are_passed_unchanged() {
 fn panic_shows_function_and_line_of_the_users_crate() {
     let output = finish(boot_outside(&[], &["panic"]));
     assert_eq!(status(&output), Some(2));
-    let printed = text(&output.stdout);
+    let printed = text(&output.stderr);
     assert!(printed.contains("it was meant to panic"), "{printed}");
     let line =
         include_str!("outside_program.rs").lines().position(|line| line.contains("panic!(")).expect("a panic") + 1;
@@ -109,7 +111,7 @@ fn panic_shows_function_and_line_of_the_users_crate() {
 fn exceptions_and_resets_have_their_own_status() {
     let output = finish(boot_outside(&[], &["exception"]));
     assert_eq!(status(&output), Some(102));
-    assert!(text(&output.stdout).contains("invalid opcode"));
+    assert!(text(&output.stderr).contains("invalid opcode"));
     let output = finish(boot_outside(&[], &["reset"]));
     assert_eq!(status(&output), Some(102));
     assert!(text(&output.stderr).contains("triple fault"), "{}", text(&output.stderr));
@@ -119,10 +121,67 @@ fn exceptions_and_resets_have_their_own_status() {
 fn time_limit_prints_where_the_cpus_are() {
     let output = finish(boot_outside(&["--timeout=2", "--smp=2"], &["hang"]));
     assert_eq!(status(&output), Some(103));
-    assert!(text(&output.stderr).contains("time-out"), "{}", text(&output.stderr));
-    let printed = text(&output.stdout);
-    assert!(printed.starts_with("hanging\n"), "{printed}");
+    assert_eq!(text(&output.stdout), "hanging\n");
+    let printed = text(&output.stderr);
+    assert!(printed.contains("time-out"), "{printed}");
     assert!(printed.contains("outside::hang") && printed.contains("src/main.rs:"), "{printed}");
+}
+
+#[test]
+fn reports_do_not_reach_standard_output() {
+    for (cause, printed, reported, ends_with) in [
+        ("panic", "before\nwithout an end", "it was meant to panic", 2),
+        ("deadlock", "before\nwithout an end", "all goroutines are asleep - deadlock!", 2),
+        ("overflow", "before\nwithout an end", "fatal error: stack overflow", 2),
+        ("exception", "before\nwithout an end", "invalid opcode", 102),
+        ("watchdog", "before\nwithout an end, as if nothing had been\n", "has had preemption off for", 0),
+        ("isolated", "before\nwithout an end, as if nothing had been\n", "is dead and the others go on", 0),
+    ] {
+        let options = [
+            "--smp=2",
+            "--timeout=60",
+            "--kernel-option",
+            if cause == "isolated" { "panic=isolate" } else { "log=warn" },
+        ];
+        let output = finish(boot_outside(&options, &["report", cause]));
+        let report = text(&output.stderr);
+        assert_eq!(text(&output.stdout), printed, "{cause}: {report}");
+        assert!(report.contains(reported), "{cause}: {report}");
+        assert!(!report.contains("before") && !report.contains("nothing had been"), "{cause}: {report}");
+        assert_eq!(status(&output), Some(ends_with), "{cause}: {report}");
+    }
+}
+
+#[test]
+fn log_is_printed_to_standard_error() {
+    let output = finish(boot_outside(&["--smp=2", "--kernel-option=log=info"], &[]));
+    assert_eq!(text(&output.stdout), "hello from outside\n");
+    assert!(text(&output.stderr).contains("] info: kernel::"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn output_and_errors_in_one_file_keep_their_order() {
+    let file = tempfile::tempfile().expect("a file");
+    let mut command = boot_outside(&["--smp=2"], &["both"]);
+    command.stdout(file.try_clone().expect("a file")).stderr(file.try_clone().expect("a file"));
+    assert_eq!(status(&finish(command)), Some(0));
+    let mut shown = String::new();
+    (&file).rewind().expect("a file");
+    (&file).read_to_string(&mut shown).expect("text");
+    let expected: String = (0..1000).map(|number| format!("out {number}\nerr {number}\n")).collect();
+    assert_eq!(shown, expected);
+
+    let output = finish(boot_outside(&["--smp=2"], &["both"]));
+    let only = |stream: &str| (0..1000).map(|number| format!("{stream} {number}\n")).collect::<String>();
+    assert_eq!((text(&output.stdout), text(&output.stderr)), (only("out"), only("err")));
+}
+
+#[test]
+fn every_byte_that_the_program_writes_reaches_standard_output() {
+    let output = finish(boot_outside(&["--smp=1"], &["bytes"]));
+    let all: Vec<u8> = (0..100).flat_map(|_| 0..=u8::MAX).collect();
+    assert_eq!(output.stdout, all);
+    assert_eq!((status(&output), text(&output.stderr).as_str()), (Some(0), ""));
 }
 
 #[test]
@@ -162,14 +221,14 @@ fn key_prints_a_report_of_the_machine() {
     let mut child = Running::start(with_input(boot_outside(&["--smp=2"], &["echo"])));
     let mut input = child.take_input();
     input.write_all(b"one\nt\x14\nwo").expect("taken");
-    let printed = child.read_until("the machine goes on\n");
+    let printed = child.read_errors_until("the machine goes on\n");
     for part in ["-- asked by the console at ", "CPU 0", "CPU 1", "SCHED ", "  P1: ", "  M0: ", "  G1: status="] {
         assert!(printed.contains(part), "{part} is not in {printed}");
     }
     input.write_all(b"\n").expect("taken");
     drop(input);
     let output = child.finish();
-    assert!(text(&output.stdout).ends_with("[two]\n2 lines, 8 bytes\n"), "{}", text(&output.stdout));
+    assert_eq!(text(&output.stdout), "[one]\n[two]\n2 lines, 8 bytes\n");
     assert_eq!(status(&output), Some(0));
 }
 
@@ -217,11 +276,7 @@ fn reader_that_pauses_gets_every_line() {
     for options in [&["--smp=4"][..], &["--smp=8"], &["--smp=4", "--kernel-option=console=polled"]] {
         let output = flood(options, "end");
         let printed = text(&output.stdout);
-        let printed = match printed.split_once("no input, and slow output\n") {
-            Some((warning, rest)) if warning.lines().count() == 1 => rest,
-            _ => &printed,
-        };
-        let rest = lines_after_flood(printed);
+        let rest = lines_after_flood(&printed);
         assert_eq!((rest.len(), rest.last()), (2, Some(&"that was all")), "{options:?}: {rest:?}");
         // The G that counts must have run while the printing Gs waited.
         let rounds: u64 = rest[0].split(' ').next().and_then(|word| word.parse().ok()).expect("a number");
@@ -234,8 +289,9 @@ fn reader_that_pauses_gets_every_line() {
 fn panic_is_reported_to_a_reader_that_pauses() {
     let output = flood(&["--smp=4"], "panic");
     let printed = text(&output.stdout);
-    assert!(lines_after_flood(&printed).iter().any(|line| line.contains("it was meant to panic")));
-    assert!(printed.contains("goroutine 1 [running]"), "the report is cut");
+    assert_eq!(lines_after_flood(&printed).len(), 1, "only the number of rounds follows");
+    let report = text(&output.stderr);
+    assert!(report.contains("it was meant to panic") && report.contains("goroutine 1 [running]"), "{report}");
     assert_eq!(status(&output), Some(2));
 }
 
@@ -290,7 +346,14 @@ fn machine_without_debug_exit_is_powered_off() {
     words.drain(device - 1..=device);
     let _machine = only_machine();
     let output = run(captured(Command::new(&words[0]), &words[1..]));
-    assert_eq!(text(&output.stdout), "The program has ended with status 7.\n", "{}", text(&output.stderr));
+    // QEMU itself does not separate the two streams of the console.
+    let mark = char::from(Stream::Error.mark());
+    assert_eq!(
+        text(&output.stdout),
+        format!("{mark}The program has ended with status 7.\n"),
+        "{}",
+        text(&output.stderr)
+    );
     assert_eq!(status(&output), Some(0));
 }
 

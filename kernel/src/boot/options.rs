@@ -77,7 +77,7 @@ fn number(key: &str, range: RangeInclusive<u64>) -> Option<u64> {
         Ok(number) if range.contains(&number) => Some(number),
         _ => {
             let (from, to) = (range.start(), range.end());
-            crate::println!("kernel option {key}={value}: expected a number from {from} to {to}");
+            crate::eprintln!("kernel option {key}={value}: expected a number from {from} to {to}");
             exit::exit(WRONG_USE)
         }
     }

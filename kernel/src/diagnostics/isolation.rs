@@ -86,7 +86,7 @@ fn report(goroutine: &Goroutine<Kernel>, cause: Cause<'_>, backtrace: Backtrace)
     // formatted.
     let _off = PreemptGuard::new();
     let report = Report { goroutine, cause, backtrace, cpu: percpu::current() };
-    console::print(format_args!("{report}"));
+    console::eprint(format_args!("{report}"));
 }
 
 /// Why a G ends.

@@ -48,13 +48,13 @@ impl Termination for i32 {
     }
 }
 
-/// If the result is an error, the error is printed and the status is 1.
+/// If the result is an error, the error is printed to standard error and the status is 1.
 impl<T: Termination, E: Display> Termination for Result<T, E> {
     fn report(self) -> u8 {
         match self {
             Ok(value) => value.report(),
             Err(error) => {
-                crate::println!("error: {error}");
+                crate::eprintln!("error: {error}");
                 1
             }
         }

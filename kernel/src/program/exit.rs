@@ -15,10 +15,10 @@ use crate::drivers::{console, debug_exit};
 pub fn exit(status: u8) -> ! {
     let status = if console::flush() { status } else { OUTPUT_LOST };
     debug_exit::end_qemu(status);
-    crate::println!("The program has ended with status {status}.");
+    crate::eprintln!("The program has ended with status {status}.");
     console::flush();
     acpi::power_off();
-    crate::println!("The machine can be turned off.");
+    crate::eprintln!("The machine can be turned off.");
     console::flush();
     cpu::halt()
 }

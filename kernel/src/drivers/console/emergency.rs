@@ -3,7 +3,7 @@
 use core::fmt::{self, Write as _};
 use core::hint;
 
-use boot_protocol::console::INPUT_READY;
+use boot_protocol::console::{INPUT_READY, Stream, encode};
 use uart_16550::spec::registers::LSR;
 
 use super::lost::{self, Lost};
@@ -24,7 +24,7 @@ pub(crate) struct Emergency {
 }
 
 impl Emergency {
-    /// Sets up the port again, sends what is still in the ring, and begins a new line.
+    /// Sets up the port again, sends what is still in the ring, and begins a new line of standard error.
     pub(crate) fn new() -> Self {
         let mut console = Self { uart: uart(), is_there: true };
         // Setting up the port discards the bytes in its FIFO, so these bytes are sent first.
@@ -37,6 +37,7 @@ impl Emergency {
             console.wait_until(takes_more);
             send_from_ring(&mut console.uart, console.is_there, usize::MAX);
         }
+        console.send(&[Stream::Error.mark()]);
         // The byte that asks for input is invisible. So if it was sent last, no new line is needed.
         if !matches!(last_sent(), b'\n' | INPUT_READY) {
             console.send(b"\n");
@@ -84,7 +85,7 @@ fn is_empty(uart: &mut Uart) -> bool {
 
 impl fmt::Write for Emergency {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.send(text.as_bytes());
+        encode(text.as_bytes(), |piece| self.send(piece));
         Ok(())
     }
 }

@@ -2,8 +2,6 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use boot_protocol::console::INPUT_READY;
-
 use super::output;
 use super::received;
 use super::state::with_port;
@@ -17,7 +15,7 @@ fn request() {
     if received::is_enabled()
         && !IS_REQUESTED.load(Ordering::Relaxed)
         && !IS_REQUESTED.swap(true, Ordering::Relaxed)
-        && !output::write(&[INPUT_READY])
+        && !output::request_input()
     {
         // The console had no room for the request, and the caller cannot wait. The next call of this function tries
         // again.

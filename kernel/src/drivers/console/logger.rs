@@ -1,9 +1,10 @@
-//! The log: messages of the `log` crate. A message is printed if it is at least as severe as a chosen level. All
-//! messages except traces are also stored in a ring in memory, and the report of a panic includes this ring.
+//! The log: messages of the `log` crate. A message is printed to standard error if it is at least as severe as a chosen
+//! level. All messages except traces are also stored in a ring in memory, and the report of a panic includes this ring.
 
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use boot_protocol::console::Stream;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
 use super::history::History;
@@ -43,7 +44,7 @@ impl Log for Console {
         line::with_formatted(format_args!("[{seconds:3}.{micros:06}] {level}: {target}: {message}\n"), |text| {
             HISTORY.append(text);
             if is_printed {
-                output::write(text);
+                output::write_to(Stream::Error, text);
             }
         });
     }

@@ -29,6 +29,9 @@
 //! the handler gets it before other callers. If the ring is not empty when the lock is released, the port's interrupt
 //! is enabled. So every byte in the ring is sent at some time.
 //!
+//! The program's text is standard output; the log, reports and `eprintln!` are standard error. Both streams are in the ring
+//! in the order of the calls, with a mark at each change: see [`boot_protocol::console`].
+//!
 //! Lines end with `\n` alone; the terminal adds a carriage return. The console's functions may be called from
 //! everywhere except the handler of a non-maskable interrupt, but only a G can read lines. A panic uses none of these
 //! functions: it polls the port without the lock (`emergency`). [`flush`] waits, for a bounded time, until everything
@@ -56,6 +59,7 @@ use core::fmt;
 use core::time::Duration;
 
 pub use boot_protocol::console::SincePowerOn;
+use boot_protocol::console::Stream;
 
 pub(crate) use self::emergency::Emergency;
 pub use self::input::try_read;
@@ -65,7 +69,7 @@ pub(crate) use self::logger::write_history;
 pub use self::output::{flush, write};
 pub(crate) use self::service::{Service, serve, tick};
 pub(crate) use self::state::{Hold, hold, with_all_locked};
-pub use crate::{print, println};
+pub use crate::{eprint, eprintln, print, println};
 
 /// Sets up the port and the log.
 pub(crate) fn init() {
@@ -87,5 +91,13 @@ pub(crate) fn configure(level: Option<&str>, patience: Option<Duration>) {
 pub fn print(arguments: fmt::Arguments<'_>) {
     line::with_formatted(arguments, |text| {
         write(text);
+    });
+}
+
+/// Prints text to standard error. Up to 16 KiB are not mixed with other output.
+#[doc(hidden)]
+pub fn eprint(arguments: fmt::Arguments<'_>) {
+    line::with_formatted(arguments, |text| {
+        output::write_to(Stream::Error, text);
     });
 }

@@ -1,14 +1,16 @@
 //! Output: copies text from the caller into the ring, and sends as many bytes of the ring as the port accepts at once.
 
 use core::hint;
+use core::iter;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
+use boot_protocol::console::Stream;
 use gmp_sched::goroutine::Status;
 
 use super::lost;
 use super::port::{IN_THE_PORT, RING};
-use super::state::{BURST, locked, wait_for_room};
+use super::state::{BURST, Piece, locked, wait_for_room};
 use crate::arch::x86_64::timer;
 use crate::sched::goroutines;
 use crate::sched::platform::{self, Mutex, MutexGuard};
@@ -41,28 +43,44 @@ fn can_park() -> bool {
 /// no room are dropped. They are counted, and the count is printed in their place. Callable from everywhere except
 /// handlers of non-maskable interrupts.
 pub fn write(bytes: &[u8]) -> bool {
+    write_to(Stream::Output, bytes)
+}
+
+/// Like [`write`](fn@write), but to a chosen stream.
+pub(super) fn write_to(stream: Stream, bytes: &[u8]) -> bool {
+    put_all(bytes.chunks(PART).map(|part| Piece::text(stream, part)))
+}
+
+/// Asks the sender at the other end of the port for input. Returns `false` if there is no room for that, and the caller
+/// cannot wait.
+pub(super) fn request_input() -> bool {
+    put_all(iter::once(Piece::INPUT_READY))
+}
+
+/// Puts pieces into the ring, without output of other Gs in between. Blocks and returns as [`write`](fn@write) does.
+fn put_all<'a>(pieces: impl Iterator<Item = Piece<'a>>) -> bool {
     if !can_park() {
-        // The `&` does not short-circuit, because every part must be put or counted as dropped.
-        return bytes.chunks(PART).fold(true, |all, part| {
+        // The `&` does not short-circuit, because every piece must be put or counted as dropped.
+        return pieces.fold(true, |all, piece| {
             let fits = locked(|console| {
-                let fits = console.put_or_lose(part);
-                console.send(part.len().min(BURST));
+                let fits = console.put_or_lose(piece);
+                console.send(piece.room().min(BURST));
                 fits
             });
-            send_rest(part.len());
+            send_rest(piece.room());
             all & fits
         });
     }
     let writer = WRITER.lock();
-    for part in bytes.chunks(PART) {
+    for piece in pieces {
         while !locked(|console| {
-            let fits = console.put_waiting(part);
-            console.send(part.len().min(BURST));
+            let fits = console.put_waiting(piece);
+            console.send(piece.room().min(BURST));
             fits
         }) {
             wait_for_room();
         }
-        send_rest(part.len());
+        send_rest(piece.room());
     }
     MutexGuard::<()>::unlock_fair(writer);
     true

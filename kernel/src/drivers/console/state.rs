@@ -6,6 +6,7 @@ use core::hint;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 
+use boot_protocol::console::{INPUT_READY, Stream, encode, encoded_len};
 use gmp_sched::device_signals::Signal;
 use spin::Once;
 use uart_16550::spec::registers::IER;
@@ -49,43 +50,87 @@ pub(super) struct Console {
     /// If a G waits for room, the position in the ring that [`Ring::taken`](super::ring::Ring::taken) must reach before
     /// this G can continue.
     awaited: Option<usize>,
-    /// The last byte that was put into the ring.
+    /// The last byte that was put into the ring, and its stream.
     last_put: u8,
+    stream: Stream,
+}
+
+/// What is put into the ring as a whole.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece<'a> {
+    content: Content<'a>,
+    /// The number of bytes that it takes in the ring at most.
+    room: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Content<'a> {
+    Text(Stream, &'a [u8]),
+    /// The request for input.
+    InputReady,
+}
+
+impl<'a> Piece<'a> {
+    pub(super) fn text(stream: Stream, text: &'a [u8]) -> Self {
+        // A mark may come before the text.
+        Self { content: Content::Text(stream, text), room: 1 + encoded_len(text) }
+    }
+
+    pub(super) const INPUT_READY: Self = Self { content: Content::InputReady, room: 1 };
+
+    /// The number of bytes that it takes in the ring at most.
+    pub(super) fn room(self) -> usize {
+        self.room
+    }
+
+    /// The text in it.
+    fn bytes(self) -> &'a [u8] {
+        match self.content {
+            Content::Text(_, text) => text,
+            Content::InputReady => &[],
+        }
+    }
 }
 
 impl Console {
     const fn new() -> Self {
-        Self { port: Port::new(), has_interrupt: false, awaited: None, last_put: b'\n' }
+        Self { port: Port::new(), has_interrupt: false, awaited: None, last_put: b'\n', stream: Stream::Output }
     }
 
-    fn put(&mut self, piece: &[u8]) {
-        RING.put(piece);
-        self.last_put = piece.last().copied().unwrap_or(self.last_put);
+    /// Puts a piece into the ring, which has room for it.
+    fn put(&mut self, piece: Piece<'_>) {
+        let Content::Text(stream, text) = piece.content else { return RING.put(&[INPUT_READY]) };
+        if self.stream != stream {
+            RING.put(&[stream.mark()]);
+            self.stream = stream;
+        }
+        encode(text, |part| RING.put(part));
+        self.last_put = text.last().copied().unwrap_or(self.last_put);
     }
 
     /// Puts a piece into the ring, if the reserve stays free and no loss has to be reported first. Otherwise returns
     /// `false`. The caller should then wait until [`ROOM`] is raised, and try again.
-    pub(super) fn put_waiting(&mut self, piece: &[u8]) -> bool {
-        let fits = !lost::is_any() && RING.room() >= piece.len() + RESERVE;
+    pub(super) fn put_waiting(&mut self, piece: Piece<'_>) -> bool {
+        let fits = !lost::is_any() && RING.room() >= piece.room + RESERVE;
         if fits {
             self.put(piece);
         } else {
             // Wake the caller when this many bytes of the ring are free.
-            let room = RESERVE + piece.len().max(WORTH_WAKING);
+            let room = RESERVE + piece.room.max(WORTH_WAKING);
             self.awaited = Some(RING.end().wrapping_sub(RING_BYTES).wrapping_add(room));
         }
         fits
     }
 
     /// Puts a piece into the ring, or counts it as dropped. Returns whether it was put.
-    pub(super) fn put_or_lose(&mut self, piece: &[u8]) -> bool {
+    pub(super) fn put_or_lose(&mut self, piece: Piece<'_>) -> bool {
         // After text was dropped, all further text is dropped until the loss has been reported. So the output has one
         // gap, and the report of the loss is in that gap.
-        let fits = !lost::is_any() && RING.room() >= piece.len();
+        let fits = !lost::is_any() && RING.room() >= piece.room;
         if fits {
             self.put(piece);
         } else {
-            lost::count(piece);
+            lost::count(piece.bytes());
         }
         fits
     }
@@ -112,7 +157,7 @@ impl Console {
         let start = if self.last_put == b'\n' { "" } else { "\n" };
         // This cannot fail: the two numbers have at most 40 digits, and the text around them fits as well.
         let _ = writeln!(line, "{start}{}", Lost::take());
-        self.put(line.as_bytes());
+        self.put(Piece::text(Stream::Error, line.as_bytes()));
     }
 
     /// Called before the lock is released. Establishes the invariant that holds while the lock is free: if the ring is

@@ -1,4 +1,4 @@
-//! The console: standard input and output of the process.
+//! The console: standard input, output and error of the process.
 //!
 //! Text is written to standard output as soon as it is printed, even if it ends without a newline. Writing is a system
 //! call, so other Gs run while the caller waits until the reader of standard output accepts the text.
@@ -19,7 +19,7 @@ use super::platform::Kernel;
 use super::{platform, program};
 
 pub use self::input::{read_line, try_read};
-pub use crate::{print, println};
+pub use crate::{eprint, eprintln, print, println};
 pub use boot_protocol::console::SincePowerOn;
 
 /// Whether output goes to the test harness, which shows only the output of failed tests.
@@ -39,20 +39,31 @@ pub fn print(arguments: fmt::Arguments<'_>) {
     };
 }
 
+/// Prints text to standard error. It is not mixed with other output.
+#[doc(hidden)]
+pub fn eprint(arguments: fmt::Arguments<'_>) {
+    let text = format!("{arguments}");
+    block(|| send_to_errors(&text));
+}
+
 /// Prints bytes, which are not mixed with other output. Always returns `true`. If standard output cannot be written,
 /// the process ends with status 74, as `boot` does.
 ///
 /// Blocks the calling G while the reader of standard output accepts no bytes.
 pub fn write(bytes: &[u8]) -> bool {
-    // Only a running G can make a system call. A G that is in a system call already, or a thread without a G, blocks
-    // its thread while it writes.
+    block(|| send(bytes));
+    true
+}
+
+/// Calls `send` in a system call of the calling G. A G in a system call, and a thread that runs no G, call it directly, and
+/// their thread waits.
+fn block(send: impl FnOnce()) {
     let is_running = platform::goroutine().is_some_and(|goroutine| goroutine.status() == Status::Running);
     if is_running {
-        gmp_sched::syscall::syscall::<Kernel, _>(|| send(bytes));
+        gmp_sched::syscall::syscall::<Kernel, _>(send);
     } else {
-        send(bytes);
+        send();
     }
-    true
 }
 
 fn send(bytes: &[u8]) {
@@ -67,7 +78,15 @@ fn send(bytes: &[u8]) {
     }
 }
 
-/// Does nothing and returns `true`, because `write` returns only when everything has been written. Does not block.
+fn send_to_errors(text: &str) {
+    if IS_CAPTURED.load(Ordering::Relaxed) {
+        return std::eprint!("{text}");
+    }
+    // An error is ignored, because there is no other way to report it.
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// Does nothing and returns `true`, because [`write()`] returns only when everything has been written. Does not block.
 pub fn flush() -> bool {
     true
 }
