@@ -11,9 +11,8 @@ use super::output;
 use super::port::{RING, RING_BYTES, Uart, config, last_sent, send_from_ring, uart};
 use crate::arch::x86_64::timer;
 
-/// The least number of polls before a panic gives up a port that accepts no bytes. The timeout must also be over. So
-/// many polls take longer than a working port needs to send the bytes in its FIFO. Until the clock is set up, its time
-/// is always zero, so the timeout is never over.
+/// The least number of polls before a panic gives up a port that accepts no bytes. So many polls take longer than a working
+/// port needs to send the bytes in its FIFO. The timeout must also be over, if there is a clock by which to measure it.
 const LEAST_POLLS: usize = 10_000_000;
 
 /// The console of a panic. Nothing else prints while it is in use: the other CPUs have stopped, and the panic never
@@ -56,7 +55,10 @@ impl Emergency {
         let mut polls = 0;
         while self.is_there && !is_ready(&mut self.uart) {
             polls += 1;
-            self.is_there = polls < LEAST_POLLS || timer::now().saturating_sub(start) < output::patience();
+            let now = timer::now();
+            // The time is zero until the clock is set up.
+            let has_time = now != 0 && now.saturating_sub(start) < output::patience();
+            self.is_there = polls < LEAST_POLLS || has_time;
             hint::spin_loop();
         }
     }

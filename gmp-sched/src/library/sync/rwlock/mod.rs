@@ -3,7 +3,7 @@
 //! The lock has three parts:
 //!
 //! - `writers`, a mutex, serialises writers. An upgradable reader holds this mutex, and is not counted as a reader. So
-//! there is at most one upgradable reader, beside any number of plain readers.
+//!   there is at most one upgradable reader, beside any number of plain readers.
 //! - `readers` counts the readers. The count can be *closed*, after which readers cannot enter by themselves.
 //! - `waiting` queues the readers that found the count closed, and the writer that waits for the readers to leave.
 //!
