@@ -13,10 +13,10 @@ impl<P: Platform> Timer<P> {
     /// Runs all due timers of the wheel that contains this timer. The caller need not be the timer owner. The Gs that
     /// become runnable are enqueued on the current P.
     pub(crate) fn run_if_due(&'static self, pinned: &Pinned<P>) {
-        let Some(owner) = self.owner.load(Ordering::Relaxed).filter(|_| self.is_armed()) else { return };
-        if owner.earliest() != Instant::NEVER {
+        let Some(timers) = self.timers.load(Ordering::Relaxed).filter(|_| self.is_armed()) else { return };
+        if timers.earliest() != Instant::NEVER {
             let now = P::now();
-            while let Some(action) = owner.pop_due(now) {
+            while let Some(action) = timers.pop_due(now) {
                 if let Some(readied) = action.run(pinned, now) {
                     enqueue_next(pinned, readied);
                 }

@@ -34,7 +34,7 @@ use crate::platform::{Pinned, Platform};
 #[doc(alias = "timer")]
 pub(crate) struct Timer<P: Platform> {
     /// The [`Timers`] that contain this timer, or contained it last.
-    pub(crate) owner: AtomicRef<Timers<P>>,
+    pub(crate) timers: AtomicRef<Timers<P>>,
     entry: WheelEntry<Self>,
     /// The time between firings in nanoseconds; 0 if it fires once.
     period: AtomicU64,
@@ -50,7 +50,7 @@ impl<P: Platform> Timed for Timer<P> {
 impl<P: Platform> Timer<P> {
     pub(crate) fn new() -> Self {
         Self {
-            owner: AtomicRef::none(),
+            timers: AtomicRef::none(),
             entry: WheelEntry::unlinked(),
             period: AtomicU64::new(0),
             action: StoredAction::none(),
@@ -88,18 +88,18 @@ impl<P: Platform> Timer<P> {
     /// preemption runs due timers, so it would wait for this lock for ever.
     pub(crate) fn cancel(&'static self, _pinned: &Pinned<P>) -> bool {
         loop {
-            let Some(owner) = self.owner.load(Ordering::Relaxed) else { return false };
+            let Some(timers) = self.timers.load(Ordering::Relaxed) else { return false };
             P::point(Site::Timers);
-            let mut wheel = owner.wheel.lock();
+            let mut wheel = timers.wheel.lock();
             // If the P has been retired meanwhile, its timers now belong to another P.
-            if !self.owner.load(Ordering::Relaxed).is_some_and(|now| core::ptr::eq(now, owner)) {
+            if !self.timers.load(Ordering::Relaxed).is_some_and(|now| core::ptr::eq(now, timers)) {
                 continue;
             }
             if !self.is_armed() {
                 return false;
             }
             wheel.remove(self);
-            owner.publish_earliest(&wheel);
+            timers.publish_earliest(&wheel);
             return true;
         }
     }
@@ -205,7 +205,7 @@ impl<P: Platform> Timers<P> {
     pub(crate) fn insert(&'static self, when: Instant, timer: &'static Timer<P>, action: Action<P>) -> bool {
         P::point(Site::Timers);
         let mut wheel = self.wheel.lock();
-        timer.owner.store(Some(self), Ordering::Relaxed);
+        timer.timers.store(Some(self), Ordering::Relaxed);
         timer.action.set(action);
         let when = wheel.insert(timer, when);
         let is_earliest = when < self.earliest();
@@ -219,7 +219,7 @@ impl<P: Platform> Timers<P> {
     pub(crate) fn adopt(&'static self, other: &Self) {
         let (mut wheel, mut others) = (self.wheel.lock(), other.wheel.lock());
         others.drain(|timer, when| {
-            timer.owner.store(Some(self), Ordering::Relaxed);
+            timer.timers.store(Some(self), Ordering::Relaxed);
             wheel.insert(timer, when);
         });
         other.publish_earliest(&others);

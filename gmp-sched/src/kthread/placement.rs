@@ -1,5 +1,5 @@
-//! CPU selection. A thread that becomes ready goes to an idle CPU if there is one, and otherwise to the CPU it last
-//! ran on.
+//! CPU selection, and the idle loop of a CPU. A thread that becomes ready goes to an idle CPU if there is one, and
+//! otherwise to the CPU it last ran on.
 //!
 //! Work conservation at this level: if a thread is ready while a CPU is idle, that state does not last. A CPU that
 //! finds nothing to run sets its idle bit, fences, checks all ready lists, and only then halts. A waker puts the ready

@@ -81,7 +81,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "entities/timers.rs",
         "a timer that has moved to another P is removed from its former P",
-        "            if !self.owner.load(Ordering::Relaxed).is_some_and(|now| core::ptr::eq(now, owner)) {
+        "            if !self.timers.load(Ordering::Relaxed).is_some_and(|now| core::ptr::eq(now, timers)) {
                 continue;
             }",
         "",

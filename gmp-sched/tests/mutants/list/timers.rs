@@ -158,7 +158,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "entities/timers.rs",
         "the earliest time is not published when the earliest timer is removed",
         "            wheel.remove(self);
-            owner.publish_earliest(&wheel);",
+            timers.publish_earliest(&wheel);",
         "            wheel.remove(self);",
         Model("cancel::timer_moved_from_a_retired_p_is_stopped_in_a_system_call"),
     ),
