@@ -66,8 +66,13 @@ impl<P: Platform> Children<P> {
         self.state.lock().alive += 1;
     }
 
-    /// Removes a child that has ended and no longer uses anything that it borrowed.
-    pub(crate) fn remove(&self, pinned: &Pinned<P>) {
+    /// Removes a child that has ended and no longer uses anything that it borrowed. `has_panicked` is whether it has panicked
+    /// and no join handle reports that.
+    pub(crate) fn remove(&self, pinned: &Pinned<P>, has_panicked: bool) {
+        if has_panicked {
+            // First: once the child is removed, the parent may leave the frame with these children.
+            self.panicked();
+        }
         let parent = {
             let mut state = self.state.lock();
             state.alive -= 1;

@@ -234,10 +234,8 @@ fn fail_scoped<P: Platform, T: Send>(pinned: &Pinned<P>, goroutine: &'static Gor
     let is_failure = error.is_failure();
     put_result::<P, T>(goroutine, Err(error));
     let children = children(goroutine);
-    if finished(pinned, goroutine) == ResultOwner::Goroutine && is_failure {
-        children.panicked();
-    }
-    children.remove(pinned);
+    let is_unreported = finished(pinned, goroutine) == ResultOwner::Goroutine && is_failure;
+    children.remove(pinned, is_unreported);
 }
 
 /// Stores the result of a G whose closure has been moved out. The caller is that G, or acts for it.

@@ -72,16 +72,14 @@ pub(crate) fn finish_scoped<P: Platform>(
     children: &Children<P>,
 ) -> ! {
     let mut pinned = Pinned::new();
-    let owner = finished(&pinned, me);
-    if owner == ResultOwner::Goroutine {
+    let mut is_unreported = false;
+    if finished(&pinned, me) == ResultOwner::Goroutine {
         drop(pinned);
         let dropped = P::run_body(|| drop_result(me));
-        if panicked || dropped.is_err_and(|error| error.is_failure()) {
-            children.panicked();
-        }
+        is_unreported = panicked || dropped.is_err_and(|error| error.is_failure());
         pinned = Pinned::new();
     }
-    children.remove(&pinned);
+    children.remove(&pinned, is_unreported);
     end(CurrentGoroutine::of(pinned), stack, release)
 }
 

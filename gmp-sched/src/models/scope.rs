@@ -74,7 +74,7 @@ impl Scene {
     /// Runs the last steps of a child, as in `finish::finish_scoped`.
     fn end_child(&self, pinned: &Pinned<Model>, child: usize) {
         self.borrowed[child].used();
-        self.children.remove(pinned);
+        self.children.remove(pinned, false);
         self.run_here(pinned);
     }
 }
@@ -94,6 +94,37 @@ fn parent_leaves_when_the_last_of_two_children_has_ended() {
         children.into_iter().for_each(|child| child.join().unwrap());
         assert_eq!(scene.left.uses(), 1, "the parent continues once");
         setting.check();
+    });
+}
+
+/// No join handle reports the panic of a child, so the parent panics when it leaves the scope.
+#[test]
+fn parent_that_leaves_knows_of_the_panic_of_a_child() {
+    explore(|| {
+        let setting = Setting::new(2);
+        let (here, other) = (setting.running_machine(), setting.running_machine());
+        let scene = Scene::new(here);
+        run_as(here, |pinned| scene.children.add(pinned));
+        let panics = scene.clone();
+        let child = spawn_as(other, move |pinned| {
+            panics.borrowed[0].used();
+            panics.children.remove(pinned, true);
+        });
+        run_as(here, |_| {
+            if let Some(state) = scene.children.prepare_wait(scene.parent) {
+                // The last child readies the parent. Here the parent checks nothing then.
+                scene.parent.set_waiting(
+                    WaitReason::Scope,
+                    ParkedStatus::unsampled(scene.parent.scheduler().number()),
+                    Instant::from_nanos(0),
+                );
+                drop(state);
+            } else {
+                assert!(scene.children.have_panicked(), "the parent leaves as if no child had panicked");
+            }
+        });
+        child.join().unwrap();
+        assert!(scene.children.have_panicked());
     });
 }
 

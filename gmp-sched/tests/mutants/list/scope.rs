@@ -45,6 +45,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "lifecycle/children.rs",
+        "the panic of a child is recorded after the child has been removed",
+        "        if has_panicked {
+            self.panicked();
+        }
+        let parent = {
+            let mut state = self.state.lock();
+            state.alive -= 1;
+            if state.alive == 0 { state.waiting.take() } else { None }
+        };",
+        "        let parent = {
+            let mut state = self.state.lock();
+            state.alive -= 1;
+            if state.alive == 0 { state.waiting.take() } else { None }
+        };
+        if has_panicked {
+            self.panicked();
+        }",
+        Model("scope::parent_that_leaves_knows_of_the_panic_of_a_child"),
+    ),
+    mutant(
+        "lifecycle/children.rs",
         "a scope is opened by a G that cannot wait",
         "        let caller = CurrentGoroutine::<P>::new();
         let open_scope = &caller.me.open_scope;",
