@@ -371,3 +371,41 @@ fn caller_that_may_not_block_panics_without_lock_and_waiter() {
         });
     }
 }
+
+/// An M without a P, in a system call, sends while another G receives. The value is received, or the send panics because
+/// it would have to wait, and drops the value. In either case it holds no lock and is in no queue afterwards.
+#[test]
+fn sender_that_may_not_block_panics_without_lock_waiter_and_value() {
+    type Ends = (Sender<Arc<()>, Model>, Receiver<Arc<()>, Model>);
+    let sends: [fn(&Ends, Arc<()>); 2] = [
+        |ends, value| ends.0.send(value).expect("the channel is open"),
+        |ends, value| ends.0.send_until(value, Instant::NEVER).expect("the channel is open"),
+    ];
+    for send in sends {
+        explore(move || {
+            loom_wait::reset();
+            let setting = Setting::new(3);
+            let (blocked, receives) = (setting.blocked_machine(), setting.running_machine());
+            let sends_again = setting.running_machine();
+            let ends: Arc<Ends> = Arc::new(channel(0));
+            let value = Arc::new(());
+            let receiving = {
+                let ends = ends.clone();
+                spawn_as(receives, move |_| drop(ends.1.recv().expect("the channel is open")))
+            };
+            let has_panicked = {
+                let (ends, value) = (ends.clone(), value.clone());
+                loom::thread::spawn(move || run_as(blocked, |_| panics_quietly(|| send(&ends, value))).unwrap())
+            };
+            if has_panicked.join().unwrap() {
+                assert_eq!(Arc::strong_count(&value), 1, "the value is kept");
+                run_as(sends_again, |_| send(&ends, value.clone()));
+            }
+            receiving.join().unwrap();
+            let header = &ends.0.channel().header;
+            assert!(header.try_lock(&Pinned::new()).is_some(), "a lock is kept");
+            assert!(header.queue(Side::Send).is_empty(), "a waiter is left behind");
+            assert_eq!(Arc::strong_count(&value), 1, "the value is received more or less than once");
+        });
+    }
+}

@@ -179,4 +179,26 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        let _ = self.0.as_mut_ptr();",
         Test("threads/misuse/blocking", "wait_on_a_foreign_thread_panics_without_keeping_a_lock_or_the_value"),
     ),
+    mutant(
+        "library/chan/channel.rs",
+        "a send enters the queue before it is known that its G may wait",
+        "        let (caller, held) = CurrentGoroutine::holding(pinned, held);
+        let me = caller.me;
+        me.waiter.prepare(me, WaitGeneration::SOLE, slot.cast());
+        self.header.queue(side).push_back(&me.waiter);
+        drop(wait(",
+        "        let me = pinned.goroutine();
+        me.waiter.prepare(me, WaitGeneration::SOLE, slot.cast());
+        self.header.queue(side).push_back(&me.waiter);
+        let (caller, held) = CurrentGoroutine::holding(pinned, held);
+        drop(wait(",
+        Model("channel::sender_that_may_not_block_panics_without_lock_waiter_and_value"),
+    ),
+    mutant(
+        "engine/switch.rs",
+        "a commit that panics unwinds the G on whose stack it runs",
+        "        P::fatal(machine.scheduler(), format_args!(\"the commit of a park panicked\"));",
+        "        let _ = machine;",
+        Test("threads/misuse/commits", "panic_in_a_commit_ends_the_program_with_a_message"),
+    ),
 ];
