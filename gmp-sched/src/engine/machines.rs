@@ -70,7 +70,7 @@ impl<P: Platform> Scheduler<P> {
 
     /// Keeps an M for reuse after [`Machine::retire`]. The thread of the M has ended, or is about to end and no longer
     /// uses the M.
-    #[cfg(all(feature = "std", not(gmp_loom)))]
+    #[cfg(any(feature = "std", gmp_loom))]
     pub(crate) fn reuse_machine(&self, machine: &'static Machine<P>) {
         self.shared.lock().retired_machines.push_front(machine);
     }

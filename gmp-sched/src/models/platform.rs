@@ -169,6 +169,11 @@ pub(super) fn is_unparked(machine: &'static Machine<Model>) -> bool {
     thread(machine).token.load(Ordering::Acquire)
 }
 
+/// Whether the thread of `machine` is parked and nothing has unparked it.
+pub(super) fn is_parked(machine: &'static Machine<Model>) -> bool {
+    thread(machine).parked.load(Ordering::Relaxed) && !is_unparked(machine)
+}
+
 /// Lets `machine` search for a G and mark it as running, or park. (To run the G would need a switch of stacks.)
 pub(super) fn run_next(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
     let next = find_runnable(pinned, machine);
@@ -226,6 +231,11 @@ impl Setting {
     /// Makes each M that becomes idle from now on end at once, unless a P needs it.
     pub(super) fn end_idle_machines(&self) {
         ENDS_IDLE_MACHINES.set(true);
+    }
+
+    /// Makes each M that becomes idle from now on stay, as at first.
+    pub(super) fn keep_idle_machines(&self) {
+        ENDS_IDLE_MACHINES.set(false);
     }
 
     /// Returns the idle M that will be woken next.

@@ -1,7 +1,8 @@
 //! Models of a scheduler that shuts down while an M is made.
 
-use super::platform::{Setting, is_unparked};
+use super::platform::{Model, Setting, is_parked, is_unparked, run_as, run_next, spawn_as};
 use super::{explore, explore_with_both_locks};
+use crate::platform::{Parking, Platform};
 
 /// The new M must be unparked. Otherwise its thread would stay parked in a scheduler that has ended.
 #[test]
@@ -14,6 +15,37 @@ fn m_that_is_made_during_shut_down_is_unparked() {
             setting.add_machine();
             ends.join().unwrap();
             assert!(scheduler.machines().count() == 2 && scheduler.machines().all(is_unparked), "an M stays parked");
+        });
+    });
+}
+
+/// An M that has ended is used again. The shut-down finds it in any case, but the new thread may use the token up while the
+/// M does not count as in use yet, and parks again.
+#[test]
+fn m_that_is_reused_during_shut_down_is_unparked() {
+    explore_with_both_locks(|| {
+        explore(|| {
+            let setting = Setting::new(1);
+            setting.add_machine();
+            let (scheduler, machine) = (setting.scheduler, setting.idle_machine());
+            setting.end_idle_machines();
+            run_as(machine, |pinned| run_next(pinned, machine));
+            assert!(machine.is_retired());
+            setting.keep_idle_machines();
+            scheduler.reuse_machine(machine);
+            // The new thread, as in `native`: it may come to the loop before the M is in use.
+            let runs = spawn_as(machine, move |pinned| {
+                while machine.is_retired() {
+                    Model::park_thread(Parking::new(pinned), None);
+                }
+                run_next(pinned, machine);
+            });
+            let ends = loom::thread::spawn(move || scheduler.shut_down());
+            setting.add_machine();
+            ends.join().unwrap();
+            runs.join().unwrap();
+            assert!(!machine.is_retired(), "another M was made");
+            assert!(!is_parked(machine), "the M stays parked");
         });
     });
 }

@@ -31,4 +31,24 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "",
         Model("shut_down::m_that_is_made_during_shut_down_is_unparked"),
     ),
+    mutant(
+        "engine/machines.rs",
+        "an M that is used again during the shut-down is not unparked",
+        "        if self.is_shut_down() {
+            P::unpark_thread(machine);",
+        "        if is_new && self.is_shut_down() {
+            P::unpark_thread(machine);",
+        Model("shut_down::m_that_is_reused_during_shut_down_is_unparked"),
+    ),
+    mutant(
+        "engine/machines.rs",
+        "using an M again has no full fence between marking it as in use and loading the flag",
+        "        fence(Ordering::SeqCst);
+        if self.is_shut_down() {",
+        "        if is_new {
+            fence(Ordering::SeqCst);
+        }
+        if self.is_shut_down() {",
+        Model("shut_down::m_that_is_reused_during_shut_down_is_unparked"),
+    ),
 ];
