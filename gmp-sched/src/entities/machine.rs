@@ -192,7 +192,7 @@ impl<P: Platform> Machine<P> {
     }
 
     /// Resets the M after a run of its scheduler. The run and the thread of the M have ended.
-    #[cfg(all(feature = "std", not(gmp_loom)))]
+    #[cfg(any(feature = "std", gmp_loom))]
     pub(crate) fn renew(&self) {
         for processor in [&self.processor, &self.next_processor, &self.stopped_processor, &self.old_processor] {
             processor.store(None, Ordering::Relaxed);

@@ -230,7 +230,7 @@ impl<P: Platform> Processor<P> {
     }
 
     /// Clears the state that only serves reports, and restarts the random numbers from `random`.
-    #[cfg(all(feature = "std", not(gmp_loom)))]
+    #[cfg(any(feature = "std", gmp_loom))]
     pub(crate) fn forget_history(&self, random: u64) {
         self.random.store(random, Ordering::Relaxed);
         self.clock.store(0, Ordering::Relaxed);
@@ -238,7 +238,7 @@ impl<P: Platform> Processor<P> {
     }
 
     /// Resets the P after a run of its scheduler, for the next run. The P has no Gs, and no timer is set.
-    #[cfg(all(feature = "std", not(gmp_loom)))]
+    #[cfg(any(feature = "std", gmp_loom))]
     pub(crate) fn renew(&self) {
         self.forget_history(P::seed(self.id.0 as usize) | 1);
         self.status.set(ProcessorStatus::Dead);

@@ -347,7 +347,7 @@ impl<P: Platform> Scheduler<P> {
     /// # Panics
     ///
     /// `processors` is 0 or above the limit of the number of Ps.
-    #[cfg(all(feature = "std", not(gmp_loom)))]
+    #[cfg(any(feature = "std", gmp_loom))]
     pub(crate) fn renew(&'static self, processors: usize) {
         assert!((1..=self.procs_limit()).contains(&processors), "{processors} Ps of {}", self.procs_limit());
         self.main_exited.store(false, Ordering::Relaxed);

@@ -41,7 +41,7 @@ impl<T> CurrentSlice<T> {
     }
 
     /// Resets the slice to that of a new P.
-    #[cfg(all(feature = "std", not(gmp_loom)))]
+    #[cfg(any(feature = "std", gmp_loom))]
     pub(crate) fn renew(&self) {
         self.begin(0, Instant::from_nanos(0));
         self.displaced_at.store(0, Ordering::Relaxed);
@@ -106,7 +106,7 @@ impl CurrentCall {
     }
 
     /// Resets the state to that of a new P.
-    #[cfg(all(feature = "std", not(gmp_loom)))]
+    #[cfg(any(feature = "std", gmp_loom))]
     pub(crate) fn renew(&self) {
         self.seen.store(0, Ordering::Relaxed);
         self.since.store(0, Ordering::Relaxed);

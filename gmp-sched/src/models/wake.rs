@@ -1,8 +1,10 @@
 //! Models of wakeups from outside of the G's scheduler, by an M of another scheduler or by a thread that is not an M.
 
+use alloc::sync::Arc;
+
 use super::platform::{Model, Setting, run_as, run_locked, run_next, spawn_as};
 use super::{explore, explore_every_point, explore_with_both_locks};
-use crate::base::atomic::Ordering;
+use crate::base::atomic::{AtomicBool, Ordering};
 use crate::base::instant::Instant;
 use crate::engine::lock_os_thread::lock_thread;
 use crate::engine::park::ready_pinned;
@@ -66,6 +68,40 @@ fn waker_from_outside_changes_nothing_once_the_g_can_run() {
         setting.settle();
         setting.check();
         assert_runs_under_its_scheduler(goroutine);
+    });
+}
+
+/// A thread that is no M readies the last G of a run. The run ends, and the scheduler begins the next one, before that thread
+/// has returned. The next run is as in a new scheduler.
+#[test]
+fn late_waker_changes_nothing_of_the_next_run() {
+    explore_every_point(|| {
+        let setting = Setting::new(1);
+        let (scheduler, machine, last) = (setting.scheduler, setting.busy_machine(), waiter(&setting));
+        let is_next_run = Arc::new(AtomicBool::new(false));
+        let runs = {
+            let is_next_run = is_next_run.clone();
+            spawn_as(machine, move |pinned| {
+                run_next(pinned, machine);
+                last.set_status(Status::Dead);
+                scheduler.shut_down();
+                // This loom thread also stands for the caller that begins the next run.
+                scheduler.renew(1);
+                scheduler.add_machine().expect("the model has threads enough");
+                is_next_run.store(true, Ordering::Relaxed);
+            })
+        };
+        ready_pinned(&Pinned::<Model>::new(), last);
+        runs.join().unwrap();
+        if is_next_run.load(Ordering::Relaxed) {
+            assert!(!machine.is_retired() && machine.next_processor.load(Ordering::Relaxed).is_none());
+            assert_eq!(scheduler.idle_processors.load(Ordering::Relaxed), 1, "the next run begins with a busy P");
+        } else {
+            // The M had parked before the G was runnable.
+            setting.settle();
+            assert_runs_under_its_scheduler(last);
+        }
+        setting.check();
     });
 }
 

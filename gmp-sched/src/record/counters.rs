@@ -45,7 +45,7 @@ macro_rules! counters {
             }
 
             /// Sets all counters to 0.
-            #[cfg(all(feature = "std", not(gmp_loom)))]
+            #[cfg(any(feature = "std", gmp_loom))]
             pub(crate) fn clear(&self) {
                 $(self.$name.0.store(0, Ordering::Relaxed);)*
             }

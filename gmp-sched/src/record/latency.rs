@@ -45,7 +45,7 @@ impl LatencyCounter {
     }
 
     /// Sets all buckets to 0.
-    #[cfg(all(feature = "std", not(gmp_loom)))]
+    #[cfg(any(feature = "std", gmp_loom))]
     pub(crate) fn clear(&self) {
         self.0.iter().for_each(|bucket| bucket.store(0, Ordering::Relaxed));
     }

@@ -163,7 +163,7 @@ impl Tracer {
     }
 
     /// Called when a run of the scheduler ends. Stops the trace that may be under way.
-    #[cfg(all(feature = "std", not(gmp_loom)))]
+    #[cfg(any(feature = "std", gmp_loom))]
     pub(crate) fn renew(&self) {
         self.active.store(None, Ordering::Relaxed);
         self.is_ring_of_last_run.store(true, Ordering::Relaxed);

@@ -32,6 +32,29 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("wake::waker_from_outside_changes_nothing_once_the_g_can_run"),
     ),
     mutant(
+        "engine/enqueue.rs",
+        "a waker from outside wakes another M after the G can run",
+        "        if let Some(machine) = woken {
+            P::unpark_thread(machine);
+        }
+    }
+}",
+        "        if let Some(machine) = woken {
+            P::unpark_thread(machine);
+        }
+        self.wake_processor();
+    }
+}",
+        Model("wake::late_waker_changes_nothing_of_the_next_run"),
+    ),
+    mutant(
+        "entities/machine.rs",
+        "an M still holds its P of the last run when its scheduler is used again",
+        "        for processor in [&self.processor, &self.next_processor,",
+        "        for processor in [&self.next_processor,",
+        Model("wake::late_waker_changes_nothing_of_the_next_run"),
+    ),
+    mutant(
         "engine/lock_os_thread.rs",
         "the M of a locked G is assigned a P but not unparked",
         "        drop(shared);
