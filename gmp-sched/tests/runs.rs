@@ -11,8 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use gmp_sched::native::{self, Context, Native};
-use gmp_sched::scheduler::Scheduler;
+use gmp_sched::native::{self, Context};
 
 use crate::entered::THREADS;
 
@@ -82,10 +81,12 @@ fn program() {
 /// Held by each test.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
+#[cfg(feature = "extras")]
 #[test]
 fn scheduler_is_reused_only_after_its_timers_are_stopped_and_never_with_an_unstarted_g() {
     let _alone = ONE_AT_A_TIME.lock().unwrap();
-    let here = |scheduler: &'static Scheduler<Native>| std::ptr::from_ref(scheduler).addr();
+    let here =
+        |scheduler: &'static gmp_sched::scheduler::Scheduler<native::Native>| std::ptr::from_ref(scheduler).addr();
     let (with_timer, timer) =
         THREADS.run_with(1, move |scheduler| (here(scheduler), native::Timer::new(Duration::from_secs(3600))));
     let (with_idle, pull) =
