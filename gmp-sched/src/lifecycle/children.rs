@@ -2,18 +2,19 @@
 //!
 //! Children borrow from their parent's frames. So the parent must not leave a scope while a child is alive, even if the
 //! parent panics or cannot block. [`Children::open`] panics if the caller may not block, before there is a child. After
-//! that, dropping [`Open`] waits for the children, for whatever reason it is dropped. If this wait fails, the program
+//! that, it waits for the children even if its body unwinds or the G is abandoned in it. If this wait fails, the program
 //! ends.
 
 use core::fmt;
 use core::mem;
 
-use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::base::atomic::{AtomicBool, Ordering};
 use crate::base::spin_lock::Lock;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::scheduler::Scheduler;
+use crate::lifecycle::deferred::{self, Deferred};
 use crate::platform::{Pinned, Platform};
 
 /// The children of one scope. This value is in a frame of the parent, which the parent leaves only after it has seen,
@@ -21,8 +22,6 @@ use crate::platform::{Pinned, Platform};
 pub(crate) struct Children<P: Platform> {
     state: Lock<State<P>, P>,
     have_panicked: AtomicBool,
-    /// The address of the children of the enclosing scope, or 0; see [`Goroutine::open_scope`].
-    outer: AtomicUsize,
 }
 
 struct State<P: Platform> {
@@ -33,31 +32,21 @@ struct State<P: Platform> {
 
 impl<P: Platform> Children<P> {
     pub(crate) fn new() -> Self {
-        Self {
-            state: Lock::new(State { alive: 0, waiting: None }),
-            have_panicked: AtomicBool::new(false),
-            outer: AtomicUsize::new(0),
-        }
+        Self { state: Lock::new(State { alive: 0, waiting: None }), have_panicked: AtomicBool::new(false) }
     }
 
-    /// Opens the scope of the calling G, which will wait for these children.
+    /// Opens the scope of the calling G: calls `body`, then waits for these children.
     ///
     /// # Panics
     ///
-    /// The caller may not block: it is not a G with a P, or has preemption turned off.
+    /// The caller may not block: it is not a G with a P, or has preemption turned off. Then `body` is not called.
     #[track_caller]
-    pub(crate) fn open(&self) -> Open<'_, P> {
-        let caller = CurrentGoroutine::<P>::new();
-        let open_scope = &caller.me.open_scope;
-        self.outer.store(open_scope.load(Ordering::Relaxed), Ordering::Relaxed);
-        open_scope.store(core::ptr::from_ref(self).expose_provenance(), Ordering::Relaxed);
-        Open(self)
-    }
-
-    /// Closes the scope of the calling G. All children have ended.
-    fn close(&self) {
-        let pinned = Pinned::<P>::new();
-        pinned.goroutine().open_scope.store(self.outer.load(Ordering::Relaxed), Ordering::Relaxed);
+    pub(crate) fn open<R>(&self, body: impl FnOnce() -> R) -> R {
+        let me = CurrentGoroutine::<P>::new().me;
+        deferred::with(me, self, || {
+            let _open = Open(self);
+            body()
+        })
     }
 
     /// Counts a child that is about to start. The caller is the parent or a child that is alive. After this call,
@@ -120,13 +109,19 @@ impl<P: Platform> Children<P> {
     }
 }
 
-/// An open scope. When dropped, waits for the children and closes the scope.
-pub(crate) struct Open<'a, P: Platform>(&'a Children<P>);
+/// An open scope. When dropped, waits for the children.
+struct Open<'a, P: Platform>(&'a Children<P>);
 
 impl<P: Platform> Drop for Open<'_, P> {
     fn drop(&mut self) {
         self.0.wait();
-        self.0.close();
+    }
+}
+
+/// An abandoned G waits for its children, too.
+impl<P: Platform> Deferred for Children<P> {
+    fn run(&self) {
+        self.wait();
     }
 }
 
@@ -137,22 +132,6 @@ struct EndProgramOnUnwind<P: Platform>(&'static Scheduler<P>);
 impl<P: Platform> Drop for EndProgramOnUnwind<P> {
     fn drop(&mut self) {
         P::fatal(self.0, format_args!("a G cannot wait for the children of its scope"));
-    }
-}
-
-/// Waits until all children of all open scopes of the calling G have ended, innermost first. Called for a G that ends
-/// without returning from the frames with these scopes.
-pub(crate) fn wait_for_all<P: Platform>() {
-    loop {
-        let open_scope = Pinned::<P>::new().goroutine().open_scope.load(Ordering::Relaxed);
-        let children = core::ptr::with_exposed_provenance::<Children<P>>(open_scope);
-        #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
-        // SAFETY: the address is 0, or `open` stored it from a reference into a frame of the calling G. That frame
-        // still exists, because `Open` removes the address when it is dropped, also by unwinding, before the frame
-        // ends.
-        let Some(children) = (unsafe { children.as_ref() }) else { return };
-        children.wait();
-        children.close();
     }
 }
 

@@ -6,9 +6,8 @@ use crate::base::id::GoroutineId;
 use crate::engine::current::CurrentGoroutine;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::status::Status;
-use crate::lifecycle::children::wait_for_all;
-use crate::lifecycle::closure;
 use crate::lifecycle::finish::{StackUse, end};
+use crate::lifecycle::{closure, deferred};
 use crate::platform::{Pinned, Platform};
 
 /// Ends the calling G; joining it returns [`JoinError::Exited`]. Go: `runtime.Goexit`.
@@ -74,7 +73,7 @@ pub(crate) fn exit_body<P: Platform>() -> ! {
 #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
 #[track_caller]
 pub unsafe fn abandon<P: Platform>(reason: JoinError) -> ! {
-    wait_for_all::<P>();
+    deferred::run_all::<P>();
     let caller = CurrentGoroutine::<P>::new();
     closure::fail_with(&caller.pinned, caller.me, reason);
     caller.processor.counters.abandoned.add(1);

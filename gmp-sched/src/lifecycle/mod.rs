@@ -2,6 +2,7 @@
 
 pub(crate) mod children;
 pub(crate) mod closure;
+pub(crate) mod deferred;
 pub mod exit;
 pub(crate) mod finish;
 pub mod join;

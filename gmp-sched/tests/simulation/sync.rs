@@ -1,10 +1,13 @@
 //! Locks and the other primitives of `sync` in the simulator. There is a random program for each seed, and its
 //! invariants are checked.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use gmp_sched::JoinError;
+use gmp_sched::exit::abandon;
 use gmp_sched::sim::{self, Barrier, Condvar, Mutex, Once, Semaphore, Sim, WaitGroup};
 use gmp_sched::sync::lock_api::{MutexGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
 use gmp_sched::sync::{OneCount, RawRwLock, Readers, SpreadCounts};
@@ -358,6 +361,33 @@ fn wait_group_is_reused_round_after_round() {
             // No G is added to the group before all waiters have returned.
             waiting.into_iter().for_each(|handle| handle.join().unwrap());
         }
+    });
+}
+
+/// As in the kernel, where a G that dies is not unwound: the callers that wait notice it, and so do later ones.
+#[test]
+fn once_whose_goroutine_is_abandoned_is_poisoned() {
+    explore(|seed| {
+        let once = Arc::new(Once::new());
+        let callers: Vec<_> = (0..4)
+            .map(|number| {
+                let once = once.clone();
+                sim::go(move || {
+                    let mut random = Random::new(seed * 31 + number + 1);
+                    pass_time(&mut random);
+                    let function = || {
+                        pass_time(&mut random);
+                        // SAFETY: nothing borrows from the frames of this G.
+                        unsafe { abandon::<Sim>(JoinError::Exited) }
+                    };
+                    catch_unwind(AssertUnwindSafe(|| once.call_once(function))).is_err()
+                })
+            })
+            .collect();
+        let ends: Vec<_> = callers.into_iter().map(|caller| caller.join().ok()).collect();
+        let abandoned = ends.iter().filter(|end| end.is_none()).count();
+        let panicked = ends.iter().filter(|end| **end == Some(true)).count();
+        assert_eq!((abandoned, panicked, once.is_done()), (1, 3, false));
     });
 }
 

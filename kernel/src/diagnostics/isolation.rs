@@ -4,7 +4,8 @@
 //! is printed, and the other Gs continue. Joining the G returns [`JoinError::Panicked`] or
 //! [`JoinError::StackOverflow`]. The stack of the G is not unwound, so nothing that the G owned is dropped. If it held
 //! a lock, the lock is never released. If it was about to send a value, the value is never sent. Its stack is never
-//! used again, because other Gs may have references into it.
+//! used again, because other Gs may have references into it. If it ran the function of a `Once`, the waiters and later
+//! callers of that `Once` panic.
 //!
 //! If the G has open scopes, their children continue, and they may borrow from the stack frames of the G and of its
 //! ancestors. So joining the G returns only after the last child has ended, as it would with unwinding. If a child

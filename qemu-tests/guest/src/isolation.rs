@@ -13,7 +13,7 @@ use kernel::percpu::{self, PreemptGuard};
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
 
-use crate::vectors;
+use crate::{provoke, vectors};
 
 /// Returns the addresses of the calling G's stack.
 fn my_stack() -> (usize, usize) {
@@ -136,6 +136,46 @@ fn guards_of_a_dead_g_are_not_dropped() {
     assert!(!DROPPED.load(Ordering::Relaxed));
 }
 guest_test!(guards_of_a_dead_g_are_not_dropped, options = &["panic=isolate"]);
+
+/// The callers that wait for the function of a dead G panic, and so do later ones. No function runs a second time: the
+/// first one's locks stay locked.
+fn once_whose_g_dies_is_poisoned() {
+    static BY_PANIC: Once = Once::new();
+    static BY_OVERFLOW: Lazy<()> = Lazy::new(provoke::stack_overflow);
+    static BY_EXIT: OnceCell<u8> = OnceCell::new();
+    static BEGUN: AtomicBool = AtomicBool::new(false);
+    static MAY_DIE: Semaphore = Semaphore::new(1);
+    MAY_DIE.acquire(1).forget();
+    let dies = go(|| {
+        BY_PANIC.call_once(|| {
+            BEGUN.store(true, Ordering::Relaxed);
+            MAY_DIE.acquire(1).forget();
+            panic!("the function dies");
+        });
+    });
+    while !BEGUN.load(Ordering::Relaxed) {
+        yield_now();
+    }
+    let waits = go(|| BY_PANIC.call_once(|| ()));
+    (0..10).for_each(|_| yield_now());
+    MAY_DIE.release(1);
+    assert_eq!(dies.join(), Err(JoinError::panicked()));
+    assert_eq!(waits.join(), Err(JoinError::panicked()));
+    assert_eq!(go(|| BY_PANIC.call_once(|| ())).join(), Err(JoinError::panicked()));
+    assert!(!BY_PANIC.is_done());
+
+    assert_eq!(go(|| *BY_OVERFLOW).join(), Err(JoinError::StackOverflow));
+    assert_eq!(go(|| *BY_OVERFLOW).join(), Err(JoinError::panicked()));
+    assert_eq!(go(|| *BY_EXIT.get_or_init(|| goexit())).join(), Err(JoinError::Exited));
+    assert_eq!(go(|| BY_EXIT.set(1)).join(), Err(JoinError::panicked()));
+    assert_eq!(BY_EXIT.get(), None);
+}
+guest_test!(
+    once_whose_g_dies_is_poisoned,
+    smp = &[1, 2, 8],
+    options = &["panic=isolate"],
+    texts = &["the function dies", "sync: the goroutine that ran the function of this Once ended without finishing it"]
+);
 
 /// After a G has misused a semaphore or a condition variable and died, other Gs can still use both.
 fn misuse_ends_only_its_g() {

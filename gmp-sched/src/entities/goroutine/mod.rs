@@ -98,9 +98,9 @@ pub struct Goroutine<P: Platform> {
     /// The address of the [`Children`](crate::lifecycle::children::Children) that count this G, if it is a scoped G;
     /// see [`crate::library::scope`].
     pub(crate) scope: AtomicUsize,
-    /// The address of the [`Children`](crate::lifecycle::children::Children) of the innermost scope that this G has
-    /// opened; 0 if there is none.
-    pub(crate) open_scope: AtomicUsize,
+    /// The address of the first entry in the list of what this G does if it is abandoned; 0 if there is none. See
+    /// [`crate::lifecycle::deferred`]. Go: `_defer`.
+    pub(crate) deferred: AtomicUsize,
     /// When the G became runnable, if it is sampled; see [`crate::engine::sampling`].
     runnable_since: AtomicU64,
     name: NameCell,
@@ -147,7 +147,7 @@ impl<P: Platform> Goroutine<P> {
             context_waiter: Waiter::new(),
             locked_machine: AtomicRef::none(),
             scope: AtomicUsize::new(0),
-            open_scope: AtomicUsize::new(0),
+            deferred: AtomicUsize::new(0),
             runnable_since: AtomicU64::new(0),
             name: NameCell::new(),
             batch_link: AtomicRef::none(),

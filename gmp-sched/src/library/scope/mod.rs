@@ -99,10 +99,7 @@ impl<P: Platform> Scope<'_, '_, P> {
     /// Calls `body`, and waits for all children, even if `body` panics.
     #[track_caller]
     fn run<T>(&self, body: impl FnOnce() -> T) -> T {
-        let open = self.children.open();
-        let result = P::run_body(body);
-        drop(open);
-        match result {
+        match self.children.open(|| P::run_body(body)) {
             Ok(_) if self.children.have_panicked() => panic!("a scoped G panicked"),
             Ok(result) => result,
             Err(JoinError::Exited) => exit_body::<P>(),

@@ -24,7 +24,7 @@
 //! - Queues are first in, first out. A readied waiter runs next on the waker's P, as in Go. If the waker belongs to another
 //!   scheduler or is a thread that is not an M, the waiter goes to the global queue of its own scheduler.
 //! - Locks are not poisoned. A panic in a critical section unlocks the lock, as in `lock_api`. In the kernel, where a
-//!   G that panics is not unwound, its locks stay locked.
+//!   G that panics is not unwound, its locks stay locked. A [`Once`] whose function it ran is poisoned.
 //! - The first wait with a deadline allocates a timer. Otherwise the types do not allocate, unless a type says so.
 //! - The G that drops a guard unlocks; it need not be the G that locked.
 //!

@@ -9,6 +9,7 @@ use crate::base::spin_lock::Lock;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::library::waiter::WaitQueue;
+use crate::lifecycle::deferred::{self, Deferred};
 use crate::platform::{Pinned, Platform};
 
 /// Runs a function once. The first caller runs it, and the others wait until it has returned. Go: `sync.Once`.
@@ -17,6 +18,11 @@ use crate::platform::{Pinned, Platform};
 ///
 /// If the function panics, the panic propagates to its caller, and the next caller or a waiter runs its own function,
 /// as with `std::sync::OnceLock`. (In Go a function that panicked counts as done.)
+///
+/// If the G that runs the function ends without unwinding, the `Once` is poisoned: waiters and later callers panic, as
+/// with `std::sync::Once`. A G of the kernel ends so by [`goexit`](crate::exit::goexit), or by a panic or a stack
+/// overflow with the option `panic=isolate`. What the function has begun is half done then, and the locks that it held
+/// stay locked, so no other function is run. (In Go all these ends run deferred calls, or end the program.)
 ///
 /// ```
 /// use gmp_sched::native::{self, Once};
@@ -37,7 +43,7 @@ use crate::platform::{Pinned, Platform};
 /// });
 /// ```
 pub struct Once<P: Platform> {
-    /// [`NEW`], [`RUNNING`] or [`DONE`]. Changed under the lock only.
+    /// [`NEW`], [`RUNNING`], [`DONE`] or [`POISONED`]. Changed under the lock only.
     word: AtomicU32,
     state: Lock<State<P>, P>,
 }
@@ -51,6 +57,8 @@ struct State<P: Platform> {
 const NEW: u32 = 0;
 const RUNNING: u32 = 1;
 const DONE: u32 = 2;
+/// The G that ran the function has ended without returning from it or unwinding it.
+const POISONED: u32 = 3;
 
 impl<P: Platform> Once<P> {
     constructor! {
@@ -90,8 +98,8 @@ impl<P: Platform> Once<P> {
     ///
     /// # Panics
     ///
-    /// `body` panics, or calls this method on the same `Once`. Or the call has to wait, and the caller is not a G or
-    /// has preemption turned off.
+    /// `body` panics, or calls this method on the same `Once`. Or the `Once` is poisoned. Or the call has to wait, and
+    /// the caller is not a G or has preemption turned off.
     #[inline]
     #[track_caller]
     #[doc(alias = "Do")]
@@ -104,40 +112,47 @@ impl<P: Platform> Once<P> {
     #[cold]
     #[track_caller]
     fn call_slow(&self, body: impl FnOnce()) {
-        if self.begin() {
-            let mut running = Running { once: self, becomes: NEW };
-            body();
-            running.becomes = DONE;
+        let Some(caller) = self.begin() else { return };
+        let mut running = Running { once: self, becomes: NEW };
+        match caller {
+            Some(me) => deferred::with(me, self, body),
+            None => body(),
         }
+        running.becomes = DONE;
     }
 
-    /// Waits while another caller's function runs. Returns `false` if a function has returned, and `true` if the caller
-    /// must run its own function.
+    /// Waits while another caller's function runs. Returns `None` if a function has returned. Otherwise the caller must
+    /// run its own function: returns the G of the caller, if it is one.
     #[track_caller]
-    fn begin(&self) -> bool {
+    fn begin(&self) -> Option<Option<&'static Goroutine<P>>> {
         loop {
             let pinned = Pinned::<P>::new();
             let me = pinned.try_machine().and_then(Machine::current_goroutine);
             let mut state = self.state.lock();
             P::point(Site::Sync);
-            match self.word.load(Ordering::Relaxed) {
+            let word = self.word.load(Ordering::Relaxed);
+            match word {
                 NEW => {
                     self.word.store(RUNNING, Ordering::Relaxed);
                     state.runner = me;
-                    return true;
+                    return Some(me);
                 }
-                DONE => return false,
+                DONE => return None,
                 _ => {}
             }
             let runs_it_itself = state.runner.zip(me).is_some_and(|(runner, me)| core::ptr::eq(runner, me));
             drop(state);
             drop(pinned);
+            assert!(
+                word != POISONED,
+                "sync: the goroutine that ran the function of this Once ended without finishing it"
+            );
             assert!(!runs_it_itself, "sync: Once called recursively from its own function");
             self.wait();
         }
     }
 
-    /// Waits until the running function has returned or panicked.
+    /// Waits until the running function has ended.
     #[track_caller]
     fn wait(&self) {
         let blocking = Blocking::<P>::new(WaitReason::Once, None);
@@ -148,7 +163,7 @@ impl<P: Platform> Once<P> {
         }
     }
 
-    /// Stores the new state when the function has returned or panicked, and readies the waiters.
+    /// Stores the new state when the function has ended, and readies the waiters.
     fn end(&self, word: u32) {
         let pinned = Pinned::<P>::new();
         let to_wake = {
@@ -173,6 +188,13 @@ struct Running<'a, P: Platform> {
 impl<P: Platform> Drop for Running<'_, P> {
     fn drop(&mut self) {
         self.once.end(self.becomes);
+    }
+}
+
+/// The G that runs the function is abandoned.
+impl<P: Platform> Deferred for Once<P> {
+    fn run(&self) {
+        self.end(POISONED);
     }
 }
 

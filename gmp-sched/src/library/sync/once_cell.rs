@@ -89,8 +89,8 @@ impl<T, P: Platform> OnceCell<T, P> {
     ///
     /// # Panics
     ///
-    /// `make` panics, or it initialises the same cell. (A panic of `make` leaves the cell empty.) Or the call has to
-    /// wait, and the caller is not a G or has preemption turned off.
+    /// `make` panics, or it initialises the same cell. (A panic of `make` leaves the cell empty.) Or the cell is
+    /// [poisoned](Once). Or the call has to wait, and the caller is not a G or has preemption turned off.
     #[inline]
     #[track_caller]
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
@@ -148,8 +148,8 @@ impl<T: fmt::Debug, P: Platform> fmt::Debug for OnceCell<T, P> {
 ///
 /// # Panics
 ///
-/// The function panics (the next user calls it again) or uses the value itself. Or the call has to wait, and the caller
-/// is not a G or has preemption turned off.
+/// The function panics (the next user calls it again) or uses the value itself. Or the value is [poisoned](super::Once). Or
+/// the call has to wait, and the caller is not a G or has preemption turned off.
 #[doc(alias = "OnceFunc")]
 #[doc(alias = "OnceValues")]
 pub struct Lazy<T, P: Platform, F = fn() -> T> {

@@ -67,10 +67,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "lifecycle/children.rs",
         "a scope is opened by a G that cannot wait",
-        "        let caller = CurrentGoroutine::<P>::new();
-        let open_scope = &caller.me.open_scope;",
-        "        let pinned = Pinned::<P>::new();
-        let open_scope = &pinned.goroutine().open_scope;",
+        "        let me = CurrentGoroutine::<P>::new().me;",
+        "        let me = Pinned::<P>::new().goroutine();",
         Test("threads/unwinding", "scope_in_a_system_call"),
     ),
     mutant(

@@ -162,6 +162,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("sync::effects_of_a_once_are_seen_by_all"),
     ),
     mutant(
+        "library/sync/once.rs",
+        "an abandoned G does not end the run of its once",
+        "        self.end(POISONED);",
+        "",
+        Simulation("simulation/sync", "once_whose_goroutine_is_abandoned", 1000),
+    ),
+    mutant(
         "library/sync/wait_group.rs",
         "the last task of a wait group does not acquire the effects of the other tasks",
         "        let before = self.word.fetch_sub(ONE, Ordering::AcqRel);",

@@ -1,0 +1,55 @@
+//! What a G does when it is abandoned, in place of the destructors in its frames. Go: deferred calls.
+//!
+//! A G that is [abandoned](crate::exit::abandon) never returns from its frames, so no destructor in them runs. Two kinds of
+//! frames must be ended nevertheless, because other Gs depend on them: an open scope, whose children borrow from the
+//! frames, and the function of a [`Once`](crate::sync::Once), for which other Gs wait. Such a frame contains an entry in a
+//! list of its G, the innermost first.
+
+use crate::base::atomic::Ordering;
+use crate::entities::goroutine::Goroutine;
+use crate::platform::{Pinned, Platform};
+
+/// What a G does when it is abandoned inside of [`with`].
+pub(crate) trait Deferred {
+    /// Called by the abandoned G, on its stack or on another one. May block.
+    fn run(&self);
+}
+
+/// An entry in the list of the G whose frame contains it.
+struct Entry<'a> {
+    deferred: &'a dyn Deferred,
+    /// The address of the next entry, or 0.
+    outer: usize,
+}
+
+/// Calls `body`. If `me`, the calling G, is abandoned before `body` ends, it runs `deferred` first.
+#[inline(always)]
+pub(crate) fn with<P: Platform, R>(me: &'static Goroutine<P>, deferred: &dyn Deferred, body: impl FnOnce() -> R) -> R {
+    /// Removes the entry when `body` returns or unwinds.
+    struct Remove<P: Platform>(&'static Goroutine<P>, usize);
+    impl<P: Platform> Drop for Remove<P> {
+        #[inline(always)]
+        fn drop(&mut self) {
+            self.0.deferred.store(self.1, Ordering::Relaxed);
+        }
+    }
+    let outer = me.deferred.load(Ordering::Relaxed);
+    let entry = Entry { deferred, outer };
+    me.deferred.store(core::ptr::from_ref(&entry).expose_provenance(), Ordering::Relaxed);
+    let _remove = Remove(me, outer);
+    body()
+}
+
+/// Runs what the calling G, which is about to be abandoned, has deferred, the innermost first.
+pub(crate) fn run_all<P: Platform>() {
+    let me = Pinned::<P>::new().goroutine();
+    loop {
+        let first = core::ptr::with_exposed_provenance::<Entry<'_>>(me.deferred.load(Ordering::Relaxed));
+        #[expect(unsafe_code, reason = "converts an address back into the reference that it was made from")]
+        // SAFETY: the address is 0, or `with` stored it from a reference into a frame of the calling G. That frame still
+        // exists: `with` removes the address before it returns or unwinds. So does what the entry borrows.
+        let Some(entry) = (unsafe { first.as_ref() }) else { return };
+        entry.deferred.run();
+        me.deferred.store(entry.outer, Ordering::Relaxed);
+    }
+}
