@@ -139,8 +139,8 @@ fn panic_of_a_misuse_names_the_line_of_the_call() {
     let mut machine = boot();
     machine.args(["--smp=2", "--kernel-option", "panic=isolate"]).arg(&own).arg("misuse");
     let machine = finish(machine);
-    for (output, report) in [(&host, &host.stderr), (&machine, &machine.stdout)] {
-        let (printed, report) = (text(&output.stdout), text(report));
+    for output in [&host, &machine] {
+        let (printed, report) = (text(&output.stdout), text(&output.stderr));
         let lines: Vec<&str> = printed.lines().filter_map(|line| line.strip_prefix("line ")).collect();
         assert_eq!((lines.len(), status(output)), (7, Some(0)), "{printed}{report}");
         for line in lines {
