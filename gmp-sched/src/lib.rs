@@ -24,6 +24,7 @@
 //! | | `switch`, [`mod@park`] | switching from a G, the commit on the far side, blocking and readying | `execute`, `mcall`, `gopark`, `goready` |
 //! | | [`idle`] | idle Ps and Ms, wakeups, and why none is lost | `wakep`, `startm`, `stopm` |
 //! | | `slice`, [`preempt`], [`sysmon`] | time slices and preemption; the monitor of slices and system calls | `retake`, `gopreempt_m`, `sysmon` |
+//! | | [`interrupt_return`] | asynchronous preemption on the return from an interrupt | `asyncPreempt`, `doSigPreempt` |
 //! | | [`syscall`] | system calls and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
 //! | | [`device_signals`] | Gs that wait for devices | `netpoll`, `pollDesc` |
 //! | | `arm_timers`, `due_timers`, [`mod@sleep`] | the timers of each P, batches of due timers, sleeping | `timers`, `timeSleep` |
@@ -43,7 +44,7 @@
 //! | `native`, `sim` | | the platform of operating-system threads; a deterministic simulation of both levels, and an exploration of all runs of small programs (feature `std`) | |
 //!
 //! `unsafe` is allowed only where a lint exception states the reason: the context switch and the contents of stacks
-//! (`context`, `engine::{reuse, stacks, switch}`, `lifecycle`, `kthread::switch`), storage for closures and results
+//! (`context`, `engine::{interrupt_return, reuse, stacks, switch}`, `lifecycle`, `kthread::switch`), storage for closures and results
 //! (`entities::inline_body`), stored references (`base::reference`), values that are passed (`chan`, `select`), values
 //! under locks (`sync::{mutex, rwlock::raw, condvar, once_cell}`), the platforms (`native`, `sim`), and contracts for
 //! callers (`platform`, [`park::ready`], [`exit::abandon`], [`machine::NewMachine`]). The scheduling policy (picking,
@@ -96,7 +97,8 @@ pub mod synctest;
 
 pub use base::run_queue;
 pub use engine::{
-    device_signals, idle, lock_os_thread, park, preempt, procs, sleep, stop_the_world, syscall, sysmon, yield_now,
+    device_signals, idle, interrupt_return, lock_os_thread, park, preempt, procs, sleep, stop_the_world, syscall,
+    sysmon, yield_now,
 };
 pub use entities::name::{NAME_LIMIT, Name};
 pub use entities::{goroutine, machine, processor, scheduler};

@@ -8,6 +8,8 @@
 use core::mem::{MaybeUninit, offset_of};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod diverted;
 #[cfg(all(gmp_tsan, feature = "std"))]
 pub(crate) mod fibers;
 #[cfg(target_arch = "x86_64")]

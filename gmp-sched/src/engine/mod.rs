@@ -7,6 +7,9 @@ pub mod device_signals;
 pub(crate) mod due_timers;
 pub(crate) mod enqueue;
 pub mod idle;
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "adopts the pin that a handler raises, and its contracts")]
+pub mod interrupt_return;
 pub mod lock_os_thread;
 #[cfg(all(test, gmp_loom))]
 pub(crate) mod loom_wait;

@@ -4,10 +4,12 @@
 //! accesses to the interrupted stack cause. It does not log, block or switch. It takes only one lock, that of the frame
 //! allocator: see [`stack`].
 
+use gmp_sched::interrupt_return::MODES;
 use x86_64::registers::control::Cr2;
+use x86_64::registers::rflags::RFlags;
 use x86_64::structures::idt::PageFaultErrorCode;
 
-use super::preempt::{self, INTERRUPT_FLAG};
+use super::preempt;
 use crate::arch::x86_64::trap::TrapFrame;
 use crate::cpu::percpu;
 use crate::diagnostics::backtrace::Backtrace;
@@ -37,6 +39,11 @@ pub(super) fn handle(frame: &mut TrapFrame) {
     }
 }
 
+/// Whether the interrupted code takes interrupts.
+fn has_interrupts_on(frame: &TrapFrame) -> bool {
+    RFlags::from_bits_truncate(frame.rflags).contains(RFlags::INTERRUPT_FLAG)
+}
+
 /// Handles an access to the guard page of the stack in `slot`. Ends the G that has overflowed this stack if that is
 /// possible. Otherwise stops the kernel.
 fn overflow(frame: &mut TrapFrame, slot: Slot) {
@@ -48,8 +55,7 @@ fn overflow(frame: &mut TrapFrame, slot: Slot) {
     else {
         panic::exception(frame)
     };
-    let is_in_user_code =
-        percpu::trap_depth() == 1 && !percpu::is_preemption_off() && frame.rflags & INTERRUPT_FLAG != 0;
+    let is_in_user_code = percpu::trap_depth() == 1 && !percpu::is_preemption_off() && has_interrupts_on(frame);
     if !(is_in_user_code && isolation::covers(goroutine) && divert_to_another_stack(frame, slot)) {
         panic::stack_overflow(frame, goroutine.id(), slot)
     }
@@ -75,7 +81,7 @@ fn divert_to_another_stack(frame: &mut TrapFrame, slot: Slot) -> bool {
     (frame.rdi, frame.rsi, frame.rdx) = (frame.rip, frame.rbp, slot.bottom() as u64);
     frame.rsp = return_address as u64;
     frame.rip = end_after_overflow as *const () as u64;
-    frame.rflags &= !preempt::MODES;
+    frame.rflags &= !MODES;
     true
 }
 
@@ -90,7 +96,7 @@ extern "sysv64" fn end_after_overflow(program_counter: u64, frame_pointer: u64, 
 /// memory, or panics if there is none to free. Other code can do neither, so it gets a frame from the reserve of its
 /// CPU.
 fn out_of_memory(frame: &mut TrapFrame, address: usize) {
-    let may_wait = frame.rflags & INTERRUPT_FLAG != 0;
+    let may_wait = has_interrupts_on(frame);
     if may_wait && preempt::divert(frame, make_room) {
         return;
     }

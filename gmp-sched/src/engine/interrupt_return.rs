@@ -1,0 +1,202 @@
+//! Asynchronous preemption on the return from an interrupt: takes the CPU from a G at any instruction of user code. For
+//! kernels; see [`porting`](crate::porting).
+//!
+//! An interrupt handler cannot switch to another G: it runs on the CPU's interrupt stack, which the next interrupt reuses.
+//! Instead it *diverts* the interrupted G. [`on_interrupt_return`] stores the G's RIP, RFLAGS, RSP and RDI in [`Slots`] of the CPU,
+//! and changes the frame to which the handler returns: to an entry in this crate, on the G's own stack, pinned and with
+//! interrupts off. The entry saves all registers on that stack and calls [`preempt::give_way`], which switches as for a yield. When
+//! the G is resumed, perhaps on another CPU, the entry restores the registers and returns to the interrupted instruction by
+//! `iretq`.
+//!
+//! The handler writes nothing to the stack of the G, so the stack's pages may be mapped on first touch. Nothing is written
+//! to the red zone, the 128 bytes below the interrupted stack pointer, in which code may keep data.
+//!
+//! Only *user code* is diverted: code that runs without a pin and whose stack pointer is inside the stack of the current G. A
+//! request that comes while the G is pinned stays, until [`honour_requests`] is called when the last pin is lowered.
+//!
+//! The entry saves the general registers, x87 and SSE. It does not save what AVX and later extensions add: a kernel that uses
+//! this module leaves them turned off (CR4.OSXSAVE clear). On targets without SSE it saves the general registers only.
+//!
+//! ```
+//! use gmp_sched::interrupt_return::{self, Interrupted, InterruptReturn};
+//!
+//! /// The registers that the stub of a handler has pushed, and below them the frame that the processor has pushed.
+//! #[repr(C)]
+//! struct TrapFrame {
+//!     rdi: u64,
+//!     // The other registers.
+//!     rip: u64,
+//!     cs: u64,
+//!     rflags: u64,
+//!     rsp: u64,
+//!     ss: u64,
+//! }
+//!
+//! /// Called by the stub of the timer's interrupt, with interrupts off, on the interrupt stack.
+//! extern "sysv64" fn timer<Kernel: InterruptReturn>(frame: &mut TrapFrame) {
+//!     // Call `preempt::tick`, note a request, signal the end of the interrupt. Then, last:
+//!     let TrapFrame { rdi, rip, cs, rflags, rsp, ss } = frame;
+//!     let interrupted = Interrupted { rip, cs: *cs, rflags, rsp, ss: *ss, rdi };
+//!     // SAFETY: this is the end of the handler of a maskable interrupt. The stub pops the registers from the frame and
+//!     // returns by `iretq`. Every stack has a reserve.
+//!     unsafe { interrupt_return::on_interrupt_return::<Kernel>(interrupted) };
+//! }
+//! ```
+
+use crate::context::diverted;
+pub use crate::context::diverted::{ENTRY_STACK, Interrupted, MODES, RED_ZONE, Slots};
+use crate::engine::preempt;
+use crate::entities::machine::Machine;
+use crate::platform::{Pinned, Platform};
+
+/// A platform on which interrupts preempt Gs.
+///
+/// # Safety
+///
+/// - [`slots`](Self::slots) returns the slots of the calling CPU, which no other CPU and no other code uses.
+/// - [`is_pinned`](Self::is_pinned) returns `true` while a pin is raised on the calling CPU, and while the CPU may not switch for
+///   another reason.
+/// - [`red_zone`](Self::red_zone) returns at least as many bytes as the code at that address uses below its stack pointer.
+pub unsafe trait InterruptReturn: Platform {
+    /// The slots of the calling CPU. Called with interrupts off.
+    fn slots() -> &'static Slots;
+
+    /// Whether the interrupted code may not be preempted: a pin is raised on this CPU, or another handler was interrupted.
+    /// Called in a handler, with interrupts off.
+    fn is_pinned() -> bool;
+
+    /// Whether a preemption was requested on this CPU and not withdrawn. Called in handlers, and with interrupts off.
+    fn is_requested() -> bool;
+
+    /// Withdraws the request on this CPU. Called pinned.
+    fn withdraw_request();
+
+    /// Undoes one [`raise_pin`](Platform::raise_pin), like [`lower_pin`](Platform::lower_pin), but honours no request.
+    ///
+    /// # Safety
+    ///
+    /// As for [`lower_pin`](Platform::lower_pin). In addition, the caller checks for a request afterwards, or a G returns to
+    /// interrupted code at once.
+    unsafe fn lower_pin_quietly();
+
+    /// How many bytes below the stack pointer must be preserved if the code at `rip` is interrupted. All code that is compiled
+    /// without a red zone, including `core`, would allow 0.
+    fn red_zone(rip: u64) -> u64 {
+        let _ = rip;
+        RED_ZONE
+    }
+
+    /// Lets the calling G give way. For kernels below whose Ms other threads are scheduled, which may come first. Returns the
+    /// pin, perhaps on another CPU.
+    ///
+    /// # Safety
+    ///
+    /// The caller is a G in user code, on its own stack, pinned exactly once, with interrupts on.
+    unsafe fn give_way(pinned: Pinned<Self>) -> Pinned<Self> {
+        preempt::give_way(pinned)
+    }
+}
+
+/// If a preemption is requested and the interrupted G can be preempted now, makes it give way. The last call of the handler of
+/// *every* maskable interrupt, after the end-of-interrupt was signalled. Does not block or allocate.
+///
+/// # Safety
+///
+/// As for [`divert`]. The interrupt was not an exception, and not non-maskable.
+pub unsafe fn on_interrupt_return<P: InterruptReturn>(interrupted: Interrupted<'_>) {
+    if P::is_requested() {
+        // SAFETY: the caller guarantees it; `give_way` is called and returns pinned once.
+        unsafe { divert::<P>(interrupted, give_way::<P>) };
+    }
+}
+
+/// Diverts the interrupted G if it is in user code and its stack has room: makes it call `function`, and then give way as long as
+/// a preemption is requested. Returns whether the G is diverted; if not, nothing has changed. Does not block or allocate.
+///
+/// # Safety
+///
+/// - The caller is at the end of a handler that runs in ring 0, with interrupts off, on another stack than the interrupted
+///   code, which had interrupts on. The handler then restores all registers, takes those in `interrupted` from there, and
+///   returns by `iretq`, without turning interrupts on or switching before.
+/// - Below the [stack](crate::goroutine::Goroutine::stack) of every G there is room for [`ENTRY_STACK`] bytes, for `function`, and
+///   for the scheduler. (For our kernel this is 12 KiB, measured also without optimisation.)
+/// - `function` is sound to call at any instruction of a G's user code, pinned once and with interrupts on. It must return in
+///   the same state, perhaps on another CPU.
+pub unsafe fn divert<P: InterruptReturn>(interrupted: Interrupted<'_>, function: extern "sysv64" fn()) -> bool {
+    if P::is_pinned() {
+        return false;
+    }
+    // A G in the entry is pinned or has interrupts off, so it is never diverted again. Otherwise each preemption could save
+    // another set of registers below the last one, until the stack overflows.
+    let is_in_entry = diverted::is_in_entry(*interrupted.rip);
+    assert!(!is_in_entry, "a G is diverted that has not come back from the last time");
+    let Some(goroutine) = P::current_machine().and_then(Machine::current_goroutine) else { return false };
+    let stack = goroutine.stack();
+    // The room below a stack is for the entry and the functions that it calls. If the G's own stack pointer is in that room,
+    // the G is about to overflow its stack and is not diverted.
+    if !(stack.start as u64..=stack.end as u64).contains(&*interrupted.rsp) {
+        return false;
+    }
+    P::raise_pin();
+    let red_zone = P::red_zone(*interrupted.rip);
+    P::slots().divert(interrupted, red_zone, run_diverted::<P>, function);
+    true
+}
+
+/// Calls `function`, and then gives way as long as a preemption is requested. Called by the entry, pinned once. Returns unpinned,
+/// with interrupts off. Interrupts must stay off until `iretq`: a preemption before it would save another set of registers on the
+/// stack. If that happened again and again, the stack would overflow.
+extern "sysv64" fn run_diverted<P: InterruptReturn>(function: extern "sysv64" fn()) {
+    function();
+    // SAFETY: the entry runs in ring 0, as the caller of `divert` guarantees.
+    unsafe { diverted::disable_interrupts() };
+    while P::is_requested() {
+        // SAFETY: as above; the G is pinned, so an interrupt cannot divert it.
+        unsafe { diverted::enable_interrupts() };
+        give_way::<P>();
+        // SAFETY: as above.
+        unsafe { diverted::disable_interrupts() };
+    }
+    // SAFETY: `divert` has raised this pin for the G. The entry returns to the interrupted code at once.
+    unsafe { P::lower_pin_quietly() };
+}
+
+/// Makes the calling G give way once. Called and returns pinned once, by a G in user code with interrupts on.
+extern "sysv64" fn give_way<P: InterruptReturn>() {
+    P::withdraw_request();
+    // SAFETY: the caller is pinned. The proof is forgotten below, so it does not unpin; the caller does.
+    let pinned = unsafe { Pinned::adopt() };
+    // SAFETY: both callers are Gs in user code: `run_diverted` runs where `divert` has checked it, and `honour_requests` checks it.
+    let pinned = unsafe { P::give_way(pinned) };
+    core::mem::forget(pinned);
+}
+
+/// Makes the calling G give way as long as a preemption is requested. Called by [`lower_pin`](Platform::lower_pin) when it has
+/// lowered the last pin of the CPU and there is a request. Does nothing if interrupts are off, because a G must not wait then: the
+/// next interrupt honours the request. On g0, and on a thread that is not an M, only withdraws the request.
+///
+/// # Panics
+///
+/// The caller holds a pin, or may not block for another reason.
+#[cold]
+#[track_caller]
+pub fn honour_requests<P: InterruptReturn>() {
+    if !diverted::are_interrupts_on() {
+        return;
+    }
+    loop {
+        P::raise_pin();
+        let is_goroutine = P::current_machine().and_then(Machine::current_goroutine).is_some();
+        if is_goroutine {
+            P::assert_pinned_once();
+            give_way::<P>();
+        } else {
+            P::withdraw_request();
+        }
+        // SAFETY: this function has raised the pin, and checks for a request below.
+        unsafe { P::lower_pin_quietly() };
+        if !is_goroutine || !P::is_requested() {
+            return;
+        }
+    }
+}
