@@ -1,0 +1,131 @@
+//! Step 1: Gs on one CPU without interrupts. A G runs until it waits, yields or ends.
+
+#![no_std]
+#![no_main]
+
+extern crate alloc;
+
+use alloc::vec::Vec;
+use core::fmt::Arguments;
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::Relaxed};
+use core::time::Duration;
+
+use blog_os::{clock, memory, println};
+use gmp_sched::machine::{Machine, NewMachine};
+use gmp_sched::platform::{OutOfResources, Parking, Pinned, Platform, Points};
+use gmp_sched::processor::Processor;
+use gmp_sched::scheduler::Scheduler;
+use gmp_sched::time::Instant;
+
+#[derive(Debug)]
+struct Kernel;
+
+gmp_sched::platform_aliases!(Kernel);
+
+/// The only M, as the word that `start_thread` got; 0 before.
+static NEW: AtomicUsize = AtomicUsize::new(0);
+/// The only M, as soon as it runs.
+static MACHINE: AtomicPtr<Machine<Kernel>> = AtomicPtr::new(core::ptr::null_mut());
+/// The park token of the only M.
+static TOKEN: AtomicBool = AtomicBool::new(false);
+
+impl Points for Kernel {}
+
+// SAFETY: nothing preempts, so a flow of control cannot leave the only M. Stacks have unmapped pages below. `kernel_main` calls
+// `NewMachine::run` once, on the boot stack.
+unsafe impl Platform for Kernel {
+    type Thread = ();
+    const TIMER_INTERRUPTS: bool = false;
+
+    fn raise_pin() {}
+    unsafe fn lower_pin() {}
+
+    fn current_machine() -> Option<&'static Machine<Self>> {
+        // SAFETY: the pointer is null or that of an M, and Ms are never freed.
+        unsafe { MACHINE.load(Relaxed).as_ref() }
+    }
+
+    fn now() -> Instant {
+        Instant::from_nanos(clock::nanoseconds())
+    }
+
+    fn seed(_: usize) -> u64 {
+        1
+    }
+
+    fn start_thread(machine: NewMachine<Self>) -> Result<(), OutOfResources> {
+        NEW.compare_exchange(0, machine.into_raw(), Relaxed, Relaxed).map(drop).map_err(|_| OutOfResources)
+    }
+
+    fn park_thread(_: Parking<'_, Self>, deadline: Option<Instant>) {
+        while !TOKEN.swap(false, Relaxed) && deadline.is_none_or(|deadline| Self::now() < deadline) {
+            Self::relax();
+        }
+    }
+
+    fn unpark_thread(_: &'static Machine<Self>) {
+        TOKEN.store(true, Relaxed);
+    }
+
+    fn exit_thread() -> ! {
+        unreachable!("no M ends here")
+    }
+
+    fn request_preemption(_: &'static Machine<Self>) {}
+
+    fn arm_timer(_: &Pinned<Self>, _: &Processor<Self>, _: Instant) {}
+
+    fn allocate_stack(size: usize) -> Result<Range<usize>, OutOfResources> {
+        memory::allocate_stack(size).ok_or(OutOfResources)
+    }
+
+    unsafe fn release_stack(stack: Range<usize>) {
+        // SAFETY: the caller guarantees it.
+        unsafe { memory::release_stack(stack) };
+    }
+
+    fn fatal(scheduler: &'static Scheduler<Self>, message: Arguments<'_>) -> ! {
+        println!("fatal error: {message}\n{}", scheduler.goroutine_list());
+        blog_os::fail()
+    }
+}
+
+/// Called by `boot.s`: starts the scheduler, and becomes its only M.
+#[unsafe(no_mangle)]
+extern "C" fn kernel_main() -> ! {
+    memory::init();
+    clock::init();
+    // SAFETY: the scheduler is new, and this kernel has no thread-local variables.
+    unsafe { Scheduler::<Kernel>::new(1).start(main) }.expect("memory");
+    // SAFETY: `start` has stored the word, and this function is called once.
+    let machine = unsafe { NewMachine::<Kernel>::from_raw(NEW.load(Relaxed)) };
+    MACHINE.store(core::ptr::from_ref(machine.machine()).cast_mut(), Relaxed);
+    machine.run()
+}
+
+/// The main G.
+fn main() {
+    println!("primes: {:?}", primes(10));
+    let begin = Kernel::now();
+    let sleepers: Vec<_> = (0..4).map(|n| go(move || sleep(Duration::from_millis(5 * n)))).collect();
+    sleepers.into_iter().for_each(|sleeper| sleeper.join().expect("no G panics"));
+    assert!(Kernel::now() - begin >= Duration::from_millis(15));
+    println!("cooperative: ok");
+    blog_os::power_off()
+}
+
+/// The first primes, by a chain of Gs, each of which removes the multiples of one prime.
+fn primes(count: usize) -> Vec<u32> {
+    let (sender, mut numbers) = channel(0);
+    go(move || (2..).try_for_each(|n| sender.send(n))).detach();
+    let mut primes = Vec::new();
+    while primes.len() < count {
+        let prime = numbers.recv().expect("there is always another number");
+        primes.push(prime);
+        let (sender, rest) = channel(0);
+        go(move || numbers.iter().filter(|n| n % prime != 0).try_for_each(|n| sender.send(n))).detach();
+        numbers = rest;
+    }
+    primes
+}

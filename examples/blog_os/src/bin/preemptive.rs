@@ -1,0 +1,210 @@
+//! Step 2: Gs on one CPU that a timer preempts. New against step 1: pins, the timer, the request, and the return from the
+//! interrupt. The CPU halts when it is idle.
+
+#![no_std]
+#![no_main]
+
+extern crate alloc;
+
+use alloc::vec::Vec;
+use core::fmt::Arguments;
+use core::ops::Range;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
+use core::time::Duration;
+
+use blog_os::interrupts::TrapFrame;
+use blog_os::{clock, interrupts, memory, println};
+use gmp_sched::interrupt_return::{self, InterruptReturn, Interrupted, Slots};
+use gmp_sched::machine::{Machine, NewMachine};
+use gmp_sched::platform::{OutOfResources, Parking, Pinned, Platform, Points};
+use gmp_sched::preempt;
+use gmp_sched::processor::Processor;
+use gmp_sched::scheduler::Scheduler;
+use gmp_sched::time::Instant;
+use x86_64::instructions::interrupts::{disable, enable, enable_and_hlt};
+
+#[derive(Debug)]
+struct Kernel;
+
+gmp_sched::platform_aliases!(Kernel);
+
+/// The only M, as the word that `start_thread` got; 0 before.
+static NEW: AtomicUsize = AtomicUsize::new(0);
+/// The only M, as soon as it runs.
+static MACHINE: AtomicPtr<Machine<Kernel>> = AtomicPtr::new(core::ptr::null_mut());
+/// The park token of the only M.
+static TOKEN: AtomicBool = AtomicBool::new(false);
+
+/// How many pins are raised. One CPU needs one counter. The boot stack, which becomes that of the M, starts pinned.
+static PINS: AtomicU32 = AtomicU32::new(1);
+/// Whether the G that runs is to give way.
+static REQUESTED: AtomicBool = AtomicBool::new(false);
+/// The state of the G that is being diverted.
+static SLOTS: Slots = Slots::new();
+
+/// How often each of the two Gs of the program has computed its sum.
+static ROUNDS: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(0)];
+
+impl Points for Kernel {}
+
+// SAFETY: there is one M, and a G leaves it only where it switches or is preempted, which it is not while `PINS` is above 0.
+// Stacks have unmapped pages below. `kernel_main` calls `NewMachine::run` once, on the boot stack, pinned.
+unsafe impl Platform for Kernel {
+    type Thread = ();
+    const TIMER_INTERRUPTS: bool = true;
+    const COUNTS_PINS: bool = true;
+
+    fn raise_pin() {
+        // Ordering: Acquire, and Release below: the compiler moves nothing out of what the pin encloses.
+        PINS.fetch_add(1, Acquire);
+    }
+
+    unsafe fn lower_pin() {
+        if PINS.fetch_sub(1, Release) == 1 && REQUESTED.load(Relaxed) {
+            interrupt_return::honour_requests::<Self>();
+        }
+    }
+
+    fn is_pinned_once() -> bool {
+        PINS.load(Relaxed) == 1
+    }
+
+    fn current_machine() -> Option<&'static Machine<Self>> {
+        // SAFETY: the pointer is null or that of an M, and Ms are never freed.
+        unsafe { MACHINE.load(Relaxed).as_ref() }
+    }
+
+    fn now() -> Instant {
+        Instant::from_nanos(clock::nanoseconds())
+    }
+
+    fn seed(_: usize) -> u64 {
+        1
+    }
+
+    fn start_thread(machine: NewMachine<Self>) -> Result<(), OutOfResources> {
+        NEW.compare_exchange(0, machine.into_raw(), Relaxed, Relaxed).map(drop).map_err(|_| OutOfResources)
+    }
+
+    fn park_thread(_: Parking<'_, Self>, deadline: Option<Instant>) {
+        // With interrupts off, so that none comes between the check and the halt. `enable_and_hlt` is one step.
+        disable();
+        while !TOKEN.swap(false, Relaxed) && deadline.is_none_or(|deadline| Self::now() < deadline) {
+            if let Some(deadline) = deadline {
+                interrupts::arm(deadline.as_nanos());
+            }
+            enable_and_hlt();
+            disable();
+        }
+        enable();
+    }
+
+    fn unpark_thread(_: &'static Machine<Self>) {
+        TOKEN.store(true, Relaxed);
+    }
+
+    fn exit_thread() -> ! {
+        unreachable!("no M ends here")
+    }
+
+    fn request_preemption(_: &'static Machine<Self>) {
+        // The only M is that of the caller.
+        REQUESTED.store(true, Relaxed);
+    }
+
+    fn arm_timer(_: &Pinned<Self>, _: &Processor<Self>, when: Instant) {
+        interrupts::arm(when.as_nanos());
+    }
+
+    fn allocate_stack(size: usize) -> Result<Range<usize>, OutOfResources> {
+        memory::allocate_stack(size).ok_or(OutOfResources)
+    }
+
+    unsafe fn release_stack(stack: Range<usize>) {
+        // SAFETY: the caller guarantees it.
+        unsafe { memory::release_stack(stack) };
+    }
+
+    fn fatal(scheduler: &'static Scheduler<Self>, message: Arguments<'_>) -> ! {
+        println!("fatal error: {message}\n{}", scheduler.goroutine_list());
+        blog_os::fail()
+    }
+}
+
+// SAFETY: one CPU has one set of slots and one counter of pins. The default red zone is that of the prebuilt `core`.
+unsafe impl InterruptReturn for Kernel {
+    fn slots() -> &'static Slots {
+        &SLOTS
+    }
+
+    fn is_pinned() -> bool {
+        PINS.load(Relaxed) != 0
+    }
+
+    fn is_requested() -> bool {
+        REQUESTED.load(Relaxed)
+    }
+
+    fn withdraw_request() {
+        REQUESTED.store(false, Relaxed);
+    }
+
+    unsafe fn lower_pin_quietly() {
+        PINS.fetch_sub(1, Release);
+    }
+}
+
+/// The handler of the timer's interrupt.
+#[unsafe(no_mangle)]
+fn timer_interrupt(frame: &mut TrapFrame) {
+    let next = preempt::tick(Kernel::current_machine());
+    if next.gives_way {
+        REQUESTED.store(true, Relaxed);
+    }
+    interrupts::arm(next.at.as_nanos());
+    let TrapFrame { rdi, rip, cs, rflags, rsp, ss, .. } = frame;
+    let interrupted = Interrupted { rip, cs: *cs, rflags, rsp, ss: *ss, rdi };
+    // SAFETY: the stub restores the registers from the frame and returns by `iretq`. The interrupt stack is not a G's, and each
+    // stack of a G has a reserve.
+    unsafe { interrupt_return::on_interrupt_return::<Kernel>(interrupted) };
+}
+
+/// Called by `boot.s`: starts the scheduler, and becomes its only M.
+#[unsafe(no_mangle)]
+extern "C" fn kernel_main() -> ! {
+    memory::init();
+    clock::init();
+    interrupts::init();
+    let scheduler = Scheduler::<Kernel>::new(1);
+    // SAFETY: the scheduler is new, and this kernel has no thread-local variables.
+    unsafe { scheduler.start(move || main(scheduler)) }.expect("memory");
+    // SAFETY: `start` has stored the word, and this function is called once.
+    let machine = unsafe { NewMachine::<Kernel>::from_raw(NEW.load(Relaxed)) };
+    MACHINE.store(core::ptr::from_ref(machine.machine()).cast_mut(), Relaxed);
+    interrupts::arm(clock::nanoseconds());
+    enable();
+    machine.run()
+}
+
+/// The main G: two Gs compute without ever waiting until both have made progress. Without preemption the first one would compute
+/// for ever.
+fn main(scheduler: &'static Scheduler<Kernel>) {
+    let hogs: Vec<_> = (0..2).map(|me| go(move || compute(me))).collect();
+    sleep(Duration::from_millis(5));
+    println!("main has slept");
+    hogs.into_iter().for_each(|hog| hog.join().expect("no G panics"));
+    assert!(scheduler.counts().preemptions > 0);
+    println!("preemptive: ok");
+    blog_os::power_off()
+}
+
+/// Computes the same sum again and again, until both Gs have done so three times. Each preemption has to keep the registers.
+fn compute(me: usize) {
+    let sum = || (1..10_000).map(|n| 1.0 / f64::from(n)).sum::<f64>();
+    let expected = sum();
+    while ROUNDS.iter().any(|rounds| rounds.load(Relaxed) < 3) {
+        assert_eq!(core::hint::black_box(sum)(), expected);
+        ROUNDS[me].fetch_add(1, Relaxed);
+    }
+}

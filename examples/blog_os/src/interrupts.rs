@@ -1,0 +1,129 @@
+//! Interrupts: segments and the interrupt stack, the interrupt table, the PIC, and the timer (PIT).
+
+use alloc::boxed::Box;
+use core::arch::naked_asm;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use x86_64::VirtAddr;
+use x86_64::instructions::interrupts::without_interrupts;
+use x86_64::instructions::port::Port;
+use x86_64::instructions::segmentation::{CS, SS, Segment};
+use x86_64::instructions::tables::load_tss;
+use x86_64::structures::gdt::{Descriptor, GlobalDescriptorTable};
+use x86_64::structures::idt::InterruptDescriptorTable;
+use x86_64::structures::tss::TaskStateSegment;
+
+use crate::{clock, memory};
+
+/// The vector of the timer: the first one that is not an exception.
+const TIMER: u8 = 32;
+
+/// When the timer fires, in ns of the clock; `u64::MAX` if it is not armed.
+static ARMED: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// What [`timer_stub`] has stored of the interrupted code.
+#[repr(C)]
+pub struct TrapFrame {
+    pub rdi: u64,
+    pub others: [u64; 14],
+    pub rip: u64,
+    pub cs: u64,
+    pub rflags: u64,
+    pub rsp: u64,
+    pub ss: u64,
+}
+
+unsafe extern "Rust" {
+    /// The handler of the timer's interrupt, which the program defines. Called on the interrupt stack, with interrupts off. The
+    /// interrupted code continues with what is in the frame.
+    safe fn timer_interrupt(frame: &mut TrapFrame);
+}
+
+/// Saves what Rust code may change (the handler may use SSE), calls the handler, and restores it.
+#[unsafe(naked)]
+extern "C" fn timer_stub() {
+    naked_asm!(
+        "push rax", "push rcx", "push rdx", "push rbx", "push rbp", "push rsi",
+        "push r8", "push r9", "push r10", "push r11", "push r12", "push r13", "push r14", "push r15",
+        "push rdi",
+        "cld",
+        "mov rdi, rsp",
+        "mov rbx, rsp",
+        "sub rsp, 512",
+        "and rsp, -16",
+        "fxsave64 [rsp]",
+        "call {handler}",
+        "fxrstor64 [rsp]",
+        "mov rsp, rbx",
+        "pop rdi",
+        "pop r15", "pop r14", "pop r13", "pop r12", "pop r11", "pop r10", "pop r9", "pop r8",
+        "pop rsi", "pop rbp", "pop rbx", "pop rdx", "pop rcx", "pop rax",
+        "iretq",
+        handler = sym handle,
+    )
+}
+
+extern "sysv64" fn handle(frame: &mut TrapFrame) {
+    ARMED.store(u64::MAX, Relaxed);
+    // SAFETY: signals the end of the interrupt to the PIC, before a G is switched to.
+    unsafe { Port::<u8>::new(0x20).write(0x20) };
+    timer_interrupt(frame);
+}
+
+/// Loads the tables and routes the timer to [`timer_interrupt`]. Called once, with interrupts off.
+pub fn init() {
+    let stack = memory::allocate_stack(16 * 1024).expect("a stack for interrupts");
+    let tss = Box::leak(Box::new(TaskStateSegment::new()));
+    // A stack of their own: handlers must not write below the stack pointer of the interrupted code.
+    tss.interrupt_stack_table[0] = VirtAddr::new(stack.end as u64);
+    let gdt = Box::leak(Box::new(GlobalDescriptorTable::new()));
+    let code = gdt.append(Descriptor::kernel_code_segment());
+    let data = gdt.append(Descriptor::kernel_data_segment());
+    let task = gdt.append(Descriptor::tss_segment(tss));
+    gdt.load();
+    // SAFETY: these are the segments of the table that was just loaded.
+    unsafe {
+        CS::set_reg(code);
+        SS::set_reg(data);
+        load_tss(task);
+    }
+    let idt = Box::leak(Box::new(InterruptDescriptorTable::new()));
+    // SAFETY: the stub is a handler without an error code, and the stack is in the TSS.
+    unsafe { idt[TIMER].set_handler_addr(VirtAddr::new(timer_stub as *const () as u64)).set_stack_index(0) };
+    idt.load();
+    // The PICs: start the initialisation, first vectors, how they are connected, 8086 mode, masks. All but IRQ 0 are masked.
+    for (port, value) in [
+        (0x20, 0x11),
+        (0xa0, 0x11),
+        (0x21, TIMER),
+        (0xa1, TIMER + 8),
+        (0x21, 4),
+        (0xa1, 2),
+        (0x21, 1),
+        (0xa1, 1),
+        (0x21, 0xfe),
+        (0xa1, 0xff),
+    ] {
+        // SAFETY: the ports of the PICs, which only this function uses before interrupts are on.
+        unsafe { Port::<u8>::new(port).write(value) };
+    }
+}
+
+/// Makes the timer fire at `when`, in ns, unless it fires earlier. The PIT cannot count further than 55 ms; then it fires too early,
+/// and the handler arms it again. Callable from the handler.
+pub fn arm(when: u64) {
+    without_interrupts(|| {
+        if when >= ARMED.load(Relaxed) {
+            return;
+        }
+        ARMED.store(when, Relaxed);
+        let ns = when.saturating_sub(clock::nanoseconds()).min(50_000_000);
+        let [low, high] = ((ns * clock::PIT_HZ / 1_000_000_000 + 1) as u16).to_le_bytes();
+        // SAFETY: channel 0 of the PIT, in mode 0: one interrupt when the count is over.
+        unsafe {
+            Port::<u8>::new(0x43).write(0b0011_0000);
+            Port::<u8>::new(0x40).write(low);
+            Port::<u8>::new(0x40).write(high);
+        }
+    });
+}

@@ -1,0 +1,59 @@
+//! A small kernel in the style of the `blog_os` tutorial that runs its tasks on [`gmp_sched`]. This library is what a tutorial has
+//! built before it comes to tasks: a console, memory, a clock. The two programs are the two steps of this one:
+//!
+//! | program | what |
+//! |---|---|
+//! | `src/bin/cooperative.rs` | one CPU, no interrupts: a G runs until it waits or yields |
+//! | `src/bin/preemptive.rs` | a timer (PIT, by the PIC) ends time slices, and the idle CPU halts |
+//!
+//! `cargo run --bin cooperative` in this folder builds and boots it in QEMU. What each part owes the scheduler is in the guide
+//! `gmp_sched::porting`.
+
+#![no_std]
+
+extern crate alloc;
+
+mod c_functions;
+pub mod clock;
+pub mod console;
+pub mod interrupts;
+pub mod memory;
+
+use core::arch::{asm, global_asm};
+use core::panic::PanicInfo;
+
+use x86_64::instructions::port::Port;
+
+global_asm!(
+    include_str!("boot.s"),
+    stacks = sym memory::STACKS,
+    stack_bytes = const memory::STACKS_BYTES,
+    options(att_syntax)
+);
+
+/// Turns the computer off (ACPI, as QEMU's machine `pc` has it).
+pub fn power_off() -> ! {
+    // SAFETY: this port has no other effect.
+    unsafe { Port::<u16>::new(0x604).write(0x2000) };
+    halt()
+}
+
+/// Ends QEMU with a status that is not zero.
+pub fn fail() -> ! {
+    // SAFETY: the port of QEMU's device `isa-debug-exit`.
+    unsafe { Port::<u32>::new(0x501).write(1) };
+    halt()
+}
+
+fn halt() -> ! {
+    loop {
+        // SAFETY: stops this CPU, as the caller wants.
+        unsafe { asm!("cli", "hlt") };
+    }
+}
+
+#[panic_handler]
+fn panic(info: &PanicInfo<'_>) -> ! {
+    println!("{info}");
+    fail()
+}
