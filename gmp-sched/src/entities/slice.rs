@@ -83,9 +83,11 @@ impl<T> CurrentSlice<T> {
         if self.is_of_another(me) {
             return false;
         }
-        // Drops a request to end the slice of `me`, because the G of the timer must not be preempted for it. Whether
-        // the slice is over is checked again when `me` continues.
-        self.ends.store(NONE, Ordering::Relaxed);
+        // The slice may have ended while the caller picked the G of the timer, which must not be preempted for that. So the
+        // slice is prolonged. A slice that has been prolonged before ends nevertheless.
+        if self.ends.load(Ordering::Relaxed) == tick && self.prolong(tick, now) {
+            self.ends.store(NONE, Ordering::Relaxed);
+        }
         self.displaced.store(Some(me), Ordering::Relaxed);
         true
     }
@@ -110,5 +112,25 @@ impl CurrentCall {
     pub(crate) fn renew(&self) {
         self.seen.store(0, Ordering::Relaxed);
         self.since.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(gmp_loom)))]
+mod tests {
+    use super::{CurrentSlice, NONE, Ordering};
+    use crate::base::instant::Instant;
+
+    /// Otherwise a slice would go on for as long as each of its ends came just before a displacement.
+    #[test]
+    fn displacement_prolongs_a_slice_that_is_over_once() {
+        static OWNER: u8 = 0;
+        let (slice, tick) = (CurrentSlice::<u8>::new(), 3);
+        slice.begin(tick, Instant::from_nanos(10));
+        for (time, ends) in [(20, NONE), (30, tick)] {
+            slice.ends.store(tick, Ordering::Relaxed);
+            assert!(slice.displace(&OWNER, tick, Instant::from_nanos(time)), "the owner is displaced");
+            assert_eq!(slice.ends.load(Ordering::Relaxed), ends, "at {time}");
+            assert_eq!(slice.since.load(Ordering::Relaxed), 20);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Mutants of slices, and of the waiting times that they bound.
 
-use super::Catcher::Simulation;
+use super::Catcher::{Properties, Simulation};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -46,5 +46,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "    processor.slice.displaced_at.store(now.as_nanos(), Ordering::Relaxed);",
         "    let _ = now;",
         Simulation("simulation/preemption", "ring_runs_beside_sleepers_that_ready_others", 100),
+    ),
+    mutant(
+        "entities/slice.rs",
+        "each displacement after the end of a slice lets the slice go on",
+        "        if self.ends.load(Ordering::Relaxed) == tick && self.prolong(tick, now) {",
+        "        if self.ends.load(Ordering::Relaxed) == tick {",
+        Properties("displacement_prolongs_a_slice_that_is_over_once"),
     ),
 ];
