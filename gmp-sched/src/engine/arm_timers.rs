@@ -26,7 +26,7 @@ impl<P: Platform> Timer<P> {
 }
 
 impl<P: Platform> Action<P> {
-    /// Runs the action at `now`. Returns the G that became runnable, if any, for the caller to run or to enqueue.
+    /// Runs the action at `now`. Returns the G that became runnable, if any. The caller must run or enqueue that G.
     #[inline(always)]
     pub(crate) fn run(self, pinned: &Pinned<P>, now: Instant) -> Option<&'static Goroutine<P>> {
         match self {
@@ -62,7 +62,7 @@ pub(crate) fn arm_in<P: Platform>(
     timer: &'static Timer<P>,
     action: Action<P>,
 ) {
-    // `NEVER` means that there is no timer, so no timer may be set for that time.
+    // `NEVER` means that no timer is set. So a timer for `NEVER` is set for the latest time before it instead.
     let when = when.min(Instant::LAST);
     if let Some(bubble) = bubble {
         bubble.timers().insert(when, timer, action);

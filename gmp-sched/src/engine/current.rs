@@ -7,9 +7,9 @@ use crate::platform::{Pinned, Platform};
 
 /// The calling G, pinned, with the M that runs it and the P that this M holds.
 ///
-/// A switch consumes this value, because the G may be resumed by another M that holds another P. Inlined functions pass
-/// the value on. Outlined functions take only the pin and look up the G, the M and the P again: passing these in memory
-/// would cost the fast path three stores.
+/// A switch consumes this value, because the G may be resumed by another M that holds another P. Inlined functions
+/// pass the value on. Outlined functions take only the pin and look up the G, the M and the P again, because passing
+/// these three in memory would cost the fast path three stores.
 #[derive(Debug)]
 pub(crate) struct CurrentGoroutine<P: Platform> {
     pub(crate) pinned: Pinned<P>,
@@ -106,7 +106,8 @@ impl<P: Platform> CurrentProcessor<P> {
     ///
     /// # Panics
     ///
-    /// In the same cases as [`new`](Self::new), and where no G may be spawned.
+    /// In the same cases as [`new`](Self::new), and if the platform does not let the caller spawn a G (see
+    /// [`Platform::assert_may_spawn`]).
     #[inline(always)]
     #[track_caller]
     pub(crate) fn to_spawn() -> Self {
@@ -115,8 +116,8 @@ impl<P: Platform> CurrentProcessor<P> {
     }
 }
 
-/// Panics with the reason why the caller may not perform its operation. Releases `held` and the pin before the panic:
-/// the error is one of the program, and a panic while pinned would look like a broken invariant of the scheduler.
+/// Panics with the reason why the caller may not perform its operation. Releases `held` and the pin before the panic,
+/// because the error is one of the program. A panic while pinned would look like a broken invariant of the scheduler.
 #[cold]
 #[inline(never)]
 #[track_caller]

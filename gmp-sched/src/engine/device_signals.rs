@@ -1,8 +1,8 @@
 //! Waiting for devices without blocking an M: a G parks, an interrupt handler raises a [`Signal`], and the G is
 //! readied.
 //!
-//! Go has to ask the operating system which descriptors are ready (`netpoll`). This is done by an idle M, by an M that
-//! finds no other work, and by sysmon if no M has done it for 10 ms. Here nothing has to be asked. The interrupt
+//! Go has to ask the operating system which descriptors are ready (`netpoll`). An idle M asks, an M that finds no
+//! other work asks, and sysmon asks if no M has done so for 10 ms. Here nothing has to be asked. The interrupt
 //! handler puts the signal on the *ready list* and makes an M check that list at once, even when every P is busy. So
 //! there is no blocking poll, no poll deadline and nothing to interrupt. An M that searches for work checks the ready
 //! list where Go has its non-blocking `netpoll`: after the global queue, before stealing.
@@ -176,7 +176,8 @@ impl<P: Platform> Signal<P> {
             .ok()?;
         // The exchange in `commit` publishes this store to `raise`, and `raise` publishes it to `deliver`.
         self.goroutine.store(Some(me), Ordering::Relaxed);
-        // The G is counted until it runs again, so that it never counts as deadlocked while a raise is being delivered.
+        // From here until the G runs again, it is counted as waiting for a device. So no deadlock is reported while a
+        // raise is being delivered.
         scheduler.signals.waiting.fetch_add(1, Ordering::Relaxed);
         Some(generation)
     }
@@ -198,8 +199,9 @@ impl<P: Platform> Signal<P> {
         // Ordering: Release publishes `self.goroutine` and the fact that this G has left its stack. Partner: the
         // exchange in `raise`.
         let waits = self.word.compare_exchange(parking, waiting, Ordering::Release, Ordering::Relaxed).is_ok();
-        // If the exchange failed, the signal was raised in the meantime. In that case the G has to continue, unless its
-        // timer has already readied it.
+        // If the exchange failed, the signal was raised in the meantime. If the claim then succeeds, the G has to
+        // continue at once (`false`). If the claim fails, the G's timer has already readied the G, and nothing is
+        // left to do (`true`).
         waits || !me.claim(generation)
     }
 
@@ -219,7 +221,8 @@ impl<P: Platform> Signal<P> {
         // after the deadline. `None` makes the caller check again, so that this raise counts for this wait.
         let ended = |word| matches!(word & TAG, PARKING | WAITING | DELIVERED).then_some(EMPTY);
         // Ordering: Acquire, to see what the handlers of all raises so far did; partner: the exchange in `raise`.
-        // Release, so that the next wait, of any G, comes after all this; partner: the exchange in `announce`.
+        // Release, so that the next wait, of any G, comes after everything that this wait did; partner: the exchange
+        // in `announce`.
         let word = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, ended).ok()?;
         Some(word & TAG == DELIVERED)
     }
@@ -262,8 +265,8 @@ impl<P: Platform> Signal<P> {
         let generation = generation_of(self.word.load(Ordering::Relaxed));
         let waits = goroutine.claim(generation);
         P::point(Site::DeviceSignal);
-        // Ordering: Release, so that the next wait, of any G, comes after all this. Partner: the exchange in
-        // `announce`.
+        // Ordering: Release, so that the next wait, of any G, comes after everything that this delivery did. Partner:
+        // the exchange in `announce`.
         self.word.swap(if waits { with_generation(DELIVERED, generation) } else { RAISED }, Ordering::Release);
         waits.then_some(goroutine)
     }
@@ -317,7 +320,7 @@ impl<P: Platform> Scheduler<P> {
     /// Makes an M check the ready list soon. Callable from interrupts. Go: `netpollBreak`.
     #[doc(alias = "netpollBreak")]
     fn break_idle(&'static self) {
-        // Ordering: the partner of this fence is the fence in `Machine::go_idle`.
+        // Ordering: partner: the fence in `Machine::go_idle`; see "No raise is lost" above.
         fence(Ordering::SeqCst);
         P::point(Site::DeviceSignal);
         if self.idle_processors.load(Ordering::Relaxed) != 0
@@ -326,7 +329,7 @@ impl<P: Platform> Scheduler<P> {
             P::unpark_thread(machine);
             return;
         }
-        // Every P is held, or about to be. So preempt one M that holds a P, if possible the M on this CPU.
+        // Every P is held or about to be held. So preempt one M that holds a P, if possible the M on this CPU.
         let holder = P::current_machine().filter(|machine| machine.processor().is_some());
         if let Some(machine) = holder.or_else(|| self.machines().find(|machine| machine.processor().is_some())) {
             P::request_preemption(machine);

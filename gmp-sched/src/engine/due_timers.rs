@@ -54,9 +54,9 @@ pub(crate) fn next_due<P: Platform>(
 }
 
 /// Called when the batch budget is used up. The next G then comes from the ring or the global queue and runs
-/// undisturbed for a while, even if a timer is due at once. The G in `runnext` goes to the tail of the ring, because
-/// the ring would starve if the Gs of each batch readied another G. Only a displaced G stays in `runnext`: it runs no
-/// longer than the rest of its slice.
+/// undisturbed for a while, even if a timer is due at once. The G in `runnext` goes to the tail of the ring.
+/// Otherwise the ring would starve if each batch readied another G. Only a displaced G stays in `runnext`, because it
+/// runs at most for the rest of its slice.
 #[cold]
 fn end_batch<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) {
     processor.slice.displaced_at.store(now.as_nanos(), Ordering::Relaxed);
@@ -73,9 +73,9 @@ fn has_budget<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>,
     now.as_nanos() < processor.due_batch_until.load(Ordering::Relaxed) || begin_batch(pinned, processor, now)
 }
 
-/// Called when the budget is used up. Begins the next batch if another G has run since the last batch, or if no other G
-/// waits. Returns whether a batch began. The other G may come from the local queue, the global queue or a ready device.
-/// If one of these sources were left out here, it would starve.
+/// Called when the budget is used up. Begins the next batch if another G has run since the last batch, or if no other
+/// G waits. Returns whether a batch began. The other G may come from the local queue, the global queue or a ready
+/// device. If this function ignored one of these three sources, the Gs of that source would starve.
 fn begin_batch<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) -> bool {
     let others_wait = || !processor.queue.is_empty() || pinned.machine().scheduler().has_shared_work();
     let others_are_next = processor.due_batch_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();

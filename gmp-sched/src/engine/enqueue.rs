@@ -23,7 +23,8 @@ use crate::entities::status::Status;
 use crate::entities::timers::Action;
 use crate::platform::{Pinned, Platform};
 
-/// Enqueues a G of this M's scheduler that has just become runnable, where the current P picks it next.
+/// Makes a G that has just become runnable the next one of the current P, by putting it into `runnext`. If this M
+/// holds no P, the G goes to the global queue. The G belongs to this M's scheduler.
 pub(crate) fn enqueue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     let machine = pinned.machine();
     enqueue_on(machine, machine.processor(), goroutine);
@@ -44,7 +45,8 @@ pub(crate) fn enqueue_on<P: Platform>(
     }
 }
 
-/// Puts a runnable G into `runnext` of the current P.
+/// Puts a runnable G into `runnext` of the current P. The G that was in `runnext` before goes to the tail of the
+/// ring.
 #[inline]
 pub(crate) fn put_next<P: Platform>(
     machine: &'static Machine<P>,
@@ -59,7 +61,7 @@ pub(crate) fn put_next<P: Platform>(
     }
 }
 
-/// Puts a runnable G at the tail of the current P's ring. If a P may be idle, the caller wakes an M for it.
+/// Puts a runnable G at the tail of the current P's ring. The caller must then wake an M if another P may be idle.
 #[inline]
 pub(crate) fn put_last<P: Platform>(
     scheduler: &'static Scheduler<P>,
@@ -127,7 +129,7 @@ pub(crate) fn requeue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
     put_next(machine, processor, goroutine);
 }
 
-/// Commit of the displacement of a G that had itself displaced another one because of a timer. The G goes back among
+/// Commit of a G that is displaced after it had itself displaced another G because of a timer. The G goes back among
 /// the due timers, so that it alternates with the Gs of these timers. (In `runnext` one of the two displaced Gs would
 /// push the other to the tail of the ring.)
 pub(crate) fn requeue_due<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {

@@ -24,7 +24,7 @@ impl<P: Platform> Scheduler<P> {
     /// spinning, so that no work waits beside an idle P. Go: `wakep`, as the submitter calls it.
     #[inline(always)]
     pub(crate) fn submitted(&'static self) {
-        // The caller holds the only P: there is no other to wake.
+        // If there is only one P, the caller holds it, so no other P can be idle.
         if self.procs() != 1 {
             self.submitted_among_others();
         }
@@ -33,8 +33,9 @@ impl<P: Platform> Scheduler<P> {
     /// Like [`submitted`](Self::submitted), for a caller that knows that its P is not the only one.
     #[inline(always)]
     pub(crate) fn submitted_among_others(&'static self) {
-        // Ordering: step submit.1 of idle.md; partner: the fence in `Machine::go_idle`. A Release store of the tail is
-        // not enough, because on x86 the load below may be executed before other CPUs see that store.
+        // Ordering: step 1 of Submit in idle.md; partner: the fence in `Machine::go_idle`. The caller has pushed a G
+        // by a Release store to its queue. That store alone is not enough, because x86 may execute the load below
+        // before other CPUs see the store.
         fence(Ordering::SeqCst);
         P::point(Site::Idle);
         if self.idle_processors.load(Ordering::Relaxed) != 0 && self.spinning.load(Ordering::Relaxed) == 0 {
@@ -62,7 +63,7 @@ impl<P: Platform> Scheduler<P> {
         Some(self.assign(shared, processor, Assignment::Search))
     }
 
-    /// Counts the caller as spinning if a P is idle and no M is spinning; returns whether it did.
+    /// Counts the caller as spinning if a P is idle and no M is spinning. Returns whether it counted the caller.
     fn begin_search(&self) -> bool {
         fence(Ordering::SeqCst);
         P::point(Site::Idle);
@@ -89,8 +90,8 @@ impl<P: Platform> Scheduler<P> {
                 return;
             }
             P::point(Site::Idle);
-            // No P is idle. Submitters woke no M while the count included the caller. So lower the count and check
-            // again: a P may have become idle in the meantime.
+            // No P is idle. Submitters woke no M while the count included the caller. So the caller lowers the count
+            // and then checks once more, because a P may have become idle in the meantime.
             self.spinning.fetch_sub(1, Ordering::SeqCst);
             if !self.begin_search() {
                 return;
@@ -139,7 +140,7 @@ impl<P: Platform> Scheduler<P> {
         // deadline, or the timekeeper sees the timer.
         fence(Ordering::SeqCst);
         P::point(Site::Timers);
-        // Each M has its own deadline, so a former timekeeper that still stores one does not overwrite this one.
+        // Each M has its own `deadline`, so a former timekeeper does not overwrite the deadline of the new one.
         if let Some(machine) = self.timekeeper.load(Ordering::Acquire)
             && when.as_nanos() < machine.deadline.load(Ordering::Relaxed)
         {
@@ -150,7 +151,7 @@ impl<P: Platform> Scheduler<P> {
     /// The earliest timer of all Ps, if some P is idle; [`Instant::NEVER`] otherwise.
     pub(crate) fn earliest_timekeeper_timer(&'static self) -> Instant {
         if self.idle_processors.load(Ordering::Relaxed) == 0 {
-            // Every P is held by an M. That M runs the timers of its P, and wakes the timekeeper when it goes idle.
+            // Every P is held by an M. This M runs the timers of its P, and wakes the timekeeper when it goes idle.
             return Instant::NEVER;
         }
         self.processors().iter().map(|processor| processor.timers.earliest()).min().unwrap_or(Instant::NEVER)
@@ -229,7 +230,7 @@ impl<P: Platform> Machine<P> {
                 scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
             }
         }
-        // Ordering: step idle.2 of idle.md; partner: the fence in `submitted`.
+        // Ordering: step 2 of Idle in idle.md; partner: the fence in `submitted_among_others`.
         fence(Ordering::SeqCst);
         self.wait_for_processor(pinned);
         if let (Some(left), Some(processor)) = (left, self.processor())
@@ -244,7 +245,8 @@ impl<P: Platform> Machine<P> {
     /// Called by an M on the idle list: checks all queues a second time, then parks until a P is assigned to it.
     pub(crate) fn wait_for_processor(&'static self, pinned: &Pinned<P>) {
         let scheduler = self.scheduler();
-        // Submitters relied on this M while it was spinning, and woke no other M. So it must check for them.
+        // While this M was spinning, other Ms enqueued Gs without waking an M, because they relied on its search. So
+        // it must check the queues once more, even if it is assigned a P first.
         let mut must_recheck = true;
         let mut ends_at = self.end_of_idleness();
         loop {
@@ -263,7 +265,7 @@ impl<P: Platform> Machine<P> {
                 scheduler.free_all_idle_stacks();
                 P::exit_thread();
             }
-            // Checked before this M may end, because if it was the last M to become idle, no other M checks.
+            // If this M was the last to become idle, no other M checks for a deadlock. So it checks before it may end.
             scheduler.check_dead();
             if ends_at.is_some_and(|ends_at| P::now() >= ends_at) {
                 if self.retire() {
@@ -276,9 +278,9 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// Called when this M was assigned a P before it has checked the queues a second time, or before it could take a P
-    /// for the work seen in that check. Submitters relied on the check while this M was spinning. If there is more work
-    /// than the first G of the assigned P, another M has to search.
+    /// Called in two cases: this M was assigned a P before it checked the queues a second time, or it saw work in
+    /// that check but was assigned a P before it could take one. While this M was spinning, submitters relied on this
+    /// check. So if there is more work than the first G of the assigned P, another M has to search.
     fn wake_if_more_work(&'static self) {
         let (scheduler, own) = (self.scheduler(), self.held_processor());
         let has_more = |processor: &'static Processor<P>| {
@@ -300,7 +302,7 @@ impl<P: Platform> Machine<P> {
     /// Takes the P that was assigned to this M when it was taken off the idle list.
     pub(crate) fn take_assigned(&'static self) -> bool {
         let Some(processor) = self.next_processor.load(Ordering::Acquire) else { return false };
-        // No exchange is needed: this M is assigned no other P before it is on the idle list again.
+        // No exchange is needed, because no other P is assigned to this M before it is on the idle list again.
         self.next_processor.store(None, Ordering::Relaxed);
         self.set_processor(Some(processor));
         processor.counters.wakes.add(1);
@@ -309,9 +311,8 @@ impl<P: Platform> Machine<P> {
         true
     }
 
-    /// Called when this M has seen work while it is on the idle list: takes an idle P and begins to spin, so that
-    /// another M is woken if there is more work. Returns `false` if no P is idle: the Ms that hold the Ps will find the
-    /// work.
+    /// Called by an M on the idle list that has seen work. Takes an idle P and begins to spin, so that another M is
+    /// woken if there is more work. Returns `false` if no P is idle, because the Ms with Ps will find the work.
     fn take_back(&'static self) -> bool {
         let scheduler = self.scheduler();
         let mut shared = scheduler.shared.lock();

@@ -45,8 +45,9 @@ pub struct LockedThread<P: Platform> {
 
 /// Locks the calling G to the M it runs on. Calls nest. Go: `runtime.LockOSThread`.
 ///
-/// A switch from or to a locked G is a switch between threads: about ten times as expensive. Creates an M if none is
-/// left to take over when this one hands off its P. Does not block; not callable from interrupts.
+/// A switch from or to a locked G is a switch between threads, so it takes about ten times as long as other switches.
+/// Creates an M if none is left to take over when this one hands off its P. Does not block; not callable from
+/// interrupts.
 ///
 /// ```
 /// use gmp_sched::native;
@@ -203,8 +204,8 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// Takes the G off the list of locked Gs and keeps the P, if the G is the first there and there is nothing else to
-    /// run. Returns whether it did.
+    /// Takes the G off the list of locked Gs and keeps the P, if the G is the first of that list and there is nothing
+    /// else to run. Returns whether the M keeps the P.
     fn continues_at_once(&self, processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) -> bool {
         let scheduler = self.scheduler();
         if scheduler.global_length.load(Ordering::Relaxed) == 0 || processor.has_work() {
@@ -246,7 +247,7 @@ impl<P: Platform> Machine<P> {
         P::unpark_thread(to);
     }
 
-    /// Assigns `processor` to this M, which waits for a P or is about to. The caller unparks it.
+    /// Assigns `processor` to this M, which waits for a P or is about to wait. The caller must unpark the M.
     fn assign(&self, shared: &mut Shared<P>, processor: &'static Processor<P>) {
         if self.locked.waits.swap(false, Ordering::Relaxed) {
             shared.idle_locked -= 1;

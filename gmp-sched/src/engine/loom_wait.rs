@@ -1,4 +1,5 @@
-//! How a G waits under loom, where no stack is switched: a loom thread runs in place of the G, and blocks.
+//! How a G waits under loom, where no stack is switched: a loom thread runs in place of each G, and blocks when the G
+//! waits.
 
 use alloc::vec::Vec;
 use core::cell::RefCell;

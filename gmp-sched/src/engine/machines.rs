@@ -22,8 +22,8 @@ impl<P: Platform> Scheduler<P> {
         }
         let (machine, is_new) = self.start_machine()?;
         let mut shared = self.shared.lock();
-        // Both changes are made in one critical section, so that the M is idle as soon as it is counted. Otherwise the
-        // last M that checks for a deadlock would take this M for a busy one.
+        // The M is counted and put on the idle list in one critical section. Otherwise the last M that checks for a
+        // deadlock could take this M for a busy one.
         shared.machines += 1;
         machine.set_retired(false);
         self.put_idle_machine(&mut shared, machine);
@@ -77,7 +77,8 @@ impl<P: Platform> Scheduler<P> {
 }
 
 impl<P: Platform> Machine<P> {
-    /// When an M that is idle next checks whether it is needed; `None` if it is kept forever.
+    /// Returns when an M that becomes idle now must check whether it is still needed; `None` if the M is kept
+    /// forever.
     pub(crate) fn end_of_idleness(&self) -> Option<Instant> {
         let limit = P::idle_limit()?;
         let now = P::now();
@@ -86,8 +87,8 @@ impl<P: Platform> Machine<P> {
         Some(shared.surplus_since.min(now) + limit)
     }
 
-    /// Removes this M from the idle list for good if there have been more Ms than needed for as long as an M may be
-    /// idle. Returns whether it did; if so, the thread must end.
+    /// Removes this M from the idle list for good if there have been more Ms than needed for at least
+    /// [`Platform::idle_limit`]. Returns whether it was removed. If so, the thread must end.
     ///
     /// How long this M itself has been idle does not matter. Each timer that fires wakes an idle M, so with many timers
     /// no M is idle for long, even if there are far more Ms than needed.

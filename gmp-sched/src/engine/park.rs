@@ -53,8 +53,8 @@ pub(crate) fn park_with<'a, P: Platform>(
         if !commit(pinned, me) {
             ready_pinned(pinned, me);
         }
-        // Counting the G as blocked is the last step. If the G has been readied meanwhile, it has already been counted
-        // as active again, so the count of active Gs is never too low.
+        // The G is counted as blocked last. A waker may count it as active before that. Then the count of active Gs
+        // is too high for a moment, but it is never too low.
         if let Some(bubble) = bubble {
             blocked_in(pinned, bubble);
         }
@@ -71,8 +71,8 @@ pub(crate) fn park_with<'a, P: Platform>(
     }
 }
 
-/// Counts a G as waiting durably in `bubble`. If no G of the bubble is active any more, readies the G in
-/// `synctest::wait` or the driver of the bubble.
+/// Counts a G as waiting durably in `bubble`. If this was the last active G of the bubble, readies the G in
+/// `synctest::wait`, or the G in `synctest::test` (the driver of the bubble).
 #[cold]
 #[inline(never)]
 fn blocked_in<P: Platform>(pinned: &Pinned<P>, bubble: BubblePointer<P>) {
@@ -116,8 +116,8 @@ pub(crate) fn ready_pinned<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
     }
 }
 
-/// Makes a parked G runnable and returns the G, which the caller must run or enqueue. Returns `None` if the G is locked
-/// to an M or belongs to another scheduler: the G has then already been enqueued where it belongs.
+/// Makes a parked G runnable and returns the G, which the caller must run or enqueue. Returns `None` if the G is
+/// locked to an M or belongs to another scheduler. In that case this function has already enqueued the G.
 #[inline(always)]
 pub(crate) fn make_runnable<P: Platform>(
     pinned: &Pinned<P>,
@@ -126,8 +126,8 @@ pub(crate) fn make_runnable<P: Platform>(
     end_wait(pinned, goroutine).map(|_| goroutine)
 }
 
-/// Makes a parked G runnable. Returns the calling M and its P, and the caller must run or enqueue the G. Returns `None`
-/// if this M may not run the G: the G has then already been enqueued elsewhere.
+/// Makes a parked G runnable. Returns the calling M and its P; the caller must run or enqueue the G. Returns `None`
+/// if this M may not run the G. In that case this function has already enqueued the G elsewhere.
 #[inline(always)]
 fn end_wait<P: Platform>(
     pinned: &Pinned<P>,

@@ -52,7 +52,8 @@ pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static M
             machine.wait_for_processor(pinned);
             continue;
         };
-        // Clears the request for a slow pick before the checks below, so that a request made after one of them is kept.
+        // The request for a slow pick is cleared before the checks below, so that a request that comes during the
+        // checks is kept.
         let is_check_due = processor.begin_slow_pick();
         if scheduler.is_stopping() {
             machine.stop_for_world();
@@ -140,8 +141,8 @@ fn check_global_queue<P: Platform>(
     Some(goroutine)
 }
 
-/// Step 4: takes a fair share of the global queue. Returns its first G and puts the others into the local ring, which
-/// is empty. Go: `globrunqgetbatch`.
+/// Step 4: takes a fair share of the global queue. Returns the first G of the share and puts the others into the
+/// local ring, which is empty. Go: `globrunqgetbatch`.
 pub(crate) fn take_global_batch<P: Platform>(
     scheduler: &'static Scheduler<P>,
     processor: &'static Processor<P>,
@@ -156,7 +157,7 @@ pub(crate) fn take_global_batch<P: Platform>(
     let share = (RING_CAPACITY / 2 - 1).min((shared.global.len() + 1) / scheduler.procs());
     // The queue is moved to a local variable, so that it is kept in registers during the loop.
     let mut global = mem::replace(&mut shared.global, List::new());
-    // The ring is empty and only its owner, this M, fills it: there is room.
+    // There is room, because the ring is empty and only its owner, this M, fills it.
     let taken = processor.queue.push_back_all(iter::from_fn(|| global.pop_front()).take(share));
     shared.global = global;
     scheduler.publish_global_length(&shared);

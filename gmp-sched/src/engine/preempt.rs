@@ -37,8 +37,8 @@ pub struct NextTick {
 /// Called by the interrupt handler when the timer of a CPU has fired. `machine` is the M whose thread runs on that CPU,
 /// or `None` if the thread there is not one of an M. Takes no lock.
 pub fn tick<P: Platform>(machine: Option<&Machine<P>>) -> NextTick {
-    // The clock is read here. If the caller passed the time, it could pass one in the future, and a slice that begins
-    // in the future would not end.
+    // The clock is read here. If the caller passed the time, it could pass a time in the future, and a slice that
+    // begins in the future would not end.
     let now = P::now();
     let next_slice = now + P::slice();
     let running = machine.and_then(Machine::current_goroutine);
@@ -174,8 +174,9 @@ fn displace_for_events<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
     processor.counters.displacements.add(1);
     processor.tracer.note::<P>(EventKind::Preempt, Some(me.id()), 0);
     let is_own_slice = processor.slice.displace(me, processor.tick(), now);
-    // A G that has itself displaced another one because of a timer waits among the due timers, for which it uses its
-    // own timer. If that timer is still armed, for a wait that ended in another way, the G goes to `runnext`.
+    // A G that has itself displaced another one because of a timer goes back among the due timers, for which it needs
+    // its own timer. That timer may still be armed for a wait that ended in another way. In that case the G goes to
+    // `runnext`.
     let is_among_timers = !is_own_slice && event == Event::Timer && !me.timer.is_armed();
     let requeue = if is_among_timers { requeue_due } else { requeue_next };
     leave(pinned, machine, me, Some(next), requeue)

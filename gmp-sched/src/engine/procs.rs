@@ -54,7 +54,7 @@ impl core::error::Error for ProcsError {}
 ///
 /// Stops the world, unless the number stays the same. Blocks as
 /// [`stop_the_world`](crate::engine::stop_the_world::stop_the_world) does. Not callable from interrupts. There may be
-/// more Ps than processors to run them, or fewer.
+/// more Ps than CPUs, or fewer.
 ///
 /// # Errors
 ///
@@ -86,7 +86,7 @@ pub fn set_procs<P: Platform>(procs: usize) -> Result<usize, ProcsError> {
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Creates Ms until there is one for each of `wanted` Ps, in addition to those that are blocked.
+    /// Creates Ms until the Ms that are not blocked are enough for `wanted` Ps.
     fn secure_machines(&'static self, wanted: usize) -> Result<(), OutOfResources> {
         self.want_machines(wanted);
         let _pinned = Pinned::<P>::new();
@@ -139,7 +139,8 @@ impl<P: Platform> WorldStopped<P> {
         if staying.iter().any(|processor| core::ptr::eq(processor, own)) { own } else { &staying[0] }
     }
 
-    /// Makes the caller the holder of `successor`. If this is not the caller's own P, that P is stopped.
+    /// Makes the caller the holder of `successor`. If `successor` is not the P that the caller holds, the latter is
+    /// stopped.
     fn move_to(&self, successor: &'static Processor<P>) {
         let machine = self.pinned.machine();
         let own = self.pinned.processor();
@@ -155,8 +156,8 @@ impl<P: Platform> WorldStopped<P> {
 }
 
 impl<P: Platform> Shared<P> {
-    /// If the last M of `processor` is in a system call, that M will not get this P back. From now on the M counts as
-    /// blocked, like an M whose P was handed off.
+    /// If the M that last held `processor` is in a system call, that M will not get this P back. From now on the M
+    /// counts as blocked, like an M whose P was handed off.
     fn forget_caller(&mut self, processor: &'static Processor<P>) {
         if processor.status() == ProcessorStatus::StoppedInSyscall {
             self.blocked_machines += 1;

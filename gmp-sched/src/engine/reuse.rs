@@ -156,7 +156,8 @@ impl<P: Platform> Scheduler<P> {
             spill(self, processor);
         }
         for given_back in 0..at_most {
-            // The lock is taken once per slot, so that others can take it in between: the list may be long.
+            // The list may be long. So the lock is taken anew for each slot, and other threads can take the lock in
+            // between.
             let dead = self.free.lock().pop_with_stack();
             let Some(goroutine) = dead else { return given_back };
             strip(self, goroutine);

@@ -1,11 +1,11 @@
 //! Sampling: measures how long Gs are runnable before they run, at next to no cost for the Gs that are not sampled.
 //!
 //! A sampled G stores the time at which it became runnable. When it is resumed it takes a
-//! [detour](crate::context::SavedContext::divert), which records the latency ([`crate::record::latency`]) and the trace
-//! event ([`crate::record::trace`]). While a trace is taken, every G is sampled. Otherwise about one G in 122 is
-//! sampled. Every second check of the global queue, and every second check of the slice, selects the next G that is
-//! spawned, or that parks and is readied. Sleepers are not sampled, because the M that finds their timer due runs them
-//! at once.
+//! [detour](crate::context::SavedContext::divert), which records the latency ([`crate::record::latency`]) and the
+//! trace event ([`crate::record::trace`]). While a trace is taken, every G is sampled. Otherwise about one G in 122
+//! is sampled: every second check of the global queue, and every second check of the slice, selects one more G. This
+//! is the next G of the P that is spawned, or that parks and is then readied. Sleepers are not sampled, because the M
+//! that finds their timer due runs them at once.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;

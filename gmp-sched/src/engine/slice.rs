@@ -37,8 +37,8 @@ impl<P: Platform> Processor<P> {
             slice.begin(tick, now);
         } else if now - Instant::from_nanos(slice.since.load(Ordering::Relaxed)) >= P::slice() {
             let displaced_at = Instant::from_nanos(slice.displaced_at.load(Ordering::Relaxed));
-            // If the running G displaced another G less than a slice ago, the slice may be prolonged once, so that its
-            // time counts from the displacement.
+            // If the running G displaced another G less than a slice ago, the slice may be prolonged once, so that
+            // the time of the running G counts from the displacement.
             let has_just_begun =
                 running.is_some_and(|running| slice.is_of_another(running)) && now - displaced_at < P::slice();
             if !(has_just_begun && slice.prolong(tick, displaced_at)) {
@@ -47,7 +47,7 @@ impl<P: Platform> Processor<P> {
         }
     }
 
-    /// Ends the current slice: its G gives way at the next point where it can be left.
+    /// Ends the current slice, so that its G gives way at the next point where the G can be left.
     pub(crate) fn end_slice(&self) {
         self.slice.ends.store(self.tick(), Ordering::Relaxed);
         if !P::TIMER_INTERRUPTS {
@@ -94,7 +94,8 @@ impl<P: Platform> Processor<P> {
             }
             self.slice.begin(tick + 1, now);
         }
-        // The mark is cleared last. The timer's interrupt handler may set it again until the slice is prolonged.
+        // The mark is cleared last, because the timer's interrupt handler may set it again until the code above has
+        // changed the slice.
         self.forget_slice();
     }
 

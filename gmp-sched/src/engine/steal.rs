@@ -12,10 +12,11 @@ use crate::entities::scheduler::PROCESSOR_LIMIT;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
-/// Rounds over all Ps before giving up. Go: `stealTries`.
+/// How many times a thief visits all Ps before it gives up. Go: `stealTries`.
 const STEAL_TRIES: u32 = 4;
 
-/// How long a thief leaves the G in `runnext` to its owner, which is likely to run it in a moment. Go: `usleep(3)`.
+/// How long a thief leaves the G in a victim's `runnext` to the victim, which is likely to run that G in a moment.
+/// Go: `usleep(3)`.
 const RUN_NEXT_GRACE: Duration = Duration::from_micros(3);
 
 /// How many times in a row a thief waits for one victim. If two Gs ready each other alternately, `runnext` holds a
@@ -68,8 +69,8 @@ pub(crate) fn steal_at_once<P: Platform>(
     Some(found)
 }
 
-/// Returns a G whose timer is due on another P. Otherwise the timer could be late, because the G that runs on that P
-/// may not leave for a long time.
+/// Returns a G whose timer is due on another P. Without this, the timer could fire late, because the G that runs on
+/// that P may not leave for a long time.
 pub(crate) fn steal_due<P: Platform>(
     pinned: &Pinned<P>,
     processor: &'static Processor<P>,
@@ -131,7 +132,8 @@ fn steal_after_grace<P: Platform>(
     None
 }
 
-/// Strides through the Ps. They are primes above [`PROCESSOR_LIMIT`], so each of them is coprime to every number of Ps.
+/// Strides for visiting the Ps. They are primes above [`PROCESSOR_LIMIT`], so each of them is coprime to every number
+/// of Ps.
 const STEPS: [u64; 16] =
     [1031, 1033, 1039, 1049, 1051, 1061, 1063, 1069, 1087, 1091, 1093, 1097, 1103, 1109, 1117, 1123];
 const _: () = assert!(PROCESSOR_LIMIT < STEPS[0] as usize);

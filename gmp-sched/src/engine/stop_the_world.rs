@@ -12,14 +12,14 @@
 //! becomes idle and none is assigned. An M that holds a P checks the flag before it picks another G: on g0 in
 //! `find_runnable`, in a G at the end of a system call, and in [`give_way`](crate::engine::preempt::give_way). The
 //! stopper requests a preemption of running Gs by [`Platform::request_preemption`]. It also requests a slow pick on
-//! their Ps, so that a G that leaves by itself leaves for g0. For this reason a switch from G to G does not check the
-//! flag.
+//! their Ps, so that a G that leaves by itself leaves for g0. So a switch from G to G need not check the flag.
 //!
 //! The M that gives up the last P unparks the stopper. As in Go, the stopper checks the other Ps again every 100 us,
 //! for two reasons. The M of a P may have begun a system call after the first check. Or the request may have come when
 //! the G could not be preempted.
 //!
-//! A P in a system call is stopped without its M: if the call lasts longer than the stop, the M does not notice.
+//! A P in a system call is stopped without its M. If the call lasts longer than the stop, the M does not notice the
+//! stop.
 
 use core::mem;
 use core::time::Duration;
@@ -237,7 +237,7 @@ impl<P: Platform> Scheduler<P> {
         {
             let mut shared = self.shared.lock();
             shared.stopper = None;
-            // The caller counts as spinning before the first P is idle, and until it has woken an M that spins.
+            // The caller counts as spinning from before the first P becomes idle until it has woken an M that spins.
             self.spinning.fetch_add(1, Ordering::SeqCst);
             self.world.stopped.store(false, Ordering::Relaxed);
             self.world.stopping.store(false, Ordering::Relaxed);
@@ -262,8 +262,8 @@ impl<P: Platform> Scheduler<P> {
         if let Some(earliest) = earliest {
             self.wake_timekeeper(earliest);
         }
-        // As in Go, wakes an M to search for work. It finds the Gs that were queued before the stop, and those whose
-        // submitters woke no M because the caller counted as spinning.
+        // As in Go, an M is woken to search for work. That M finds the Gs that were queued before the stop, and those
+        // whose submitters woke no M because the caller counted as spinning.
         self.pass_search_on();
     }
 

@@ -18,11 +18,11 @@ use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 
 /// A function that moves a commit off the stack of `goroutine`, which has been left, and calls the commit. It takes
-/// over the pin that the near side raised and returns this pin. A `Pinned` has no size, so passing it costs nothing.
+/// over the pin of the near side and returns this pin. A `Pinned` has no size, so passing it costs nothing.
 type Commit<P> = fn(Pinned<P>, &'static Goroutine<P>, commit: Word) -> Pinned<P>;
 
-/// Whether the values that a commit captures fit in a register, in which they are then passed. A larger commit stays on
-/// the stack that is left, and its address is passed.
+/// Whether the values that a commit captures fit in a register. If so, the switch passes them in that register. A
+/// larger commit stays on the stack that is left, and its address is passed.
 const fn fits_register<F>() -> bool {
     size_of::<F>() <= size_of::<Word>() && align_of::<F>() <= align_of::<Word>()
 }
@@ -78,9 +78,9 @@ where
 #[inline(always)]
 pub(crate) fn arrive<P: Platform>(transfer: Transfer) -> Pinned<P> {
     #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
-    // SAFETY: every transfer is made by `pack` for the same platform. The reason is that an M switches only to Gs of
-    // its own scheduler: when a G of another scheduler is readied, it goes to the global queue of that scheduler
-    // (`park`).
+    // SAFETY: `pack` made this word from a `Commit<P>` of the same platform. The reason is that a scheduler has one
+    // platform, and an M switches only between contexts of its own scheduler: when a G of another scheduler is
+    // readied, it goes to the global queue of that scheduler (`park`).
     let function = unsafe { mem::transmute::<usize, Commit<P>>(transfer.function) };
     #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
     // SAFETY: `pack` made the word from a `&'static Goroutine<P>` of the same platform, and Gs are never freed.
@@ -113,7 +113,8 @@ fn switch<P: Platform>(
     transfer: Transfer,
 ) -> Transfer {
     debug_assert_pinned_once::<P>();
-    // The far side lowers this pin. When this context is resumed, it lowers the pin of the switch that has resumed it.
+    // The far side releases this pin. When this context is resumed, it releases the pin of the switch that has
+    // resumed it.
     mem::forget(pinned);
     #[expect(unsafe_code, reason = "the context switch")]
     // SAFETY: `to` was saved by this function or made by `prepare`. The caller has exclusive use of `to`, because it
@@ -131,9 +132,9 @@ fn debug_assert_pinned_once<P: Platform>() {
     }
 }
 
-/// Leaves `me`, the calling G, and runs `commit` on the far side: on `next`, which the caller has taken from a queue,
-/// or on g0 if `next` is `None`. Returns when `me` is resumed, perhaps on another M. Go: `mcall` and the G side of
-/// `schedule`.
+/// Leaves `me`, the calling G, and runs `commit` on the far side. The far side is `next`, which the caller has taken
+/// from a queue, or g0 if `next` is `None`. Returns when `me` is resumed, perhaps on another M. Go: `mcall` and the G
+/// side of `schedule`.
 ///
 /// If the M holds no P, `next` is `None`.
 #[doc(alias = "mcall")]
@@ -164,7 +165,7 @@ pub(crate) fn leave_forever<P: Platform, F: FnOnce(&Pinned<P>, &'static Goroutin
     let commit = ManuallyDrop::new(commit);
     let to = set_running(machine, me, next);
     debug_assert_pinned_once::<P>();
-    // The far side lowers this pin.
+    // The far side releases this pin.
     mem::forget(pinned);
     #[expect(unsafe_code, reason = "the context switch")]
     // SAFETY: `to` is valid for the same reasons as in `switch`. The context that is left is not saved, so no other

@@ -98,7 +98,7 @@ pub(crate) struct Syscall<P: Platform> {
     _here: PhantomData<(*mut (), P)>,
 }
 
-/// The first half of [`syscall`].
+/// Begins the system call of [`syscall`]. The call ends when the returned value is dropped.
 #[track_caller]
 pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
     let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<P>::new();
@@ -109,14 +109,14 @@ pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
     machine.old_processor.store(Some(processor), Ordering::Relaxed);
     machine.set_processor(None);
     P::point(Site::Syscall);
-    // From here on another M may claim the P by its status word. No M checks the P's timers now; see "Timekeeper" in
-    // idle.md.
+    // From here on another M may claim the P by its status word. The timekeeper need not learn of the timers of this P
+    // now; see "Timekeeper" in idle.md.
     processor.status.set(ProcessorStatus::Syscall);
     drop(pinned);
     Syscall { _here: PhantomData }
 }
 
-/// The first half of [`blocking`].
+/// Begins the system call of [`blocking`]. The call ends when the returned value is dropped.
 #[track_caller]
 pub(crate) fn enter_blocking<P: Platform>() -> Result<Syscall<P>, OutOfResources> {
     let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<P>::new();
@@ -216,7 +216,8 @@ pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, gorouti
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Makes sure that the other Ms are enough for all Ps, then counts one M as blocked.
+    /// Makes sure that there are enough Ms for all Ps even if one more M blocks, and counts one M as blocked. Creates
+    /// an M if necessary.
     pub(crate) fn secure_successor(&'static self) -> Result<(), OutOfResources> {
         loop {
             {
@@ -233,8 +234,8 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Takes the P of an M that is in a system call, and hands the P off. Returns whether it did. Go: the system-call
-    /// half of `retake`.
+    /// Takes the P of an M that is in a system call, and hands the P off. Returns whether it took the P. Go: the part
+    /// of `retake` that deals with system calls.
     pub(crate) fn retake(&'static self, processor: &'static Processor<P>) -> bool {
         // The M is counted as blocked before the claim. Right after the claim, the M may return from its call and lower
         // the count.
@@ -250,8 +251,8 @@ impl<P: Platform> Scheduler<P> {
         true
     }
 
-    /// Takes over a P whose M is blocked. Assigns the P to another M if there is work for it, or else puts the P on the
-    /// idle list. Checks all that `find_runnable` checks. Go: `handoffp`.
+    /// Takes over a P whose M is blocked. Assigns the P to another M if there is work for it, or else puts the P on
+    /// the idle list. Checks the same sources of work as `find_runnable`. Go: `handoffp`.
     #[doc(alias = "handoffp")]
     pub(crate) fn hand_off(&'static self, processor: &'static Processor<P>) {
         processor.status.set(ProcessorStatus::Running);
@@ -276,7 +277,7 @@ impl<P: Platform> Scheduler<P> {
         // and the timekeeper takes the lock (in `check_dead`) before it checks the timers, so it sees that this P is
         // idle.
         self.wake_timekeeper(self.earliest_timekeeper_timer());
-        // Before this P was idle, other Ps may have got work and found no idle P to wake.
+        // Before this P was on the idle list, other Ms may have enqueued work and found no idle P.
         if self.is_work_visible() {
             self.wake_processor();
         }

@@ -84,8 +84,8 @@ fn check_slice<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'stati
     }
 }
 
-/// Retakes a P from a system call that has lasted since the last check, or in which the slice ended; returns whether it
-/// did. Go: `sysretake` for the second case.
+/// Retakes a P from a system call that has lasted since the last check, or in which the slice has ended. Returns
+/// whether the P was retaken. Go: `sysretake` for the second case.
 fn check_syscall<P: Platform>(
     scheduler: &'static Scheduler<P>,
     processor: &'static Processor<P>,

@@ -66,7 +66,7 @@ impl<P: Platform> Scheduler<P> {
         Ok(())
     }
 
-    /// Ends what [`start_trace`](Self::start_trace) began. The events stay.
+    /// Ends the trace that [`start_trace`](Self::start_trace) began. The recorded events stay readable.
     pub fn stop_trace(&'static self) {
         for processor in self.processors() {
             self.sample_all(processor, false);

@@ -70,7 +70,7 @@ fn yield_to_g0<P: Platform>(pinned: Pinned<P>) {
     drop(leave(pinned, machine, me, None, requeue));
 }
 
-/// Whether this P has nothing else to run, and no other reason to go to g0.
+/// Whether this P has nothing else to run, and there is no other reason to go to g0.
 fn is_alone<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) -> bool {
     let scheduler = pinned.machine().scheduler();
     processor.queue.is_empty() && !scheduler.has_shared_work() && !has_due_timer(processor) && !scheduler.is_stopping()
@@ -81,7 +81,8 @@ fn is_alone<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) -
 /// golang/go#13546.
 const LONE_YIELDS: u64 = 64;
 
-/// Takes work of other Ps into the local ring. Returns whether the local queue has work afterwards.
+/// Takes a G from another P into the local ring, if there is one. Returns whether the local queue has work
+/// afterwards.
 fn take_from_others<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) -> bool {
     let found = steal_due(pinned, processor).or_else(|| steal_at_once(pinned, processor));
     if let Some(found) = found {
