@@ -140,8 +140,8 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// Sets the token of `machine` and wakes its thread. Callable from interrupts and from any thread.
     fn unpark_thread(machine: &'static Machine<Self>);
 
-    /// How long an M that no P needs stays idle before its thread ends by [`exit_thread`](Platform::exit_thread);
-    /// `None` if idle Ms never end.
+    /// How long a scheduler may have more Ms than it needs. After that, the threads of idle Ms that are not needed end
+    /// by [`exit_thread`](Platform::exit_thread). `None` if idle Ms never end.
     #[inline(always)]
     fn idle_limit() -> Option<Duration> {
         None
@@ -262,7 +262,7 @@ impl<P: Platform> Pinned<P> {
         Self::assume()
     }
 
-    /// Makes the proof for a pin that is already raised; dropping the proof lowers it.
+    /// Makes the proof for a pin that is already raised. Dropping the proof lowers that pin.
     #[inline(always)]
     pub(crate) fn assume() -> Self {
         Self { _here: PhantomData }

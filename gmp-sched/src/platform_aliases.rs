@@ -33,7 +33,7 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// There is no memory for it.
+        /// There is no memory for the channel.
         #[must_use]
         #[track_caller]
         pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
@@ -236,7 +236,7 @@ macro_rules! platform_aliases {
         ///
         /// # Errors
         ///
-        /// The number is out of range, or there is no thread or memory for it.
+        /// The number is out of range, or there is no thread or memory for another M.
         ///
         /// # Panics
         ///

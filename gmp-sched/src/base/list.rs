@@ -109,7 +109,7 @@ impl<T: Linked<LINK>, const LINK: usize> List<T, LINK> {
         }
     }
 
-    /// Removes `item`; returns whether it was on the list. Linear in the length.
+    /// Removes `item`; returns whether it was on the list. Takes time linear in the length of the list.
     pub(crate) fn remove(&mut self, item: &'static T) -> bool {
         let mut kept = Self::new();
         let mut found = false;

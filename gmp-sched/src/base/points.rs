@@ -53,7 +53,8 @@ pub trait Points: 'static {
     }
 }
 
-/// The *relax strategy* of the crate's spinlocks, as the crate `spin` calls it: what they do while they wait.
+/// The *relax strategy* of the crate's spinlocks, as the crate `spin` calls it: what a waiting thread does between
+/// attempts.
 #[derive(Debug)]
 pub struct Relax<P>(PhantomData<P>);
 

@@ -97,8 +97,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     #[inline]
     pub fn push_back(&self, item: &'static T) -> Result<(), Full> {
         S::point(Site::RunQueue);
-        // Ordering: Acquire pairs with the Release of `head` by which an element was taken: the M that took it has read
-        // the slot before this function overwrites it.
+        // Ordering: Acquire pairs with the Release of `head` by which an element was taken. So the M that took the
+        // element has read the slot before this function overwrites the slot.
         let head = self.head.load(Ordering::Acquire);
         let tail = self.tail.load(Ordering::Relaxed);
         if tail.wrapping_sub(head) >= Self::SIZE {
@@ -152,8 +152,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
 
     /// Takes the element in `runnext`, if there is one.
     pub fn pop_next(&self) -> Option<&'static T> {
-        // If the compare-exchange fails, a thief has taken the element: only the owner, which is the caller, sets
-        // `next`.
+        // If the compare-exchange fails, a thief has taken the element, because only the owner, which is the caller,
+        // sets `next`.
         self.next().filter(|next| self.take_next(next))
     }
 

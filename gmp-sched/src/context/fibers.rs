@@ -2,7 +2,7 @@
 //! each switch, because it treats each stack as a *fiber* with a history of its own.
 //!
 //! A table maps each page of each stack to its fiber. All accesses to the table are relaxed atomics. A lock would order
-//! accesses that the scheduler itself has to order, and would so hide data races.
+//! accesses that the scheduler itself has to order, and data races would be hidden.
 
 use core::ffi::c_void;
 use core::ops::Range;
@@ -97,7 +97,7 @@ fn find(to: usize) -> *mut c_void {
 pub unsafe fn switch(save: *const SavedContext, to: *const SavedContext, transfer: Transfer) -> Transfer {
     // SAFETY: the caller guarantees that `to` points to a saved or prepared context.
     let fiber = find(unsafe { (*to).stack_pointer() });
-    // No instrumented code may run between this call and the switch: it would be attributed to the wrong fiber.
+    // No instrumented code may run between this call and the switch, because it would be attributed to the wrong fiber.
     // SAFETY: `fiber` belongs to the stack to which the next statement switches.
     unsafe { __tsan_switch_to_fiber(fiber, 0) };
     // SAFETY: the contract of this function includes that of the called function.

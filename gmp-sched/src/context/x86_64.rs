@@ -49,8 +49,9 @@ macro_rules! switch {
             "pop rbp",
             $($drop_more,)*
             save = in(reg) $save,
-            // The transfer is passed in the registers in which its function, and the entry of a fresh context, expect
-            // their arguments. The address of the resumed context is in RCX, the register of the fourth argument.
+            // The registers of the first four arguments in the System V ABI. A fresh context passes all four to its
+            // [`Entry`]: subject, argument, function and `to`, its own address. The transfer's function takes the first
+            // two.
             inout("rcx") $to => _,
             inout("rdi") $transfer.subject => subject,
             inout("rsi") $transfer.argument => argument,
@@ -70,7 +71,7 @@ macro_rules! switch {
     }};
 }
 
-/// The second half of a [`switch!`]: resumes a context without saving the current one. `drop_more` is not used.
+/// The part of a [`switch!`] that resumes a context, without saving the current one. `drop_more` is not used.
 macro_rules! resume {
     ($to:ident, $transfer:ident,
      save_more: [$($save_more:literal),* $(,)?], load_more: [$($load_more:literal),* $(,)?], drop_more: [$($drop_more:literal),*]) => {
@@ -89,8 +90,8 @@ macro_rules! resume {
     };
 }
 
-/// Saves the current context in `*save`, resumes `*to`, and passes `transfer` to it. Returns when this context is
-/// resumed, with the transfer of that switch.
+/// Saves the current context in `*save`, resumes `*to`, and passes `transfer` to it. Returns when another switch
+/// resumes the saved context, with the transfer of that switch.
 ///
 /// # Safety
 ///

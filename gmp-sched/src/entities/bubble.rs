@@ -121,7 +121,7 @@ impl<P: Platform> Association<P> {
     }
 
     /// Called before each operation on the object. If the object `is_unused`, associates it with the bubble of the
-    /// calling G, or with none if the G is in none. `operation` is the name of the operation for panic messages.
+    /// calling G, or with no bubble if that G is in none. `operation` is the name of the operation for panic messages.
     ///
     /// # Panics
     ///
@@ -199,12 +199,13 @@ fn take_id() -> u64 {
 pub(crate) struct Census<P: Platform> {
     /// Number of Gs that have been started and have not ended.
     pub(crate) alive: usize,
-    /// Number of living Gs that do not wait durably, plus one for the `driver` while it advances the
-    /// clock.
+    /// Number of living Gs that do not wait durably. The `driver` counts as one more while it advances the clock and
+    /// fires timers.
     pub(crate) active: usize,
     /// The G in [`wait`](crate::synctest::wait), while it is parked.
     pub(crate) waiting: Option<&'static Goroutine<P>>,
-    /// The driver, the G in [`test`](crate::synctest::test()), while it is parked. It is not in the bubble.
+    /// The driver, which is the G in [`test`](crate::synctest::test()), while it is parked. The driver is not in the
+    /// bubble.
     pub(crate) driver: Option<&'static Goroutine<P>>,
 }
 
@@ -241,9 +242,9 @@ impl<P: Platform> Bubble<P> {
         &self.timers
     }
 
-    /// Decrements the number of active Gs. If it becomes zero, returns the G to ready. This is the driver if a timer is
-    /// due. Otherwise it is the G in [`wait`](crate::synctest::wait), or the driver if no G is in `wait`. A driver that
-    /// is not parked is not returned: it checks for itself whether anything is left to do.
+    /// Decrements the number of active Gs. If the number becomes zero, returns the G to ready. This is the driver if a
+    /// timer is due. Otherwise it is the G in [`wait`](crate::synctest::wait), or the driver if no G is in `wait`. A
+    /// driver that is not parked is not returned, because it checks for itself whether anything is left to do.
     fn one_less_active(&self, census: &mut Census<P>) -> Option<&'static Goroutine<P>> {
         census.active -= 1;
         if census.active != 0 {

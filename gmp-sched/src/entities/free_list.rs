@@ -24,7 +24,8 @@ use crate::base::reference::AtomicRef;
 use crate::entities::scheduler::Scheduler;
 
 /// Size of a G's stack in bytes, unless its platform has [another default](crate::platform::Platform::STACK_SIZE) or
-/// the program chooses another size. If the platform can, it commits the memory only when it is touched.
+/// the program chooses another size. If the platform can, it commits the memory of a stack only when the memory is
+/// touched.
 pub const STACK_SIZE: usize = 64 * 1024;
 
 /// Number of slots in a batch. A P keeps at most two batches.
@@ -72,7 +73,7 @@ fn link<T: Linked>(goroutine: &T) -> &AtomicRef<T> {
 pub(crate) struct FreeList<T: 'static> {
     pub(crate) first: AtomicRef<T>,
     pub(crate) count: AtomicU32,
-    /// The first slot of the spare batch, a second batch that is always complete; `None` if there is none.
+    /// The first slot of the spare batch, which is always complete; `None` if there is no spare batch.
     pub(crate) spare: AtomicRef<T>,
 }
 

@@ -10,7 +10,7 @@ pub(crate) const ROOM: usize = 64;
 pub(crate) const ALIGN: usize = 16;
 
 /// Storage for a small closure or result. The state of the G determines the owner of the storage: first the G's
-/// creator, then the G itself, then the holder of the right to its result.
+/// creator, then the G itself, then the owner of the result.
 #[repr(C, align(16))]
 pub(crate) struct InlineBody(UnsafeCell<MaybeUninit<[u8; ROOM]>>);
 

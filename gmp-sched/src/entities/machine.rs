@@ -178,8 +178,9 @@ impl<P: Platform> Machine<P> {
         self.processor.store(processor, Ordering::Relaxed);
     }
 
-    /// Whether this M has no thread, or its thread is about to end. A new thread for a retired M waits until this is
-    /// false. An unpark alone would not be enough, because the park token may be from before the M was retired.
+    /// Whether this M has no thread, or its thread is about to end. A new thread for a retired M waits until this
+    /// function returns `false`. An unpark alone would not be enough, because the park token may be from before the M
+    /// was retired.
     pub(crate) fn is_retired(&self) -> bool {
         self.is_retired.load(Ordering::Acquire)
     }

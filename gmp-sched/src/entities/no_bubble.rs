@@ -41,7 +41,7 @@ impl<P: Platform> BubblePointer<P> {
     }
 }
 
-/// The bubble of a G: none.
+/// Replaces the bubble of a G. No G is in a bubble.
 pub(crate) struct AtomicBubble<P>(PhantomData<fn(P)>);
 
 impl<P: Platform> AtomicBubble<P> {
@@ -55,7 +55,7 @@ impl<P: Platform> AtomicBubble<P> {
     }
 }
 
-/// Stands for the bubble in which an object was made. There is none.
+/// Replaces the reference to the bubble in which an object was made. No object is in a bubble.
 #[derive(Debug)]
 pub(crate) struct BubbleRef<P>(PhantomData<fn(P)>);
 
@@ -108,7 +108,7 @@ impl<P> Clone for BubbleRef<P> {
 
 impl<P> Copy for BubbleRef<P> {}
 
-/// Stands for the bubble that an object is associated with while it is in use. There is none.
+/// Replaces the association of an object with a bubble. No object is associated with a bubble.
 pub(crate) struct Association<P>(PhantomData<fn(P)>);
 
 impl<P: Platform> Association<P> {

@@ -45,19 +45,19 @@ pub struct Processor<P: Platform> {
     tick: AtomicU64,
     /// The tick at which the global queue is checked before the local one.
     global_tick: AtomicU64,
-    /// From this tick on, the next pick is a slow one. The value is that of `global_tick`, or a lower one if a slow
-    /// pick was requested. Interrupt handlers lower it, too.
+    /// When the tick reaches this value, the next pick is a slow one. The value is that of `global_tick`, or a lower
+    /// one if a slow pick was requested. Interrupt handlers may lower this value, too.
     slow_pick_tick: AtomicU64,
     /// When the batch budget for the Gs of due timers is used up, in nanoseconds; see `due_timers`.
     pub(crate) due_batch_until: AtomicU64,
-    /// The tick at which the last G of that batch was picked. If this is not the current tick, the P has picked another
-    /// G since.
+    /// The tick at which the last G of the current batch of due timers was picked. If this is not the current tick, the
+    /// P has picked another G since.
     pub(crate) due_batch_tick: AtomicU64,
     /// Number of system calls entered. Read by sysmon. Go: `syscalltick`.
     pub(crate) syscall_tick: AtomicU32,
     /// The timers of this P. Other Ms may read and run them.
     pub(crate) timers: Timers<P>,
-    /// The state of the current slice. Used by the tick handler of the CPU that runs the P, or by sysmon.
+    /// The state of the current slice. Used by the timer's interrupt handler of the CPU that runs the P, or by sysmon.
     pub(crate) slice: CurrentSlice<Goroutine<P>>,
     /// The state of the current system call. Used by sysmon.
     pub(crate) call: CurrentCall,
@@ -110,7 +110,7 @@ impl<P: Platform> Processor<P> {
         }
     }
 
-    /// Its number.
+    /// The number of the P.
     #[must_use]
     pub fn id(&self) -> ProcessorId {
         self.id
@@ -170,7 +170,7 @@ impl<P: Platform> Processor<P> {
     #[inline(always)]
     pub(crate) fn needs_slow_pick(&self) -> bool {
         // Go computes `schedtick % 61`. The comparison is true at the same ticks, but needs no division. A test for
-        // equality could miss a request: the interrupt handler that lowers `slow_pick_tick` may interrupt
+        // equality could miss a request, because the interrupt handler that lowers `slow_pick_tick` may interrupt
         // `advance_tick` between its load and its store.
         self.tick() >= self.slow_pick_tick.load(Ordering::Relaxed)
     }
@@ -207,8 +207,8 @@ impl<P: Platform> Processor<P> {
         self.slow_pick_tick.store(self.tick(), Ordering::Relaxed);
     }
 
-    /// Whether this is the only P in use, so that its holder never wakes another M. Each P has a copy of this, which is
-    /// faster to read than the number of Ps.
+    /// Whether this is the only P in use, so that its holder never wakes another M. Each P has a copy of this flag,
+    /// because the flag is faster to read than the number of Ps.
     #[inline(always)]
     pub(crate) fn is_alone(&self) -> bool {
         self.alone.load(Ordering::Relaxed)

@@ -45,8 +45,8 @@ impl StatusWord {
     /// Called by the holder of the P, or, under the scheduler lock, by an M that takes the P from the idle list or has
     /// stopped the world.
     pub(crate) fn set(&self, status: ProcessorStatus) {
-        // Ordering: Release, so that an M that claims the P from `Syscall` with the Acquire below sees the P's ring,
-        // caches and counters as the M that entered the system call left them.
+        // Ordering: Release, so that an M that claims the P from `Syscall` with the Acquire in `claim` sees the P's
+        // ring, caches and counters as the M that entered the system call left them.
         self.0.store(status as u32, Ordering::Release);
     }
 
@@ -55,7 +55,7 @@ impl StatusWord {
         self.claim(ProcessorStatus::Syscall, ProcessorStatus::Running)
     }
 
-    /// Stops the P if its M is in a system call; returns whether it was in one.
+    /// Stops the P if its M is in a system call; returns whether it stopped the P.
     pub(crate) fn stop_in_syscall(&self) -> bool {
         self.claim(ProcessorStatus::Syscall, ProcessorStatus::StoppedInSyscall)
     }

@@ -340,9 +340,9 @@ impl<P: Platform> Scheduler<P> {
         self.shut_down.load(Ordering::Acquire)
     }
 
-    /// Resets a scheduler that has been shut down, so that it is as new and has `processors` Ps. The threads of its Ms
+    /// Resets a scheduler that has been shut down to the state of a new one with `processors` Ps. The threads of its Ms
     /// have ended, all its Gs are dead, and no timer is set. Only the ids of its Gs continue, because dead slots and
-    /// handles keep theirs.
+    /// handles keep their ids.
     ///
     /// # Panics
     ///

@@ -24,8 +24,8 @@ pub(crate) fn take_number() -> u32 {
     taken.expect("so many schedulers do not fit into memory")
 }
 
-/// Starts again at number 0. Called before each run of a model: otherwise the numbers would run out, because each run
-/// makes new schedulers. No run uses a scheduler of another run.
+/// Starts again at number 0. Called before each run of a model, because each run makes new schedulers, and the numbers
+/// would run out otherwise. No run uses a scheduler of another run.
 #[cfg(gmp_loom)]
 pub(crate) fn restart_numbers() {
     NEXT_NUMBER.with(|number| number.store(0, Ordering::Relaxed));

@@ -9,7 +9,8 @@ use crate::base::reference::AtomicRef;
 pub(crate) struct CurrentSlice<T: 'static> {
     /// The tick of the P that the tick handler or sysmon saw last.
     pub(crate) seen: AtomicU64,
-    /// Start of the slice of that tick: when that tick was first seen, or a later time if the slice was prolonged.
+    /// Start of the slice of the tick in `seen`: when that tick was first seen, or a later time if the slice was
+    /// prolonged.
     pub(crate) since: AtomicU64,
     /// Whether the slice has already been prolonged.
     pub(crate) is_prolonged: AtomicBool,
@@ -24,7 +25,7 @@ pub(crate) struct CurrentSlice<T: 'static> {
     pub(crate) ends: AtomicU64,
 }
 
-/// Used where there is no tick. A P's tick never reaches this value.
+/// The value of `of_due` and `ends` while they name no tick of the P. The number of a P's tick never reaches it.
 pub(crate) const NONE: u64 = u64::MAX;
 
 impl<T> CurrentSlice<T> {

@@ -6,7 +6,7 @@
 //! The *timer owner* of a P makes sure that the timers of the P fire in time. If an M holds the P, that M is the timer
 //! owner (by an interrupt if the platform has one, otherwise whenever it picks a G). For an idle P, the timer owner is
 //! the timekeeper, the idle M that parks with a deadline (see `idle`). An M that sets a timer that is due before all
-//! others of a P notifies the timer owner.
+//! others of its P notifies the timer owner.
 //!
 //! A [`Timer`] contains its links and its time, so setting a timer does not allocate and cannot fail. A stopped timer
 //! is removed at once; Go only marks it and removes it later. So a stopped timer costs almost nothing: at most, the
@@ -36,7 +36,7 @@ pub(crate) struct Timer<P: Platform> {
     /// The [`Timers`] that contain this timer, or contained it last.
     pub(crate) timers: AtomicRef<Timers<P>>,
     entry: WheelEntry<Self>,
-    /// The time between firings in nanoseconds; 0 if it fires once.
+    /// The time between firings in nanoseconds; 0 if the timer fires only once.
     period: AtomicU64,
     action: StoredAction<P>,
 }

@@ -195,7 +195,8 @@ impl<'a> WaitFor<'a> {
 }
 
 impl From<WaitReason> for WaitFor<'_> {
-    /// A wait for something that is never in a bubble, or whose reason alone determines whether the wait is durable.
+    /// A wait for something that is never in a bubble, or a wait for which the reason alone shows whether it is
+    /// durable.
     #[inline(always)]
     fn from(reason: WaitReason) -> Self {
         Self { reason, on: None }

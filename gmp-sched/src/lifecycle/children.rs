@@ -55,11 +55,12 @@ impl<P: Platform> Children<P> {
         self.state.lock().alive += 1;
     }
 
-    /// Removes a child that has ended and no longer uses anything that it borrowed. `has_panicked` is whether it has panicked
-    /// and no join handle reports that.
+    /// Removes a child that has ended and no longer uses anything that it borrowed. `has_panicked` is whether the child
+    /// has panicked and no join handle reports that panic.
     pub(crate) fn remove(&self, pinned: &Pinned<P>, has_panicked: bool) {
         if has_panicked {
-            // First: once the child is removed, the parent may leave the frame with these children.
+            // The panic is recorded first. Once the child is removed, the parent may leave the frame that contains
+            // `self`.
             self.panicked();
         }
         let parent = {
@@ -102,7 +103,7 @@ impl<P: Platform> Children<P> {
         self.have_panicked.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a child panicked without a join handle to report it. The children have ended.
+    /// Whether a child panicked without a join handle to report it. Called when all children have ended.
     pub(crate) fn have_panicked(&self) -> bool {
         // Ordering: Relaxed, because the lock under which the last child was removed makes the store visible.
         self.have_panicked.load(Ordering::Relaxed)

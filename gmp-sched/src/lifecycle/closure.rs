@@ -10,9 +10,9 @@
 //!             │ frames of the running G …    │
 //! ```
 //!
-//! For this reason a spawn allocates nothing, and a join handle needs no shared heap cell. If closure and result are
-//! small, neither the spawn nor the join touches the new G's stack. When a G ends, the next one may run on its stack,
-//! which is in the caches ([`exchange_stacks`](crate::engine::stacks::exchange_stacks)).
+//! Because of this layout a spawn allocates nothing, and a join handle needs no shared heap cell. If closure and result
+//! are small, neither the spawn nor the join touches the new G's stack. When a G ends, the next G may run on the same
+//! stack, which is in the caches ([`exchange_stacks`](crate::engine::stacks::exchange_stacks)).
 
 use core::marker::PhantomData;
 

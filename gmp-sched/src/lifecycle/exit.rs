@@ -13,8 +13,8 @@ use crate::platform::{Pinned, Platform};
 /// Ends the calling G; joining it returns [`JoinError::Exited`]. Go: `runtime.Goexit`.
 ///
 /// Where the platform can unwind (threads), everything the G holds is dropped, as Go runs its deferred calls. Where it
-/// cannot (the kernel), the G is [abandoned](abandon); prefer to return from its closure there. If the main G ends in
-/// this way, the others continue, and when all have ended the program ends with a deadlock report.
+/// cannot (the kernel), the G is [abandoned](abandon), so a G should return from its closure instead. If the main G
+/// ends in this way, the others continue, and when all have ended the program ends with a deadlock report.
 ///
 /// ```
 /// use gmp_sched::{JoinError, native};
@@ -64,8 +64,8 @@ pub(crate) fn exit_body<P: Platform>() -> ! {
 ///
 /// # Safety
 ///
-/// Only children of the G's scopes borrow from the frames on its stack. No frame on the stack belongs to other code
-/// that relies on its frame not being left before another flow of control has ended, such as `std::thread::scope`.
+/// Only children of the G's scopes borrow from the frames on its stack. No frame on the stack belongs to code, such as
+/// `std::thread::scope`, that must not be left before another flow of control has ended.
 ///
 /// # Panics
 ///

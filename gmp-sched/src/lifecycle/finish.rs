@@ -108,8 +108,8 @@ pub(crate) fn end<P: Platform>(
     leave_forever(pinned, machine, me, next, commit)
 }
 
-/// Removes the calling G from its bubble. If no G of the bubble is active any more, readies the G in
-/// `synctest::wait` or the driver of the bubble.
+/// Removes the calling G from its bubble. If it was the last active G of the bubble, readies the G in `synctest::wait`,
+/// or the G in `synctest::test` (the driver of the bubble).
 #[cold]
 #[inline(never)]
 fn leave_bubble<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>, bubble: BubblePointer<P>) {
@@ -118,7 +118,7 @@ fn leave_bubble<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>, bubb
     }
 }
 
-/// Commit of a G that has finished. Releases its slot, unless its join handle is to release it.
+/// Commit of a G that has finished. Releases the slot of the G, unless the join handle has to release it.
 #[inline(always)]
 pub(crate) fn release<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     goroutine.set_status(Status::Dead);

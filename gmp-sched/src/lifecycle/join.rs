@@ -177,9 +177,9 @@ pub(crate) fn wait_for<P: Platform>(goroutine: &Goroutine<P>, waiter: &'static G
 #[inline(always)]
 pub(crate) fn release_slot<P: Platform>(goroutine: &'static Goroutine<P>) {
     P::point(Site::Join);
-    // Ordering: Release, so that our reads of the result happen before the far side reuses the slot. If the exchange
-    // fails, Acquire, so that the G's last steps on its stack happen before our reuse. Partners: the load and the swap
-    // in `left`.
+    // Ordering: Release, so that this caller's reads of the result happen before the far side reuses the slot. If the
+    // exchange fails, Acquire, so that the G's last steps on its stack happen before the slot is reused here. Partners:
+    // the load and the swap in `left`.
     let far_side_releases_it =
         goroutine.completion.compare_exchange(RESULT, DETACHED, Ordering::Release, Ordering::Acquire).is_ok();
     if !far_side_releases_it {
@@ -205,7 +205,8 @@ pub(crate) fn finished<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P
     match me.completion.swap(RESULT, Ordering::AcqRel) {
         ATTACHED => ResultOwner::Handle,
         DETACHED => {
-            // `left` loads this value later. No other G accesses the word any more.
+            // The swap has replaced `DETACHED`, which `left` loads later. So it is stored again. No other G accesses
+            // the word any more.
             me.completion.store(DETACHED, Ordering::Relaxed);
             ResultOwner::Goroutine
         }

@@ -17,7 +17,8 @@ struct Alive {
 static ALIVE: Mutex<Alive> = Mutex::new(Alive { schedulers: Vec::new(), expected: 0 });
 
 impl Alive {
-    /// Unparks all Ms, so that the idle ones repeat the deadlock check: what prevented a deadlock may be gone.
+    /// Unparks all Ms, so that the idle ones repeat the deadlock check. Called when a scheduler has left or an
+    /// [`ExpectedWakes`] was dropped, because that may have been all that kept a deadlock from being reported.
     fn look_again(&self) {
         for machine in self.schedulers.iter().flat_map(|scheduler| scheduler.machines()) {
             Native::unpark_thread(machine);

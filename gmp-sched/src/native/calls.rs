@@ -31,7 +31,7 @@ fn permits() -> &'static Semaphore {
 ///
 /// # Panics
 ///
-/// `limit` is 0 or above [`Semaphore::MAX`], the limit has been set before, or a call has been made.
+/// `limit` is 0 or above [`Semaphore::MAX`], the limit has been set before, or a blocking call has already been made.
 #[track_caller]
 pub fn set_blocking_limit(limit: u32) {
     assert!(limit > 0, "a limit of no blocking calls");

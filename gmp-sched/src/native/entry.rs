@@ -31,8 +31,8 @@ pub struct Threads {
 /// - No reference to a thread-local variable is kept across such a call: the closure passed to `LocalKey::with` makes
 ///   no such call.
 /// - No function uses a thread-local variable both before and after such a call, unless each use is in a function of
-///   its own that is `#[inline(never)]`. The reason is that the compiler keeps the *address* of the variable, and would
-///   then access the variable of another thread, even if the call itself is not inlined.
+///   its own that is `#[inline(never)]`. The reason is that the compiler may keep the *address* of the variable, and
+///   would then access the variable of another thread, even if the call itself is not inlined.
 /// - No value that belongs to the thread is kept across such a call: guards of locks of `std` (`std::sync::MutexGuard`,
 ///   `StdoutLock`), a value that is not `Send` and shares state with a thread-local variable (an `Rc`, a handle of a
 ///   thread-local random number generator), a scope of `std::thread::scope`.

@@ -119,8 +119,8 @@ pub struct Native;
 
 crate::platform_aliases!(Native);
 
-/// Waits for one of several channel operations. Like [`select!`](macro@crate::select), which has the documentation, but
-/// also works without channels.
+/// Waits for one of several channel operations. See [`select!`](macro@crate::select) for the documentation. Unlike that
+/// macro, this one also works without channels.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __native_select {
@@ -164,7 +164,7 @@ impl Thread {
     }
 }
 
-/// Locks and ignores poisoning: nothing panics under these locks.
+/// Locks a mutex. Ignores poisoning, because nothing panics under these locks.
 fn lock<T>(mutex: &sync::Mutex<T>) -> sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|error| error.into_inner())
 }
@@ -175,7 +175,7 @@ impl Points for Native {
     /// would otherwise use the CPUs up, and each critical section would take as long as all of their time slices.
     #[inline(never)]
     fn relax() {
-        /// Iterations until the operating system is called: longer than any critical section takes.
+        /// Number of iterations before the operating system is called. They take longer than any critical section.
         const SPINS: u32 = 128;
         std::thread_local!(static SPUN: Cell<u32> = const { Cell::new(0) });
         SPUN.set(SPUN.get().wrapping_add(1));
@@ -315,8 +315,8 @@ fn run_machine(new: NewMachine<Native>, token: &'static Thread) {
     let machine = new.machine();
     CURRENT.set(Some(machine));
     let alternate = AlternateStack::install();
-    // If this M had a thread before, it may be unparked before it is in use. So this loop checks again after each
-    // wakeup.
+    // If this M had a thread before, other threads may unpark the M before it is in use again. So this loop checks
+    // again after each wakeup.
     while machine.is_retired() {
         token.park(None);
     }

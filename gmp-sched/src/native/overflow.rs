@@ -45,7 +45,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     match PREVIOUS.get().map(SigAction::handler) {
         Some(SigHandler::SigAction(previous)) => previous(signal, info, context),
         Some(SigHandler::Handler(previous)) => previous(signal),
-        // The default action is restored, so that the access, when it is repeated, ends the process. (`None` means that
+        // The default action is restored, so that the process ends when it repeats the access. (`None` means that
         // another thread is in `install`.)
         Some(SigHandler::SigDfl | SigHandler::SigIgn) | None => restore_default(),
     }
@@ -83,7 +83,7 @@ fn report(goroutine: &Goroutine<Native>) -> ! {
     }
 }
 
-/// Standard error without buffer and lock: the G that overflowed may hold the lock.
+/// Standard error without a buffer and without a lock, because the G that overflowed may hold the lock.
 struct Unbuffered;
 
 impl Write for Unbuffered {

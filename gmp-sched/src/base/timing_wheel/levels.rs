@@ -85,7 +85,7 @@ pub(super) const LOWEST_END: usize = LEVELS[0].end();
 /// The level with slots for two rotations.
 static AROUND: Level = LEVELS[ROTATION_BITS as usize - 1];
 /// The index of the first slot of [`AROUND`]. The levels below [`AROUND`] contain the elements that are due in the same
-/// rotation as the base and have the same value of the digit [`AROUND_DIGIT`].
+/// rotation as the base and whose digit [`AROUND_DIGIT`] equals that of the base.
 pub(super) const NEAR_END: usize = LEVELS[ROTATION_BITS as usize - 1].start as usize;
 /// The groups of the levels below [`AROUND`], as a set of bits.
 const NEAR: u32 = (1 << (NEAR_END / GROUP)) - 1;
@@ -122,8 +122,8 @@ pub(super) fn level_of(base: u64, when: u64) -> &'static Level {
 }
 
 /// Called when the base moves from `old` to `new`, which is in a later rotation. Returns the slot whose elements have
-/// to move to lower levels. It contains all elements of the levels above [`AROUND`] that are due in the rotation after
-/// that of `new`. All other slots of these levels keep their elements.
+/// to move to lower levels. This slot contains all elements of the levels above [`AROUND`] that are due in the rotation
+/// after that of `new`. All other slots of these levels keep their elements.
 pub(super) fn slot_come_near(old: u64, new: u64) -> usize {
     let (old, new) = (far_base(old), far_base(new));
     level_of_difference(old ^ new).slot(new)

@@ -94,8 +94,8 @@ impl<T> WheelEntry<T> {
 struct Slot<T: 'static> {
     /// The element that was inserted first. The element that was inserted last precedes it in the circular list.
     first: Option<&'static T>,
-    /// No element of the slot is due before this time. An element is due exactly at this time, or was until it was
-    /// removed.
+    /// No element of the slot is due before this time. An element with exactly this time was inserted, but it may have
+    /// been removed since.
     earliest: u64,
 }
 
@@ -305,8 +305,9 @@ impl<T: Timed> TimingWheel<T> {
     fn append(&mut self, element: &'static T, when: u64) {
         let slot = level_of(self.base, when).slot(when);
         self.groups |= 1 << (slot / GROUP);
-        // All elements of another slot are due before all elements of `slot`, or all of them after. So it is enough to
-        // compare `when` with the time of any present or former element of the first slot, such as its `earliest`.
+        // Compared with `slot`, all elements of another slot are due earlier, or all of them are due later. So it is
+        // enough to compare `when` with the time of any present or former element of the first slot, such as its
+        // `earliest`.
         if self.slots.get(self.first).is_none_or(|first| when < first.earliest) {
             self.first = slot;
         }

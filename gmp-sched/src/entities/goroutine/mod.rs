@@ -61,7 +61,7 @@ pub(crate) struct BodyFunctions<P: Platform> {
 pub struct Goroutine<P: Platform> {
     /// The saved context while the G does not run. It is the first field, so that its address is that of the G.
     pub(crate) context: SavedContext,
-    /// Link of the run queue or list that contains the G. At most one contains it at a time.
+    /// Link of the run queue or list that contains the G. At most one queue or list contains the G at a time.
     link: AtomicRef<Self>,
     /// A [`Status`], or a [`ParkedStatus`](crate::entities::status::ParkedStatus).
     status: AtomicU32,
@@ -252,7 +252,8 @@ impl<P: Platform> Goroutine<P> {
 
 /// A G is an object that another G can wait for: for its end, or for the next value of a coroutine.
 impl<P: Platform> Awaited for Goroutine<P> {
-    /// If this G leaves its bubble during the wait, it has ended, and so the wait has ended, too.
+    /// A G leaves its bubble only when it ends. So if this G leaves its bubble during the wait, the wait has ended,
+    /// too.
     fn is_of_current_bubble(&self) -> bool {
         BubbleRef::of(self).is_current()
     }

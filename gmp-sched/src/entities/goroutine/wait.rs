@@ -40,13 +40,13 @@ impl<P: Platform> Goroutine<P> {
     #[inline(always)]
     pub(crate) fn claim_of_several(&self, generation: WaitGeneration) -> bool {
         debug_assert_ne!(generation, WaitGeneration::SOLE);
-        // Ordering: Relaxed, because the word only decides which waker is first. The locks of the wait queues, and the
-        // run queue, order what the waker and the G exchange.
+        // Ordering: Relaxed, because the word only decides which waker is first. What the waker and the G pass to each
+        // other is ordered by the locks of the wait queues, and by the operations of the run queue.
         self.wait.compare_exchange(generation.0, generation.0 + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Called when this G, which is locked to its M, is about to leave the M. If the G leaves because it waits, sets
-    /// [`LOCKED`] in its status, from which its wakers see that it is locked.
+    /// [`LOCKED`] in its status word, so that a waker sees that the G is locked.
     pub(crate) fn note_locked_wait(&self) {
         if self.status() == Status::Waiting {
             self.status.store(self.status.load(Ordering::Relaxed) | LOCKED, Ordering::Relaxed);
