@@ -78,7 +78,7 @@ impl Epochs {
     /// Whether each CPU has flushed for this epoch or a later one, or will flush before it accesses memory again.
     /// `cpus` must be all CPUs. Callable from anywhere.
     pub fn has_passed<'a>(&self, epoch: u64, cpus: impl Iterator<Item = &'a CpuEpoch>) -> bool {
-        // Ordering: SeqCst, between the increment of the epoch and the loads of HALTS; partner: the fence in
+        // Ordering: SeqCst orders the increment in `begin` before the loads of HALTS below; partner: the fence in
         // `catch_up`.
         fence(Ordering::SeqCst);
         cpus.map(|cpu| {
@@ -104,9 +104,10 @@ impl CpuEpoch {
         Self(AtomicU64::new(0))
     }
 
-    /// If there is a new epoch, calls `forget`, which must flush the TLB. Called on this CPU with interrupts off,
-    /// before the CPU accesses anything through a translation that may be old. Not callable from the handler of a
-    /// non-maskable interrupt, because the interrupt may have come during this function.
+    /// If there is a new epoch, calls `forget`, which must flush the TLB. Called with interrupts off, on the CPU to
+    /// which this state belongs, before that CPU accesses anything through a translation that may be old. Not
+    /// callable from the handler of a non-maskable interrupt, because the interrupt may have come during this
+    /// function.
     #[inline(always)]
     pub fn pass(&self, epochs: &Epochs, forget: impl FnOnce()) {
         // One comparison checks for a new epoch and for HALTS, because the word of a halted CPU equals no epoch.
@@ -119,7 +120,8 @@ impl CpuEpoch {
     fn catch_up(&self, epochs: &Epochs, forget: impl FnOnce()) {
         let last = self.0.load(Ordering::Relaxed) & !HALTS;
         self.0.store(last, Ordering::Relaxed);
-        // Ordering: SeqCst, between clearing HALTS and the load of the epoch; partner: the fence in `has_passed`.
+        // Ordering: SeqCst orders the clearing of HALTS above before the load of the epoch below; partner: the fence
+        // in `has_passed`.
         fence(Ordering::SeqCst);
         // Ordering: Acquire, so that translations loaded after this are from after the change. Partner: the Release in
         // `begin`.
@@ -132,9 +134,10 @@ impl CpuEpoch {
         }
     }
 
-    /// Calls `wait`, and then [passes](Self::pass). `wait` halts, and returns with interrupts off. Called on this CPU
-    /// with interrupts off. During `wait` no grace period waits for this CPU, so `wait` must not access anything whose
-    /// translation may be stale. Only an interrupt handler that has passed may do that.
+    /// Calls `wait`, and then [passes](Self::pass). `wait` halts the CPU, and returns with interrupts off. Called
+    /// with interrupts off, on the CPU to which this state belongs. During `wait` no grace period waits for the CPU,
+    /// so `wait` must not access anything whose translation may be stale. Only an interrupt handler that has passed
+    /// may do that.
     pub fn halt(&self, epochs: &Epochs, wait: impl FnOnce(), forget: impl FnOnce()) {
         // Ordering: Release, so that this CPU's earlier accesses are over when another CPU sees HALTS. Partner: the
         // Acquire in `has_passed`.
@@ -143,8 +146,8 @@ impl CpuEpoch {
         self.pass(epochs, forget);
     }
 
-    /// Whether this CPU is in [`halt`](Self::halt) and no interrupt handler has [passed](Self::pass) since. Called on
-    /// this CPU.
+    /// Whether the CPU to which this state belongs is in [`halt`](Self::halt), and no interrupt handler has
+    /// [passed](Self::pass) since. Called on that CPU.
     #[must_use]
     pub fn is_halted(&self) -> bool {
         self.0.load(Ordering::Relaxed) & HALTS != 0

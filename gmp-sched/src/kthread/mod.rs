@@ -58,7 +58,7 @@ pub unsafe trait Cpu: Points + Sized + Debug + Send + Sync {
     /// Calls `body` with interrupts off.
     fn without_interrupts<R>(body: impl FnOnce() -> R) -> R;
 
-    /// Makes another CPU call [`Threads::reschedule_interrupt`], and wakes it if it halts.
+    /// Makes another CPU call [`Threads::reschedule_interrupt`]. If that CPU halts, this wakes it.
     fn kick(cpu: usize);
 
     /// Makes this CPU call [`Threads::displace`] as soon as it is in user code.
@@ -172,7 +172,7 @@ struct CpuState<C: Cpu> {
     is_displaced: AtomicBool,
     /// The saved context of the idle loop.
     idle_context: SavedContext,
-    /// Threads that parked here with a deadline.
+    /// Threads that parked on this CPU with a deadline.
     sleepers: InterruptLock<List<Thread<C>, 1>, C>,
 }
 
@@ -182,7 +182,7 @@ pub struct Threads<C: Cpu> {
 }
 
 impl<C: Cpu> Threads<C> {
-    /// Makes the state for `cpus` CPUs. Allocates; never freed.
+    /// Makes the state for `cpus` CPUs. Allocates the state, which is never freed.
     #[must_use]
     pub fn new(cpus: usize) -> &'static Self {
         let cpu = |_| CpuState {
@@ -228,9 +228,9 @@ impl<C: Cpu> Threads<C> {
         self.cpus.iter().filter(|cpu| cpu.current.load(Ordering::Relaxed).is_some()).map(|cpu| &cpu.idle_context)
     }
 
-    /// If a thread is ready on this CPU and the running one has run for `granularity`, makes the running one give way
-    /// as soon as it is in user code. Returns whether the running thread will give way. Called by the timer's interrupt
-    /// handler.
+    /// If a thread is ready on this CPU and the running thread has run for `granularity`, makes the running thread
+    /// give way as soon as it is in user code. Returns whether the running thread will give way. Called by the
+    /// timer's interrupt handler.
     ///
     /// Without the minimum granularity, threads whose Ps have due timers would displace each other at every timer interrupt,
     /// without any of them making progress.
@@ -239,8 +239,8 @@ impl<C: Cpu> Threads<C> {
         now - since >= granularity && self.make_room()
     }
 
-    /// If a thread is ready on this CPU, makes the running one give way. Returns whether the running thread will give
-    /// way.
+    /// If a thread is ready on this CPU, makes the running thread give way. Returns whether the running thread will
+    /// give way.
     fn make_room(&self) -> bool {
         let has_ready_thread = self.has_ready_thread();
         if has_ready_thread {

@@ -68,7 +68,7 @@ impl<C: Cpu> Threads<C> {
         })
     }
 
-    /// Takes a ready thread to run here, from this CPU's list or else from another's.
+    /// Takes a ready thread to run on this CPU. Prefers a thread of this CPU's list to one of another CPU's list.
     ///
     /// A kick that comes after `is_displaced` has been cleared here applies to the thread that is taken. If the kick
     /// comes before that thread is the current one, it only sets `is_displaced`, and [`start`](Self::start) then
@@ -98,8 +98,8 @@ impl<C: Cpu> Threads<C> {
     ///
     /// # Safety
     ///
-    /// As for [`park`](Self::park). In addition, the caller was in user code, so it holds nothing that other threads
-    /// wait for.
+    /// The same as for [`park`](Self::park). In addition, the caller was in user code, so it holds nothing that other
+    /// threads wait for.
     #[expect(unsafe_code, reason = "leaves the stack of a thread")]
     pub unsafe fn displace(&'static self) {
         let Some(me) = self.current() else { return };

@@ -1,5 +1,6 @@
-//! Switching between threads on one CPU. As with Gs, a commit on the far side makes the thread that left visible to others,
-//! after its context has been saved.
+//! Switching between threads on one CPU. A commit is a function that runs after the switch (on the far side). It
+//! makes the thread that left visible to other CPUs, which is safe because the thread's context has been saved. Gs
+//! use the same technique.
 
 use alloc::boxed::Box;
 use core::ops::Range;
@@ -89,7 +90,7 @@ impl<C: Cpu> Threads<C> {
         let now = C::now();
         cpu.running_since.store(now.as_nanos(), Ordering::Relaxed);
         #[expect(unsafe_code, reason = "what a CPU runs changes with the switch only")]
-        // SAFETY: the caller switches to the context that this returns.
+        // SAFETY: the callers of `start` switch to the returned context.
         unsafe {
             C::switching_to(next, now);
         }
@@ -105,7 +106,7 @@ fn switch<C: Cpu>(save: &SavedContext, to: &SavedContext, transfer: Transfer) {
     arrive::<C>(transfer);
 }
 
-/// Runs the commit on the far side.
+/// Runs the commit of a switch, if there is one. Called on the far side.
 fn arrive<C: Cpu>(transfer: Transfer) {
     if transfer.function == 0 {
         return;

@@ -55,20 +55,20 @@ constructors!(const);
 constructors!();
 
 impl CpuDuty {
-    /// Whether this CPU runs a thread. Callable from every CPU.
+    /// Whether the CPU to which this state belongs runs a thread. Any CPU may call this.
     #[inline]
     pub fn is_busy(&self) -> bool {
         self.is_busy.load(Ordering::Relaxed)
     }
 
-    /// Whether this CPU is on duty.
+    /// Whether the CPU to which this state belongs is on duty. Any CPU may call this.
     #[inline]
     pub fn is_on_duty(&self) -> bool {
         self.on_duty.load(Ordering::Relaxed)
     }
 
-    /// Called by this CPU when it has nothing more to run. Its timer stays armed; at the next tick
-    /// [`WatchdogDuty::stays_on_duty`] decides whether the CPU stays on duty.
+    /// Called by the CPU to which this state belongs, when that CPU has nothing more to run. The CPU's timer stays
+    /// armed. At its next tick, [`WatchdogDuty::stays_on_duty`] decides whether the CPU stays on duty.
     #[inline]
     pub fn becomes_idle(&self) {
         self.is_busy.store(false, Ordering::Relaxed);
@@ -76,8 +76,8 @@ impl CpuDuty {
 }
 
 impl WatchdogDuty {
-    /// Called by the CPU `me` when it becomes busy. Returns whether `me` must call a halted CPU, which then uses
-    /// [`answers_call`](Self::answers_call).
+    /// Called by the CPU `me` when it becomes busy. Returns whether `me` must call a halted CPU to duty. The halted
+    /// CPU then calls [`answers_call`](Self::answers_call).
     #[inline]
     #[must_use = "no CPU is on duty unless one is called"]
     pub fn becomes_busy(&self, me: &CpuDuty) -> bool {

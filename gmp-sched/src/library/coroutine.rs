@@ -44,7 +44,7 @@ pub(crate) struct Shared<T, P: Platform> {
 struct Exchange<T, P: Platform> {
     /// The value that is passed from the inner G to the outer one.
     value: Option<T>,
-    /// The G that waits for a value, while the inner one runs.
+    /// The G that waits for a value while the inner G runs.
     outer: Option<&'static Goroutine<P>>,
     /// Whether the outer side has stopped the coroutine, so that no more values are wanted.
     is_stopped: bool,
@@ -339,7 +339,7 @@ fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<
     }
     me.set_waiting(WaitReason::Coroutine, processor.sampler.unsampled(), processor.clock());
     if let Some(bubble) = me.bubble() {
-        // One of the two begins a wait and the other ends one, so the number of active Gs is unchanged.
+        // One of the two Gs begins a wait and the other ends one, so the number of active Gs is unchanged.
         me.set_waiting_in_bubble(WaitReason::CoroutineDurable);
         if is_new {
             bubble.admit(next);
@@ -356,7 +356,8 @@ fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<
 #[cold]
 fn switch_through_queues<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<P>) {
     let is_new = next.status() == Status::Idle;
-    // A new G is in no bubble yet, but will be in the caller's bubble. So the caller says in which bubble the wait is.
+    // A new G is in no bubble yet, but will be in the caller's bubble. So the caller determines in which bubble the
+    // wait is.
     let awaited = if is_new { caller.me } else { next };
     drop(park_with(caller, WaitFor::new(WaitReason::Coroutine, awaited), move |pinned, me| {
         if is_new {

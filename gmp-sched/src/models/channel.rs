@@ -329,8 +329,8 @@ fn panics_quietly(call: impl FnOnce()) -> bool {
     ended.is_err()
 }
 
-/// An M without a P, in a system call, selects or receives while another G sends. It receives the value, or panics
-/// because it would have to wait. In either case it holds no lock and is in no queue afterwards.
+/// An M without a P, in a system call, selects or receives while another G sends. The M receives the value, or panics
+/// because it would have to wait. In either case the M holds no lock and is in no queue afterwards.
 #[test]
 fn caller_that_may_not_block_panics_without_lock_and_waiter() {
     fn select_in_order(chans: &[Ends; 2]) {
@@ -372,8 +372,9 @@ fn caller_that_may_not_block_panics_without_lock_and_waiter() {
     }
 }
 
-/// An M without a P, in a system call, sends while another G receives. The value is received, or the send panics because
-/// it would have to wait, and drops the value. In either case it holds no lock and is in no queue afterwards.
+/// An M without a P, in a system call, sends while another G receives. The value is received, or the send panics
+/// because the M would have to wait, and drops the value. In either case the M holds no lock and is in no queue
+/// afterwards.
 #[test]
 fn sender_that_may_not_block_panics_without_lock_waiter_and_value() {
     type Ends = (Sender<Arc<()>, Model>, Receiver<Arc<()>, Model>);

@@ -68,7 +68,8 @@ impl Scene {
         }
     }
 
-    /// Continues the inner G. It yields a value, as in `Yielder::yield_value`, and ends the next time.
+    /// Continues the inner G. The first time, the G yields a value, as in `Yielder::yield_value`. The second time, it
+    /// ends.
     fn continue_inner(&self, pinned: &Pinned<Model>) {
         self.inner_frames.used();
         if self.value.uses() == 0 {
@@ -83,7 +84,7 @@ impl Scene {
         }
     }
 
-    /// Parks one side of the coroutine; the far side readies the other.
+    /// Parks one side of the coroutine; the far side readies the other side.
     fn leave(
         &self,
         pinned: &Pinned<Model>,

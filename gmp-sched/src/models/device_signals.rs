@@ -212,7 +212,7 @@ fn deadline_against_a_raise_that_is_polled() {
     });
 }
 
-/// Two Gs begin to wait for one signal. One of them becomes its waiter, and the raise wakes that G.
+/// Two Gs begin to wait for one signal. One of them becomes the signal's waiter, and the raise wakes that G.
 #[test]
 fn second_waiter_does_not_disturb_the_first() {
     explore_every_point(|| {

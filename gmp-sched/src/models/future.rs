@@ -18,7 +18,7 @@ use crate::platform::Pinned;
 struct Scene {
     goroutine: &'static Goroutine<Model>,
     cell: Arc<Cell<Model>>,
-    /// Written by the callers of the waker before the call.
+    /// Written by the callers of the waker before they call it.
     values: [Checked; 2],
     is_there: [AtomicU32; 2],
     /// The stack frames of the G.
@@ -85,8 +85,8 @@ impl Scene {
         is_there
     }
 
-    /// Stores a value and calls the waker, as the other side of the future. Then this M runs the G, if it was readied
-    /// here.
+    /// Stores a value and calls the waker, as the code that completes the future does. Then this M runs the G, if the
+    /// G was readied on this M.
     fn wake(&self, pinned: &Pinned<Model>, value: usize, values: usize) {
         self.values[value].used();
         self.is_there[value].store(1, Ordering::Relaxed);

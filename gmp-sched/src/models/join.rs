@@ -110,8 +110,8 @@ fn take(pinned: &Pinned<Model>, goroutine: &'static Goroutine<Model>, stacks: &S
     reuse(pinned, stacks);
 }
 
-/// A G waits while the other G ends. The waiter's context is saved before the waiter can run, and the waiter is readied
-/// exactly once. It may run while the G that readied it is still on its own stack.
+/// A G waits while the other G ends. The waiter's context is saved before the waiter can run, and the waiter is
+/// readied exactly once. The waiter may run while the G that readied it is still on its own stack.
 #[test]
 fn waiter_against_the_end_of_its_g() {
     explore(|| {
@@ -119,7 +119,7 @@ fn waiter_against_the_end_of_its_g() {
         let (goroutine, runs_on) = (scene.goroutine, scene.runs_on);
         let waiter = scene.other.running_goroutine();
         let stacks = scene.stacks.clone();
-        // If the waiter was not stolen, it continues where it was readied.
+        // If the waiter was not stolen, it continues on the M that readied it.
         let finishes = scene.finish(move |pinned| {
             if pinned.processor().queue.pop().is_some() {
                 stacks.waiter.used();

@@ -79,7 +79,7 @@ fn thread(last: usize) -> &'static Thread<ModelCpu> {
     }
 }
 
-/// Makes the calling loom thread CPU `cpu`.
+/// Runs `body` on a new loom thread, which is CPU `cpu`.
 fn on<R: Send + 'static>(cpu: usize, body: impl FnOnce() -> R + Send + 'static) -> loom::thread::JoinHandle<R> {
     loom::thread::spawn(move || {
         CPU.with(|current| current.set(cpu));
@@ -118,7 +118,8 @@ fn one_ready_thread_against_a_halting_cpu() {
     }
 }
 
-/// Both threads may be put on the list of the same CPU, and the same CPU may be claimed for both.
+/// Two threads become ready at the same time. Both may be put on the list of the same CPU, and the same CPU may be
+/// claimed for both.
 #[test]
 fn two_ready_threads_against_a_halting_cpu_and_an_idle_one() {
     explore(|| {

@@ -297,7 +297,7 @@ impl Setting {
     /// Lets every M that was unparked continue until it runs a G or parks again.
     pub(super) fn settle(&self) {
         while let Some(machine) = self.scheduler.machines().find(|&machine| thread(machine).is_woken()) {
-            // The M made its second check before it parked, so it continues after the park.
+            // The M checked the queues once more before it parked, so it continues after the park.
             run_as(machine, |pinned| match machine.locked_goroutine() {
                 Some(locked) => run_locked(pinned, machine, locked),
                 None => {

@@ -4,7 +4,8 @@ use super::platform::{Model, Setting, is_parked, is_unparked, run_as, run_next, 
 use super::{explore, explore_with_both_locks};
 use crate::platform::{Parking, Platform};
 
-/// The new M must be unparked. Otherwise its thread would stay parked in a scheduler that has ended.
+/// An M that is made during the shut-down must be unparked. Otherwise its thread would stay parked in a scheduler
+/// that has ended.
 #[test]
 fn m_that_is_made_during_shut_down_is_unparked() {
     explore_with_both_locks(|| {
@@ -19,8 +20,8 @@ fn m_that_is_made_during_shut_down_is_unparked() {
     });
 }
 
-/// An M that has ended is used again. The shut-down finds it in any case, but the new thread may use the token up while the
-/// M does not count as in use yet, and parks again.
+/// An M that has ended is used again while the scheduler shuts down. The shut-down finds and unparks the M in any
+/// case. But the new thread may consume the token before the M counts as in use, and then park again.
 #[test]
 fn m_that_is_reused_during_shut_down_is_unparked() {
     explore_with_both_locks(|| {
@@ -33,7 +34,7 @@ fn m_that_is_reused_during_shut_down_is_unparked() {
             assert!(machine.is_retired());
             setting.keep_idle_machines();
             scheduler.reuse_machine(machine);
-            // The new thread, as in `native`: it may come to the loop before the M is in use.
+            // The new thread runs this loop, as in `native`. It may reach the loop before the M is in use.
             let runs = spawn_as(machine, move |pinned| {
                 while machine.is_retired() {
                     Model::park_thread(Parking::new(pinned), None);

@@ -1,5 +1,5 @@
-//! Models of system calls. Only one M gets the P. An M that gets no P leaves its G in a queue, where other Ms find the
-//! G.
+//! Models of system calls. The P that an M leaves in a system call is taken by only one M. An M that gets no P when
+//! its call returns leaves its G in a queue, where other Ms find the G.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -85,7 +85,7 @@ fn late_waker_changes_nothing_of_the_next_run() {
                 run_next(pinned, machine);
                 last.set_status(Status::Dead);
                 scheduler.shut_down();
-                // This loom thread also stands for the caller that begins the next run.
+                // This loom thread also acts as the caller that begins the next run.
                 scheduler.renew(1);
                 scheduler.add_machine().expect("the model has threads enough");
                 is_next_run.store(true, Ordering::Relaxed);

@@ -174,8 +174,8 @@ fn stopping_against_an_m_that_goes_idle() {
     });
 }
 
-/// A running G makes another G runnable. It wakes an M and assigns it the last idle P, unless that P has been stopped
-/// already.
+/// A running G makes another G runnable. For this G it wakes an M and assigns the last idle P to that M, unless the P
+/// has been stopped already.
 #[test]
 fn stopping_against_a_g_that_spawns() {
     explore_every_point(|| {

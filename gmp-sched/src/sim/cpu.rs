@@ -14,7 +14,8 @@ use crate::platform::{Pinned, Platform};
 
 /// The state of one simulated CPU: what the hardware and the per-CPU words of a kernel hold.
 pub(super) struct SimCpu {
-    /// The saved context of this CPU's flow of control, while another CPU or the driver runs.
+    /// The saved context of this CPU's flow of control while it does not run, because another CPU runs or the
+    /// simulation's driver (see `simulation`) chooses the next step.
     pub(super) context: SavedContext,
     interrupts_on: Cell<bool>,
     halts: Cell<bool>,
@@ -29,12 +30,13 @@ pub(super) struct SimCpu {
     pub(super) run_time: RunTime,
 }
 
-/// How long Gs have run on a CPU while nothing was on its way that could end their slice; see `slices`.
+/// How long Gs have run on a CPU. Only the time during which nothing is under way that could end their slice counts;
+/// see `slices`.
 #[derive(Debug, Default)]
 pub(super) struct RunTime {
     /// In ns.
     total: Cell<u64>,
-    /// The total when the timer fired last, or the thread began to run since.
+    /// The value of `total` when the timer last fired or when the thread began to run, whichever was later.
     at_interrupt: Cell<u64>,
     /// Number of times that a thread has begun to run here.
     stays: Cell<u64>,
@@ -45,7 +47,7 @@ impl RunTime {
         self.total.get()
     }
 
-    /// How much of it has passed since the timer fired last, or the thread began to run.
+    /// How much run time has passed since the timer last fired or since the thread began to run, whichever was later.
     pub(super) fn since_interrupt(&self) -> u64 {
         self.total.get() - self.at_interrupt.get()
     }
@@ -76,9 +78,9 @@ impl SimCpu {
         }
     }
 
-    /// Counts the `nanoseconds` that follow `now` as run time, if a G runs here with a P, up to the moment when the timer is
-    /// due. The time from then until the handler has run does not count, nor does the time while an IPI or a preemption is
-    /// pending, or while a G whose slice is over is on its way to g0.
+    /// If a G runs here with a P, counts the `nanoseconds` that follow `now` as run time, up to the moment when the
+    /// timer is due. Three times do not count: the time from that moment until the timer's handler has run, the time
+    /// while an IPI or a preemption is pending, and the time while a G whose slice is over switches to g0.
     pub(super) fn pass(&self, now: u64, nanoseconds: u64) {
         let Some(machine) = self.machine.get() else { return };
         let (Some(_), Some(processor)) = (machine.current_goroutine(), machine.processor()) else { return };
@@ -146,7 +148,8 @@ impl SimCpu {
     }
 
     /// Runs the handlers on the interrupted stack, with interrupts off. An IPI takes a while to arrive, so this
-    /// function may leave a pending IPI for the next opportunity. It does not if the IPI `woke` the CPU.
+    /// function may leave a pending IPI for the next opportunity. If the IPI `woke` the CPU, this function handles it
+    /// now.
     fn handle_pending(&self, woke: bool) {
         let simulation = current();
         self.interrupts_on.set(false);

@@ -68,7 +68,7 @@ pub(super) struct Simulation {
 pub(super) struct Explored {
     /// Whether the program has called `begin`. Since then every order of steps is explored.
     pub(super) has_begun: Cell<bool>,
-    /// Whether the IPI pending at the CPU that steps next stays pending during that step.
+    /// Whether the next step leaves a pending IPI of its CPU pending. (Otherwise the CPU takes it first.)
     pub(super) is_late: Cell<bool>,
     /// How many more times the clock may advance to the next deadline while a CPU is busy.
     pub(super) ticks: Cell<u32>,
@@ -326,7 +326,7 @@ impl Simulation {
         Some(devices.swap_remove(due).signal)
     }
 
-    /// Whether a pending IPI is still on its way when the CPU could take it.
+    /// Whether a pending IPI is still on its way, although the CPU could take it now.
     pub(super) fn is_interrupt_late(&self) -> bool {
         match &self.explored {
             Some(explored) => explored.is_late.get(),

@@ -12,8 +12,9 @@
 //! - on g0, and in a G whose slice is over and that has called the scheduler. Both take a number of steps that does not depend
 //!   on other Gs; an endless loop there is found by the limit of steps.
 //!
-//! If the M loses its CPU, what has counted since the last interrupt of the timer there is subtracted: the interrupt that
-//! would have ended the slice finds another thread. (No bound in slices holds if that happens again and again.)
+//! If the M loses its CPU, the run time since the last timer interrupt of that CPU is subtracted, because the
+//! interrupt that would have ended the slice finds another thread. (If that happens again and again, no bound in
+//! slices holds.)
 //!
 //! # How long a tick lasts
 //!
@@ -82,13 +83,14 @@ pub(super) struct Waits(RefCell<Vec<Wait>>);
 /// The waiting times of one P, in ns of the run time of its Gs.
 #[derive(Clone, Debug, Default)]
 struct Wait {
-    /// The CPU on which the P was at the last check, and the number of the stay of its M there.
+    /// The CPU on which the P was at the last check, and the value of `RunTime::stay` of that CPU then.
     stay: Option<(usize, u64)>,
-    /// Whether the P was on a CPU then, so that the run time since is that of its Gs.
+    /// Whether the P was on a CPU at the last check. If so, the run time of that CPU since then is run time of the
+    /// P's Gs.
     is_running: bool,
-    /// The run time of that CPU then.
+    /// The run time of that CPU at the last check.
     counted: u64,
-    /// What was added below since the last interrupt of the timer in this stay.
+    /// The time that was added to the sums below since the last timer interrupt of that CPU, within this stay.
     since_interrupt: u64,
     tick: u64,
     /// How long this tick has lasted while others wait.
@@ -109,8 +111,8 @@ struct Sum {
 }
 
 impl Sum {
-    /// Adds the `passed` ns since the last call, if the condition holds as it did then. `is_same` is whether it is still about
-    /// the same tick or G.
+    /// Adds the `passed` ns since the last call, if the condition holds now and held at that call. `is_same` says
+    /// whether the condition still concerns the same tick or G.
     fn add(&mut self, passed: u64, holds: bool, is_same: bool) {
         self.time = if holds && self.holds && is_same { self.time + passed } else { 0 };
         self.holds = holds;

@@ -25,8 +25,8 @@ enum Holder<P: Platform> {
 }
 
 impl<P: Platform> ContextFunction<P> {
-    /// Prepares the function. At the deadline, the function's own timer starts it. At a cancellation, the node starts
-    /// it.
+    /// Prepares the function. At the deadline, the function's own timer starts it. At a cancellation, the context's
+    /// [`Node`] starts it.
     #[track_caller]
     pub(super) fn new(
         node: Option<&Arc<Node<P>>>,

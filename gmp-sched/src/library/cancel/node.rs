@@ -214,8 +214,8 @@ impl<P: Platform> Node<P> {
         let (sender, receiver) = try_channel(0)?;
         if self.deadline != Instant::NEVER {
             let sender = sender.clone();
-            // At the deadline, a `ContextFunction` closes the channel. Dropping its handle lets it run. A cancellation
-            // closes the channel directly.
+            // At the deadline, a `ContextFunction` closes the channel. Dropping the function's handle does not stop
+            // the function. A cancellation closes the channel directly.
             let close = move || {
                 sender.close();
             };
@@ -234,7 +234,7 @@ impl<P: Platform> Node<P> {
         match self.with(|state| state.done.clone()) {
             Some((_, receiver)) => Ok(receiver),
             None => {
-                // The node has ended.
+                // The node has ended meanwhile, so the channel is closed at once.
                 sender.close();
                 Ok(receiver)
             }

@@ -27,7 +27,7 @@ use crate::platform::{Pinned, Platform};
 
 /// A channel with its values. Go: `hchan`.
 // `repr(C)` puts the header first, so that the address of a channel equals the address of its header. A select relies
-// on this.
+// on the equality of these addresses.
 #[repr(C)]
 pub(crate) struct Channel<T, P: Platform> {
     pub(crate) header: Header<P>,
@@ -39,8 +39,8 @@ pub(crate) struct Channel<T, P: Platform> {
     pub(super) is_half_gone: AtomicBool,
 }
 
-// SAFETY: a reference to a channel allows sending values of type `T` to other Gs and receiving theirs, hence `T: Send`.
-// The ring and the wait queues are used only under the lock, and all other fields are atomic.
+// SAFETY: through a reference to a channel, a G sends values of type `T` to other Gs and receives values from them,
+// hence `T: Send`. The ring and the wait queues are used only under the lock, and all other fields are atomic.
 unsafe impl<T: Send, P: Platform> Sync for Channel<T, P> {}
 
 /// The result of a send or receive under the lock.
@@ -91,7 +91,7 @@ impl<T, P: Platform> Channel<T, P> {
     }
 }
 
-/// Operations under the lock.
+/// The operations whose caller holds the lock.
 impl<T, P: Platform> Channel<T, P> {
     /// Moves the value at `from` to a waiting receiver or into the buffer. Go: `chansend`.
     ///
@@ -114,8 +114,9 @@ impl<T, P: Platform> Channel<T, P> {
         debug_assert!(held.is_of(&self.header));
         if let Some((receiver, goroutine)) = self.header.receivers.pop_with_goroutine() {
             let slot = receiver.slot.load(Ordering::Relaxed).cast::<T>();
-            // SAFETY: a receiver queues with the address of an empty slot for a `T` that is valid until its G is
-            // readied. Removing the waiter from the queue ended its wait, and its G is readied after this.
+            // SAFETY: a receiver queues with the address of an empty slot for a `T`. The slot is valid until the
+            // receiver's G is readied, which happens only after this copy. `pop_with_goroutine` has ended the wait,
+            // so no other G writes to the slot.
             unsafe { ptr::copy_nonoverlapping(from, slot, 1) };
             receiver.outcome.store(MOVED, Ordering::Relaxed);
             return Attempt::Moved(Some(goroutine));
@@ -199,7 +200,7 @@ impl<T, P: Platform> Channel<T, P> {
     }
 }
 
-/// Operations that may park.
+/// The operations that take the lock. Some of them may park.
 impl<T, P: Platform> Channel<T, P> {
     /// Sends `value`, waiting if necessary.
     #[inline(always)]
@@ -391,7 +392,7 @@ impl<T, P: Platform> Channel<T, P> {
         me.waiter.outcome.load(Ordering::Relaxed) == MOVED
     }
 
-    /// [`park`](Self::park) that also ends when `limit` is over.
+    /// Parks like [`park`](Self::park), but no longer than until `limit` is over.
     #[track_caller]
     fn wait_until(
         &self,

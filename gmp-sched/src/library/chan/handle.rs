@@ -24,14 +24,14 @@ pub(super) const SEND: u32 = Side::Send as u32;
 /// The receiving side.
 pub(super) const RECEIVE: u32 = Side::Receive as u32;
 
-// SAFETY: through a handle a G sends values of type `T` to other Gs and receives theirs, hence `T: Send`. All other
-// parts of the channel are atomic or guarded by its lock.
+// SAFETY: through a handle a G sends values of type `T` to other Gs and receives values from them, hence `T: Send`.
+// All other parts of the channel are atomic or guarded by its lock.
 unsafe impl<T: Send, P: Platform, const SIDE: u32> Send for Handle<T, P, SIDE> {}
 // SAFETY: a reference to a handle allows only what a clone of the handle allows, and clones are `Send`.
 unsafe impl<T: Send, P: Platform, const SIDE: u32> Sync for Handle<T, P, SIDE> {}
 
-/// Maximum number of handles per side. More handles do not fit into memory, so only leaked handles can reach the
-/// limit. The limit keeps them from overflowing the count.
+/// Maximum number of handles per side. So many handles do not fit into memory, but a program can leak handles without
+/// using memory for them. The limit keeps leaked handles from overflowing the count.
 const LIMIT: usize = isize::MAX as usize;
 
 /// One handle for each side.

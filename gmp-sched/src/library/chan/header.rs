@@ -1,6 +1,7 @@
 //! The part of a channel that does not depend on the type of its values: lock, wait queues, length.
 //!
-//! Because it is the same for all types, a select can check, lock and queue on any channels with the same code.
+//! Because the header has the same type for all channels, a select can check, lock and queue on any channels with the
+//! same code.
 
 use core::ptr;
 
@@ -34,8 +35,8 @@ pub(crate) struct Header<P: Platform> {
     pub(super) receivers: WaitQueue<P>,
     /// The bubble in which the channel was made, if any.
     bubble: BubbleRef<P>,
-    /// Whether a wait for the channel is durable. The channel of a timer is reused by later timers. Each of them sets
-    /// this flag when it is made, while no G waits.
+    /// Whether a wait for the channel is durable. The channel of a timer is reused by later timers. Each of these
+    /// timers sets this flag when the timer is made. At that time no G waits for the channel.
     is_in_bubble: AtomicBool,
 }
 
@@ -77,7 +78,8 @@ impl Word {
         self.0 & LENGTH
     }
 
-    /// Number of values in the buffer; negative if the channel is closed.
+    /// Number of values in the buffer, or a negative number if the channel is closed. Compared with the level, a
+    /// closed channel is therefore ready for both sides.
     #[inline(always)]
     fn level(self) -> isize {
         (self.0 << 1).cast_signed() >> 1
@@ -212,7 +214,10 @@ impl<P: Platform> Header<P> {
     /// Whether a receive would return at once, if no other G is faster. Takes no lock.
     #[inline(always)]
     fn may_receive(&self) -> bool {
-        // This has no branches. The order of the two loads matters; see `looks_ready`.
+        // `
+        // ` instead of `
+        //
+        // `, so that there is no branch. The order of the two loads matters; see `looks_ready`.
         !self.senders.is_empty() | (self.word_by_now().level() != 0)
     }
 
@@ -226,9 +231,9 @@ impl<P: Platform> Header<P> {
     ///
     /// If this returns false, there was a moment during the call at which the operation would have had to wait. On an
     /// unbuffered channel, that moment is when the queue was found empty. The channel was open then, because it was
-    /// still open when the word was loaded afterwards. On a buffered channel, that moment is when the word was loaded,
-    /// because no receiver waits while the buffer has a value, and no sender waits while it has room. Go: the fast
-    /// paths of `chanrecv` and `chansend`.
+    /// still open when the word was loaded afterwards. On a buffered channel, that moment is when the word was
+    /// loaded, because no receiver waits while the buffer has a value, and no sender waits while the buffer has room.
+    /// Go: the fast paths of `chanrecv` and `chansend`.
     #[inline]
     pub(crate) fn looks_ready(&self, side: Side) -> bool {
         match side {
@@ -253,8 +258,8 @@ impl<P: Platform> Header<P> {
         self.wait_reasons[side as usize]
     }
 
-    /// Sets whether waiting for this channel is durable. Called by the timer that owns the channel. The timer, and not
-    /// the channel, checks which Gs may use it.
+    /// Sets whether waiting for this channel is durable. Called by the timer that owns the channel. The timer itself,
+    /// not the channel, checks which Gs may use the timer.
     pub(crate) fn set_in_bubble(&self, is_in_bubble: bool) {
         self.is_in_bubble.store(is_in_bubble, Ordering::Relaxed);
     }

@@ -1,6 +1,6 @@
-//! Replaces a channel's lock by loom's mutex, for models of the code that runs under the lock. loom blocks a thread
-//! that waits for a mutex. If the thread spun instead, each retry would multiply the states. The real lock has models
-//! of its own.
+//! Replaces a channel's lock by loom's mutex, in models of the code that runs under the lock. loom blocks a thread
+//! that waits for a mutex. If the thread spun instead, each retry would multiply the states that loom explores. The
+//! real lock has models of its own.
 
 use alloc::boxed::Box;
 use core::cell::RefCell;
@@ -20,7 +20,7 @@ pub(super) struct BlockingLock<S: Points> {
 
 // SAFETY: only the holder of the mutex accesses the guard.
 unsafe impl<S: Points> Sync for BlockingLock<S> {}
-// SAFETY: as above.
+// SAFETY: only the holder of the mutex accesses the guard.
 unsafe impl<S: Points> Send for BlockingLock<S> {}
 
 impl<S: Points> BlockingLock<S> {

@@ -18,10 +18,10 @@
 //! ```
 //!
 //! # The end of a channel
-//! A channel is closed by [`Sender::close`] or when its last sender is dropped. Afterwards nothing can be sent. Values
-//! in the buffer can still be received; after the last of them, receives return an error. When the last receiver is
-//! dropped the channel is closed as well, and the values in the buffer are dropped. Where a send panics in Go, it
-//! returns an error here, which holds the unsent value.
+//! A channel is closed by [`Sender::close`] or when its last sender is dropped. Afterwards nothing can be sent.
+//! Values in the buffer can still be received; after the last of them, receives return an error. When the last
+//! receiver is dropped, the channel is closed as well, and the values in the buffer are dropped. A send to a closed
+//! channel returns an error, which holds the unsent value. (In Go such a send panics.)
 //!
 //! # What happens before what
 //!

@@ -145,8 +145,8 @@ impl<T, P: Platform> Arm for RecvCase<'_, T, P> {
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Result<T, RecvError>> {
-        // The value is not received into `self.slot`, because that would force the case into memory before it has to
-        // wait.
+        // The value is not received into `self.slot`, because taking the address of the slot would force the case
+        // into memory, even if the select never waits.
         recv_now(self.channel)
     }
 

@@ -391,7 +391,7 @@ where
         return with_all_locks(caller.pinned, cases.as_mut(), Choice::Random, Patience::Full)
             .expect("nothing else ends this wait");
     }
-    // From here on the cases are only read, as in `park`, because the far side may still be reading them.
+    // From here on the cases are only read, because the far side may still be in `unlock_each`, which reads them.
     let cases = &*cases;
     let (me, awaited) = (caller.me, cases.as_ref());
     let pinned = wait(caller, WaitFor::new(WaitReason::Select, &awaited), || unlock_each(cases.as_ref()));
@@ -471,8 +471,8 @@ fn park<P: Platform>(
     enter_in_order(cases, locked, choice, caller.me, generation);
     // Without cases and without a limit, nothing can end the wait.
     let reason = if cases.is_empty() && limit.is_none() { WaitReason::SelectNoCases } else { WaitReason::Select };
-    // Until this G has locked each channel again, the far side may still be in `unlock_all`, which reads the cases. So
-    // from here on this G only reads them, too.
+    // Until this G has locked each channel again, the far side may still be in `unlock_all`, which reads the cases.
+    // So from here on this G, too, only reads the cases.
     let cases_shared = &*cases;
     let me = caller.me;
     let wait_for = WaitFor::new(reason, &cases_shared);
@@ -487,7 +487,8 @@ fn park<P: Platform>(
     leave_queues(&pinned, cases_shared, waker)
 }
 
-/// The locks of a select. They are released when the select panics because its caller must not block.
+/// The locks that a select keeps while it prepares to park. Dropping this releases them, for example when the select
+/// panics because its caller must not block.
 struct Kept<'c, 'a, P: Platform> {
     cases: &'c [Case<'a, P>],
     locked: Locked,

@@ -60,7 +60,7 @@ impl<'a, T, P: Platform> SendCase<'a, T, P> {
         self.outcome.set(Outcome::Pending);
     }
 
-    /// Returns the result of the send, or `None` if the case was not chosen; then the value is dropped.
+    /// Returns the result of the send. If the case was not chosen, returns `None` and drops the value.
     ///
     /// ```
     /// use gmp_sched::chan::SendError;

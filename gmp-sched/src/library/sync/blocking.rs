@@ -16,8 +16,8 @@ use crate::platform::{Pinned, Platform};
 
 /// Proof that the caller is a G that may block. It permits one wait.
 ///
-/// It is made before the lock of the queue is taken, because making it may panic, which must not happen with the lock
-/// held.
+/// The proof is made before the lock of the queue is taken. Making it may panic, and a panic must not happen with the
+/// lock held.
 #[derive(Debug)]
 pub(super) struct Blocking<'a, P: Platform> {
     caller: CurrentGoroutine<P>,
@@ -85,7 +85,8 @@ impl<'a, P: Platform> Blocking<'a, P> {
         enqueue(&mut guard, &me.waiter);
         #[cfg(all(test, gmp_loom))]
         {
-            // Models only a part of a park, because a whole park has too many steps for models of three Gs.
+            // Under loom, only a part of a park is modelled, because a whole park has too many steps for models of
+            // three Gs.
             let _ = (caller, wait_for);
             crate::engine::loom_wait::wait(me, || drop(guard));
         }

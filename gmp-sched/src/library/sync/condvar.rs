@@ -54,7 +54,7 @@ pub struct Condvar<P: Platform> {
     state: Lock<State<P>, P>,
 }
 
-/// Whether a wait with a deadline ended by the deadline. As in `std`.
+/// Whether a wait with a deadline ended by the deadline, as `std`'s type of the same name says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
@@ -72,8 +72,8 @@ struct State<P: Platform> {
     mutex: usize,
 }
 
-/// Dropped on the far side of a wait. First releases the queue's lock, which until then keeps notifiers from finding
-/// the G; then readies the next waiter for the mutex.
+/// Dropped on the far side of a wait. The drop first releases the queue's lock. Until then the lock keeps notifiers
+/// from finding the G. Then the drop readies the next waiter for the mutex, if there is one.
 struct Leaving<G, P: Platform> {
     state: Option<G>,
     /// The waiter for the mutex that the unlock of the mutex has chosen to wake, if any.
@@ -115,7 +115,7 @@ impl<P: Platform> Condvar<P> {
     ///
     /// # Panics
     ///
-    /// As [`wait`](Self::wait); `condition` panics.
+    /// In the same cases as [`wait`](Self::wait), or if `condition` panics.
     #[track_caller]
     pub fn wait_while<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, P>, mut condition: impl FnMut(&mut T) -> bool) {
         while condition(guard) {
@@ -127,7 +127,7 @@ impl<P: Platform> Condvar<P> {
     ///
     /// # Panics
     ///
-    /// As [`wait`](Self::wait).
+    /// In the same cases as [`wait`](Self::wait).
     #[track_caller]
     pub fn wait_until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, P>, deadline: Instant) -> WaitTimeoutResult {
         WaitTimeoutResult(!self.wait_with(guard, Some(&deadline.into())))
@@ -148,17 +148,18 @@ impl<P: Platform> Condvar<P> {
     ///
     /// # Panics
     ///
-    /// As [`wait`](Self::wait).
+    /// In the same cases as [`wait`](Self::wait).
     #[track_caller]
     pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, P>, timeout: Duration) -> WaitTimeoutResult {
         self.wait_until(guard, now::<P>() + timeout)
     }
 
-    /// [`wait_while`](Self::wait_while) until `deadline` at most. The result says whether the condition still holds then.
+    /// [`wait_while`](Self::wait_while) until `deadline` at most. The result says whether the condition still holds
+    /// at the end.
     ///
     /// # Panics
     ///
-    /// As [`wait_while`](Self::wait_while).
+    /// In the same cases as [`wait_while`](Self::wait_while).
     #[track_caller]
     pub fn wait_while_until<T: ?Sized>(
         &self,
@@ -176,11 +177,12 @@ impl<P: Platform> Condvar<P> {
         WaitTimeoutResult(false)
     }
 
-    /// [`wait_while`](Self::wait_while) for `timeout` at most. The result says whether the condition still holds then.
+    /// [`wait_while`](Self::wait_while) for `timeout` at most. The result says whether the condition still holds at
+    /// the end.
     ///
     /// # Panics
     ///
-    /// As [`wait_while`](Self::wait_while).
+    /// In the same cases as [`wait_while`](Self::wait_while).
     #[track_caller]
     pub fn wait_while_for<T: ?Sized>(
         &self,
@@ -211,7 +213,7 @@ impl<P: Platform> Condvar<P> {
     ///
     /// # Panics
     ///
-    /// As [`notify_one`](Self::notify_one).
+    /// In the same cases as [`notify_one`](Self::notify_one).
     #[doc(alias = "Broadcast")]
     #[track_caller]
     pub fn notify_all(&self) -> usize {
@@ -224,8 +226,9 @@ impl<P: Platform> Condvar<P> {
     /// whether there was a notification.
     #[track_caller]
     pub(super) fn wait_with<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, P>, limit: Option<&Limit<'_, P>>) -> bool {
-        // SAFETY: the mutex is unlocked below only while `guard` is borrowed, so nothing accesses the value through the
-        // guard, and is locked again before this returns. This function panics only before it unlocks the mutex.
+        // SAFETY: the mutex is unlocked below while this function borrows `guard`, so nothing accesses the value
+        // through the guard meanwhile. The mutex is locked again before this function returns. A panic can happen
+        // only before the unlock.
         let mutex = unsafe { MutexGuard::mutex(guard).raw() };
         let blocking = Blocking::<P>::new(WaitReason::CondvarWait, limit);
         let mut state = self.state.lock();

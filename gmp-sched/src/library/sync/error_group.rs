@@ -17,8 +17,9 @@ use crate::platform::Platform;
 /// A group of Gs that work on parts of one task: [`wait`](Self::wait) waits for all Gs and returns the first error. Go:
 /// `errgroup.Group`.
 ///
-/// The first error cancels the group: the failed G cancels the [context](Self::with_context) and calls the hooks, and
-/// [`is_canceled`](Self::is_canceled) returns true. Cancelling does not stop the other Gs by itself.
+/// The first error cancels the group. The G that failed cancels the [context](Self::with_context) and calls the
+/// hooks, and from then on [`is_canceled`](Self::is_canceled) returns true. Cancelling does not stop the other Gs by
+/// itself.
 ///
 /// ```
 /// use gmp_sched::native::{self, ErrorGroup};

@@ -103,7 +103,7 @@ const QUEUED: u32 = 4;
 /// How long a waiter competes before the mutex is handed over to it. Go: `starvationThresholdNs`, 1 ms.
 const STARVING: Duration = Duration::from_millis(1);
 
-/// How often to poll a mutex that another M is likely to unlock soon, before the G is queued. Go: `active_spin`.
+/// How often a G polls the mutex before the G queues, if another M is likely to unlock soon. Go: `active_spin`.
 const SPINS: u32 = if cfg!(gmp_loom) { 0 } else { 4 };
 /// Pauses between two polls. Go: `active_spin_cnt`.
 const PAUSES: u32 = 30;
@@ -218,7 +218,8 @@ impl<P: Platform> RawMutex<P> {
     #[cold]
     #[track_caller]
     fn acquire_slow(&self, reason: WaitReason, limit: Option<&Limit<'_, P>>) -> bool {
-        // `AWAKE` if this G is the woken waiter that the bit refers to, otherwise zero.
+        // `AWAKE` if this G was woken from the queue, because it must then clear that bit of the word when it tries
+        // again. Otherwise zero.
         let mut mine = 0;
         let mut began = None;
         loop {
@@ -345,7 +346,7 @@ fn may_spin<P: Platform>() -> bool {
     let Some(machine) = pinned.try_machine() else { return false };
     let Some(processor) = machine.processor() else { return false };
     let scheduler = machine.scheduler();
-    // Ordering: Relaxed: a heuristic.
+    // Ordering: Relaxed, because the numbers are used only as a heuristic.
     let idle = scheduler.idle_processors.load(Ordering::Relaxed) + scheduler.spinning.load(Ordering::Relaxed);
     scheduler.procs() > idle as usize + 1 && processor.queue.is_empty()
 }

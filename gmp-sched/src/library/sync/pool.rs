@@ -165,7 +165,7 @@ pub struct Pooled<'a, T, P: Platform, F: Fn() -> T> {
 }
 
 impl<T, P: Platform, F: Fn() -> T> Pooled<'_, T, P, F> {
-    /// Takes the value out of the pool for good.
+    /// Takes the value out of the pool. The value will not be returned to the pool.
     ///
     /// ```
     /// use gmp_sched::native::{self, Pool};

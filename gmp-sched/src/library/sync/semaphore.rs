@@ -307,8 +307,8 @@ impl<P: Platform> Semaphore<P> {
         true
     }
 
-    /// Grants the `free` permits to waiters in queue order, until one needs more than are left, and stores the rest as
-    /// free. Called under the lock while `QUEUED` is set, so no other G changes the word. The caller readies the
+    /// Grants the `free` permits to waiters in queue order, until a waiter needs more than are left. Stores the rest
+    /// as free. Called under the lock while `QUEUED` is set, so no other G changes the word. The caller readies the
     /// waiters without the lock.
     fn grant(&self, queue: &WaitQueue<P>, mut free: u32) -> WakeList<P> {
         let mut to_wake = WakeList::none();

@@ -17,9 +17,9 @@ use crate::entities::machine::Machine;
 use crate::lifecycle::spawn::{prepare, start_next};
 use crate::platform::{Pinned, Platform};
 
-/// An outcome in the waiter of the function's G. The G calls the function.
+/// The outcome of the waiter of the function's G if the G is to call the function.
 const RUN: usize = 0;
-/// An outcome in the waiter of the function's G. The G drops the function without calling it.
+/// The outcome of the waiter of the function's G if the G is to drop the function without calling it.
 const DISCARD: usize = 1;
 
 /// A function that will run later, and that can be stopped before it runs. Dropping this handle lets the function run.

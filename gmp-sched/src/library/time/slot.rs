@@ -1,4 +1,4 @@
-//! The reusable part of a program's timer. It is never freed, so that a firing under way can access it.
+//! The reusable part of a program's timer. A slot is never freed, so that a firing under way can still access it.
 //!
 //! A timer fires in three steps. First the timer is removed from its P's timers under their lock. Then, under the
 //! slot's lock, the generation for which the timer was armed is compared with that of the slot; if they are equal, a
@@ -214,8 +214,8 @@ impl<P: Platform> TimerSlot<P> {
 impl<P: Platform> Fire<P> for TimerSlot<P> {
     fn fire(&'static self, pinned: &Pinned<P>, number: u64, now: Instant) -> Option<&'static Goroutine<P>> {
         let mut setting = self.setting.lock();
-        // The next firing of a periodic timer may have overtaken this one, on another M. Then this one sends no tick,
-        // because times must not go backwards.
+        // The next firing of a periodic timer may have overtaken this firing on another M. In that case this firing
+        // sends no tick, because the times of the ticks must not go backwards.
         if setting.number != number || now < setting.fired {
             return None;
         }

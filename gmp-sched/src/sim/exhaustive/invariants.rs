@@ -123,7 +123,8 @@ fn goroutines_are_queued_once(machine: &Explorable) -> Result<(), String> {
     }
 }
 
-/// Every spinning M is counted. (A waker counts the M that it will wake before it has chosen one.)
+/// Every spinning M is counted. The count may be higher than the number of spinning Ms, because a waker raises it
+/// before it chooses the M that will spin.
 fn spinners_are_counted(machine: &Explorable) -> Result<(), String> {
     let spinning = machine.scheduler.machines().filter(|machine| machine.is_spinning()).count();
     let counted = machine.scheduler.spinning.load(Ordering::Relaxed) as usize;

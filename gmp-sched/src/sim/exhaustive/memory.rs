@@ -19,7 +19,7 @@ use crate::base::atomic::{AtomicU32, AtomicUsize, Ordering};
 const ARENA: usize = 16 << 20;
 const HEAP: usize = 4 << 20;
 /// Number of bytes of a stack. The lowest page is the guard page. Formatting a panic on the host needs most of the
-/// others.
+/// other pages.
 const STACK: usize = 256 << 10;
 const STACKS: usize = (ARENA - HEAP) / STACK;
 const PAGE: usize = 4096;
@@ -252,7 +252,7 @@ impl MachineMemory {
 fn clear(memory: Range<usize>) {
     // SAFETY: the memory is part of an arena whose machine does not run, and it is not in use. Nothing is allocated
     // above the end of the heap. Nothing is in use below a stack pointer, not even a red zone, because the flow of
-    // control has left by inline assembly that uses the stack.
+    // control left by inline assembly that is declared to use the stack.
     unsafe { ptr::with_exposed_provenance_mut::<u8>(memory.start).write_bytes(0, memory.len()) };
 }
 

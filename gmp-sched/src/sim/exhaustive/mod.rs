@@ -20,8 +20,8 @@
 //!
 //! - counters, the times since which Gs wait or are runnable, and the P's clock from which these times are read,
 //!   because they are only used in reports;
-//! - the number of steps so far, the driver's context, and the contexts of flows of control that run, because each is
-//!   written before it is read;
+//! - the number of steps so far, the context of the driver (see `simulation`), and the contexts of flows of control
+//!   that run, because each of these is written before it is read;
 //! - memory below the stack pointer of a flow of control that does not run;
 //! - the random numbers of a P, which start anew in each state. So a thief always visits the other Ps in the same
 //!   order, which [`Setting::order`] chooses.

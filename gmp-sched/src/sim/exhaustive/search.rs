@@ -71,7 +71,8 @@ impl Search {
             }
         }
         self.census.states = self.known.len();
-        // With a bound on the steps, a state may lack successors only because of the bound, so no trap is searched for.
+        // With a bound on the steps, a state may lack successors only because of the bound. So the search for traps
+        // (see `find_trap`) is left out.
         match self.setting.steps.is_none().then(|| self.find_trap()).flatten() {
             None => Ok(self.census),
             Some(message) => Err(self.failure(message, &path)),

@@ -14,11 +14,12 @@
 //!
 //! # Why no wakeup is lost
 //!
-//! A reader increments the count and then checks whether it is closed. A writer closes it and then checks the count.
-//! These four operations are in one total order. So either the reader sees the close, or the writer sees the reader. A
-//! leaving reader decrements the count and then checks whether it is closed. Either it sees the close, and then checks
-//! under the lock of `waiting` whether a writer must be woken; or the writer sees the decrement. Opening takes the same
-//! lock. So a reader that sees the close under the lock is in the queue when `open` admits the waiting readers.
+//! A reader increments the count and then checks whether the count is closed. A writer closes the count and then
+//! checks whether it is zero. These four operations are in one total order, so either the reader sees the close, or
+//! the writer sees the reader. A leaving reader decrements the count and then checks whether the count is closed. If
+//! the reader sees the close, it checks under the lock of `waiting` whether a writer must be woken. Otherwise the
+//! writer sees the decrement. `open` takes the lock of `waiting`, too. So a reader that sees the close under the lock
+//! is in the queue when `open` admits the waiting readers.
 
 #[cfg(not(gmp_loom))]
 mod raw;

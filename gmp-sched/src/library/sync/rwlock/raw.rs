@@ -130,7 +130,8 @@ unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockUpgrade for RawRwLock<P,
     }
 }
 
-// SAFETY: as for upgrades; in addition, the reader is counted before anything is unlocked.
+// SAFETY: an upgradable reader holds the mutex of the writers, so no other G writes or upgrades. When an upgradable
+// reader is downgraded, it is counted as a reader before the mutex is unlocked.
 unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockUpgradeDowngrade for RawRwLock<P, R> {
     unsafe fn downgrade_upgradable(&self, _: GuardSend) -> ReaderSlot {
         let slot = self.add_reader();

@@ -113,7 +113,8 @@ impl Readers for SpreadCounts {
     #[inline]
     fn leave<P: Platform>(&self, slot: ReaderSlot) -> bool {
         P::point(Site::Sync);
-        // Ordering: as in `enter`; and Release, as in `OneCount::leave`.
+        // Ordering: SeqCst as in `enter`. Like the Release in `OneCount::leave`, it orders this reader's reads before
+        // the next writer.
         self.count(slot).fetch_sub(1, Ordering::SeqCst);
         total_order();
         P::point(Site::Sync);

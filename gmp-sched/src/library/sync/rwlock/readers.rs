@@ -168,7 +168,8 @@ impl Readers for OneCount {
     #[inline]
     fn leave<P: Platform>(&self, _: ReaderSlot) -> bool {
         P::point(Site::Sync);
-        // Ordering: Release; partner: the Acquire in `is_empty`. Our reads happen before the next writer's writes.
+        // Ordering: Release; partner: the Acquire in `is_empty`. This reader's reads happen before the next writer's
+        // writes.
         self.0.fetch_sub(1, Ordering::Release) & CLOSED != 0
     }
 
