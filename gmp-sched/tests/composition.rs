@@ -151,8 +151,8 @@ fn spinning_m_that_goes_idle_finds_the_work_that_relied_on_it() {
     });
 }
 
-/// If the M that goes idle is assigned a P before its second search, it has to wake another M for the
-/// remaining work.
+/// If the M that goes idle is assigned a P before it searches once more, it has to wake another M for the remaining
+/// work.
 #[test]
 fn idling_m_that_is_assigned_a_p_wakes_another_for_the_other_work() {
     explore("submit, idle, hand-off", Size::Tiny, 0, || {

@@ -37,7 +37,7 @@ fn run_due(pinned: &Pinned<Model>, of: &'static Machine<Model>) -> usize {
     run_due_at(pinned, of, DUE)
 }
 
-/// Whether the G has been readied. A second waker would find that it no longer waits.
+/// Whether the G has been readied. A second waker would find that the G no longer waits.
 fn is_readied(goroutine: &'static Goroutine<Model>) -> bool {
     goroutine.status() == Status::Runnable
 }

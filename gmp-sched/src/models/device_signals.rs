@@ -247,7 +247,7 @@ fn second_waiter_does_not_disturb_the_first() {
                 ready.is_some_and(|ready| core::ptr::eq(ready, waiting)),
                 "another G is woken than the one that waits"
             );
-            // The wait is not over until its G runs, so this second raise belongs to the same wait.
+            // The first G's wait is not over until that G runs, so this second raise belongs to the same wait.
             signal.raise(scheduler);
             assert_eq!(signal.check(pinned), Found::Taken, "a raise for the first is taken by the second");
             assert_eq!(signal.end(scheduler, waiting, Instant::NEVER), Some(true));

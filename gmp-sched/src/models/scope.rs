@@ -112,7 +112,7 @@ fn parent_that_leaves_knows_of_the_panic_of_a_child() {
         });
         run_as(here, |_| {
             if let Some(state) = scene.children.prepare_wait(scene.parent) {
-                // The last child readies the parent. Here the parent checks nothing then.
+                // The last child readies the parent, and this model ends without continuing the parent.
                 scene.parent.set_waiting(
                     WaitReason::Scope,
                     ParkedStatus::unsampled(scene.parent.scheduler().number()),

@@ -111,8 +111,8 @@ struct Sum {
 }
 
 impl Sum {
-    /// Adds the `passed` ns since the last call, if the condition holds now and held at that call. `is_same` says
-    /// whether the condition still concerns the same tick or G.
+    /// Adds the `passed` ns since the last call if the condition holds now, held at that call, and still concerns the
+    /// same tick or G (`is_same`). Otherwise resets the time to zero.
     fn add(&mut self, passed: u64, holds: bool, is_same: bool) {
         self.time = if holds && self.holds && is_same { self.time + passed } else { 0 };
         self.holds = holds;

@@ -20,8 +20,8 @@ impl Source {
             let rest = &code[at + root.len()..];
             match root {
                 "crate::" => collect(rest, "", &mut paths),
-                // Each `super` leads one module up. A path begins at the crate's root if it has at least as many of
-                // them as its module is deep.
+                // Each `super` leads one module up. A path begins at the crate's root if it has at least as many
+                // `super` segments as its module is levels deep.
                 _ => {
                     let up = 1 + rest.split("::").take_while(|segment| *segment == "super").count();
                     let rest = &rest["super::".len() * (up - 1)..];

@@ -13,7 +13,8 @@ fn every_mutant_fits_the_source() {
     assert!(misfits.is_empty(), "{}", misfits.join("\n\n"));
 }
 
-/// If a catcher's tests have been renamed, no test runs for its mutants, so they would go undetected.
+/// A catcher names the tests that must detect a mutant. If these tests have been renamed, no test runs for the
+/// mutant, so the mutant would go undetected.
 #[test]
 #[ignore = "run by CI"]
 fn every_mutant_has_a_catcher() {

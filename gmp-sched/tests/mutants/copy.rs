@@ -13,7 +13,8 @@ pub(crate) enum Fate {
     /// These tests failed.
     Caught(Vec<String>),
     Survived,
-    /// There is no result, because the mutant does not compile or no test has its catcher's name.
+    /// The mutant was not tested, for this reason: it does not fit the source, it does not compile, or its
+    /// [`Catcher`] selects no test.
     Void(String),
     /// The mutant cannot be detected, for this reason.
     Equivalent(&'static str),

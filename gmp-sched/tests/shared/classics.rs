@@ -97,7 +97,7 @@ fn bounded_buffer() {
     for n in 0..ROOM as u32 {
         producer.send(n).unwrap();
     }
-    // The buffer is full, so this G waits for the consumer.
+    // The buffer is full, so the G `more` waits for the consumer.
     let more = go(move || (ROOM as u32..500).for_each(|n| producer.send(n).unwrap()));
     (0..10).for_each(|_| yield_now());
     assert!(!more.is_finished());

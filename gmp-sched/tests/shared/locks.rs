@@ -168,7 +168,7 @@ fn fair_unlock_hands_over_to_the_first_waiter() {
         move |number| order.lock().push(number)
     });
     MutexGuard::unlock_fair(held);
-    // The mutex has been handed over to the waiters.
+    // The mutex has been handed over to the first waiter, so it is still locked.
     assert!(order.try_lock().is_none());
     order.lock().push(2);
     join_all(waiting);

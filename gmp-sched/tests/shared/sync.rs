@@ -146,8 +146,8 @@ fn semaphore_never_exceeds_its_permits() {
 }
 shared_test!(semaphore_never_exceeds_its_permits);
 
-/// A request for many permits is not overtaken by requests for few. When the large request times out, the small ones
-/// are granted.
+/// A request for many permits is not overtaken by requests for few permits. When the large request times out, the
+/// small requests are granted.
 fn large_request_for_permits_is_not_overtaken() {
     let semaphore = Arc::new(Semaphore::new(3));
     let held = semaphore.acquire(2);

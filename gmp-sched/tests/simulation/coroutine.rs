@@ -13,8 +13,8 @@ use crate::anything::anything;
 use crate::explore::{Random, explore};
 
 /// Every value of every coroutine arrives once and in order, whatever both sides do in between and wherever they run.
-/// Each body is dropped exactly once, even if it has not begun. Sometimes one side is locked to its M for some values,
-/// and the oracle checks that it stays there.
+/// Each body is dropped exactly once, even if it has not begun. Sometimes one side is locked to its M for some
+/// values. The oracle then checks that this side stays on that M.
 #[test]
 fn coroutines_yield_all_values_in_order() {
     struct Counted(Arc<AtomicUsize>);

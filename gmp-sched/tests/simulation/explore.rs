@@ -20,7 +20,7 @@ const SEEDS: u64 = 2000;
 /// This variable is set in the environment of a child process that runs seeds.
 const IS_CHILD: &str = "GMP_SIM_CHILD";
 
-/// Seeds beyond [`SEEDS`] with which a program once failed. An ordinary run of this program includes them.
+/// Seeds beyond [`SEEDS`] with which a program once failed. An ordinary run of that program includes these seeds.
 const KNOWN: [Known; 3] = [
     // An M that had just stopped spinning was assigned a P for other work. Submitters had relied on the M to find
     // their work, but it did not search for that work.
@@ -38,7 +38,7 @@ struct Known {
     program: &'static str,
 }
 
-/// A known seed whose program does not exist would never be run.
+/// The program of a seed in [`KNOWN`] must exist, because otherwise the seed would never be run.
 #[test]
 fn every_known_seed_names_a_program() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/simulation");
@@ -50,7 +50,7 @@ fn every_known_seed_names_a_program() {
     }
 }
 
-/// Returns the known seeds of `test`. If the name of the test is not known, returns those of all programs.
+/// Returns the seeds in [`KNOWN`] of the program that `test` names, or all of them if `test` is `None`.
 fn known(test: Option<&str>) -> impl Iterator<Item = u64> {
     let program = test.map(|test| test.rsplit("::").next().expect("there is a last part"));
     KNOWN.iter().filter(move |known| program.is_none_or(|program| program == known.program)).map(|known| known.seed)

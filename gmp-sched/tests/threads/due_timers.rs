@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::entered::THREADS;
 use gmp_sched::native;
 
-/// The limit on the sleeps of a G, which should be told to end after about a thousand. At the limit the G ends by
-/// itself, so that a failing test does not hang.
+/// The maximum number of sleeps of a G. The test should tell the G to end after about a thousand sleeps. At the limit
+/// the G ends by itself, so that a failing test does not hang.
 const MOST: usize = 50_000;
 
 /// The local ring stays empty, because Gs whose timers are due come out of the timing wheel. The simulator cannot show

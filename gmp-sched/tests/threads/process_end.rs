@@ -1,5 +1,5 @@
-//! How a process on threads ends, and what it prints. Each test runs itself as a child process, which recognises its
-//! role by an environment variable, and reads the child's output.
+//! How a process on threads ends, and what it prints. Each test runs itself as a child process and reads the child's
+//! output. The child recognises its role by an environment variable.
 
 use std::backtrace::Backtrace;
 use std::env;
@@ -158,7 +158,7 @@ fn idle_threads_end_and_new_ones_are_made_again() {
                 assert!(threads() >= before + 30, "each of 31 calls has a thread");
                 calls.into_iter().for_each(|call| call.join().unwrap());
                 let start = Instant::now();
-                // Sysmon's thread may have begun after `before`.
+                // Sysmon's thread may have begun after `before` was counted.
                 while threads() > before + 1 {
                     assert!(start.elapsed() < Duration::from_secs(60), "{} threads, at first {before}", threads());
                     // Each timer wakes an idle thread.

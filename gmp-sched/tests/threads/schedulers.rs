@@ -203,7 +203,8 @@ fn groups_and_contexts_end_waits_of_another_scheduler() {
     }
 }
 
-/// The handle, the coroutine, the timer and the delayed function were made under the other scheduler.
+/// This test uses a join handle, a coroutine, a timer and a delayed function that were made under the other
+/// scheduler.
 #[test]
 fn handles_of_another_scheduler_can_be_used() {
     for procs in [1, 3] {

@@ -19,8 +19,8 @@ fn my_stack() -> usize {
 
 #[test]
 fn consecutive_gs_share_one_stack() {
-    // There are more Gs than fit into a local queue. Most of them begin when another G ends. Some begin on g0, after it
-    // has taken a batch from the global queue.
+    // There are more Gs than fit into a local queue. Most of them begin when another G ends. Some begin on g0, after
+    // g0 has taken a batch from the global queue.
     const GOROUTINES: usize = 1000;
     let stacks = THREADS.run(1, || {
         let (stacks, all) = (Arc::new(Mutex::new(HashMap::new())), Arc::new(native::WaitGroup::new()));

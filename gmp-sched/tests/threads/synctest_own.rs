@@ -136,7 +136,7 @@ fn channel_of_a_bubble_used_from_outside_panics() {
     THREADS.run(2, || {
         let (outer, from_outside) = channel(1);
         let (sender, receiver) = synctest::test(move || {
-            // Inside, everything works, and objects made outside may be used.
+            // Inside of the bubble, its objects work, and objects made outside may be used.
             let (sender, receiver) = channel(1);
             sender.send(Arc::new(())).unwrap();
             outer.send(receiver.recv().unwrap()).unwrap();
@@ -153,7 +153,7 @@ fn channel_of_a_bubble_used_from_outside_panics() {
         // Dropping the last sender closes the channel, inside or outside of the bubble.
         drop(sender);
         assert!(receiver.recv().is_err());
-        // The next bubble reuses the memory of this one, but is another bubble.
+        // The next bubble reuses the memory of the previous one, but is a different bubble.
         let (sender, receiver) = synctest::test(|| channel(1));
         synctest::test(move || misuse(&sender, &receiver));
     });

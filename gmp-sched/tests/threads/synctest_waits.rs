@@ -450,7 +450,7 @@ fn durable_wait_that_ends_before_it_is_counted() {
     THREADS.run(2, || {
         synctest::test(|| {
             let start = now();
-            // This P runs the commit on the far side, so this G runs on the other P.
+            // This P runs the commit, so the new G runs on the other P.
             go(|| {
                 RUNS.store(true, Ordering::Relaxed);
                 while PARKED.load(Ordering::Acquire) == 0 {

@@ -50,8 +50,8 @@ fn trace_shows_each_g_from_spawn_to_end() {
             mixed_program();
             scheduler().stop_trace();
             let events = all_events(scheduler());
-            // A P runs at most one G at a time. So the G that has started last is the next one to park, to end or to be
-            // preempted there.
+            // A P runs at most one G at a time. So the G that has started last on a P is the next one to park, to end
+            // or to be preempted there.
             let mut running = HashMap::new();
             for (processor, event) in &events {
                 match event.kind {

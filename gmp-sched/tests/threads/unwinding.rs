@@ -24,7 +24,7 @@ fn has_panicked(body: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(body)).map_err(mem::forget).is_err()
 }
 
-/// A value whose drop panics. If it contains another such value, this value is the payload of the panic.
+/// A value whose drop panics. If a `Bomb` contains another one, the inner one is the payload of the panic.
 struct Bomb(Option<Box<Bomb>>);
 
 impl Bomb {

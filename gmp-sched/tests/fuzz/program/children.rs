@@ -68,7 +68,8 @@ impl Fuzzer<'_> {
         }
         let running = Running::new(self.shared);
         let (seed, depth, how) = (self.random.u64(..), self.depth + 1, self.random.u32(..6));
-        // A child that is not joined must not panic. If its handle is leaked, its result is never dropped.
+        // A child that is not joined must not panic (fates 0 and 1). The result of a child whose handle is leaked is
+        // never dropped, so that child exits without a result (fate 2).
         let fate = match how {
             0 => self.random.u32(..8),
             1 => 2,

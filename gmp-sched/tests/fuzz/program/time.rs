@@ -59,7 +59,7 @@ impl Fuzzer<'_> {
             }
             3 => {
                 let world = platform::stop_the_world();
-                // No step here may wait, because no other G runs that could end the wait.
+                // No step may wait while the world is stopped, because no other G runs that could end the wait.
                 let value = self.channel().receiver().try_recv();
                 drop(world);
                 verify(value.ok());

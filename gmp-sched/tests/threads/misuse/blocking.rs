@@ -63,7 +63,7 @@ fn each_is_refused() {
         assert!(ended.is_err(), "{name} did not have to wait");
         assert_eq!(Arc::strong_count(&value), 1, "{name} has not dropped its value");
         let (done, is_done) = mpsc::channel();
-        // Another thread uses the channels. If a call had kept a lock, this thread would spin forever.
+        // Another thread uses the channels. If a call had kept a lock, that thread would spin forever.
         thread::spawn(move || {
             for chan in [one, two] {
                 assert!(chan.receiver().try_recv().is_err() && chan.sender().try_send(Value::default()).is_err());

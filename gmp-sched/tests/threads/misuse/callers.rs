@@ -25,7 +25,7 @@ const SOURCE: &str = include_str!("callers.rs");
 /// Text by which the line of a call is recognised, and the call. Each is on a line of its own.
 type Misuse = (&'static str, fn());
 
-/// The same for what was made in a bubble.
+/// Like [`Misuse`], but the call uses an object that was made in a bubble.
 type Use = (&'static str, fn(&InBubble));
 
 const SOON: Duration = Duration::from_millis(1);
@@ -160,7 +160,7 @@ const BY_A_G: &[Misuse] = &[
 static RECURSIVE: Once = Once::new();
 static OWN: OnceCell<u8> = OnceCell::new();
 
-/// Uses of what was made in a bubble by a G outside of it.
+/// Calls by a G outside of a bubble that use objects made in the bubble.
 #[rustfmt::skip]
 const FROM_OUTSIDE: &[Use] = &[
     ("send into", |made| _ = made.chan.send(1)),
@@ -193,7 +193,7 @@ thread_local! {
     static LAST: RefCell<Option<(String, u32)>> = const { RefCell::new(None) };
 }
 
-/// Where `misuse` panics.
+/// Returns the file and line that the panic of `misuse` names, or `None` if `misuse` does not panic.
 fn place_of_panic(misuse: impl FnOnce()) -> Option<(String, u32)> {
     static INSTALLED: Installed = Installed::new();
     INSTALLED.call_once(|| {
@@ -208,7 +208,7 @@ fn place_of_panic(misuse: impl FnOnce()) -> Option<(String, u32)> {
     ended.err().and_then(|_| LAST.take())
 }
 
-/// Runs `misuse`, and records its name if the place of its panic is not its line.
+/// Runs `misuse`. If its panic does not name the line of the call, adds `name` to `wrong`.
 fn check(name: &str, misuse: impl FnOnce(), wrong: &mut Vec<String>) {
     let place = place_of_panic(misuse);
     let is_its_line = place.as_ref().is_some_and(|(file, line)| {
@@ -220,7 +220,7 @@ fn check(name: &str, misuse: impl FnOnce(), wrong: &mut Vec<String>) {
     }
 }
 
-/// Makes every call of [`WAITS`] one that has to wait, for ever.
+/// Holds all locks and permits, so that every call of [`WAITS`] would have to wait forever.
 fn hold_everything() {
     std::mem::forget((HELD.lock(), SHARED.write(), SPREAD.write()));
     PERMITS.acquire(1).forget();

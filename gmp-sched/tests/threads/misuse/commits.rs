@@ -18,7 +18,7 @@ const IN_CHILD: &str = "GMP_TEST_COMMIT_PANICS";
 fn panic_in_a_commit_ends_the_program_with_a_message() {
     if env::var_os(IN_CHILD).is_some() {
         THREADS.run(1, || {
-            // This G is runnable, so the commit runs on its stack, which the panic would unwind.
+            // The new G is runnable, so the commit runs on its stack, which the panic would unwind.
             go(|| sleep(Duration::from_secs(60))).detach();
             park::<Native>(WaitReason::Parked, |_, _| panic!("a commit that is wrong"));
         });
