@@ -17,11 +17,11 @@ pub struct Annotator {
     symbols: Symbols,
     /// How many bytes at the end of the output match the beginning of an address: [`FRAME_PREFIX`] and then digits.
     matched: usize,
-    /// The value of those matching bytes that are digits.
+    /// The number that is written with those of the matching bytes that are digits.
     address: u64,
     /// Whether the last byte of the output is a space or a newline, so that the next byte begins a word.
     at_word: bool,
-    /// When QEMU was started; `None` if no time is to be added, or if it has been added.
+    /// When QEMU was started; `None` if this time is not to be added, or if it has been added already.
     started: Option<Instant>,
     /// How many bytes at the end of the output match the beginning of [`POWER_ON`].
     power_on_matched: usize,

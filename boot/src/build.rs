@@ -109,7 +109,8 @@ impl Target {
     }
 }
 
-/// Returns the cargo that has started this process. If no cargo has, returns the cargo in `PATH`.
+/// Returns the command for cargo. If cargo has started this process, the result is the same cargo, otherwise the one in
+/// `PATH`.
 pub(crate) fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
@@ -196,9 +197,8 @@ fn encoded_flags(target: Target, script: &Path) -> OsString {
     flags.collect::<Vec<_>>().join(OsStr::new("\x1f"))
 }
 
-/// Writes the linker script into `directory`, and returns its path. The file's name depends on its content, because
-/// cargo only compares the flags of two builds. A new script gets a new name, so the flag changes and cargo links
-/// again.
+/// Writes the linker script into `directory`, and returns its path. The file's name depends on the script's content.
+/// Cargo links again only if the flags of the build have changed, and the path is part of these flags.
 fn write_linker_script(directory: &Path) -> io::Result<PathBuf> {
     write_once(directory, &format!("link-{:016x}.ld", hash(LINKER_SCRIPT)), LINKER_SCRIPT, 0o644)
 }

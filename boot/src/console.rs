@@ -66,7 +66,7 @@ pub fn say(text: &str) {
 struct Screen<O, E> {
     output: O,
     errors: E,
-    /// Whether both are terminals.
+    /// Whether `output` and `errors` are both terminals.
     is_terminal: bool,
     /// Whether the last line of `output` is incomplete.
     is_in_line: bool,
@@ -116,8 +116,8 @@ fn forward_standard_input(input: &Input) {
 
 /// If standard input is a terminal, waits until this process is in the foreground and may read from the terminal.
 ///
-/// Without this wait, the terminal would stop a `boot` in the background as soon as it reads. But most programs never
-/// ask for input, so `boot` should run.
+/// Without this wait, the terminal would stop a `boot` that runs in the background as soon as that `boot` reads. But
+/// most programs never ask for input, so `boot` should continue to run in the background.
 fn wait_for_foreground() {
     while tcgetpgrp(io::stdin()).is_ok_and(|foreground| foreground != getpgrp()) {
         thread::sleep(Duration::from_millis(200));
@@ -128,7 +128,8 @@ fn wait_for_foreground() {
 mod tests {
     use super::*;
 
-    /// What a terminal, or two files, show after these texts.
+    /// Returns what standard output and standard error show after these texts. If `is_terminal` is false, both are
+    /// files.
     fn shown(is_terminal: bool, texts: &[(Stream, &str)]) -> (String, String) {
         let mut screen = Screen::new(Vec::new(), Vec::new(), is_terminal);
         for (stream, text) in texts {

@@ -155,7 +155,8 @@ fn die_with_parent(command: &mut Command) {
     let parent = getpid();
     let prepare = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // If the parent has ended before the call above, no signal will come. In this case the start fails.
+        // If the parent has ended before the call above, no signal will come. In this case the closure returns an
+        // error, so the command is not started.
         if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
     };
     // SAFETY: after the fork, the closure makes only two system calls. It does not allocate and takes no lock.

@@ -115,8 +115,8 @@ impl<'a> Word<'a> {
         (!self.raw.contains('"')).then_some(self.raw)
     }
 
-    /// Returns the characters of the word without its quotes and escapes. They need no more bytes than the word in the
-    /// line. So the result can be stored in the place of the word.
+    /// Returns the characters of the word without its quotes and escapes. The result never has more bytes than the
+    /// quoted word, so it can be stored in the place of that word.
     pub fn chars(&self) -> WordChars<'a> {
         WordChars { raw: self.raw.chars(), quoted: false }
     }

@@ -4,10 +4,11 @@
 //! # Two streams on one port
 //!
 //! What the program prints is its standard output. Everything else is its standard error: the log, reports of panics,
-//! deadlocks and the watchdog, and what the program prints with `eprintln!`. Both streams are sent over one port, so their
-//! order is kept. A [`Stream::mark`] precedes the first byte of a stream after bytes of the other one. A byte of the text
-//! that has a special meaning is sent as [`ESCAPE`] and the byte with bit 6 inverted. [`encode`] and [`Decoder`] are the two
-//! sides. A terminal ignores marks and [`ESCAPE`], so the output is also readable without `boot`.
+//! deadlocks and the watchdog, and what the program prints with `eprintln!`. Both streams are sent over one port, so
+//! their order is kept. Each time the output changes to the other stream, the [`Stream::mark`] of that stream is sent
+//! first. If a byte of the text has a special meaning, it is sent with bit 6 inverted, after an [`ESCAPE`]. The kernel
+//! writes this form with [`encode`], and `boot` reads it with [`Decoder`]. A terminal ignores marks and [`ESCAPE`], so
+//! the output is also readable without `boot`.
 //!
 //! The kernel ends lines with `\n` alone, and does not echo input. The user's terminal adds the carriage returns and the
 //! echo.
@@ -33,7 +34,8 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// The byte (`STX` or `SOH`) that precedes the first byte of this stream after bytes of the other one.
+    /// The byte (`STX` or `SOH`) that is sent each time the output changes to this stream, before the stream's first
+    /// byte.
     pub const fn mark(self) -> u8 {
         match self {
             Self::Output => 0x02,
@@ -42,11 +44,11 @@ impl Stream {
     }
 }
 
-/// The byte (`DLE`) that precedes a byte of the text that would have a special meaning. That byte is sent with bit 6
-/// inverted.
+/// The byte (`DLE`) that announces an escaped byte. A byte of the text is escaped if it would have a special meaning.
+/// An escaped byte is sent with bit 6 inverted.
 pub const ESCAPE: u8 = 0x10;
 
-/// The bit of a byte after [`ESCAPE`] that is inverted.
+/// The bit that is inverted in an escaped byte.
 const INVERTED: u8 = 1 << 6;
 
 /// Whether a byte of the text must be escaped.
@@ -132,13 +134,14 @@ pub const INSPECT_KEY: u8 = 0x14;
 /// [`Frame`] writes this text.
 pub const FRAME_PREFIX: &str = "at 0x";
 
-/// The number of hexadecimal digits of such an address. Leading zeros are included, so it is always the same.
+/// The number of hexadecimal digits of an address after [`FRAME_PREFIX`]. Leading zeros are included, so the number of
+/// digits is always the same.
 pub const FRAME_DIGITS: usize = 16;
 
 /// One frame of a backtrace, as the kernel prints it on a line of its own.
 ///
-/// The address of the innermost frame is its program counter. For each caller it is the return address minus 1. So a
-/// lookup finds the line of the call, and not the line after the call.
+/// The address of the innermost frame is the program counter. The address of every other frame is its return address
+/// minus 1, so that a lookup finds the line of the call and not the line after the call.
 ///
 /// ```
 /// # extern crate std; use std::string::ToString;

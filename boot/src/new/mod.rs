@@ -43,8 +43,8 @@ pub fn create(path: &Path) -> Result<String, Error> {
     fs::write(folder.join("Cargo.toml"), manifest(name, &kernel_from(&folder, &root))).map_err(cannot)?;
     fs::write(folder.join("src/main.rs"), PROGRAM).map_err(cannot)?;
     fs::write(folder.join(".gitignore"), "/target\n").map_err(cannot)?;
-    // This file selects the versions of the dependencies with which the kernel is tested. They have been downloaded
-    // already.
+    // `Cargo.lock` selects the versions of the dependencies. With these versions the kernel is tested, and they have
+    // been downloaded already.
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).map_err(cannot)?;
     let shown = path.display();
     Ok(format!(

@@ -24,9 +24,9 @@ pub(crate) struct Running {
     /// The command, for messages.
     command: String,
     limit: Duration,
-    /// The channel to the thread that enforces the time limit. It is dropped when the child has ended.
+    /// The channel to the thread that enforces the time limit. The channel is dropped when the child has ended.
     orders: Option<Sender<Order>>,
-    /// The thread that enforces the time limit by ending the process group. Its result is whether it has done so.
+    /// The thread that enforces the time limit by ending the process group. It returns whether it has ended the group.
     watch: Option<JoinHandle<bool>>,
 }
 
@@ -135,7 +135,7 @@ impl Running {
     /// Waits for the child's end. Returns the child's status, and whether the child ended within the time limit.
     fn reap(&mut self) -> (ExitStatus, bool) {
         // This call waits for the child but does not reap it. So the ids of the child and of its group stay reserved
-        // while the thread may still send signals to them.
+        // while the thread that enforces the time limit may still send signals to them.
         if self.orders.is_some() {
             let child = || WaitId::Pid(Pid::from_child(&self.child));
             let ended = || waitid(child(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
@@ -168,7 +168,7 @@ fn end_group(group: Pid, child: &Receiver<Order>) {
     let _ = kill_process_group(group, Signal::KILL);
 }
 
-/// Reads until the text ends with `end`. If the pipe ends before, the text so far is the error.
+/// Reads until the text ends with `end`. If the pipe ends earlier, returns the text so far as the error.
 fn read_until(pipe: &mut impl Read, end: &str) -> Result<String, String> {
     let (mut read, mut byte) = (Vec::new(), [0]);
     while !read.ends_with(end.as_bytes()) {
@@ -256,8 +256,8 @@ fn child_is_ended_when_its_test_fails() {
     assert_is_gone(sleeper.trim());
 }
 
-/// Asserts that a process has ended or is a zombie. The process was sent a signal before, which may take some time to
-/// have an effect.
+/// Asserts that a process has ended or is a zombie. The caller has sent a signal to the process, and a signal may take
+/// some time to have an effect.
 fn assert_is_gone(id: &str) {
     let id = Pid::from_raw(id.parse().expect("a number")).expect("a process");
     let deadline = std::time::Instant::now() + Duration::from_secs(10);

@@ -107,7 +107,8 @@ fn qemu_ends_with_boot() {
     }
 }
 
-/// SIGHUP is ignored under `nohup` and under some test runners.
+/// `nohup` and some test runners ignore SIGHUP, and their children inherit this. The tests of signals must pass
+/// nevertheless.
 #[test]
 fn tests_of_signals_pass_where_hangups_are_ignored() {
     let _machine = only_machine();

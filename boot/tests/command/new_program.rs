@@ -195,7 +195,8 @@ fn surface() {
     assert!(format!("{}", SincePowerOn(Duration::from_millis(1500))).starts_with("1.500 s"));
 }
 
-/// Misuses of the library, each by a G that it ends. Before each its line is printed.
+/// Misuses the library in several ways, each in a G of its own, which must panic. Prints the line number of each misuse
+/// before that misuse.
 fn misuse() {
     static ONCE: Once = Once::new();
     static CELL: OnceCell<u8> = OnceCell::new();

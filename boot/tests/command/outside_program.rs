@@ -148,7 +148,7 @@ extern "C" fn debugger_stops_here() {
     println!("not seen");
 }
 
-/// Makes the kernel print a report.
+/// Makes the kernel print the report that `cause` names.
 fn report(cause: &str) {
     match cause {
         "panic" => panic!("it was meant to panic"),
@@ -157,7 +157,7 @@ fn report(cause: &str) {
             receiver.recv().expect("it never comes");
         }
         "overflow" => println!("{}", deeper(0)),
-        // SAFETY: as in `main`.
+        // SAFETY: the undefined instruction raises an exception, as intended. No code of the program runs after it.
         "exception" => unsafe { asm!("ud2") },
         "watchdog" => pinned(),
         "isolated" => assert!(go(|| panic!("it was meant to panic")).join().is_err()),

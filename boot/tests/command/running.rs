@@ -309,7 +309,8 @@ fn counted_instructions_make_runs_equal() {
     }
 }
 
-/// The output of the tour contains times, counters and a timeline. So it differs if two runs differ at all.
+/// The output of the tour contains times, counters and a timeline. So two outputs are equal only if the two runs did
+/// the same at the same times.
 #[test]
 fn counted_instructions_make_tours_equal() {
     let run = || {
@@ -332,7 +333,7 @@ fn dry_run_prints_an_equivalent_command() {
     let _machine = only_machine();
     let output = run(captured(Command::new("sh"), &["-c", &command]));
     assert!(text(&output.stdout).contains(r#"["two words"]"#), "{}", text(&output.stdout));
-    // QEMU's exit code for the status 0 of the guest.
+    // 33 is QEMU's exit code if the guest ends with status 0.
     assert_eq!(status(&output), Some(33));
 }
 

@@ -94,9 +94,13 @@ const TO_OTHERS: u32 = 0b11 << 18;
 /// The value of the timer's divide register that makes the timer count at the full rate of its clock.
 const DIVIDE_BY_1: u32 = 0b1011;
 
-/// Returns the mode to use. It is x2APIC mode if the firmware has enabled that mode, because an APIC can leave it only
-/// by being disabled. It is also x2APIC mode if the processor has it and one of the APIC `ids` needs it. Otherwise it
-/// is xAPIC mode.
+/// Returns the mode to use. The mode is x2APIC mode in two cases:
+///
+/// - The firmware has enabled x2APIC mode. An APIC in this mode cannot change to xAPIC mode without being disabled
+///   first.
+/// - The processor has x2APIC mode, and one of the APIC `ids` is too large for xAPIC mode.
+///
+/// In all other cases the mode is xAPIC mode.
 ///
 /// `base` is the content of [`APIC_BASE`].
 pub fn choose_mode(base: u64, has_x2apic: bool, ids: impl IntoIterator<Item = u32>) -> Mode {
@@ -114,7 +118,7 @@ pub fn is_on(base: u64) -> bool {
 pub enum To {
     /// The CPU whose APIC has this id.
     Id(u32),
-    /// All CPUs but the sender, including those that the kernel does not use.
+    /// All CPUs except the sender, including those that the kernel does not use.
     Others,
 }
 
@@ -160,8 +164,8 @@ pub struct LocalApic<B> {
 }
 
 impl<B: Bus> LocalApic<B> {
-    /// Returns the APIC that is accessed through `bus`. It must be in `mode`, or [`enter`](Self::enter) must be called
-    /// next.
+    /// Returns the APIC that is accessed through `bus`. The APIC must be in `mode`. If it is not, the caller must call
+    /// [`enter`](Self::enter) before all other methods.
     #[inline(always)]
     pub fn new(bus: B, mode: Mode) -> Self {
         Self { bus, mode }
@@ -397,7 +401,7 @@ mod tests {
             let recorder = Recorder { memory: [(0x300, low)].into(), ..Recorder::default() };
             assert_eq!(LocalApic::new(&recorder, Mode::XApic).is_sending(), is_sending);
         }
-        // In x2APIC mode no register is read: the empty recorder would panic.
+        // In x2APIC mode the function reads no register. If it read one, the empty recorder would panic.
         assert!(!LocalApic::new(&Recorder::default(), Mode::X2Apic).is_sending());
     }
 

@@ -108,8 +108,8 @@ mod tests {
     #[test]
     fn what_is_no_constant_package_is_left_alone() {
         for code in [
-            // In this order: a method, a package that contains a name, a type that is too large, an empty package. Then a
-            // use of the name `_S5_` without a definition, and empty code.
+            // The inputs, in this order: a method, a package that contains a name, a type that is too large, an empty
+            // package, a use of the name `_S5_` without a definition, and empty code.
             &b"\x14\x09_S5_\x00\xa4\x12\x03\x01\x00"[..],
             b"\x08_S5_\x12\x08\x04SLPTSLPT",
             b"\x08_S5_\x12\x06\x04\x0a\x08\x00\x00\x00",

@@ -13,10 +13,11 @@
 //! Each CPU has two suspicions: that interrupts are off for too long, and that preemption is off for too long. "Off"
 //! and "on" in the picture are said of interrupts or of preemption, depending on the suspicion.
 //!
-//! The watchdog checks a number, the *mark*, which has changed if interrupts (or preemption) were on since the last
-//! check. But the mark of a virtual CPU also stays the same while the host does not run that CPU. So the watchdog does
-//! not report a CPU until the CPU has confirmed several times, at later checks, that interrupts (or preemption) are
-//! off. A report is wrong only if the host runs the CPU just at these moments, and the CPU is in another short critical
+//! At each check the watchdog reads a number, the *mark*. If interrupts (or preemption) were on since the last check,
+//! the mark has changed. But the mark of a virtual CPU also stays the same while the host does not run that CPU. So the
+//! watchdog does not report a CPU until the CPU has confirmed several times, at later checks, that interrupts (or
+//! preemption) are off. A report is wrong only if the host runs the CPU just at these moments, and the CPU is in
+//! another short critical section each time.
 //! section each time.
 
 /// For how long interrupts (or preemption) must be off before the CPU is suspected, in ns.
@@ -62,11 +63,14 @@ impl Suspicion {
         Self { mark: 0, since: 0, stage: Stage::Quiet }
     }
 
-    /// Checks the CPU, and ends the suspicion if interrupts (or preemption) were on since the last check. That is so if
-    /// `mark` differs from the mark of the last check, or if `is_on` is true. In both cases they may be off again: `since`
-    /// is the earliest time from which on they may be off, or `u64::MAX` if they are on.
+    /// Checks the CPU, and ends the suspicion if interrupts (or preemption) were on since the last check. They were on
+    /// if `mark` differs from the mark of the last check, or if `is_on` is true.
     ///
-    /// If the suspicion ends after the CPU was reported, returns for how long they were off. Otherwise returns `None`.
+    /// `since` is the earliest time from which on interrupts (or preemption) may be off again. It is `u64::MAX` if they
+    /// are on.
+    ///
+    /// If the suspicion ends after the CPU was reported, returns for how long interrupts (or preemption) were off.
+    /// Otherwise returns `None`.
     pub fn check(&mut self, mark: u64, is_on: bool, since: u64, now: u64) -> Option<u64> {
         if mark == self.mark && !is_on {
             return None;
@@ -90,7 +94,7 @@ impl Suspicion {
     }
 
     /// Returns the next step with a CPU that [is suspected](Self::is_suspect). `answer` is the CPU's answer to the last
-    /// request: whether interrupts (or preemption) are off. `None` means that it has not answered.
+    /// request: `Some(true)` means that interrupts (or preemption) are off, and `None` that the CPU has not answered.
     pub fn pursue(&mut self, answer: Option<bool>, now: u64) -> Step {
         let Stage::Asked { confirmed } = self.stage else {
             self.stage = Stage::Asked { confirmed: 0 };

@@ -49,8 +49,8 @@ struct Power {
     control_a: u16,
     /// The port of control register PM1b, if the computer has that register.
     control_b: Option<u16>,
-    /// The port and the value that the kernel must write to it to enable ACPI, after which the firmware no longer uses the
-    /// control registers. `None` if ACPI is always enabled.
+    /// The port to which the kernel writes in order to enable ACPI, and the value that it writes. Afterwards the
+    /// firmware no longer uses the control registers. `None` if ACPI is always enabled.
     hand_over: Option<(u16, u8)>,
 }
 

@@ -28,9 +28,9 @@ const CONFIG: BootloaderConfig = {
 #[unsafe(link_section = ".bootloader-config")]
 static SERIALIZED_CONFIG: [u8; BootloaderConfig::SERIALIZED_LEN] = CONFIG.serialize();
 
-/// The entry to which the bootloader jumps, in long mode. It must be assembly, because Rust code needs SSE, which the
-/// bootloader's BIOS stages leave off. So it is not made by `bootloader_api::entry_point!`, which would make it a Rust
-/// function.
+/// The entry to which the bootloader jumps, in long mode. The entry must be assembly, because Rust code needs SSE,
+/// which the bootloader's BIOS stages leave off. For the same reason `bootloader_api::entry_point!` cannot be used: it
+/// defines a Rust function as the entry.
 #[unsafe(naked)]
 #[unsafe(export_name = "_start")]
 unsafe extern "C" fn bootloader_start(boot_info: &'static mut BootInfo) -> ! {

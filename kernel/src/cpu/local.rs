@@ -53,7 +53,7 @@ impl<T: Sync> CpuLocal<T> {
 
     /// Returns the copy of `cpu`, or `None` if that CPU is not up.
     pub(crate) fn of(&'static self, cpu: CpuId) -> Option<&'static T> {
-        // Ordering: Acquire; partner: the Release in `install`.
+        // Ordering: Acquire; partner: the Release store to `BASES` in `CpuCopy::install`.
         match BASES[cpu.index()].load(Ordering::Acquire) {
             NOT_UP => None,
             // SAFETY: `install` has stored the distance of this CPU's copy.
@@ -185,8 +185,8 @@ fn section_bytes() -> usize {
     (&raw const __cpu_local_end).addr() - section().addr()
 }
 
-/// A unit of two cache lines. Copies are aligned to it, to avoid false sharing: the adjacent-line prefetcher fetches lines
-/// in pairs.
+/// A unit of two cache lines. Copies are aligned to it to avoid false sharing, because the adjacent-line prefetcher
+/// fetches lines in pairs.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(128))]
 struct Line(MaybeUninit<[u8; 128]>);
@@ -229,7 +229,7 @@ impl CpuCopy {
     /// copy, on the CPU that the copy was made for.
     pub(crate) fn install(&self) {
         GsBase::write(VirtAddr::new(self.base as u64));
-        // Ordering: Release; partner: the Acquire in `CpuLocal::of`.
+        // Ordering: Release; partner: the Acquire load of `BASES` in `CpuLocal::of`.
         BASES[self.id.index()].store(self.base, Ordering::Release);
     }
 }

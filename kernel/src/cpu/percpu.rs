@@ -192,8 +192,8 @@ fn subtract_from_preempt_word<const UNITS: u32>() {
     change!("sub", PREEMPT, UNITS);
 }
 
-/// Adds a handler that begins to the counts of the preempt word. Called with interrupts off, as the first action of the
-/// handler.
+/// Counts the handler that calls this function in the preempt word. The call must be the first action of the handler,
+/// with interrupts off.
 #[inline(always)]
 pub(crate) fn enter_trap(is_nmi: bool) {
     if is_nmi {
@@ -203,7 +203,8 @@ pub(crate) fn enter_trap(is_nmi: bool) {
     }
 }
 
-/// Removes a handler that ends from the counts of the preempt word. Called with interrupts off.
+/// Removes the handler that calls this function from the counts in the preempt word, because the handler is about to
+/// end. Called with interrupts off.
 #[inline(always)]
 pub(crate) fn leave_trap(is_nmi: bool) {
     if is_nmi {

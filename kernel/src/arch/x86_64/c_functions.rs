@@ -2,9 +2,9 @@
 //! unwinding needs.
 //!
 //! Bytes are moved eight at a time with `rep movsq`, and the rest one at a time. `rep movsb` alone is fast on real
-//! processors, but 11 times slower under QEMU's TCG. The compiler replaces a loop that it recognises as one of these
-//! functions by a call of that function. So a loop in one of them must not be recognisable: the function would call
-//! itself for ever.
+//! processors, but 11 times slower under QEMU's TCG. If the compiler recognises that a loop does the same as one of
+//! these functions, it replaces the loop by a call of that function. So these functions must not contain such a loop,
+//! because they would then call themselves for ever.
 
 use core::arch::asm;
 use core::ffi::{c_char, c_int};
@@ -40,13 +40,13 @@ unsafe extern "C" fn memcpy(destination: *mut u8, source: *const u8, count: usiz
 unsafe extern "C" fn memmove(destination: *mut u8, source: *const u8, count: usize) -> *mut u8 {
     // If the destination does not begin inside the source, copying forwards is correct.
     if destination.addr().wrapping_sub(source.addr()) >= count {
-        // SAFETY: the caller promises that both areas have `count` bytes. A copy forwards overwrites no byte before it has
-        // read it.
+        // SAFETY: the caller promises that both areas have `count` bytes. A copy from the first byte to the last reads
+        // each byte before it overwrites that byte.
         return unsafe { memcpy(destination, source, count) };
     }
-    // SAFETY: the caller promises that both areas have `count` bytes. A copy backwards overwrites no byte before it has
-    // read it. The last `count % 8` bytes are copied first, one at a time. Then RDI and RSI point to the last byte of the
-    // last whole word, and subtracting 7 makes them point to its first byte.
+    // SAFETY: the caller promises that both areas have `count` bytes. A copy from the last byte to the first reads each
+    // byte before it overwrites that byte. The last `count % 8` bytes are copied first, one at a time. Then RDI and RSI
+    // point to the last byte of the last whole word, and subtracting 7 makes them point to its first byte.
     unsafe {
         asm!(
             "std",

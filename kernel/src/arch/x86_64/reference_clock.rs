@@ -31,8 +31,8 @@ const GATE: u8 = 1;
 /// The bit of port 0x61 that connects the output of channel 2 to the speaker.
 const SPEAKER: u8 = 2;
 
-/// A clock that counts up at a known rate. Its counter wraps. The 32 bits that are used of an HPET's counter wrap after
-/// 42 s if it runs at 100 MHz. The 16 bits of the PIT's counter wrap after 54 ms.
+/// A clock that counts up at a known rate. Its counter wraps. The kernel uses 32 bits of the HPET's counter, which wrap
+/// after 42 s if the HPET runs at 100 MHz. The PIT's counter has 16 bits, which wrap after 54 ms.
 #[derive(Debug)]
 pub(super) enum ReferenceClock {
     /// The high precision event timer: the address of its registers, and its period in femtoseconds.

@@ -1,4 +1,4 @@
-//! Time: a monotonic clock that is the same on all CPUs, and a one-shot timer on each.
+//! Time: a monotonic clock that is the same on all CPUs, and a one-shot timer on each CPU.
 //!
 //! The clock is the time stamp counter (TSC), and the timer is that of the local APIC. The rates of both are unknown at
 //! first. A hypervisor may report them. Otherwise both are measured against a clock with a known rate, the HPET or the PIT.
@@ -24,9 +24,9 @@ use super::reference_clock::ReferenceClock;
 use crate::arch::acpi;
 use crate::cpu::local::cpu_local;
 
-/// How long [`calibrate`] takes at least, in ns. It compares the clocks during this time, if no hypervisor reports
-/// their rates. It waits in any case, because the other CPUs need 10 ms after an INIT, which was sent before (SDM
-/// 9.4.4).
+/// The least time that [`calibrate`] takes, in ns. If no hypervisor reports the rates of the clocks, `calibrate`
+/// compares the clocks during this time. Otherwise it only waits, because the other CPUs need 10 ms after the INIT that
+/// the boot CPU has sent to them (SDM 9.4.4).
 const MEASURE_NS: u64 = 10_000_000;
 
 /// The deadline of a timer that is not armed.
@@ -194,9 +194,10 @@ pub(crate) fn init_cpu() {
 }
 
 /// Arms this CPU's timer: makes it fire once at `deadline`, in ns of [`now`], or immediately if that time has passed.
-/// Replaces an earlier deadline. The handler of the timer's interrupt calls [`expire`]. Callable from everywhere. The
-/// timer is that of the CPU on which this function runs. If the caller can migrate, it may be on another CPU when the
-/// function returns.
+/// Replaces an earlier deadline. The handler of the timer's interrupt calls [`expire`]. Callable from everywhere.
+///
+/// The timer is that of the CPU on which this function runs. If the caller can migrate, the caller may be on another
+/// CPU when the function returns.
 pub(crate) fn arm(deadline: u64) {
     without_interrupts(|| {
         DEADLINE.here().store(deadline, Ordering::Relaxed);
