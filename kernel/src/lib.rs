@@ -30,7 +30,7 @@
 //! A program that contains no `unsafe` cannot break the kernel's guarantees. It can call the scheduler's interface
 //! ([`platform`]), locks ([`sync`]), devices, and queries about the computer, which are all safe. Everything else is
 //! private, or `unsafe` if tests need it. The following table says what is allowed in which context: in a G, with
-//! preemption off, while holding a lock that handlers take, or in a handler. The kernel checks it:
+//! preemption off, while holding a lock that handlers take, or in a handler. The kernel enforces this table:
 //!
 #![doc = include_str!("cpu/contexts.md")]
 //!

@@ -100,7 +100,8 @@ impl Tables {
         self.overrides.iter().find(|(source, _)| *source == irq).map_or(standard, |(_, interrupt)| *interrupt)
     }
 
-    /// Adds a CPU, if it is not in the list yet. Some firmware lists a CPU twice: with an xAPIC and with an x2APIC.
+    /// Adds a CPU, if it is not in the list yet. Some firmware lists a CPU twice, once in the format for xAPIC ids and
+    /// once in the format for x2APIC ids.
     fn add_cpu(&mut self, apic_id: u32) {
         if !self.apic_ids.contains(&apic_id) {
             let _ = self.apic_ids.push(apic_id);
@@ -241,8 +242,8 @@ impl AcpiHandler for PhysicalMemory {
     unsafe fn map_physical_region<T>(&self, physical_address: usize, size: usize) -> PhysicalMapping<Self, T> {
         let size = size.max(size_of::<T>()).max(1);
         let is_in_map = (physical_address as u64).checked_add(size as u64).is_some_and(|end| end <= PHYSICAL_MAP_BYTES);
-        // A wrong address panics, for two reasons: this trait method cannot return an error, and if one address is wrong, no
-        // table can be relied on.
+        // If the address is wrong, this method panics, for two reasons: it cannot return an error, and if one address
+        // is wrong, no table can be relied on.
         assert!(is_in_map, "the firmware says that a table of {size} bytes is at {physical_address:#x}");
         let physical = PhysAddr::new(physical_address as u64);
         let mapped = mm::physical_to_virtual(physical);

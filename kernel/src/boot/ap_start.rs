@@ -103,8 +103,8 @@ pub(crate) fn send_init() -> Processors {
     processors
 }
 
-/// Starts the CPUs that [`send_init`] has reset. Returns when all of them are up. CPUs that are not up when
-/// [`PATIENCE_NS`] is over are not used.
+/// Starts the CPUs that [`send_init`] has reset. Returns when all of them are up. CPUs that have not entered the kernel
+/// when [`PATIENCE_NS`] is over are not used.
 pub(crate) fn start(processors: Processors) {
     if processors.is_empty() {
         return;

@@ -60,8 +60,8 @@ pub enum RequestError {
     Unsupported,
     /// The queue of the device did not take the request.
     Refused,
-    /// The device has violated the protocol, for example completed a request that was not submitted. It is not used any
-    /// more.
+    /// The device has violated the protocol, for example by completing a request that was not submitted. The driver
+    /// does not use the device any more.
     Broken,
 }
 

@@ -37,8 +37,8 @@ const MSIX_BAR: u32 = 0b111;
 /// The address to which a device writes to interrupt a CPU. Bits 12 to 19 are the APIC id of that CPU (SDM 11.11.1).
 const MESSAGE_ADDRESS: u32 = 0xfee0_0000;
 
-/// The largest number of capabilities in a configuration space. It has 256 bytes, of which the header takes 64, and
-/// each capability takes at least 4.
+/// The largest number of capabilities in a configuration space. The space has 256 bytes, of which the header takes 64,
+/// and each capability takes at least 4.
 const MAX_CAPABILITIES: usize = (256 - 64) / 4;
 
 /// Register of a bridge. Bits 8 to 15 are the number of the bus behind the bridge.
@@ -114,7 +114,7 @@ pub(crate) fn check_capabilities(root: &Root, function: DeviceFunction) -> Resul
 }
 
 /// Reads the word at the offset `at` in the capability that begins at `offset`. Returns `None` if the word is outside
-/// of the configuration space. Both numbers may come from the device, so they are checked.
+/// of the configuration space. Both numbers may come from the device, so this function checks their sum.
 pub(crate) fn read_capability(function: DeviceFunction, offset: u8, at: u8) -> Option<u32> {
     Some(ConfigurationPorts.read_word(function, offset.checked_add(at)?))
 }

@@ -35,7 +35,8 @@ fn is_isolated() -> bool {
 }
 
 /// Installs a panic hook. From then on a panic ends the process, or only its G if panics are isolated. Must be called
-/// in a G, because [`gmp_sched::native`] has then installed its own hook, which this one replaces.
+/// in a G: [`gmp_sched::native`] installs its own hook before the first G runs, and this function must replace that
+/// hook.
 pub(super) fn end_program() {
     panic::set_hook(Box::new(|info| match platform::goroutine() {
         Some(goroutine) if is_isolated() && goroutine.id() != GoroutineId::MAIN => {
@@ -121,8 +122,9 @@ fn key(scheduler: &'static Scheduler<Kernel>) -> usize {
 }
 
 impl Record {
-    /// Records the panics of the Gs of `scheduler` until the result is dropped. Must be called in one of these Gs,
-    /// because [`gmp_sched::native`] has then installed its own panic hook, which the hook of this function replaces.
+    /// Records the panics of the Gs of `scheduler` until the result is dropped. Must be called in one of these Gs:
+    /// [`gmp_sched::native`] installs its own panic hook before the first G runs, and this function must replace that
+    /// hook.
     pub(super) fn begin(&self, scheduler: &'static Scheduler<Kernel>) -> Recording {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {

@@ -77,8 +77,8 @@ pub(crate) unsafe fn free(start: NonNull<u8>, pages: usize) {
     unsafe { frame::free_contiguous(block.first, block.pages) };
 }
 
-/// Returns the physical address of `memory`, which a device must use, if the memory is in the pool. Returns `None` for
-/// any other memory.
+/// Returns the physical address of `memory` if that memory is in the pool, and `None` for any other memory. A device
+/// must access the memory by this physical address.
 pub(crate) fn device_address(memory: NonNull<[u8]>) -> Option<PhysAddr> {
     let start = VirtAddr::from_ptr(memory.cast::<u8>().as_ptr());
     let pool = POOL.lock();

@@ -69,7 +69,7 @@ static LOW_PAGE: AtomicU64 = AtomicU64::new(0);
 /// The beginning of the range in which [`LOW_PAGE`] is searched. Below this address are the interrupt table of real
 /// mode and data of boot loaders.
 const LOW_START: u64 = 0x1000;
-/// The end of the range in which [`LOW_PAGE`] is searched. From there on may be data of the firmware.
+/// The end of the range in which [`LOW_PAGE`] is searched. At and above this address there may be data of the firmware.
 const LOW_END: u64 = 0x9_0000;
 
 /// The links of a free block in the list of free blocks of its order.
@@ -93,7 +93,7 @@ struct Buddies {
     /// For each frame, the links of the free block that begins with it. Meaningless if no free block begins with the frame.
     links: &'static mut [Links],
     free_frames: usize,
-    /// How many free frames only urgent requests may take.
+    /// The number of free frames that only urgent requests may take.
     reserve: usize,
     /// The number of all frames of the usable memory, free or not.
     total_frames: usize,
@@ -249,7 +249,7 @@ pub(crate) fn add_high_memory(regions: &[MemoryRegion]) {
 }
 
 /// Takes the lock. Before that, touches the next two pages of the caller's stack. The holder of the lock needs no more
-/// stack than this, so it causes no page fault.
+/// stack than these two pages, so it causes no page fault.
 fn lock() -> InterruptMutexGuard<'static, Buddies> {
     ahead::touch_ahead();
     FRAMES.lock()

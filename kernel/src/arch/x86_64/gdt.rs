@@ -103,10 +103,10 @@ pub(crate) fn load_early() {
     load(EARLY_TABLES.call_once(|| Tables::new(task)));
 }
 
-/// Loads `tables` on the calling CPU. They must not be in use on another CPU.
+/// Loads `tables` on the calling CPU. These tables must not be in use on another CPU.
 pub(crate) fn load(tables: &'static Tables) {
-    // Restore the GS base afterwards, as a precaution: some boot paths leave a selector of their own descriptor table in
-    // GS.
+    // Restore the GS base afterwards. This is a precaution, because some boot paths leave a selector of their own
+    // descriptor table in GS.
     local::keep_base(|| load_registers(tables));
 }
 

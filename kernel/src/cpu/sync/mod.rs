@@ -60,7 +60,7 @@ impl<T> InterruptMutex<T> {
         }
     }
 
-    /// Whether `cpu` holds the lock. The result is meaningful only if that CPU is known to be stuck.
+    /// Whether `cpu` holds the lock. The result is meaningful only if the caller knows that `cpu` is stuck.
     pub(crate) fn is_held_by(&self, cpu: CpuId) -> bool {
         self.holder.is(cpu)
     }

@@ -44,8 +44,8 @@ impl Waiter {
         Self { thread, grant: AtomicU8::new(WAITING), next: Cell::new(None) }
     }
 
-    /// What was decided about this waiter. Returns `None` while nothing is decided, so that the caller must continue to
-    /// wait.
+    /// What was decided about this waiter. `None` means that nothing is decided yet, so the waiting thread must
+    /// continue to wait.
     pub(super) fn grant(&self) -> Option<Grant> {
         // Ordering: Acquire; partner: the Release in `decide`. The thread that decides does not access the waiter after
         // its store, so the caller may free the waiter after this load.

@@ -38,7 +38,7 @@ pub(super) struct Buffers {
 // SAFETY: the pointers are to memory of the DMA pool, which the driver never frees. One thread at a time holds the
 // slot, and only this thread accesses the memory.
 unsafe impl Send for Buffers {}
-// SAFETY: only one thread at a time accesses the memory, as for `Send`.
+// SAFETY: one thread at a time holds the slot, and only this thread accesses the memory.
 unsafe impl Sync for Buffers {}
 
 impl Buffers {

@@ -55,8 +55,8 @@ pub fn write(bytes: &[u8]) -> bool {
     true
 }
 
-/// Calls `send` in a system call of the calling G. A G in a system call, and a thread that runs no G, call it directly, and
-/// their thread waits.
+/// Calls `send` in a system call of the calling G, so that other Gs run meanwhile. If the caller is a G that is already
+/// in a system call, or a thread that runs no G, calls `send` directly. The thread then waits.
 fn block(send: impl FnOnce()) {
     let is_running = platform::goroutine().is_some_and(|goroutine| goroutine.status() == Status::Running);
     if is_running {

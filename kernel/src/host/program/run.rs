@@ -22,7 +22,7 @@ pub(crate) const WRONG_USE: u8 = 64;
 /// Exit status if standard output cannot be written. `boot` uses the same one.
 pub(crate) const CANNOT_WRITE: u8 = 74;
 
-/// Runs `main` as the main G, and ends the process with its result.
+/// Runs `main` as the main G, and ends the process with the status that `main` returns.
 ///
 /// # Safety
 ///
