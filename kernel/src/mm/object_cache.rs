@@ -140,8 +140,8 @@ impl Span {
     fn make(class: usize) -> Result<NonNull<Span>, OutOfMemory> {
         let size = SIZES[class];
         let span = large_heap::allocate_large(SPAN_LAYOUT)?.cast::<Span>();
-        // If the size is a power of two, objects must be aligned to their size. In general, the first object is at a multiple
-        // of the largest power of two that divides the size.
+        // If the size is a power of two, objects must be aligned to their size. To ensure this, the first object is at
+        // a multiple of the largest power of two that divides the size.
         let first = size_of::<Span>().next_multiple_of(1 << size.trailing_zeros());
         let mut free = Objects::new();
         let capacity = (SPAN_BYTES - first) / size;

@@ -78,7 +78,8 @@ pub(crate) fn copy_upper_half(to: &mut PageTable) {
 
 /// Fills in the entries of the upper half of the top-level table, without those of physical memory and of the image.
 /// The windows for devices, stacks and the heap get new, empty tables. The other entries are copied from the page
-/// tables of the boot protocol. If that is the bootloader's, they map the current stack and the boot information.
+/// tables of the boot protocol. If the rust-osdev bootloader has made those, the copied entries map the current stack
+/// and the boot information.
 fn keep_boot_mappings(top: &mut PageTable) {
     let boot_top = Cr3::read().0.start_address();
     let physical_map_end = VirtAddr::new(DEVICES).p4_index();
@@ -259,8 +260,8 @@ fn entry(table: PhysAddr, index: PageTableIndex) -> &'static AtomicU64 {
     let entries = physical_to_virtual(table).as_mut_ptr::<u64>();
     // SAFETY: the callers pass the address of a page table, which has an entry for every `PageTableIndex`.
     let entry = unsafe { entries.add(usize::from(index)) };
-    // SAFETY: the entry is mapped and aligned. Page tables are never freed, and the entries of those in use are accessed
-    // only atomically.
+    // SAFETY: the entry is mapped and aligned. Page tables are never freed. While a page table is in use, its entries
+    // are accessed only atomically.
     unsafe { AtomicU64::from_ptr(entry) }
 }
 

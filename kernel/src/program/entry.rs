@@ -12,10 +12,10 @@ use boot_protocol::status::LAST_OF_PROGRAM;
 ///
 /// # Safety
 ///
-/// A G may continue on another thread after it has waited. So it must not keep a reference to thread-local data while
+/// A G may continue on another thread after it has waited. So a G must not keep a reference to thread-local data while
 /// it waits: see `gmp_sched::native::enter`. A program for the machine cannot break this rule: the program and all its
 /// dependencies are `no_std`, so there are no thread-local variables. On the host, this macro makes the `unsafe` call
-/// of `enter` for the program. Two cases remain there:
+/// of `enter` for the program. On the host there are two cases in which the rule could be broken:
 ///
 /// - The program's own crate links `std`. Then this macro does not compile ("`std` is ambiguous"), and the program must
 ///   call `gmp_sched::native::enter` itself.

@@ -126,7 +126,7 @@ pub(crate) fn note_unpin() {
     }
 }
 
-/// Records the delay of this CPU's timer, which has fired at `now` instead of `deadline`, if the CPU runs a thread.
+/// If this CPU runs a thread, records the delay of the CPU's timer, which has fired at `now` instead of at `deadline`.
 pub(crate) fn note_lateness(deadline: u64, now: u64) {
     let own = here();
     if own.duty.is_busy() {

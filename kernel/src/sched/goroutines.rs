@@ -13,8 +13,8 @@ use crate::mm::stack::Slot;
 use crate::sched::platform::{Kernel, scheduler};
 
 /// Returns the current G of this CPU, or `None` if the CPU is on a g0 or in the idle loop. The G need not be in user
-/// code, because the scheduler also runs on the stacks of Gs. To know that, the caller must also check the preempt
-/// count. The caller must not be able to migrate.
+/// code, because the scheduler also runs on the stacks of Gs. A caller that must know whether the G is in user code
+/// must also check the preempt count. The caller must not be able to migrate.
 pub(crate) fn interrupted() -> Option<&'static Goroutine<Kernel>> {
     Kernel::current_machine().and_then(Machine::current_goroutine)
 }

@@ -85,8 +85,9 @@ fn divert_to_another_stack(frame: &mut TrapFrame, slot: Slot) -> bool {
     true
 }
 
-/// Ends the calling G, which has overflowed its stack and now runs on another one. `program_counter` and `frame_pointer`
-/// are those of the overflow; `bottom` is the lowest address of the overflowed stack.
+/// Ends the calling G, which has overflowed its stack and now runs on another one. `program_counter` and
+/// `frame_pointer` are the G's values of RIP and RBP at the overflow. `bottom` is the lowest address of the overflowed
+/// stack.
 extern "sysv64" fn end_after_overflow(program_counter: u64, frame_pointer: u64, bottom: usize) -> ! {
     let slot = Slot::containing(bottom).expect("it was one");
     isolation::end_after_overflow(slot, Backtrace::from(program_counter, frame_pointer))

@@ -3,9 +3,9 @@
 //! A disk is read in chunks. Each chunk has a G of its own, and the number of concurrent chunks is bounded. While a G
 //! waits for the device, its M blocks, and its P runs other Gs.
 //!
-//! SHA-256 is a chain, so the chunks of one disk are hashed one after the other. The G of a chunk gets the state of the
-//! hash by joining the G of the previous chunk. Meanwhile, the Gs of later chunks read. All CPUs take part in the
-//! hashing, but only chunks of different disks are hashed in parallel.
+//! The state of SHA-256 after a chunk depends on all earlier chunks, so the chunks of one disk are hashed one after the
+//! other. The G of a chunk gets the state of the hash by joining the G of the previous chunk. Meanwhile, the Gs of
+//! later chunks read. All CPUs take part in the hashing, but only chunks of different disks are hashed in parallel.
 //!
 //! With `--verbose` the program then prints how many chunks each CPU has hashed, and the scheduler's counters.
 

@@ -42,8 +42,8 @@ fn fill(index: usize, disk: &Disk) -> u64 {
     end
 }
 
-/// Many Gs read from all disks at the same time, more than a queue of the device has entries. The reads have all kinds
-/// of lengths and offsets.
+/// Many Gs, more than the device's queue has entries, read from all disks at the same time. The reads have all kinds of
+/// lengths and offsets.
 fn concurrent_reads_return_what_was_written() {
     static READ: AtomicUsize = AtomicUsize::new(0);
     const READERS: usize = 64;

@@ -7,8 +7,8 @@ use super::slot::{Commit, Slot};
 use crate::mm::address::PAGE_SIZE;
 
 /// Touches the next two pages below the caller's stack pointer, so that the caller can use them without a page fault.
-/// Does not touch the guard page, if it is one of the two: if the caller needs that page, it overflows its stack in any
-/// case.
+/// If one of these pages is the guard page, it is not touched. A caller that needs the guard page overflows its stack
+/// in any case.
 #[inline]
 pub(in crate::mm) fn touch_ahead() {
     touch_pages_ahead(2);

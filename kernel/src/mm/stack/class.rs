@@ -1,13 +1,13 @@
 //! The slots of one class, in two lists: the free slots with memory, and the free slots without memory.
 //!
-//! A freed stack keeps its memory, and is reused last in, first out. It is not cleared. When memory is short, free stacks
-//! lose their frames ([`give_back`]), and their slots are then called *bare*. Other CPUs may still cache translations of a
-//! bare slot's pages. So bare slots wait in a queue (first in, first out), and a slot is reused only after an epoch has
-//! passed ([`tlb`]).
+//! A freed stack keeps its memory, which is not cleared. The stack that was freed last is reused first. When memory is
+//! short, free stacks lose their frames ([`give_back`]), and their slots are then called *bare*. Other CPUs may still
+//! cache translations of a bare slot's pages. So bare slots wait in a queue (first in, first out), and a slot is reused
+//! only after an epoch has passed ([`tlb`]).
 //!
-//! The lists need no memory of their own. The link of a free stack is in its highest word. The link of a bare slot is in
-//! the page table entry of its highest page. While that page is not present, the processor ignores all other bits of the
-//! entry, and they are used like this:
+//! The lists need no memory of their own. The link of a free stack is in the highest word of the stack. The link of a
+//! bare slot is in the page table entry of the slot's highest page. While that page is not present, the processor
+//! ignores all bits of the entry except the lowest. The other bits are used as follows:
 //!
 //! ```text
 //!   63            26 25                        1 0
@@ -205,8 +205,8 @@ impl Lists {
         self.free_count += 1;
     }
 
-    /// Takes a slot without memory: a bare slot whose epoch has passed, or else a slot that was never used. No CPU caches
-    /// translations of its pages.
+    /// Takes a slot without memory: a bare slot whose epoch has passed, or else a slot that was never used. In both
+    /// cases no CPU caches translations of the slot's pages.
     fn take_bare(&mut self, class: usize) -> Option<Slot> {
         self.pop_bare(class).or_else(|| self.make(class))
     }
@@ -246,9 +246,9 @@ impl Lists {
         Some(slot)
     }
 
-    /// Undoes [`make`](Self::make) for a slot that did not get its first page. If other slots have been made since, this
-    /// slot is lost, and its addresses are never used again. It cannot become a bare slot, because it may have no page
-    /// table, and so no entry that could hold the link.
+    /// Undoes [`make`](Self::make) for a slot that did not get its first page. If other slots have been made since, the
+    /// slot is lost: its addresses are never used again. The slot cannot become a bare slot, because there may be no
+    /// page table for it, and so no entry that could hold the link.
     fn unmake(&mut self, slot: Slot) {
         if self.made == slot.index + 1 {
             self.made = slot.index;

@@ -7,9 +7,9 @@
 //! | `ahead` | touches pages before they are needed |
 //! | `touch` | the part of the page fault handler that maps a page at its first touch |
 //!
-//! At first only the highest page of a G's stack has a frame. The other pages get theirs when they are first touched. All
-//! other stacks (those of CPUs, trap handlers and kernel threads) have all their frames from the start. The reason is that
-//! the page fault handler, or code that it calls, may run on them.
+//! At first only the highest page of a G's stack has a frame. The other pages get theirs when they are first touched.
+//! The stacks of CPUs, trap handlers and kernel threads have all their frames from the start, because the page fault
+//! handler, or code that it calls, may run on these stacks.
 //!
 //! If no frame is free when one is needed:
 //!
