@@ -185,8 +185,8 @@ fn prints_from_every_cpu() {
 }
 
 guest_test!(no_interrupt_in_a_ring_of_cpus_is_lost, smp = &[1, 2, 8], isolated, seconds = 60);
-/// Each handler interrupts the next CPU. If an interrupt were lost, the chain would end. If an interrupt came twice,
-/// the second one would come to a CPU that is not the next one.
+/// Each handler interrupts the next CPU and counts a hop. If an interrupt were lost, the hops would end too early. If
+/// an interrupt came twice, there would be too many hops, or a hop would be counted on the wrong CPU.
 fn no_interrupt_in_a_ring_of_cpus_is_lost() {
     const HOPS: usize = 10_000;
     static HOP: AtomicUsize = AtomicUsize::new(0);
@@ -320,7 +320,8 @@ mod processor {
         assert_eq!(mxcsr, MXCSR);
     }
 
-    /// Sets these registers to values with which hardware or firmware may leave them.
+    /// Sets the control register and the floating-point registers to values with which hardware or firmware may leave
+    /// them.
     pub(super) fn spoil() {
         // SAFETY: no bit that changes here affects this code. MCE is off only until `init_cpu` sets it again.
         unsafe { asm!("mov cr4, {}", in(reg) (CR4 & !(1 << 6)) | UNWANTED, options(nostack)) };

@@ -1,4 +1,4 @@
-//! The heap, and the allocator of pages below it.
+//! Tests of the heap, and of the frame allocator from which the heap gets its memory.
 
 use alloc::collections::VecDeque;
 use core::alloc::Layout;

@@ -48,7 +48,8 @@ fn too_many_dones() {
 }
 guest_test!(too_many_dones, status = 2, texts = &["panic at", "misuse.rs", "sync: negative WaitGroup counter"]);
 
-/// The release is of more permits than are held. It must panic, although a G waits to which it could pass a permit.
+/// Releases more permits than are held. The release must panic, although another G waits for a permit and could get one
+/// of them.
 fn releases_too_often() {
     static SEMAPHORE: Semaphore = Semaphore::new(1);
     SEMAPHORE.acquire(1).forget();

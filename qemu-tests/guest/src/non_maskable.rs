@@ -10,8 +10,8 @@ use kernel::{cpus, internals, watchdog};
 use crate::vectors;
 
 /// Wakes a worker on a halted CPU while NMIs are sent to the halted CPUs. If an NMI arrives before the IPI for the
-/// worker, the CPU finds the worker although no interrupt handler has flushed its TLB. It must flush the TLB before it
-/// runs the worker.
+/// worker, the CPU finds the worker although no interrupt handler has flushed the CPU's TLB. The CPU must flush its TLB
+/// before it runs the worker.
 fn cpu_woken_by_an_nmi_flushes_its_tlb_before_it_runs_a_thread() {
     const ROUNDS: usize = 3_000;
     static DONE: AtomicUsize = AtomicUsize::new(0);
@@ -50,7 +50,7 @@ fn cpu_woken_by_an_nmi_flushes_its_tlb_before_it_runs_a_thread() {
     drop(wake);
     assert_eq!(worker.join(), Ok(0), "times that a thread ran on a CPU that had not flushed its TLB");
 }
-// The test runs on 8 CPUs, so that usually another CPU finds the worker than the one to which the IPI was sent.
+// The test runs on 8 CPUs, so that the worker is usually found by a CPU other than the one to which the IPI was sent.
 guest_test!(cpu_woken_by_an_nmi_flushes_its_tlb_before_it_runs_a_thread, isolated, seconds = 60);
 
 /// An NMI arrives between `sti` and `hlt` while another interrupt is pending. The CPU must not halt after it has

@@ -102,7 +102,8 @@ guest_test!(
 
 fn overflow_without_memory_ends_the_machine() {
     let _ = go(|| {
-        // The G touches these pages of its stack while there is memory. The pages below cannot be committed later.
+        // The G touches these pages of its stack while there is memory. Later no memory is left for the pages below
+        // them.
         core::hint::black_box([0u8; 56 * 1024]);
         mm::free_cached_memory();
         while kernel::internals::allocate_frame().is_ok() {}

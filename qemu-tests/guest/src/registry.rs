@@ -75,7 +75,7 @@ impl Test {
         self
     }
 
-    /// Sets the time limit, by the host's clock, instead of 30 seconds.
+    /// Sets the time limit, by the host's clock. The default is 30 seconds.
     ///
     /// The host may be busy, so the limit is only for detecting hangs.
     pub(crate) const fn seconds(mut self, seconds: u32) -> Self {
@@ -134,8 +134,8 @@ impl Test {
         self
     }
 
-    /// Omits the test from the list of `cargo test`, because another test on the host runs it by name. Such a test needs a
-    /// disk, or is one that must fail, which tests the harness.
+    /// Omits the test from the list of `cargo test`, because another test on the host runs it by name. Such a test
+    /// needs a disk, or must fail in order to test the harness.
     pub(crate) const fn hidden(mut self) -> Self {
         self.plan.hidden = true;
         self

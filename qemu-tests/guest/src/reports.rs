@@ -227,8 +227,8 @@ fn every_cpu_reports_where_it_is_and_continues() {
         assert!(text.contains(&format!("CPU {cpu}")), "CPU {cpu} is missing");
     }
     assert_eq!(text.matches("rflags").count(), num_cpu() - 1, "each other CPU shows its registers");
-    // The number of such lines is not compared, because other CPUs may be in the handler of their tick, with interrupts off
-    // as well.
+    // The number of lines with this text is not compared, because other CPUs may be in the handler of their tick, with
+    // interrupts off as well.
     assert!(text.contains("interrupts off since"), "the one that holds a lock is found");
     ENOUGH.store(true, Ordering::SeqCst);
     let handles: Vec<_> = (0..procs()).map(|n| go(move || n)).collect();

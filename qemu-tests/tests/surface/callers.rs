@@ -1,6 +1,7 @@
-//! A panic of misuse names the line of the caller, not one of the library: every public function whose documentation has a
-//! section "Panics" is `#[track_caller]`. That the functions which it calls are, too, is tested by calls: see
-//! `gmp-sched/tests/threads/misuse/callers.rs`.
+//! A panic that reports misuse must name the line of the caller, not a line of the library. So every public function
+//! whose documentation has a section "Panics" must be `#[track_caller]`, which this test checks. The functions that
+//! such a function calls must be `#[track_caller]`, too. `gmp-sched/tests/threads/misuse/callers.rs` tests this by
+//! calls.
 
 use std::fs;
 use std::path::Path;

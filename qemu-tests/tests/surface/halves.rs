@@ -1,5 +1,6 @@
 //! The kernel must offer functions and types of the same names to programs on the machine and on the host. The program
-//! of `boot/tests/command/new_program.rs` runs on both, which tests that they can be used in the same way.
+//! of `boot/tests/command/new_program.rs` runs on both, which tests that they can be used in the same way. A *half* of
+//! the kernel crate is its source as compiled for the machine or as compiled for the host.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +25,8 @@ const ONLY_MACHINE: &[(&str, &str)] = &[
 /// The types and functions that only the host has, each with the reason.
 const ONLY_HOST: &[(&str, &str)] = &[("host::program::run", "called by macros")];
 
-/// Returns the public functions and types of one half.
+/// Returns the names of the public functions and types of the kernel crate as compiled for the machine or for the host,
+/// except those in `left_out`.
 fn public(half: &Crate, left_out: &[(&str, &str)]) -> BTreeSet<String> {
     let is_left_out = |name: &str| left_out.iter().any(|(other, _)| *other == name);
     let functions = half.functions.iter().filter(|function| function.visibility == Visibility::Public);

@@ -1,8 +1,9 @@
 //! Finds the functions that reach the state of a CPU, an M or a P, directly or through calls.
 //!
-//! Calls are matched by name. For a method, only its own name counts. For an associated function, the name of its type
-//! counts as well, and for any other function its module or its `use`. So a function may be mistaken for another one of
-//! the same name. This only leads to false positives. A call through a function pointer or closure is not found.
+//! Calls are matched by name. For a method, only its own name is compared. For an associated function, the name of its
+//! type is compared as well. For any other function, its module or its `use` is compared as well. So a function may be
+//! mistaken for another one of the same name. This only leads to false positives. A call through a function pointer or
+//! closure is not found.
 
 use std::collections::{BTreeMap, VecDeque};
 

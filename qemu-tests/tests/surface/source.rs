@@ -2,7 +2,8 @@
 //!
 //! This works on tokens, not on a syntax tree, because many public functions are defined in macros. Any sequence of
 //! tokens like `pub fn name` counts as a function. Code that is compiled only for tests, loom or ThreadSanitizer is
-//! left out. If a crate has two halves, only one of them is read.
+//! left out. The kernel crate has two *halves*: its source as compiled for the machine, and as compiled for the host.
+//! Only one of them is read at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,6 +1,6 @@
-//! Gs hold known values in all registers while they are preempted every few microseconds. Some tests use stacks whose
-//! pages have frames already. Others use stacks whose pages get frames meanwhile. In some, other CPUs also send
-//! non-maskable interrupts.
+//! Gs hold known values in all registers while they are preempted every few microseconds. In some tests, all pages of
+//! the stacks have frames from the start. In others, pages of the stacks get their frames while the Gs are preempted.
+//! In some tests, other CPUs also send non-maskable interrupts.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -139,8 +139,8 @@ fn state_survives_page_faults_repeatably() -> Result<(), String> {
 }
 guest_test!(state_survives_page_faults_repeatably, smp = &[1], icount, seconds = 60);
 
-/// Runs `body` while a G sends non-maskable interrupts to all CPUs but its own. Also returns how many of these
-/// interrupts were taken.
+/// Runs `body` while a G sends non-maskable interrupts to all CPUs except its own. Returns the result of `body`, and
+/// how many of these interrupts were taken.
 fn with_questions<T>(body: impl FnOnce() -> T) -> (T, u64) {
     static STOP: AtomicBool = AtomicBool::new(false);
     static ASKED: AtomicUsize = AtomicUsize::new(0);

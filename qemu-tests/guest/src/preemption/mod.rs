@@ -60,7 +60,8 @@ fn preempted_copies_are_complete() {
 }
 guest_test!(preempted_copies_are_complete, smp = &[1, 2, 8], seconds = 60);
 
-/// Runs a scalar and a vectorised floating-point loop with preemptions, and compares the results with those without.
+/// Runs a scalar and a vectorised floating-point loop first without and then with preemptions, and compares the
+/// results.
 fn preempted_computations_return_the_same_results() {
     fn scalar(seed: u32) -> u64 {
         (0..300_000u32).fold(f64::from(seed), |value, step| value * 0.999_999 + f64::from(step % 7)).to_bits()
@@ -85,8 +86,8 @@ fn preempted_computations_return_the_same_results() {
 }
 guest_test!(preempted_computations_return_the_same_results, smp = &[1, 2, 8], seconds = 60);
 
-/// Checks that the result of `hold` keeps preemption off as long as it exists: no other G runs. As soon as the result
-/// is dropped, another G runs. Must be called with one P.
+/// Checks that the guard that `hold` returns keeps preemption off. While the guard exists, no other G runs. As soon as
+/// the guard is dropped, another G runs. Must be called with one P.
 fn is_left_alone<G>(hold: impl FnOnce() -> G) {
     static TURNS: AtomicU64 = AtomicU64::new(0);
     static STOP: AtomicBool = AtomicBool::new(false);
@@ -112,7 +113,8 @@ fn is_left_alone<G>(hold: impl FnOnce() -> G) {
     drop(pinned);
     let during = TURNS.load(Ordering::Relaxed);
     drop(held);
-    // The processor takes no interrupt before the end of the instruction that follows `sti`.
+    // After the guard has turned interrupts on by `sti`, the processor takes no interrupt before the end of the next
+    // instruction. So at least one instruction must follow here before the other G can run.
     core::hint::spin_loop();
     let after = TURNS.load(Ordering::Relaxed);
     STOP.store(true, Ordering::Relaxed);

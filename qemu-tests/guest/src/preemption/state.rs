@@ -202,7 +202,8 @@ unsafe extern "sysv64" fn hold(block: *mut Block) {
         "mov rdi, [rdi + {registers} + 6 * 8]",
         // The `loop` instruction does not change flags.
         "2:", "loop 2b", "3:",
-        // RDI and the pushed address of the block are exchanged.
+        // Exchange RDI with the pushed address of the block. RDI is then the address of the block, and the value that
+        // RDI has held is on the stack.
         "xchg rdi, [rsp]",
         "mov [rdi + {registers_after} + 0 * 8], rax", "mov [rdi + {registers_after} + 1 * 8], rcx",
         "mov [rdi + {registers_after} + 2 * 8], rdx", "mov [rdi + {registers_after} + 3 * 8], rbx",
