@@ -23,16 +23,12 @@ struct Disks {
 impl Disks {
     fn new(files: impl IntoIterator<Item = (&'static str, usize)>) -> Self {
         let folder = tempfile::tempdir().expect("a folder for files");
-        let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+        // Random bytes, so that all sectors differ.
+        let mut random = fastrand::Rng::with_seed(0);
         let mut content = |length| {
-            let byte = |_| {
-                // xorshift64 generates the bytes, so that all sectors differ.
-                random ^= random << 13;
-                random ^= random >> 7;
-                random ^= random << 17;
-                random.to_le_bytes()[7]
-            };
-            (0..length).map(byte).collect::<Vec<u8>>()
+            let mut bytes = vec![0; length];
+            random.fill(&mut bytes);
+            bytes
         };
         let files: Vec<_> =
             files.into_iter().map(|(name, length)| (format!("{name}{length}"), content(length))).collect();

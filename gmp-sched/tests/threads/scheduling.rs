@@ -218,7 +218,7 @@ fn all_operations_on_more_ps_than_cpus() {
     let finished = Arc::new(AtomicUsize::new(0));
     let count = finished.clone();
     let counts = THREADS.run_with(8, move |scheduler| {
-        let roots: Vec<_> = (0..64u32).map(|seed| native::go(tree(seed, 4, count.clone()))).collect();
+        let roots: Vec<_> = (0..64).map(|seed| native::go(tree(seed, 4, count.clone()))).collect();
         roots.into_iter().for_each(|root| root.join().unwrap());
         scheduler.counts()
     });
@@ -227,17 +227,14 @@ fn all_operations_on_more_ps_than_cpus() {
     assert_eq!(counts.spawned, 64 * 121);
 }
 
-fn tree(seed: u32, depth: u32, finished: Arc<AtomicUsize>) -> Box<dyn FnOnce() + Send> {
+fn tree(seed: u64, depth: u32, finished: Arc<AtomicUsize>) -> Box<dyn FnOnce() + Send> {
     Box::new(move || {
-        let mut random = seed.wrapping_mul(0x9E37_79B9) | 1;
+        let mut random = fastrand::Rng::with_seed(seed);
         let mut children = Vec::new();
-        for child in 0..if depth > 0 { 3 } else { 0 } {
-            random ^= random << 13;
-            random ^= random >> 17;
-            random ^= random << 5;
-            children.push(native::go(tree(random.wrapping_add(child), depth - 1, finished.clone())));
-            match random % 16 {
-                0 => native::sleep(Duration::from_micros(u64::from(random % 500))),
+        for _ in 0..if depth > 0 { 3 } else { 0 } {
+            children.push(native::go(tree(random.u64(..), depth - 1, finished.clone())));
+            match random.u8(..16) {
+                0 => native::sleep(Duration::from_micros(random.u64(..500))),
                 1 => native::syscall(|| thread::sleep(Duration::from_micros(50))),
                 2 => native::blocking(thread::yield_now),
                 3..=8 => native::yield_now(),

@@ -38,24 +38,13 @@ impl Scene {
     }
 }
 
-struct Random(u32);
-
-impl Random {
-    fn below(&mut self, bound: u32) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 17;
-        self.0 ^= self.0 << 5;
-        self.0 % bound
-    }
-}
-
 /// Runs one G of the stress test. It performs a few random operations.
 fn act(scene: &Scene, seed: u32) {
-    let mut random = Random(seed.wrapping_mul(0x9E37_79B9) | 1);
+    let mut random = fastrand::Rng::with_seed(u64::from(seed));
     for _ in 0..6 {
         scene.step();
-        match random.below(64) {
-            0..4 => native::sleep(Duration::from_micros(u64::from(random.below(300)))),
+        match random.u8(..64) {
+            0..4 => native::sleep(Duration::from_micros(random.u64(..300))),
             4..8 => native::blocking(|| thread::sleep(Duration::from_micros(20))),
             8..12 => native::syscall(|| thread::sleep(Duration::from_micros(20))),
             12..20 => native::syscall(|| ()),
@@ -65,7 +54,7 @@ fn act(scene: &Scene, seed: u32) {
                 let before = thread::current().id();
                 native::yield_now();
                 native::blocking(thread::yield_now);
-                native::sleep(Duration::from_micros(u64::from(random.below(100))));
+                native::sleep(Duration::from_micros(random.u64(..100)));
                 assert_eq!(thread::current().id(), before, "a locked G changed its thread");
             }
             _ => native::yield_now(),
@@ -83,13 +72,13 @@ fn stress(processors: usize, goroutines: usize) {
             .map(|n| {
                 let scene = shared.clone();
                 native::go(move || {
-                    let mut random = Random(n + 1);
+                    let mut random = fastrand::Rng::with_seed(u64::from(n));
                     while scene.finished.load(Ordering::SeqCst) < goroutines {
-                        match random.below(2) {
-                            0 => scene.stop(),
-                            _ => drop(native::set_procs(1 + random.below(processors as u32) as usize).unwrap()),
+                        match random.bool() {
+                            true => scene.stop(),
+                            false => drop(native::set_procs(random.usize(1..=processors)).unwrap()),
                         }
-                        native::sleep(Duration::from_micros(u64::from(random.below(500))));
+                        native::sleep(Duration::from_micros(random.u64(..500)));
                     }
                 })
             })

@@ -46,22 +46,21 @@ guest_test!(nothing_runs_while_the_world_is_stopped, smp = &[1, 2, 8], isolated)
 /// The number of Ps changes while Gs perform all kinds of operations. Sometimes there are more Ps than CPUs.
 fn set_procs_works_under_load() {
     static FINISHED: AtomicUsize = AtomicUsize::new(0);
-    fn act(seed: u32) {
-        let mut random = seed.wrapping_mul(0x9E37_79B9) | 1;
+    fn act(seed: u64) {
+        let mut random = fastrand::Rng::with_seed(seed);
         for _ in 0..8 {
-            random ^= random << 13;
-            random ^= random >> 17;
-            random ^= random << 5;
-            match random % 16 {
-                0 => sleep(Duration::from_micros(u64::from(random % 3000))),
-                1 => disk::delay(Duration::from_micros(u64::from(random % 2000))).unwrap(),
-                2 => drop((0..random % 50_000).map(f64::from).fold(1.0, |a, b| core::hint::black_box(a * 0.999 + b))),
+            match random.u8(..16) {
+                0 => sleep(Duration::from_micros(random.u64(..3000))),
+                1 => disk::delay(Duration::from_micros(random.u64(..2000))).unwrap(),
+                2 => drop(
+                    (0..random.u32(..50_000)).map(f64::from).fold(1.0, |a, b| core::hint::black_box(a * 0.999 + b)),
+                ),
                 3 => gmp_sched::syscall::syscall::<Kernel, _>(|| ()),
                 4 => drop(kernel::platform::stop_the_world()),
                 6 => {
                     let _locked = kernel::platform::lock_thread();
                     yield_now();
-                    sleep(Duration::from_micros(u64::from(random % 300)));
+                    sleep(Duration::from_micros(random.u64(..300)));
                 }
                 5 => go(yield_now).join().unwrap(),
                 _ => yield_now(),
@@ -71,10 +70,9 @@ fn set_procs_works_under_load() {
     }
     let original = procs();
     let actors: Vec<_> = (0..300).map(|seed| go(move || act(seed))).collect();
-    let mut random = 1usize;
+    let mut random = fastrand::Rng::with_seed(0);
     while FINISHED.load(Ordering::Relaxed) < 300 {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let wanted = 1 + (random >> 33) % (2 * num_cpu());
+        let wanted = random.usize(1..=2 * num_cpu());
         set_procs(wanted).unwrap();
         assert_eq!(procs(), wanted);
         sleep(Duration::from_millis(1));

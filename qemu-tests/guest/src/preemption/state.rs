@@ -70,7 +70,7 @@ impl fmt::Display for Lost {
 /// Random values for all registers, generated from a seed.
 pub(crate) struct State {
     block: Block,
-    random: u64,
+    random: fastrand::Rng,
 }
 
 impl State {
@@ -82,14 +82,7 @@ impl State {
             zone: [[0; ZONE]; 2],
             code: [0; 2],
         };
-        Self { block, random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 }
-    }
-
-    fn random(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
+        Self { block, random: fastrand::Rng::with_seed(seed) }
     }
 
     /// Returns the addresses of the code that holds the values. While the instruction pointer is in this range, all
@@ -110,15 +103,15 @@ impl State {
 
     fn fill(&mut self, turns: u64) {
         for index in 0..REGISTERS {
-            self.block.registers[0][index] = self.random();
+            self.block.registers[0][index] = self.random.u64(..);
         }
         self.block.registers[0][COUNTER] = turns;
         for word in 0..ZONE {
-            self.block.zone[0][word] = self.random();
+            self.block.zone[0][word] = self.random.u64(..);
         }
-        let random = self.random();
+        let random = self.random.u64(..);
         self.block.flags[0] = random & FREE_FLAGS | FIXED_FLAGS;
-        let random = self.random().to_le_bytes();
+        let random = self.random.u64(..).to_le_bytes();
         let mut image = [0; 512];
         // x87 control word: all exceptions masked, random rounding, random precision (without the reserved encoding).
         image[0] = 0x7f;
@@ -130,14 +123,14 @@ impl State {
         image[24] = 0x80 | random[3] & 0x3f;
         image[25] = 0x1f | random[4] & 0xe0;
         for register in 0..8 {
-            let (significand, exponent) = (self.random() | 1 << 63, self.random());
+            let (significand, exponent) = (self.random.u64(..) | 1 << 63, self.random.u64(..));
             image[32 + 16 * register..][..8].copy_from_slice(&significand.to_le_bytes());
             image[40 + 16 * register] = exponent.to_le_bytes()[0];
             // This bit stays clear, so that the value is not an infinity.
             image[41 + 16 * register] = exponent.to_le_bytes()[1] & 0xbf;
         }
         for half in 0..32 {
-            let word = self.random();
+            let word = self.random.u64(..);
             image[160 + 8 * half..][..8].copy_from_slice(&word.to_le_bytes());
         }
         self.block.extended[0].0 = image;
