@@ -1,8 +1,8 @@
 //! What the scheduler needs from the computer or operating system under it.
 //!
-//! A platform is a zero-sized type with static methods; everything in this crate is generic over it. There are three:
-//! the bare-metal kernel, where an M is a kernel thread on a CPU that halts when idle; `native`, where an M is an
-//! operating-system thread; and `sim`, a simulated computer. The trait favours none of them. It has functions to
+//! A platform is a zero-sized type with static methods; everything in this crate is generic over it. There are three
+//! platforms: the bare-metal kernel, where an M is a kernel thread on a CPU that halts when idle; `native`, where an M
+//! is an operating-system thread; and `sim`, a simulated computer. The trait favours none of them. It has functions to
 //! *start*, *park* and *unpark* a thread, and a platform may implement parking by a futex or by `sti; hlt`.
 //! [`porting`](crate::porting) is the guide to writing another platform.
 
@@ -173,8 +173,8 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// `stack` was returned by [`allocate_stack`](Platform::allocate_stack), and nothing uses it any more.
     unsafe fn release_stack(stack: Range<usize>);
 
-    /// Runs the body of a G. Never unwinds: a platform that can unwind catches a panic of the body. It also catches a
-    /// second panic while it drops the payload of the first one.
+    /// Runs the body of a G. Never unwinds, because a platform that can unwind catches a panic of the body. The payload
+    /// of that panic may panic again when it is dropped. The platform catches this second panic, too.
     ///
     /// # Errors
     ///
@@ -212,7 +212,7 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     fn fatal(scheduler: &'static Scheduler<Self>, message: Arguments<'_>) -> !;
 }
 
-/// The right to park the thread of the calling M. Only the scheduler can create it, because if an M parked while it
+/// The right to park the thread of the calling M. Only the scheduler can create this value. If an M parked while it
 /// holds a P, no other M could use that P until the M is unparked.
 #[derive(Debug)]
 pub struct Parking<'a, P: Platform> {
@@ -237,7 +237,7 @@ impl<'a, P: Platform> Parking<'a, P> {
 #[derive(Debug)]
 #[must_use]
 pub struct Pinned<P: Platform> {
-    // The raw pointer prevents `Send` and `Sync`: a proof is valid only on the M on which it was made.
+    // The raw pointer prevents `Send` and `Sync`, because a proof is valid only on the M on which it was made.
     _here: PhantomData<(*mut (), P)>,
 }
 

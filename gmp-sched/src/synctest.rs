@@ -2,10 +2,10 @@
 //! tests of code that takes time, on threads and in the simulator. Go: `testing/synctest`, `runtime/synctest.go`.
 //!
 //! A G that is spawned by a G of a bubble is in the same bubble. For the Gs of a bubble,
-//! [`time::now`](crate::time::now) is the bubble's clock. Their timers belong to the bubble, too, and the bubble's
-//! *driver* fires them: the G that called [`test()`]. The bubble counts its *active* Gs, those that do not [wait
-//! durably](#durable-waits). When a G decrements the count to zero, it readies the G in [`wait`], or the driver, which
-//! advances the clock.
+//! [`time::now`](crate::time::now) is the bubble's clock. Their timers belong to the bubble, too. The G that called
+//! [`test()`] is the bubble's *driver*, which fires these timers. The bubble counts its *active* Gs, which are those
+//! that do not [wait durably](#durable-waits). When a G decrements the count to zero, it readies the G in [`wait`], or
+//! the driver, which advances the clock.
 //!
 //! # Durable waits
 //!
@@ -57,10 +57,10 @@ use crate::platform::{Pinned, Platform};
 ///
 /// Blocks the calling G; not callable from interrupts. If a G of the bubble waits, but not
 /// [durably](self#durable-waits), a G outside of the bubble may wake it. Until then the clock does not advance. A G
-/// outside must not use what belongs to the bubble: its [channels](crate::chan#bubbles), timers, delayed functions,
-/// wait groups that count in it, and condition variables that its Gs wait for. If a G outside does so, it panics.
-/// Contexts may be used everywhere. However, a deadline is compared with the clock of the caller, so a deadline from
-/// another clock is meaningless.
+/// outside must not use what belongs to the bubble: its [channels](crate::chan#bubbles), timers and delayed functions,
+/// wait groups with tasks of the bubble, and condition variables that its Gs wait for. If a G outside does so, it
+/// panics. Contexts may be used everywhere. However, a deadline is compared with the clock of the caller, so a deadline
+/// from another clock is meaningless.
 ///
 /// ```
 /// use core::time::Duration;

@@ -14,8 +14,8 @@ pub(crate) trait Linked<const LINK: usize = 0>: Sized + 'static {
 
 /// A FIFO of `T` linked through the elements themselves. Go: `gQueue`.
 ///
-/// A `&mut List` owns the links of all its elements. `Relaxed` accesses to the links are enough, because other
-/// synchronization orders them: the lock that guards the list, or the queue that passed the elements on.
+/// A `&mut List` owns the links of all its elements. The accesses to the links are ordered by the lock that guards the
+/// list, or by the queue that passed the elements on. So `Relaxed` accesses are enough.
 pub(crate) struct List<T: Linked<LINK>, const LINK: usize = 0> {
     head: Option<&'static T>,
     tail: Option<&'static T>,

@@ -5,9 +5,9 @@ use core::ops::DerefMut;
 use crate::base::atomic::SpinMutex;
 use crate::base::points::{Points, Relax};
 
-/// A test-and-test-and-set spinlock. It is taken only while pinned and never by an interrupt handler. It is not a
-/// ticket or other FIFO lock: if a hypervisor descheduled the CPU that is next in the FIFO, no waiter behind it would
-/// make progress.
+/// A test-and-test-and-set spinlock. It is taken only while pinned and never by an interrupt handler. It is not a FIFO
+/// lock such as a ticket lock: if a hypervisor descheduled the CPU that is next in the FIFO, all waiters behind that
+/// CPU would have to wait for it.
 #[derive(Debug)]
 pub(crate) struct Lock<T, P: Points>(SpinMutex<T, Relax<P>>);
 

@@ -258,7 +258,7 @@ pub(crate) fn is_fresh(context: &SavedContext, top: usize) -> bool {
 /// is resumed.
 #[inline(always)]
 pub(crate) unsafe fn relocate(context: &SavedContext, top: usize) {
-    // SAFETY: the contract of this function includes that of `prepare`, which is also that of the called function.
+    // SAFETY: the called function has the contract of `prepare`, which the contract of this function includes.
     unsafe { place_first_frame::<KEEPS_CONTROL_WORDS>(context, top) }
 }
 

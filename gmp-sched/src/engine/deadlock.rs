@@ -20,8 +20,8 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Returns the message to report if every M is idle, no timer is armed, no G waits for a device, and either some G
-    /// waits or no G is left because main called `goexit`.
+    /// Returns the message to report if this scheduler is dead. It is dead if every M is idle, no timer is armed, no G
+    /// waits for a device, and one of two conditions holds: a G waits, or main has called `goexit` and no G is left.
     ///
     /// The last M to check sees the state that the other Ms have left, because each M publishes its state before it
     /// goes on the idle list, or in the same critical section. An M that is blocked in a system call is not idle, so

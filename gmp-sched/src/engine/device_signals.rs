@@ -65,9 +65,9 @@ fn generation_of(word: u64) -> WaitGeneration {
 pub(crate) enum Found {
     /// The signal has been raised since the last wait, so the G need not wait.
     Raised,
-    /// The signal has not been raised: the G has to wait.
+    /// The signal has not been raised, so the G has to wait.
     Nothing,
-    /// Another M has taken the raise from the ready list and is about to store RAISED: the G has to check again.
+    /// Another M has taken the raise from the ready list and is about to store RAISED. So the G has to check again.
     OnItsWay,
     /// Another G waits for the signal.
     Taken,

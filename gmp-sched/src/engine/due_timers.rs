@@ -26,8 +26,8 @@ use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 
-/// The batch budget: for how long a P runs the Gs of due timers one after the other while other Gs wait. Then one of
-/// the other Gs runs. It may be displaced when the undisturbed time is over.
+/// The batch budget, which is how long a P runs the Gs of due timers one after the other while other Gs wait. Then one
+/// of the other Gs runs. This G may be displaced when the undisturbed time is over.
 pub(crate) const BATCH_BUDGET: Duration = Duration::from_micros(100);
 
 /// Returns the next G of the current P whose timer is due; the caller runs that G. Returns `None` if no timer is due or

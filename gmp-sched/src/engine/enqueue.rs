@@ -153,8 +153,8 @@ impl<P: Platform> Scheduler<P> {
     /// use only one thing of the scheduler: the park token of the M that it unparks.
     pub(crate) fn inject_from_outside(&'static self, goroutine: &'static Goroutine<P>) {
         let woken = {
-            // All this is one critical section. Otherwise, if every M is idle, `check_dead` could see a G that neither
-            // waits nor is on a queue, and would report a deadlock of the other Gs.
+            // All this is one critical section. Otherwise, if every M is idle, `check_dead` could see a G that does not
+            // wait and is on no queue, and would report a deadlock of the other Gs.
             let mut shared = self.shared.lock();
             goroutine.set_status(Status::Runnable);
             self.put_global_one(&mut shared, goroutine);

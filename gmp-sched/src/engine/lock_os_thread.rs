@@ -1,4 +1,4 @@
-//! Locked Gs. A locked G runs on no M but its own, and that M runs no other G. This is for code that keeps state in the
+//! Locked Gs. A locked G runs only on its own M, and that M runs no other G. This is for code that keeps state in the
 //! thread. Go: `runtime.LockOSThread`.
 //!
 //! Locked Gs do not slow down the others. A switch from G to G does not check whether the next G is locked, because a
@@ -12,8 +12,8 @@
 //! until it is assigned one.
 //!
 //! While the M waits it counts as idle for deadlock detection (`nmidlelocked`). It cannot be woken to run other Gs, so
-//! the other Ms must suffice for all Ps. As for a blocking system call, locking therefore makes sure that another M can
-//! replace this one, and fails if none can be created.
+//! the other Ms must suffice for all Ps. Therefore locking, like a blocking system call, makes sure that another M can
+//! replace this one. Locking fails if no other M can be created.
 
 use core::marker::PhantomData;
 
@@ -46,7 +46,7 @@ pub struct LockedThread<P: Platform> {
 /// Locks the calling G to the M it runs on. Calls nest. Go: `runtime.LockOSThread`.
 ///
 /// A switch from or to a locked G is a switch between threads, so it takes about ten times as long as other switches.
-/// Creates an M if none is left to take over when this one hands off its P. Does not block; not callable from
+/// If no other M could take over the P when this M hands it off, creates one. Does not block; not callable from
 /// interrupts.
 ///
 /// ```
@@ -204,8 +204,8 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// Takes the G off the list of locked Gs and keeps the P, if the G is the first of that list and there is nothing
-    /// else to run. Returns whether the M keeps the P.
+    /// If the G is the first of the list of locked Gs and there is nothing else to run, takes the G off that list and
+    /// keeps the P. Returns whether the M keeps the P.
     fn continues_at_once(&self, processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) -> bool {
         let scheduler = self.scheduler();
         if scheduler.global_length.load(Ordering::Relaxed) == 0 || processor.has_work() {

@@ -19,8 +19,8 @@ use crate::record::trace::EventKind;
 ///
 /// `commit` runs after the G's context has been saved, on another stack and pinned; it must be short. It makes the G
 /// known to the code that is to [`ready`] the G (for example, it unlocks the queue that contains the G) and returns
-/// `true`. If it returns `false`, the G continues. As soon as the G is known to other code, it may run and change its
-/// stack, even while the commit is still running: see the safety section of [`ready`]. Blocks; not callable from
+/// `true`. If it returns `false`, the G continues. As soon as the G is known to other code, the G may run and change
+/// its stack, even while the commit is still running: see the safety section of [`ready`]. Blocks; not callable from
 /// interrupts.
 ///
 /// A commit must not panic, because it runs on the stack of another G or of g0. If it does, the program ends with a

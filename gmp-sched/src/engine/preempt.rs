@@ -8,10 +8,10 @@
 //!
 //! A G whose timer is due does not wait for the slice to end: it displaces the running G. The displaced G runs next,
 //! and the two Gs share the slice. After a displacement, and after a batch of due timers, the P runs undisturbed for a
-//! while ([`Platform::undisturbed`]), so the number of displacements in a slice is bounded, and each G makes progress.
-//! (The beginning of a slice does not start an undisturbed time: a timer that is due then would be late although
-//! nothing was displaced.) `due_timers` describes what happens during the undisturbed time, and what happens to many
-//! timers that are due at once.
+//! while ([`Platform::undisturbed`]). So the number of displacements in a slice is bounded, and each G makes progress.
+//! (The beginning of a slice does not start an undisturbed time. Otherwise a timer that is due then would be late
+//! although nothing was displaced.) `due_timers` describes what happens during the undisturbed time, and what happens
+//! to many timers that are due at once.
 
 use crate::base::instant::Instant;
 use crate::engine::current::CurrentGoroutine;
@@ -97,8 +97,8 @@ pub fn is_wanted<P: Platform>(machine: &Machine<P>) -> bool {
     machine.processor().is_some_and(Processor::is_slice_over) || scheduler.signals.is_ready() || scheduler.is_stopping()
 }
 
-/// Lets the calling G give way if it has to: the world is to stop, its slice is over, or the G of a due timer or of a
-/// ready device comes first.
+/// Lets the calling G give way if the world is to stop, if the slice of the G is over, or if the G of a due timer or of
+/// a ready device comes first.
 ///
 /// There are three callers. The platform calls this where it interrupted a G in user code, after it has saved all
 /// registers of the G on the G's stack. The platform also calls this at the end of a pinned section during which a

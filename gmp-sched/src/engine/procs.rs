@@ -139,8 +139,7 @@ impl<P: Platform> WorldStopped<P> {
         if staying.iter().any(|processor| core::ptr::eq(processor, own)) { own } else { &staying[0] }
     }
 
-    /// Makes the caller the holder of `successor`. If `successor` is not the P that the caller holds, the latter is
-    /// stopped.
+    /// Makes the caller the holder of `successor`. If the caller holds another P, that P is stopped.
     fn move_to(&self, successor: &'static Processor<P>) {
         let machine = self.pinned.machine();
         let own = self.pinned.processor();

@@ -110,9 +110,9 @@ impl<P: Platform> Processor<P> {
     }
 }
 
-/// On a platform without preemption by interrupts: if the slice of the leaving G is over, the G in `runnext` does not
-/// inherit that slice. As after a preemption, the Gs of the ring run first (those of other Ps if the ring is empty),
-/// and the global queue is checked.
+/// Called when a G leaves. On a platform without preemption by interrupts, if the slice of the leaving G is over, the G
+/// in `runnext` does not inherit that slice. As after a preemption, the Gs of the ring run first (those of other Ps if
+/// the ring is empty), and the global queue is checked. On other platforms this function does nothing.
 #[inline(always)]
 pub(crate) fn end_inherited_slice<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) {
     if !P::TIMER_INTERRUPTS && processor.is_slice_over() {

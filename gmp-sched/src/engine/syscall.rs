@@ -6,13 +6,13 @@
 //! block.
 //!
 //! Both take the call as a closure, so that a G leaves its system calls in the order in which it entered them, even if
-//! the call panics. A guard object instead could be leaked by the G, which would then continue without a P.
+//! the call panics. If they returned a guard object instead, the G could leak the guard and continue without a P.
 //!
 //! On return the G takes its old P back if no other M took it, or else an idle P. If there is none, the G goes to the
 //! global queue and its M to the idle list. An M without a P never runs user code.
 //!
-//! The slice continues during a call. If it ends there, sysmon takes the P away, or the G gives way on return. So Gs
-//! that make short calls one after the other run no longer than others.
+//! The slice continues during a call. If the slice ends during the call, sysmon takes the P away, or the G gives way on
+//! return. So Gs that make short calls one after the other run no longer than others.
 
 use core::marker::PhantomData;
 
@@ -36,10 +36,10 @@ use crate::record::trace::EventKind;
 /// Runs `call`, which may keep this M busy for a while, as a system call. Go: `entersyscall`, `exitsyscall`.
 ///
 /// Entering costs a few stores; the P is taken away only if sysmon finds that the call lasts. During the call the G
-/// stays on its M, and must not spawn, yield or park. The G is not pinned: where Ms are kernel threads, another thread
-/// may take the CPU from a call that computes for long. On threads of a host the call may block the thread, because
-/// sysmon runs at regular intervals. In a kernel the call must not block the thread, because sysmon is woken by the
-/// tick of the CPU, and a CPU has no tick while its thread is blocked.
+/// stays on its M, and must not spawn, yield or park. The G is not pinned, so where Ms are kernel threads, another
+/// thread may take the CPU from a call that computes for long. On threads of a host the call may block the thread,
+/// because sysmon runs at regular intervals. In a kernel the call must not block the thread, because sysmon is woken by
+/// the tick of the CPU, and a CPU has no tick while its thread is blocked.
 ///
 /// On return, may block the calling G until there is a P for it. Not callable from interrupts.
 ///
@@ -273,9 +273,9 @@ impl<P: Platform> Scheduler<P> {
             self.put_idle_processor(&mut shared, processor);
         }
         P::point(Site::Idle);
-        // Ordering: a timer may have been set that is not visible here yet. The code that sets it wakes the timekeeper,
-        // and the timekeeper takes the lock (in `check_dead`) before it checks the timers, so it sees that this P is
-        // idle.
+        // Ordering: the check of the timers here may miss a timer that is just being set. But the code that sets that
+        // timer wakes the timekeeper. The timekeeper takes the lock (in `check_dead`) before it checks the timers, so
+        // it sees that this P is idle.
         self.wake_timekeeper(self.earliest_timekeeper_timer());
         // Before this P was on the idle list, other Ms may have enqueued work and found no idle P.
         if self.is_work_visible() {

@@ -88,6 +88,6 @@ fn take_from_others<P: Platform>(pinned: &Pinned<P>, processor: &'static Process
     if let Some(found) = found {
         put_last(pinned.machine().scheduler(), processor, found);
     }
-    // The action of a timer of another P may have put a G on this one.
+    // The action of a timer of another P may have put a G into the local queue of this P.
     !processor.queue.is_empty()
 }

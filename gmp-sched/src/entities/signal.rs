@@ -19,7 +19,7 @@ pub(crate) const DELIVERED: u64 = 5;
 /// An event that an interrupt handler raises and for which a G waits. Only one G at a time may wait for a signal. Go:
 /// `pollDesc`, `netpollblock`.
 ///
-/// A signal must live as long as the program: a driver keeps it in a static or reuses it.
+/// A signal must live as long as the program. So a driver keeps it in a `static`, or reuses it instead of freeing it.
 #[doc(alias = "pollDesc")]
 pub struct Signal<P: Platform> {
     pub(crate) word: AtomicU64,

@@ -83,14 +83,15 @@ impl ParkedStatus {
 /// The bits of a stored status word that contain the [`Status`].
 pub(crate) const STATUS: u32 = 0x1F;
 
-/// The bit of [`ParkedStatus`] that is set if the G is sampled: its waker records when the G becomes runnable.
+/// The bit of [`ParkedStatus`] that is set if the G is sampled. Its waker then records when the G becomes runnable.
 pub(crate) const WATCHED: u32 = 0x80;
 
-/// The bit of [`ParkedStatus`] that is set if the G waits durably in a bubble: its waker counts the G as active there.
+/// The bit of [`ParkedStatus`] that is set if the G waits durably in a bubble. Its waker then counts the G as active in
+/// that bubble.
 pub(crate) const IN_BUBBLE: u32 = 0x40;
 
-/// The bit of [`ParkedStatus`] that is set if the G is locked to its M: its waker readies it in another way. See
-/// [`crate::engine::lock_os_thread`].
+/// The bit of [`ParkedStatus`] that is set if the G is locked to its M. Its waker then calls
+/// [`ready_locked`](crate::engine::lock_os_thread::ready_locked).
 pub(crate) const LOCKED: u32 = 0x20;
 
 impl fmt::Display for Status {

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The result is in the G's slot or on its stack, so the slot is reused only when both sides no longer need it. The
-//! completion word decides which side comes second, and that side releases the slot.
+//! completion word decides which side is the last to need the slot, and that side releases it.
 
 use core::fmt;
 use core::marker::PhantomData;

@@ -51,7 +51,7 @@ fn wait_in_goroutine<R: Send>(operation: impl FnOnce() -> R + Send) -> Result<R,
     let (sender, result) = mpsc::sync_channel(1);
     let operation: Operation<'_> = Box::new(move || {
         let outcome = panic::catch_unwind(AssertUnwindSafe(operation));
-        // This does not fail: the receiver waits below until the outcome is sent.
+        // This does not fail, because the receiver waits below until the outcome is sent.
         let _ = sender.send(outcome);
     });
     #[expect(unsafe_code, reason = "a G uses what a thread has borrowed")]

@@ -95,7 +95,7 @@ impl Threads {
             // deadlocked.
             alive::leave(scheduler);
             scheduler.shut_down();
-            // This does not fail: the receiver waits below until the outcome is sent.
+            // This does not fail, because the receiver waits below until the outcome is sent.
             let _ = result_sender.send(outcome);
         };
         #[expect(unsafe_code, reason = "passes on the promise of `enter`")]

@@ -1,9 +1,9 @@
-//! A trace of scheduling events: one ring per P with its last events, which can be switched on and off.
+//! A trace of scheduling events, which can be switched on and off. Each P has a ring with its last events.
 //!
-//! While the trace is off, it costs one test when a G parks. All other events are recorded behind tests that are made
-//! anyway (see `engine::sampling`). While the trace is on, an event takes one reading of the clock and five stores.
-//! Each P's ring has one writer, the M that holds the P. So no event takes a lock or waits for another event. Any
-//! thread may read the rings at any time and gets the last events of each, as with Go's flight recorder
+//! While the trace is off, it costs one test when a G parks. The code that records other events runs only after tests
+//! that are made anyway (see `engine::sampling`). While the trace is on, an event takes one reading of the clock and
+//! five stores. Each P's ring has one writer, the M that holds the P. So no event takes a lock or waits for another
+//! event. Any thread may read the rings at any time and gets the last events of each, as with Go's flight recorder
 //! (`runtime/trace`).
 
 use alloc::boxed::Box;

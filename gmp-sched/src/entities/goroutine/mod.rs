@@ -53,9 +53,9 @@ pub(crate) struct BodyFunctions<P: Platform> {
 
 /// A G. Go: `g` (runtime/runtime2.go).
 ///
-/// The fields that a G needs if it only runs and ends come first, in 128 bytes. Gs are not aligned to cache lines:
-/// alignment can make the distance between two Gs a power of two, so that many Gs compete for the same few cache sets.
-/// (On threads, alignment made a hop of the benchmark with a ring of 1000 Gs take 59 ns instead of 37.)
+/// The fields that a G needs if it only runs and ends come first, in 128 bytes. Gs are not aligned to cache lines,
+/// because alignment can make the distance between two Gs a power of two, so that many Gs compete for the same few
+/// cache sets. (On threads, alignment made a hop of the benchmark with a ring of 1000 Gs take 59 ns instead of 37.)
 #[doc(alias = "g")]
 #[repr(C)]
 pub struct Goroutine<P: Platform> {
