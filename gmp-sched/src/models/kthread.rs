@@ -92,8 +92,9 @@ fn find_thread() -> bool {
     THREADS.take_ready_or_be_idle().is_some()
 }
 
-/// Lets all CPUs that were kicked while they halted check again. Then no thread may be ready while a CPU halts. `woken`
-/// is the number of threads that were made ready; each `busy` CPU runs one of them, unless it was busy before.
+/// Lets each CPU that was kicked during its halt check the lists again. Then no thread may be ready while a CPU
+/// halts, and no thread may run twice. `woken` is the number of threads that were made ready. A CPU that is in `busy`
+/// and was not in `busy_before` runs one of them.
 fn check(woken: usize, busy_before: [bool; CPUS], mut busy: [bool; CPUS]) {
     while let Some(cpu) = (0..CPUS).find(|&cpu| !busy[cpu] && KICKED[cpu].swap(false, Ordering::AcqRel)) {
         CPU.with(|current| current.set(cpu));

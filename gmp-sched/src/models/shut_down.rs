@@ -34,7 +34,7 @@ fn m_that_is_reused_during_shut_down_is_unparked() {
             assert!(machine.is_retired());
             setting.keep_idle_machines();
             scheduler.reuse_machine(machine);
-            // The new thread runs this loop, as in `native`. It may reach the loop before the M is in use.
+            // The new thread runs this loop, as in `native`. The thread may reach the loop before the M is in use.
             let runs = spawn_as(machine, move |pinned| {
                 while machine.is_retired() {
                     Model::park_thread(Parking::new(pinned), None);

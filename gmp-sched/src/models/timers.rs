@@ -38,8 +38,8 @@ fn timer_against_an_m_that_becomes_the_timekeeper() {
     });
 }
 
-/// The timer of the timekeeper's deadline has been stopped, so the timekeeper postpones its deadline. At the same time
-/// a timer is set that is due before the new deadline.
+/// The timer for which the timekeeper's deadline was set has been stopped, so the timekeeper postpones its deadline.
+/// At the same time a timer is set that is due before the new deadline.
 #[test]
 fn timer_against_a_timekeeper_that_postpones_its_deadline() {
     explore_every_point(|| {
@@ -98,8 +98,8 @@ fn timekeeper_that_finds_work_leaves_its_deadline_to_another() {
 }
 
 /// An M that goes idle is assigned another P before it has checked any timers. The timekeeper still sleeps without a
-/// deadline, because all Ps were held. It must take over the timers of the P that was given up. `prepare` sets these
-/// timers.
+/// deadline, because all Ps were held. The timekeeper must take over the timers of the P that was given up. `prepare`
+/// sets these timers.
 fn against_an_m_that_is_assigned_another_p(
     processors: usize,
     prepare: fn(&Setting, &'static Machine<Model>, &'static Goroutine<Model>),

@@ -193,7 +193,7 @@ fn find_files(directory: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns `text` without comments and with empty string and character literals.
+/// Returns `text` without its comments and without the contents of its string and character literals.
 fn without_comments(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;

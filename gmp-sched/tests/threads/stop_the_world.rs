@@ -272,7 +272,8 @@ fn concurrent_stops_are_served_in_order() {
             .collect();
         drop(world);
         handles.into_iter().for_each(|handle| handle.join().unwrap());
-        // With one P, spawned Gs run in this order, so they queued for the stop in this order.
+        // With one P, the spawned Gs run in this order (the last one first), and each queues for the stop when it
+        // runs.
         assert_eq!(*log.lock().unwrap(), [3, 0, 1, 2]);
     });
 }

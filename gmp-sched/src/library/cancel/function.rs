@@ -16,11 +16,11 @@ pub struct ContextFunction<P: Platform> {
     holder: Holder<P>,
 }
 
-/// What holds the function.
+/// Where the function is stored until it is started or stopped.
 enum Holder<P: Platform> {
-    /// A context that has not ended. It stores the function under this key.
+    /// In this node, under this key, because the context has not ended.
     Context(Arc<Node<P>>, usize),
-    /// This handle, because the context never ends or had already ended.
+    /// In this handle, because the context never ends or had already ended.
     Handle(AfterFunc<P>),
 }
 

@@ -150,7 +150,7 @@ impl<P: Platform> Node<P> {
             if state.end.is_some() {
                 return others;
             }
-            // A deadline that has passed came before this cancellation, and is the cause.
+            // If the deadline has passed, it came before this cancellation, so the deadline is the cause.
             let is_late = self.deadline <= now::<P>();
             state.end = Some(if is_late { self.deadline_cause.clone() } else { cause.clone() });
             self.has_ended.store(true, Ordering::Release);
@@ -177,8 +177,8 @@ impl<P: Platform> Node<P> {
         others
     }
 
-    /// Queues `me`, which has left its stack, as a waiter with the wait generation `generation`, and calls `arm` under the same
-    /// lock. If the node has ended, ends the wait instead.
+    /// Called on the far side of a wait of `me`. Under the node's lock, queues `me` as a waiter with the wait
+    /// generation `generation`, and calls `arm`. If the node has ended, ends the wait instead.
     pub(crate) fn enqueue(
         &self,
         pinned: &Pinned<P>,

@@ -103,8 +103,7 @@ impl<P: Platform> Condvar<P> {
         Self { state: Lock::new(State { queue: WaitQueue::new(), mutex: 0 }) }
     }
 
-    /// Unlocks `mutex`, which the caller holds, waits for a notification, but no longer than `limit`, and locks
-    /// `mutex` again. Returns whether there was a notification.
+    /// Unlocks the mutex of `guard`, waits for a notification, and locks the mutex again. Go: `Cond.Wait`.
     #[doc(alias = "Wait")]
     #[track_caller]
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, P>) {

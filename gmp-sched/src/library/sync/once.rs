@@ -121,8 +121,8 @@ impl<P: Platform> Once<P> {
         running.becomes = DONE;
     }
 
-    /// Waits while another caller's function runs. Returns `None` if a function has returned. Otherwise the caller must
-    /// run its own function: returns the G of the caller, if it is one.
+    /// Waits while another caller's function runs. Returns `None` if the `Once` is done then. Otherwise the caller must
+    /// run its own function. In this case the inner value is the caller's G, or `None` if the caller is not a G.
     #[track_caller]
     fn begin(&self) -> Option<Option<&'static Goroutine<P>>> {
         loop {

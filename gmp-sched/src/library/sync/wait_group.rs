@@ -50,7 +50,7 @@ pub struct WaitGroup<P: Platform> {
     /// lock only.
     word: AtomicU64,
     queue: Lock<WaitQueue<P>, P>,
-    /// The bubble of the Gs that change the counter, while it is not zero.
+    /// The bubble of the Gs that change the counter. Valid while the counter is not zero.
     bubble: Association<P>,
 }
 

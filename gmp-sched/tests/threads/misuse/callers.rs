@@ -22,7 +22,7 @@ use crate::entered::THREADS;
 /// This file, to find the calls in it.
 const SOURCE: &str = include_str!("callers.rs");
 
-/// Text by which the line of a call is recognised, and the call. Each is on a line of its own.
+/// A name and a call, which are on one line of this file. The test recognises the line by the name.
 type Misuse = (&'static str, fn());
 
 /// Like [`Misuse`], but the call uses an object that was made in a bubble.

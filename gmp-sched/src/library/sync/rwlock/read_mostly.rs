@@ -113,8 +113,8 @@ impl Readers for SpreadCounts {
     #[inline]
     fn leave<P: Platform>(&self, slot: ReaderSlot) -> bool {
         P::point(Site::Sync);
-        // Ordering: SeqCst as in `enter`. Like the Release in `OneCount::leave`, it orders this reader's reads before
-        // the next writer.
+        // Ordering: SeqCst as in `enter`. It also orders this reader's reads before the next writer, as the Release
+        // in `OneCount::leave` does.
         self.count(slot).fetch_sub(1, Ordering::SeqCst);
         total_order();
         P::point(Site::Sync);
