@@ -58,7 +58,7 @@ pub unsafe trait Cpu: Points + Sized + Debug + Send + Sync {
     /// Calls `body` with interrupts off.
     fn without_interrupts<R>(body: impl FnOnce() -> R) -> R;
 
-    /// Makes another CPU call [`Threads::reschedule_interrupt`]. If that CPU halts, this wakes it.
+    /// Makes another CPU call [`Threads::reschedule_interrupt`]. If that CPU halts, the call wakes it.
     fn kick(cpu: usize);
 
     /// Makes this CPU call [`Threads::displace`] as soon as it is in user code.

@@ -15,7 +15,8 @@ use crate::base::points::Site;
 /// Whether a thread that became ready displaces the thread that runs on its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Urgency {
-    /// The ready thread displaces the running one, because it was woken by an event that it must handle.
+    /// The ready thread displaces the running thread, because the ready thread was woken by an event that it must
+    /// handle.
     Displaces,
     /// The ready thread waits in the list, because it was displaced itself or its token came before it had parked.
     Waits,

@@ -36,8 +36,9 @@ impl<C: Cpu> Threads<C> {
             let Some(thread) = sleepers.pop_front() else { break };
             let deadline = Instant::from_nanos(thread.deadline.load(Ordering::Relaxed));
             if deadline <= now {
-                // The lock is still held. A thread that something else wakes at this moment waits for the lock in
-                // `remove_sleeper`. So it cannot sleep again with the same link before `unpark` has returned.
+                // The lock is still held. If another waker wakes the thread at this moment, the thread waits for the
+                // lock in `remove_sleeper`. So the thread cannot use its link for another sleep before `unpark` has
+                // returned.
                 thread.unpark();
             } else {
                 next = next.min(deadline);

@@ -1,6 +1,6 @@
-//! Models of the word of a signal. A G that begins to wait, an interrupt handler that raises the signal, an M that
-//! takes the signal from the ready list, and a timer access the word. No raise is lost, a wait ends once, and the G
-//! sees what the handler did.
+//! Models of the word of a signal. The word is accessed by a G that begins to wait, by an interrupt handler that
+//! raises the signal, by an M that takes the signal from the ready list, and by a timer. No raise is lost, a wait
+//! ends once, and the G sees what the handler did.
 //!
 //! The models run the signal's own code. The G continues on whichever loom thread takes it from a queue.
 

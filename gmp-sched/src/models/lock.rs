@@ -1,9 +1,9 @@
 //! Models of the spinlocks themselves, which are the lock of a channel and the lock of the crate `spin`. Each has one
 //! holder at a time, which sees what the previous holder did.
 //!
-//! A thread that finds a channel's lock taken tries once more in these models. The real lock would loop, which would
-//! have infinitely many states. The lock of `spin` runs with its loops, because loom lets the other threads run after
-//! each failed attempt.
+//! A thread that finds a channel's lock taken tries once more in these models. With the loop of the real lock, a
+//! model would have infinitely many states. The lock of `spin` runs with its loops, because loom lets the other
+//! threads run after each failed attempt.
 
 use alloc::boxed::Box;
 

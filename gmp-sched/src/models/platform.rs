@@ -47,7 +47,8 @@ pub(super) struct ModelThread {
     parked: core::sync::atomic::AtomicBool,
     /// The deadline until which the M is parked. Read after all loom threads have ended, so loom need not know of it.
     until: core::sync::atomic::AtomicU64,
-    /// Whether the G on this M was asked to give way. loom need not know of this either.
+    /// Whether the G on this M was asked to give way. loom need not know of this flag, for the same reason as for
+    /// `until`.
     asked: core::sync::atomic::AtomicBool,
 }
 
@@ -73,7 +74,7 @@ std::thread_local! {
     static ENDS_IDLE_MACHINES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The panic payload that unwinds an M that parks, or whose thread ends.
+/// The payload of the panic that unwinds an M when the M parks or its thread ends.
 struct Leaves;
 
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]

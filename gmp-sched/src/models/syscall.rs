@@ -37,8 +37,8 @@ fn retake_against_the_return_from_a_system_call() {
                     if !scheduler.retake(processor) {
                         return;
                     }
-                    // The P is now held by another M, or idle. If it is idle, this thread takes it, as an M with work
-                    // for it would.
+                    // The P is now held by another M, or idle. If the P is idle, this thread takes it, as an M with
+                    // work for the P would.
                     let mut shared = scheduler.shared.lock();
                     if let Some(taken) = scheduler.take_idle_processor(&mut shared) {
                         drop(shared);
@@ -93,8 +93,8 @@ fn next_holder_of_a_retaken_p_sees_what_the_caller_did() {
     });
 }
 
-/// A P is handed off while another M submits work and sees no idle P. So the M that hands off has to check for that
-/// work.
+/// A P is handed off while another M submits work and sees no idle P. So the M that hands off the P has to check for
+/// that work.
 #[test]
 fn handoff_against_a_submitter() {
     explore_every_point(|| {

@@ -30,7 +30,7 @@ pub(super) struct SimCpu {
     pub(super) run_time: RunTime,
 }
 
-/// How long Gs have run on a CPU. Only the time during which nothing is under way that could end their slice counts;
+/// How long Gs have run on a CPU. The time during which something is under way that ends the slice does not count;
 /// see `slices`.
 #[derive(Debug, Default)]
 pub(super) struct RunTime {

@@ -46,8 +46,8 @@ impl Transients {
         let nobody_searches = scheduler.spinning.load(Ordering::Relaxed) == 0;
         let is_idle = scheduler.idle_processors.load(Ordering::Relaxed) != 0;
         let step = ROUND / able as u64;
-        // A searching M takes a step for each P, and may have to search twice. The handler of a device's interrupt may
-        // take as long, before its CPU switches to the thread for which the CPU was woken.
+        // A searching M takes a step for each P, and may have to search twice. The handler of a device's interrupt
+        // may take as many steps, before its CPU switches to the thread for which the CPU was woken.
         let patience = PATIENCE + 2 * scheduler.procs() as u64 * ROUND;
         if add(&self.idle_processor, step, is_queued && is_idle && nobody_searches) > patience {
             return Err(format!("a G stays runnable, a P idle, and nobody searches: {}", goroutines(scheduler)));

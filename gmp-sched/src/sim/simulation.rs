@@ -35,8 +35,8 @@ std::thread_local! {
 #[expect(unsafe_code, reason = "finds the simulation of this host thread")]
 pub(super) fn current() -> &'static Simulation {
     let simulation = CURRENT.get();
-    // SAFETY: the pointer is set from `enter` to `leave`, while the simulation exists. All its flows of control are on
-    // this host thread.
+    // SAFETY: the pointer is set from `enter` to `leave`, while the simulation exists. All flows of control of the
+    // simulation are on this host thread.
     unsafe { simulation.as_ref() }.expect("not inside a simulation")
 }
 
@@ -242,8 +242,8 @@ impl Simulation {
         self.take_step(None, true);
     }
 
-    /// A [`wait`](Self::wait) of a G that computes on an explored machine. Before `begin` it switches to the driver,
-    /// which lets the other CPUs run until they have nothing to do.
+    /// A [`wait`](Self::wait) of a G that computes on an explored machine. Before `begin` was called, this function
+    /// only switches to the driver, which lets the other CPUs run until they have nothing to do.
     pub(super) fn compute(&self, explored: &Explored) {
         if explored.has_begun.get() { self.wait() } else { self.to_driver() }
     }

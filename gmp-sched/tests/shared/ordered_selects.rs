@@ -4,7 +4,8 @@ use gmp_sched::select;
 
 use super::platform::{Chan, channel, go};
 
-/// A sender arrives when a select waits on one channel with two cases, so that both become ready at one instant.
+/// While a select waits on one channel with two cases, a sender arrives, so that both cases become ready at one
+/// instant.
 fn ordered_select_takes_the_first_of_two_cases_on_one_channel() {
     const ROUNDS: usize = 200;
     let (sender, receiver) = channel(0);

@@ -23,7 +23,7 @@ const IS_CHILD: &str = "GMP_SIM_CHILD";
 /// Seeds beyond [`SEEDS`] with which a program once failed. An ordinary run of that program includes these seeds.
 const KNOWN: [Known; 3] = [
     // An M that had just stopped spinning was assigned a P for other work. Submitters had relied on the M to find
-    // their work, but it did not search for that work.
+    // their work, but the M did not search for that work.
     Known { seed: 39235, program: "writers_exclude_others_and_no_waiter_is_lost" },
     // The G that started the world put Ps on the idle list without being counted as spinning.
     Known { seed: 141_629, program: "hogs_do_not_keep_the_world_from_stopping" },

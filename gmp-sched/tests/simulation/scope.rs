@@ -86,7 +86,7 @@ fn parent_that_cannot_wait_for_its_children_ends_the_program() {
     assert!(message.starts_with("fatal error: a G cannot wait for the children of its scope"), "{message}");
 }
 
-/// The error of a scope is the first error of its children. It cancels the children that still wait.
+/// The error of a scope is the first error of its children. This error cancels the children that still wait.
 #[test]
 fn first_error_ends_the_scope_and_cancels_its_children() {
     explore(|seed| {

@@ -1,4 +1,4 @@
-//! Gs whose timers are due again and again, on threads, where no timer interrupt displaces one of them.
+//! Gs whose timers are due again and again, on threads, where no timer interrupt displaces a G.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -3,8 +3,8 @@
 //!
 //! A [`Context`] may be cancelled, have a deadline, and carry values. A derived context is cancelled with its parent.
 //! A context has no G. A context with a deadline has no timer: code that checks the deadline compares it with the
-//! clock, and a G that waits with a context uses its own timer. So a request that is done in time costs two heap
-//! cells.
+//! clock, and a G that waits with a context uses its own timer. So a request that ends before its deadline costs only
+//! two heap cells.
 //!
 //! # Ending a wait
 //!

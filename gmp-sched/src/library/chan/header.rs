@@ -214,10 +214,7 @@ impl<P: Platform> Header<P> {
     /// Whether a receive would return at once, if no other G is faster. Takes no lock.
     #[inline(always)]
     fn may_receive(&self) -> bool {
-        // `
-        // ` instead of `
-        //
-        // `, so that there is no branch. The order of the two loads matters; see `looks_ready`.
+        // The bitwise `|` avoids a branch. The order of the two loads matters; see `looks_ready`.
         !self.senders.is_empty() | (self.word_by_now().level() != 0)
     }
 

@@ -177,7 +177,7 @@ impl<T, P: Platform> Sender<T, P> {
     /// Returns a sender whose channel never has a receiver and is never closed, so its sends block forever. Go: a nil
     /// channel.
     ///
-    /// A case of a select is disabled while its sender is replaced by this one.
+    /// To disable a case of a select, use this sender in place of the case's own sender.
     ///
     /// ```
     /// use gmp_sched::chan::TrySendError;
@@ -356,7 +356,7 @@ impl<T, P: Platform> Receiver<T, P> {
     /// Returns a receiver whose channel never has a sender and is never closed, so its receives block forever. Go: a
     /// nil channel.
     ///
-    /// A case of a select is disabled while its receiver is replaced by this one.
+    /// To disable a case of a select, use this receiver in place of the case's own receiver.
     ///
     /// ```
     /// use gmp_sched::chan::TryRecvError;

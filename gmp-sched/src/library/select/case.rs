@@ -262,7 +262,7 @@ pub(super) fn note<P: Platform>(outcome: &Cell<Outcome>, attempt: Attempt<P>) ->
 /// [`RecvCase::case`], [`SendCase::case`](super::SendCase::case) and [`SendFromCase::case`](super::SendFromCase::case). Go:
 /// `scase`.
 #[doc(alias = "scase")]
-// `repr(C)` puts the waiter first, so that the address of the case is also the address of its waiter, which is
+// `repr(C)` puts the waiter first, so that a case and its waiter have the same address. The address of a waiter is
 // compared more often than any other address.
 #[repr(C)]
 pub struct Case<'a, P: Platform> {

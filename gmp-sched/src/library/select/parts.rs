@@ -124,8 +124,8 @@ impl Chosen for Result<usize, ContextError> {
     }
 }
 
-/// The result of the first case, or the result of one of the later cases, which is again a `OneOf`. In place of a case
-/// after the last one there is `()`, which means that no case was chosen.
+/// The result of the first case, or a `OneOf` with the result of one of the later cases. After the last case comes
+/// `()`, which means that no case was chosen.
 #[derive(Debug)]
 pub enum OneOf<T, L> {
     /// The first case.

@@ -8,8 +8,8 @@ use crate::entities::goroutine::WaitReason;
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};
 
-/// A barrier for a fixed number of Gs. Each waits until all have arrived; then the next round begins. 40 bytes; can be
-/// a `static`.
+/// A barrier for a fixed number of Gs. Each G waits until all Gs have arrived; then the next round begins. The
+/// barrier takes 40 bytes and can be a `static`.
 ///
 /// ```
 /// use gmp_sched::native::{self, Barrier};

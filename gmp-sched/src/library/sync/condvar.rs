@@ -54,7 +54,7 @@ pub struct Condvar<P: Platform> {
     state: Lock<State<P>, P>,
 }
 
-/// Whether a wait with a deadline ended by the deadline, as `std`'s type of the same name says.
+/// The result of a wait with a deadline: whether the deadline ended the wait. `std` has a type of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 

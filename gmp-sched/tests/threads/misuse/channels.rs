@@ -15,7 +15,7 @@ fn uncountable_capacity_is_refused() {
     }
 }
 
-/// Zero-sized values need neither memory nor time to initialise the entries of the buffer.
+/// For zero-sized values, making a channel takes neither memory for the buffer nor time to initialise its entries.
 #[test]
 fn largest_capacity_of_zero_sized_values_works() {
     let (sender, receiver) = channel::<()>(usize::MAX / 4);
