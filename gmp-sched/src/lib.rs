@@ -86,6 +86,10 @@ mod models;
 pub mod native;
 pub mod platform;
 mod platform_aliases;
+/// Compiles the example in the file that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
 #[doc = include_str!("porting.md")]
 pub mod porting {}
 mod record;
