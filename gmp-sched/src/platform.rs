@@ -5,6 +5,19 @@
 //! is an operating-system thread; and `sim`, a simulated computer. The trait favours none of them. It has functions to
 //! *start*, *park* and *unpark* a thread, and a platform may implement parking by a futex or by `sti; hlt`.
 //! [`porting`](crate::porting) is the guide to writing another platform.
+//!
+//! ```
+//! use gmp_sched::native::{self, Native};
+//! use gmp_sched::platform::Pinned;
+//!
+//! let procs = unsafe { native::enter() }.run(2, || {
+//!     // While this proof exists, the G stays on its M, and the M keeps its P.
+//!     let pinned = Pinned::<Native>::new();
+//!     assert!(core::ptr::eq(pinned.goroutine(), pinned.machine().current_goroutine().unwrap()));
+//!     pinned.machine().scheduler().procs()
+//! });
+//! assert_eq!(procs, 2);
+//! ```
 
 use core::fmt::{Arguments, Debug};
 use core::marker::PhantomData;

@@ -4,6 +4,28 @@
 //! A switch passes a [`Transfer`] in registers to the *far side*, the code that runs next. The transfer names a
 //! function that the far side calls for the context that has just left. At the time of this call, the context that has
 //! left is saved and its stack is no longer in use. Only then may the function make a G visible to other Ms.
+//!
+//! ```
+//! use core::mem::MaybeUninit;
+//! use gmp_sched::context::{self, SavedContext, Transfer, Word};
+//!
+//! static HERE: SavedContext = SavedContext::new();
+//! static THERE: SavedContext = SavedContext::new();
+//!
+//! /// The function of the other context: doubles the word that it gets, and switches back for ever.
+//! extern "sysv64" fn double(word: usize, _: Word, _: usize, _: usize) -> ! {
+//!     // SAFETY: `HERE` was saved by the switch below, and nothing else resumes it.
+//!     unsafe { context::resume(&HERE, Transfer { function: 0, subject: 2 * word, argument: MaybeUninit::uninit() }) }
+//! }
+//!
+//! let mut stack = vec![0u128; 4096];
+//! // SAFETY: nothing else uses the stack, whose upper end is aligned, nor the context.
+//! unsafe { context::prepare(&THERE, stack.as_mut_ptr_range().end.expose_provenance(), double) };
+//! let there = Transfer { function: 0, subject: 21, argument: MaybeUninit::uninit() };
+//! // SAFETY: `THERE` was prepared above, and nothing else uses the two contexts. The stack is large enough.
+//! let back = unsafe { context::switch(&HERE, &THERE, there) };
+//! assert_eq!(back.subject, 42);
+//! ```
 
 use core::mem::{MaybeUninit, offset_of};
 use core::sync::atomic::{AtomicUsize, Ordering};

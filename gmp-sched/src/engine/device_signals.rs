@@ -34,6 +34,22 @@
 //! then executes a fence, then checks the ready list. So at least one of the two sees what the other has published. If
 //! `raise` finds an idle P, it wakes the timekeeper, which checks everything before it sleeps again. Otherwise it
 //! preempts an M that runs a G, and that M then checks the ready list.
+//!
+//! ```
+//! use gmp_sched::device_signals::Signal;
+//! use gmp_sched::native::{self, Native};
+//! use std::time::Duration;
+//!
+//! static DONE: Signal<Native> = Signal::new();
+//!
+//! unsafe { native::enter() }.run_with(1, |scheduler| {
+//!     // A thread stands for a device and the handler of its interrupt.
+//!     let device = std::thread::spawn(move || DONE.raise(scheduler));
+//!     DONE.wait();
+//!     assert!(!DONE.wait_timeout(Duration::from_millis(1)), "it was raised once");
+//!     device.join().unwrap();
+//! });
+//! ```
 
 use core::time::Duration;
 

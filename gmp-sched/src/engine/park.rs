@@ -1,4 +1,33 @@
 //! Parking a G and making it runnable again: what every blocking operation is built on.
+//!
+//! ```
+//! use gmp_sched::goroutine::{Goroutine, WaitReason};
+//! use gmp_sched::native::{self, Native, go, yield_now};
+//! use gmp_sched::park::{park, ready};
+//! use std::sync::Mutex;
+//!
+//! /// The G that waits.
+//! static WAITING: Mutex<Option<&'static Goroutine<Native>>> = Mutex::new(None);
+//!
+//! unsafe { native::enter() }.run(2, || {
+//!     // The commit runs when the G has left its stack. Only then can another G find it here.
+//!     let waiter = go(|| park::<Native>(WaitReason::Parked, |_, me| {
+//!         *WAITING.lock().unwrap() = Some(me);
+//!         true
+//!     }));
+//!     let found = loop {
+//!         // The guard of the lock is dropped before the yield.
+//!         let found = WAITING.lock().unwrap().take();
+//!         if let Some(found) = found {
+//!             break found;
+//!         }
+//!         yield_now();
+//!     };
+//!     // SAFETY: the commit made the G known here, and `take` returns it once. The commit uses only a static.
+//!     unsafe { ready(found) };
+//!     waiter.join().unwrap();
+//! });
+//! ```
 
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::enqueue_on;

@@ -12,6 +12,23 @@
 //! (The beginning of a slice does not start an undisturbed time. Otherwise a timer that is due then would be late
 //! although nothing was displaced.) `due_timers` describes what happens during the undisturbed time, and what happens
 //! to many timers that are due at once.
+//!
+//! ```
+//! use gmp_sched::native::{self, Native};
+//! use gmp_sched::platform::Pinned;
+//! use gmp_sched::preempt;
+//!
+//! let preemptions = unsafe { native::enter() }.run_with(1, |scheduler| {
+//!     let pinned = Pinned::<Native>::new();
+//!     // What `tick` does when a slice has lasted too long,
+//!     preempt::end_slice(pinned.machine());
+//!     assert!(preempt::is_wanted(pinned.machine()));
+//!     // and what the G then does: other Gs run first.
+//!     drop(preempt::give_way(pinned));
+//!     scheduler.counts().preemptions
+//! });
+//! assert_eq!(preemptions, 1);
+//! ```
 
 use crate::base::instant::Instant;
 use crate::engine::current::CurrentGoroutine;

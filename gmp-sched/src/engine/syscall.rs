@@ -13,6 +13,22 @@
 //!
 //! The slice continues during a call. If the slice ends during the call, sysmon takes the P away, or the G gives way on
 //! return. So Gs that make short calls one after the other run no longer than others.
+//!
+//! ```
+//! use gmp_sched::native::{self, Native, go};
+//! use gmp_sched::syscall;
+//! use std::sync::mpsc;
+//!
+//! let received = unsafe { native::enter() }.run(1, || {
+//!     let (sender, receiver) = mpsc::channel();
+//!     let waiting = go(move || syscall::blocking::<Native, _>(|| receiver.recv()));
+//!     // The only P is free again while the other G blocks its thread.
+//!     native::yield_now();
+//!     syscall::syscall::<Native, _>(|| sender.send(7)).unwrap();
+//!     waiting.join().unwrap()
+//! });
+//! assert_eq!(received, Ok(7));
+//! ```
 
 use core::marker::PhantomData;
 

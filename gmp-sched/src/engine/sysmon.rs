@@ -1,5 +1,20 @@
 //! sysmon finds what no interrupt and no M notices: a P whose system call lasts, and, on platforms without timer
 //! interrupts, a G that runs beyond its slice. It runs on a thread of its own, without a P.
+//!
+//! ```
+//! use gmp_sched::platform::Platform;
+//! use gmp_sched::scheduler::Scheduler;
+//! use gmp_sched::sysmon::Sysmon;
+//!
+//! /// The body of a thread that is not an M.
+//! fn monitor<P: Platform>(scheduler: &'static Scheduler<P>, sleep: fn(core::time::Duration)) -> ! {
+//!     let mut sysmon = Sysmon::new(scheduler);
+//!     loop {
+//!         sleep(sysmon.check());
+//!     }
+//! }
+//! # let _ = monitor::<gmp_sched::native::Native>;
+//! ```
 
 use core::time::Duration;
 

@@ -1,4 +1,16 @@
 //! The scheduler: what all Ms and Ps share.
+//!
+//! ```
+//! use gmp_sched::native::{self, go};
+//!
+//! unsafe { native::enter() }.run_with(2, |scheduler| {
+//!     let before = scheduler.counts().spawned;
+//!     go(|| ()).join().unwrap();
+//!     assert_eq!(scheduler.counts().spawned, before + 1);
+//!     assert_eq!(scheduler.processors().len(), scheduler.procs());
+//!     println!("{}", scheduler.goroutine_list());
+//! });
+//! ```
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -5,6 +5,21 @@
 //! five stores. Each P's ring has one writer, the M that holds the P. So no event takes a lock or waits for another
 //! event. Any thread may read the rings at any time and gets the last events of each, as with Go's flight recorder
 //! (`runtime/trace`).
+//!
+//! ```
+//! use gmp_sched::native::{self, go};
+//!
+//! unsafe { native::enter() }.run_with(1, |scheduler| {
+//!     scheduler.start_trace(1024).unwrap();
+//!     go(|| ()).join().unwrap();
+//!     scheduler.stop_trace();
+//!     let events = scheduler.processors()[0].trace();
+//!     assert!(!events.is_empty());
+//!     for event in events {
+//!         println!("{:?} {:?} {:?}", event.when, event.kind, event.goroutine);
+//!     }
+//! });
+//! ```
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
