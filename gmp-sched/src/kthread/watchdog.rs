@@ -107,8 +107,8 @@ impl WatchdogDuty {
         stays
     }
 
-    /// Called by the CPU `me` when another CPU has called it and the timer of `me` is not armed. Returns whether to
-    /// arm the timer for a check.
+    /// Called by the CPU `me` when another CPU has called `me` to duty and the timer of `me` is not armed. Returns
+    /// whether to arm the timer for a check.
     pub fn answers_call(&self, me: &CpuDuty, is_another_busy: impl Fn() -> bool) -> bool {
         let joins = !me.is_on_duty() && is_another_busy();
         if joins {

@@ -102,7 +102,7 @@ fn context_derived_during_cancellation_is_cancelled() {
     });
 }
 
-/// `stop` is called while the timer fires. Its result agrees with whether a tick can be received afterwards.
+/// `stop` is called while the timer fires. The result of `stop` agrees with whether a tick can be received afterwards.
 #[test]
 fn timer_stopped_while_it_fires_leaves_no_tick() {
     explore(|| {

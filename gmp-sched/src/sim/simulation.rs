@@ -30,7 +30,7 @@ std::thread_local! {
 ///
 /// # Panics
 ///
-/// Not called inside a simulation.
+/// The caller is not inside a simulation.
 #[inline(never)]
 #[expect(unsafe_code, reason = "finds the simulation of this host thread")]
 pub(super) fn current() -> &'static Simulation {

@@ -364,7 +364,8 @@ fn wait_group_is_reused_round_after_round() {
     });
 }
 
-/// As in the kernel, where a G that dies is not unwound: the callers that wait notice it, and so do later ones.
+/// A G that ends without being unwound, as in the kernel, poisons the `Once` whose function it ran. Callers that wait
+/// for the function panic, and later callers panic, too.
 #[test]
 fn once_whose_goroutine_is_abandoned_is_poisoned() {
     explore(|seed| {

@@ -78,8 +78,8 @@ impl Word {
         self.0 & LENGTH
     }
 
-    /// Number of values in the buffer, or a negative number if the channel is closed. Compared with the level, a
-    /// closed channel is therefore ready for both sides.
+    /// Number of values in the buffer, or a negative number if the channel is closed. So `may_receive` and `may_send`
+    /// find a closed channel ready.
     #[inline(always)]
     fn level(self) -> isize {
         (self.0 << 1).cast_signed() >> 1

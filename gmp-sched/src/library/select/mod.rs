@@ -294,7 +294,8 @@ impl<'a, P: Platform> Select<'a, P> {
 /// Tries one of the cases that seem to be ready (step 1 of the algorithm).
 #[inline]
 fn try_one<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>], choice: Choice) -> Option<usize> {
-    // An attempt fails only if another G has performed the operation first.
+    // An attempt fails only if another G has performed the operation first. After as many attempts as there are cases,
+    // the caller continues with step 2 of the algorithm.
     for _ in 0..cases.len() {
         let chosen = match choice {
             Choice::Random => choose(pinned, cases)?,

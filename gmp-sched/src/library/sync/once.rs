@@ -20,9 +20,10 @@ use crate::platform::{Pinned, Platform};
 /// as with `std::sync::OnceLock`. (In Go a function that panicked counts as done.)
 ///
 /// If the G that runs the function ends without unwinding, the `Once` is poisoned: waiters and later callers panic, as
-/// with `std::sync::Once`. A G of the kernel ends so by [`goexit`](crate::exit::goexit), or by a panic or a stack
-/// overflow with the option `panic=isolate`. What the function has begun is half done then, and the locks that it held
-/// stay locked, so no other function is run. (In Go all these ends run deferred calls, or end the program.)
+/// with `std::sync::Once`. In the kernel, a G ends without unwinding by [`goexit`](crate::exit::goexit), or by a panic
+/// or a stack overflow with the option `panic=isolate`. The work of the function may then be half done, and the locks
+/// that the G held stay locked. So no other function is run. (In Go, such a G runs its deferred calls, or the program
+/// ends.)
 ///
 /// ```
 /// use gmp_sched::native::{self, Once};
@@ -57,7 +58,7 @@ struct State<P: Platform> {
 const NEW: u32 = 0;
 const RUNNING: u32 = 1;
 const DONE: u32 = 2;
-/// The G that ran the function has ended without returning from it or unwinding it.
+/// The G that ran the function has ended without returning from the function and without unwinding.
 const POISONED: u32 = 3;
 
 impl<P: Platform> Once<P> {

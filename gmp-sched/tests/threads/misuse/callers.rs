@@ -42,7 +42,7 @@ static PERMITS: Semaphore = Semaphore::new(1);
 static FLIGHT: SingleFlight<u8, u8> = SingleFlight::new();
 static GATE: Barrier = Barrier::new(2);
 
-/// What [`holding`] waits for in the function of `COMPUTING`.
+/// The functions that [`hold_everything`] starts wait for this group, so that they do not return.
 static COMPUTED: WaitGroup = WaitGroup::new();
 
 fn compute() -> u8 {
@@ -220,7 +220,7 @@ fn check(name: &str, misuse: impl FnOnce(), wrong: &mut Vec<String>) {
     }
 }
 
-/// Holds all locks and permits, so that every call of [`WAITS`] would have to wait forever.
+/// Makes every call of [`WAITS`] wait forever: holds all locks and permits, and keeps all one-time functions running.
 fn hold_everything() {
     std::mem::forget((HELD.lock(), SHARED.write(), SPREAD.write()));
     PERMITS.acquire(1).forget();

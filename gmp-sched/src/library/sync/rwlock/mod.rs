@@ -151,7 +151,8 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
 
 /// Operations of readers.
 impl<P: Platform, R: Readers> RawRwLock<P, R> {
-    /// Locks for reading, waiting no longer than `limit`. Returns the slot in which the reader was counted, or `None`.
+    /// Locks for reading, waiting no longer than `limit`. Returns the slot in which the reader was counted, or `None`
+    /// if the limit ended the wait.
     #[inline]
     #[track_caller]
     pub(crate) fn share(&self, limit: Option<&Limit<'_, P>>) -> Option<ReaderSlot> {
