@@ -28,7 +28,7 @@ pub(super) fn when_all_halt(scheduler: &'static Scheduler<Sim>, wakes: Instant) 
 #[derive(Debug, Default)]
 pub(super) struct Transients {
     idle_processor: Cell<u64>,
-    /// Per CPU, how long a thread has been ready for that CPU while any CPU was idle.
+    /// For each CPU, how long a thread has been ready for that CPU while any CPU was idle.
     idle_cpu: RefCell<Vec<Cell<u64>>>,
     waits: Waits,
 }

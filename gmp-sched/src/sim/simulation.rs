@@ -381,7 +381,7 @@ impl Simulation {
 /// The caller upholds the contract of [`context::switch`].
 #[expect(unsafe_code, reason = "the context switch")]
 unsafe fn plain_switch(save: *const SavedContext, to: *const SavedContext, transfer: Transfer) -> Transfer {
-    // SAFETY: the caller upholds the same contract.
+    // SAFETY: this function has the same contract, which its caller upholds.
     unsafe { context::switch(save, to, transfer) }
 }
 

@@ -16,7 +16,7 @@ use source::{Source, sources};
 /// The exceptions: paths that lead to a higher layer, each with its reason.
 const EXCEPTIONS: &[Exception] = &[];
 
-/// A path that `file` names, or a method that it calls.
+/// A path that `file` names or a method that it calls, allowed although the path or method is in a higher layer.
 struct Exception {
     file: &'static str,
     names: &'static str,

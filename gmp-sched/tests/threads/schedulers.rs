@@ -16,7 +16,7 @@ use gmp_sched::platform::Pinned;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The scheduler that runs the calling G.
+/// Returns the address of the scheduler that runs the calling G.
 fn here() -> usize {
     core::ptr::from_ref(Pinned::<Native>::new().machine().scheduler()).addr()
 }

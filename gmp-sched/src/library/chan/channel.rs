@@ -104,7 +104,7 @@ impl<T, P: Platform> Channel<T, P> {
         if word.is_restricted() && self.header.refuses() {
             return Attempt::Closed;
         }
-        // SAFETY: the caller upholds the same contract.
+        // SAFETY: this function has the same contract, which its caller upholds.
         unsafe { self.offer_to_open(held, from, word, word.length()) }
     }
 
@@ -141,14 +141,14 @@ impl<T, P: Platform> Channel<T, P> {
         debug_assert!(held.is_of(&self.header));
         let word = self.header.word();
         if word.is_zero() {
-            // SAFETY: the caller upholds the same contract.
+            // SAFETY: this function has the same contract, which its caller upholds.
             return unsafe { self.take_from_sender(to) };
         }
         if word.is_restricted() {
-            // SAFETY: the caller upholds the same contract.
+            // SAFETY: this function has the same contract, which its caller upholds.
             return unsafe { self.take_restricted(to, word) };
         }
-        // SAFETY: the caller upholds the same contract, and there is a value in the buffer.
+        // SAFETY: this function has the same contract, which its caller upholds, and there is a value in the buffer.
         unsafe { self.take_from_buffer(held, to, word) }
     }
 
@@ -172,10 +172,10 @@ impl<T, P: Platform> Channel<T, P> {
             // Makes a second guard, because taking the address of the caller's guard would force that guard into memory
             // on the fast path.
             let held = ManuallyDrop::new(self.header.assume_locked());
-            // SAFETY: the caller upholds the same contract, and there is a value in the buffer.
+            // SAFETY: this function has the same contract, which its caller upholds, and there is a value in the buffer.
             return unsafe { self.take_from_buffer(&held, to, word) };
         }
-        // SAFETY: the caller upholds the same contract.
+        // SAFETY: this function has the same contract, which its caller upholds.
         match unsafe { self.take_from_sender(to) } {
             Attempt::NotReady if self.header.refuses() => Attempt::Closed,
             attempt => attempt,

@@ -237,7 +237,7 @@ fn recv_now<T, P: Platform>(channel: &Channel<T, P>) -> Option<Result<T, RecvErr
 pub(super) unsafe fn try_now<P: Platform>(header: &Header<P>, target: &impl Transfer<P>) -> bool {
     let pinned = Pinned::new();
     let held = header.lock(&pinned);
-    // SAFETY: the caller upholds the same contract.
+    // SAFETY: this function has the same contract, which its caller upholds.
     match unsafe { target.attempt(&held) } {
         Attempt::Moved(waiting) => unlock_and_ready(&pinned, held, waiting),
         Attempt::Closed => {}

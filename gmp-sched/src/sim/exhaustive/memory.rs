@@ -55,7 +55,7 @@ unsafe impl GlobalAlloc for Memory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match INSIDE.get() {
             Some(arena) => arena.allocate(layout),
-            // SAFETY: the caller upholds the same contract.
+            // SAFETY: this function has the same contract, which its caller upholds.
             None => unsafe { System.alloc(layout) },
         }
     }
@@ -64,7 +64,7 @@ unsafe impl GlobalAlloc for Memory {
         match Arena::of(pointer.addr()) {
             // SAFETY: the caller promises that `alloc` returned the memory and that it is no longer used.
             Some(arena) => unsafe { arena.release(pointer, layout) },
-            // SAFETY: the caller upholds the same contract, and memory outside of all arenas came from the system.
+            // SAFETY: this function has the same contract, which its caller upholds, and memory outside of all arenas came from the system.
             None => unsafe { System.dealloc(pointer, layout) },
         }
     }
