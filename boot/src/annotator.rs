@@ -17,7 +17,7 @@ pub struct Annotator {
     symbols: Symbols,
     /// How many bytes at the end of the output match the beginning of an address: [`FRAME_PREFIX`] and then digits.
     matched: usize,
-    /// The number that is written with those of the matching bytes that are digits.
+    /// The value of the hexadecimal digits among the matching bytes.
     address: u64,
     /// Whether the last byte of the output is a space or a newline, so that the next byte begins a word.
     at_word: bool,

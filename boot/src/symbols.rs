@@ -74,8 +74,8 @@ fn write_frame(text: &mut String, name: &str, location: Option<&addr2line::Locat
     }
 }
 
-/// Shortens the path of a source file: removes one of `directories`, the folder of Rust's library, or that of the crate
-/// registry.
+/// Shortens the path of a source file. Removes the beginning of the path if that is one of `directories`, the folder of
+/// Rust's library, or the folder of the crate registry.
 fn short<'a>(file: &'a str, directories: &[PathBuf]) -> &'a str {
     let inside = |directory: &PathBuf| Path::new(file).strip_prefix(directory).ok()?.to_str();
     if let Some(own) = directories.iter().find_map(inside) {

@@ -17,8 +17,7 @@ pub enum Cause {
     MachineGoesOn,
     /// The test exceeded its time limit, which is this number of seconds.
     TimedOut(u32),
-    /// The test did not print this text of the list that it should print, or printed it before the previous text of that
-    /// list.
+    /// The test must print a list of texts in order. It did not print this text after the previous text of the list.
     DidNotPrint(String),
     /// The machine could not be started, or the test program has no such test.
     NoMachine(String),

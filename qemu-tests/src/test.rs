@@ -28,7 +28,7 @@ pub struct Test {
     pub icount: bool,
     /// Whether the test runs only on request.
     pub ignored: bool,
-    /// Whether `cargo test` omits it, because another test runs it by name.
+    /// Whether `cargo test` omits the test, because another test runs it by name.
     pub hidden: bool,
 }
 

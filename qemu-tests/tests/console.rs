@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 const TEST: &str = "machine::prints_from_every_cpu";
-/// These two numbers must equal those of the guest test.
+/// These two numbers must equal the constants of the same names in the guest test.
 const LINES: usize = 200;
 const ROUNDS: usize = 20;
 

@@ -140,8 +140,8 @@ pub const FRAME_DIGITS: usize = 16;
 
 /// One frame of a backtrace, as the kernel prints it on a line of its own.
 ///
-/// The address of the innermost frame is the program counter. The address of every other frame is its return address
-/// minus 1, so that a lookup finds the line of the call and not the line after the call.
+/// The address of the innermost frame is the program counter. The address of each other frame is the address to which
+/// the call in that frame returns, minus 1. So a lookup finds the line of the call and not the line after the call.
 ///
 /// ```
 /// # extern crate std; use std::string::ToString;

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_pro
 /// The time limit for a child. The slowest child builds the kernel.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// If a child is told to end, it gets this long to end the processes that it has started.
+/// How long a child that is told to end may take to end the processes that it has started.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A child process. It leads a process group of its own. Dropping this value ends the group.

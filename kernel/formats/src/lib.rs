@@ -1,10 +1,10 @@
 //! Computes values that the kernel writes to device registers, and parses values that it reads from firmware tables.
 //! The tests of this crate need no hardware.
 //!
-//! The kernel itself is tested in a virtual machine, which does not have every mode of every device: QEMU's TCG has neither
-//! the x2APIC nor the TSC-deadline timer. So the code that computes the values of their registers is here. It accesses the
-//! registers through the trait [`Bus`](local_apic::Bus). The kernel implements `Bus` with the hardware, and the tests of
-//! this crate implement it with a recorder.
+//! The kernel itself is tested in a virtual machine, which does not have every mode of every device: QEMU's TCG has no
+//! x2APIC and no TSC-deadline timer. So the code that computes the values of their registers is here. It accesses the
+//! registers through the trait [`Bus`](local_apic::Bus). The kernel implements `Bus` with the hardware, and the tests
+//! of this crate implement it with a recorder.
 //!
 //! - [`local_apic`]: the local APIC in its two modes, and its timer in its two modes.
 //! - [`soft_off`]: how to turn the computer off by ACPI.

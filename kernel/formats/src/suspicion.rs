@@ -10,15 +10,14 @@
 //!       └─────────────────────────────────────────────────────────────────────┘ on again: a recovery
 //! ```
 //!
-//! Each CPU has two suspicions: that interrupts are off for too long, and that preemption is off for too long. "Off"
-//! and "on" in the picture are said of interrupts or of preemption, depending on the suspicion.
+//! Each CPU has two suspicions: that interrupts are off for too long, and that preemption is off for too long. In the
+//! picture, "off" and "on" refer to interrupts in the first suspicion, and to preemption in the second.
 //!
 //! At each check the watchdog reads a number, the *mark*. If interrupts (or preemption) were on since the last check,
 //! the mark has changed. But the mark of a virtual CPU also stays the same while the host does not run that CPU. So the
 //! watchdog does not report a CPU until the CPU has confirmed several times, at later checks, that interrupts (or
 //! preemption) are off. A report is wrong only if the host runs the CPU just at these moments, and the CPU is in
 //! another short critical section each time.
-//! section each time.
 
 /// For how long interrupts (or preemption) must be off before the CPU is suspected, in ns.
 pub const LIMIT: u64 = 1_000_000_000;

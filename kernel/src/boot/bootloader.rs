@@ -23,7 +23,7 @@ const CONFIG: BootloaderConfig = {
     config
 };
 
-/// [`CONFIG`] in the section of the ELF in which the bootloader looks for it.
+/// The serialised [`CONFIG`]. The bootloader searches for it in this section of the ELF file.
 #[used]
 #[unsafe(link_section = ".bootloader-config")]
 static SERIALIZED_CONFIG: [u8; BootloaderConfig::SERIALIZED_LEN] = CONFIG.serialize();

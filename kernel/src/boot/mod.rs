@@ -75,8 +75,8 @@ extern "C" fn start_devices() -> ! {
     interrupts::init();
     apic::init();
     ioapic::init();
-    // The reset of the other CPUs takes 10 ms, and so does the calibration of the clocks. So both are done at the same
-    // time.
+    // The reset of the other CPUs takes 10 ms. The calibration of the clocks takes as long, so both are done at the
+    // same time.
     let processors = ap_start::send_init();
     timer::calibrate(options::timer());
     timer::init_cpu();
@@ -88,7 +88,7 @@ extern "C" fn start_devices() -> ! {
     unsafe { startup::boot_main(&options::scheduler(), PROGRAM) }
 }
 
-/// The program that the scheduler runs, and the function that ends the kernel after an error from which it cannot continue.
+/// The program that the scheduler runs, and the function that ends the kernel after a fatal error.
 const PROGRAM: Program = Program { main: || exit::exit(program::run()), fatal: panic::fatal };
 
 /// Switches to the stack whose upper end is `top`, and calls `next` there.

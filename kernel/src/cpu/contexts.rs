@@ -24,8 +24,8 @@ use core::fmt;
 
 use crate::cpu::percpu::{self, LOCKS, NMIS, PINS, TRAPS};
 
-/// A column of the table: the context that code runs in. The contexts are in the order of the columns: each allows at
-/// least the operations that the one before it allows.
+/// A column of the table: the context that code runs in. The contexts are in the order of the columns. Each context
+/// allows at least the operations that the previous one allows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Context {
     NonMaskable,
@@ -159,14 +159,16 @@ pub(crate) fn assert_may_spawn() {
     }
 }
 
-/// Whether the caller, which has pinned itself once in order to block, yield or end, may do so. This pin itself is ignored.
+/// Whether the caller may block, yield or end. The caller has pinned itself once for this operation, and that pin is
+/// ignored.
 #[inline(always)]
 pub(crate) fn may_block_pinned() -> bool {
     !percpu::is_any_set::<{ refusing(Act::Block) & !1 }>()
 }
 
 /// # Panics
-/// If the caller, which has pinned itself once in order to block, yield or end, must not do so. This pin itself is ignored.
+/// If the caller must not block, yield or end. The caller has pinned itself once for this operation, and that pin is
+/// ignored.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn assert_may_block_pinned() {
@@ -184,9 +186,9 @@ pub(crate) fn refuse(act: Act) -> ! {
     panic!("{act} {}", Context::here())
 }
 
-// In nested contexts the preempt word has the bits of all these contexts, and an act is refused if one of them forbids it.
-// But only the leftmost column is meant to apply. So an act that is allowed in a column must also be allowed in every
-// column to its right.
+// In nested contexts the preempt word has the bits of all these contexts, and an act is refused if one of them forbids
+// it. But only the leftmost of their columns should decide. Both rules agree if every act that is allowed in a column
+// is also allowed in every column to its right. The following code checks this.
 const _: () = {
     let (acts, mut index) =
         ([Act::TakeInterruptMutex, Act::TakePreemptMutex, Act::Allocate, Act::Spawn, Act::Block], 0);

@@ -6,7 +6,8 @@ use core::fmt;
 /// ids.
 pub const MAX_CPUS: usize = 255;
 
-/// The number of a CPU: 0 is the boot CPU, the others are numbered in the order in which they came up, without gaps.
+/// The number of a CPU. The boot CPU has the number 0. The other CPUs are numbered without gaps, in the order in which
+/// they came up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(transparent)]
 pub struct CpuId(u32);

@@ -88,7 +88,7 @@ macro_rules! cpu_local {
 }
 pub(crate) use cpu_local;
 
-/// Loads this CPU's copy of a word, whose type is given after `as`. One instruction.
+/// Loads this CPU's copy of a word. The type of the word follows `as`. Takes one instruction.
 macro_rules! load {
     ($word:ident as u32) => { $crate::cpu::local::load!($word, u32, "mov {:e}, gs:[{word}]") };
     ($word:ident as usize) => { $crate::cpu::local::load!($word, usize, "mov {}, gs:[{word}]") };
@@ -104,12 +104,12 @@ macro_rules! load {
 }
 pub(crate) use load;
 
-/// Stores a `usize` or a pointer into this CPU's copy of a word. One instruction.
+/// Stores a `usize` or a pointer into this CPU's copy of a word. Takes one instruction.
 macro_rules! store {
     ($word:ident, $value:expr) => {{
         let value = $value;
-        // SAFETY: the operand is this CPU's copy, as in `load!`. The word is an atomic of 64 bits, and this instruction stores
-        // all 64 bits.
+        // SAFETY: the operand is this CPU's copy of the word, because `install` has set the GS base of this CPU. The
+        // word is an atomic of 64 bits, and this instruction stores all 64 bits.
         unsafe {
             core::arch::asm!("mov gs:[{word}], {}", in(reg) value, word = sym $word, options(nostack, preserves_flags));
         }
@@ -121,8 +121,8 @@ pub(crate) use store;
 /// must be a constant.
 macro_rules! change {
     ($instruction:literal, $word:ident $(, $operand:expr)?) => {
-        // SAFETY: the operand is this CPU's copy, as in `load!`. The option `nomem` is not set, so the compiler moves no
-        // memory access across this instruction.
+        // SAFETY: the operand is this CPU's copy of the word, because `install` has set the GS base of this CPU. The
+        // option `nomem` is not set, so the compiler moves no memory access across this instruction.
         unsafe {
             core::arch::asm!(
                 concat!($instruction, " dword ptr gs:[{word}]" $(, ", {operand}", $crate::cpu::local::nothing!($operand))?),
@@ -166,7 +166,7 @@ cpu_local! {
     static ID: AtomicU32 = AtomicU32::new(0);
 }
 
-/// Returns the number of the calling CPU. One instruction.
+/// Returns the number of the calling CPU. Takes one instruction.
 #[inline(always)]
 pub(super) fn id() -> CpuId {
     CpuId::from_number(load!(ID as u32))

@@ -57,17 +57,17 @@ pub(crate) const NMIS: u32 = 0b11 * NMI;
 cpu_local! {
     /// The preempt word of this CPU: see the table above.
     static PREEMPT: AtomicU32 = AtomicU32::new(NOTHING_PENDING | 1);
-    /// The address of the M that runs on this CPU, or 0 if none does.
+    /// The address of the M that runs on this CPU, or 0 if no M runs on it.
     static CURRENT_MACHINE: AtomicUsize = AtomicUsize::new(0);
-    /// Where this CPU took the first of the [`InterruptMutex`](crate::sync::InterruptMutex)es that it holds. Null if it
-    /// holds none, or if interrupts were already off when it took the first.
+    /// Where this CPU took the first of the [`InterruptMutex`](crate::sync::InterruptMutex)es that it holds. Null if
+    /// the CPU holds none, or if interrupts were already off when the CPU took the first one.
     static INTERRUPTS_OFF_AT: AtomicPtr<Location<'static>> = AtomicPtr::new(ptr::null_mut());
     /// Where the preempt count was last raised from zero. Recorded only in debug builds, so that raising the count is a
     /// single instruction in other builds.
     static PREEMPT_OFF_AT: AtomicPtr<Location<'static>> = AtomicPtr::new(ptr::null_mut());
 }
 
-/// Returns where this CPU took the lock that has turned interrupts off, or `None` if no lock has.
+/// Returns where this CPU took the lock that has turned interrupts off, or `None` if no lock has turned them off.
 pub(crate) fn interrupts_off_at() -> Option<&'static Location<'static>> {
     // SAFETY: the word is null or a reference to a `Location`, and locations are constants.
     unsafe { INTERRUPTS_OFF_AT.here().load(Ordering::Relaxed).as_ref() }
@@ -84,27 +84,27 @@ pub(crate) fn is_in_trap(cpu: CpuId) -> bool {
     PREEMPT.of(cpu).is_some_and(|word| word.load(Ordering::Relaxed) & TRAPS != 0)
 }
 
-/// Returns the calling CPU. One instruction. If preemption is on, the caller may already be on another CPU when this
-/// function returns.
+/// Returns the calling CPU. Takes one instruction. If preemption is on, the caller may already be on another CPU when
+/// this function returns.
 #[inline(always)]
 pub fn current() -> CpuId {
     local::id()
 }
 
-/// Returns the address of the M that runs on this CPU, or 0 if none does. One instruction.
+/// Returns the address of the M that runs on this CPU, or 0 if no M runs on it. Takes one instruction.
 #[inline(always)]
 pub(crate) fn current_machine() -> usize {
     load!(CURRENT_MACHINE as usize)
 }
 
-/// Sets the word that [`current_machine`] reads. One instruction.
+/// Sets the word that [`current_machine`] reads. Takes one instruction.
 #[inline(always)]
 pub(crate) fn set_current_machine(machine: usize) {
     store!(CURRENT_MACHINE, machine);
 }
 
 /// Records where this CPU took the lock that has turned interrupts off. `None` means that interrupts are about to be
-/// turned on again. One instruction.
+/// turned on again. Takes one instruction.
 #[inline(always)]
 pub(super) fn set_interrupts_off_at(location: Option<&'static Location<'static>>) {
     store!(INTERRUPTS_OFF_AT, location.map_or(ptr::null(), ptr::from_ref));
@@ -117,8 +117,8 @@ unsafe extern "Rust" {
     safe fn gmp_honour_pending();
 }
 
-/// Pins the caller: turns preemption off on this CPU until the matching [`preempt_enable`]. Pins nest. One instruction;
-/// debug builds also record the location of the caller. Callable from interrupt handlers.
+/// Pins the caller: turns preemption off on this CPU until the matching [`preempt_enable`]. Pins nest. Takes one
+/// instruction; debug builds also record the location of the caller. Callable from interrupt handlers.
 #[inline(always)]
 #[cfg_attr(debug_assertions, track_caller)]
 pub(crate) fn preempt_disable() {
@@ -132,7 +132,8 @@ pub(crate) fn preempt_disable() {
 /// Undoes one [`preempt_disable`] of the caller. If preemption is then on and a switch is pending, makes the switch.
 #[inline(always)]
 pub(crate) fn preempt_enable() {
-    // SAFETY: the operand is this CPU's copy of the preempt word, as in `change!`. The label calls a safe function.
+    // SAFETY: the operand is this CPU's copy of the preempt word, because `CpuCopy::install` has set the GS base of
+    // this CPU. The label calls a safe function.
     unsafe {
         asm!(
             "dec dword ptr gs:[{word}]",
@@ -163,10 +164,11 @@ pub(crate) fn is_preemption_off() -> bool {
     preempt_word() & (PINS | LOCKS) != 0
 }
 
-/// Whether at least one of the bits in `MASK` is set in the preempt word. Two instructions.
+/// Whether at least one of the bits in `MASK` is set in the preempt word. Takes two instructions.
 #[inline(always)]
 pub(crate) fn is_any_set<const MASK: u32>() -> bool {
-    // SAFETY: the operand is this CPU's copy of the preempt word, as in `load!`.
+    // SAFETY: the operand is this CPU's copy of the preempt word, because `CpuCopy::install` has set the GS base of
+    // this CPU.
     unsafe {
         asm!(
             "test dword ptr gs:[{word}], {mask}",
@@ -180,13 +182,13 @@ pub(crate) fn is_any_set<const MASK: u32>() -> bool {
     false
 }
 
-/// Adds `UNITS` to the preempt word. One instruction.
+/// Adds `UNITS` to the preempt word. Takes one instruction.
 #[inline(always)]
 fn add_to_preempt_word<const UNITS: u32>() {
     change!("add", PREEMPT, UNITS);
 }
 
-/// Subtracts `UNITS` from the preempt word. One instruction.
+/// Subtracts `UNITS` from the preempt word. Takes one instruction.
 #[inline(always)]
 fn subtract_from_preempt_word<const UNITS: u32>() {
     change!("sub", PREEMPT, UNITS);
@@ -225,27 +227,28 @@ pub(crate) fn is_pending() -> bool {
     preempt_word() & NOTHING_PENDING == 0
 }
 
-/// Returns the preempt word. One instruction.
+/// Returns the preempt word. Takes one instruction.
 #[inline(always)]
 pub(super) fn preempt_word() -> u32 {
     load!(PREEMPT as u32)
 }
 
 /// Whether an `InterruptMutex` has turned interrupts off on this CPU. Returns `false` if no such lock is held, or if
-/// interrupts were already off when the first was taken. One instruction.
+/// interrupts were already off when the first lock was taken. Takes one instruction.
 #[inline(always)]
 pub(super) fn has_lock_turned_interrupts_off() -> bool {
     load!(INTERRUPTS_OFF_AT as usize) != 0
 }
 
-/// Records in the preempt word that the caller takes an [`InterruptMutex`](crate::sync::InterruptMutex). One instruction.
+/// Records in the preempt word that the caller takes an [`InterruptMutex`](crate::sync::InterruptMutex). Takes one
+/// instruction.
 #[inline(always)]
 pub(super) fn raise_lock_count() {
     add_to_preempt_word::<LOCK>();
 }
 
-/// Records in the preempt word that the caller has released an [`InterruptMutex`](crate::sync::InterruptMutex). One
-/// instruction.
+/// Records in the preempt word that the caller has released an [`InterruptMutex`](crate::sync::InterruptMutex). Takes
+/// one instruction.
 #[inline(always)]
 pub(super) fn lower_lock_count() {
     subtract_from_preempt_word::<LOCK>();
@@ -269,7 +272,8 @@ pub(crate) fn clear_pending() {
     change!("or", PREEMPT, i32::MIN);
 }
 
-/// Returns how many handlers of interrupts and exceptions are active on this CPU, one nested in the other. One load.
+/// Returns how many handlers of interrupts and exceptions are active on this CPU, one nested in the other. Takes one
+/// load.
 #[inline(always)]
 pub(crate) fn trap_depth() -> u32 {
     (preempt_word() & TRAPS) / TRAP

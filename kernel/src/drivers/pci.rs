@@ -168,7 +168,8 @@ impl Registers {
     /// Writes the register at `offset`.
     ///
     /// # Safety
-    /// If the write passes an address to the device, the address is in the DMA pool or is that of a local APIC.
+    /// If the write passes an address to the device, this must be an address in the DMA pool or the address of a local
+    /// APIC.
     ///
     /// # Panics
     /// If the register is outside of the range, or is not aligned.

@@ -61,8 +61,8 @@ impl Drop for SliceWatch {
 struct Slices(Vec<(u64, u32)>);
 
 impl Slices {
-    /// Returns `true` in two cases: a G has run for too long while other Gs wait in the queue of its P, or a G has run
-    /// for too long on each of the Ps. In the second case no P is left to fire timers.
+    /// Returns `true` in two cases. First, a G has run for too long while other Gs wait in the queue of its P. Second,
+    /// on each of the Ps a G has run for too long, so that no P is left to fire timers.
     fn is_one_too_long(&mut self, scheduler: &'static Scheduler<Kernel>) -> bool {
         let processors = scheduler.processors();
         self.0.resize(processors.len(), (0, 0));

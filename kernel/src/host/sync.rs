@@ -41,8 +41,8 @@ impl<T> InterruptMutex<T> {
                 return guard;
             }
             let me = own_address();
-            // Ordering: Relaxed is enough. Only this G stores its own address, so it loads this address only if it
-            // holds the lock.
+            // Ordering: Relaxed is enough. Only this G stores its own address, so the load returns this address only if
+            // this G holds the lock.
             if me != NOBODY && self.holder.load(Ordering::Relaxed) == me {
                 panic!("a G waits for itself: at {} for a lock that it holds", Location::caller());
             }
@@ -79,7 +79,7 @@ pub struct InterruptMutexGuard<'a, T> {
     // Fields are dropped in the order of their declaration. So `holder` is cleared while the lock is still held.
     _clear: ClearOnDrop<'a>,
     guard: SpinMutexGuard<'a, T>,
-    /// Not `Send`, as on the machine.
+    /// This field makes the guard not `Send`, as it is on the machine.
     not_send: PhantomData<*mut ()>,
 }
 

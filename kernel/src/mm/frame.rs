@@ -237,7 +237,8 @@ pub(crate) fn low_page() -> Option<PhysAddr> {
     (page != 0).then(|| PhysAddr::new(page))
 }
 
-/// Adds the memory above 4 GiB, which the kernel's page tables have mapped by now, and sets the reserve.
+/// Adds the memory above 4 GiB, and sets the reserve. Called when the kernel's own page tables are in use, because only
+/// these map the memory above 4 GiB.
 pub(crate) fn add_high_memory(regions: &[MemoryRegion]) {
     for (first, count) in usable(regions, EARLY_END, u64::MAX) {
         lock().free_range(first, count);

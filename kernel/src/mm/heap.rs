@@ -36,8 +36,8 @@ unsafe impl GlobalAlloc for KernelHeap {
         contexts::assert_may_allocate();
         let Some(memory) = NonNull::new(memory) else { return };
         match object_cache::class_of(layout) {
-            // SAFETY: the caller promises that `alloc` has returned `memory` for this layout. The class depends only on the
-            // layout, so it is the same as in `alloc`.
+            // SAFETY: the caller promises that `alloc` has returned `memory` for this layout. The class depends only on
+            // the layout, so `alloc` has used the same class.
             Some(class) => unsafe { object_cache::free(memory, class) },
             // SAFETY: the caller promises that `alloc` has returned `memory` for this layout. A layout without a class is allocated
             // from the large heap, so the memory came from there.

@@ -23,7 +23,7 @@ macro_rules! symbols {
 }
 
 symbols! {
-    /// The physical address at which the image begins. The first segment is that of the PVH stub.
+    /// The physical address at which the image begins, with the segment of the PVH stub.
     boot_start = __boot_start;
     /// The first virtual address of the image, after the segment of the PVH stub.
     image_start = __image_start;

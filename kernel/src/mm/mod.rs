@@ -25,8 +25,8 @@ pub use usage::{Usage, usage};
 pub(crate) use address::{PAGE_SIZE, PHYSICAL_MAP_BYTES, PHYSICAL_OFFSET, PhysAddr, VirtAddr, physical_to_virtual};
 pub use error::OutOfMemory;
 
-/// Sets up memory management: first the frames below 4 GiB, then the kernel's own page tables, then the frames above 4 GiB,
-/// which only these page tables map.
+/// Sets up memory management: first the frames below 4 GiB, then the kernel's own page tables. The frames above 4 GiB
+/// come last, because only these page tables map them.
 pub(crate) fn init(regions: &[MemoryRegion]) {
     frame::init(regions);
     paging::init(regions);

@@ -216,8 +216,8 @@ impl SharedClass {
     }
 
     fn unlink(&mut self, span: &mut Span) {
-        // SAFETY: spans on the list are valid, and only the holder of the lock accesses them. The neighbour is another span
-        // than `span`, so no span has two references.
+        // SAFETY: spans on the list are valid, and only the holder of the lock accesses them. The previous span is not
+        // `span` itself, so there are no two mutable references to one span.
         match unsafe { span.previous.as_mut() } {
             Some(previous) => previous.next = span.next,
             None => self.partial = span.next,

@@ -2,8 +2,8 @@
 //!
 //! After the setup, page table entries are changed atomically, without a lock. So the page fault handlers of several
 //! CPUs may add pages at the same time, and [`translate`] may be called at any moment. Tables are never freed, and
-//! access rights never change. Pages are removed only from stacks that are not in use. Then other CPUs must flush their
-//! translations of these pages: see `super::tlb`.
+//! access rights never change. Pages are removed only from stacks that are not in use. After that, the other CPUs must
+//! flush their translations of these pages: see `super::tlb`.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +42,7 @@ static TOP: Once<PhysFrame> = Once::new();
 static NEXT_DEVICE: AtomicU64 = AtomicU64::new(DEVICES);
 
 /// Builds the kernel's own page tables from those of the boot protocol, and loads them. The frames of the new page
-/// tables are below 4 GiB, since the allocator has no others yet.
+/// tables are below 4 GiB, because the allocator has no other frames yet.
 pub(crate) fn init(regions: &[MemoryRegion]) {
     let frame = frame::allocate().expect("no memory for page tables");
     // SAFETY: the frame was just allocated, so nothing else uses it, and all frames below 4 GiB are mapped.
@@ -62,7 +62,7 @@ pub(crate) fn init(regions: &[MemoryRegion]) {
 /// Loads the kernel's page tables on a CPU that was started with the page tables of the trampoline.
 pub(crate) fn load() {
     let top = *TOP.get().expect("paging is up");
-    // SAFETY: these page tables map the whole kernel, at the same addresses as those of the trampoline.
+    // SAFETY: these page tables map the whole kernel, at the same addresses as the page tables of the trampoline.
     unsafe { Cr3::write(top, Cr3Flags::empty()) };
 }
 

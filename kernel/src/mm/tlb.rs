@@ -15,9 +15,9 @@ use x86_64::instructions::tlb;
 use crate::cpu::cpus;
 use crate::cpu::local::cpu_local;
 
-/// The epochs. The number of the first epoch is chosen so that the [stored bits](has_passed) wrap after 16 epochs. The
-/// wrap would otherwise be rare; now it happens in every run in which a few stacks lose their memory, so an error in
-/// its handling is soon noticed. (Linux: `INITIAL_JIFFIES`.)
+/// The epochs. The number of the first epoch is chosen so that the [stored bits](has_passed) wrap after 16 epochs. A
+/// wrap would otherwise be rare. With this first number, a wrap happens in every run in which a few stacks lose their
+/// memory. So an error in the handling of a wrap is soon noticed. (Linux: `INITIAL_JIFFIES`.)
 static EPOCHS: Epochs = Epochs::starting_at((1 << STORED_BITS) - 16);
 
 cpu_local! {
@@ -34,9 +34,9 @@ pub(super) fn begin_epoch() -> u64 {
 /// How many bits of the number of an epoch have to be stored for [`has_passed`].
 pub(super) const STORED_BITS: u32 = 38;
 
-/// Whether every CPU has flushed its TLB since an epoch began, or is halted and will flush it when it wakes. `low` is the
-/// lowest [`STORED_BITS`] bits of the epoch's number. They must have been stored after the epoch began, under a lock, and
-/// the caller must have read them under the same lock. Callable from everywhere.
+/// Whether each CPU has flushed its TLB since an epoch began, or is halted and will flush its TLB when it wakes. `low`
+/// is the lowest [`STORED_BITS`] bits of the epoch's number. These bits must have been stored after the epoch began,
+/// under a lock. The caller must have read the bits under the same lock. Callable from everywhere.
 pub(super) fn has_passed(low: u64) -> bool {
     let epoch = EPOCHS.latest_ending_in(low, STORED_BITS);
     EPOCHS.has_passed(epoch, cpus::all().filter_map(|cpu| EPOCH.of(cpu)))

@@ -1,6 +1,6 @@
 //! What each CPU records about itself: whether it runs a thread, how many interrupts it has taken, and for how long
-//! preemption has been off. The watchdog reads these records. Only interrupt handlers and thread switches write them, so
-//! turning interrupts or preemption off costs nothing extra.
+//! preemption has been off. The watchdog reads these records. Only interrupt handlers and thread switches write the
+//! records, so turning interrupts or preemption off costs nothing extra.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -67,8 +67,9 @@ impl Activity {
         self.interrupts.load(Ordering::Relaxed)
     }
 
-    /// Returns the time of the first tick and the number of ticks of the current series: timer ticks that found preemption
-    /// off, and between which preemption was never on. The time is [`NEVER`] if there is no series.
+    /// A *series* consists of timer ticks that found preemption off, and between which preemption was never on. Returns
+    /// the time of the first tick and the number of ticks of the current series. The time is [`NEVER`] if there is no
+    /// series.
     pub(crate) fn pinned(&self) -> (u64, u32) {
         (self.pinned_since.load(Ordering::Relaxed), self.pinned_ticks.load(Ordering::Relaxed))
     }

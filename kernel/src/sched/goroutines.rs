@@ -1,5 +1,5 @@
-//! Queries of the scheduler for the handlers of interrupts and page faults and for reports: which G runs here, which G
-//! owns a stack, which Gs are alive.
+//! Queries of the scheduler, for reports and for the handlers of interrupts and page faults. They return which G runs
+//! on this CPU, which G owns a stack, and which Gs are alive.
 
 use core::fmt;
 

@@ -40,8 +40,8 @@ pub(crate) fn all() -> &'static Threads<KernelCpu> {
 #[track_caller]
 pub(crate) fn park(deadline: Option<Instant>) {
     contexts::assert_may_block_pinned();
-    // SAFETY: the check above ensures that the caller is not in a handler, so it is on its thread's stack, and that it is not
-    // pinned more than once. Callers are pinned at least once.
+    // SAFETY: the check above ensures two conditions. The caller is not in a handler, so it is on its thread's stack.
+    // And the caller is not pinned more than once. Callers are pinned at least once.
     unsafe { all().park(deadline) };
 }
 
@@ -54,9 +54,9 @@ pub(crate) fn now() -> Instant {
 /// pinned.
 #[inline]
 pub(crate) fn arm(deadline: Instant) {
-    // In most cases this CPU's timer is armed for an earlier time already. If it fires right after this comparison, the
-    // deadline is not lost: the caller has recorded it in the scheduler before this call, so the interrupt handler finds it
-    // and arms the timer again.
+    // In most cases this CPU's timer is armed for an earlier time already. The timer may fire right after this
+    // comparison. The deadline is not lost in this case, because the caller has recorded the deadline in the scheduler
+    // before this call. So the interrupt handler finds the deadline and arms the timer again.
     if deadline.as_nanos() < timer::deadline() {
         arm_sooner(deadline);
     }

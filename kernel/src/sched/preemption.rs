@@ -37,7 +37,7 @@ pub(crate) fn interrupt() {
     }
 }
 
-/// Makes the calling G give way, as was requested, to a ready thread, to due timers, or to the next G. Returns the pin
+/// Makes the calling G give way to a ready thread, to due timers, or to the next G, as was requested. Returns the pin
 /// when the G runs again, perhaps on another CPU.
 pub(crate) fn give_way(pinned: Pinned<Kernel>) -> Pinned<Kernel> {
     // SAFETY: the caller is a G in user code, on its own stack. It has pinned itself exactly once, for this call.

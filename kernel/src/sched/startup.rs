@@ -1,4 +1,4 @@
-//! Starts the scheduler on the boot CPU. Then the other CPUs also run the kernel threads of its Ms.
+//! Starts the scheduler on the boot CPU. Then the other CPUs also run the kernel threads of the scheduler's Ms.
 
 use core::fmt::Arguments;
 use core::time::Duration;
@@ -52,8 +52,8 @@ const START_FRAMES: usize = 512;
 /// The number of frames that each CPU needs: for an M, its stack and the stack's page tables, and a reserve for page
 /// faults.
 const START_FRAMES_PER_CPU: usize = 32;
-/// How many bytes each P needs beyond the first [`PROCS_LIMIT`] Ps. The memory of the first ones is included in
-/// [`START_FRAMES`].
+/// How many bytes each P after the first [`PROCS_LIMIT`] Ps needs. The memory of the first [`PROCS_LIMIT`] Ps is
+/// included in [`START_FRAMES`].
 const BYTES_PER_PROCESSOR: usize = 2 * size_of::<Processor<Kernel>>();
 
 /// Returns how many frames must be free to start the scheduler on `cpus` CPUs. The number includes a few frames for the

@@ -25,8 +25,8 @@ pub(super) fn handle(vector: Vector) {
     apic::end_of_interrupt();
 }
 
-/// Handles the interrupt of this CPU's timer: does what is due in the scheduler, the watchdog and the console, and arms
-/// the timer for the next time at which one of them has something due.
+/// Handles the interrupt of this CPU's timer. Does what is due in the scheduler, the watchdog and the console. Then
+/// arms the timer for the next time at which one of these three has something due.
 fn timer() {
     inspection::answer();
     let Some(Expired { deadline, now }) = timer::expire() else { return };

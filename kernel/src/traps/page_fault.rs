@@ -18,7 +18,7 @@ use crate::mm;
 use crate::mm::stack::{self, Slot, Source, Stack, Touch};
 use crate::sched::goroutines;
 
-/// How many more pages of its stack a G may need until it has ended, if it ends because there is no memory.
+/// The number of additional stack pages that a G may need while it ends for lack of memory.
 const PAGES_TO_DIE: usize = 4;
 
 /// Handles a page fault, or stops the kernel with a report. Called with interrupts off.

@@ -1,5 +1,5 @@
-//! Benchmarks of the scheduler. Each workload prints a line `bench NAME procs=N VALUE UNIT`. Names and parameters are
-//! those of the Go program with which the results are compared.
+//! Benchmarks of the scheduler. Each workload prints a line `bench NAME procs=N VALUE UNIT`. The Go program with which
+//! the results are compared uses the same names and parameters.
 //!
 //! `cargo run -- --icount --smp 1 bench [FILTER]` counts instructions. One nanosecond is then one instruction, and all
 //! runs have the same results.

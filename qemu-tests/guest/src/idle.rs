@@ -19,8 +19,9 @@ fn interrupts_during(body: impl FnOnce()) -> Vec<u64> {
 /// watchdog's last check, and from a wakeup by another CPU.
 const A_FEW: u64 = 6;
 
-/// Returns how often the timekeeper has to restart its timer in `seconds` seconds. The timer's counter has 32 bits and
-/// counts at 1 to 4 GHz, so it can count for 1 to 4.3 seconds.
+/// The timekeeper is the CPU that waits for the next timer of all Ps. Returns how often it has to restart its own timer
+/// in `seconds` seconds. The timer's counter has 32 bits and counts at 1 to 4 GHz, so it can count for 1 to 4.3
+/// seconds.
 fn hops(seconds: u64) -> Range<u64> {
     seconds / 5..seconds + 1
 }
@@ -58,8 +59,8 @@ fn longer_sleep_only_adds_timer_restarts() {
     check(&short, 1);
     check(&long, 3600);
     assert!(long.iter().sum::<u64>() >= hops(3600).start, "the timer's counter has no more than 32 bits: {long:?}");
-    // At most three CPUs take interrupts: the CPU of main, that of the timekeeper, and one that searches for work when main
-    // wakes.
+    // At most three CPUs take interrupts: the CPU of main, the CPU of the timekeeper, and a CPU that searches for work
+    // when main wakes.
     assert!(sleepers(&long) + 3 >= long.len(), "{long:?}");
 }
 guest_test!(longer_sleep_only_adds_timer_restarts, smp = &[1, 2, 8], icount);

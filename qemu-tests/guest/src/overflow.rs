@@ -119,7 +119,7 @@ guest_test!(
     texts = &["exceeds its 64 KiB stack", "fatal error: stack overflow"],
 );
 
-/// Ends the calling G, from whose frames its children borrow.
+/// Ends the calling G. Its children borrow from its stack frames.
 fn end(by_overflow: bool) {
     if by_overflow {
         provoke::stack_overflow();

@@ -47,8 +47,8 @@ fn stacks_grow_and_are_reused() {
     mm::free_cached_memory();
     let before = mm::usage().stacks_committed;
     let first = round();
-    // The bound is only one stack, because perhaps the Gs run one after the other and each reuses the stack of the one
-    // before.
+    // The bound is only one stack, because the Gs may run one after the other, and each may then reuse the stack of the
+    // previous G.
     assert!(first >= before + 56 * KIB, "{before} and then {first}");
     for _ in 0..100 {
         round();
@@ -130,7 +130,7 @@ fn g_with_a_full_stack_is_preempted() {
 }
 
 guest_test!(stack_grows_when_another_g_touches_it, smp = &[1, 2, 8]);
-/// A G writes to pages of another G's stack that the other G has not touched itself.
+/// A G writes to pages of another G's stack before the owner of that stack has touched these pages.
 fn stack_grows_when_another_g_touches_it() {
     const WORDS: usize = 4 * PAGE_SIZE / size_of::<usize>();
     let owner = || {
@@ -164,7 +164,7 @@ fn stack_grows_when_another_g_touches_it() {
 
 guest_test!(pages_of_dead_gs_are_reused, smp = &[1, 2, 8], seconds = 60);
 /// Stacks repeatedly lose their pages and get other pages, on all CPUs. If a CPU still used an old translation, it
-/// would write to memory that has another owner by now.
+/// would write to memory that is now used for something else.
 fn pages_of_dead_gs_are_reused() {
     let mut given_back = 0;
     for round in 0..100 {
@@ -318,7 +318,7 @@ fn code_with_preemption_off_gets_reserved_frames() {
 }
 
 guest_test!(g_that_frees_memory_is_preempted_once_at_a_time, smp = &[1], memory = 64, icount, seconds = 120,);
-/// A G touches pages in a storm of preemptions, while the only memory left is that of free stacks. Each page fault
+/// A G touches pages in a storm of preemptions, while all remaining memory belongs to free stacks. Each page fault
 /// diverts the G to free such memory. If the G were preempted at that point, a second set of registers would be saved
 /// on its stack. The kernel asserts that this does not happen.
 fn g_that_frees_memory_is_preempted_once_at_a_time() {

@@ -3,8 +3,8 @@
 use kernel::internals::{self, Vector};
 use kernel::percpu::CpuId;
 
-/// Allocates a vector permanently. `handler` must do only what handlers may do, unless the test expects the kernel to
-/// detect its misuse.
+/// Allocates a vector permanently. `handler` must do only what handlers may do. The only exceptions are tests that
+/// expect the kernel to detect the misuse.
 pub(crate) fn allocate(handler: fn(usize)) -> Vector {
     // SAFETY: the handlers of the tests count, raise signals, and interrupt other CPUs. If a handler does what is
     // forbidden, the kernel panics.
@@ -22,6 +22,7 @@ pub(crate) fn send(to: CpuId, vector: Vector) {
 /// Interrupts all other CPUs.
 pub(crate) fn send_to_others(vector: Vector) {
     assert!(vector.0 >= Vector::FIRST_INTERRUPT && vector.0 < 0xf0, "a vector for devices");
-    // SAFETY: as in `send`, the vector belongs to a test, or it has no handler.
+    // SAFETY: either the vector belongs to a test, or it has no handler. In the second case the kernel only counts the
+    // interrupts.
     unsafe { internals::send_to_others(vector) };
 }

@@ -25,8 +25,8 @@ pub(crate) struct Found {
     pub(crate) chain: String,
 }
 
-/// Returns all public safe functions of `own` that reach the state, directly or through functions of `own` and
-/// `others`.
+/// Returns all public safe functions of `own` that reach the state of a CPU, an M or a P, directly or through functions
+/// of `own` and `others`.
 pub(crate) fn find(own: &Crate, others: &[&Crate]) -> Vec<Found> {
     let crates: Vec<&Crate> = [own].into_iter().chain(others.iter().copied()).collect();
     let functions: Vec<(&Crate, &Function)> =

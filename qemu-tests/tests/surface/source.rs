@@ -368,7 +368,8 @@ fn attribute(tokens: &[TokenTree]) -> Option<(Vec<TokenTree>, usize)> {
     }
 }
 
-/// Returns whether `attribute` is a `cfg` that holds only for tests, loom, ThreadSanitizer or the other half.
+/// Returns whether `attribute` is a `cfg` that holds only for tests, loom, ThreadSanitizer, or the half of the crate
+/// that is not read.
 fn is_never(attribute: &[TokenTree], half: Half) -> bool {
     match attribute {
         [name, TokenTree::Group(condition)] if word(name) == "cfg" => holds(&inside(condition), half) == Some(false),
@@ -465,8 +466,8 @@ fn collect_paths(tokens: &[TokenTree], paths: &mut BTreeSet<String>) {
     }
 }
 
-/// Adds the paths of a use tree or a single path. `path` is its beginning, which has been read, and `tokens` are the
-/// rest.
+/// Adds the paths of a use tree or a single path. `path` is the beginning that has been read already, and `tokens` are
+/// the rest.
 fn collect_tree(tokens: &[TokenTree], path: String, paths: &mut BTreeSet<String>) {
     let continues = tokens.len() > 2 && word(&tokens[0]) == ":" && word(&tokens[1]) == ":";
     match tokens.get(2) {

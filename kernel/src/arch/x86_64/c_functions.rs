@@ -89,16 +89,16 @@ unsafe extern "C" fn memset(destination: *mut u8, value: c_int, count: usize) ->
     destination
 }
 
-/// C `memcmp`: compares `count` bytes. Returns zero if they are equal. Otherwise the sign of the result is that of the
-/// difference between the first two bytes that differ.
+/// C `memcmp`: compares `count` bytes. Returns zero if they are equal. Otherwise the first two bytes that differ
+/// decide: the result is negative if the byte in `left` is smaller, and positive if it is larger.
 ///
 /// # Safety
 /// The caller must meet the requirements of the C function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, count: usize) -> c_int {
     let mut at = 0;
-    // Compare words first. The first words that differ are compared as big-endian numbers, so that their first byte that
-    // differs decides.
+    // Compare words first. Words that differ are compared as big-endian numbers, so the first byte that differs
+    // decides.
     while at + 8 <= count {
         // SAFETY: `at + 8 <= count`, and the caller promises `count` readable bytes.
         let left_word = unsafe { left.wrapping_add(at).cast::<u64>().read_unaligned() };
@@ -139,8 +139,8 @@ unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, count: usize) -> c_
 #[unsafe(no_mangle)]
 unsafe extern "C" fn strlen(text: *const c_char) -> usize {
     let remaining: usize;
-    // SAFETY: the caller promises that all bytes up to a zero byte are readable. `repne scasb` decrements RCX, which begins
-    // at the maximum, once for each byte up to and including the zero.
+    // SAFETY: the caller promises that all bytes up to a zero byte are readable. RCX begins at the maximum. `repne
+    // scasb` decrements it once for each byte up to and including the zero.
     unsafe {
         asm!(
             "repne scasb",

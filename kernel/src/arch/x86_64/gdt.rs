@@ -112,15 +112,15 @@ pub(crate) fn load(tables: &'static Tables) {
 
 fn load_registers(tables: &'static Tables) {
     tables.gdt.load();
-    // SAFETY: the selector is that of a 64-bit code segment of the table that was just loaded.
+    // SAFETY: the selector selects a 64-bit code segment of the table that was just loaded.
     unsafe { CS::set_reg(tables.code) };
-    // SAFETY: the selector is that of a data segment of the same table.
+    // SAFETY: the selector selects a data segment of the same table.
     unsafe { SS::set_reg(tables.data) };
-    // SAFETY: the selector is that of a data segment of the same table.
+    // SAFETY: the selector selects a data segment of the same table.
     unsafe { DS::set_reg(tables.data) };
-    // SAFETY: the selector is that of a data segment of the same table.
+    // SAFETY: the selector selects a data segment of the same table.
     unsafe { ES::set_reg(tables.data) };
-    // SAFETY: the selector is that of a task segment of the same table. No other CPU uses this segment, so the segment is
+    // SAFETY: the selector selects a task segment of the same table. No other CPU uses this segment, so the segment is
     // not yet marked as busy.
     unsafe { load_tss(tables.task) };
 }

@@ -15,12 +15,13 @@ const DEVICES: usize = 0xf0 - FIRST_DEVICE as usize;
 
 /// The vector of the local APIC's timer.
 pub(crate) const TIMER: Vector = Vector(0xf0);
-/// The vector by which another CPU sends a request: a thread is ready to run, the current G is to be preempted, or this CPU
-/// is to check the sender for the watchdog.
+/// The vector by which another CPU sends one of three requests to this CPU: run a thread that is ready, preempt the
+/// current G, or check the sender for the watchdog.
 pub(crate) const RESCHEDULE: Vector = Vector(0xf1);
 /// The vector on which the local APIC reports that it has detected an error.
 pub(crate) const ERROR: Vector = Vector(0xfe);
-/// The vector of spurious interrupts: the local APIC uses it if an interrupt is withdrawn before it is delivered.
+/// The vector of spurious interrupts. The local APIC uses this vector if an interrupt is withdrawn before it is
+/// delivered.
 pub(crate) const SPURIOUS: Vector = Vector(0xff);
 
 /// The handler of a device, and its argument. The handler is called on the interrupt stack, with interrupts off.

@@ -3,8 +3,9 @@
 //! The table in [the crate's documentation](crate) says where each lock may be taken and what its holder may do. If the
 //! holder of either lock blocks, yields or ends, it panics.
 //!
-//! Both locks are test-and-test-and-set locks ([`spin::mutex::SpinMutex`]). They are not FIFO locks (ticket, MCS), because
-//! the throughput of those collapses when virtual CPUs share host cores: the next waiter in line may not be running.
+//! Both locks are test-and-test-and-set locks ([`spin::mutex::SpinMutex`]). They are not FIFO locks (ticket, MCS),
+//! because the throughput of FIFO locks collapses when virtual CPUs share host cores. The next waiter in line may then
+//! not be running.
 //!
 //! A lock records its holder and where the holder took it. So a CPU that waits for a lock which it holds itself panics with
 //! both locations, instead of waiting for ever. For the watchdog, each CPU also records which lock has turned interrupts
@@ -30,7 +31,7 @@ use crate::cpu::percpu::{CpuId, PreemptGuard};
 /// be released in any order.
 ///
 /// A critical section should have tens of instructions. The holder may take other `InterruptMutex`es, print, and unpark
-/// threads. It panics if it takes a [`PreemptMutex`], allocates, frees, spawns, blocks, yields or ends.
+/// threads. The holder panics if it takes a [`PreemptMutex`], allocates, frees, spawns, blocks, yields or ends.
 pub struct InterruptMutex<T> {
     holder: Holder,
     mutex: SpinMutex<T>,

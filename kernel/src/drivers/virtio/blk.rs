@@ -269,19 +269,20 @@ impl BlockDevice {
         // SAFETY: this thread holds the slot, and no request of the slot is in flight. So nothing else accesses the
         // slot's memory. The header is valid: it contains zeros or the slot's previous request.
         let request = unsafe { request.as_mut() };
-        // SAFETY: nothing else accesses the slot's memory, for the same reason. The response is valid: every byte is a
-        // valid status.
+        // SAFETY: this thread holds the slot, and no request of the slot is in flight. The response is valid: every
+        // byte is a valid status.
         let response = unsafe { response.as_mut() };
         // The default status is an error. So the request succeeds only if the device writes another status.
         *response = BlkResp::default();
-        // SAFETY: nothing else accesses the slot's memory, for the same reason. `run` has checked that `bytes` fits
-        // into the buffer.
+        // SAFETY: this thread holds the slot, and no request of the slot is in flight. `run` has checked that `bytes`
+        // fits into the buffer.
         let data = unsafe { slice::from_raw_parts_mut(data.as_ptr(), bytes) };
         let token = match direction {
             // SAFETY: the slot stays in use until the request is completed. So only the device accesses the memory
             // until `complete` passes the token back to the queue.
             Direction::Read => unsafe { driver.queue.read_blocks_nb(sector, request, data, response) },
-            // SAFETY: only the device accesses the memory, for the same reason as for a read.
+            // SAFETY: the slot stays in use until the request is completed. So only the device accesses the memory
+            // until then.
             Direction::Write => unsafe { driver.queue.write_blocks_nb(sector, request, data, response) },
         };
         let token = token.map_err(|_| RequestError::Refused)?;
@@ -321,10 +322,11 @@ impl BlockDevice {
         // SAFETY: the device has completed the request of this slot, so it does not access the slot's memory any more.
         // The thread that holds the slot does not access the memory either, because it waits.
         let request = unsafe { request.as_ref() };
-        // SAFETY: neither the device nor the waiting thread accesses the response, for the same reason.
+        // SAFETY: the device has completed the request, and the thread that holds the slot waits. So nothing else
+        // accesses the response.
         let response = unsafe { response.as_mut() };
-        // SAFETY: neither the device nor the waiting thread accesses the data. `bytes` is the length that was
-        // submitted.
+        // SAFETY: the device has completed the request, and the thread that holds the slot waits. So nothing else
+        // accesses the data. `bytes` is the length that was submitted.
         let data = unsafe { slice::from_raw_parts_mut(data.as_ptr(), bytes) };
         let result = match direction {
             // SAFETY: these are the buffers that were submitted with this token.

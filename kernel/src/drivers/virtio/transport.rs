@@ -8,7 +8,7 @@
 //! - *Event indices*: they need a full fence between the write of one index and the read of the other (virtio 1.2,
 //!   2.7.13.4.1), and virtio-drivers has no such fence. It also compares the indices incorrectly when they wrap.
 //! - *Suppression of notifications*, because of the same missing fence: if the device stopped reading its queue while
-//!   virtio-drivers reads the device's flag, the device would miss the request. Instead, the driver rings the
+//!   virtio-drivers reads the device's flag, the device would miss the new request. Instead, the driver rings the
 //!   [`Doorbell`] for each request, while it holds no lock.
 
 use core::sync::atomic::{Ordering, compiler_fence};
@@ -54,8 +54,8 @@ impl Doorbell {
     pub(super) fn ring(self) {
         compiler_fence(Ordering::SeqCst);
         // SAFETY: the write makes the device read a queue whose descriptors contain only addresses of the DMA pool. The
-        // device sees the writes to the queue that precede this one, because the compiler fence keeps them in order,
-        // and an x86 processor does not reorder stores.
+        // device sees the writes to the queue that precede this write. The reason is that the compiler fence keeps the
+        // writes in order, and that an x86 processor does not reorder stores.
         unsafe { self.register.write(0, self.queue) };
     }
 }

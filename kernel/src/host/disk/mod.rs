@@ -1,5 +1,5 @@
-//! Disks on the host, which are files. The environment variable `GMP_DISKS` contains their names, separated by `:`.
-//! They are read-only unless `GMP_DISKS_WRITABLE` is 1.
+//! Disks on the host, which are files. The environment variable `GMP_DISKS` contains their names, separated by `:`. The
+//! disks are writable only if `GMP_DISKS_WRITABLE` is 1.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;

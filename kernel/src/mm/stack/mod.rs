@@ -55,7 +55,8 @@ impl Stack {
         Self::take(bytes, Commit::OnTouch)
     }
 
-    /// Allocates a stack of at least `bytes` bytes, all of whose pages have frames. Not callable from interrupt handlers.
+    /// Allocates a stack of at least `bytes` bytes, with frames for all its pages. Not callable from interrupt
+    /// handlers.
     ///
     /// # Errors
     /// If there is no memory for the stack, or if `bytes` is more than 4 MiB.

@@ -29,18 +29,19 @@ pub(super) const CLASSES: usize = 2 * SIZES;
 const CLASS_BYTES: usize = 1 << 38;
 const _: () = assert!(CLASS_BYTES as u64 * CLASSES as u64 <= STACKS_BYTES);
 
-/// The size, in bytes, of the room below a G's stack that is reserved for preemption. It is for the red zone and the
-/// registers of a preempted G, and for the stack frames of the scheduler below them.
+/// The size, in bytes, of the room below a G's stack that is reserved for preemption. The room is for the red zone and
+/// the registers of a preempted G, and for the stack frames that the scheduler then needs.
 ///
-/// This is enough for unoptimised code, which needs six times as much as optimised code. The size does not depend on
-/// optimisation, because a crate cannot know at compile time how it is optimised, and because unused room takes address
-/// space but no memory. A test measures what both kinds of code need.
+/// This is enough for unoptimised code, which needs six times as much as optimised code. The size is the same for
+/// optimised code, for two reasons: a crate cannot know at compile time how it is optimised, and unused room takes
+/// address space but no memory. A test measures what both kinds of code need.
 pub(crate) const RESERVE: usize = 3 * PAGE_SIZE;
 
 /// When the pages of a stack get their frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Commit {
-    /// For stacks of Gs: the highest page gets its frame when the stack is allocated, the others when they are touched.
+    /// For stacks of Gs. The highest page gets its frame when the stack is allocated. The other pages get theirs when
+    /// they are first touched.
     OnTouch,
     /// For stacks on which the page fault handler, or code that it calls, may run: all pages get their frames when the stack
     /// is allocated.
@@ -91,7 +92,7 @@ impl Slot {
         (index < capacity).then_some(Self { class, index })
     }
 
-    /// Returns the size of the stack in bytes: the requested size, rounded up to that of a class.
+    /// Returns the size of the stack in bytes: the requested size, rounded up to the size of a class.
     pub fn bytes(self) -> usize {
         SMALLEST << (self.class % SIZES)
     }

@@ -1,9 +1,9 @@
 //! The first touch of a page of a stack: the page fault handler maps a frame there.
 //!
-//! Code may touch the stack of any G: its own stack, or that of another G to store a result there. So a page fault may
-//! occur at any moment, and the CPU may hold any lock then, with one exception. The handler takes the lock of the frame
-//! allocator, so code that holds this lock must cause no page fault. Such code touches the next pages of its stack
-//! before it takes the lock (`ahead`).
+//! Code may touch its own stack, or the stack of another G to store a result there. So a page fault may occur at any
+//! moment, even while the CPU holds a lock. The only exception is the lock of the frame allocator. The handler takes
+//! this lock, so code that holds it must cause no page fault. Such code touches the next pages of its stack before it
+//! takes the lock (`ahead`).
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

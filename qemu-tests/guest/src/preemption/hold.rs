@@ -18,7 +18,7 @@ use super::{preemptions, storm};
 #[derive(Default)]
 struct Tally {
     lost: Vec<Lost>,
-    /// The number of rounds, each of which loads, holds and compares the values once.
+    /// The number of rounds. Each round loads, holds and compares the values once.
     rounds: usize,
     /// The number of rounds that ended on another CPU than the one on which they began.
     migrations: usize,
