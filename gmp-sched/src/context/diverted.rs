@@ -1,5 +1,6 @@
-//! The entry at which interrupted code continues after it was diverted by an interrupt handler: saves all its registers on its
-//! own stack, calls a function, and returns to the interrupted instruction. `engine::interrupt_return` decides what is diverted.
+//! The entry at which interrupted code continues after an interrupt handler has diverted it. The entry saves all
+//! registers of the interrupted code on the stack of that code, calls a function, and returns to the interrupted
+//! instruction. `engine::interrupt_return` decides what is diverted.
 //!
 //! The stack of diverted code, with the size of each part in bytes:
 //!
@@ -30,7 +31,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// The size of the System V ABI's red zone: the bytes below the stack pointer that a function may use without moving it.
 pub const RED_ZONE: u64 = 128;
 
-/// The most bytes that the entry uses below the stack pointer of the interrupted code, before it calls a function.
+/// The maximum number of bytes, including the red zone, that the entry uses below the stack pointer of the interrupted
+/// code before it calls a function.
 pub const ENTRY_STACK: usize = 831;
 
 const TRAP_FLAG: u64 = 1 << 8;
@@ -42,8 +44,9 @@ const ALIGNMENT_CHECK: u64 = 1 << 18;
 /// The flags that interrupted code may have set, but that must be clear when a function is called.
 pub const MODES: u64 = TRAP_FLAG | DIRECTION_FLAG | NESTED_TASK | ALIGNMENT_CHECK;
 
-/// The state of interrupted code that its handler restores when it returns. The references are to the stored values: what the
-/// interrupted code continues with is what they contain at the end of the handler.
+/// The state of interrupted code, which the interrupt handler restores when it returns. Each reference points to the
+/// memory from which the handler restores the register. So the interrupted code continues with the value that this
+/// memory contains at the end of the handler.
 #[derive(Debug)]
 pub struct Interrupted<'a> {
     /// The address of the next instruction.
@@ -63,8 +66,8 @@ pub struct Interrupted<'a> {
 /// A function that diverted code calls.
 pub(crate) type Callee = extern "sysv64" fn();
 
-/// What the handler stores for the entry, which reads it before it turns interrupts on. One for each CPU is enough, because
-/// interrupts are off in between.
+/// The values that the handler stores for the entry. The entry reads them before it turns interrupts on. One `Slots`
+/// for each CPU is enough, because interrupts are off from the stores until the reads are done.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Slots {
@@ -74,7 +77,7 @@ pub struct Slots {
     rsp: AtomicU64,
     ss: AtomicU64,
     rdi: AtomicU64,
-    /// The function that the entry calls, with the next field as its argument.
+    /// The function that the entry calls. It is called with the value of the field `argument`.
     function: AtomicU64,
     argument: AtomicU64,
 }
@@ -132,7 +135,7 @@ const ENTRY_BYTES: u64 = 192;
 extern "C" fn entry() {
     naked_asm!(
         "2:",
-        // Push the frame for `iretq`, which need not be aligned.
+        // Push the frame for `iretq`. This frame need not be aligned.
         "push qword ptr [rdi + {ss}]",
         "push qword ptr [rdi + {rsp}]",
         "push qword ptr [rdi + {rflags}]",
@@ -172,7 +175,7 @@ extern "C" fn entry() {
         "pop rdi", "pop rsi", "pop rbx", "pop rdx", "pop rcx", "pop rax",
         "pop rbp",
         "iretq",
-        // The assembler rejects this if the code is longer.
+        // The assembler rejects this line if the code above is longer than `entry_bytes`.
         ".org 2b + {entry_bytes}, 0xcc",
         entry_bytes = const ENTRY_BYTES,
         rip = const offset_of!(Slots, rip),
@@ -195,7 +198,7 @@ pub(crate) fn is_in_entry(rip: u64) -> bool {
 /// Whether the calling CPU takes interrupts.
 pub(crate) fn are_interrupts_on() -> bool {
     let flags: u64;
-    // SAFETY: reads the flags by way of the stack.
+    // SAFETY: the two instructions only copy the flags into a register, by way of the stack.
     unsafe { asm!("pushfq", "pop {}", out(reg) flags, options(nomem, preserves_flags)) };
     flags & INTERRUPT_FLAG != 0
 }
@@ -206,7 +209,7 @@ pub(crate) fn are_interrupts_on() -> bool {
 ///
 /// The caller is in ring 0, and may be interrupted.
 pub(crate) unsafe fn enable_interrupts() {
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the caller guarantees that it is in ring 0 and may be interrupted.
     unsafe { asm!("sti", options(nostack)) };
 }
 
@@ -216,6 +219,6 @@ pub(crate) unsafe fn enable_interrupts() {
 ///
 /// The caller is in ring 0.
 pub(crate) unsafe fn disable_interrupts() {
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the caller guarantees that it is in ring 0.
     unsafe { asm!("cli", options(nostack)) };
 }

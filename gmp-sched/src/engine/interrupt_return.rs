@@ -1,26 +1,28 @@
 //! Asynchronous preemption on the return from an interrupt: takes the CPU from a G at any instruction of user code. For
 //! kernels; see [`porting`](crate::porting).
 //!
-//! An interrupt handler cannot switch to another G: it runs on the CPU's interrupt stack, which the next interrupt reuses.
-//! Instead it *diverts* the interrupted G. [`on_interrupt_return`] stores the G's RIP, RFLAGS, RSP and RDI in [`Slots`] of the CPU,
-//! and changes the frame to which the handler returns: to an entry in this crate, on the G's own stack, pinned and with
-//! interrupts off. The entry saves all registers on that stack and calls [`preempt::give_way`], which switches as for a yield. When
-//! the G is resumed, perhaps on another CPU, the entry restores the registers and returns to the interrupted instruction by
-//! `iretq`.
+//! An interrupt handler cannot switch to another G, because it runs on the CPU's interrupt stack, which the next
+//! interrupt reuses. Instead it *diverts* the interrupted G. [`on_interrupt_return`] stores the G's RIP, RFLAGS, RSP
+//! and RDI in [`Slots`] of the CPU. Then it changes the frame to which the handler returns, so that the G continues at
+//! an entry in this crate, on its own stack, pinned and with interrupts off. The entry saves all registers on that
+//! stack and calls [`preempt::give_way`], which switches as for a yield. When the G is resumed, perhaps on another CPU,
+//! the entry restores the registers and returns to the interrupted instruction by `iretq`.
 //!
 //! The handler writes nothing to the stack of the G, so the stack's pages may be mapped on first touch. Nothing is written
 //! to the red zone, the 128 bytes below the interrupted stack pointer, in which code may keep data.
 //!
-//! Only *user code* is diverted: code that runs without a pin and whose stack pointer is inside the stack of the current G. A
-//! request that comes while the G is pinned stays, until [`honour_requests`] is called when the last pin is lowered.
+//! Only *user code* is diverted. User code runs without a pin, and its stack pointer is inside the stack of the current
+//! G. A request that comes while the G is pinned stays pending until [`honour_requests`] is called, when the last pin
+//! is lowered.
 //!
-//! The entry saves the general registers, x87 and SSE. It does not save what AVX and later extensions add: a kernel that uses
-//! this module leaves them turned off (CR4.OSXSAVE clear). On targets without SSE it saves the general registers only.
+//! The entry saves the general registers, x87 and SSE. It does not save the registers of AVX and later extensions, so a
+//! kernel that uses this module must leave these extensions turned off (CR4.OSXSAVE clear). On targets without SSE the
+//! entry saves the general registers only.
 //!
 //! ```
 //! use gmp_sched::interrupt_return::{self, Interrupted, InterruptReturn};
 //!
-//! /// The registers that the stub of a handler has pushed, and below them the frame that the processor has pushed.
+//! /// The registers that the stub of a handler has pushed, followed by the frame that the processor has pushed.
 //! #[repr(C)]
 //! struct TrapFrame {
 //!     rdi: u64,
@@ -34,7 +36,7 @@
 //!
 //! /// Called by the stub of the timer's interrupt, with interrupts off, on the interrupt stack.
 //! extern "sysv64" fn timer<Kernel: InterruptReturn>(frame: &mut TrapFrame) {
-//!     // Call `preempt::tick`, note a request, signal the end of the interrupt. Then, last:
+//!     // Here the handler calls `preempt::tick`, records a request, and signals the end of the interrupt. Last:
 //!     let TrapFrame { rdi, rip, cs, rflags, rsp, ss } = frame;
 //!     let interrupted = Interrupted { rip, cs: *cs, rflags, rsp, ss: *ss, rdi };
 //!     // SAFETY: this is the end of the handler of a maskable interrupt. The stub pops the registers from the frame and
@@ -54,8 +56,8 @@ use crate::platform::{Pinned, Platform};
 /// # Safety
 ///
 /// - [`slots`](Self::slots) returns the slots of the calling CPU, which no other CPU and no other code uses.
-/// - [`is_pinned`](Self::is_pinned) returns `true` while a pin is raised on the calling CPU, and while the CPU may not switch for
-///   another reason.
+/// - [`is_pinned`](Self::is_pinned) returns `true` while a pin is raised on the calling CPU, and while there is another
+///   reason for which the CPU must not switch.
 /// - [`red_zone`](Self::red_zone) returns at least as many bytes as the code at that address uses below its stack pointer.
 pub unsafe trait InterruptReturn: Platform {
     /// The slots of the calling CPU. Called with interrupts off.
@@ -75,19 +77,19 @@ pub unsafe trait InterruptReturn: Platform {
     ///
     /// # Safety
     ///
-    /// As for [`lower_pin`](Platform::lower_pin). In addition, the caller checks for a request afterwards, or a G returns to
-    /// interrupted code at once.
+    /// The requirements of [`lower_pin`](Platform::lower_pin) apply. In addition, the caller checks for a request
+    /// afterwards, or the calling G returns to the interrupted code at once.
     unsafe fn lower_pin_quietly();
 
-    /// How many bytes below the stack pointer must be preserved if the code at `rip` is interrupted. All code that is compiled
-    /// without a red zone, including `core`, would allow 0.
+    /// How many bytes below the stack pointer must be preserved if the code at `rip` is interrupted. May return 0 if
+    /// all code, including `core`, is compiled without a red zone.
     fn red_zone(rip: u64) -> u64 {
         let _ = rip;
         RED_ZONE
     }
 
-    /// Lets the calling G give way. For kernels below whose Ms other threads are scheduled, which may come first. Returns the
-    /// pin, perhaps on another CPU.
+    /// Lets the calling G give way. Returns the pin, perhaps on another CPU. A kernel that also schedules other threads
+    /// below its Ms replaces this function, because such a thread may have to run first.
     ///
     /// # Safety
     ///
@@ -97,37 +99,41 @@ pub unsafe trait InterruptReturn: Platform {
     }
 }
 
-/// If a preemption is requested and the interrupted G can be preempted now, makes it give way. The last call of the handler of
-/// *every* maskable interrupt, after the end-of-interrupt was signalled. Does not block or allocate.
+/// If a preemption is requested and the interrupted G can be preempted now, makes the G give way. Must be the last call
+/// in the handler of *every* maskable interrupt, after the end-of-interrupt was signalled. Does not block or allocate.
 ///
 /// # Safety
 ///
-/// As for [`divert`]. The interrupt was not an exception, and not non-maskable.
+/// The requirements of [`divert`] apply. In addition, the interrupt is maskable and is not an exception.
 pub unsafe fn on_interrupt_return<P: InterruptReturn>(interrupted: Interrupted<'_>) {
     if P::is_requested() {
-        // SAFETY: the caller guarantees it; `give_way` is called and returns pinned once.
+        // SAFETY: the caller guarantees what `divert` requires of the handler. `give_way` may be called at any
+        // instruction of user code, and returns pinned once, as `divert` requires of its function.
         unsafe { divert::<P>(interrupted, give_way::<P>) };
     }
 }
 
-/// Diverts the interrupted G if it is in user code and its stack has room: makes it call `function`, and then give way as long as
-/// a preemption is requested. Returns whether the G is diverted; if not, nothing has changed. Does not block or allocate.
+/// Diverts the interrupted G if it is in user code and its stack has room. The diverted G calls `function`, and then
+/// gives way as long as a preemption is requested. Returns whether the G is diverted; if not, nothing has changed. Does
+/// not block or allocate.
 ///
 /// # Safety
 ///
-/// - The caller is at the end of a handler that runs in ring 0, with interrupts off, on another stack than the interrupted
-///   code, which had interrupts on. The handler then restores all registers, takes those in `interrupted` from there, and
-///   returns by `iretq`, without turning interrupts on or switching before.
-/// - Below the [stack](crate::goroutine::Goroutine::stack) of every G there is room for [`ENTRY_STACK`] bytes, for `function`, and
-///   for the scheduler. (For our kernel this is 12 KiB, measured also without optimisation.)
+/// - The caller is at the end of a handler that runs in ring 0, with interrupts off, on another stack than the
+///   interrupted code, which had interrupts on. After this call the handler restores all registers and returns by
+///   `iretq`. It restores those in `interrupted` from the memory to which `interrupted` refers. Until then it does not
+///   turn interrupts on and does not switch.
+/// - Below the [stack](crate::goroutine::Goroutine::stack) of every G there is room for [`ENTRY_STACK`] bytes, for
+///   `function`, and for the scheduler. (In the kernel of this project this room is 12 KiB. The need was measured with
+///   and without optimisation.)
 /// - `function` is sound to call at any instruction of a G's user code, pinned once and with interrupts on. It must return in
 ///   the same state, perhaps on another CPU.
 pub unsafe fn divert<P: InterruptReturn>(interrupted: Interrupted<'_>, function: extern "sysv64" fn()) -> bool {
     if P::is_pinned() {
         return false;
     }
-    // A G in the entry is pinned or has interrupts off, so it is never diverted again. Otherwise each preemption could save
-    // another set of registers below the last one, until the stack overflows.
+    // A G in the entry is pinned or has interrupts off, so it is not diverted a second time. Otherwise each preemption
+    // could save another set of registers below the last one, until the stack overflows.
     let is_in_entry = diverted::is_in_entry(*interrupted.rip);
     assert!(!is_in_entry, "a G is diverted that has not come back from the last time");
     let Some(goroutine) = P::current_machine().and_then(Machine::current_goroutine) else { return false };
@@ -143,37 +149,41 @@ pub unsafe fn divert<P: InterruptReturn>(interrupted: Interrupted<'_>, function:
     true
 }
 
-/// Calls `function`, and then gives way as long as a preemption is requested. Called by the entry, pinned once. Returns unpinned,
-/// with interrupts off. Interrupts must stay off until `iretq`: a preemption before it would save another set of registers on the
-/// stack. If that happened again and again, the stack would overflow.
+/// Calls `function`, and then gives way as long as a preemption is requested. Called by the entry, pinned once. Returns
+/// unpinned, with interrupts off. Interrupts must stay off until `iretq`, because a preemption before `iretq` would
+/// save another set of registers on the stack. If that happened again and again, the stack would overflow.
 extern "sysv64" fn run_diverted<P: InterruptReturn>(function: extern "sysv64" fn()) {
     function();
     // SAFETY: the entry runs in ring 0, as the caller of `divert` guarantees.
     unsafe { diverted::disable_interrupts() };
     while P::is_requested() {
-        // SAFETY: as above; the G is pinned, so an interrupt cannot divert it.
+        // SAFETY: the entry runs in ring 0, as stated above. The G is pinned, so an interrupt cannot divert it.
         unsafe { diverted::enable_interrupts() };
         give_way::<P>();
-        // SAFETY: as above.
+        // SAFETY: the entry runs in ring 0, as stated above.
         unsafe { diverted::disable_interrupts() };
     }
     // SAFETY: `divert` has raised this pin for the G. The entry returns to the interrupted code at once.
     unsafe { P::lower_pin_quietly() };
 }
 
-/// Makes the calling G give way once. Called and returns pinned once, by a G in user code with interrupts on.
+/// Makes the calling G give way once. The caller is a G in user code, pinned once, with interrupts on. It is still
+/// pinned once when this function returns.
 extern "sysv64" fn give_way<P: InterruptReturn>() {
     P::withdraw_request();
-    // SAFETY: the caller is pinned. The proof is forgotten below, so it does not unpin; the caller does.
+    // SAFETY: the caller is pinned. The proof is forgotten below, so the proof does not lower the pin. The caller
+    // lowers it.
     let pinned = unsafe { Pinned::adopt() };
-    // SAFETY: both callers are Gs in user code: `run_diverted` runs where `divert` has checked it, and `honour_requests` checks it.
+    // SAFETY: the calling G is in user code. For `run_diverted`, `divert` has checked this. `honour_requests` has
+    // checked that the caller is a G without another pin and that interrupts are on.
     let pinned = unsafe { P::give_way(pinned) };
     core::mem::forget(pinned);
 }
 
-/// Makes the calling G give way as long as a preemption is requested. Called by [`lower_pin`](Platform::lower_pin) when it has
-/// lowered the last pin of the CPU and there is a request. Does nothing if interrupts are off, because a G must not wait then: the
-/// next interrupt honours the request. On g0, and on a thread that is not an M, only withdraws the request.
+/// Makes the calling G give way as long as a preemption is requested. Called by [`lower_pin`](Platform::lower_pin) when
+/// it has lowered the last pin of the CPU and there is a request. If interrupts are off, a G must not wait, so this
+/// function does nothing, and the next interrupt honours the request. On g0, and on a thread that is not an M, this
+/// function only withdraws the request.
 ///
 /// # Panics
 ///

@@ -84,8 +84,8 @@ impl<T> CurrentSlice<T> {
         if self.is_of_another(me) {
             return false;
         }
-        // The slice may have ended while the caller picked the G of the timer, which must not be preempted for that. So the
-        // slice is prolonged. A slice that has been prolonged before ends nevertheless.
+        // The slice may have ended while the caller picked the G of the timer. That G must not be preempted for this
+        // reason, so the slice is prolonged. A slice that has been prolonged before ends nevertheless.
         if self.ends.load(Ordering::Relaxed) == tick && self.prolong(tick, now) {
             self.ends.store(NONE, Ordering::Relaxed);
         }
@@ -121,7 +121,7 @@ mod tests {
     use super::{CurrentSlice, NONE, Ordering};
     use crate::base::instant::Instant;
 
-    /// Otherwise a slice would go on for as long as each of its ends came just before a displacement.
+    /// Without this limit, a slice would continue for as long as each of its ends came just before a displacement.
     #[test]
     fn displacement_prolongs_a_slice_that_is_over_once() {
         static OWNER: u8 = 0;

@@ -278,7 +278,7 @@ impl<P: Platform> Timers<P> {
         self.publish_earliest(&wheel);
     }
 
-    /// Resets the wheel, because the clock has been set back. No timer may be set.
+    /// Resets the wheel. Called when the clock has been set back. No timer may be set.
     pub(crate) fn restart(&self) {
         self.wheel.lock().restart();
     }

@@ -2,8 +2,8 @@
 //!
 //! Children borrow from their parent's frames. So the parent must not leave a scope while a child is alive, even if the
 //! parent panics or cannot block. [`Children::open`] panics if the caller may not block, before there is a child. After
-//! that, it waits for the children even if its body unwinds or the G is abandoned in it. If this wait fails, the program
-//! ends.
+//! that, `open` waits for the children even if its body unwinds, or if the G is abandoned in the body. If this wait
+//! fails, the program ends.
 
 use core::fmt;
 use core::mem;
@@ -35,11 +35,12 @@ impl<P: Platform> Children<P> {
         Self { state: Lock::new(State { alive: 0, waiting: None }), have_panicked: AtomicBool::new(false) }
     }
 
-    /// Opens the scope of the calling G: calls `body`, then waits for these children.
+    /// Opens a scope of the calling G, calls `body`, and then waits for these children.
     ///
     /// # Panics
     ///
-    /// The caller may not block: it is not a G with a P, or has preemption turned off. Then `body` is not called.
+    /// The caller may not block, because it is not a G with a P, or has preemption turned off. In this case `body` is
+    /// not called.
     #[track_caller]
     pub(crate) fn open<R>(&self, body: impl FnOnce() -> R) -> R {
         let me = CurrentGoroutine::<P>::new().me;

@@ -1,9 +1,9 @@
-//! What a G does when it is abandoned, in place of the destructors in its frames. Go: deferred calls.
+//! What a G does when it is abandoned, instead of running the destructors in its frames. Go: deferred calls.
 //!
-//! A G that is [abandoned](crate::exit::abandon) never returns from its frames, so no destructor in them runs. Two kinds of
-//! frames must be ended nevertheless, because other Gs depend on them: an open scope, whose children borrow from the
-//! frames, and the function of a [`Once`](crate::sync::Once), for which other Gs wait. Such a frame contains an entry in a
-//! list of its G, the innermost first.
+//! A G that is [abandoned](crate::exit::abandon) never returns from its frames, so no destructor in them runs. Two
+//! kinds of frames must be ended nevertheless, because other Gs depend on them: an open scope, whose children borrow
+//! from the frames, and the function of a [`Once`](crate::sync::Once), for which other Gs wait. Each such frame
+//! contains an entry of a list that belongs to its G. The entry of the innermost frame is the first of the list.
 
 use crate::base::atomic::Ordering;
 use crate::entities::goroutine::Goroutine;
@@ -22,7 +22,7 @@ struct Entry<'a> {
     outer: usize,
 }
 
-/// Calls `body`. If `me`, the calling G, is abandoned before `body` ends, it runs `deferred` first.
+/// Calls `body`. If `me`, the calling G, is abandoned before `body` ends, `me` runs `deferred` before it ends.
 #[inline(always)]
 pub(crate) fn with<P: Platform, R>(me: &'static Goroutine<P>, deferred: &dyn Deferred, body: impl FnOnce() -> R) -> R {
     /// Removes the entry when `body` returns or unwinds.
@@ -40,14 +40,15 @@ pub(crate) fn with<P: Platform, R>(me: &'static Goroutine<P>, deferred: &dyn Def
     body()
 }
 
-/// Runs what the calling G, which is about to be abandoned, has deferred, the innermost first.
+/// Runs everything that the calling G has deferred, the innermost first. Called when the G is about to be abandoned.
 pub(crate) fn run_all<P: Platform>() {
     let me = Pinned::<P>::new().goroutine();
     loop {
         let first = core::ptr::with_exposed_provenance::<Entry<'_>>(me.deferred.load(Ordering::Relaxed));
         #[expect(unsafe_code, reason = "converts an address back into the reference that it was made from")]
-        // SAFETY: the address is 0, or `with` stored it from a reference into a frame of the calling G. That frame still
-        // exists: `with` removes the address before it returns or unwinds. So does what the entry borrows.
+        // SAFETY: the address is 0, or `with` stored it from a reference into a frame of the calling G. That frame
+        // still exists, because `with` removes the address before it returns or unwinds. For the same reason, what the
+        // entry borrows still exists.
         let Some(entry) = (unsafe { first.as_ref() }) else { return };
         entry.deferred.run();
         me.deferred.store(entry.outer, Ordering::Relaxed);

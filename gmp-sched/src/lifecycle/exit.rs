@@ -57,10 +57,11 @@ pub(crate) fn exit_body<P: Platform>() -> ! {
 
 /// Ends the calling G at once, without unwinding; joining it returns `reason`.
 ///
-/// Nothing on its stack is dropped: its locks stay locked. Queues may hold references into that stack, so neither stack
-/// nor slot is ever used again. If the G has open scopes, it blocks until their children have ended. The reason is that
-/// these children may also borrow from the G's parent, which continues when the G ends. Used on platforms that cannot
-/// unwind, when a G panics or exits.
+/// Nothing on the stack of the G is dropped, so its locks stay locked. Queues may hold references into that stack, so
+/// neither stack nor slot is ever used again. If the G has open scopes, it blocks until their children have ended,
+/// because these children may also borrow from the G's parent, which continues when the G ends. If the G runs the
+/// function of a [`Once`](crate::sync::Once), the `Once` is poisoned. Used on platforms that cannot unwind, when a G
+/// panics or exits.
 ///
 /// # Safety
 ///

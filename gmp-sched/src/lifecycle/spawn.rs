@@ -154,8 +154,8 @@ where
 }
 
 /// Makes a [prepared](prepare) G runnable, in `bubble` or in none. Returns the G, which the caller must run or enqueue.
-/// Returns `None` if this M may do neither, because it holds no P or the G belongs to another scheduler: the G is then
-/// already on the global queue of its scheduler.
+/// Returns `None` if this M may do neither, because it holds no P or the G belongs to another scheduler. In that case
+/// this function has put the G on the global queue of its scheduler.
 ///
 /// Callable on any thread. Does not block or allocate.
 pub(crate) fn start_prepared<P: Platform>(
