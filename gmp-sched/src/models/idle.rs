@@ -77,7 +77,7 @@ fn submitter_of_two_against_a_spinning_m_that_goes_idle() {
 }
 
 /// The submitter relies on a spinning M. That M goes idle and, before it checks the queues once more, is assigned a P
-/// with other work. So it has to make another M search.
+/// with other work. So that M has to make another M search.
 #[test]
 fn submitter_against_a_spinning_m_that_is_assigned_a_p() {
     explore(|| {

@@ -5,7 +5,7 @@
 //! `cargo test -p gmp-sched --test mutants -- --ignored --nocapture` runs all of them, which takes some five minutes
 //! on two processors, and prints a table of the mutants and the tests that caught them. `GMP_MUTANTS=idle.rs` runs
 //! those of one file, `GMP_MUTANTS="a fence"` those whose description contains the words,
-//! `GMP_MUTANTS=device_signals::` those of some models, and `GMP_MUTANTS="idle.rs|a fence"` the union of both.
+//! `GMP_MUTANTS=device_signals::` those of some models, and `GMP_MUTANTS="idle.rs|a fence"` the union of two of these.
 //!
 //! A mutant names the code that it replaces; comments and whitespace are not compared. If that code changes, the mutant
 //! no longer fits, and no ordinary test reports this. CI runs the checks of the list in a separate step, which takes a
