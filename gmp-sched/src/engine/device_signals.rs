@@ -1,5 +1,4 @@
-//! Waiting for devices without blocking an M: a G parks, an interrupt handler raises a [`Signal`], and the G is
-//! readied.
+//! Waiting for devices without blocking an M: a G parks until an interrupt handler raises a [`Signal`].
 //!
 //! Go has to ask the operating system which descriptors are ready (`netpoll`). An idle M asks, an M that finds no
 //! other work asks, and sysmon asks if no M has done so for 10 ms. Here nothing has to be asked. The interrupt
@@ -198,8 +197,7 @@ impl<P: Platform> Signal<P> {
         Some(generation)
     }
 
-    /// The commit of the park, which runs after `me` has left its stack. Returns `false` if `me` has to continue at
-    /// once.
+    /// Commit of the park. Runs after `me` has left its stack. Returns `false` if `me` has to continue at once.
     pub(crate) fn commit(
         &'static self,
         pinned: &Pinned<P>,
@@ -237,8 +235,7 @@ impl<P: Platform> Signal<P> {
         // after the deadline. `None` makes the caller check again, so that this raise counts for this wait.
         let ended = |word| matches!(word & TAG, PARKING | WAITING | DELIVERED).then_some(EMPTY);
         // Ordering: Acquire, to see what the handlers of all raises so far did; partner: the exchange in `raise`.
-        // Release, so that the next wait, of any G, comes after everything that this wait did; partner: the exchange
-        // in `announce`.
+        // Release, so that the next wait, of any G, comes after this wait; partner: the exchange in `announce`.
         let word = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, ended).ok()?;
         Some(word & TAG == DELIVERED)
     }
@@ -301,8 +298,7 @@ impl<P: Platform> SignalList<P> {
             oldest_first = Some(signal);
         }
         while let Some(signal) = oldest_first {
-            // The link is read before the delivery, because after the delivery the signal may be raised and linked
-            // again.
+            // The link is read first, because after the delivery the signal may be raised and linked again.
             oldest_first = signal.next.load(Ordering::Relaxed);
             if let Some(goroutine) = signal.deliver() {
                 each(goroutine);

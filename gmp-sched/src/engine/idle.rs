@@ -246,7 +246,7 @@ impl<P: Platform> Machine<P> {
     pub(crate) fn wait_for_processor(&'static self, pinned: &Pinned<P>) {
         let scheduler = self.scheduler();
         // While this M was spinning, other Ms enqueued Gs without waking an M, because they relied on its search. So
-        // it must check the queues once more, even if it is assigned a P first.
+        // this M must check the queues once more, even if it is assigned a P first.
         let mut must_recheck = true;
         let mut ends_at = self.end_of_idleness();
         loop {

@@ -183,7 +183,7 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Makes running Ps stop; returns whether all have stopped except `own`, the stopper's P.
+    /// Requests the running Ps to stop. Returns whether all Ps have stopped except `own`, the stopper's P.
     pub(crate) fn has_stopped(&'static self, own: &'static Processor<P>) -> bool {
         self.ask_to_stop(own);
         // Ordering: the holders of the other Ps took this lock when they stopped, so all that they did before happens

@@ -44,8 +44,8 @@ where
             commit.as_ptr().cast::<F>()
         } else {
             #[expect(unsafe_code, reason = "reads the address of a closure")]
-            // SAFETY: for a commit that does not fit, `pack` has initialised the word with the commit's address
-            // (below).
+            // SAFETY: for a commit that does not fit in a register, `pack` has initialised the word with the commit's
+            // address (below).
             unsafe { commit.assume_init() }.cast::<F>()
         };
         #[expect(unsafe_code, reason = "moves a closure out of a register, or off a stack at rest")]

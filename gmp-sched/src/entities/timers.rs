@@ -57,8 +57,9 @@ impl<P: Platform> Timer<P> {
         }
     }
 
-    /// Makes the timer fire repeatedly until it is cancelled. Each time is `period` after the previous one. If `period`
-    /// is zero, the timer fires once. The timer must not be set, and no other caller may set or cancel it meanwhile.
+    /// Makes the timer fire repeatedly until it is cancelled. Each firing time is `period` after the previous one. If
+    /// `period` is zero, the timer fires once. The timer must not be set, and no other caller may set or cancel it
+    /// meanwhile.
     pub(crate) fn set_period(&self, period: Duration) {
         let nanoseconds = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
         self.period.store(nanoseconds, Ordering::Relaxed);

@@ -101,7 +101,8 @@ impl Write for Unbuffered {
 /// Rust's standard library already have an alternate stack; threads of a program with a foreign `main` do not.
 pub(super) struct AlternateStack(Option<Range<usize>>);
 
-/// Enough for the handler and the registers that the system saves, up to 11 KiB with AVX-512 and AMX.
+/// The size of the alternate stack. It is enough for the handler and for the registers that the system saves, which
+/// take up to 11 KiB with AVX-512 and AMX.
 const ALTERNATE_BYTES: usize = 64 * 1024;
 
 impl AlternateStack {

@@ -5,12 +5,12 @@ use core::ptr;
 
 use crate::base::error::OutOfResources;
 
-/// Bytes of a page. This is the smallest page size of x86-64, and all its operating systems use it.
+/// The size of a page in bytes. This is the smallest page size of x86-64. All operating systems for x86-64 use it.
 pub(super) const PAGE: usize = 4096;
 
-/// Stack of a G in bytes, unless chosen otherwise: enough for code that was written for threads, such as a parser that
-/// recurses 128 levels in a debug build. The unused part of a stack costs nothing but page tables: 1 KiB for this size,
-/// 4 KiB for the 2 MiB of a thread.
+/// The size of a G's stack in bytes, unless the program chooses another size. It is enough for code that was written
+/// for threads, such as a parser that recurses 128 levels in a debug build. The unused part of a stack costs only page
+/// tables: 1 KiB for this size, 4 KiB for the 2 MiB of a thread.
 pub(super) const DEFAULT: usize = 512 * 1024;
 
 /// Maps a stack of at least `size` bytes with a guard page below.

@@ -238,7 +238,7 @@ impl<T: Timed> TimingWheel<T> {
         self.base = base;
     }
 
-    /// Resets the base, because the clock may have been set back. The wheel must be empty.
+    /// Resets the base. Called when the clock may have been set back. The wheel must be empty.
     #[cfg(feature = "synctest")]
     pub(crate) fn restart(&mut self) {
         debug_assert_eq!(self.length, 0, "what is in the wheel would be lost");
