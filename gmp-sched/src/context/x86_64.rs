@@ -276,8 +276,8 @@ const fn first_frame(has_control_words: bool) -> usize {
 unsafe fn place_first_frame<const CONTROL_WORDS_TOO: bool>(context: &SavedContext, top: usize) {
     let frame = top - first_frame(CONTROL_WORDS_TOO);
     if CONTROL_WORDS_TOO {
-        // SAFETY: the address is aligned, because `top` is. It is within the 64 bytes below `top`, which may be written
-        // by the contract of this function.
+        // SAFETY: the address is aligned, because `top` is. It is within the 64 bytes below `top`. By the contract of
+        // this function, these bytes may be written.
         unsafe { (frame as *mut usize).wrapping_add(2).write(CONTROL_WORDS) };
     }
     context.set_stack_pointer(frame);

@@ -63,8 +63,8 @@ pub unsafe trait InterruptReturn: Platform {
     /// The slots of the calling CPU. Called with interrupts off.
     fn slots() -> &'static Slots;
 
-    /// Whether the interrupted code may not be preempted: a pin is raised on this CPU, or another handler was interrupted.
-    /// Called in a handler, with interrupts off.
+    /// Returns `true` if the interrupted code may not be preempted, because a pin is raised on this CPU or because
+    /// another handler was interrupted. Called in a handler, with interrupts off.
     fn is_pinned() -> bool;
 
     /// Whether a preemption was requested on this CPU and not withdrawn. Called in handlers, and with interrupts off.

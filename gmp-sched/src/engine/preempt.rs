@@ -90,9 +90,9 @@ pub fn first_tick<P: Platform>(machine: Option<&Machine<P>>, now: Instant) -> In
     earliest.min(now + P::slice())
 }
 
-/// Ends the slice of the G that runs on `machine` or is in a system call there, as if its time were over. Callable from
-/// interrupts. If `machine` is on another CPU, the caller must request a preemption from the platform as well, see
-/// [`request`].
+/// Ends the slice of the G that runs on `machine` or is in a system call there, even if the time of the slice is not
+/// over. Callable from interrupts. If `machine` is on another CPU, the caller must request a preemption from the
+/// platform as well, see [`request`].
 pub fn end_slice<P: Platform>(machine: &Machine<P>) {
     if let Some(processor) = machine.processor_of_slice() {
         processor.end_slice();

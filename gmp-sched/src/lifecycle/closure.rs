@@ -56,7 +56,8 @@ fn storage_on_stack<B>(top: usize) -> usize {
     (top - size_of::<B>().next_multiple_of(ALIGN)) & !(align_of::<B>() - 1)
 }
 
-/// The address at which the frames of the G begin: below the storage of a `B`, if that is on the stack.
+/// The address at which the frames of the G begin. This is below the storage of a `B` if that storage is on the stack,
+/// otherwise it is `top`.
 #[inline(always)]
 fn below<B>(top: usize) -> usize {
     if fits::<B>() { top } else { storage_on_stack::<B>(top) }

@@ -91,7 +91,7 @@ pub struct Event {
 }
 
 const WORDS: usize = 3;
-/// The lower end of the kind's bits, which are the upper byte of the word that also contains the detail.
+/// The number of bits below the kind in the word that contains the kind and the detail. The kind is the highest byte.
 const KIND_SHIFT: u32 = 56;
 
 impl Event {
