@@ -2,8 +2,9 @@
 
 use core::mem;
 
+use super::Choice;
 use super::case::Case;
-use super::{Choice, random_below};
+use super::choose::random_below;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::waiter::Waiter;
 use crate::platform::{Pinned, Platform};

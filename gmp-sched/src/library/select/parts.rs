@@ -5,7 +5,8 @@ use core::marker::PhantomData;
 use core::time::Duration;
 
 use super::case::{Arm, Case};
-use super::{Select, choose_bit, wait_for_one};
+use super::choose::choose_bit;
+use super::{Select, wait_for_one};
 use crate::library::cancel::{ContextError, Limit};
 use crate::platform::{Pinned, Platform};
 

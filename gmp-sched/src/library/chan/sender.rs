@@ -1,0 +1,208 @@
+//! The sending side of a channel.
+
+use core::time::Duration;
+
+use super::handle::{self, Handle, SEND};
+use super::header::SEND_ON;
+use super::{SendError, SendTimeoutError, TrySendError};
+use crate::base::error::OutOfResources;
+use crate::library::cancel::Limit;
+use crate::platform::Platform;
+
+/// The sending side of a channel. Go: `chan<- T`. Dropping the last one closes the channel.
+///
+/// ```
+/// use gmp_sched::native::{self, Sender, channel, go};
+///
+/// fn squares(numbers: Sender<u32>) {
+///     (1..=3).for_each(|n| numbers.send(n * n).unwrap());
+/// }
+///
+/// unsafe { native::enter() }.run(1, || {
+///     let (sender, receiver) = channel(0);
+///     go(move || squares(sender)).detach();
+///     assert!(receiver.iter().eq([1, 4, 9]));
+/// });
+/// ```
+pub struct Sender<T, P: Platform> {
+    pub(super) handle: Handle<T, P, SEND>,
+}
+
+impl<T, P: Platform> Sender<T, P> {
+    /// Returns a sender whose channel never has a receiver and is never closed, so its sends block forever. Go: a nil
+    /// channel.
+    ///
+    /// To disable a case of a select, use this sender in place of the case's own sender.
+    ///
+    /// ```
+    /// use gmp_sched::chan::TrySendError;
+    /// use gmp_sched::native::Sender;
+    ///
+    /// assert_eq!(Sender::never().try_send(1), Err(TrySendError::Full(1)));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// There is no memory for the channel.
+    #[must_use]
+    #[track_caller]
+    pub fn never() -> Self {
+        match handle::single() {
+            Ok(handle) => Self { handle },
+            Err(OutOfResources) => panic!("cannot make a channel: no memory"),
+        }
+    }
+
+    /// Sends `value`, waiting until a receiver takes it or there is room for it. Go: `c <- v`.
+    ///
+    /// Blocks the calling G; not callable from interrupts.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, channel, go};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (sender, receiver) = channel(0);
+    ///     let reader = go(move || receiver.recv());
+    ///     sender.send(7).unwrap();
+    ///     assert_eq!(reader.join().unwrap(), Ok(7));
+    ///     // The receiver has been dropped.
+    ///     assert_eq!(sender.send(8).unwrap_err().into_inner(), 8);
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The channel is closed, or is closed during the wait. The error holds the value.
+    ///
+    /// # Panics
+    ///
+    /// The call has to wait, and the caller is not a G with a P, or is pinned.
+    #[doc(alias = "chansend")]
+    #[inline]
+    #[track_caller]
+    pub fn send(&self, value: T) -> Result<(), SendError<T>> {
+        self.handle.send(value).map_err(SendError)
+    }
+
+    /// Sends `value` if no wait is needed. Go: a `select` with one send and `default`.
+    ///
+    /// Does not block, and may be called while pinned; not callable from interrupts. Takes no lock if the channel is full.
+    ///
+    /// ```
+    /// use gmp_sched::chan::TrySendError;
+    /// use gmp_sched::native::{self, channel};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (sender, receiver) = channel(1);
+    ///     assert_eq!(sender.try_send(1), Ok(()));
+    ///     assert_eq!(sender.try_send(2), Err(TrySendError::Full(2)));
+    ///     drop(receiver);
+    ///     assert_eq!(sender.try_send(3), Err(TrySendError::Closed(3)));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The call would have to wait, or the channel is closed. The error holds the value.
+    #[doc(alias = "selectnbsend")]
+    #[inline]
+    #[track_caller]
+    pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        let (value, is_closed) = match self.handle.try_send(value) {
+            Ok(()) => return Ok(()),
+            Err(unsent) => unsent,
+        };
+        self.handle.header.check_bubble(SEND_ON);
+        Err(if is_closed { TrySendError::Closed(value) } else { TrySendError::Full(value) })
+    }
+
+    /// [`send`](Self::send), but waits no longer than `timeout`.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::chan::SendTimeoutError;
+    /// use gmp_sched::native::{self, channel};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (sender, _receiver) = channel(0);
+    ///     assert_eq!(sender.send_timeout(1, Duration::from_micros(10)), Err(SendTimeoutError::Timeout(1)));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// No receiver took the value in time, or the channel is closed. The error holds the value.
+    ///
+    /// # Panics
+    ///
+    /// In the same cases as [`send`](Self::send).
+    #[track_caller]
+    pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
+        self.send_until(value, timeout)
+    }
+
+    /// [`send`](Self::send), but waits no longer than `limit`, which is a deadline, a context or both. If the limit is
+    /// over already, this is [`try_send`](Self::try_send). Go: a `select` with `ctx.Done()`.
+    ///
+    /// ```
+    /// use gmp_sched::chan::SendTimeoutError;
+    /// use gmp_sched::native::{self, Context, channel};
+    /// use gmp_sched::time::Instant;
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (sender, _receiver) = channel(1);
+    ///     assert_eq!(sender.send_until(1, Instant::NEVER), Ok(()));
+    ///     assert_eq!(sender.send_until(2, Instant::from_nanos(0)), Err(SendTimeoutError::Timeout(2)));
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     cancel.cancel();
+    ///     assert_eq!(sender.send_until(3, &context), Err(SendTimeoutError::Canceled(3)));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// No receiver took the value within the limit, or the channel is closed. The error holds the value.
+    ///
+    /// # Panics
+    ///
+    /// In the same cases as [`send_timeout`](Self::send_timeout).
+    #[track_caller]
+    pub fn send_until<'a>(&self, value: T, limit: impl Into<Limit<'a, P>>) -> Result<(), SendTimeoutError<T>> {
+        let sent = self.handle.send_until(value, limit.into());
+        if sent.is_err() {
+            self.handle.header.check_bubble(SEND_ON);
+        }
+        sent
+    }
+
+    /// Closes the channel. Receivers drain the buffer and then get an error; senders that wait get their values back.
+    /// Returns whether the channel was open; if not, nothing changes. Returns `false` for [`never`](Self::never), which stays
+    /// open. Go: `close`, which panics on a closed and on a nil channel.
+    ///
+    /// Does not block; not callable from interrupts.
+    ///
+    /// ```
+    /// use gmp_sched::chan::RecvError;
+    /// use gmp_sched::native::{self, channel};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (sender, receiver) = channel(1);
+    ///     sender.send(1).unwrap();
+    ///     assert!(sender.close() && !sender.close());
+    ///     assert!(sender.send(2).is_err());
+    ///     assert_eq!((receiver.recv(), receiver.recv()), (Ok(1), Err(RecvError)));
+    /// });
+    /// ```
+    #[doc(alias = "closechan")]
+    #[track_caller]
+    pub fn close(&self) -> bool {
+        self.handle.header.check_bubble("close of");
+        !self.handle.header.is_never() && self.handle.close()
+    }
+
+    /// [`close`](Self::close) without the check of the bubble, because the canceller of a context may be outside of
+    /// the waiters' bubble.
+    pub(crate) fn close_from_anywhere(&self) {
+        self.handle.close();
+    }
+}

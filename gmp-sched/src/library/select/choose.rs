@@ -1,0 +1,91 @@
+//! Step 1 of a select: chooses one of the cases that seem to be ready, and tries it.
+
+use super::{Case, Choice};
+use crate::entities::machine::Machine;
+use crate::entities::processor::Processor;
+use crate::library::chan::{Attempt, unlock_and_ready};
+use crate::platform::{Pinned, Platform};
+
+/// Tries one of the cases that seem to be ready (step 1 of the algorithm).
+#[inline]
+pub(super) fn try_one<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>], choice: Choice) -> Option<usize> {
+    // An attempt fails only if another G has performed the operation first. After as many attempts as there are cases,
+    // the caller continues with step 2 of the algorithm.
+    for _ in 0..cases.len() {
+        let chosen = match choice {
+            Choice::Random => choose(pinned, cases)?,
+            // An ordered select may choose a later case only if no earlier one is ready at the same instant. That can
+            // be checked only with all locks held.
+            Choice::First => cases.first().filter(|first| first.looks_ready()).map(|_| 0)?,
+        };
+        match cases[chosen].lock_and_attempt(pinned) {
+            (held, Attempt::Moved(waiting)) => {
+                unlock_and_ready(pinned, held, waiting);
+                return Some(chosen);
+            }
+            (_, Attempt::Closed) => return Some(chosen),
+            (_, Attempt::NotReady) => {}
+        }
+    }
+    None
+}
+
+/// Returns one of the cases that seem to be ready, with equal probability.
+#[inline]
+pub(super) fn choose<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> Option<usize> {
+    if cases.len() > u64::BITS as usize {
+        return choose_of_many(pinned, cases);
+    }
+    let mut ready = 0u64;
+    for (number, case) in cases.iter().enumerate() {
+        ready |= u64::from(case.looks_ready()) << number;
+    }
+    choose_bit(pinned, ready)
+}
+
+/// Returns the index of one of the set bits, with equal probability.
+#[inline(always)]
+pub(super) fn choose_bit<P: Platform>(pinned: &Pinned<P>, mut bits: u64) -> Option<usize> {
+    // In most cases no bit or one bit is set.
+    if bits & bits.wrapping_sub(1) != 0 {
+        for _ in 0..random_below(pinned, bits.count_ones()) {
+            bits &= bits - 1;
+        }
+    }
+    (bits != 0).then_some(bits.trailing_zeros() as usize)
+}
+
+/// [`choose`] for more cases than a word has bits, by reservoir sampling. The n-th ready case replaces the choice with
+/// probability 1/n, which makes all equally likely (Vitter, *Random Sampling with a Reservoir*, 1985, algorithm R).
+#[cold]
+#[inline(never)]
+fn choose_of_many<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> Option<usize> {
+    let (mut ready, mut chosen) = (0, None);
+    for (number, case) in cases.iter().enumerate() {
+        if case.looks_ready() {
+            ready += 1;
+            if random_below(pinned, ready) == 0 {
+                chosen = Some(number);
+            }
+        }
+    }
+    chosen
+}
+
+/// Returns a random number below `limit`. Never panics, because a select calls this with locks held. Callable also in
+/// a system call and on threads that are not Ms.
+pub(super) fn random_below<P: Platform>(pinned: &Pinned<P>, limit: u32) -> u32 {
+    let processor = pinned.try_machine().and_then(Machine::processor);
+    let random = processor.map_or_else(random_without_processor::<P>, Processor::random);
+    ((u64::from(random) * u64::from(limit)) >> 32) as u32
+}
+
+/// Computes a random number by hashing the clock (with the finalizer of SplitMix64).
+#[cold]
+#[inline(never)]
+fn random_without_processor<P: Platform>() -> u32 {
+    let mut bits = P::now().as_nanos().wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    (bits >> 32) as u32
+}
