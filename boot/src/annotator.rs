@@ -1,18 +1,19 @@
-//! Adds information to the machine's output that only the host has: the function and line of an address, and how long
-//! ago QEMU was started.
+//! Annotates the machine's output with information that only the host has: the function and line of an address, and how
+//! long ago QEMU was started. Of the places of Gs that do not run, only those in code of the program are shown.
 
 use core::mem;
 use std::path::Path;
 use std::time::Instant;
 
-use boot_protocol::console::{FRAME_DIGITS, FRAME_PREFIX, POWER_ON};
+use boot_protocol::console::{FRAME_DIGITS, FRAME_PREFIX, PLACE_PREFIX, POWER_ON};
 
 use crate::symbols::Symbols;
 
 /// Adds annotations to the console output. After each address of a backtrace it adds the function and line. After the
 /// first time since power-on that the machine prints, it adds the time since the start of QEMU.
 ///
-/// Each byte is passed on as soon as it arrives. So an incomplete line, such as a prompt, is shown at once.
+/// Each byte is passed on as soon as it arrives. So a prompt or another incomplete line is shown at once. Only a line of a
+/// report that may be the place of a G is held back until it is known whether the line is shown.
 pub struct Annotator {
     symbols: Symbols,
     /// How many bytes at the end of the output match the beginning of an address: [`FRAME_PREFIX`] and then digits.
@@ -23,8 +24,21 @@ pub struct Annotator {
     at_word: bool,
     /// When QEMU was started; `None` if this time is not to be added, or if it has been added already.
     started: Option<Instant>,
+    /// Whether the places of Gs are among the output.
+    has_places: bool,
+    place: PlaceLine,
     /// How many bytes at the end of the output match the beginning of [`POWER_ON`].
     power_on_matched: usize,
+}
+
+/// A line that may be the place of a G.
+enum PlaceLine {
+    /// These bytes are the beginning of the line so far. They match [`PLACE_PREFIX`] and digits, and are held back.
+    Held(Vec<u8>),
+    /// The line is another one, and is passed on.
+    Other,
+    /// The line is a place that is not shown. Its newline is to be dropped.
+    Dropped,
 }
 
 impl core::fmt::Debug for Annotator {
@@ -39,22 +53,67 @@ impl Annotator {
     /// only on the machine.
     pub fn new(program: &Path, started: Option<Instant>) -> Self {
         let symbols = Symbols::new(program);
-        Self { symbols, matched: 0, address: 0, at_word: true, started, power_on_matched: 0 }
+        Self {
+            symbols,
+            matched: 0,
+            address: 0,
+            at_word: true,
+            started,
+            has_places: false,
+            place: PlaceLine::Other,
+            power_on_matched: 0,
+        }
+    }
+
+    /// Makes an annotator for the reports of a machine that runs the ELF file `program`. They have places of Gs, but not the
+    /// time since the start of QEMU.
+    pub fn of_reports(program: &Path) -> Self {
+        Self { has_places: true, place: PlaceLine::Held(Vec::new()), ..Self::new(program, None) }
     }
 
     /// Appends `bytes` to `output`, together with the annotations.
     pub fn annotate(&mut self, bytes: &[u8], output: &mut Vec<u8>) {
         for &byte in bytes {
-            output.push(byte);
-            if self.completes_an_address(byte) {
-                output.extend(self.symbols.describe(self.address).into_bytes());
+            match mem::replace(&mut self.place, PlaceLine::Other) {
+                PlaceLine::Held(held) => self.hold(held, byte, output),
+                PlaceLine::Other => self.pass_on(byte, output),
+                PlaceLine::Dropped if byte == b'\n' => {}
+                PlaceLine::Dropped => self.pass_on(byte, output),
             }
-            if self.completes_power_on(byte)
-                && let Some(started) = self.started.take()
-            {
-                output
-                    .extend(format!(", {:.3} s after QEMU was started", started.elapsed().as_secs_f64()).into_bytes());
+            if byte == b'\n' && self.has_places {
+                self.place = PlaceLine::Held(Vec::new());
             }
+        }
+    }
+
+    /// Appends the next byte to the beginning of a line that may be a place. Passes the line on if it is not one.
+    fn hold(&mut self, mut held: Vec<u8>, byte: u8, output: &mut Vec<u8>) {
+        let prefix = PLACE_PREFIX.as_bytes();
+        let is_place = prefix.get(held.len()).map_or(byte.is_ascii_hexdigit(), |&expected| byte == expected);
+        held.push(byte);
+        if is_place && held.len() < prefix.len() + FRAME_DIGITS {
+            self.place = PlaceLine::Held(held);
+            return;
+        }
+        let digits = held.get(prefix.len()..).and_then(|digits| str::from_utf8(digits).ok());
+        let address = digits.filter(|_| is_place).and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        match address.and_then(|address| self.symbols.describe_own(address)) {
+            Some(description) if description.is_empty() => self.place = PlaceLine::Dropped,
+            Some(description) => output.extend([held, description.into_bytes()].concat()),
+            None => held.into_iter().for_each(|byte| self.pass_on(byte, output)),
+        }
+    }
+
+    /// Appends `byte` to `output`, together with its annotation.
+    fn pass_on(&mut self, byte: u8, output: &mut Vec<u8>) {
+        output.push(byte);
+        if self.completes_an_address(byte) {
+            output.extend(self.symbols.describe(self.address).into_bytes());
+        }
+        if self.completes_power_on(byte)
+            && let Some(started) = self.started.take()
+        {
+            output.extend(format!(", {:.3} s after QEMU was started", started.elapsed().as_secs_f64()).into_bytes());
         }
     }
 
@@ -157,6 +216,22 @@ mod tests {
         let mut output = Vec::new();
         Annotator::new(Path::new("/no/such/file"), None).annotate(b"at 0x0123456789abcdef\n", &mut output);
         assert_eq!(output, b"at 0x0123456789abcdef\n");
+    }
+
+    #[test]
+    fn place_is_shown_only_if_it_is_in_code_of_the_program() {
+        let place = |address: u64| format!("\n  in 0x{address:016x}");
+        let annotated = |text: &str| {
+            let mut output = Vec::new();
+            Annotator::of_reports(&env::current_exe().expect("this program")).annotate(text.as_bytes(), &mut output);
+            String::from_utf8(output).expect("text")
+        };
+        let own = annotated(&format!("goroutine 5{}{}\n", place(landmark()), place(1)));
+        // The code of this test is in the folder of `boot`, so it counts as a library; the address 1 is unknown.
+        assert_eq!(own, format!("goroutine 5{}\n", place(1)));
+        for text in ["  in 0x12\n", "  in 0x0000000000000001", "  in 0xabcdefg\n  a prompt? ", "  in\n\n in 0x"] {
+            assert_eq!(annotated(text), text);
+        }
     }
 
     #[test]

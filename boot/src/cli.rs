@@ -16,12 +16,12 @@ All options come before PROGRAM; everything after it belongs to the program.
 Ctrl-C ends the machine, Ctrl-D ends its input, Ctrl-\\ has it say what it is doing.
 
 Exit status:
-  0-100  that of the program (2 after a panic in it)
+  0-100  that of the program (2 after a panic or an exception in it, or a deadlock)
   64     wrong use: an option, a program or a file that does not exist
   65     the program does not build
   74     the console cannot be written to standard output
   101    the kernel found itself broken
-  102    an exception in the machine, or a triple fault
+  102    an exception in the kernel, or a triple fault
   103    time-out
   104    QEMU is missing or failed
   105    the program ended, and its last output is lost: nobody took it for too long

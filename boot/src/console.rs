@@ -45,13 +45,17 @@ pub fn show(mut session: Session, limit: Option<Duration>) -> Result<u8, Error> 
             }
             Event::TimedOut => {
                 let mut result = Ok(());
-                say(&format!("time-out: the program still ran after {:?}", limit.unwrap_or_default()));
+                let limit = limit.unwrap_or_default();
+                match session.announced() {
+                    Some(_) => say(&format!("time-out: the program had failed, and its report is cut after {limit:?}")),
+                    None => say(&format!("time-out: the program still ran after {limit:?}")),
+                }
                 session.last_words(|stream, bytes| {
                     if result.is_ok() {
                         result = screen.show(stream, bytes);
                     }
                 });
-                return result.map(|()| status::TIMEOUT);
+                return result.map(|()| session.announced().unwrap_or(status::TIMEOUT));
             }
         }
     }

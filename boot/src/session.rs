@@ -80,6 +80,8 @@ pub struct Session {
     /// Text that has been received, and will be the next events.
     decoded: VecDeque<(Stream, Vec<u8>)>,
     input: Input,
+    /// The status that the machine has announced before a report.
+    announced: Option<u8>,
     /// The receiver of the input, and the pipe into which the input is written. Both are kept here until the machine
     /// asks for input.
     held_input: Option<(Receiver<Vec<u8>>, ChildStdin)>,
@@ -103,10 +105,11 @@ impl Session {
         Ok(Self {
             process,
             decoder: Decoder::default(),
-            annotators: [Annotator::new(program, started), Annotator::new(program, None)],
+            annotators: [Annotator::new(program, started), Annotator::of_reports(program)],
             output,
             decoded: VecDeque::new(),
             input,
+            announced: None,
             held_input: Some((to_write, stdin)),
         })
     }
@@ -148,9 +151,15 @@ impl Session {
                     _ => self.decoded.push_back((stream, vec![byte])),
                 },
                 Some(Received::InputReady) => self.release_input(),
+                Some(Received::Ending(status)) => self.announced = Some(status),
                 None => {}
             }
         }
+    }
+
+    /// The status with which the machine is going to end, if it is writing the report of a panic.
+    pub fn announced(&self) -> Option<u8> {
+        self.announced
     }
 
     /// Makes the first CPU of the machine report a hardware error (a machine check).
@@ -162,11 +171,15 @@ impl Session {
         self.process.inject_machine_check()
     }
 
-    /// Asks the machine for a report of its state, and passes the machine's output to `show`. Afterwards ends the
-    /// machine if it is still running.
+    /// Asks the machine for a report, unless it is writing one already, and passes the machine's output to `show`. Then ends
+    /// the machine, if it has not ended.
     pub fn last_words(&mut self, mut show: impl FnMut(Stream, &[u8])) {
         // If no CPU reacts to the first request, the kernel ends the machine with a report at the second one.
         for _ in 0..2 {
+            if self.announced.is_some() {
+                self.show_answer(&mut show);
+                break;
+            }
             if self.process.inject_nmi().is_err() || self.show_answer(&mut show) {
                 break;
             }

@@ -26,12 +26,23 @@ impl Symbols {
     /// Returns ` function (file:line)` for an address. If the function was inlined into other functions, one more line
     /// follows for each of these. Returns an empty text if the address is unknown.
     pub(crate) fn describe(&mut self, address: u64) -> String {
-        let loader = self.loader.get_or_insert_with(|| Loader::new(&self.program).ok());
-        let Some(loader) = loader else { return String::new() };
+        self.describe_if(address, |_| true).unwrap_or_default()
+    }
+
+    /// Like [`describe`](Self::describe), but only for functions of the program, not of the kernel or a library. Returns
+    /// `None` if the address is unknown.
+    pub(crate) fn describe_own(&mut self, address: u64) -> Option<String> {
+        let workspace = self.directories[0].clone();
+        self.describe_if(address, |file| file.is_some_and(|file| is_own(file, &workspace)))
+    }
+
+    /// Describes the frames of an address whose source file `is_wanted`.
+    fn describe_if(&mut self, address: u64, is_wanted: impl Fn(Option<&str>) -> bool) -> Option<String> {
+        let loader = self.loader.get_or_insert_with(|| Loader::new(&self.program).ok()).as_ref()?;
         // The line tables also describe functions that the linker has removed. Their addresses are near zero.
         let code = loader.get_section_range(b".text");
         if !code.is_some_and(|code| (code.begin..code.end).contains(&address)) {
-            return String::new();
+            return None;
         }
         let mut frames = Vec::new();
         if let Ok(mut found) = loader.find_frames(address) {
@@ -47,17 +58,30 @@ impl Symbols {
             let symbol = loader.find_symbol(address).filter(|_| is_real);
             let name = frame.function.as_ref().and_then(|function| function.raw_name().ok());
             let Some(name) = symbol.or(name.as_deref()) else { continue };
+            if !is_wanted(frame.location.as_ref().and_then(|location| location.file)) {
+                continue;
+            }
             text.push_str(if text.is_empty() { " " } else { "\n     inlined into " });
             write_frame(&mut text, name, frame.location.as_ref(), &self.directories);
         }
         if frames.is_empty()
+            && is_wanted(None)
             && let Some(name) = loader.find_symbol(address)
         {
             text.push(' ');
             write_frame(&mut text, name, None, &self.directories);
         }
-        text
+        Some(text)
     }
+}
+
+/// Whether a source file belongs to a program: not to the kernel or the scheduler, whose workspace is `workspace`, to Rust's
+/// library, or to a crate of the registry.
+fn is_own(file: &str, workspace: &Path) -> bool {
+    let of_kernel =
+        ["kernel", "gmp-sched", "boot"].iter().any(|part| Path::new(file).starts_with(workspace.join(part)));
+    let of_library = file.starts_with("/rustc/") || file.contains("/rustlib/src/");
+    !of_kernel && !of_library && !file.contains("/registry/src/") && !file.contains("/git/checkouts/")
 }
 
 fn write_frame(text: &mut String, name: &str, location: Option<&addr2line::Location<'_>>, directories: &[PathBuf]) {
@@ -92,6 +116,27 @@ fn short<'a>(file: &'a str, directories: &[PathBuf]) -> &'a str {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    #[test]
+    fn files_of_programs_are_told_from_those_of_libraries() {
+        let is_own = |file| super::is_own(file, Path::new("/home/me/project"));
+        for own in
+            ["/home/me/mine/src/main.rs", "/home/me/project/programs/src/bin/tour.rs", "/home/me/kernel/src/main.rs"]
+        {
+            assert!(is_own(own), "{own}");
+        }
+        for other in [
+            "/home/me/project/kernel/src/program/mod.rs",
+            "/home/me/project/gmp-sched/src/engine/park.rs",
+            "/rustc/0123abcd/library/core/src/ops/function.rs",
+            "/r/lib/rustlib/src/rust/library/alloc/src/boxed.rs",
+            "/home/me/.cargo/registry/src/index.crates.io-0123/spin-0.12.3/src/lib.rs",
+        ] {
+            assert!(!is_own(other), "{other}");
+        }
+    }
+
     #[test]
     fn paths_are_shortened_to_their_relevant_part() {
         let directories = ["/home/me/project".into(), "/home/me/mine".into()];

@@ -14,6 +14,7 @@
 //! echo.
 
 use core::fmt;
+use core::hash::{Hash, Hasher};
 use core::time::Duration;
 
 /// The byte (XON, `DC1`) that the kernel sends once, when the program first asks for input.
@@ -51,9 +52,13 @@ pub const ESCAPE: u8 = 0x10;
 /// The bit that is inverted in an escaped byte.
 const INVERTED: u8 = 1 << 6;
 
+/// The byte (`ETX`) that precedes the status with which the program is going to end. The kernel sends both before it writes
+/// the report of a panic, which may be long. If a time limit cuts the report, `boot` still ends with this status.
+pub const ENDING: u8 = 0x03;
+
 /// Whether a byte of the text must be escaped.
 const fn is_special(byte: u8) -> bool {
-    byte == Stream::Output.mark() || byte == Stream::Error.mark() || byte == ESCAPE || byte == INPUT_READY
+    byte == Stream::Output.mark() || matches!(byte, 0x01 | ENDING | ESCAPE | INPUT_READY)
 }
 
 /// The number of bytes that [`encode`] makes of `text`.
@@ -93,7 +98,16 @@ pub fn encode(text: &[u8], mut put: impl FnMut(&[u8])) {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decoder {
     stream: Stream,
-    is_escaped: bool,
+    previous: Previous,
+}
+
+/// What the previous byte says about the next one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Previous {
+    #[default]
+    Other,
+    Escape,
+    Ending,
 }
 
 /// What the next byte of the output means.
@@ -103,16 +117,21 @@ pub enum Received {
     Byte(Stream, u8),
     /// The request for input, [`INPUT_READY`].
     InputReady,
+    /// The program is going to end with this status: see [`ENDING`].
+    Ending(u8),
 }
 
 impl Decoder {
-    /// Decodes the next byte of the output. Returns `None` for a mark and for [`ESCAPE`].
+    /// Decodes the next byte of the output. Returns `None` for a mark, and for the first byte of a pair.
     pub fn decode(&mut self, byte: u8) -> Option<Received> {
-        if core::mem::take(&mut self.is_escaped) {
-            return Some(Received::Byte(self.stream, byte ^ INVERTED));
+        match core::mem::take(&mut self.previous) {
+            Previous::Other => {}
+            Previous::Escape => return Some(Received::Byte(self.stream, byte ^ INVERTED)),
+            Previous::Ending => return Some(Received::Ending(byte)),
         }
         match byte {
-            ESCAPE => self.is_escaped = true,
+            ESCAPE => self.previous = Previous::Escape,
+            ENDING => self.previous = Previous::Ending,
             INPUT_READY => return Some(Received::InputReady),
             _ if byte == Stream::Output.mark() => self.stream = Stream::Output,
             _ if byte == Stream::Error.mark() => self.stream = Stream::Error,
@@ -198,6 +217,36 @@ impl<I: Iterator<Item = u64> + Clone> fmt::Display for Frames<I> {
     }
 }
 
+/// The prefix of an address of a G that does not run. `boot` shows the line of such an address only if it is in code of the
+/// program, and not of the kernel or a library. `Display` of [`Place`] writes it.
+pub const PLACE_PREFIX: &str = "  in 0x";
+
+/// The place at which a G that does not run will continue, and the calls that led there, as addresses like those of
+/// [`Frames`]. There is one line for each, which begins with a line break. Without addresses the text is empty.
+///
+/// ```
+/// # extern crate std; use std::string::ToString;
+/// use boot_protocol::console::Place;
+///
+/// assert_eq!(Place([1, 2].into_iter()).to_string(), "\n  in 0x0000000000000001\n  in 0x0000000000000002");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Place<I>(pub I);
+
+impl<I: Iterator<Item = u64> + Clone> fmt::Display for Place<I> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0
+            .clone()
+            .try_for_each(|address| write!(formatter, "\n{PLACE_PREFIX}{address:0width$x}", width = FRAME_DIGITS))
+    }
+}
+
+impl<I: Iterator<Item = u64> + Clone> Hash for Place<I> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.clone().for_each(|address| address.hash(state));
+    }
+}
+
 /// The text that follows the number of seconds of a [`SincePowerOn`]. When `boot` sees this text for the first time, it
 /// adds how long ago it started QEMU. The machine cannot know this time.
 pub const POWER_ON: &str = "s after power-on";
@@ -237,11 +286,13 @@ mod tests {
             let before = sent.len();
             encode(&all, |piece| sent.extend_from_slice(piece));
             assert_eq!(sent.len() - before, encoded_len(&all));
-            assert!(!sent[before..].contains(&INPUT_READY));
+            assert!(!sent[before..].contains(&INPUT_READY) && !sent[before..].contains(&ENDING));
             expected.extend(all.iter().map(|&byte| Received::Byte(stream, byte)));
         }
         let mut decoder = Decoder::default();
         let received: Vec<Received> = sent.iter().filter_map(|&byte| decoder.decode(byte)).collect();
         assert_eq!(received, expected);
+        let received: Vec<Received> = [ENDING, ENDING, b'a'].iter().filter_map(|&byte| decoder.decode(byte)).collect();
+        assert_eq!(received, [Received::Ending(ENDING), Received::Byte(Stream::Output, b'a')]);
     }
 }

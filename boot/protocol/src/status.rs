@@ -14,7 +14,7 @@ pub const LAST_OF_PROGRAM: u8 = 100;
 /// The kernel has found one of its own invariants broken.
 pub const KERNEL_BROKEN: u8 = 101;
 
-/// A CPU exception that the kernel does not handle, or a triple fault.
+/// A CPU exception in the kernel, or a triple fault.
 pub const EXCEPTION: u8 = 102;
 
 /// The time limit of `boot` was exceeded. Never used by the guest.

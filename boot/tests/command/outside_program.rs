@@ -3,6 +3,7 @@
 #![no_main]
 
 use core::arch::asm;
+use core::fmt;
 use core::hint;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -27,6 +28,8 @@ fn main(arguments: &[&str]) -> i32 {
             report(cause);
             println!(", as if nothing had been");
         }
+        ["philosophers"] => philosophers(),
+        ["long-message"] => panic!("{Endless}"),
         ["both"] => (0..1000).for_each(|number| {
             println!("out {number}");
             eprintln!("err {number}");
@@ -162,6 +165,39 @@ fn report(cause: &str) {
         "watchdog" => pinned(),
         "isolated" => assert!(go(|| panic!("it was meant to panic")).join().is_err()),
         _ => {}
+    }
+}
+
+/// A text without an end.
+struct Endless;
+
+impl fmt::Display for Endless {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        loop {
+            f.write_str("and so on, ")?;
+        }
+    }
+}
+
+/// Two Gs wait for each other's lock, many for a message, and the main G for the first two.
+fn philosophers() {
+    static FORKS: [Mutex<()>; 2] = [const { Mutex::new(()) }; 2];
+    static HAVE_ONE: Barrier = Barrier::new(2);
+    let (_sender, never) = channel::<()>(0);
+    for _ in 0..1500 {
+        let never = never.clone();
+        go(move || never.recv()).detach();
+    }
+    let dine = |place: usize| {
+        move || {
+            let _left = FORKS[place].lock();
+            HAVE_ONE.wait();
+            let _right = FORKS[1 - place].lock();
+        }
+    };
+    let named = |name| Builder::new().name(name);
+    for philosopher in [named("philosopher 0").go(dine(0)), named("philosopher 1").go(dine(1))] {
+        philosopher.join().expect("it never returns");
     }
 }
 

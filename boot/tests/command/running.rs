@@ -110,8 +110,11 @@ fn panic_shows_function_and_line_of_the_users_crate() {
 #[test]
 fn exceptions_and_resets_have_their_own_status() {
     let output = finish(boot_outside(&[], &["exception"]));
-    assert_eq!(status(&output), Some(102));
-    assert!(text(&output.stderr).contains("invalid opcode"));
+    assert_eq!(status(&output), Some(2));
+    let printed = text(&output.stderr);
+    for part in ["in goroutine 1: invalid opcode (#UD", "\ngoroutine 1 [running] on CPU", "src/main.rs:"] {
+        assert!(printed.contains(part), "{part} is not in {printed}");
+    }
     let output = finish(boot_outside(&[], &["reset"]));
     assert_eq!(status(&output), Some(102));
     assert!(text(&output.stderr).contains("triple fault"), "{}", text(&output.stderr));
@@ -133,7 +136,7 @@ fn reports_do_not_reach_standard_output() {
         ("panic", "before\nwithout an end", "it was meant to panic", 2),
         ("deadlock", "before\nwithout an end", "all goroutines are asleep - deadlock!", 2),
         ("overflow", "before\nwithout an end", "fatal error: stack overflow", 2),
-        ("exception", "before\nwithout an end", "invalid opcode", 102),
+        ("exception", "before\nwithout an end", "invalid opcode", 2),
         ("watchdog", "before\nwithout an end, as if nothing had been\n", "has had preemption off for", 0),
         ("isolated", "before\nwithout an end, as if nothing had been\n", "is dead and the others go on", 0),
     ] {
@@ -150,6 +153,44 @@ fn reports_do_not_reach_standard_output() {
         assert!(!report.contains("before") && !report.contains("nothing had been"), "{cause}: {report}");
         assert_eq!(status(&output), Some(ends_with), "{cause}: {report}");
     }
+}
+
+/// Of each group of Gs in a report, one is shown with the lines of the program at which it waits.
+#[test]
+fn deadlock_report_shows_where_each_group_of_goroutines_waits() {
+    let output = finish(boot_outside(&["--smp=2"], &["philosophers"]));
+    let printed = text(&output.stderr);
+    let source = include_str!("outside_program.rs");
+    let line = |wanted: &str| source.lines().position(|line| line.contains(wanted)).expect("a line") + 1;
+    let deadlock = "fatal error: all goroutines are asleep - deadlock!\n";
+    assert!(printed.starts_with(deadlock) && printed.ends_with(deadlock), "{printed}");
+    for part in [
+        "(philosopher 0) [sync.Mutex.Lock, ".to_owned(),
+        "(philosopher 1) [sync.Mutex.Lock, ".to_owned(),
+        format!("src/main.rs:{})", line("let _right = ")),
+        "\n1,499 more like goroutine ".to_owned(),
+        format!("src/main.rs:{})", line("never.recv()")),
+        format!("src/main.rs:{})", line("philosopher.join()")),
+    ] {
+        assert!(printed.contains(&part), "{part} is not in {printed}");
+    }
+    // Only the program's own code is shown.
+    assert!(!printed.contains("gmp_sched::") && !printed.contains("gmp-sched/src"), "{printed}");
+    assert!(printed.lines().count() < 40, "{printed}");
+    assert_eq!(status(&output), Some(2));
+}
+
+/// The report of this program has no end.
+#[test]
+fn time_limit_during_a_report_keeps_the_status() {
+    let output = finish(boot_outside(&["--smp=1", "--timeout=5"], &["long-message"]));
+    let printed = text(&output.stderr);
+    assert!(
+        printed.contains("boot: time-out: the program had failed, and its report is cut after 5s"),
+        "{}",
+        printed.len()
+    );
+    assert_eq!(status(&output), Some(2));
 }
 
 #[test]

@@ -93,6 +93,13 @@ impl SavedContext {
         self.stack_pointer.load(Ordering::Relaxed)
     }
 
+    /// The address at which the context resumes, and the address of its saved frame pointer. The context must have run, and
+    /// must not be running. Before a [detour](Self::divert) the first address is that of the detour.
+    pub(crate) fn code_and_frame_pointer(&self) -> (usize, usize) {
+        // A switch has pushed RBP and then RBX.
+        (self.resume.load(Ordering::Relaxed), self.stack_pointer() + 8)
+    }
+
     /// Clears the saved stack pointer and addresses. Called only for a context that is running or is never resumed
     /// again.
     #[cfg(all(feature = "std", not(gmp_loom)))]

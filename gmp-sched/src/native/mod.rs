@@ -84,15 +84,12 @@ use std::time::Duration;
 use std::time::Instant as SystemInstant;
 
 use self::overflow::AlternateStack;
-use self::panic_hook::Named;
 use crate::base::error::{JoinError, OutOfResources, Panic};
 use crate::base::instant::Instant;
 use crate::base::points::Points;
-use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::{Machine, NewMachine};
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
-use crate::entities::status::Status;
 use crate::platform::{Parking, Pinned, Platform};
 
 mod alive;
@@ -302,10 +299,8 @@ unsafe impl Platform for Native {
 
     #[expect(clippy::print_stderr, reason = "the program's last words")]
     fn fatal(scheduler: &'static Scheduler<Self>, message: Arguments<'_>) -> ! {
-        std::eprintln!("fatal error: {message}\n");
-        for goroutine in scheduler.goroutines().filter(|goroutine| goroutine.status() != Status::Dead) {
-            describe(goroutine);
-        }
+        // The message comes last, too, because the list may be long.
+        std::eprintln!("fatal error: {message}\n{}\n\nfatal error: {message}", scheduler.goroutine_list());
         std::process::exit(2);
     }
 }
@@ -340,14 +335,3 @@ struct MachineEnds;
 
 /// The payload of a G that exits.
 struct BodyEnds;
-
-#[expect(clippy::print_stderr, reason = "part of the program's last words")]
-fn describe(goroutine: &Goroutine<Native>) {
-    let status = goroutine.status();
-    let reason = goroutine.wait_reason();
-    if status == Status::Waiting && reason != WaitReason::None {
-        std::eprintln!("{} [{reason}]", Named(goroutine));
-    } else {
-        std::eprintln!("{} [{status}]", Named(goroutine));
-    }
-}

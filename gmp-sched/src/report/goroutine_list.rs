@@ -1,42 +1,154 @@
 //! The list of Gs in the report of a panic or a deadlock.
 
 use core::fmt;
+use core::hash::{Hash, Hasher};
 
-use crate::entities::goroutine::WaitReason;
+use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::platform::Platform;
 
+/// The largest number of groups that are listed.
+const MOST_GROUPS: usize = 48;
+
 impl<P: Platform> Scheduler<P> {
-    /// Displays a line for each living G: its number and name, its status or (if it waits) why and for how long, and
-    /// the G that spawned it. Go: `goroutineheader`.
+    /// Displays the living Gs. Gs with the same status, reason to wait, name and creator form a group. A group is
+    /// its first G and the number of its other Gs. The first G is a line with its number and name, its status or (if it
+    /// waits) why and for how long, and the G that spawned it. If there are more than 48 groups, the Gs of the other ones
+    /// are only counted. Go: `goroutineheader`.
     ///
-    /// Each line begins with a line break. Callable from anywhere; takes no lock.
+    /// Each line begins with a line break. Callable from anywhere; takes no lock and does not allocate. The Gs may change
+    /// meanwhile, unless all CPUs have stopped.
     #[doc(alias = "goroutineheader")]
     pub fn goroutine_list(&'static self) -> impl fmt::Display {
-        List(self)
+        self.goroutine_list_with_places(|_| "")
+    }
+
+    /// Like [`goroutine_list`](Self::goroutine_list), but the Gs of a group also have the same place, which follows the line
+    /// of the first G. `place` returns where a G that does not run will continue: see [`Goroutine::suspended_at`]. Its text
+    /// begins with a line break, or is empty.
+    pub fn goroutine_list_with_places<D: fmt::Display + Hash>(
+        &'static self,
+        place: fn(&'static Goroutine<P>) -> D,
+    ) -> impl fmt::Display {
+        List { scheduler: self, place }
     }
 }
 
-struct List<P: Platform>(&'static Scheduler<P>);
+struct List<P: Platform, D> {
+    scheduler: &'static Scheduler<P>,
+    place: fn(&'static Goroutine<P>) -> D,
+}
 
-impl<P: Platform> fmt::Display for List<P> {
+/// Gs that differ only in their number and in how long they have waited.
+struct Group<P: Platform> {
+    /// The hash of what the Gs have in common.
+    key: u64,
+    first: &'static Goroutine<P>,
+    /// The number of Gs besides the first.
+    more: usize,
+}
+
+/// The groups, in the order of their first Gs.
+struct Groups<P: Platform> {
+    groups: [Option<Group<P>>; MOST_GROUPS],
+    /// The number of Gs that are in none of the groups.
+    others: usize,
+}
+
+impl<P: Platform> Groups<P> {
+    fn new() -> Self {
+        Self { groups: [const { None }; MOST_GROUPS], others: 0 }
+    }
+
+    fn add(&mut self, key: u64, goroutine: &'static Goroutine<P>) {
+        let own = self.groups.iter_mut().find(|group| group.as_ref().is_none_or(|group| group.key == key));
+        match own {
+            Some(Some(group)) => group.more += 1,
+            Some(free) => *free = Some(Group { key, first: goroutine, more: 0 }),
+            None => self.others += 1,
+        }
+    }
+}
+
+/// A hash of what the Gs of a group have in common.
+fn key<P: Platform>(goroutine: &'static Goroutine<P>, place: &impl Hash) -> u64 {
+    let mut hasher = Fnv::default();
+    (goroutine.status() as u8, goroutine.wait_reason() as u8).hash(&mut hasher);
+    goroutine.name().as_ref().map(|name| name.as_str()).hash(&mut hasher);
+    goroutine.creator().map(|creator| creator.0).hash(&mut hasher);
+    place.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The hash function FNV-1a.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// Displays the line of a G.
+struct Header<P: Platform>(&'static Goroutine<P>);
+
+impl<P: Platform> fmt::Display for Header<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for goroutine in self.0.goroutines().filter(|goroutine| goroutine.status() != Status::Dead) {
-            let (status, reason) = (goroutine.status(), goroutine.wait_reason());
-            write!(f, "\ngoroutine {} ", goroutine.id())?;
-            if let Some(name) = goroutine.name() {
-                write!(f, "({name}) ")?;
+        let goroutine = self.0;
+        let (status, reason) = (goroutine.status(), goroutine.wait_reason());
+        write!(f, "goroutine {} ", goroutine.id())?;
+        if let Some(name) = goroutine.name() {
+            write!(f, "({name}) ")?;
+        }
+        if status == Status::Waiting && reason != WaitReason::None {
+            let waited = P::now() - goroutine.waiting_since();
+            write!(f, "[{reason}, {}.{:03} s]", waited.as_secs(), waited.subsec_millis())?;
+        } else {
+            write!(f, "[{status}]")?;
+        }
+        goroutine.creator().map_or(Ok(()), |creator| write!(f, " created by goroutine {creator}"))
+    }
+}
+
+/// Displays a number with a comma between thousands.
+struct Thousands(usize);
+
+impl fmt::Display for Thousands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0..1000 => self.0.fmt(f),
+            number => write!(f, "{},{:03}", Self(number / 1000), number % 1000),
+        }
+    }
+}
+
+impl<P: Platform, D: fmt::Display + Hash> fmt::Display for List<P, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut groups = Groups::new();
+        for goroutine in self.scheduler.goroutines().filter(|goroutine| goroutine.status() != Status::Dead) {
+            groups.add(key(goroutine, &(self.place)(goroutine)), goroutine);
+        }
+        for group in groups.groups.iter().flatten() {
+            write!(f, "\n{}{}", Header(group.first), (self.place)(group.first))?;
+            if group.more > 0 {
+                write!(f, "\n{} more like goroutine {}", Thousands(group.more), group.first.id())?;
             }
-            if status == Status::Waiting && reason != WaitReason::None {
-                let waited = P::now() - goroutine.waiting_since();
-                write!(f, "[{reason}, {}.{:03} s]", waited.as_secs(), waited.subsec_millis())?;
-            } else {
-                write!(f, "[{status}]")?;
-            }
-            if let Some(creator) = goroutine.creator() {
-                write!(f, " created by goroutine {creator}")?;
-            }
+        }
+        if groups.others > 0 {
+            write!(f, "\n{} other goroutines", Thousands(groups.others))?;
         }
         Ok(())
     }

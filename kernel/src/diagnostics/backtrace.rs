@@ -6,10 +6,13 @@
 
 use core::arch::asm;
 
+use boot_protocol::console::Place;
+use gmp_sched::goroutine::Goroutine;
 use x86_64::VirtAddr;
 
 use crate::arch::x86_64::trap::TrapFrame;
 use crate::mm::{layout, paging, physical_to_virtual};
+use crate::sched::platform::Kernel;
 
 /// The largest number of frames in a backtrace. Several equal frames in succession (recursion) count as one.
 const MAX_FRAMES: usize = 64;
@@ -56,6 +59,17 @@ impl Backtrace {
         let innermost = Some(program_counter);
         Self { innermost, caller: None, frame_pointer, last: 0, left: MAX_FRAMES, depth: MAX_DEPTH }
     }
+}
+
+/// The most frames of a G that does not run.
+const MAX_PLACE_FRAMES: usize = 32;
+
+/// Where a G that does not run will continue, and the calls that led there; nothing if it runs or has not begun.
+pub(crate) fn place(goroutine: &Goroutine<Kernel>) -> Place<impl Iterator<Item = u64> + Clone + use<>> {
+    let suspended = goroutine
+        .suspended_at()
+        .and_then(|(code, frame_pointer_at)| Some(Backtrace::from(code as u64, read(frame_pointer_at as u64)?)));
+    Place(suspended.into_iter().flatten().take(MAX_PLACE_FRAMES))
 }
 
 /// Yields addresses in the form that the host tools expect: first the program counter, then return addresses minus one.

@@ -1,7 +1,7 @@
-//! The kernel option `panic=isolate`: a panic or a stack overflow ends only the G in which it happens.
+//! The kernel option `panic=isolate`: a panic, an exception or a stack overflow ends only the G in which it happens.
 //!
-//! Without this option, a panic and a stack overflow stop the kernel, as in Go. With this option, a report about the G
-//! is printed, and the other Gs continue. Joining the G returns [`JoinError::Panicked`] or
+//! Without this option, all three stop the kernel, as in Go. With this option, a report about the G
+//! is printed, and the other Gs continue. Joining the G returns [`JoinError::Panicked`], also after an exception, or
 //! [`JoinError::StackOverflow`]. The stack of the G is not unwound, so nothing that the G owned is dropped. If it held
 //! a lock, the lock is never released. If it was about to send a value, the value is never sent. Its stack is never
 //! used again, because other Gs may have references into it. If it ran the function of a `Once`, the waiters and later
@@ -16,14 +16,14 @@
 //!
 //! The kernel stops in spite of the option in these cases:
 //!
-//! - The main G panics. The program cannot continue without it.
-//! - The panic is in the scheduler or in a handler, or preemption or interrupts are off. Shared data may be
+//! - The main G panics or raises an exception. The program cannot continue without it.
+//! - The panic or exception is in the scheduler or in a handler, or preemption or interrupts are off. Shared data may be
 //!   inconsistent.
 //! - The G is in a system call. Its M may have lost its P, and a G can end only on an M with a P.
 //! - A second panic happens during the report of the first.
 //! - The stack has overflowed, and there is no memory for the other stack.
 
-use core::fmt;
+use core::fmt::{self, Write as _};
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,10 +33,11 @@ use gmp_sched::exit::abandon;
 use gmp_sched::goroutine::{Goroutine, GoroutineId, Status};
 use gmp_sched::platform::Pinned;
 
+use crate::arch::x86_64::trap::TrapFrame;
 use crate::cpu::percpu::{self, CpuId, PreemptGuard};
 use crate::diagnostics::backtrace::Backtrace;
-use crate::diagnostics::exception::StackOverflow;
-use crate::drivers::console;
+use crate::diagnostics::exception::{Description, Registers, StackOverflow};
+use crate::drivers::console::{self, LineWriter};
 use crate::mm::stack::Slot;
 use crate::sched::platform::Kernel;
 
@@ -82,6 +83,20 @@ fn leave(reason: JoinError) -> ! {
     }
 }
 
+/// Reports that `goroutine`, which is [covered](covers), has raised the exception that this CPU is handling. Other output may
+/// come between the lines.
+pub(crate) fn report_exception(goroutine: &Goroutine<Kernel>, frame: &TrapFrame) {
+    let cause = Cause::Exception(frame, Description::new(frame));
+    let report = Report { goroutine, cause, backtrace: Backtrace::of(frame), cpu: percpu::current() };
+    // Writing to the console returns no errors.
+    let _ = write!(LineWriter::new(), "{report}");
+}
+
+/// Ends the calling G, which has raised an exception. The exception has been [reported](report_exception).
+pub(crate) fn end_after_exception() -> ! {
+    leave(JoinError::panicked())
+}
+
 fn report(goroutine: &Goroutine<Kernel>, cause: Cause<'_>, backtrace: Backtrace) {
     // Preemption is off, so a second panic in this function stops the kernel. It can happen while the message is
     // formatted.
@@ -95,6 +110,7 @@ enum Cause<'a> {
     Panic(&'a PanicInfo<'a>),
     /// The stack that overflowed.
     Overflow(Slot),
+    Exception(&'a TrapFrame, Description<'a>),
 }
 
 struct Report<'a> {
@@ -112,6 +128,9 @@ impl fmt::Display for Report<'_> {
                 Some(location) => writeln!(f, "panic at {location}:\n{}\n", info.message())?,
                 None => writeln!(f, "panic: {}\n", info.message())?,
             },
+            Cause::Exception(frame, ref description) => {
+                writeln!(f, "exception in goroutine {id}: {description}\n{}", Registers(frame))?;
+            }
             Cause::Overflow(slot) => writeln!(f, "stack overflow:\n{}\n", StackOverflow { goroutine: id, slot })?,
         }
         writeln!(f, "goroutine {id} [running] on CPU {}:", self.cpu)?;

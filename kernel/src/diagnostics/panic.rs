@@ -1,8 +1,8 @@
 //! Panics and exceptions that stop the kernel.
 //!
 //! The first CPU that panics stops all other CPUs by a non-maskable interrupt, which also reaches CPUs with interrupts
-//! off. Then it prints the reason and the state of every CPU or of every G, and stops the kernel. It takes no lock and
-//! does not allocate.
+//! off. Then it prints the cause, the state of every CPU or of every G, and the cause again, and stops the kernel. It takes no
+//! lock and does not allocate. An exception in a G's own code is a fault of the program, like a panic.
 
 use core::fmt::{self, Write};
 use core::panic::PanicInfo;
@@ -10,19 +10,20 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use boot_protocol::console::Frames;
 use boot_protocol::status::{EXCEPTION, KERNEL_BROKEN};
-use gmp_sched::goroutine::GoroutineId;
+use gmp_sched::goroutine::{Goroutine, GoroutineId};
 use x86_64::instructions::interrupts;
 
 use crate::arch::x86_64::cpu;
-use crate::arch::x86_64::trap::TrapFrame;
+use crate::arch::x86_64::trap::{TrapFrame, Vector};
 use crate::cpu::percpu::{self, CpuId};
-use crate::diagnostics::backtrace::Backtrace;
+use crate::diagnostics::backtrace::{Backtrace, place};
 use crate::diagnostics::exception::{Description, Registers, StackOverflow};
 use crate::diagnostics::{inspection, isolation, snapshot};
 use crate::drivers::console::{self, Emergency};
 use crate::drivers::debug_exit;
 use crate::mm::stack::Slot;
 use crate::sched::goroutines;
+use crate::sched::platform::{Kernel, scheduler};
 
 /// The index of the CPU that reports and stops the kernel; [`NOBODY`] if no CPU does.
 static ENDING: AtomicU32 = AtomicU32::new(NOBODY);
@@ -47,39 +48,59 @@ fn panic(info: &PanicInfo<'_>) -> ! {
         if isolation::covers(goroutine) {
             isolation::end(goroutine, info, backtrace);
         }
-        end(STATUS_FATAL, None, Show::Goroutines, |console, cpu| {
-            match info.location() {
-                Some(location) => writeln!(console, "panic at {location}:\n{}\n", info.message())?,
-                None => writeln!(console, "panic: {}\n", info.message())?,
-            }
-            writeln!(console, "goroutine {} [running] on CPU {cpu}:", goroutine.id())?;
+        let cause = |console: &mut Emergency, _| write_cause(console, "panic", info);
+        end(STATUS_FATAL, None, Show::Goroutines, cause, |console, cpu| {
+            writeln!(console, "\ngoroutine {} [running] on CPU {cpu}:", goroutine.id())?;
             write!(console, "{}", Frames(backtrace.clone()))
         })
     }
-    end(KERNEL_BROKEN, None, Show::Cpus, |console, cpu| {
-        match info.location() {
-            Some(location) => writeln!(console, "panic on CPU {cpu} at {location}:\n{}", info.message())?,
-            None => writeln!(console, "panic on CPU {cpu}: {}", info.message())?,
-        }
-        write!(console, "{}", Frames(backtrace.clone()))
-    })
+    let cause = |console: &mut Emergency, cpu| write_cause(console, format_args!("panic on CPU {cpu}"), info);
+    end(KERNEL_BROKEN, None, Show::Cpus, cause, |console, _| write!(console, "{}", Frames(backtrace.clone())))
 }
 
-/// Stops the kernel because of an exception that cannot be handled.
+/// Writes where the panic is, and its message.
+fn write_cause(console: &mut Emergency, what: impl fmt::Display, info: &PanicInfo<'_>) -> fmt::Result {
+    match info.location() {
+        Some(location) => writeln!(console, "{what} at {location}:\n{}", info.message()),
+        None => writeln!(console, "{what}: {}", info.message()),
+    }
+}
+
+/// The G whose own code has raised the exception that this CPU is handling; `None` if the cause is in the kernel or unknown.
+pub(crate) fn faulty(frame: &TrapFrame) -> Option<&'static Goroutine<Kernel>> {
+    match frame.vector() {
+        // These are not raised by the interrupted instruction, or not only by it.
+        Vector::DOUBLE_FAULT | Vector::MACHINE_CHECK | Vector::NON_MASKABLE => None,
+        _ => goroutines::interrupted_in_user_code(frame),
+    }
+}
+
+/// Stops the kernel because of an exception that cannot be handled. If the exception is the fault of a G's own code, the
+/// program has failed, otherwise the kernel.
 pub(crate) fn exception(frame: &TrapFrame) -> ! {
     let description = Description::new(frame);
-    end(EXCEPTION, Some(frame), Show::Cpus, |console, cpu| {
-        writeln!(console, "exception on CPU {cpu}: {description}")?;
+    let goroutine = faulty(frame).map(Goroutine::id);
+    let (status, show) = if goroutine.is_some() { (STATUS_FATAL, Show::Goroutines) } else { (EXCEPTION, Show::Cpus) };
+    let cause = |console: &mut Emergency, cpu| match goroutine {
+        Some(goroutine) => writeln!(console, "exception on CPU {cpu} in goroutine {goroutine}: {description}"),
+        None => writeln!(console, "exception on CPU {cpu}: {description}"),
+    };
+    end(status, Some(frame), show, cause, |console, cpu| {
         write!(console, "{}", Registers(frame))?;
+        if let Some(goroutine) = goroutine {
+            writeln!(console, "\ngoroutine {goroutine} [running] on CPU {cpu}:")?;
+        }
         write!(console, "{}", Frames(Backtrace::of(frame)))
     })
 }
 
 /// Stops the kernel because a G has overflowed its stack. Runs on another stack than that of the G.
 pub(crate) fn stack_overflow(frame: &TrapFrame, goroutine: GoroutineId, slot: Slot) -> ! {
-    end(STATUS_FATAL, Some(frame), Show::Goroutines, |console, cpu| {
-        writeln!(console, "{}", StackOverflow { goroutine, slot })?;
-        writeln!(console, "fatal error: stack overflow\n\ngoroutine {goroutine} [running] on CPU {cpu}:")?;
+    let cause = |console: &mut Emergency, _| {
+        writeln!(console, "{}\nfatal error: stack overflow", StackOverflow { goroutine, slot })
+    };
+    end(STATUS_FATAL, Some(frame), Show::Goroutines, cause, |console, cpu| {
+        writeln!(console, "\ngoroutine {goroutine} [running] on CPU {cpu}:")?;
         write!(console, "{}", Frames(Backtrace::of(frame)))
     })
 }
@@ -87,7 +108,8 @@ pub(crate) fn stack_overflow(frame: &TrapFrame, goroutine: GoroutineId, slot: Sl
 /// Stops the kernel because the program cannot continue, for a reason that concerns no particular G, such as a
 /// deadlock.
 pub(crate) fn fatal(message: fmt::Arguments<'_>) -> ! {
-    end(STATUS_FATAL, None, Show::Goroutines, |console, _| writeln!(console, "fatal error: {message}"))
+    let cause = |console: &mut Emergency, _| writeln!(console, "fatal error: {message}");
+    end(STATUS_FATAL, None, Show::Goroutines, cause, |_, _| Ok(()))
 }
 
 /// Handles a non-maskable interrupt, which has one of four causes:
@@ -110,10 +132,17 @@ pub(crate) fn non_maskable(frame: &TrapFrame) {
     }
 }
 
-/// Stops the kernel. Only the first CPU that calls this function writes a report, and `report` writes the reason into
-/// it. If other CPUs call this function meanwhile, they stop. The report shows where they were, but not their reasons.
-/// `frame` has the registers of the interrupted code, if this is called because of an exception.
-fn end(status: u8, frame: Option<&TrapFrame>, show: Show, report: impl Fn(&mut Emergency, CpuId) -> fmt::Result) -> ! {
+/// Stops the kernel. Only the first CPU that calls this function writes a report. `cause` writes the first lines of the
+/// report, which are also its last ones, and `details` writes what follows the first lines. If other CPUs call this function
+/// meanwhile, they stop. The report shows where they were, but not their causes. `frame` has the registers of the
+/// interrupted code, if this is called because of an exception.
+fn end(
+    status: u8,
+    frame: Option<&TrapFrame>,
+    show: Show,
+    cause: impl Fn(&mut Emergency, CpuId) -> fmt::Result,
+    details: impl Fn(&mut Emergency, CpuId) -> fmt::Result,
+) -> ! {
     interrupts::disable();
     let this = percpu::current();
     let number = u32::try_from(this.index()).expect("few CPUs");
@@ -137,14 +166,18 @@ fn end(status: u8, frame: Option<&TrapFrame>, show: Show, report: impl Fn(&mut E
     }
     snapshot::ask_others();
     let mut console = Emergency::new();
-    // This cannot fail: bytes that the port does not accept are dropped.
-    let _ = report(&mut console, this);
+    console.announce(status);
+    // Writing cannot fail: bytes that the port does not accept are dropped.
+    let _ = cause(&mut console, this).and_then(|()| details(&mut console, this));
     let _ = match show {
-        Show::Goroutines => goroutines::write_list(&mut console),
+        Show::Goroutines => {
+            scheduler().map_or(Ok(()), |scheduler| writeln!(console, "{}", scheduler.goroutine_list_with_places(place)))
+        }
         Show::Cpus => snapshot::write_others(&mut console)
             .and_then(|()| writeln!(console, "the kernel's last messages:"))
             .and_then(|()| console::write_history(&mut console)),
     };
+    let _ = console.write_str("\n").and_then(|()| cause(&mut console, this));
     console.flush();
     debug_exit::end_qemu(status);
     let _ = console.write_str("The machine has stopped.\n");

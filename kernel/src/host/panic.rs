@@ -50,8 +50,11 @@ pub(super) fn end_program() {
             while IS_ENDING.swap(true, Ordering::Relaxed) {
                 thread::park();
             }
-            let end =
-                goroutine.map_or_else(String::new, |goroutine| format!("{}", goroutine.scheduler().goroutine_list()));
+            let end = goroutine.map_or_else(String::new, |goroutine| {
+                // The cause comes last, too, after the lists.
+                let list = goroutine.scheduler().goroutine_list();
+                format!("{list}\n\npanic at {}", Panic(info))
+            });
             print(&Report { goroutine, info, end });
             process::exit(if goroutine.is_some() { STATUS_FATAL } else { KERNEL_BROKEN }.into());
         }

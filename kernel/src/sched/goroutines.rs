@@ -1,13 +1,13 @@
 //! Queries of the scheduler, for reports and for the handlers of interrupts and page faults. They return which G runs
 //! on this CPU, which G owns a stack, and which Gs are alive.
 
-use core::fmt;
-
 use gmp_sched::goroutine::Goroutine;
 use gmp_sched::machine::Machine;
 use gmp_sched::platform::Platform as _;
 use x86_64::instructions::interrupts;
+use x86_64::registers::rflags::RFlags;
 
+use crate::arch::x86_64::trap::TrapFrame;
 use crate::cpu::percpu;
 use crate::mm::stack::Slot;
 use crate::sched::platform::{Kernel, scheduler};
@@ -17,6 +17,15 @@ use crate::sched::platform::{Kernel, scheduler};
 /// must also check the preempt count. The caller must not be able to migrate.
 pub(crate) fn interrupted() -> Option<&'static Goroutine<Kernel>> {
     Kernel::current_machine().and_then(Machine::current_goroutine)
+}
+
+/// The G whose own code has raised the exception that this CPU is handling; `None` if the scheduler, a driver or a handler
+/// has raised it.
+pub(crate) fn interrupted_in_user_code(frame: &TrapFrame) -> Option<&'static Goroutine<Kernel>> {
+    let is_in_user_code = percpu::trap_depth() == 1
+        && !percpu::is_preemption_off()
+        && RFlags::from_bits_truncate(frame.rflags).contains(RFlags::INTERRUPT_FLAG);
+    if is_in_user_code { interrupted() } else { None }
 }
 
 /// Returns the calling G if it is in user code. Returns `None` in the scheduler, in a driver and in a handler.
@@ -32,10 +41,4 @@ pub(crate) fn in_user_code() -> Option<&'static Goroutine<Kernel>> {
 /// Returns the G whose stack is in this slot. Callable from everywhere. Searches the stacks of all Gs.
 pub(crate) fn owner_of(slot: Slot) -> Option<&'static Goroutine<Kernel>> {
     scheduler()?.goroutines().find(|goroutine| goroutine.stack().contains(&slot.bottom()))
-}
-
-/// Writes a line for every G that is alive: its state, and which G spawned it.
-pub(crate) fn write_list(out: &mut impl fmt::Write) -> fmt::Result {
-    let Some(scheduler) = scheduler() else { return Ok(()) };
-    writeln!(out, "{}", scheduler.goroutine_list())
 }

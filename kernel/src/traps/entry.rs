@@ -9,7 +9,7 @@
 use core::arch::naked_asm;
 use core::mem::offset_of;
 
-use super::{interrupt, page_fault, preempt};
+use super::{exception, interrupt, page_fault, preempt};
 use crate::arch::x86_64::cpu;
 use crate::arch::x86_64::trap::{TrapFrame, Vector};
 use crate::cpu::percpu;
@@ -125,6 +125,6 @@ extern "sysv64" fn dispatch(frame: &mut TrapFrame) {
 fn handle_exception(frame: &mut TrapFrame) {
     match frame.vector() {
         Vector::PAGE_FAULT => page_fault::handle(frame),
-        _ => panic::exception(frame),
+        _ => exception::handle(frame),
     }
 }

@@ -9,7 +9,7 @@ use x86_64::registers::control::Cr2;
 use x86_64::registers::rflags::RFlags;
 use x86_64::structures::idt::PageFaultErrorCode;
 
-use super::preempt;
+use super::{exception, preempt};
 use crate::arch::x86_64::trap::TrapFrame;
 use crate::cpu::percpu;
 use crate::diagnostics::backtrace::Backtrace;
@@ -29,13 +29,13 @@ pub(super) fn handle(frame: &mut TrapFrame) {
         | PageFaultErrorCode::MALFORMED_TABLE
         | PageFaultErrorCode::INSTRUCTION_FETCH;
     if PageFaultErrorCode::from_bits_truncate(frame.error_code).intersects(other) {
-        panic::exception(frame);
+        return exception::handle(frame);
     }
     match stack::first_touch(address, Source::Allocator) {
         Touch::Committed => {}
         Touch::Overflow(slot) => overflow(frame, slot),
         Touch::OutOfMemory => out_of_memory(frame, address),
-        Touch::Elsewhere => panic::exception(frame),
+        Touch::Elsewhere => exception::handle(frame),
     }
 }
 
@@ -53,9 +53,9 @@ fn overflow(frame: &mut TrapFrame, slot: Slot) {
     let Some(goroutine) =
         goroutines::owner_of(slot).filter(|owner| running.is_some_and(|running| core::ptr::eq(*owner, running)))
     else {
-        panic::exception(frame)
+        return exception::handle(frame);
     };
-    let is_in_user_code = percpu::trap_depth() == 1 && !percpu::is_preemption_off() && has_interrupts_on(frame);
+    let is_in_user_code = goroutines::interrupted_in_user_code(frame).is_some();
     if !(is_in_user_code && isolation::covers(goroutine) && divert_to_another_stack(frame, slot)) {
         panic::stack_overflow(frame, goroutine.id(), slot)
     }

@@ -77,6 +77,34 @@ guest_test!(
     ],
 );
 
+/// Each of these Gs raises an exception.
+fn exception_ends_only_its_g() {
+    for provoke in [provoke::null_read, provoke::invalid_opcode, provoke::divide_error, provoke::bad_address] {
+        let fails = go(move || {
+            provoke();
+            1
+        });
+        assert_eq!(fails.join(), Err(JoinError::panicked()));
+    }
+    let handles: Vec<_> = (0..100).map(|n| go(move || n)).collect();
+    assert!((0..100).zip(handles).all(|(n, handle)| handle.join() == Ok(n)));
+}
+guest_test!(
+    exception_ends_only_its_g,
+    smp = &[1, 8],
+    options = &["panic=isolate"],
+    texts = &[
+        "exception in goroutine ",
+        ": page fault (#PF, vector 14): read at 0x0000000000000008",
+        "[running] on CPU",
+        "null_read (qemu-tests/guest/src/provoke.rs:",
+        "is dead and the others go on.",
+        ": invalid opcode",
+        ": divide error",
+        ": general protection fault",
+    ],
+);
+
 /// Many Gs die while many others run and are preempted. Some of the dead Gs have no joiner. The stacks of dead Gs are
 /// never reused.
 fn other_gs_continue() {

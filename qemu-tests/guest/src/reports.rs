@@ -4,8 +4,10 @@
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use gmp_sched::goroutine::WaitReason;
 use kernel::internals;
-use kernel::percpu::{self, CpuId};
+use kernel::percpu::{CpuId, PreemptGuard};
+use kernel::platform::scheduler;
 use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
 
@@ -24,8 +26,8 @@ fn panic_ends_the_program() {
 guest_test!(
     divide_error_is_reported,
     smp = &[1, 8],
-    status = 102,
-    texts = &["exception on CPU", "divide error (#DE, vector 0)", "divide_error (qemu-tests/guest/src/provoke.rs:"],
+    status = 2,
+    texts = &["in goroutine 1: ", "divide error (#DE, vector 0)", "divide_error (qemu-tests/guest/src/provoke.rs:"],
 );
 fn divide_error_is_reported() {
     provoke::divide_error();
@@ -33,7 +35,7 @@ fn divide_error_is_reported() {
 
 guest_test!(
     null_pointer_is_reported,
-    status = 102,
+    status = 2,
     texts = &[
         "page fault (#PF, vector 14): read at 0x0000000000000008",
         "(a null pointer)",
@@ -46,7 +48,7 @@ fn null_pointer_is_reported() {
 
 guest_test!(
     write_to_code_is_reported,
-    status = 102,
+    status = 2,
     texts = &[
         "page fault (#PF, vector 14): write at 0xffffffff8",
         "its page forbids that",
@@ -59,7 +61,7 @@ fn write_to_code_is_reported() {
 
 guest_test!(
     execution_of_data_is_reported,
-    status = 102,
+    status = 2,
     texts = &[
         "page fault (#PF, vector 14): execution at 0xffffffff8",
         "its page forbids that",
@@ -72,9 +74,9 @@ fn execution_of_data_is_reported() {
 
 guest_test!(
     write_to_a_constant_is_reported,
-    status = 102,
+    status = 2,
     texts = &[
-        "exception on CPU",
+        "in goroutine 1: ",
         "page fault (#PF, vector 14): write at 0xffffffff8",
         "its page forbids that",
         "write_to_constant (qemu-tests/guest/src/provoke.rs:"
@@ -86,8 +88,8 @@ fn write_to_a_constant_is_reported() {
 
 guest_test!(
     invalid_opcode_is_reported,
-    status = 102,
-    texts = &["exception on CPU", "invalid opcode (#UD, vector 6)", "invalid_opcode (qemu-tests/guest/src/provoke.rs:"],
+    status = 2,
+    texts = &["in goroutine 1: ", "invalid opcode (#UD, vector 6)", "invalid_opcode (qemu-tests/guest/src/provoke.rs:"],
 );
 fn invalid_opcode_is_reported() {
     provoke::invalid_opcode();
@@ -95,8 +97,8 @@ fn invalid_opcode_is_reported() {
 
 guest_test!(
     breakpoint_is_reported,
-    status = 102,
-    texts = &["exception on CPU", "breakpoint (#BP, vector 3)", "breakpoint (qemu-tests/guest/src/provoke.rs:"],
+    status = 2,
+    texts = &["in goroutine 1: ", "breakpoint (#BP, vector 3)", "breakpoint (qemu-tests/guest/src/provoke.rs:"],
 );
 fn breakpoint_is_reported() {
     provoke::breakpoint();
@@ -104,9 +106,9 @@ fn breakpoint_is_reported() {
 
 guest_test!(
     bad_selector_is_reported,
-    status = 102,
+    status = 2,
     texts = &[
-        "exception on CPU",
+        "in goroutine 1: ",
         "general protection fault (#GP, vector 13): GDT entry 582",
         "error 1230",
         "bad_selector (qemu-tests/guest/src/provoke.rs:"
@@ -118,9 +120,9 @@ fn bad_selector_is_reported() {
 
 guest_test!(
     bad_address_is_reported,
-    status = 102,
+    status = 2,
     texts = &[
-        "exception on CPU",
+        "in goroutine 1: ",
         "general protection fault (#GP, vector 13)",
         "error 0",
         "bad_address (qemu-tests/guest/src/provoke.rs:"
@@ -132,15 +134,94 @@ fn bad_address_is_reported() {
 
 guest_test!(
     float_divide_error_is_reported,
-    status = 102,
+    status = 2,
     texts = &[
-        "exception on CPU",
+        "in goroutine 1: ",
         "x87 floating-point exception (#MF, vector 16)",
         "float_divide_error (qemu-tests/guest/src/provoke.rs:"
     ],
 );
 fn float_divide_error_is_reported() {
     provoke::float_divide_error();
+}
+
+guest_test!(
+    exception_of_a_goroutine_is_a_fault_of_the_program,
+    smp = &[1, 8],
+    status = 2,
+    texts = &[
+        "exception on CPU",
+        "in goroutine ",
+        ": page fault (#PF, vector 14): read at 0x0000000000000008",
+        "[running] on CPU",
+        "null_read (qemu-tests/guest/src/provoke.rs:",
+        "goroutine 1 [join, ",
+        "exception_of_a_goroutine_is_a_fault_of_the_program (qemu-tests/guest/src/reports.rs:",
+        // The cause is also the end of the report.
+        "exception on CPU",
+        "(a null pointer)",
+    ],
+);
+fn exception_of_a_goroutine_is_a_fault_of_the_program() {
+    let fails = || {
+        while waiting(WaitReason::Join) < 1 {
+            yield_now();
+        }
+        provoke::null_read();
+    };
+    go(fails).join().expect("it does not come back");
+}
+
+/// The number of Gs that wait for this reason.
+fn waiting(reason: WaitReason) -> usize {
+    let scheduler = scheduler().expect("it runs");
+    scheduler.goroutines().filter(|goroutine| goroutine.wait_reason() == reason).count()
+}
+
+guest_test!(
+    exception_with_preemption_off_is_a_fault_of_the_kernel,
+    smp = &[1, 8],
+    status = 102,
+    texts = &["exception on CPU", ": divide error (#DE, vector 0)", "the kernel's last messages:", "divide error (#DE"],
+);
+fn exception_with_preemption_off_is_a_fault_of_the_kernel() {
+    let _pinned = PreemptGuard::new();
+    provoke::divide_error();
+}
+
+guest_test!(
+    list_of_many_goroutines_is_grouped,
+    smp = &[1, 8],
+    status = 2,
+    texts = &[
+        "enough",
+        "(another) [sleep, ",
+        "  in 0x",
+        "[chan receive, ",
+        "waits_for_a_message (qemu-tests/guest/src/reports.rs:",
+        "1,999 more like goroutine ",
+        "panic at qemu-tests/guest/src/reports.rs:",
+        "enough",
+    ],
+);
+fn list_of_many_goroutines_is_grouped() {
+    let (_sender, receiver) = channel::<()>(0);
+    for _ in 0..2000 {
+        let receiver = receiver.clone();
+        go(move || waits_for_a_message(&receiver)).detach();
+    }
+    let another = || sleep(Duration::from_secs(1000));
+    Builder::new().name("another").go(another).detach();
+    while waiting(WaitReason::ChanReceive) < 2000 || waiting(WaitReason::Sleep) < 1 {
+        yield_now();
+    }
+    panic!("enough");
+}
+
+#[inline(never)]
+fn waits_for_a_message(receiver: &Receiver<()>) {
+    let _ = receiver.recv();
+    core::hint::black_box(());
 }
 
 guest_test!(
@@ -219,7 +300,7 @@ fn every_cpu_reports_where_it_is_and_continues() {
     let mut text = String::with_capacity(1 << 20);
     for _ in 0..5 {
         text.clear();
-        let _pinned = percpu::PreemptGuard::new();
+        let _pinned = PreemptGuard::new();
         internals::write_all_cpus(&mut text).expect("strings take everything");
     }
     print!("{text}");
@@ -249,6 +330,7 @@ guest_test!(
 );
 fn exception_report_shows_where_the_other_cpus_are() {
     keep_others_busy();
+    let _pinned = PreemptGuard::new();
     provoke::divide_error();
 }
 
@@ -294,6 +376,7 @@ guest_test!(
     texts = &["exception on CPU", "the kernel's last messages:", "info: kernel::arch::x86_64::timer: "],
 );
 fn messages_that_were_not_printed_are_in_the_report() {
+    let _pinned = PreemptGuard::new();
     provoke::divide_error();
 }
 

@@ -4,6 +4,8 @@ use core::ops::Range;
 
 use super::Goroutine;
 use crate::base::atomic::Ordering;
+use crate::context::is_fresh;
+use crate::entities::status::Status;
 use crate::platform::Platform;
 
 /// The kind of stack that a slot has, which decides what happens to the stack when the G dies.
@@ -25,6 +27,15 @@ impl<P: Platform> Goroutine<P> {
         // If the caller is on another M, the two values may belong to different stacks. So the subtraction must not
         // wrap.
         top.saturating_sub(self.stack_bytes.load(Ordering::Relaxed))..top
+    }
+
+    /// Where the G will continue: the address of code, and the address of the word of its stack with the frame pointer of
+    /// that code. `None` if the G runs, has not begun or is dead. If the G is not stopped, both values may be outdated.
+    #[must_use]
+    pub fn suspended_at(&self) -> Option<(usize, usize)> {
+        let is_saved = matches!(self.status(), Status::Waiting | Status::Runnable);
+        let has_begun = self.stack_top() != 0 && !is_fresh(&self.context, self.stack_top());
+        (is_saved && has_begun).then(|| self.context.code_and_frame_pointer())
     }
 
     /// The upper end of the G's stack, which grows down from there.

@@ -3,7 +3,7 @@
 use core::fmt::{self, Write as _};
 use core::hint;
 
-use boot_protocol::console::{INPUT_READY, Stream, encode};
+use boot_protocol::console::{ENDING, INPUT_READY, Stream, encode};
 use uart_16550::spec::registers::LSR;
 
 use super::lost::{self, Lost};
@@ -69,6 +69,11 @@ impl Emergency {
             let sent = self.uart.send_bytes(bytes);
             bytes = &bytes[sent..];
         }
+    }
+
+    /// Announces the status with which the program is going to end.
+    pub(crate) fn announce(&mut self, status: u8) {
+        self.send(&[ENDING, status]);
     }
 
     /// Waits until everything has been sent.
