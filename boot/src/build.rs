@@ -109,8 +109,8 @@ impl Target {
     }
 }
 
-/// Returns the command for cargo. If cargo has started this process, the result is the same cargo, otherwise the one in
-/// `PATH`.
+/// Returns the path of the cargo that has started this process. If cargo has not started it, returns the name `cargo`,
+/// which the operating system then searches in `PATH`.
 pub(crate) fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }

@@ -198,7 +198,7 @@ pub fn share_signals() -> io::Result<()> {
 fn send_to_all(signal: Signal) {
     for &id in running().keys() {
         if let Some(process) = Pid::from_raw(id) {
-            // The call fails if this QEMU has ended. Then it needs no signal.
+            // The call fails if this QEMU has ended. In this case no signal is needed.
             let _ = kill_process(process, signal);
         }
     }

@@ -114,8 +114,8 @@ pub mod clock {
 #[global_allocator]
 static HEAP: mm::heap::KernelHeap = mm::heap::KernelHeap;
 
-// The kernel for the host. It has the same public modules as the kernel for the machine: `qemu-tests/tests/surface`
-// compares them.
+// The kernel for the host. It has the same public modules as the kernel for the machine, which the test
+// `qemu-tests/tests/surface` checks.
 #[cfg(not(gmp_machine))]
 extern crate std;
 #[cfg(not(gmp_machine))]
@@ -138,7 +138,7 @@ pub mod select {
 }
 
 /// Waits for one of several channel operations. Without channels it waits for ever or for a given time. This is
-/// [`gmp_sched::select!`](macro@gmp_sched::select) for this kernel; the arms are described there.
+/// [`gmp_sched::select!`](macro@gmp_sched::select) for this kernel. The documentation of that macro describes the arms.
 ///
 /// ```
 /// # #![no_std]
@@ -160,8 +160,8 @@ macro_rules! select {
     ($($arms:tt)*) => { $crate::gmp_sched::select! { on $crate::platform::Kernel; $($arms)* } };
 }
 
-/// Whether a G in a long loop is preempted. On the machine it is. On the host it is not: a G runs until it waits,
-/// yields or ends.
+/// Whether a G in a long loop is preempted. This is true on the machine. It is false on the host, where a G runs until
+/// it waits, yields or ends.
 pub const PREEMPTS_LOOPS: bool = cfg!(gmp_machine);
 
 /// The items that nearly every program uses.

@@ -6,10 +6,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// How long a build and a boot may take. Only a kernel that hangs takes as long.
+/// How long a build and a boot may take. Only a kernel that hangs takes so long.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Runs a program of the kernel; returns what it printed and whether QEMU ended with status 0.
+/// Runs a program of the kernel. Returns what the program printed, and whether QEMU ended with status 0.
 fn run(program: &str) -> (String, bool) {
     let mut command = Command::new(env!("CARGO"));
     command.args(["run", "--quiet", "--locked", "--bin", program]);
@@ -17,7 +17,7 @@ fn run(program: &str) -> (String, bool) {
     for variable in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET", "CARGO_TARGET_DIR"] {
         command.env_remove(variable);
     }
-    // A group of its own, so that QEMU ends together with cargo.
+    // The command gets a process group of its own, so that QEMU can be killed together with cargo.
     let child = command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("cargo runs");
     let group = child.id();
     let (done, is_done) = mpsc::channel::<()>();

@@ -59,8 +59,8 @@ struct Power {
 pub(crate) struct IoApic {
     /// The address of its registers.
     pub address: PhysAddr,
-    /// The number of its first input. Inputs have consecutive numbers across all I/O APICs (ACPI: global system
-    /// interrupts).
+    /// The number of the first input of this I/O APIC. Inputs have consecutive numbers across all I/O APICs (ACPI:
+    /// global system interrupts).
     pub first_interrupt: u32,
 }
 
@@ -242,8 +242,8 @@ impl AcpiHandler for PhysicalMemory {
     unsafe fn map_physical_region<T>(&self, physical_address: usize, size: usize) -> PhysicalMapping<Self, T> {
         let size = size.max(size_of::<T>()).max(1);
         let is_in_map = (physical_address as u64).checked_add(size as u64).is_some_and(|end| end <= PHYSICAL_MAP_BYTES);
-        // If the address is wrong, this method panics, for two reasons: it cannot return an error, and if one address
-        // is wrong, no table can be relied on.
+        // This method panics if the address is wrong. It cannot return an error, and if one address is wrong, no table
+        // can be relied on.
         assert!(is_in_map, "the firmware says that a table of {size} bytes is at {physical_address:#x}");
         let physical = PhysAddr::new(physical_address as u64);
         let mapped = mm::physical_to_virtual(physical);

@@ -72,8 +72,8 @@ pub(crate) unsafe fn free(start: NonNull<u8>, pages: usize) {
         pool.iter().position(|block| block.start() == VirtAddr::from_ptr(start.as_ptr()) && block.pages == pages);
     let block = pool.swap_remove(index.expect("only what came from the DMA pool is given back to it"));
     drop(pool);
-    // SAFETY: every block in the pool came from `allocate_contiguous`. This block is no longer in the pool, so it is freed
-    // only once. The caller promises that it is not in use.
+    // SAFETY: every block in the pool came from `allocate_contiguous`. This block is no longer in the pool, so it is
+    // freed only once. The caller promises that the block is not in use.
     unsafe { frame::free_contiguous(block.first, block.pages) };
 }
 

@@ -191,8 +191,8 @@ fn index(frame: FrameNumber) -> usize {
     frame.get() as usize
 }
 
-/// Returns the usable frames of `regions` between two addresses. Each item is for one region: its first frame and the
-/// number of its frames.
+/// Returns the usable frames of `regions` between two addresses. Each item consists of the first frame and the number
+/// of frames of one region.
 fn usable(regions: &[MemoryRegion], from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
     regions.iter().filter(|region| region.kind == MemoryRegionKind::Usable).filter_map(move |region| {
         let first = region.start.max(from).div_ceil(PAGE_SIZE as u64);

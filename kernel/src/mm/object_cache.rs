@@ -64,7 +64,8 @@ const fn class_table() -> [u8; LARGEST / UNIT + 1] {
 
 /// Returns the size class for a request, or `None` if the request must be met by the large heap.
 pub(super) fn class_of(layout: Layout) -> Option<usize> {
-    // For an alignment above `UNIT`, choose a class whose size is a power of two: its objects are aligned to their size.
+    // For an alignment above `UNIT`, choose a class whose size is a power of two, because the objects of such a class
+    // are aligned to their size.
     let size =
         if layout.align() > UNIT { layout.size().max(layout.align()).next_power_of_two() } else { layout.size() };
     (size <= LARGEST).then(|| usize::from(CLASS_OF[size.div_ceil(UNIT)]))

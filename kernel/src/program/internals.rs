@@ -112,7 +112,7 @@ pub fn ask(cpu: CpuId) {
     snapshot::ask(cpu);
 }
 
-/// The number of the last request that a CPU has answered; 0 if it has not started.
+/// The number of the last request that a CPU has answered; 0 if that CPU has not started.
 pub fn answers(cpu: CpuId) -> u32 {
     snapshot::answers(cpu)
 }

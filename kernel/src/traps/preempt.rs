@@ -1,6 +1,6 @@
-//! Asynchronous preemption: takes the CPU from a G at any instruction of user code. The mechanism is that of
-//! [`gmp_sched::interrupt_return`]: a handler *diverts* the interrupted G, which then saves its registers and calls the scheduler on
-//! its own stack. This file connects it with the CPUs of this computer.
+//! Asynchronous preemption: takes the CPU from a G at any instruction of user code. The mechanism is in
+//! [`gmp_sched::interrupt_return`]. A handler *diverts* the interrupted G, which then saves its registers and calls the
+//! scheduler on its own stack. This file connects the mechanism with the CPUs of this computer.
 //!
 //! Only *user code* is diverted: code that runs with preemption on and whose stack pointer is inside the stack of the current
 //! G. A request that comes while preemption is off stays pending until preemption is on again ([`honour_pending`]).
@@ -38,8 +38,8 @@ pub(crate) fn leave_red_zone_unprotected_in(code: Range<u64>) {
     UNSKIPPED[1].store(code.end, Ordering::Relaxed);
 }
 
-// SAFETY: the slots are per-CPU data. The preempt word counts pins and locks of handlers. The red zone is protected, except in
-// the code of a test that keeps nothing else there.
+// SAFETY: the slots are per-CPU data. The preempt word counts pins and locks of handlers. The red zone is protected
+// everywhere except in the code of one test, which keeps only words to be compared there.
 unsafe impl InterruptReturn for Kernel {
     fn slots() -> &'static Slots {
         DIVERTED.here()
@@ -90,11 +90,13 @@ pub(crate) fn on_interrupt_return(frame: &mut TrapFrame) {
     unsafe { interrupt_return::on_interrupt_return::<Kernel>(interrupted(frame)) };
 }
 
-/// Diverts the interrupted G if it is in user code and its stack has room: makes it call `function`, and then give way as
-/// long as a preemption is pending. Returns whether the G is diverted. `function` is called with interrupts on and pinned
-/// once, and must return pinned once, perhaps on another CPU. Called at the end of a handler, with interrupts off.
+/// Diverts the interrupted G if it is in user code and its stack has room. The G then calls `function`, and gives way
+/// as long as a preemption is pending. Returns whether the G is diverted. `function` is called with interrupts on and
+/// pinned once, and must return pinned once, perhaps on another CPU. Called at the end of a handler, with interrupts
+/// off.
 pub(super) fn divert(frame: &mut TrapFrame, function: extern "sysv64" fn()) -> bool {
-    // SAFETY: as above, for the handler of page faults, which calls this only if the interrupted code had interrupts on.
+    // SAFETY: the handler of page faults calls this last, and only if the interrupted code had interrupts on.
+    // `traps::entry` then restores the registers from the frame. Each stack has a reserve.
     unsafe { interrupt_return::divert::<Kernel>(interrupted(frame), function) }
 }
 

@@ -165,8 +165,9 @@ fn guards_of_a_dead_g_are_not_dropped() {
 }
 guest_test!(guards_of_a_dead_g_are_not_dropped, options = &["panic=isolate"]);
 
-/// The callers that wait for the function of a dead G panic, and so do later ones. No function runs a second time: the
-/// first one's locks stay locked.
+/// A G dies while it runs the function of a `Once`, `Lazy` or `OnceCell`. Callers that wait for this function panic,
+/// and later callers panic, too. The function is not run a second time, because the locks that the dead G holds stay
+/// locked.
 fn once_whose_g_dies_is_poisoned() {
     static BY_PANIC: Once = Once::new();
     static BY_OVERFLOW: Lazy<()> = Lazy::new(provoke::stack_overflow);

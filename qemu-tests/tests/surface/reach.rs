@@ -74,8 +74,8 @@ fn touches(function: &Function) -> bool {
         || function.words.windows(2).any(|pair| PER_CPU_MACROS.contains(&pair[0].as_str()) && pair[1] == "!")
 }
 
-/// Returns, for each function, the next function on a shortest path to the state. This is the function itself if it
-/// accesses the state directly, and `None` if there is no path.
+/// For each function, returns the next function on a shortest path to the state of a CPU, an M or a P. If a function
+/// accesses that state directly, this is the function itself. If there is no path, this is `None`.
 fn distances(crates: &[&Crate], functions: &[(&Crate, &Function)]) -> Vec<Option<usize>> {
     let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, (_, function)) in functions.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! The clocks whose rates are known: the HPET and the PIT. The rates of the other clocks are measured against one of
-//! them. Every PC has a PIT.
+//! The clocks whose rates are known: the HPET and the PIT. The rates of the other clocks are measured against the HPET
+//! or the PIT. Every PC has a PIT.
 
 use core::ptr::NonNull;
 

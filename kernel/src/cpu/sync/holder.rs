@@ -47,8 +47,8 @@ impl Holder {
     /// Checks that the caller, at `location`, may wait for the lock.
     ///
     /// # Panics
-    /// If this CPU holds the lock. Then the caller, or the code that it has interrupted, has taken the lock, and the wait
-    /// would never end.
+    /// If this CPU holds the lock. In this case the caller, or the code that it has interrupted, has taken the lock, so
+    /// the wait would never end.
     pub(super) fn check(&self, location: &'static Location<'static>) {
         // Interrupts are off so that the caller cannot migrate between the load of its CPU's number and the comparison. If the
         // caller migrated there, the CPU that it has left could take the lock before the comparison, and the caller would panic

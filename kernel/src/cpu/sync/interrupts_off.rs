@@ -29,9 +29,9 @@ pub(super) fn enter(were_on: bool, location: &'static Location<'static>) {
     }
 }
 
-/// Records that the caller has released an `InterruptMutex`. If this was the last one that the CPU held, and interrupts
-/// were on before it took the first, turns interrupts on again. Then, if a switch has become pending meanwhile, makes
-/// that switch.
+/// Records that the caller has released an `InterruptMutex`. If this was the last lock that the CPU held, and
+/// interrupts were on before the CPU took its first lock, turns interrupts on again. Then, if a switch has become
+/// pending meanwhile, makes that switch.
 #[inline(always)]
 pub(super) fn leave() {
     // This record must be read before the count falls to zero. After that, the handler of an exception may take a lock

@@ -41,7 +41,7 @@ pub(crate) use touch::{Source, Touch, fill_last_frames, first_touch};
 /// The size of the stack on which a CPU boots and later runs its idle loop, in bytes.
 pub(crate) const CPU_STACK_BYTES: usize = 64 * 1024;
 
-/// A stack. It is freed when this value is dropped; by then no code may run on it.
+/// A stack. The stack is freed when this value is dropped. From then on no code may run on it.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Stack(Slot);
 

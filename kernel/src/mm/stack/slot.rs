@@ -43,8 +43,8 @@ pub(super) enum Commit {
     /// For stacks of Gs. The highest page gets its frame when the stack is allocated. The other pages get theirs when
     /// they are first touched.
     OnTouch,
-    /// For stacks on which the page fault handler, or code that it calls, may run: all pages get their frames when the stack
-    /// is allocated.
+    /// For stacks on which the page fault handler, or code that it calls, may run. All pages get their frames when the
+    /// stack is allocated.
     Whole,
 }
 
