@@ -166,9 +166,9 @@ fn die_with_parent(command: &mut Command) {
 #[cfg(not(target_os = "linux"))]
 fn die_with_parent(_: &mut Command) {}
 
-/// Passes signals on to QEMU: if a signal ends, stops or continues this process, it does the same to every QEMU that
-/// this process has started. SIGQUIT (Ctrl-\ on a terminal) is an exception: it makes the machines report their state.
-/// `boot` and the machines continue afterwards.
+/// Passes signals on to QEMU: if a signal ends, stops or continues this process, the signal does the same to every QEMU
+/// that this process has started. SIGQUIT (Ctrl-\ on a terminal) is an exception: it makes the machines report their
+/// state. `boot` and the machines continue afterwards.
 ///
 /// # Errors
 ///

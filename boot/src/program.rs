@@ -1,4 +1,4 @@
-//! Finds the program to boot. It is a name in `programs`, the path of a crate, or an ELF file.
+//! Finds the program to boot. The user gives its name in `programs`, the path of a crate, or an ELF file.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

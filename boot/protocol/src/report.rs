@@ -79,7 +79,7 @@ pub struct Plan<'a> {
     pub name: &'a str,
     /// The numbers of CPUs to run the test with. The test runs once for each number, each time in a new machine.
     pub cpus: &'a [u32],
-    /// The time limit in seconds, by the host's clock. It ends a test that hangs. It is not a measurement.
+    /// The time limit in seconds, by the host's clock. The limit is only for ending a test that hangs.
     pub seconds: u32,
     /// The machine's memory in MiB.
     pub memory: u32,

@@ -35,7 +35,7 @@ enum Order {
     EndTheGroup,
 }
 
-/// Starts `command` and waits for its end. Panics if it does not end within the time limit.
+/// Starts `command` and waits for its end. Panics if the command does not end within the time limit.
 pub(crate) fn run(command: Command) -> Output {
     Running::start(command).finish()
 }
@@ -121,7 +121,7 @@ impl Running {
         Output { status, stdout, stderr }
     }
 
-    /// Waits for the end of the child. Panics if it does not end within the time limit.
+    /// Waits for the end of the child. Panics if the child does not end within the time limit.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let (status, in_time) = self.reap();
         assert!(in_time, "{}", self.too_late());

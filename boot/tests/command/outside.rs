@@ -41,7 +41,7 @@ pub(crate) fn write_crate(main: &str) -> TempDir {
     fs::create_dir(directory.path().join("src")).expect("a directory");
     fs::write(directory.path().join("Cargo.toml"), manifest).expect("written");
     fs::write(directory.path().join("src/main.rs"), main).expect("written");
-    // This file selects the same versions of dependencies as in the workspace. So nothing has to be downloaded.
+    // `Cargo.lock` selects the versions of dependencies that the workspace uses. So nothing has to be downloaded.
     fs::copy(workspace.join("Cargo.lock"), directory.path().join("Cargo.lock")).expect("copied");
     directory
 }
@@ -62,7 +62,7 @@ pub(crate) fn boot_outside(options: &[&str], arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command that boots a machine, and waits until it ends. Meanwhile no other machine runs.
+/// Runs a command that boots a machine, and waits until the command ends. Meanwhile no other machine runs.
 pub(crate) fn finish(command: Command) -> Output {
     let _machine = only_machine();
     run(command)

@@ -47,7 +47,8 @@ pub enum Register {
     SpuriousVector = 0xf0,
     ErrorStatus = 0x280,
     CommandLow = 0x300,
-    /// The upper half of a command. Only in xAPIC mode, because in x2APIC mode `CommandLow` has all 64 bits.
+    /// The upper half of a command. This register exists only in xAPIC mode, because in x2APIC mode `CommandLow` has
+    /// all 64 bits.
     CommandHigh = 0x310,
     TimerEntry = 0x320,
     Line0Entry = 0x350,
@@ -89,7 +90,7 @@ const DELIVER_STARTUP: u32 = 6 << 8;
 const SEND_PENDING: u32 = 1 << 12;
 /// The level bit of a command. It is set in every command except one obsolete form of INIT.
 const ASSERT: u32 = 1 << 14;
-/// The bits of a command that send it to all CPUs except the sender. The APIC id in the command is then ignored.
+/// The bits that send a command to all CPUs except the sender. The APIC id in such a command is ignored.
 const TO_OTHERS: u32 = 0b11 << 18;
 /// The value of the timer's divide register that makes the timer count at the full rate of its clock.
 const DIVIDE_BY_1: u32 = 0b1011;
@@ -131,7 +132,8 @@ pub enum Command {
     NonMaskable,
     /// Resets the CPU, which then waits for a start-up message.
     Init,
-    /// Starts a CPU that has been reset. It starts in real mode, in the page with this number, which is below 1 MiB.
+    /// Starts a CPU that has been reset. The CPU starts in real mode, in the page with this number. This page is below
+    /// 1 MiB.
     Startup(u8),
 }
 
@@ -255,8 +257,8 @@ impl<B: Bus> LocalApic<B> {
             }
             Mode::X2Apic => {
                 // The interrupted CPU must see everything that this CPU has written to memory before. A write to a
-                // model-specific register of the x2APIC may overtake those writes (SDM 11.12.3), so a fence comes first. In
-                // xAPIC mode the command is itself a write to memory, and is ordered after them.
+                // model-specific register of the x2APIC may overtake those writes (SDM 11.12.3), so a fence comes
+                // first. In xAPIC mode the command is itself a write to memory, and is ordered after those writes.
                 self.bus.fence();
                 self.bus.write_msr(msr(Register::CommandLow), u64::from(id) << 32 | u64::from(low));
             }

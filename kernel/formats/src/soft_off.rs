@@ -48,7 +48,7 @@ fn object(code: &[u8]) -> Option<SleepTypes> {
     let code = code.strip_prefix(&[NAME])?;
     let code = code.strip_prefix(&[ROOT]).unwrap_or(code);
     let code = code.strip_prefix(b"_S5_")?.strip_prefix(&[PACKAGE])?;
-    // Skip the length of the package, which has 1 to 4 bytes. The number of elements follows it.
+    // Skip the length of the package, which has 1 to 4 bytes. The number of elements follows this length.
     let (&lead, code) = code.split_first()?;
     let (&count, code) = code.get(usize::from(lead >> 6)..)?.split_first()?;
     let (a, code) = number(code)?;

@@ -222,8 +222,8 @@ pub(crate) fn power_off() {
 /// Waits until `done` returns true, but at most about a second. Needs no clock, because it counts writes to a port, and
 /// each write takes about a microsecond.
 fn wait_until(mut done: impl FnMut() -> bool) {
-    /// The port to which firmware writes its progress codes while it starts. The kernel writes to it only because each
-    /// write takes about a microsecond.
+    /// The port to which firmware writes its progress codes while it starts. The kernel writes to this port only
+    /// because each write takes about a microsecond.
     const DELAY_PORT: u16 = 0x80;
     for _ in 0..1_000_000 {
         if done() {

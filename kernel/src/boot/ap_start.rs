@@ -56,8 +56,8 @@ struct Data {
 
 /// How long the boot CPU waits before it sends the start-up message a second time, in ns (SDM 9.4.4).
 const SECOND_MESSAGE_NS: u64 = 200_000;
-/// How long the boot CPU waits for the other CPUs, in ns. It is long because a busy host may run virtual CPUs late. The
-/// boot CPU waits that long only if a CPU does not start.
+/// How long the boot CPU waits for the other CPUs, in ns. This time is long because a busy host may run virtual CPUs
+/// late. The boot CPU waits that long only if a CPU does not start.
 const PATIENCE_NS: u64 = 5_000_000_000;
 
 /// How many CPUs have entered the kernel from the trampoline, and the bit [`CLOSED`]. When this bit is set, no more
@@ -199,7 +199,7 @@ fn install_trampoline(page: PhysAddr) -> &'static Data {
     unsafe { ptr::copy_nonoverlapping(start, copy, length) };
     for symbol in [(&raw const trampoline_gdt_pointer).wrapping_add(2), &raw const trampoline_long_mode] {
         let address = copy.wrapping_add(offset_of(symbol)).cast::<u32>();
-        // SAFETY: the address is that of one of the trampoline's symbols, in the copy.
+        // SAFETY: the address is in the copy, at the position of one of the trampoline's symbols.
         let offset = unsafe { address.read_unaligned() };
         // SAFETY: the address is in the copy. No CPU has started, so nothing else accesses the copy.
         unsafe { address.write_unaligned(offset + page_address(page)) };

@@ -71,14 +71,14 @@ static BOOT_INFO: SpinMutex<Option<BootInfo>> = SpinMutex::new(None);
 extern "C" fn pvh_main(start_info: u32) -> ! {
     let start_info = mm::physical_to_virtual(PhysAddr::new(u64::from(start_info))).as_ptr::<StartInfo>();
     // SAFETY: the loader has put the start info at this physical address, which the stub's page tables map. Nothing has
-    // overwritten it yet.
+    // overwritten the start info yet.
     let start_info = unsafe { &*start_info };
     assert!(start_info.magic == START_INFO_MAGIC, "the PVH start info is not there");
     assert!(start_info.version >= 1, "the PVH start info has no memory map (version {})", start_info.version);
 
     let map = mm::physical_to_virtual(PhysAddr::new(start_info.memory_map)).as_ptr::<MemoryMapEntry>();
     // SAFETY: the start info has the physical address and the length of the table, which the stub's page tables map.
-    // Nothing has overwritten it yet.
+    // Nothing has overwritten the table yet.
     let map = unsafe { slice::from_raw_parts(map, start_info.memory_map_entries as usize) };
     let regions = SpinMutexGuard::leak(REGIONS.lock());
     let count = copy_memory_map(map, regions);
@@ -122,8 +122,8 @@ fn command_line(address: u64) -> &'static str {
         return "";
     }
     let text = mm::physical_to_virtual(PhysAddr::new(address)).as_ptr();
-    // SAFETY: the loader puts the text below 1 MiB and ends it with a zero byte. The frame allocator never allocates this
-    // memory, and it is never unmapped.
+    // SAFETY: the loader puts the text below 1 MiB and ends it with a zero byte. The frame allocator never allocates
+    // this memory, and this memory is never unmapped.
     let bytes = unsafe { CStr::from_ptr(text) }.to_bytes();
     match str::from_utf8(bytes) {
         Ok(text) => text,

@@ -117,7 +117,8 @@ pub(crate) fn may_allocate() -> bool {
     !percpu::is_any_set::<{ refusing(Act::Allocate) }>()
 }
 
-/// The bits of the preempt word that forbid taking an `InterruptMutex`. For callers that have loaded the word already.
+/// The bits of the preempt word that forbid taking an `InterruptMutex`. Used by callers that have loaded the word
+/// already.
 pub(crate) const REFUSING_INTERRUPT_MUTEX: u32 = refusing(Act::TakeInterruptMutex);
 
 /// # Panics

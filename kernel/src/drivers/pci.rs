@@ -23,12 +23,13 @@ pub(crate) type Root = PciRoot<ConfigurationPorts>;
 
 /// The two ports of configuration space. The first selects a register, and the second reads or writes that register.
 static PORTS: InterruptMutex<(Port<u32>, Port<u32>)> = InterruptMutex::new((Port::new(0xcf8), Port::new(0xcfc)));
-/// Bit of the first port. It makes accesses to the second port go to configuration space.
+/// The bit of the first port that makes accesses to the second port go to configuration space.
 const ENABLE: u32 = 1 << 31;
 
 /// Number of the capability that describes the table of MSI-X vectors (PCI Local Bus 3.0, 6.8.2).
 const MSIX: u8 = 0x11;
-/// Bits of the first 32-bit word of the MSI-X capability, whose upper half is the control word.
+/// The next two constants are bits of the first 32-bit word of the MSI-X capability. The upper half of this word is the
+/// control word.
 const MSIX_ENABLE: u32 = 1 << 31;
 const MSIX_MASK_ALL: u32 = 1 << 30;
 /// Bits of the second 32-bit word of the MSI-X capability: the number of the BAR that contains the table. The other
@@ -41,7 +42,8 @@ const MESSAGE_ADDRESS: u32 = 0xfee0_0000;
 /// and each capability takes at least 4.
 const MAX_CAPABILITIES: usize = (256 - 64) / 4;
 
-/// Register of a bridge. Bits 8 to 15 are the number of the bus behind the bridge.
+/// The register of a bridge that contains the numbers of buses. Bits 8 to 15 are the number of the bus behind the
+/// bridge.
 const BUS_NUMBERS: u8 = 0x18;
 
 /// Access to configuration space by ports.
@@ -69,8 +71,8 @@ impl ConfigurationAccess for ConfigurationPorts {
         let (address, data) = &mut *PORTS.lock();
         // SAFETY: a write to this port only selects a register.
         unsafe { address.write(Self::select(function, register)) };
-        // SAFETY: a write can affect memory only by making a device access it. The users of this module give devices
-        // only addresses of the DMA pool and of local APICs.
+        // SAFETY: a write can affect memory only by making a device access memory. The users of this module give
+        // devices only addresses of the DMA pool and of local APICs.
         unsafe { data.write(value) };
     }
 
@@ -84,7 +86,7 @@ pub(crate) fn root() -> Root {
     PciRoot::new(ConfigurationPorts)
 }
 
-/// Returns all functions of all devices, bus by bus. On each bus they are in the order of their numbers.
+/// Returns all functions of all devices, bus by bus. On each bus the functions are in the order of their numbers.
 pub(crate) fn functions(root: &Root) -> Vec<(DeviceFunction, DeviceFunctionInfo)> {
     let mut found = Vec::new();
     let mut buses = alloc::vec![0];

@@ -4,7 +4,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::io::{self, Write as _};
 
-/// A message that is printed on standard error once, however often the program causes it.
+/// A message that is printed on standard error once, even if the program causes it several times.
 #[derive(Debug)]
 pub(super) struct Note {
     text: &'static str,

@@ -1,5 +1,5 @@
-//! Prints a note if a program relies on preemption, because the host preempts no G. The sign is that a G runs for a
-//! second while other Gs wait.
+//! Prints a note if a program relies on preemption, because the host preempts no G. A program is assumed to do so if
+//! one of its Gs runs for a second while other Gs wait.
 
 use alloc::vec::Vec;
 use core::time::Duration;

@@ -40,7 +40,7 @@ const FIRST_ADDRESS: u64 = 1 << 20;
 /// The end of the physical memory that is mapped before the kernel has page tables of its own.
 const EARLY_END: u64 = 1 << 32;
 
-/// The reserve is the number of all frames divided by this, within the two bounds below.
+/// The reserve is the number of all frames divided by this constant, but stays within the two bounds below.
 const RESERVE_SHARE: usize = 64;
 /// The smallest reserve, in frames.
 const RESERVE_LEAST: usize = 64;

@@ -189,8 +189,8 @@ impl SharedClass {
     /// Returns one object to its span. If all objects of that span are then free, and the span is not the only one on the
     /// list, unlinks the span and returns it. The caller must free the returned span.
     fn give(&mut self, object: NonNull<Object>) -> Option<NonNull<u8>> {
-        // SAFETY: the object is in a span of this class. The header of the span is valid, and only the holder of the class's
-        // lock accesses it, which is the caller.
+        // SAFETY: the object is in a span of this class, so the header of the span is valid. The caller holds the lock
+        // of the class, so nothing else accesses the header.
         let span = unsafe { &mut *Span::of(object) };
         let was_full = span.free.head.is_null();
         // SAFETY: the object is of this class, and the caller does not use it any more.

@@ -52,15 +52,15 @@ impl Hardware {
 impl Bus for Hardware {
     #[inline(always)]
     fn read_memory(&self, offset: u16) -> u32 {
-        // SAFETY: `init` has mapped the APIC's registers, and `offset` is the offset of a register. Reading it has no
-        // side effect.
+        // SAFETY: `init` has mapped the APIC's registers, and `offset` is the offset of a register. Reading that
+        // register has no side effect.
         unsafe { self.register(offset).read_volatile() }
     }
 
     #[inline(always)]
     fn write_memory(&self, offset: u16, value: u32) {
         // SAFETY: `init` has mapped the APIC's registers, and `offset` is the offset of a register. `LocalApic` writes
-        // only values that are valid for it.
+        // only values that are valid for that register.
         unsafe { self.register(offset).write_volatile(value) }
     }
 

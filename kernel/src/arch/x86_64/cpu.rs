@@ -30,8 +30,8 @@ pub(crate) fn init() {
     // SAFETY: paging and protection stay on, and no kernel code writes to a page that is mapped read-only.
     unsafe { Cr0::update(|flags| *flags = (*flags - clear) | set) };
     machine_check::init();
-    // SAFETY: paging stays as it is, and no code relies on the bits that are cleared. The boot path has turned SSE on, and
-    // it stays on.
+    // SAFETY: paging stays as it is, and no code relies on the bits that are cleared. The boot path has turned SSE on,
+    // and SSE stays on.
     unsafe { Cr4::update(|flags| *flags = *flags & CR4_KEPT | CR4) };
     // SAFETY: every x86_64 processor has no-execute pages.
     unsafe { Efer::update(|flags| flags.insert(EferFlags::NO_EXECUTE_ENABLE)) };

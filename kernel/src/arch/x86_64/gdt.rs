@@ -27,7 +27,7 @@ pub(crate) enum TrapStack {
     Interrupt,
     /// For exceptions that have no stack of their own. Such an exception stops the kernel.
     Exception,
-    /// For page faults. Any code may cause one, also the handler of another exception.
+    /// For page faults. Any code may cause a page fault, including the handler of another exception.
     PageFault,
     /// For double faults.
     DoubleFault,

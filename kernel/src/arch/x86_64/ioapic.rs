@@ -15,8 +15,8 @@ use crate::cpu::sync::InterruptMutex;
 use crate::mm::paging;
 
 const REGISTER_BYTES: usize = 0x20;
-/// The offset in memory of the select register. It holds the index of the register that is accessed through the window
-/// register.
+/// The offset in memory of the select register. The select register holds the index of the register that is accessed
+/// through the window register.
 const SELECT: usize = 0x00;
 /// The offset in memory of the window register, through which the selected register is read and written.
 const WINDOW: usize = 0x10;
@@ -106,7 +106,7 @@ pub(crate) fn init() {
 }
 
 /// Makes an I/O APIC deliver an interrupt of the ISA bus to a CPU, on `vector`. If the firmware's tables override the
-/// number, polarity or trigger mode of the interrupt, their values are used.
+/// number, polarity or trigger mode of the interrupt, the values in the tables are used.
 ///
 /// # Errors
 /// If no I/O APIC has the interrupt, the CPU is not up, or the CPU's APIC id has more than eight bits.

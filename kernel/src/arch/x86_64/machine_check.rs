@@ -75,7 +75,7 @@ pub(super) fn init() {
 }
 
 /// Whether the control register of bank 0 is reserved for the firmware, as it is on the oldest models. If so, the
-/// kernel must not write it.
+/// kernel must not write to this register.
 fn is_first_control_of_firmware() -> bool {
     let features = cpuid::features();
     features.family_id() == 6 && features.model_id() < 0x1a

@@ -27,7 +27,7 @@ pub(crate) enum Direction {
 }
 
 /// The memory of a slot. The device accesses it from the submission of a request to its completion. At other times only
-/// the holder of the slot does.
+/// the holder of the slot accesses it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Buffers {
     pub(super) request: NonNull<BlkReq>,

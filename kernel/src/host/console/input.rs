@@ -1,4 +1,4 @@
-//! Input. A thread reads standard input. It is started when the program first asks for input.
+//! Input. A thread reads standard input. The thread is started when the program first asks for input.
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -26,7 +26,7 @@ fn received() -> MutexGuard<'static, VecDeque<u8>> {
     RECEIVED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts the thread that reads. If it cannot be started, the input ends at once.
+/// Starts the thread that reads. If the thread cannot be started, the input ends at once.
 fn start() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {

@@ -26,8 +26,8 @@ pub(crate) const CANNOT_WRITE: u8 = 74;
 ///
 /// # Safety
 ///
-/// `words` points to at least one C string, `count` in total. They live as long as the process. The Gs keep the promise
-/// that [`native::enter`] requires.
+/// `words` points to `count` C strings, and `count` is at least one. The strings live as long as the process. The Gs
+/// keep the promise that [`native::enter`] requires.
 pub unsafe fn program(count: c_int, words: *const *const c_char, main: fn(&[&str]) -> u8) -> ! {
     let mut line = options();
     line.push_str(SEPARATOR);
