@@ -15,7 +15,7 @@ use crate::pool::Pool;
 use crate::test::Test;
 use crate::transcript::Transcript;
 
-/// Runs tests. It may be called from many threads, but at most two machines run at the same time.
+/// Runs tests. Its methods may be called from many threads, but at most two machines run at the same time.
 #[derive(Debug)]
 pub struct Runner {
     guest: Guest,

@@ -233,7 +233,7 @@ fn program_that_links_std_is_not_entered() {
 
 #[test]
 fn second_crate_is_built_with_what_the_first_one_has_built() {
-    // This folder is inside of the kernel's tree, which makes no difference to the test.
+    // This folder is inside of the kernel's tree. That makes no difference to the test.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let crates = ["one", "other"].map(|name| folder.path().join(name).join("same"));
     for own in &crates {

@@ -239,8 +239,8 @@ cpu_local! {
 /// a handler.
 struct CpuCache(UnsafeCell<[Objects; CLASSES]>);
 
-// SAFETY: only `with_cache` accesses the cell. It accesses only the copy of the calling CPU, with preemption off, so no two
-// CPUs access a copy at the same time.
+// SAFETY: only `with_cache` accesses the cell. This function accesses only the copy of the calling CPU, with preemption
+// off, so no two CPUs access a copy at the same time.
 unsafe impl Sync for CpuCache {}
 
 impl CpuCache {
@@ -318,7 +318,7 @@ fn give_back(class: usize) {
     for _ in 0..BATCHES[class] {
         let unused = with_cache(class, |objects| objects.pop().and_then(|object| SHARED[class].lock().give(object)));
         if let Some(span) = unused {
-            // SAFETY: the span was unlinked from its list and all its objects are free, so nothing refers to it.
+            // SAFETY: the span was unlinked from its list and all its objects are free, so nothing refers to the span.
             unsafe { large_heap::free_large(span, SPAN_LAYOUT) };
         }
     }

@@ -33,7 +33,8 @@ const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 /// The flags of an entry for a page of data.
 pub(super) const DATA: PageTableFlags =
     PageTableFlags::PRESENT.union(PageTableFlags::WRITABLE).union(PageTableFlags::NO_EXECUTE);
-/// The flags of an entry for a table of a lower level. They allow all accesses, so the entry of the last level decides.
+/// The flags of an entry for a table of a lower level. These flags allow all accesses, so that only the entry of the
+/// last level restricts them.
 const TABLE: PageTableFlags = PageTableFlags::PRESENT.union(PageTableFlags::WRITABLE);
 
 /// The frame of the top-level page table.
@@ -160,9 +161,9 @@ pub(super) fn commit(start: VirtAddr, pages: usize) -> Result<(), OutOfMemory> {
     Ok(())
 }
 
-/// Maps a new frame at the page of `address`. If another CPU has mapped one meanwhile, frees the new frame. Returns
-/// whether the new frame is mapped. `allocate` is called for the frame and for each missing page table. Takes only the
-/// locks that `allocate` and `frame::free` take.
+/// Maps a new frame at the page of `address`. If another CPU has mapped a frame there meanwhile, frees the new frame.
+/// Returns whether the new frame is mapped. `allocate` is called for the frame and for each missing page table. Takes
+/// only the locks that `allocate` and `frame::free` take.
 ///
 /// # Errors
 /// If `allocate` returns an error.

@@ -60,7 +60,7 @@ pub fn unexpected_interrupts() -> usize {
     interrupts::unexpected_count()
 }
 
-/// Calls `body` with the same restrictions as in the handler of a non-maskable interrupt: the kernel's checks cannot
+/// Calls `body` with the same restrictions as in the handler of a non-maskable interrupt. The kernel's checks cannot
 /// tell the difference.
 pub fn as_if_in_nmi<R>(body: impl FnOnce() -> R) -> R {
     without_interrupts(|| {

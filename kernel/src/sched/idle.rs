@@ -44,8 +44,8 @@ pub(crate) fn wait_for_interrupt() {
         let wanted = POLL_NS.load(Ordering::Relaxed);
         if wanted != 0 {
             poll(Duration::from_nanos(wanted));
-            // An interrupt was handled during the poll, so this CPU must not halt now: perhaps no other interrupt would come to end
-            // the halt.
+            // An interrupt was handled during the poll. This CPU must not halt now, because perhaps no other interrupt
+            // would come to end the halt.
             if !tlb::is_halted() {
                 return;
             }

@@ -30,7 +30,7 @@ pub(crate) fn first_tick(now: Instant) -> Instant {
 }
 
 /// Makes a switch pending if the current G is to be preempted. Called in the interrupt by which another CPU requests
-/// this.
+/// the preemption.
 pub(crate) fn interrupt() {
     if Kernel::current_machine().is_some_and(preempt::is_wanted) {
         percpu::set_pending();

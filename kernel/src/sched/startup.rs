@@ -40,14 +40,14 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// The default settings for this number of CPUs. They are Go's where Go has such a setting.
+    /// The default settings for this number of CPUs. If Go has such a setting, the default is the same as in Go.
     pub(crate) fn standard(cpus: usize) -> Self {
         Self { procs: cpus, seed: 0, slice: SLICE, undisturbed: UNDISTURBED, halt_poll: Duration::ZERO }
     }
 }
 
-/// The number of frames that the scheduler and the first Gs need in addition to those for each CPU. A kernel with 64
-/// MiB of memory used 320 of these 512 frames, most of them for the heap.
+/// The number of frames that the scheduler and the first Gs need in addition to the frames for each CPU. A kernel with
+/// 64 MiB of memory used 320 of these 512 frames, most of them for the heap.
 const START_FRAMES: usize = 512;
 /// The number of frames that each CPU needs: for an M, its stack and the stack's page tables, and a reserve for page
 /// faults.
@@ -121,7 +121,7 @@ pub(crate) unsafe fn cpu_main() -> ! {
 const PROCS_LIMIT: usize = 64;
 
 /// The largest number of Ps that a program may choose. With more Ps than CPUs, the Ms that hold the Ps share the CPUs,
-/// slice by slice. With fewer Ps than CPUs, the CPUs that are left run only threads without a P, for example those in
+/// slice by slice. With fewer Ps than CPUs, the remaining CPUs run only threads without a P, for example those in
 /// drivers.
 pub(crate) fn procs_limit() -> usize {
     cpus::count().max(PROCS_LIMIT)

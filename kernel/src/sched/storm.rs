@@ -14,7 +14,7 @@ use crate::cpu::percpu;
 use crate::sched::platform::Kernel;
 
 /// The shortest time between two preemptions on a CPU, in nanoseconds, or zero if there is no storm. A random time is
-/// added to it. The next static is the width of the range of these random times, also in nanoseconds.
+/// added to this time. The next static is the width of the range of these random times, also in nanoseconds.
 static SHORTEST: AtomicU32 = AtomicU32::new(0);
 static WIDTH: AtomicU32 = AtomicU32::new(0);
 static RANDOM: AtomicU64 = AtomicU64::new(0x9E37_79B9_7F4A_7C15);

@@ -99,8 +99,8 @@ extern "C" fn enter() {
     )
 }
 
-/// Handles an interrupt or exception. After an interrupt, if a preemption is pending, the interrupted G gives way.
-/// After an exception it does not.
+/// Handles an interrupt or exception. If a preemption is pending at the end of an interrupt, the interrupted G gives
+/// way. At the end of an exception it does not give way.
 extern "sysv64" fn dispatch(frame: &mut TrapFrame) {
     let vector = frame.vector();
     let is_nmi = vector == Vector::NON_MASKABLE;

@@ -106,9 +106,9 @@ fn out_of_memory(frame: &mut TrapFrame, address: usize) {
     }
 }
 
-/// Called by a diverted G that needs a page for its stack. Frees cached memory. If there is none, the G panics.
-/// Otherwise the G touches the page again after this function has returned. Called pinned, so that the stack pages that
-/// this function itself needs come from the CPU's reserve. Returns pinned.
+/// Called by a diverted G that needs a page for its stack. Frees cached memory. If no frame is free afterwards, the G
+/// panics. Otherwise the G touches the page again after this function has returned. Called pinned, so that the stack
+/// pages that this function itself needs come from the CPU's reserve. Returns pinned.
 extern "sysv64" fn make_room() {
     stack::touch_pages_ahead(PAGES_TO_DIE);
     // Turn preemption on while memory is freed, for two reasons. Freeing may take long and takes locks of the scheduler.

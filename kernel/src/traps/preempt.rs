@@ -31,8 +31,8 @@ cpu_local! {
 /// [`leave_red_zone_unprotected_in`].
 static UNSKIPPED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-/// Makes preemptions inside `code` overwrite the red zone of the interrupted code. Only for a test that shows that the
-/// other tests would detect this error.
+/// Makes preemptions inside `code` overwrite the red zone of the interrupted code. Used only by a test, which shows
+/// that the other tests would detect this error.
 pub(crate) fn leave_red_zone_unprotected_in(code: Range<u64>) {
     UNSKIPPED[0].store(code.start, Ordering::Relaxed);
     UNSKIPPED[1].store(code.end, Ordering::Relaxed);
@@ -95,8 +95,9 @@ pub(crate) fn on_interrupt_return(frame: &mut TrapFrame) {
 /// pinned once, and must return pinned once, perhaps on another CPU. Called at the end of a handler, with interrupts
 /// off.
 pub(super) fn divert(frame: &mut TrapFrame, function: extern "sysv64" fn()) -> bool {
-    // SAFETY: the handler of page faults calls this last, and only if the interrupted code had interrupts on.
-    // `traps::entry` then restores the registers from the frame. Each stack has a reserve.
+    // SAFETY: the handler of page faults calls this only if the interrupted code had interrupts on. If the G is
+    // diverted, the handler does nothing more, and `traps::entry` restores the registers from the frame. Each stack has
+    // a reserve.
     unsafe { interrupt_return::divert::<Kernel>(interrupted(frame), function) }
 }
 

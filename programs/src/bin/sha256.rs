@@ -191,8 +191,8 @@ impl Window {
             waiting
         };
         if let Some(waiting) = waiting {
-            // SAFETY: the commit of this G's park has stored the G, so the G has parked. `take` has removed it under
-            // the lock, so no other G readies it.
+            // SAFETY: the commit of the waiting G's park has stored that G, so it has parked. `take` has removed it
+            // from the state under the lock, so no other G readies it.
             unsafe { ready(waiting) };
         }
     }

@@ -17,8 +17,8 @@ fn no_disk_is_no_error() {
 }
 guest_test!(no_disk_is_no_error);
 
-/// Many Gs block in the device at the same time. Their delays overlap, so they take hardly longer than the delay of one
-/// G. Time is counted in instructions.
+/// Many Gs block in the device at the same time. Their delays overlap, so all of them together take hardly longer than
+/// one delay. Time is counted in instructions.
 fn delays_overlap() {
     let start = clock::now();
     let blocked: Vec<_> = (0..32).map(|_| go(|| disk::delay(Duration::from_millis(5)).unwrap())).collect();

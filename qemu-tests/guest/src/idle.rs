@@ -1,5 +1,5 @@
-//! Tests that the CPUs of an idle machine stay halted and take no interrupts. The tests count interrupts, because their
-//! number does not depend on the host's load.
+//! Tests that the CPUs of an idle machine stay halted and take no interrupts. The tests count interrupts, because the
+//! number of interrupts does not depend on the host's load.
 
 use core::ops::Range;
 
@@ -15,8 +15,8 @@ fn interrupts_during(body: impl FnOnce()) -> Vec<u64> {
     cpus::all().zip(before).map(|(cpu, before)| interrupts(cpu) - before).collect()
 }
 
-/// The largest number of interrupts that a sleeping CPU takes. They come from a tick that was armed before, from the
-/// watchdog's last check, and from a wakeup by another CPU.
+/// The largest number of interrupts that a sleeping CPU takes. These interrupts come from a tick that was armed before,
+/// from the watchdog's last check, and from a wakeup by another CPU.
 const A_FEW: u64 = 6;
 
 /// The timekeeper is the CPU that waits for the next timer of all Ps. Returns how often it has to restart its own timer
@@ -39,7 +39,7 @@ fn check(taken: &[u64], seconds: u64) {
     assert!(taken.iter().all(|&count| count < hops(seconds).end + A_FEW), "a tick goes on for {seconds} s: {taken:?}");
 }
 
-/// In this test time is the host's time, and the virtual CPUs run in parallel.
+/// In this test the machine's clock follows the host's clock, and the virtual CPUs run in parallel.
 fn sleeping_machine_takes_no_ticks() {
     // Wait until the timers that were armed during the boot have expired.
     sleep(Duration::from_secs(1));

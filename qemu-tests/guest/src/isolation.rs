@@ -34,7 +34,7 @@ impl DeadStacks {
         let stack = my_stack();
         let _off = PreemptGuard::new();
         self.0.lock().insert(stack);
-        // The new G runs next on this CPU. It must not run on the stack that was recorded.
+        // The new G runs next on this CPU. This G must not run on the stack that was recorded.
         go(|| {}).detach();
     }
 

@@ -105,8 +105,8 @@ fn little_memory_is_enough() {
 
 guest_test!(memory_above_4_gib_is_usable, memory = 6144, smp = &[2], seconds = 60);
 fn memory_above_4_gib_is_usable() {
-    // This allocates 5 GiB at once, and only 2 GiB of memory have addresses below 4 GiB. Only one word of each block is
-    // written, so the host need not provide all of this memory.
+    // This allocates 5 GiB at once, but only 2 GiB of memory have addresses below 4 GiB. So memory above 4 GiB is used,
+    // too. Only one word of each block is written, so the host need not provide all of this memory.
     let mut blocks: Vec<Vec<u64>> = (0..320).map(|_| Vec::with_capacity(1 << 21)).collect();
     blocks.iter_mut().zip(0..).for_each(|(block, number)| block.push(number));
     assert!(blocks.iter().zip(0..).all(|(block, number)| block[..] == [number]), "a block changed");

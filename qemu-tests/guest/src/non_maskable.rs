@@ -73,8 +73,8 @@ fn nmi_between_sti_and_hlt_hides_no_interrupt() {
         fewest = fewest.min(taken as usize);
     }
     // Two interrupts are expected: the one sent above, and one of the timer. The timer's interrupt comes because of the
-    // simulated NMI. No CPU has sent that NMI, so its handler takes it for a request for a report and makes the timer fire.
-    // The timer's handler then writes the report.
+    // simulated NMI. No CPU has sent that NMI, so the handler takes it for a request for a report, and makes the timer
+    // fire. The timer's handler then writes the report.
     assert!(fewest <= 2, "the CPU halted after the interrupt, until another one came: {fewest} in the best round");
 }
 guest_test!(nmi_between_sti_and_hlt_hides_no_interrupt, smp = &[1], isolated);

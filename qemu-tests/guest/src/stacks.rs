@@ -16,7 +16,7 @@ const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
 /// Uses `bytes` bytes of the stack. Recurses until this depth is reached, with frames that are full of marks, and calls
-/// `at_the_end` there. When the calls return, each checks its marks.
+/// `at_the_end` there. When the calls return, each call checks its marks.
 #[inline(never)]
 fn dig(bytes: usize, mark: u64, at_the_end: &dyn Fn()) {
     #[inline(never)]
@@ -150,8 +150,8 @@ fn stack_grows_when_another_g_touches_it() {
         writer.join().expect("no panic");
         for index in (0..WORDS).step_by(99) {
             #[expect(unsafe_code, reason = "reads what is not in use")]
-            // SAFETY: the address is on this G's own stack, below the part that is in use. Only the writer, which has
-            // ended, used it.
+            // SAFETY: the address is on this G's own stack, below the part that is in use. Only the writer has used
+            // that part, and the writer has ended.
             let found = unsafe { word(index).read_volatile() };
             assert_eq!(found, index);
         }
@@ -229,7 +229,7 @@ fn spawn_fails_when_memory_is_short() {
 }
 
 guest_test!(memory_of_dead_stacks_returns_to_the_heap, smp = &[1, 8], memory = 128, isolated, seconds = 60);
-/// When Gs have ended, the memory of their stacks can be allocated, and there is still some for the stacks of new Gs.
+/// When Gs have ended, the memory of their stacks can be allocated, and some memory is left for the stacks of new Gs.
 fn memory_of_dead_stacks_returns_to_the_heap() {
     static GATE: AtomicBool = AtomicBool::new(false);
     static FINISHED: AtomicUsize = AtomicUsize::new(0);

@@ -85,7 +85,7 @@ impl Crate {
         read
     }
 
-    /// Reads source text as if it were the module `module`. For the tests of the functions that read source.
+    /// Reads source text as if it were the module `module`. Used by the tests of the functions that read source.
     pub(crate) fn parse(text: &str, module: &str) -> Self {
         let mut read = Self::default();
         read.text(text, &[module.to_string()], None);
@@ -333,7 +333,7 @@ fn compiled(stream: TokenStream, half: Half) -> Vec<TokenTree> {
         let mut is_left_out = false;
         while let Some((attribute, length)) = attribute(&tokens[at..]) {
             is_left_out |= is_never(&attribute, half);
-            // A `path` attribute names the file of the module that follows. It is kept in front of that module.
+            // A `path` attribute names the file of the module that follows. The name is kept in front of that module.
             if attribute.first().is_some_and(|name| word(name) == "path") {
                 kept.extend(attribute.last().cloned());
             }

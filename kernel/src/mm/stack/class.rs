@@ -211,7 +211,7 @@ impl Lists {
         self.pop_bare(class).or_else(|| self.make(class))
     }
 
-    /// Takes the first bare slot of the queue, which has waited longest, if its epoch has passed.
+    /// If the epoch of the first slot in the queue of bare slots has passed, takes that slot. It has waited longest.
     fn pop_bare(&mut self, class: usize) -> Option<Slot> {
         let (first, last) = self.bare?;
         let slot = Slot { class, index: first };

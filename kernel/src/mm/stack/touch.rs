@@ -40,7 +40,7 @@ pub(crate) enum Source {
     LastFrames,
 }
 
-/// Handles an access to `address`, at which no page is mapped: if the address is in a stack of a G, maps a frame there.
+/// Handles an access to `address`, where no page is mapped. If the address is in a stack of a G, maps a frame there.
 /// Called by the page fault handler, with interrupts off.
 pub(crate) fn first_touch(address: usize, source: Source) -> Touch {
     let Some(slot) = Slot::containing(address).filter(|slot| is_in_use(*slot)) else { return Touch::Elsewhere };
@@ -57,7 +57,7 @@ pub(crate) fn first_touch(address: usize, source: Source) -> Touch {
     };
     match added {
         Ok(added) => {
-            // If another CPU has mapped the page meanwhile (`added` is false), that CPU has counted it.
+            // If another CPU has mapped the page meanwhile (`added` is false), that CPU has counted the page.
             COMMITTED.fetch_add(usize::from(added), Ordering::Relaxed);
             if source == Source::Allocator {
                 last_frames.fill();
@@ -75,9 +75,9 @@ fn is_in_use(slot: Slot) -> bool {
 }
 
 impl Slot {
-    /// Returns the number of bytes from the lowest page that has been touched to the top of the stack. This is the largest
-    /// part of the stack that was ever in use since the stack got its memory, rounded up to pages. It includes the room for
-    /// preemption. Callable from everywhere.
+    /// Returns the number of bytes from the lowest page that has been touched to the top of the stack. This is the
+    /// largest part of the stack that was ever in use since the stack got its memory, rounded up to pages. The result
+    /// includes the room for preemption. Callable from everywhere.
     pub fn touched(self) -> usize {
         let lowest = self.pages().filter(|&page| paging::translate(page).is_some()).last();
         lowest.map_or(0, |lowest| self.top() - lowest.as_u64() as usize)
