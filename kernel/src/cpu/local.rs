@@ -56,7 +56,7 @@ impl<T: Sync> CpuLocal<T> {
         // Ordering: Acquire; partner: the Release store to `BASES` in `CpuCopy::install`.
         match BASES[cpu.index()].load(Ordering::Acquire) {
             NOT_UP => None,
-            // SAFETY: `install` has stored the distance of this CPU's copy.
+            // SAFETY: `install` has stored the distance from the section to the copy of `cpu`.
             base => Some(unsafe { self.at(base) }),
         }
     }

@@ -212,8 +212,8 @@ pub(super) fn frame_of(value: u64) -> Option<PhysFrame> {
 /// Makes `entry` map `frame` if the entry is still empty. If another CPU was faster, frees `frame`. Returns whether the
 /// entry now maps `frame`.
 fn install(entry: &AtomicU64, frame: PhysFrame, flags: PageTableFlags) -> bool {
-    // Ordering: Release, so that other CPUs see the zeros of a new table; partner: the Acquire in `entry_for`. No flush is
-    // needed, because the processor does not cache the absence of a translation.
+    // Ordering: Release, so that other CPUs see the zeros of a new table; partner: the Acquire load in `entry_for`. No
+    // flush is needed, because the processor does not cache the absence of a translation.
     let installed = entry.compare_exchange(0, value(frame, flags), Ordering::Release, Ordering::Relaxed);
     if installed.is_err() {
         // SAFETY: the caller has allocated this frame, and it is mapped nowhere else.
@@ -239,7 +239,8 @@ pub(super) fn entry_for(
             unsafe { pointer.write_bytes(0, 1) };
             install(entry, new, TABLE);
         }
-        // Ordering: Acquire, so that this CPU sees the zeros of a new table; partner: the Release in `install`.
+        // Ordering: Acquire, so that this CPU sees the zeros of a new table; partner: the Release store to the entry in
+        // `install`.
         table = PhysAddr::new(entry.load(Ordering::Acquire) & ADDRESS);
     }
     Ok(entry(table, address.p1_index()))

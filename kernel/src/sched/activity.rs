@@ -35,9 +35,9 @@ pub(crate) fn of(cpu: CpuId) -> Option<&'static Activity> {
 /// The record of one CPU. That CPU writes it, and all CPUs read it.
 #[derive(Debug)]
 pub(crate) struct Activity {
-    /// The number of interrupts that this CPU has taken.
+    /// The number of interrupts that the record's CPU has taken.
     interrupts: AtomicU64,
-    /// Whether this CPU runs a thread, and whether it is on watchdog duty.
+    /// Whether the record's CPU runs a thread, and whether it is on watchdog duty.
     duty: CpuDuty,
     /// A *series* consists of timer ticks that found preemption off, and between which preemption was never on. This word
     /// is the time of the first tick of the current series, or [`NEVER`] if there is no series. The next word is the number
@@ -62,7 +62,7 @@ impl Activity {
         }
     }
 
-    /// The number of interrupts that this CPU has taken.
+    /// The number of interrupts that the record's CPU has taken.
     pub(crate) fn interrupts(&self) -> u64 {
         self.interrupts.load(Ordering::Relaxed)
     }
@@ -80,7 +80,7 @@ impl Activity {
         (load(&self.latest_interrupt), load(&self.longest_pin))
     }
 
-    /// Whether the CPU runs a thread.
+    /// Whether the record's CPU runs a thread. Any CPU may call this.
     pub(crate) fn is_busy(&self) -> bool {
         self.duty.is_busy()
     }

@@ -54,7 +54,7 @@ pub(crate) fn wait_for_interrupt() {
     });
 }
 
-/// Enables interrupts until one has been handled, another CPU has something to run, or `limit` has passed.
+/// Enables interrupts until an interrupt has been handled, another CPU has something to run, or `limit` has passed.
 fn poll(limit: Duration) {
     interrupts::enable();
     let end = kthread::now() + limit;

@@ -82,8 +82,8 @@ fn interrupted(frame: &mut TrapFrame) -> Interrupted<'_> {
     Interrupted { rip, cs: *cs, rflags, rsp, ss: *ss, rdi }
 }
 
-/// If a preemption is pending and the interrupted G can be preempted now, makes it give way. Called at the end of every
-/// interrupt, after the end-of-interrupt was signalled, on the interrupt stack, with interrupts off.
+/// If a preemption is pending and the interrupted G can be preempted now, makes this G give way. Called at the end of
+/// every interrupt, after the end-of-interrupt was signalled, on the interrupt stack, with interrupts off.
 pub(crate) fn on_interrupt_return(frame: &mut TrapFrame) {
     // SAFETY: `traps::entry` calls this last in the handler of each interrupt, and then restores the registers from the
     // frame. Each stack has a reserve.

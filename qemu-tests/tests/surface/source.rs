@@ -50,7 +50,8 @@ pub(crate) struct Unsafe {
     pub(crate) promises: usize,
 }
 
-/// The half of a crate that is read, if the crate has two: one for the machine and one for the host.
+/// Which half of a crate is read: the code for the machine or the code for the host. Makes no difference for a crate
+/// that has only one kind of code.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Half {
     /// The code that is compiled with `--cfg gmp_machine`.
@@ -252,7 +253,7 @@ struct Context {
     module: Vec<String>,
     owner: Option<String>,
     of_trait: Option<String>,
-    /// Whether the trait is public, if the item is in the declaration of a trait. Otherwise `None`.
+    /// If the item is in the declaration of a trait, whether that trait is public. Otherwise `None`.
     in_trait: Option<bool>,
 }
 

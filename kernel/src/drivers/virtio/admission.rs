@@ -47,8 +47,8 @@ impl Waiter {
     /// What was decided about this waiter. `None` means that nothing is decided yet, so the waiting thread must
     /// continue to wait.
     pub(super) fn grant(&self) -> Option<Grant> {
-        // Ordering: Acquire; partner: the Release in `decide`. The thread that decides does not access the waiter after
-        // its store, so the caller may free the waiter after this load.
+        // Ordering: Acquire; partner: the Release store to `grant` in `decide`. The thread that decides does not access
+        // the waiter after its store, so the caller may free the waiter after this load.
         match self.grant.load(Ordering::Acquire) {
             WAITING => None,
             REFUSED => Some(Grant::Refused),
@@ -123,8 +123,8 @@ impl<const SLOTS: usize> Admission<SLOTS> {
             self.last = None;
         }
         let thread = waiter.thread;
-        // Ordering: Release; partner: the Acquire in `grant`. After this store the waiting thread may free the waiter,
-        // so this function does not access the waiter any more.
+        // Ordering: Release; partner: the Acquire load in `Waiter::grant`. After this store the waiting thread may free
+        // the waiter, so this function does not access the waiter any more.
         waiter.grant.store(grant, Ordering::Release);
         Some(thread)
     }

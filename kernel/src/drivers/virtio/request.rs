@@ -92,9 +92,9 @@ impl Outcome {
             Err(RequestError::Refused) => 4,
             Err(RequestError::Broken) => 5,
         };
-        // Ordering: Release; partner: the Acquire in `get`. Before this store the device has written its data, and the
-        // interrupt handler has finished with the buffers. A thread that loads the outcome may therefore read and reuse
-        // the buffers.
+        // Ordering: Release; partner: the Acquire load in `get`. Before this store the device has written its data, and
+        // the interrupt handler has finished with the buffers. A thread that loads the outcome may therefore read and
+        // reuse the buffers.
         self.0.store(value, Ordering::Release);
     }
 
