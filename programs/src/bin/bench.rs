@@ -1,5 +1,7 @@
-//! Benchmarks of the scheduler. Each workload prints a line `bench NAME procs=N VALUE UNIT`. The Go program with which
-//! the results are compared uses the same names and parameters.
+//! Benchmarks of the scheduler.
+//!
+//! Each workload prints a line `bench NAME procs=N VALUE UNIT`. The Go program with which the results are compared uses
+//! the same names and parameters.
 //!
 //! `cargo run -- --icount --smp 1 bench [FILTER]` counts instructions. One nanosecond is then one instruction, and all
 //! runs have the same results.
