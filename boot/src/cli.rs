@@ -8,6 +8,7 @@ use boot::Error;
 use boot::build::{Options, Profile, Target};
 use boot::program::DEFAULT;
 use boot::qemu::{Accelerator, Access, Configuration, Disk};
+use boot_protocol::kernel_option::{self, Mistake, OPTIONS};
 use clap::{ArgAction, Parser};
 
 const AFTER_HELP: &str = "\
@@ -88,7 +89,7 @@ pub(crate) struct Cli {
     cpu: String,
 
     /// Give the kernel an option, such as log=debug (repeatable)
-    #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = kernel_option)]
     kernel_option: Vec<String>,
 
     /// Wait for gdb on this port (1234) before the first instruction
@@ -202,11 +203,30 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn key_and_value(text: &str) -> Result<String, &'static str> {
-    match text.split_once('=') {
-        Some((key, _)) if !key.is_empty() => Ok(text.to_owned()),
-        _ => Err("not of the form KEY=VALUE"),
+/// Accepts the options that the kernel accepts. If the key is unknown but similar to a known one, the error names the
+/// known one.
+fn kernel_option(text: &str) -> Result<String, String> {
+    match kernel_option::check(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(Mistake::Key(key)) => Err(match similar_key(key) {
+            Some(similar) => format!("did you mean `{similar}`? {}", Mistake::Key(key)),
+            None => Mistake::Key(key).to_string(),
+        }),
+        Err(mistake) => Err(mistake.to_string()),
     }
+}
+
+/// Returns the key of the kernel option that the user has probably meant by `key`: one that begins with it, as `slice_us`
+/// does with `slice`, or else the closest one, if at most a third of the characters differ.
+fn similar_key(key: &str) -> Option<&'static str> {
+    let key = key.to_lowercase();
+    let keys = || OPTIONS.iter().map(|option| option.key);
+    let begins = keys().find(|known| known.starts_with(&key));
+    begins.or_else(|| {
+        let distances = keys().map(|known| (strsim::damerau_levenshtein(&key, known), known));
+        let close = distances.filter(|(distance, _)| *distance <= (key.chars().count() / 3).max(1));
+        close.min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
+    })
 }
 
 #[cfg(test)]
@@ -260,6 +280,7 @@ mod tests {
             "--cpu=qemu64",
             "--kernel-option=log=debug",
             "--kernel-option=procs=4",
+            "--kernel-option=program.size=large",
             "--qemu-arg",
             "-d",
             "--qemu-arg=int",
@@ -271,7 +292,7 @@ mod tests {
             memory: 64,
             icount: true,
             cpu_model: "qemu64".into(),
-            kernel_options: vec!["log=debug".into(), "procs=4".into()],
+            kernel_options: vec!["log=debug".into(), "procs=4".into(), "program.size=large".into()],
             qemu_arguments: vec!["-d".into(), "int".into()],
             ..Configuration::default()
         };
@@ -300,8 +321,14 @@ mod tests {
             (&["--timeout", "0"], "not a time to wait for"),
             (&["--timeout", "-1"], "-1"),
             (&["--timeout", "inf"], "not a time to wait for"),
-            (&["--kernel-option", "verbose"], "not of the form KEY=VALUE"),
-            (&["--kernel-option", "=1"], "not of the form KEY=VALUE"),
+            (&["--kernel-option", "verbose"], "expected the form KEY=VALUE"),
+            (&["--kernel-option", "=1"], "expected the form KEY=VALUE"),
+            (&["--kernel-option", "silce_us=100"], "did you mean `slice_us`?"),
+            (&["--kernel-option", "lgo=debug"], "did you mean `log`?"),
+            (&["--kernel-option", "slice=100"], "did you mean `slice_us`?"),
+            (&["--kernel-option", "Procs=1"], "did you mean `procs`?"),
+            (&["--kernel-option", "size=1"], ": no option is named `size`; the kernel's are log, procs, "),
+            (&["--kernel-option", "log=verbose"], "expected one of off, error, warn, info, debug, trace"),
             (&["--target", "riscv64"], "riscv64"),
             (&["--accel", "xen"], "tcg, kvm, hvf"),
             (&["--gdb=x"], "invalid digit"),

@@ -264,13 +264,13 @@ mod tests {
             name: "a::b".into(),
             memory: 64,
             icount: true,
-            options: vec!["path=a b".into()],
+            options: vec!["program.path=a b".into()],
             arguments: vec!["".into(), "$x".into()],
             ..Test::default()
         };
         let failure = Failure::new(&test, 2, Cause::ReturnedError, String::new(), &["c::d".to_owned()]);
-        let start = "cargo run -- '--smp=2' '--memory=64' --icount '--kernel-option=smp=2' '--kernel-option=path=a b' \
-                     qemu-tests/guest";
+        let start = "cargo run -- '--smp=2' '--memory=64' --icount '--kernel-option=program.smp=2' \
+                     '--kernel-option=program.path=a b' qemu-tests/guest";
         assert_eq!(failure.command, format!("{start} a::b -- '' '$x'"));
         assert_eq!(failure.before.expect("one").1, format!("{start} c::d a::b -- '' '$x'"));
     }

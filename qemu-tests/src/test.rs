@@ -66,7 +66,7 @@ impl Test {
     /// Returns the configuration of the machine for this test.
     pub fn configuration(&self, cpus: u32) -> Configuration {
         // The guest checks that it has this number of CPUs.
-        let mut kernel_options = vec![format!("smp={cpus}")];
+        let mut kernel_options = vec![format!("program.smp={cpus}")];
         kernel_options.extend(self.options.iter().cloned());
         Configuration { cpus, memory: self.memory, icount: self.icount, kernel_options, ..Configuration::default() }
     }

@@ -111,7 +111,7 @@ fn machine_that_cannot_be_started_is_a_failure() {
 #[test]
 fn failure_shows_the_command_that_repeats_it() {
     let failure = failure_of("returns_an_error");
-    let start = "cargo run -- '--smp=8' '--memory=1024' '--kernel-option=smp=8' qemu-tests/guest ";
+    let start = "cargo run -- '--smp=8' '--memory=1024' '--kernel-option=program.smp=8' qemu-tests/guest ";
     assert_eq!(failure.command, format!("{start}failing::returns_an_error"));
     assert!(failure.to_string().contains(&failure.command));
     if let Some((names, command)) = failure.before {

@@ -3,6 +3,7 @@
 //! - [`status`]: the exit statuses, and how the guest passes them through QEMU's `isa-debug-exit` device.
 //! - [`command_line`]: the quoting of words on the kernel's command line, and which words are for the kernel and which
 //!   for the program.
+//! - [`kernel_option`]: the kernel's options, with the values that they accept.
 //! - [`console`]: the bytes with a special meaning on the console, and the texts that `boot` annotates.
 //! - [`report`]: the lines that list the tests in the kernel and report their results.
 //!
@@ -13,5 +14,6 @@
 
 pub mod command_line;
 pub mod console;
+pub mod kernel_option;
 pub mod report;
 pub mod status;

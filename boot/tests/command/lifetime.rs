@@ -36,7 +36,7 @@ impl Sleeper {
     }
 
     fn start_program(name: &str, options: &[&str], program: &str) -> Self {
-        let mark = format!("mark={name}-{}", process::id());
+        let mark = format!("program.mark={name}-{}", process::id());
         let options = [options, &["--kernel-option", &mark]].concat();
         Self { boot: Running::start(boot_outside(&options, &[program])), mark }
     }

@@ -37,7 +37,8 @@ use crate::traps::idt;
 /// | `gdt::load_early`, `idt::init` | an exception is reported; all exceptions share one stack |
 /// | `cpu::init` | the control registers have the values that the kernel needs |
 /// | `mm::init` | frames and heap memory can be allocated; the kernel's own page tables are in use |
-/// | `args::init`, `console::configure` | kernel options can be read; the log has its level |
+/// | `args::init`, `options::check` | kernel options can be read, and all are valid |
+/// | `console::configure` | the log has its level |
 /// | `acpi::init` | it is known which CPUs and interrupt controllers there are, and how to turn the computer off |
 /// | `enter` | the boot CPU is on its final stack, which has a guard page |
 fn start(boot_info: &'static mut BootInfo, command_line: &'static str) -> ! {
@@ -48,6 +49,7 @@ fn start(boot_info: &'static mut BootInfo, command_line: &'static str) -> ! {
     cpu::init();
     mm::init(&boot_info.memory_regions);
     args::init(command_line);
+    options::check();
     console::configure(options::log_level(), options::drain_time());
     acpi::init(boot_info.rsdp_addr.into_option());
 

@@ -46,11 +46,7 @@ static IS_ON: AtomicBool = AtomicBool::new(false);
 
 /// Sets whether a panic stops the kernel or ends only its G. `what` is the value of the kernel option `panic`.
 pub(crate) fn init(what: Option<&str>) {
-    match what {
-        None | Some("end") => {}
-        Some("isolate") => IS_ON.store(true, Ordering::Relaxed),
-        Some(other) => log::warn!("panic={other}: not `isolate` or `end`"),
-    }
+    IS_ON.store(what == Some("isolate"), Ordering::Relaxed);
 }
 
 /// Returns whether a panic of `goroutine` ends only that G. `goroutine` is the calling G.

@@ -28,13 +28,17 @@ pub fn program() -> &'static [&'static str] {
     COMMAND_LINE.get().map_or(&[], |line| &line.program)
 }
 
-/// The value of the kernel option `key`. If the option occurs several times, its last value is returned.
+/// The kernel options, each in the form in which it is on the command line.
+pub(crate) fn kernel_options() -> impl Iterator<Item = &'static str> {
+    COMMAND_LINE.get().map_or(&[][..], |line| &line.options).iter().map(String::as_str)
+}
+
+/// The value of the kernel option `key`. The options of a program have keys that begin with `program.`. If the option occurs several times, its last value is returned.
 pub fn option(key: &str) -> Option<&'static str> {
     options(key).last()
 }
 
 /// The values of all kernel options with this key, in the order in which they are on the command line.
 pub fn options(key: &str) -> impl Iterator<Item = &'static str> {
-    let words = COMMAND_LINE.get().map_or(&[][..], |line| &line.options);
-    words.iter().filter_map(move |word| word.strip_prefix(key)?.strip_prefix('='))
+    kernel_options().filter_map(move |word| word.strip_prefix(key)?.strip_prefix('='))
 }

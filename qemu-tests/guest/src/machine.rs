@@ -131,14 +131,18 @@ fn arguments_arrive_as_they_were_given() {
     assert_eq!(arguments(), expected);
 }
 
-guest_test!(options_reach_the_kernel, smp = &[1], options = &["first=1", "path=a b:c", "first=2", "empty="]);
-fn options_reach_the_kernel() {
+guest_test!(
+    options_of_the_program_reach_it,
+    smp = &[1],
+    options = &["program.first=1", "program.path=a b:c", "program.first=2", "program.empty="],
+);
+fn options_of_the_program_reach_it() {
     use kernel::args::{option, options};
 
-    assert_eq!(options("first").collect::<Vec<_>>(), ["1", "2"]);
-    assert_eq!(option("path"), Some("a b:c"));
-    assert_eq!(option("empty"), Some(""));
-    assert_eq!(option("firs"), None);
+    assert_eq!(options("program.first").collect::<Vec<_>>(), ["1", "2"]);
+    assert_eq!(option("program.path"), Some("a b:c"));
+    assert_eq!(option("program.empty"), Some(""));
+    assert_eq!(option("program.firs"), None);
 }
 
 // This test runs only with `--ignored`, because the maximum number of CPUs keeps the host busy for a long time.

@@ -204,6 +204,6 @@ pub(crate) const SEPARATOR: &str = "--";
 
 /// Returns the number of CPUs of this machine, as the host has stated it.
 pub(crate) fn expected_cpus() -> usize {
-    let number = kernel::args::option("smp").and_then(|number| number.parse().ok());
-    number.expect("the host says `smp=N` to the kernel")
+    let number = kernel::args::option("program.smp").and_then(|number| number.parse().ok());
+    number.expect("the host says `program.smp=N` to the kernel")
 }

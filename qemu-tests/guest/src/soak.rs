@@ -301,7 +301,7 @@ fn soak(duration: Duration) -> Result<(), String> {
     }
     // If virtual CPUs share the CPUs of the host, a woken M may not run for a while. This is not the scheduler's fault, so
     // only a run with counted instructions fails.
-    let is_counted = kernel::args::option("soak") == Some("counted");
+    let is_counted = kernel::args::option("program.soak") == Some("counted");
     if is_counted && found > 0 {
         return Err(format!("{found} times a G waited to run while a P was idle"));
     }
@@ -322,4 +322,4 @@ guest_test!(ten_minutes, smp = &[8], isolated, ignored, options = &["panic=isola
 fn counted() -> Result<(), String> {
     soak(Duration::from_secs(2))
 }
-guest_test!(counted, smp = &[1, 8], icount, options = &["panic=isolate", "soak=counted"], seconds = 90);
+guest_test!(counted, smp = &[1, 8], icount, options = &["panic=isolate", "program.soak=counted"], seconds = 90);

@@ -145,10 +145,10 @@ fn known_rates() -> Option<Rates> {
 /// Chooses the kind of timer that the kernel option requests, if the processor has it, and otherwise the one-shot timer.
 fn choose_timer(kind: Option<&str>) {
     match kind {
-        None | Some("one-shot") => {}
         Some("tsc-deadline") if apic::has_deadline_timer() => WAITS_FOR_TIME_STAMP.store(true, Ordering::Relaxed),
         Some("tsc-deadline") => log::warn!("timer=tsc-deadline: this processor has none; one-shot is used"),
-        Some(other) => log::warn!("timer={other}: not one of one-shot, tsc-deadline"),
+        // The option is absent or `one-shot`: the kernel has checked its value.
+        _ => {}
     }
 }
 

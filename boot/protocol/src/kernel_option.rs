@@ -1,0 +1,168 @@
+//! The kernel's options. `boot` checks the options on its command line against this table, and the kernel checks those
+//! on its own. README.md explains what each option does.
+//!
+//! A key that begins with [`PROGRAM_PREFIX`] is not in the table: it belongs to the program.
+
+use core::fmt;
+use core::ops::RangeInclusive;
+
+use crate::command_line::{DISK, DiskOption};
+
+/// The prefix of the keys that belong to the program. The kernel accepts each of them with any value.
+pub const PROGRAM_PREFIX: &str = "program.";
+
+/// An option of the kernel.
+#[derive(Debug, PartialEq, Eq)]
+pub struct KernelOption {
+    /// The key.
+    pub key: &'static str,
+    /// The values that are accepted.
+    pub value: Value,
+}
+
+/// The values that an option accepts. `Display` writes what is expected.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A number in this range.
+    Number(RangeInclusive<u64>),
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A [`DiskOption`].
+    Disk,
+}
+
+/// All options of the kernel.
+pub const OPTIONS: &[KernelOption] = &[
+    KernelOption { key: "log", value: Value::Word(&["off", "error", "warn", "info", "debug", "trace"]) },
+    // No computer has more than 255 CPUs for this kernel. The kernel's own limit depends on the number of CPUs.
+    KernelOption { key: "procs", value: Value::Number(1..=255) },
+    // With a shorter slice the CPUs would spend most of their time on switches. With a longer one a G could wait for
+    // more than ten seconds.
+    KernelOption { key: "slice_us", value: Value::Number(100..=10_000_000) },
+    KernelOption { key: "undisturbed_us", value: Value::Number(0..=10_000_000) },
+    KernelOption { key: "halt_poll_us", value: Value::Number(0..=10_000_000) },
+    KernelOption { key: "drain_s", value: Value::Number(0..=1_000_000) },
+    KernelOption { key: "console", value: Value::Word(&["interrupt", "polled"]) },
+    KernelOption { key: "panic", value: Value::Word(&["end", "isolate"]) },
+    KernelOption { key: "seed", value: Value::Number(0..=u64::MAX) },
+    KernelOption { key: "timer", value: Value::Word(&["one-shot", "tsc-deadline"]) },
+    // The values are APIC ids.
+    KernelOption { key: "dead_cpu", value: Value::Number(0..=u32::MAX as u64) },
+    KernelOption { key: DISK, value: Value::Disk },
+];
+
+impl Value {
+    fn accepts(&self, text: &str) -> bool {
+        match self {
+            Self::Number(range) => text.parse().is_ok_and(|number| range.contains(&number)),
+            Self::Word(words) => words.contains(&text),
+            Self::Disk => DiskOption::parse(text).is_some(),
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(range) => write!(formatter, "a number from {} to {}", range.start(), range.end()),
+            Self::Word(words) => {
+                formatter.write_str("one of ")?;
+                list(formatter, words.iter().copied())
+            }
+            Self::Disk => formatter.write_str("NAME:BYTES"),
+        }
+    }
+}
+
+/// Writes the words with commas between them.
+fn list<'a>(formatter: &mut fmt::Formatter<'_>, words: impl Iterator<Item = &'a str>) -> fmt::Result {
+    words.enumerate().try_for_each(|(index, word)| {
+        let comma = if index == 0 { "" } else { ", " };
+        write!(formatter, "{comma}{word}")
+    })
+}
+
+/// Why a word is not an option that the kernel accepts. `Display` writes an explanation without the word itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mistake<'a> {
+    /// The word does not have the form `KEY=VALUE`.
+    Form,
+    /// There is no option with this key.
+    Key(&'a str),
+    /// The option does not accept this value, but only the values of the table.
+    Value(&'static Value),
+}
+
+impl fmt::Display for Mistake<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Form => formatter.write_str("expected the form KEY=VALUE"),
+            Self::Key(key) => {
+                write!(formatter, "no option is named `{key}`; the kernel's are ")?;
+                list(formatter, OPTIONS.iter().map(|option| option.key))?;
+                write!(formatter, ", and those of programs begin with `{PROGRAM_PREFIX}`")
+            }
+            Self::Value(value) => write!(formatter, "expected {value}"),
+        }
+    }
+}
+
+/// Checks a word of the form `KEY=VALUE`. Returns the entry of the table, or `None` if the option belongs to the program.
+///
+/// # Errors
+///
+/// If the word has another form, the table does not have the key, or the option does not accept the value.
+///
+/// ```
+/// # extern crate std; use std::string::ToString;
+/// use boot_protocol::kernel_option::{Mistake, check};
+///
+/// assert_eq!(check("slice_us=100").unwrap().unwrap().key, "slice_us");
+/// assert_eq!(check("program.size=large"), Ok(None));
+/// assert_eq!(check("size=large"), Err(Mistake::Key("size")));
+/// assert_eq!(check("slice_us=99").unwrap_err().to_string(), "expected a number from 100 to 10000000");
+/// ```
+pub fn check(word: &str) -> Result<Option<&'static KernelOption>, Mistake<'_>> {
+    let (key, value) = word.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or(Mistake::Form)?;
+    if key.starts_with(PROGRAM_PREFIX) {
+        return Ok(None);
+    }
+    let option = OPTIONS.iter().find(|option| option.key == key).ok_or(Mistake::Key(key))?;
+    if option.value.accepts(value) { Ok(Some(option)) } else { Err(Mistake::Value(&option.value)) }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::format;
+    use std::string::ToString as _;
+
+    use super::*;
+
+    #[test]
+    fn readme_explains_every_option_that_a_user_may_set() {
+        let readme = include_str!("../../../README.md");
+        for option in OPTIONS.iter().filter(|option| option.value != Value::Disk) {
+            assert!(readme.contains(&format!("\n| `{}=", option.key)), "{}", option.key);
+        }
+        assert!(readme.contains(PROGRAM_PREFIX));
+    }
+
+    #[test]
+    fn mistakes_state_what_is_expected() {
+        for (word, expected) in [
+            ("verbose", "expected the form KEY=VALUE"),
+            ("=1", "expected the form KEY=VALUE"),
+            ("Log=debug", "no option is named `Log`; the kernel's are log, procs, "),
+            ("log=verbose", "expected one of off, error, warn, info, debug, trace"),
+            ("panic=", "expected one of end, isolate"),
+            ("procs=0", "expected a number from 1 to 255"),
+            ("seed=many", "expected a number from 0 to 18446744073709551615"),
+            ("disk=ghost", "expected NAME:BYTES"),
+        ] {
+            let mistake = check(word).expect_err(word).to_string();
+            assert!(mistake.starts_with(expected), "{word}: {mistake}");
+        }
+    }
+}
