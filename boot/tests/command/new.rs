@@ -131,6 +131,25 @@ fn program_behaves_alike_on_the_host_and_on_the_machine() {
 }
 
 #[test]
+fn kernel_option_without_effect_on_the_host_is_said_and_an_unknown_one_is_refused() {
+    let own = ALIKE_CRATE.path().join("alike");
+    for (options, said, ends_with) in [
+        ("log=debug procs=2", "note: the kernel option log=debug has no effect on the host, only on the machine\n", 0),
+        ("procs=2 panic=isolate program.size=large", "", 0),
+        ("panci=isolate", "kernel option panci=isolate: no option is named `panci`; the kernel's are ", 64),
+        ("panic=isolated", "kernel option panic=isolated: expected one of end, isolate\n", 64),
+        ("verbose", "kernel option verbose: expected the form KEY=VALUE\n", 64),
+    ] {
+        let mut host = cargo(&["run", "--quiet", "--", "status", "0"], &own);
+        host.env("GMP_KERNEL_OPTIONS", options);
+        let host = run(host);
+        let printed = text(&host.stderr);
+        assert!(printed.starts_with(said) && printed.is_empty() == said.is_empty(), "{options}: {printed}");
+        assert_eq!(status(&host), Some(ends_with), "{options}: {printed}");
+    }
+}
+
+#[test]
 fn panic_of_a_misuse_names_the_line_of_the_call() {
     let own = ALIKE_CRATE.path().join("alike");
     let mut host = cargo(&["run", "--quiet", "--", "misuse"], &own);

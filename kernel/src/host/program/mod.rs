@@ -3,7 +3,8 @@
 //! | on the machine | on the host |
 //! |---|---|
 //! | `boot --smp 2` | all CPUs that the process may use; `GMP_KERNEL_OPTIONS="procs=2"` sets the number of Ps |
-//! | `boot --kernel-option panic=isolate` | `GMP_KERNEL_OPTIONS="panic=isolate"`; other options have no effect |
+//! | `boot --kernel-option panic=isolate` | `GMP_KERNEL_OPTIONS="panic=isolate"`; a note names each option that has no effect on the host |
+//! | `boot --kernel-option program.KEY=VALUE` | `GMP_KERNEL_OPTIONS="program.KEY=VALUE"` |
 //! | `boot --disk FILE` | `GMP_DISKS=FILE`, or several files with `:` between them |
 //! | `boot --disk-rw` | `GMP_DISKS_WRITABLE=1` |
 //! | console | standard input and output; reports go to standard error |

@@ -6,8 +6,10 @@ use core::fmt;
 use core::fmt::Write as _;
 use core::slice;
 use std::env;
+use std::sync::Once;
 
 use boot_protocol::command_line::{SEPARATOR, quote};
+use boot_protocol::kernel_option;
 use gmp_sched::native::{self, PROCS_LIMIT};
 
 use super::{args, exit};
@@ -17,6 +19,8 @@ use crate::host::{console, cpus, disk, panic};
 
 /// The environment variable that contains the kernel options.
 const OPTIONS: &str = "GMP_KERNEL_OPTIONS";
+/// The keys of the kernel options that have an effect on the host.
+const EFFECTIVE: [&str; 2] = ["panic", "procs"];
 /// Exit status for wrong arguments. `boot` uses the same one.
 pub(crate) const WRONG_USE: u8 = 64;
 /// Exit status if standard output cannot be written. `boot` uses the same one.
@@ -43,6 +47,7 @@ pub unsafe fn program(count: c_int, words: *const *const c_char, main: fn(&[&str
         let _ = write!(line, " {}", quote(word));
     }
     args::init(&line);
+    check_options();
     disk::init();
     let procs = procs();
     // SAFETY: the caller promises that the Gs keep the promise that `native::enter` requires.
@@ -66,6 +71,7 @@ pub unsafe fn program(count: c_int, words: *const *const c_char, main: fn(&[&str
 #[track_caller]
 pub unsafe fn test<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     args::init(&options());
+    check_options();
     console::capture();
     let panics = panic::Record::default();
     let own = panics.clone();
@@ -87,6 +93,26 @@ fn options() -> String {
         Err(env::VarError::NotPresent) => String::new(),
         Err(env::VarError::NotUnicode(_)) => fail(WRONG_USE, format_args!("{OPTIONS} is not Unicode")),
     }
+}
+
+/// Checks the kernel options. If one of them is not an option of the kernel or has a wrong value, prints a message and ends
+/// the process with the status [`WRONG_USE`]. Prints a note for each option that has an effect only on the machine. Only
+/// the first call in a process has an effect, because all tests of a process have the same options.
+fn check_options() {
+    static CHECK: Once = Once::new();
+    CHECK.call_once(|| {
+        for word in args::kernel_options() {
+            match kernel_option::check(word) {
+                Err(mistake) => fail(WRONG_USE, format_args!("kernel option {word}: {mistake}")),
+                Ok(Some(option)) if !EFFECTIVE.contains(&option.key) => {
+                    report(format_args!(
+                        "note: the kernel option {word} has no effect on the host, only on the machine"
+                    ));
+                }
+                Ok(_) => {}
+            }
+        }
+    });
 }
 
 /// The number of Ps: the value of the kernel option `procs`, or the number of CPUs.
