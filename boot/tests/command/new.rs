@@ -105,6 +105,7 @@ fn program_behaves_alike_on_the_host_and_on_the_machine() {
         (&["status", "400"], Some(100)),
         (&["error"], Some(1)),
         (&["exit", "7"], Some(7)),
+        (&["exit", "200"], Some(100)),
         (&["panic"], Some(2)),
         (&["deadlock"], Some(2)),
         (&["select-nothing"], Some(2)),
@@ -121,6 +122,8 @@ fn program_behaves_alike_on_the_host_and_on_the_machine() {
             "panic" => &["panic at src/main.rs:", "as it should", "[running]", "(waits) ["][..],
             "deadlock" => &["all goroutines are asleep - deadlock!", "goroutine 1 [chan receive"],
             "select-nothing" => &["all goroutines are asleep - deadlock!", "goroutine 1 [select (no cases)"],
+            "status" if arguments[1] == "400" => &["exit status 400 is not in 0 to 100: the program ends with 100\n"],
+            "exit" if arguments[1] == "200" => &["exit status 200 is not in 0 to 100: the program ends with 100\n"],
             "error" => &["error: it was meant to fail\n"],
             _ => &[],
         } {

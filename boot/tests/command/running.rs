@@ -85,8 +85,20 @@ fn cpu_that_waits_for_its_own_lock_panics() {
 
 #[test]
 fn exit_status_is_the_programs() {
-    for (asked, given) in [("0", 0), ("7", 7), ("100", 100), ("101", 100), ("-1", 100)] {
-        assert_eq!(status(&finish(boot_outside(&["--smp=1"], &["status", asked]))), Some(given), "{asked}");
+    for asked in ["0", "7", "100"] {
+        let output = finish(boot_outside(&["--smp=1"], &["status", asked]));
+        assert_eq!(status(&output).map(|given| given.to_string()).as_deref(), Some(asked));
+        assert_eq!(text(&output.stderr), "", "{asked}");
+    }
+}
+
+#[test]
+fn exit_status_that_a_program_may_not_have_is_said_and_replaced() {
+    for asked in ["101", "256", "-1"] {
+        let output = finish(boot_outside(&["--smp=1"], &["status", asked]));
+        assert_eq!(status(&output), Some(100), "{asked}");
+        let said = format!("exit status {asked} is not in 0 to 100: the program ends with 100\n");
+        assert_eq!(text(&output.stderr), said);
     }
 }
 

@@ -40,11 +40,24 @@ impl Termination for () {
     }
 }
 
-/// The status is the value itself. A value outside of 0 to [`LAST_OF_PROGRAM`] is replaced by [`LAST_OF_PROGRAM`],
-/// because the kernel uses the higher statuses for itself.
+/// The status is the value itself. A value outside of 0 to [`LAST_OF_PROGRAM`] is replaced by [`LAST_OF_PROGRAM`], and a
+/// message on standard error says so. The kernel uses the higher statuses for itself.
 impl Termination for i32 {
     fn report(self) -> u8 {
-        u8::try_from(self).map_or(LAST_OF_PROGRAM, |status| status.min(LAST_OF_PROGRAM))
+        allowed_status(self)
+    }
+}
+
+/// Returns `status` if a program may have it. Otherwise prints a message and returns [`LAST_OF_PROGRAM`].
+pub(super) fn allowed_status(status: i32) -> u8 {
+    match u8::try_from(status) {
+        Ok(allowed) if allowed <= LAST_OF_PROGRAM => allowed,
+        _ => {
+            crate::eprintln!(
+                "exit status {status} is not in 0 to {LAST_OF_PROGRAM}: the program ends with {LAST_OF_PROGRAM}"
+            );
+            LAST_OF_PROGRAM
+        }
     }
 }
 
