@@ -36,7 +36,7 @@ Examples:
 
 /// Builds a program for the machine, boots it in QEMU, and shows its console.
 #[derive(Debug, Parser)]
-#[command(name = "boot", after_help = AFTER_HELP, max_term_width = 110, disable_help_flag = true)]
+#[command(name = "boot", after_help = AFTER_HELP, max_term_width = 110, version, disable_help_flag = true)]
 #[command(override_usage = "cargo run -- [OPTIONS] [PROGRAM [ARGUMENT]...]\n       cargo run -- new PATH")]
 pub(crate) struct Cli {
     /// CPUs of the machine

@@ -111,7 +111,7 @@ fn machine_stopped_for_good_by_qemu_is_a_failure() {
 }
 
 #[test]
-fn list_and_help_go_to_standard_output() {
+fn list_help_and_version_go_to_standard_output() {
     let run_with = |option| {
         let mut command = boot();
         command.arg(option);
@@ -123,4 +123,7 @@ fn list_and_help_go_to_standard_output() {
     let help = run_with("--help");
     assert_eq!(status(&help), Some(0));
     assert!(text(&help.stdout).contains("Exit status:"));
+    let version = run_with("--version");
+    assert_eq!(status(&version), Some(0));
+    assert_eq!(text(&version.stdout), concat!("boot ", env!("CARGO_PKG_VERSION"), "\n"));
 }
