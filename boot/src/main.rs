@@ -61,7 +61,7 @@ fn boot(order: &Order) -> Result<u8, Error> {
         let command = ["gdb".as_ref()].into_iter().chain(words);
         say(&format!("waiting for gdb: {}", shell_quoted(command)));
     }
-    show(session, order.limit)
+    show(session, order.limit).map_err(|error| order.configuration.accelerator.explain(error))
 }
 
 fn print(text: &str) -> Result<u8, Error> {

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{Seek as _, SeekFrom};
+use std::io::{ErrorKind, Seek as _, SeekFrom};
 use std::path::{self, Path, PathBuf};
 
 use boot_protocol::command_line::{CAPACITY, DISK, DiskOption, Line};
@@ -31,6 +31,25 @@ pub enum Accelerator {
     Kvm,
     /// Hardware virtualisation on macOS with an Intel processor.
     Hvf,
+}
+
+impl Accelerator {
+    /// Adds to a failure of QEMU why this accelerator may be its cause, and how to do without it. Returns other errors
+    /// unchanged.
+    pub fn explain(self, error: Error) -> Error {
+        let (Error::Qemu(failure), true) = (&error, self != Self::Tcg) else { return error };
+        let cause = if self == Self::Kvm { kvm_failure() } else { "the host may not be able to run this machine" };
+        Error::Qemu(format!("{failure}\nboot: --accel: {cause}. Without --accel, the machine runs on every host"))
+    }
+}
+
+/// Returns why QEMU has probably failed with KVM.
+fn kvm_failure() -> &'static str {
+    match File::options().read(true).write(true).open("/dev/kvm").map_err(|error| error.kind()) {
+        Ok(_) => "KVM of this host cannot run the machine, which is common if the host is a virtual machine itself",
+        Err(ErrorKind::PermissionDenied) => "you may not open /dev/kvm; on most systems the group `kvm` may",
+        Err(_) => "this host has no KVM: /dev/kvm cannot be opened",
+    }
 }
 
 /// Whether the machine may write to its disks.

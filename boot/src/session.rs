@@ -205,8 +205,7 @@ impl Session {
     fn ending(&mut self) -> Ending {
         let exit = self.process.wait();
         if let Some(state) = self.process.stopped() {
-            let advice = if state == "internal-error" { " (without --accel it runs on every host)" } else { "" };
-            let what = format!("QEMU has stopped the machine: {state}; see its output above{advice}");
+            let what = format!("QEMU has stopped the machine: {state}; see its output above");
             return Ending::Failed(Error::Qemu(what));
         }
         match exit {

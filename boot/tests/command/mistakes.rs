@@ -63,13 +63,13 @@ fn failing_qemu_ends_with_status_104() {
     assert!(text(&output.stderr).contains("no-such-option"), "{}", text(&output.stderr));
 }
 
-/// Runs `boot` with a shell script in place of QEMU.
-fn with_fake_qemu(script: &str) -> (Option<i32>, String) {
+/// Runs `boot` with these options, and with a shell script in place of QEMU.
+fn with_fake_qemu(options: &[&str], script: &str) -> (Option<i32>, String) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("qemu-system-x86_64");
     fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("written");
     fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("executable");
-    let mut command = boot_outside(&[], &[]);
+    let mut command = boot_outside(options, &[]);
     command.env("PATH", directory.path());
     let output = finish(command);
     (status(&output), text(&output.stderr))
@@ -78,7 +78,7 @@ fn with_fake_qemu(script: &str) -> (Option<i32>, String) {
 #[test]
 fn failing_old_qemu_prints_its_version() {
     let old = "[ \"$1\" = --version ] && echo 'QEMU emulator version 6.2.0 (Debian)' && exit\nexit 1";
-    let (status, said) = with_fake_qemu(old);
+    let (status, said) = with_fake_qemu(&[], old);
     assert_eq!(status, Some(104));
     assert!(said.contains("this is QEMU 6.2; it takes 7.2 or later: run ./setup"), "{said}");
 }
@@ -86,7 +86,7 @@ fn failing_old_qemu_prints_its_version() {
 #[test]
 fn other_ends_of_qemu_are_failures() {
     for script in ["exit 1", "exit 3", "exit 255", "kill -KILL $$"] {
-        assert_eq!(with_fake_qemu(script).0, Some(104), "{script}");
+        assert_eq!(with_fake_qemu(&[], script).0, Some(104), "{script}");
     }
 }
 
@@ -103,11 +103,21 @@ fn machine_stopped_for_good_by_qemu_is_a_failure() {
         hear query-status
         say '{"return": {"status": "STATE", "running": false}}'
         hear quit"#;
-    for (state, advice) in [("internal-error", "without --accel"), ("io-error", "see its output above")] {
-        let (status, said) = with_fake_qemu(&talk.replace("STATE", state));
+    for (state, options) in [("internal-error", &["--accel=kvm"][..]), ("io-error", &[])] {
+        let (status, said) = with_fake_qemu(options, &talk.replace("STATE", state));
         assert_eq!(status, Some(104), "{said}");
-        assert!(said.contains(&format!("QEMU has stopped the machine: {state}")) && said.contains(advice), "{said}");
+        assert!(said.contains(&format!("QEMU has stopped the machine: {state}; see its output above")), "{said}");
+        assert_eq!(said.contains("Without --accel, the machine runs on every host"), !options.is_empty(), "{said}");
     }
+}
+
+/// The result depends on the host: QEMU may run the machine, or fail because the host has no KVM or does not allow it.
+#[test]
+fn machine_on_kvm_runs_or_says_why_it_does_not() {
+    let output = finish(boot_outside(&["--accel=kvm", "--timeout=60"], &["status", "7"]));
+    let said = text(&output.stderr);
+    let explained = said.contains("KVM") && said.ends_with(". Without --accel, the machine runs on every host\n");
+    assert!(status(&output) == Some(7) || (status(&output) == Some(104) && explained), "{said}");
 }
 
 #[test]
