@@ -4,7 +4,7 @@
 //!
 //! 1. [`program`] finds the program for a name or a path.
 //! 2. [`build`] builds the program into a bootable ELF file, with cargo.
-//! 3. [`qemu`] turns the configuration of the machine into QEMU's arguments.
+//! 3. [`qemu`] turns the configuration of the machine into QEMU's arguments. [`memory`] checks that the program fits.
 //! 4. [`session`] runs the machine and determines how it ended. [`process`] ensures that QEMU ends when `boot` ends.
 //! 5. [`annotator`] adds functions and lines to the addresses that the machine prints. It finds them in the symbols of
 //!    the ELF file.
@@ -19,6 +19,7 @@ pub mod annotator;
 pub mod build;
 pub mod console;
 mod error;
+pub mod memory;
 mod monitor;
 pub mod new;
 pub mod process;

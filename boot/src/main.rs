@@ -11,7 +11,7 @@ use boot::process::share_signals;
 use boot::program::{Program, listing};
 use boot::qemu::{QEMU, shell_quoted};
 use boot::session::Session;
-use boot::{Error, build, new};
+use boot::{Error, build, memory, new};
 use clap::Parser as _;
 
 use crate::cli::{Cli, Order, Request};
@@ -47,6 +47,7 @@ fn boot(order: &Order) -> Result<u8, Error> {
     // The command line is checked before the build, because the build takes longest. So the user sees a mistake early.
     order.configuration.qemu_arguments("".as_ref(), &order.arguments)?;
     let elf = build::build(&program, order.options)?;
+    memory::check(&elf, order.configuration.memory)?;
     let arguments = order.configuration.qemu_arguments(&elf, &order.arguments)?;
     if order.dry_run {
         let words = [QEMU.as_ref()].into_iter().chain(arguments.iter().map(AsRef::as_ref));

@@ -16,11 +16,25 @@ fn machine_with_little_memory_for_its_cpus_runs_with_fewer() {
 }
 
 #[test]
-fn machine_with_too_little_memory_fails_with_a_message() {
-    let output = finish(boot_outside(&["--smp=4", "--memory=4", "--timeout=60"], &["status", "7"]));
+fn machine_with_too_little_memory_says_the_least_amount() {
+    let with = |mebibytes: u32| {
+        let memory = format!("--memory={mebibytes}");
+        finish(boot_outside(&["--smp=4", &memory, "--timeout=60"], &["status", "7"]))
+    };
+    let output = with(2);
     let printed = text(&output.stderr);
-    assert_eq!(status(&output), Some(2), "{printed}");
-    assert!(printed.contains("fatal error: not enough memory: the scheduler needs "), "{printed}");
+    let needed = printed.split_once("needs at least ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+    let needed = needed.unwrap_or_else(|| panic!("no amount in {printed}"));
+    for mebibytes in 2..needed {
+        let output = with(mebibytes);
+        let printed = text(&output.stderr);
+        assert_eq!(status(&output), Some(64), "{printed}");
+        let said =
+            format!("--memory {mebibytes}: too little memory; this program needs at least {needed} MiB to start");
+        assert!(printed.contains(&said), "{said:?} is not in {printed}");
+    }
+    let output = with(needed);
+    assert_eq!(status(&output), Some(7), "{needed} MiB: {}", text(&output.stderr));
 }
 
 #[test]

@@ -1,0 +1,45 @@
+//! Checks that a machine has enough memory for a program.
+
+use std::fs;
+use std::path::Path;
+
+use object::elf::{FileHeader64, PT_LOAD};
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use object::{Endianness, Error as ElfError};
+
+use crate::Error;
+
+/// How many bytes the kernel needs on a machine with one CPU, in addition to the program's ELF file, before `main` begins:
+/// for the scheduler (`startup::frames_for_start` in the kernel), for what the kernel allocates earlier, and for the ACPI
+/// tables. The value was measured with programs of several sizes and rounded up.
+const BYTES_TO_START: u64 = 2940 << 10;
+const MIB: u64 = 1 << 20;
+
+/// Checks that `mebibytes` of memory are enough to start the program `elf`.
+///
+/// The kernel itself cannot check this. If there is very little memory, QEMU's firmware overwrites parts of the kernel.
+///
+/// # Errors
+///
+/// [`Error::Usage`] with the least amount of memory.
+pub fn check(elf: &Path, mebibytes: u32) -> Result<(), Error> {
+    // If the file cannot be read or is not an ELF file, QEMU reports this.
+    let Some(end) = fs::read(elf).ok().and_then(|bytes| end_of_program(&bytes).ok()) else { return Ok(()) };
+    let least = (end + BYTES_TO_START).div_ceil(MIB);
+    if u64::from(mebibytes) >= least {
+        return Ok(());
+    }
+    let message = format!("--memory {mebibytes}: too little memory; this program needs at least {least} MiB to start");
+    Err(Error::Usage(message))
+}
+
+/// The end of the memory into which QEMU loads the ELF file with these bytes. It begins with the first MiB, which belongs
+/// to the firmware.
+fn end_of_program(elf: &[u8]) -> Result<u64, ElfError> {
+    let header = FileHeader64::<Endianness>::parse(elf)?;
+    let order = header.endian()?;
+    let segments = header.program_headers(order, elf)?.iter();
+    let loaded = segments.filter(|segment| segment.p_type(order) == PT_LOAD);
+    let ends = loaded.map(|segment| segment.p_paddr(order).saturating_add(segment.p_memsz(order)));
+    Ok(ends.max().unwrap_or_default())
+}
