@@ -24,7 +24,7 @@ Exit status:
   101    the kernel found itself broken
   102    an exception in the kernel, or a triple fault
   103    time-out
-  104    QEMU is missing or failed
+  104    QEMU is missing or failed, or gdb or QEMU's monitor ended it
   105    the program ended, and its last output is lost: nobody took it for too long
 
 Examples:

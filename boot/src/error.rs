@@ -17,7 +17,7 @@ pub enum Error {
     Output(String),
     /// The reader has closed standard output. `boot` then ends without a message, as most programs do.
     Closed,
-    /// QEMU is missing or failed.
+    /// QEMU is missing or failed, or gdb or QEMU's monitor ended it.
     Qemu(String),
 }
 

@@ -1,12 +1,14 @@
-//! QEMU's monitor: sends commands to QEMU, and receives an event when QEMU has stopped the machine.
+//! QEMU's monitor: sends commands to QEMU, and receives an event when QEMU has stopped the machine or the machine has reset
+//! itself.
 //!
 //! The protocol (QMP) consists of lines of JSON. The messages that are used here always have the same form, so they are
 //! compared as text and not parsed.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 /// The command that ends the negotiation at the start of a connection.
 const BEGIN: &str = r#"{"execute": "qmp_capabilities"}"#;
@@ -23,6 +25,9 @@ const QUIT: &str = r#"{"execute": "quit"}"#;
 /// The event that QEMU sends whenever it stops the machine, for example also for gdb.
 const STOPPED: &str = r#""event": "STOP""#;
 
+/// The event that QEMU sends before it ends because the machine has reset itself.
+const RESET: [&str; 2] = [r#""event": "SHUTDOWN""#, r#""reason": "guest-reset""#];
+
 /// The states in which a machine cannot continue, because the accelerator or the file of a disk has failed.
 const HOPELESS: [&str; 2] = ["internal-error", "io-error"];
 
@@ -31,22 +36,24 @@ const HOPELESS: [&str; 2] = ["internal-error", "io-error"];
 pub(crate) struct Monitor {
     stream: Arc<UnixStream>,
     stopped: Arc<OnceLock<&'static str>>,
+    was_reset: Arc<AtomicBool>,
 }
 
 impl Monitor {
     /// Connects to the QEMU at the other end of `stream`. If QEMU later stops the machine and the machine cannot
-    /// continue, the connection makes QEMU exit.
-    pub(crate) fn new(stream: UnixStream) -> io::Result<Self> {
+    /// continue, the connection makes QEMU exit. The thread that is returned ends when QEMU has ended and all its events
+    /// have been received.
+    pub(crate) fn new(stream: UnixStream) -> io::Result<(Self, JoinHandle<()>)> {
         let replies = BufReader::new(stream.try_clone()?);
-        let monitor = Self { stream: Arc::new(stream), stopped: Arc::default() };
+        let monitor = Self { stream: Arc::new(stream), stopped: Arc::default(), was_reset: Arc::default() };
         monitor.send(BEGIN)?;
         let listener = monitor.clone();
-        thread::spawn(move || {
+        let listening = thread::spawn(move || {
             for line in replies.lines().map_while(Result::ok) {
                 listener.hear(&line);
             }
         });
-        Ok(monitor)
+        Ok((monitor, listening))
     }
 
     /// Sends a non-maskable interrupt to every CPU of the machine.
@@ -64,11 +71,18 @@ impl Monitor {
         self.stopped.get().copied()
     }
 
+    /// Whether the machine has reset itself.
+    pub(crate) fn was_reset(&self) -> bool {
+        self.was_reset.load(Ordering::Relaxed)
+    }
+
     fn hear(&self, line: &str) {
         let hopeless = HOPELESS.into_iter().find(|state| line.contains(&format!(r#""status": "{state}""#)));
         // An error of `send` is ignored, because it means that QEMU has ended already.
         if line.contains(STOPPED) {
             drop(self.send(QUERY_STATUS));
+        } else if RESET.iter().all(|part| line.contains(part)) {
+            self.was_reset.store(true, Ordering::Relaxed);
         } else if let Some(state) = hopeless {
             self.stopped.get_or_init(|| state);
             drop(self.send(QUIT));

@@ -14,10 +14,10 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpid, kill_process};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
@@ -39,6 +39,8 @@ fn running() -> MutexGuard<'static, BTreeMap<i32, Monitor>> {
 pub struct Process {
     child: Child,
     monitor: Monitor,
+    /// The thread that receives the events of the monitor. `None` after it has ended.
+    listening: Option<JoinHandle<()>>,
 }
 
 impl Process {
@@ -53,8 +55,7 @@ impl Process {
             _ => Error::Qemu(format!("{QEMU} cannot be started: {error}")),
         };
         let (ours, theirs) = UnixStream::pair().map_err(cannot)?;
-        fcntl_setfd(&theirs, FdFlags::empty()).map_err(|error| cannot(error.into()))?;
-        let monitor = Monitor::new(ours).map_err(cannot)?;
+        let (monitor, listening) = Monitor::new(ours).map_err(cannot)?;
         let mut command = Command::new(QEMU);
         command.args(arguments);
         command.args([
@@ -64,12 +65,12 @@ impl Process {
             "monitor,mode=control",
         ]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
-        die_with_parent(&mut command);
+        prepare(&mut command, theirs);
         let mut child = spawn(command).map_err(cannot)?;
         running().insert(child.id().cast_signed(), monitor.clone());
         let output = child.stdout.take().expect("asked for a pipe");
         let input = child.stdin.take().expect("asked for a pipe");
-        Ok((Self { child, monitor }, output, input))
+        Ok((Self { child, monitor, listening: Some(listening) }, output, input))
     }
 
     /// Sends a non-maskable interrupt to every CPU of the machine. The kernel then reports its state.
@@ -95,13 +96,18 @@ impl Process {
         self.monitor.stopped()
     }
 
+    /// Returns whether the machine has reset itself. All resets before the end of QEMU are known after [`wait`](Self::wait).
+    pub fn was_reset(&self) -> bool {
+        self.monitor.was_reset()
+    }
+
     /// Ends QEMU at once if it is still running.
     pub fn kill(&mut self) {
         // The call fails only if the process has ended and `wait` has returned its status.
         drop(self.child.kill());
     }
 
-    /// Waits until QEMU has ended.
+    /// Waits until QEMU has ended and its last events have been received.
     ///
     /// # Errors
     ///
@@ -109,6 +115,10 @@ impl Process {
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait();
         running().remove(&self.child.id().cast_signed());
+        if let Some(listening) = self.listening.take() {
+            // The thread does not panic.
+            drop(listening.join());
+        }
         status
     }
 }
@@ -123,7 +133,7 @@ impl Drop for Process {
 
 /// Starts `command` on a thread that lives as long as this process.
 ///
-/// [`die_with_parent`] makes Linux end QEMU when the *thread* that has started QEMU ends, even if the process of this
+/// [`prepare`] makes Linux end QEMU when the *thread* that has started QEMU ends, even if the process of this
 /// thread continues. So this thread must not end early.
 fn spawn(command: Command) -> io::Result<Child> {
     type Order = (Command, Sender<io::Result<Child>>);
@@ -146,25 +156,36 @@ fn thread_is_gone(error: impl StdError) -> io::Error {
     io::Error::other(format!("the thread that starts QEMU is gone: {error}"))
 }
 
-/// Makes Linux end the process of `command` when the thread that has started it ends.
-#[cfg(target_os = "linux")]
+/// Passes `monitor` to the process of `command`, and makes Linux end this process when the thread that has started it ends.
+///
+/// Only this process inherits `monitor`. So the connection is closed when this process ends, even if other processes
+/// have been started meanwhile.
 #[expect(unsafe_code, reason = "what runs between fork and exec is unsafe to state")]
-fn die_with_parent(command: &mut Command) {
-    use rustix::process::{getpid, getppid, set_parent_process_death_signal};
-
+fn prepare(command: &mut Command, monitor: UnixStream) {
     let parent = getpid();
     let prepare = move || {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // If the parent has ended before the call above, no signal will come. In this case the closure returns an
-        // error, so the command is not started.
-        if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
+        fcntl_setfd(&monitor, FdFlags::empty())?;
+        die_with_parent(parent)
     };
-    // SAFETY: after the fork, the closure makes only two system calls. It does not allocate and takes no lock.
+    // SAFETY: after the fork, the closure makes only a few system calls. It does not allocate and takes no lock.
     unsafe { command.pre_exec(prepare) };
 }
 
+/// Makes Linux end the calling process when the thread that has started it ends.
+#[cfg(target_os = "linux")]
+fn die_with_parent(parent: Pid) -> io::Result<()> {
+    use rustix::process::{getppid, set_parent_process_death_signal};
+
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // If the parent has ended before the call above, no signal will come. In this case an error is returned, so the command
+    // is not started.
+    if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
+}
+
 #[cfg(not(target_os = "linux"))]
-fn die_with_parent(_: &mut Command) {}
+fn die_with_parent(_: Pid) -> io::Result<()> {
+    Ok(())
+}
 
 /// Passes signals on to QEMU: if a signal ends, stops or continues this process, the signal does the same to every QEMU
 /// that this process has started. SIGQUIT (Ctrl-\ on a terminal) is an exception: it makes the machines report their

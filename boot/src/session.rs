@@ -53,11 +53,14 @@ impl Ending {
         }
     }
 
-    /// Determines from QEMU's exit status how the machine ended.
-    fn of(exit: ExitStatus) -> Self {
+    /// Determines from QEMU's exit status, and from whether the machine has reset itself, how the machine ended.
+    fn of(exit: ExitStatus, was_reset: bool) -> Self {
         let failed = |what: String| Self::Failed(Error::Qemu(format!("{what}{}", advice_on_version())));
         match exit.code() {
-            Some(0) => Self::Reset,
+            Some(0) if was_reset => Self::Reset,
+            Some(0) => {
+                Self::Failed(Error::Qemu("the machine was ended by gdb, or by a command to QEMU's monitor".to_owned()))
+            }
             Some(1) => failed("QEMU failed; see its output above".to_owned()),
             Some(code) => status::status_of_qemu_exit(code)
                 .map_or_else(|| failed(format!("QEMU ended with the unknown status {code}")), Self::Status),
@@ -209,7 +212,7 @@ impl Session {
             return Ending::Failed(Error::Qemu(what));
         }
         match exit {
-            Ok(exit) => Ending::of(exit),
+            Ok(exit) => Ending::of(exit, self.process.was_reset()),
             Err(error) => Ending::Failed(Error::Qemu(format!("cannot wait for QEMU: {error}"))),
         }
     }
