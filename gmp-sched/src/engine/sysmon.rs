@@ -39,7 +39,8 @@ const PATIENCE: u32 = 50;
 pub struct Sysmon<P: Platform> {
     scheduler: &'static Scheduler<P>,
     idle_checks: u32,
-    /// Whether the last check found a raised signal that no M had taken.
+    /// Whether the last check found a device signal on the ready list: raised, but not yet taken by an M. If the next check
+    /// finds one, too, sysmon readies the waiting Gs itself.
     saw_ready: bool,
     delay: Duration,
 }

@@ -280,8 +280,8 @@ impl<P: Platform> Bubble<P> {
         self.one_less_active(&mut census)
     }
 
-    /// Counts a G as waiting durably, even if another G has readied it in the meantime. If no active G is left, returns
-    /// the G that the caller must ready, if there is one.
+    /// Counts one active G less, because a G waits durably or the driver has fired its timers. This is also correct if a
+    /// waker has already counted that G as active again. Returns the G that the caller must ready, if there is one.
     #[must_use]
     pub(crate) fn blocked(&self) -> Option<&'static Goroutine<P>> {
         self.one_less_active(&mut self.census.lock())

@@ -124,7 +124,7 @@ fn timer_stopped_while_it_fires_leaves_no_tick() {
     });
 }
 
-/// A timer that is set again while it fires delivers at most one tick per setting, and none of an earlier setting.
+/// A timer is set again while it fires. Afterwards no tick of the earlier setting can be received.
 #[test]
 fn timer_reset_while_it_fires_delivers_no_stale_tick() {
     explore(|| {

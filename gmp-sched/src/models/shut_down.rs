@@ -20,8 +20,9 @@ fn m_that_is_made_during_shut_down_is_unparked() {
     });
 }
 
-/// An M that has ended is used again while the scheduler shuts down. The shut-down finds and unparks the M in any
-/// case. But the new thread may consume the token before the M counts as in use, and then park again.
+/// `add_machine` makes a new thread for an M that has ended, while the scheduler shuts down. `shut_down` unparks every M,
+/// also this one. But if the new thread wakes before the M is marked as in use, the thread parks again. So `add_machine`
+/// must then unpark it.
 #[test]
 fn m_that_is_reused_during_shut_down_is_unparked() {
     explore_with_both_locks(|| {

@@ -43,8 +43,9 @@ fn is_goroutine() -> bool {
     Native::current_machine().is_some_and(|machine| machine.processor().is_some())
 }
 
-/// Runs `operation` in a G, and blocks the calling thread until it returns. `operation` waits as a G does, and must not
-/// do anything else.
+/// Runs `operation` in a G of [`bridge`], and blocks the calling thread until `operation` has returned. `operation` may
+/// wait as a G does. It must not block its thread, because the bridge has only one P, and must not use thread-local
+/// variables.
 fn wait_in_goroutine<R: Send>(operation: impl FnOnce() -> R + Send) -> Result<R, OutOfResources> {
     // No deadlock is reported meanwhile, because this thread may wake Gs when its wait is over.
     let _expected = expect_wakes();

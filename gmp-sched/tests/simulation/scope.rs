@@ -71,8 +71,8 @@ fn scope_ends_after_its_children_and_their_results() {
     });
 }
 
-/// A parent that is pinned cannot wait for its children. Its panic would unwind the frames from which the children
-/// borrow, so the program must end instead.
+/// A parent that is pinned cannot wait for its children, so the wait panics. Unwinding would free the frames from which
+/// the children borrow, so the program must end instead.
 #[test]
 fn parent_that_cannot_wait_for_its_children_ends_the_program() {
     let failure = sim::run(Config::default(), || {

@@ -103,8 +103,8 @@ pub(crate) fn send_init() -> Processors {
     processors
 }
 
-/// Starts the CPUs that [`send_init`] has reset. Returns when all of them are up. CPUs that have not entered the kernel
-/// when [`PATIENCE_NS`] is over are not used.
+/// Starts the CPUs that [`send_init`] has reset. Waits at most [`PATIENCE_NS`] for them to enter the kernel, and leaves
+/// out those that have not. Returns when all CPUs that have entered are up.
 pub(crate) fn start(processors: Processors) {
     if processors.is_empty() {
         return;

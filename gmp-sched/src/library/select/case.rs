@@ -13,7 +13,7 @@ use crate::library::chan::{Attempt, Channel, Header, Held, MOVED, RecvError, Sid
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};
 
-/// The name of a select in the panic message for a channel of another bubble.
+/// What the panic message calls the operation if a select uses a channel from outside of the channel's bubble.
 pub(super) const SELECT_ON: &str = "select on";
 
 /// The `expect` message for the outcome of the chosen case.
@@ -179,7 +179,8 @@ impl<T, P: Platform> Drop for RecvCase<'_, T, P> {
 ///
 /// # Safety
 ///
-/// The value slot is at the address of the implementor itself, in an [`UnsafeCell`].
+/// The implementor begins with the slot that the value is moved from or to, an [`UnsafeCell`]. [`Case`] uses the address
+/// of the implementor as the address of the slot.
 pub(super) unsafe trait Transfer<P: Platform> {
     /// Moves the value, if that is possible now.
     ///

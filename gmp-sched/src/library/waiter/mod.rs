@@ -66,9 +66,9 @@ pub(crate) fn wait<'a, P: Platform>(
     })
 }
 
-/// [`wait`], but no longer than `limit`. Returns the waiter through which the G was woken, or `None` if the limit
-/// ended the wait. The waiters have the wait generation `generation`. The caller removes the waiters that are still
-/// queued.
+/// Like [`wait`], but waits no longer than `limit`. The caller has queued its waiters with the wait generation
+/// `generation`. Returns the waiter through which the G was woken, or `None` if the limit ended the wait. Afterwards the
+/// caller must remove those of its waiters that are still queued.
 pub(crate) fn wait_until<'a, 'l, P: Platform>(
     caller: CurrentGoroutine<P>,
     wait: impl Into<WaitFor<'a>>,

@@ -95,7 +95,7 @@ fn processors_are_accounted_for(machine: &Explorable) -> Result<(), String> {
     stray.map_or(Ok(()), |stray| Err(format!("neither idle, nor held, nor in a system call: {stray:?}")))
 }
 
-/// The elements of a list whose lock is free.
+/// The elements of a list. The caller holds the lock that guards the list.
 fn elements<T: Linked>(list: &List<T>) -> impl Iterator<Item = &'static T> {
     core::iter::successors(list.front(), |element| element.link().load(Ordering::Relaxed)).take(list.len())
 }

@@ -1,4 +1,4 @@
-//! Mutants of the completion word of a G and its join handle.
+//! Mutants of the completion word, which a G shares with its join handle. See `src/lifecycle/join.rs`.
 
 use super::Catcher::Model;
 use super::{Mutant, mutant};
