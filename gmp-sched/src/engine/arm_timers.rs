@@ -62,7 +62,8 @@ pub(crate) fn arm_in<P: Platform>(
     timer: &'static Timer<P>,
     action: Action<P>,
 ) {
-    // `NEVER` means that no timer is set. So a timer for `NEVER` is set for the latest time before it instead.
+    // An earliest time of `NEVER` means that no timer is set. So a timer that is to fire at `NEVER` is set for the last
+    // instant before `NEVER`.
     let when = when.min(Instant::LAST);
     if let Some(bubble) = bubble {
         bubble.timers().insert(when, timer, action);

@@ -116,8 +116,8 @@ impl<P: Platform> CurrentProcessor<P> {
     }
 }
 
-/// Panics with the reason why the caller may not perform its operation. Releases `held` and the pin before the panic,
-/// because the error is one of the program. A panic while pinned would look like a broken invariant of the scheduler.
+/// Panics with the reason why the caller may not perform its operation. Releases `held` and the pin before the panic.
+/// The error is in the program, and a panic while pinned would look like an error in the scheduler.
 #[cold]
 #[inline(never)]
 #[track_caller]

@@ -17,8 +17,8 @@
 //!  raise
 //! ```
 //!
-//! In the states PARKING, WAITING, QUEUED and DELIVERED the word also contains the wait generation, which tells one
-//! wait from the next. This is needed because, after a short deadline, the G may continue and wait again while the
+//! In the states PARKING, WAITING, QUEUED and DELIVERED the signal's word also contains the wait generation, which
+//! identifies one wait. This is needed because, after a short deadline, the G may continue and wait again while the
 //! commit of its previous wait is still running on another M.
 //!
 //! From PARKING until the waiting G runs again, the signal belongs to that G. Another G that begins to wait for the
@@ -82,7 +82,7 @@ pub(crate) enum Found {
     Raised,
     /// The signal has not been raised, so the G has to wait.
     Nothing,
-    /// Another M has taken the raise from the ready list and is about to store RAISED. So the G has to check again.
+    /// Another M has taken the signal from the ready list and is about to store RAISED. So the G has to check again.
     OnItsWay,
     /// Another G waits for the signal.
     Taken,
@@ -140,7 +140,7 @@ impl<P: Platform> Signal<P> {
         self.wait_until(now::<P>() + timeout)
     }
 
-    /// Returns what the calling G finds when it is about to wait. Takes the raise, if there is one.
+    /// Returns what the calling G finds when it is about to wait. If the signal is raised, makes it EMPTY again.
     pub(crate) fn check(&'static self, pinned: &Pinned<P>) -> Found {
         loop {
             match self.word.load(Ordering::Acquire) & TAG {
@@ -169,7 +169,7 @@ impl<P: Platform> Signal<P> {
     fn park(&'static self, caller: CurrentGoroutine<P>, deadline: Instant) -> Option<bool> {
         let (me, scheduler) = (caller.me, caller.machine.scheduler());
         let generation = self.announce(scheduler, me)?;
-        // The closure is `move`, because the G may run and overwrite its stack as soon as the timer is armed.
+        // The closure is `move`, because the G may run and overwrite its stack once the commit has armed the timer.
         let commit = move |pinned: &Pinned<P>, me| self.commit(pinned, me, generation, deadline);
         drop(park_with(caller, WaitReason::IoWait, commit));
         self.end(scheduler, me, deadline)
@@ -231,8 +231,8 @@ impl<P: Platform> Signal<P> {
             me.timer.cancel(&Pinned::new());
         }
         P::point(Site::DeviceSignal);
-        // In any other state there was a raise that did not end this wait, because it came before the G was waiting or
-        // after the deadline. `None` makes the caller check again, so that this raise counts for this wait.
+        // In other states than these three, a raise came before the G was waiting, or after the deadline, and did not
+        // end the wait. `None` makes the caller check again, so that the raise counts for this wait.
         let ended = |word| matches!(word & TAG, PARKING | WAITING | DELIVERED).then_some(EMPTY);
         // Ordering: Acquire, to see what the handlers of all raises so far did; partner: the exchange in `raise`.
         // Release, so that the next wait, of any G, comes after this wait; partner: the exchange in `announce`.
@@ -332,7 +332,7 @@ impl<P: Platform> Scheduler<P> {
     /// Makes an M check the ready list soon. Callable from interrupts. Go: `netpollBreak`.
     #[doc(alias = "netpollBreak")]
     fn break_idle(&'static self) {
-        // Ordering: partner: the fence in `Machine::go_idle`; see "No raise is lost" above.
+        // Ordering: see "No raise is lost" above. Partner: the fence in `Machine::go_idle`.
         fence(Ordering::SeqCst);
         P::point(Site::DeviceSignal);
         if self.idle_processors.load(Ordering::Relaxed) != 0

@@ -1,9 +1,9 @@
 //! Due timers, and when the Gs that they ready run.
 //!
 //! The timing wheel of a P is the queue of these Gs: a G stays in the wheel until it can run. So Gs whose timers are
-//! due at the same time run in due order, before everything else on the P, and none of them pushes another one out of
-//! `runnext`. (Go readies all of them at once, each into `runnext`: the last runs first and the others run behind the
-//! whole ring.)
+//! due together run in the order of their times, before everything else on the P, and none of them pushes another one
+//! out of `runnext`. (Go readies all of them at once, each into `runnext`. So the last G runs first, and the others run
+//! after all Gs of the ring.)
 //!
 //! | who finds a due timer | what happens |
 //! |---|---|
@@ -54,8 +54,8 @@ pub(crate) fn next_due<P: Platform>(
 }
 
 /// Called when the batch budget is used up. The next G then comes from the ring or the global queue and runs
-/// undisturbed for a while, even if a timer is due at once. The G in `runnext` goes to the tail of the ring.
-/// Otherwise the ring would starve if each batch readied another G. Only a displaced G stays in `runnext`, because it
+/// undisturbed for a while, even if a timer is due at once. The G in `runnext` goes to the tail of the ring. Otherwise
+/// the ring would starve if each batch put another G into `runnext`. Only a displaced G stays in `runnext`, because it
 /// runs at most for the rest of its slice.
 #[cold]
 fn end_batch<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) {
@@ -85,8 +85,8 @@ fn begin_batch<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>
     !others_are_next
 }
 
-/// Fires the due timers of the P `of`, which need not be the current P, up to the first that makes a G runnable for
-/// this M. Returns that G.
+/// Fires due timers of the P `of` until one of them makes a G runnable that this M may run. Returns that G; the caller
+/// must run or enqueue it. `of` need not be the current P.
 #[inline(always)]
 pub(crate) fn take_due<P: Platform>(
     pinned: &Pinned<P>,
@@ -107,7 +107,7 @@ pub(crate) fn take_due<P: Platform>(
 pub(crate) fn await_next<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) {
     let earliest = processor.timers.earliest();
     if earliest <= now && !processor.is_alone() {
-        // Another timer is already due, and an idle P can run its G.
+        // Another timer is already due. If a P is idle, wakes an M, which takes that P and runs the G of the timer.
         pinned.machine().scheduler().submitted_among_others();
     }
     if !P::TIMER_INTERRUPTS {

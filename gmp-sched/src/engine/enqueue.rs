@@ -95,7 +95,7 @@ fn overflow<P: Platform>(
     scheduler.submitted();
 }
 
-// The following functions are commits. Each of them makes the G runnable that has just been left.
+// The following functions are commits (see `switch`). Each of them makes the G that has just left its M runnable.
 
 /// Commit of a yield while the global queue is empty.
 #[inline(always)]
@@ -130,8 +130,8 @@ pub(crate) fn requeue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
 }
 
 /// Commit of a G that is displaced after it had itself displaced another G because of a timer. The G goes back among
-/// the due timers, so that it alternates with the Gs of these timers. (In `runnext` one of the two displaced Gs would
-/// push the other to the tail of the ring.)
+/// the due timers, so that it alternates with the Gs of these timers. (If it went to `runnext`, it would push the G
+/// that it had displaced to the tail of the ring.)
 pub(crate) fn requeue_due<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     sampling::runnable_again(pinned.processor(), goroutine);
     goroutine.set_status(Status::Runnable);

@@ -181,7 +181,7 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Whether there is work anywhere: in the global queue, in the queue of a P (idle or not), a ready device or a due
+    /// Whether there is work anywhere: a G in the global queue or in the queue of any P, a ready device, or a due
     /// timer. Go: `checkRunqsNoP`, `checkTimersNoP`.
     #[doc(alias = "checkRunqsNoP")]
     pub(crate) fn is_work_visible(&'static self) -> bool {
@@ -204,8 +204,8 @@ impl<P: Platform> Machine<P> {
         self.next_processor.store(Some(processor), Ordering::Release);
     }
 
-    /// Gives up the P and waits for one; the M holds a P when this returns. If there is work, or if the world is to
-    /// stop, the M keeps its P. Otherwise it is assigned a P, or takes one because it sees work when it checks again.
+    /// If there is work, or if the world is to stop, this M keeps its P. Otherwise it gives the P up. It waits until it
+    /// is assigned a P, or takes one when it checks the queues again and finds work.
     ///
     /// Go: `findRunnable` from `releasep` on, `stopm`.
     #[doc(alias = "stopm")]
@@ -265,7 +265,7 @@ impl<P: Platform> Machine<P> {
                 scheduler.free_all_idle_stacks();
                 P::exit_thread();
             }
-            // If this M was the last to become idle, no other M checks for a deadlock. So it checks before it may end.
+            // Checks for a deadlock before this M may end. If this M was the last to go idle, no other M checks.
             scheduler.check_dead();
             if ends_at.is_some_and(|ends_at| P::now() >= ends_at) {
                 if self.retire() {
@@ -312,7 +312,7 @@ impl<P: Platform> Machine<P> {
     }
 
     /// Called by an M on the idle list that has seen work. Takes an idle P and begins to spin, so that another M is
-    /// woken if there is more work. Returns `false` if no P is idle, because the Ms with Ps will find the work.
+    /// woken if there is more work. Returns `false` if no P is idle; the Ms that hold the Ps then find the work.
     fn take_back(&'static self) -> bool {
         let scheduler = self.scheduler();
         let mut shared = scheduler.shared.lock();
@@ -339,7 +339,7 @@ impl<P: Platform> Machine<P> {
         let was_timekeeper =
             scheduler.timekeeper.load(Ordering::Relaxed).is_some_and(|timekeeper| core::ptr::eq(timekeeper, self));
         if was_timekeeper {
-            // The M that has been idle longest takes over, and must read the timers anew.
+            // The M that has been idle longest takes over. It is unparked to compute the deadline of its next park.
             let successor = shared.idle_machines.back();
             scheduler.set_timekeeper(successor);
             if let Some(successor) = successor {

@@ -58,7 +58,8 @@ use crate::platform::{Pinned, Platform};
 /// - [`slots`](Self::slots) returns the slots of the calling CPU, which no other CPU and no other code uses.
 /// - [`is_pinned`](Self::is_pinned) returns `true` while a pin is raised on the calling CPU, and while there is another
 ///   reason for which the CPU must not switch.
-/// - [`red_zone`](Self::red_zone) returns at least as many bytes as the code at that address uses below its stack pointer.
+/// - [`red_zone`](Self::red_zone) returns at least the number of bytes that the code at the given address uses below
+///   its stack pointer.
 pub unsafe trait InterruptReturn: Platform {
     /// The slots of the calling CPU. Called with interrupts off.
     fn slots() -> &'static Slots;
@@ -88,8 +89,8 @@ pub unsafe trait InterruptReturn: Platform {
         RED_ZONE
     }
 
-    /// Lets the calling G give way. Returns the pin, perhaps on another CPU. A kernel that also schedules other threads
-    /// below its Ms replaces this function, because such a thread may have to run first.
+    /// Lets the calling G give way. Returns the pin, perhaps on another CPU. A kernel whose CPUs also run threads that
+    /// are not Ms overrides this function, because such a thread may have to run first.
     ///
     /// # Safety
     ///
@@ -121,8 +122,8 @@ pub unsafe fn on_interrupt_return<P: InterruptReturn>(interrupted: Interrupted<'
 ///
 /// - The caller is at the end of a handler that runs in ring 0, with interrupts off, on another stack than the
 ///   interrupted code, which had interrupts on. After this call the handler restores all registers and returns by
-///   `iretq`. It restores those in `interrupted` from the memory to which `interrupted` refers. Until then it does not
-///   turn interrupts on and does not switch.
+///   `iretq`. It restores the registers that `interrupted` names from the memory to which `interrupted` refers. Until
+///   then it does not turn interrupts on and does not switch.
 /// - Below the [stack](crate::goroutine::Goroutine::stack) of every G there is room for [`ENTRY_STACK`] bytes, for
 ///   `function`, and for the scheduler. (In the kernel of this project this room is 12 KiB. The need was measured with
 ///   and without optimisation.)
@@ -171,8 +172,8 @@ extern "sysv64" fn run_diverted<P: InterruptReturn>(function: extern "sysv64" fn
 /// pinned once when this function returns.
 extern "sysv64" fn give_way<P: InterruptReturn>() {
     P::withdraw_request();
-    // SAFETY: the caller is pinned. The proof is forgotten below, so the proof does not lower the pin. The caller
-    // lowers it.
+    // SAFETY: the caller is pinned. This value is forgotten below instead of dropped, so only the caller lowers the
+    // pin.
     let pinned = unsafe { Pinned::adopt() };
     // SAFETY: the calling G is in user code. For `run_diverted`, `divert` has checked this. `honour_requests` has
     // checked that the caller is a G without another pin and that interrupts are on.

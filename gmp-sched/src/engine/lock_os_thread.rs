@@ -46,7 +46,7 @@ pub struct LockedThread<P: Platform> {
 /// Locks the calling G to the M it runs on. Calls nest. Go: `runtime.LockOSThread`.
 ///
 /// A switch from or to a locked G is a switch between threads, so it takes about ten times as long as other switches.
-/// If no other M could take over the P when this M hands it off, creates one. Does not block; not callable from
+/// Creates an M if no other M could take over the P when this M hands it off. Does not block; not callable from
 /// interrupts.
 ///
 /// ```
@@ -91,7 +91,7 @@ pub fn try_lock_thread<P: Platform>() -> Result<LockedThread<P>, OutOfResources>
 }
 
 impl<P: Platform> Drop for LockedThread<P> {
-    /// Go: `runtime.UnlockOSThread`.
+    /// Undoes one lock of the calling G. Go: `runtime.UnlockOSThread`.
     fn drop(&mut self) {
         Pinned::<P>::new().machine().unlock_current();
     }
@@ -99,7 +99,7 @@ impl<P: Platform> Drop for LockedThread<P> {
 
 /// Functions that the G calls.
 impl<P: Platform> Machine<P> {
-    /// The G that runs on this M and on no other.
+    /// The G that is locked to this M, which means that it runs on no other M. `None` if there is no such G.
     #[must_use]
     #[inline(always)]
     pub fn locked_goroutine(&self) -> Option<&'static Goroutine<P>> {
@@ -257,8 +257,9 @@ impl<P: Platform> Machine<P> {
     }
 }
 
-/// Readies a parked G that is locked to its M: assigns an idle P to that M. If no P is idle, enqueues the G for the
-/// next pick. `here` is the calling M, or `None` if the caller is not an M of the G's scheduler. Go: `ready`.
+/// Readies a parked G that is locked to its M, by assigning an idle P to that M. If no P is idle, puts the G on the
+/// list of locked Gs, which the next pick of the calling M checks. `here` is the calling M, or `None` if the caller is
+/// not an M of the G's scheduler. Go: `ready`.
 #[cold]
 #[inline(never)]
 pub(crate) fn ready_locked<P: Platform>(here: Option<&'static Machine<P>>, goroutine: &'static Goroutine<P>) {

@@ -23,7 +23,7 @@ impl<P: Platform> Scheduler<P> {
         let (machine, is_new) = self.start_machine()?;
         let mut shared = self.shared.lock();
         // The M is counted and put on the idle list in one critical section. Otherwise the last M that checks for a
-        // deadlock could take this M for a busy one.
+        // deadlock could mistake the new M for a busy one and report nothing.
         shared.machines += 1;
         machine.set_retired(false);
         self.put_idle_machine(&mut shared, machine);

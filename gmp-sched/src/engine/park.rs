@@ -48,9 +48,9 @@ use crate::record::trace::EventKind;
 ///
 /// `commit` runs after the G's context has been saved, on another stack and pinned; it must be short. It makes the G
 /// known to the code that is to [`ready`] the G (for example, it unlocks the queue that contains the G) and returns
-/// `true`. If it returns `false`, the G continues. As soon as the G is known to other code, the G may run and change
-/// its stack, even while the commit is still running: see the safety section of [`ready`]. Blocks; not callable from
-/// interrupts.
+/// `true`. If the commit returns `false`, the G continues. As soon as the G is known to other code, the G may run and
+/// change its stack, even while the commit is still running: see the safety section of [`ready`]. Blocks; not callable
+/// from interrupts.
 ///
 /// A commit must not panic, because it runs on the stack of another G or of g0. If it does, the program ends with a
 /// fatal error.
@@ -118,7 +118,7 @@ fn blocked_in<P: Platform>(pinned: &Pinned<P>, bubble: BubblePointer<P>) {
 /// # Safety
 ///
 /// - The commit of the G's [`park`] made the G known to the caller, and no other code readies the G for that park. A G
-///   that is found waiting by other means may not have left its stack yet, and would then run twice.
+///   that is found waiting by other means may not have left its stack yet, and would then run on two Ms at once.
 /// - After that commit has made the G known, it uses nothing that is on the G's stack or that the G owns or borrows. It
 ///   must have moved everything that it still needs into itself.
 ///
@@ -163,8 +163,8 @@ fn end_wait<P: Platform>(
     goroutine: &'static Goroutine<P>,
 ) -> Option<(&'static Machine<P>, Option<&'static Processor<P>>)> {
     let machine = match pinned.try_machine() {
-        // One comparison shows that the G is parked, belongs to this M's scheduler, and is not sampled, in a bubble or
-        // locked.
+        // This one comparison fails if the G is not parked, belongs to another scheduler, is sampled, waits durably in
+        // a bubble or is locked.
         Some(machine) if goroutine.is_parked_as(machine.unsampled()) => machine,
         here => end_special_wait(here, goroutine)?,
     };

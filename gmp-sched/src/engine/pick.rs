@@ -133,7 +133,8 @@ fn check_global_queue<P: Platform>(
         return None;
     }
     let mut shared = scheduler.shared.lock();
-    // Takes a locked G first. Otherwise only a P without any other work would take a locked G (in step 4).
+    // Takes a locked G first. Otherwise only a P without any other work would take a locked G (step 4, in
+    // `take_global_batch`).
     let goroutine = scheduler.take_locked(&mut shared).or_else(|| scheduler.take_global(&mut shared))?;
     drop(shared);
     processor.advance_tick();

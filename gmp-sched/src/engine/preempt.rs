@@ -20,10 +20,10 @@
 //!
 //! let preemptions = unsafe { native::enter() }.run_with(1, |scheduler| {
 //!     let pinned = Pinned::<Native>::new();
-//!     // What `tick` does when a slice has lasted too long,
+//!     // `tick` does this when a slice has lasted too long.
 //!     preempt::end_slice(pinned.machine());
 //!     assert!(preempt::is_wanted(pinned.machine()));
-//!     // and what the G then does: other Gs run first.
+//!     // The G then does this, so that other Gs run first.
 //!     drop(preempt::give_way(pinned));
 //!     scheduler.counts().preemptions
 //! });
@@ -119,8 +119,8 @@ pub fn is_wanted<P: Platform>(machine: &Machine<P>) -> bool {
 ///
 /// There are three callers. The platform calls this where it interrupted a G in user code, after it has saved all
 /// registers of the G on the G's stack. The platform also calls this at the end of a pinned section during which a
-/// request came. The third caller is the end of a system call. The caller is pinned once, before and after the call;
-/// afterwards it may be on another M.
+/// request came. The third caller is the code at the end of a system call. Each caller is pinned once, before and after
+/// the call; afterwards it may be on another M.
 ///
 /// # Panics
 ///
@@ -129,7 +129,7 @@ pub fn is_wanted<P: Platform>(machine: &Machine<P>) -> bool {
 pub fn give_way<P: Platform>(pinned: Pinned<P>) -> Pinned<P> {
     P::assert_pinned_once();
     let Some(machine) = pinned.try_machine() else { return pinned };
-    // On g0 the search for work is under way. In a system call without a P, there is no P on which another G could run.
+    // On g0 there is no G that could give way. In a system call whose P was taken, no other G could run on this M.
     let (Some(me), Some(processor)) = (machine.current_goroutine(), machine.processor()) else { return pinned };
     if me.status() != Status::Running {
         return pinned;

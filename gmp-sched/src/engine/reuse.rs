@@ -24,8 +24,8 @@ pub(crate) fn take<P: Platform>(
     }
 }
 
-/// Refills the P's list from the spare batch or the shared lists and returns one of its slots. If these are empty,
-/// returns a slot with a new stack.
+/// Refills the P's list from the spare batch or the shared lists, and returns a slot of that list. If the spare batch
+/// and the shared lists are empty, returns a slot with a new stack.
 #[cold]
 fn refill<P: Platform>(
     scheduler: &'static Scheduler<P>,
@@ -235,7 +235,7 @@ mod tests {
     impl Model {
         fn take(&mut self) {
             if self.local == 0 {
-                // One of these slots is returned to the caller, and the others stay in the local list.
+                // The local list is refilled from one of the other lists. Then one slot is returned to the caller.
                 let from = if self.spare != 0 {
                     &mut self.spare
                 } else if self.batches != 0 {
@@ -275,7 +275,7 @@ mod tests {
     fn check(scheduler: &'static Scheduler<Native>, steps: &[Step]) {
         let pinned = Pinned::<Native>::new();
         let processor = pinned.processor();
-        // Moves all free slots to the list of single ones.
+        // Moves all free slots to the shared list of single slots.
         scheduler.free_idle_stacks(0);
         let mut model = Model { singles: scheduler.cached_stacks() as u32, ..Model::default() };
         assert!(model.singles < BATCH, "more free slots than a scheduler without a full batch has");

@@ -74,7 +74,7 @@ fn running<P: Platform>(processor: &'static Processor<P>, goroutine: &'static Go
     processor.latency.add(P::now() - goroutine.runnable_since());
     processor.tracer.note::<P>(EventKind::Start, Some(goroutine.id()), 0);
     if processor.sampler.samples_all() {
-        // The G then leaves through a slow pick, which records how it leaves.
+        // When the G leaves, a slow pick follows, which records how the G left.
         processor.request_slow_pick();
     }
 }

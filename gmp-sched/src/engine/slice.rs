@@ -61,8 +61,8 @@ impl<P: Platform> Processor<P> {
         self.slice.ends.store(NONE, Ordering::Relaxed);
     }
 
-    /// Records that a G whose timer was due begins to run. It shares the current slice if a displaced G is to continue
-    /// that slice. Otherwise it begins a slice of its own.
+    /// Records that a G whose timer was due begins to run. This G shares the current slice if a displaced G is to
+    /// continue that slice. Otherwise it begins a slice of its own.
     pub(crate) fn begin_due(&self) {
         let is_shared = self.slice.seen.load(Ordering::Relaxed) == self.tick()
             && self.slice.displaced.load(Ordering::Relaxed).is_some();
@@ -73,8 +73,8 @@ impl<P: Platform> Processor<P> {
         self.due_batch_tick.store(self.tick(), Ordering::Relaxed);
     }
 
-    /// Whether the current slice is that of `goroutine`, which was displaced, and the slice did not begin with a G of a
-    /// due timer.
+    /// Whether `goroutine` was displaced and is to continue the current slice. `false` if this slice began with a G
+    /// whose timer was due.
     pub(crate) fn is_displaced(&self, goroutine: &'static Goroutine<P>) -> bool {
         let (slice, tick) = (&self.slice, self.tick());
         slice.seen.load(Ordering::Relaxed) == tick
@@ -82,8 +82,9 @@ impl<P: Platform> Processor<P> {
             && slice.displaced.load(Ordering::Relaxed).is_some_and(|owner| core::ptr::eq(owner, goroutine))
     }
 
-    /// Called when the running G has used up the slice. The G in `runnext` prolongs the slice if no G has done so
-    /// before. Otherwise that G goes to the tail of the ring, and the first G of the ring begins the next slice.
+    /// Called when the running G has used up the slice. The G in `runnext` prolongs the slice if the slice has not been
+    /// prolonged before. Otherwise that G goes to the tail of the ring, and the first G of the ring begins the next
+    /// slice.
     pub(crate) fn pass_slice_on(&'static self, scheduler: &'static Scheduler<P>) {
         let (tick, now) = (self.tick(), P::now());
         if self.queue.next().is_some() && self.slice.prolong(tick, now) {
@@ -94,8 +95,8 @@ impl<P: Platform> Processor<P> {
             }
             self.slice.begin(tick + 1, now);
         }
-        // The mark is cleared last, because the timer's interrupt handler may set it again until the code above has
-        // changed the slice.
+        // The mark that the slice is over is cleared last, because the timer's interrupt handler may set it again until
+        // the code above has changed the slice.
         self.forget_slice();
     }
 

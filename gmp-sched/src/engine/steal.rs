@@ -50,7 +50,7 @@ pub(crate) fn steal<P: Platform>(
 }
 
 /// Like [`steal`], for a G that continues if nothing is found. Makes one round, without waiting. Takes the G in
-/// `runnext` of a victim only if the slice that this G would inherit is over.
+/// `runnext` of a victim only if the victim's slice, which that G would inherit, is over.
 pub(crate) fn steal_at_once<P: Platform>(
     pinned: &Pinned<P>,
     processor: &'static Processor<P>,
@@ -69,8 +69,8 @@ pub(crate) fn steal_at_once<P: Platform>(
     Some(found)
 }
 
-/// Returns a G whose timer is due on another P. Without this, the timer could fire late, because the G that runs on
-/// that P may not leave for a long time.
+/// Returns a G whose timer is due on another P. Without this function, the timer could fire late, because the G that
+/// runs on that P may not leave for a long time.
 pub(crate) fn steal_due<P: Platform>(
     pinned: &Pinned<P>,
     processor: &'static Processor<P>,

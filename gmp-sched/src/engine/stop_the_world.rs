@@ -103,16 +103,18 @@ impl<P: Platform> Drop for StopRight<P> {
 #[must_use = "the world starts again when this is dropped"]
 #[derive(Debug)]
 pub struct WorldStopped<P: Platform> {
-    // The fields are dropped in this order, so that the caller is still pinned when it readies the next stopper.
+    // The fields are dropped in this order, so that the caller is still pinned when the drop of `right` readies the
+    // next G that is to stop the world.
     right: StopRight<P>,
     pub(crate) pinned: Pinned<P>,
 }
 
 /// Stops the world: when this returns, no G but the caller runs. Go: `stopTheWorld`.
 ///
-/// If another G has stopped the world or is about to, waits for that G, first come, first served. Then waits until
-/// every running G reaches a point where it can be preempted. On platforms without preemption, that point is the G's
-/// next call of the scheduler. Blocks; not callable from interrupts.
+/// Only one G at a time may stop the world. If another G has stopped the world or is about to, waits until it has
+/// started the world again; the Gs that wait here continue in FIFO order. Then waits until every running G reaches a
+/// point where it can be preempted. On platforms without preemption, that point is the G's next call of the scheduler.
+/// Blocks; not callable from interrupts.
 ///
 /// ```
 /// use gmp_sched::native;
@@ -135,7 +137,7 @@ pub fn stop_the_world<P: Platform>(reason: StopReason) -> WorldStopped<P> {
 }
 
 impl<P: Platform> Drop for WorldStopped<P> {
-    /// Go: `startTheWorld`.
+    /// Starts the world again. Go: `startTheWorld`.
     fn drop(&mut self) {
         self.right.scheduler.start_again(&self.pinned);
     }
@@ -213,7 +215,7 @@ impl<P: Platform> Scheduler<P> {
     #[doc(alias = "preemptall")]
     fn ask_to_stop(&'static self, own: &'static Processor<P>) {
         // Ordering: the partner of this fence is the fence at the end of a system call, in `has_to_stop`. Either the M
-        // that returns sees the flag, or the stopper sees that this M holds its P.
+        // that returns from its system call sees `stopping`, or the stopper sees that this M holds its P.
         fence(Ordering::SeqCst);
         for processor in self.processors() {
             P::point(Site::Syscall);
@@ -242,7 +244,7 @@ impl<P: Platform> Scheduler<P> {
             self.world.stopped.store(false, Ordering::Relaxed);
             self.world.stopping.store(false, Ordering::Relaxed);
             self.give_processors_back(&mut shared);
-            // In reverse order, so that P0 comes first on the idle list and is used first.
+            // The loop runs in reverse order, so that P0 comes first on the idle list and is used first.
             for processor in self.processors().iter().rev() {
                 match processor.status() {
                     ProcessorStatus::StoppedInSyscall => processor.status.set(ProcessorStatus::Syscall),
@@ -255,8 +257,8 @@ impl<P: Platform> Scheduler<P> {
                 }
             }
         }
-        // Ordering: all code that puts Ps on the idle list executes such a fence before it wakes the timekeeper.
-        // Partner: the fence of code that sets a timer, in `wake_timekeeper`.
+        // Ordering: code that has put Ps on the idle list executes this fence before it reads the times of their
+        // timers. Partner: the fence in `wake_timekeeper`, which code that sets a timer calls.
         fence(Ordering::SeqCst);
         let earliest = self.processors().iter().map(|processor| processor.timers.earliest()).min();
         if let Some(earliest) = earliest {

@@ -18,7 +18,8 @@ use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 
 /// A function that moves a commit off the stack of `goroutine`, which has been left, and calls the commit. It takes
-/// over the pin of the near side and returns this pin. A `Pinned` has no size, so passing it costs nothing.
+/// over the pin of the near side, the code that called the switch, and returns this pin. A `Pinned` has no size, so
+/// passing it costs nothing.
 type Commit<P> = fn(Pinned<P>, &'static Goroutine<P>, commit: Word) -> Pinned<P>;
 
 /// Whether the values that a commit captures fit in a register. If so, the switch passes them in that register. A

@@ -114,7 +114,7 @@ pub(crate) struct Syscall<P: Platform> {
     _here: PhantomData<(*mut (), P)>,
 }
 
-/// Begins the system call of [`syscall`]. The call ends when the returned value is dropped.
+/// Begins a system call as [`syscall`] does. The call ends when the returned value is dropped.
 #[track_caller]
 pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
     let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<P>::new();
@@ -132,7 +132,7 @@ pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
     Syscall { _here: PhantomData }
 }
 
-/// Begins the system call of [`blocking`]. The call ends when the returned value is dropped.
+/// Begins a system call as [`blocking`] does. The call ends when the returned value is dropped.
 #[track_caller]
 pub(crate) fn enter_blocking<P: Platform>() -> Result<Syscall<P>, OutOfResources> {
     let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<P>::new();
@@ -149,7 +149,7 @@ pub(crate) fn enter_blocking<P: Platform>() -> Result<Syscall<P>, OutOfResources
 }
 
 impl<P: Platform> Drop for Syscall<P> {
-    /// Go: `exitsyscall`.
+    /// Ends the system call. Go: `exitsyscall`.
     fn drop(&mut self) {
         let pinned = Pinned::<P>::new();
         let machine = pinned.machine();
@@ -161,13 +161,13 @@ impl<P: Platform> Drop for Syscall<P> {
             }
             return;
         }
-        // Go: `exitsyscallNoP`.
+        // The M got no P, so the G is enqueued. Go: `exitsyscallNoP`.
         drop(leave(pinned, machine, me, None, requeue_without_processor));
     }
 }
 
 /// Called when the calling M returns from a system call. Takes the old P back if no other M took it, or else an idle P.
-/// Returns `false` if there is none, in which case the M must not continue `me`. Go: `exitsyscallTryGetP`.
+/// Returns `false` if the M got no P, in which case it must not continue `me`. Go: `exitsyscallTryGetP`.
 pub(crate) fn take_processor_back<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>) -> bool {
     let machine = pinned.machine();
     let old = machine.old_processor.load(Ordering::Relaxed);
@@ -180,7 +180,8 @@ pub(crate) fn take_processor_back<P: Platform>(pinned: &Pinned<P>, me: &'static 
     machine.hold(processor);
     me.set_status(Status::Running);
     processor.tracer.note::<P>(EventKind::SyscallExit, Some(me.id()), 0);
-    // A timer interrupt that came during the call found no P here and will not come again. So the timer is armed anew.
+    // A timer interrupt that came during the call found no P on this M and will not come again. So the timer is armed
+    // anew.
     let earliest = processor.timers.earliest();
     if P::TIMER_INTERRUPTS && earliest != Instant::NEVER {
         P::arm_timer(pinned, processor, earliest);
@@ -197,7 +198,8 @@ pub(crate) fn has_to_stop<P: Platform>(scheduler: &Scheduler<P>) -> bool {
     scheduler.is_stopping()
 }
 
-/// Commit of a return from a system call if there is no P for the G. Runs on g0 of an M without a P.
+/// Commit of a G that returns from a system call when [`take_processor_back`] has found no P for it. Runs on g0 of an M
+/// without a P.
 pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     let machine = pinned.machine();
     let scheduler = machine.scheduler();
@@ -253,8 +255,8 @@ impl<P: Platform> Scheduler<P> {
     /// Takes the P of an M that is in a system call, and hands the P off. Returns whether it took the P. Go: the part
     /// of `retake` that deals with system calls.
     pub(crate) fn retake(&'static self, processor: &'static Processor<P>) -> bool {
-        // The M is counted as blocked before the claim. Right after the claim, the M may return from its call and lower
-        // the count.
+        // The M is counted as blocked before the claim, because it may return from its call right after the claim and
+        // lower the count.
         if self.secure_successor().is_err() {
             return false;
         }

@@ -1,4 +1,4 @@
-//! sysmon finds what no interrupt and no M notices: a P whose system call lasts, and, on platforms without timer
+//! sysmon finds what no interrupt and no M notices: a P whose M stays in a system call, and, on platforms without timer
 //! interrupts, a G that runs beyond its slice. It runs on a thread of its own, without a P.
 //!
 //! ```
@@ -100,8 +100,9 @@ fn check_slice<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'stati
     }
 }
 
-/// Retakes a P from a system call that has lasted since the last check, or in which the slice has ended. Returns
-/// whether the P was retaken. Go: `sysretake` for the second case.
+/// Retakes a P from a system call that has lasted since the last check, or in which the slice has ended. A P without
+/// work keeps its M for up to a slice if an idle P or a spinning M can take new work. Returns whether the P was
+/// retaken. Go: `sysretake` for the second case.
 fn check_syscall<P: Platform>(
     scheduler: &'static Scheduler<P>,
     processor: &'static Processor<P>,

@@ -81,7 +81,7 @@ fn is_alone<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) -
 /// golang/go#13546.
 const LONE_YIELDS: u64 = 64;
 
-/// Takes a G from another P into the local ring, if there is one. Returns whether the local queue has work
+/// Tries to steal a G from another P and puts it into the local ring. Returns whether the local queue has work
 /// afterwards.
 fn take_from_others<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) -> bool {
     let found = steal_due(pinned, processor).or_else(|| steal_at_once(pinned, processor));
