@@ -53,8 +53,8 @@ pub trait Points: 'static {
     }
 }
 
-/// The *relax strategy* of the crate's spinlocks, as the crate `spin` calls it: what a waiting thread does between
-/// attempts.
+/// The *relax strategy* of the crate's spinlocks, as the crate `spin` calls it: what a waiting thread does between its
+/// attempts to take the lock.
 #[derive(Debug)]
 pub struct Relax<P>(PhantomData<P>);
 

@@ -113,8 +113,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     /// Appends as many of `items` as there is room for and publishes them together. Returns how many it appended.
     pub fn push_back_all(&self, items: impl Iterator<Item = &'static T>) -> u32 {
         S::point(Site::RunQueue);
-        // Ordering: the reasons for the orderings of these two loads, and of the store to `tail` below, are those in
-        // `push_back`.
+        // Ordering: `push_back` states why these two loads, and the store to `tail` below, have these orderings.
         let head = self.head.load(Ordering::Acquire);
         let tail = self.tail.load(Ordering::Relaxed);
         let room = Self::SIZE - tail.wrapping_sub(head);
@@ -240,8 +239,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         last
     }
 
-    /// Copies half of the ring into the slots of `thief` from `base` on, and takes these elements by moving `head`.
-    /// Returns how many it took. Go: `runqgrab`.
+    /// Copies half of the ring into the slots of `thief`, starting at index `base`, and takes these elements by moving
+    /// `head`. Returns how many it took. Go: `runqgrab`.
     fn copy_half(&self, thief: &Self, base: u32) -> u32 {
         loop {
             S::point(Site::RunQueue);

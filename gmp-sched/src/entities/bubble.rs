@@ -40,7 +40,7 @@ pub(crate) type Unused<P> = Lock<List<Bubble<P>>, P>;
 /// reference has size zero.
 pub(crate) type BubblePointer<P> = &'static Bubble<P>;
 
-/// The bubble of a G, if it is in one.
+/// The bubble of a G; `None` if the G is in no bubble.
 pub(crate) type AtomicBubble<P> = AtomicRef<Bubble<P>>;
 
 /// The bubble in which an object was made, if any.
@@ -195,7 +195,7 @@ fn take_id() -> u64 {
     LAST_ID.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-/// The Gs of a bubble.
+/// Counts the Gs of a bubble, and refers to the two Gs that wait for a change of the counts.
 pub(crate) struct Census<P: Platform> {
     /// Number of Gs that have been started and have not ended.
     pub(crate) alive: usize,

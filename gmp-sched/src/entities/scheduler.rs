@@ -213,7 +213,8 @@ impl<P: Platform> Scheduler<P> {
         scheduler
     }
 
-    /// The number of the scheduler. A parked G stores it to show which scheduler it belongs to.
+    /// The number of the scheduler. The status word of a parked G contains this number, which shows to which scheduler
+    /// the G belongs.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }

@@ -97,9 +97,9 @@ impl<T> CurrentSlice<T> {
 /// The current system call of the M that last held a P. Used by sysmon only. Go: `sysmontick`.
 #[derive(Debug)]
 pub(crate) struct CurrentCall {
-    /// The P's number of system calls when sysmon last noticed a change.
+    /// The P's count of system calls (`syscall_tick`) when sysmon last saw that it had changed.
     pub(crate) seen: AtomicU32,
-    /// When sysmon noticed that change.
+    /// When sysmon saw that change.
     pub(crate) since: AtomicU64,
 }
 
@@ -121,7 +121,8 @@ mod tests {
     use super::{CurrentSlice, NONE, Ordering};
     use crate::base::instant::Instant;
 
-    /// Without this limit, a slice would continue for as long as each of its ends came just before a displacement.
+    /// If displacements could prolong a slice more than once, the slice might never end, because each end could come
+    /// just before a displacement.
     #[test]
     fn displacement_prolongs_a_slice_that_is_over_once() {
         static OWNER: u8 = 0;

@@ -45,7 +45,7 @@ impl ParkedStatus {
 
     const SHIFT: u32 = 8;
 
-    /// The status of a parked G of the scheduler with that number. The G is not sampled.
+    /// The status of a parked G that is not sampled. `scheduler` is the number of the G's scheduler.
     #[inline(always)]
     pub(crate) const fn unsampled(scheduler: u32) -> Self {
         Self(scheduler << Self::SHIFT | Status::Waiting as u32)

@@ -83,7 +83,7 @@ wait_reasons! {
     SynctestWait = "synctest.Wait",
     /// Waits until all Gs of a bubble have finished. Go: `testing/synctest`.
     SynctestRun = "synctest.Run",
-    /// Waits until the world has stopped, or until another G that has stopped it starts it again.
+    /// Waits until another G, which stops the world, has started the world again.
     StoppingTheWorld = "stopping the world",
     /// Parked by the program, for a reason that the scheduler does not know.
     Parked = "parked",
@@ -162,7 +162,7 @@ pub(crate) trait Awaited {
 }
 
 impl<A: Awaited> Awaited for Option<&A> {
-    /// Without an object the answer is `false`.
+    /// Returns `false` if there is no object.
     fn is_of_current_bubble(&self) -> bool {
         self.is_some_and(A::is_of_current_bubble)
     }

@@ -1,4 +1,5 @@
-//! The levels of a [timing wheel](super). They determine which slot belongs to a time.
+//! The levels of a [timing wheel](super). They determine which slot belongs to a time. The parent module explains
+//! digits, levels, the base and rotations.
 
 /// The numbers of bits of the digits of a time, from the lowest digit up. Most timers are due after more than 256 ns
 /// and less than 10 ms. The highest digit in which the time of such a timer differs from the current time is the third
@@ -84,8 +85,8 @@ static LEVELS: [Level; u64::BITS as usize] = {
 pub(super) const LOWEST_END: usize = LEVELS[0].end();
 /// The level with slots for two rotations.
 static AROUND: Level = LEVELS[ROTATION_BITS as usize - 1];
-/// The index of the first slot of [`AROUND`]. The levels below [`AROUND`] contain the elements that are due in the same
-/// rotation as the base and whose digit [`AROUND_DIGIT`] equals that of the base.
+/// The index of the first slot of [`AROUND`]. The levels below [`AROUND`] contain the elements that are due in the
+/// rotation of the wheel's base and whose digit [`AROUND_DIGIT`] equals that of the base.
 pub(super) const NEAR_END: usize = LEVELS[ROTATION_BITS as usize - 1].start as usize;
 /// The groups of the levels below [`AROUND`], as a set of bits.
 const NEAR: u32 = (1 << (NEAR_END / GROUP)) - 1;

@@ -54,8 +54,8 @@ pub(crate) trait Timed: Sized + 'static {
 /// The time and the links of an element. The lock that guards the wheel also guards them.
 pub(crate) struct WheelEntry<T: 'static> {
     when: AtomicU64,
-    /// The next element in the circular list of the slot. This is the element itself if it is alone, and `None` if it
-    /// is in no wheel.
+    /// The next element in the circular list of the slot. This is the element itself if it is alone in the slot, and
+    /// `None` if the element is in no wheel.
     next: AtomicRef<T>,
     previous: AtomicRef<T>,
 }
@@ -305,9 +305,9 @@ impl<T: Timed> TimingWheel<T> {
     fn append(&mut self, element: &'static T, when: u64) {
         let slot = level_of(self.base, when).slot(when);
         self.groups |= 1 << (slot / GROUP);
-        // Compared with `slot`, all elements of another slot are due earlier, or all of them are due later. So it is
-        // enough to compare `when` with the time of any present or former element of the first slot, such as its
-        // `earliest`.
+        // If `slot` is not the first slot, the elements of the first slot are either all due before `when` or all due
+        // after it. So it is enough to compare `when` with the time of one of them. `earliest` is the time of an
+        // element that is or was in the first slot.
         if self.slots.get(self.first).is_none_or(|first| when < first.earliest) {
             self.first = slot;
         }

@@ -250,7 +250,7 @@ impl<P: Platform> Goroutine<P> {
     }
 }
 
-/// A G is an object that another G can wait for: for its end, or for the next value of a coroutine.
+/// A G can wait for another G: for the other G's end, or, if the other G is a coroutine, for its next value.
 impl<P: Platform> Awaited for Goroutine<P> {
     /// A G leaves its bubble only when it ends. So if this G leaves its bubble during the wait, the wait has ended,
     /// too.

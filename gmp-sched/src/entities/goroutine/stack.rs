@@ -29,8 +29,9 @@ impl<P: Platform> Goroutine<P> {
         top.saturating_sub(self.stack_bytes.load(Ordering::Relaxed))..top
     }
 
-    /// Where the G will continue: the address of code, and the address of the word of its stack with the frame pointer of
-    /// that code. `None` if the G runs, has not begun or is dead. If the G is not stopped, both values may be outdated.
+    /// Where the G will continue: the address of the next instruction, and the address of the word on the G's stack
+    /// that contains the saved frame pointer. `None` if the G runs, has not begun or is dead. If the G is not stopped,
+    /// both values may be outdated.
     #[must_use]
     pub fn suspended_at(&self) -> Option<(usize, usize)> {
         let is_saved = matches!(self.status(), Status::Waiting | Status::Runnable);
