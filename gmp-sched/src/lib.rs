@@ -63,7 +63,7 @@
 #![cfg_attr(not(feature = "extras"), doc = "[`coroutine`]: #features\n[`future`]: #features")]
 #![cfg_attr(feature = "synctest", doc = "[`synctest`]: synctest")]
 #![cfg_attr(not(feature = "synctest"), doc = "[`synctest`]: #features")]
-// With loom only the models are compiled. So without tests there is nothing to compile.
+// With `--cfg gmp_loom` only the models are compiled, and they are tests. So without tests there is nothing to compile.
 #![cfg(any(test, not(gmp_loom)))]
 #![no_std]
 #![deny(unsafe_code)]
@@ -86,7 +86,7 @@ mod models;
 pub mod native;
 pub mod platform;
 mod platform_aliases;
-/// Compiles the example in the file that registries show.
+/// Compiles the examples in README.md, the file that package registries show.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

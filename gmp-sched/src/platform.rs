@@ -225,8 +225,8 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     fn fatal(scheduler: &'static Scheduler<Self>, message: Arguments<'_>) -> !;
 }
 
-/// The right to park the thread of the calling M. Only the scheduler can create this value. If an M parked while it
-/// holds a P, no other M could use that P until the M is unparked.
+/// The right to park the thread of the calling M. Only the scheduler can create this value, because it must decide what
+/// happens to the P: while an M that holds a P is parked, no other M can use that P.
 #[derive(Debug)]
 pub struct Parking<'a, P: Platform> {
     pinned: &'a Pinned<P>,

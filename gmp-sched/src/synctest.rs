@@ -252,7 +252,8 @@ impl<P: Platform> Bubble<P> {
                 ready_pinned(&pinned, waiting);
             }
         }
-        // A timer that is still armed belongs to a function that will never run. Its bubble cannot be reused.
+        // A timer that is still armed belongs to a delayed function that will never run. In this case the bubble cannot
+        // be reused.
         if self.timers().earliest() == Instant::NEVER {
             let _pinned = Pinned::<P>::new();
             self.give_back();

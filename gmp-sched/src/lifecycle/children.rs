@@ -1,9 +1,9 @@
 //! The number of children of a scope, and the wait for the last of them.
 //!
 //! Children borrow from their parent's frames. So the parent must not leave a scope while a child is alive, even if the
-//! parent panics or cannot block. [`Children::open`] panics if the caller may not block, before there is a child. After
-//! that, `open` waits for the children even if its body unwinds, or if the G is abandoned in the body. If this wait
-//! fails, the program ends.
+//! parent panics or cannot block. [`Children::open`] panics if the caller may not block; at that point there is no
+//! child yet. Later it waits for the children even if its body unwinds, or if the G is abandoned in the body. If this
+//! wait fails, the program ends.
 
 use core::fmt;
 use core::mem;
@@ -35,7 +35,7 @@ impl<P: Platform> Children<P> {
         Self { state: Lock::new(State { alive: 0, waiting: None }), have_panicked: AtomicBool::new(false) }
     }
 
-    /// Opens a scope of the calling G, calls `body`, and then waits for these children.
+    /// Opens a scope of the calling G, calls `body`, and then waits for all children that were added to `self`.
     ///
     /// # Panics
     ///

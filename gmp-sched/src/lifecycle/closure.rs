@@ -139,7 +139,8 @@ where
     let top = below::<F>(top).min(below::<Outcome<T>>(top));
     #[expect(unsafe_code, reason = "prepares the context of a G that does not run")]
     // SAFETY: the bytes below the storage of closure and result are unused stack, because the caller owns the slot.
-    // `top` is a multiple of 16, because the storage of the closure and that of the result each begin at one.
+    // `top` is a multiple of 16, because it is the upper end of the stack or the beginning of a storage, and both are
+    // multiples of 16.
     unsafe {
         context::prepare(&goroutine.context, top, run);
     }
@@ -223,14 +224,14 @@ fn children<P: Platform>(me: &'static Goroutine<P>) -> &'static Children<P> {
     }
 }
 
-/// [`BodyFunctions::fail`] of a G that is not the child of a scope.
+/// Implements [`BodyFunctions::fail`] for a G that is not the child of a scope.
 fn fail<P: Platform, T: Send>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, error: JoinError) {
     put_result::<P, T>(goroutine, Err(error));
     // If the G itself owns the result, nothing has to be dropped, because this error has no payload.
     let _owner = finished(pinned, goroutine);
 }
 
-/// [`BodyFunctions::fail`] of a child of a scope.
+/// Implements [`BodyFunctions::fail`] for a child of a scope.
 fn fail_scoped<P: Platform, T: Send>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, error: JoinError) {
     let is_failure = error.is_failure();
     put_result::<P, T>(goroutine, Err(error));

@@ -23,7 +23,7 @@ pub(crate) enum StackUse {
     Kept,
 }
 
-/// Ends the calling G, whose result is in place. `drop_result` drops the result; it is `None` if the result needs no
+/// Ends the calling G, whose result is stored. `drop_result` drops the result; it is `None` if the result needs no
 /// drop.
 ///
 /// # Panics

@@ -181,8 +181,8 @@ pub(crate) fn start_prepared<P: Platform>(
     Some(goroutine)
 }
 
-/// Like [`start_prepared`], in the bubble of `starter`. Puts the G into `runnext` of the current P if this M may
-/// enqueue the G.
+/// Like [`start_prepared`], but starts the G in the bubble of `starter`. If this M may enqueue the G, puts the G into
+/// `runnext` of the current P.
 pub(crate) fn start_next<P: Platform>(
     pinned: &Pinned<P>,
     goroutine: &'static Goroutine<P>,

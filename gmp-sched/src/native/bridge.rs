@@ -37,8 +37,8 @@ fn bridge() -> &'static Scheduler<Native> {
     })
 }
 
-/// Whether the caller is a G that can wait itself. The result is `false` in a system call, and on a thread outside of
-/// all schedulers.
+/// Whether the caller is a G that can itself wait in a channel. The result is `false` in a system call, and on a thread
+/// outside of all schedulers.
 fn is_goroutine() -> bool {
     Native::current_machine().is_some_and(|machine| machine.processor().is_some())
 }
@@ -67,7 +67,7 @@ fn wait_in_goroutine<R: Send>(operation: impl FnOnce() -> R + Send) -> Result<R,
 }
 
 impl<T: Send> Sender<T, Native> {
-    /// Like [`send`](Self::send), but for every thread. On a thread that is not an M, and in
+    /// Like [`send`](Self::send), but callable on every thread. On a thread that is not an M, and in
     /// [`blocking`](super::blocking) and [`syscall`](super::syscall), blocks the thread while the channel is full.
     ///
     /// While a thread waits here no deadlock is reported, because it may wake Gs afterwards.
@@ -105,7 +105,7 @@ impl<T: Send> Sender<T, Native> {
 }
 
 impl<T: Send> Receiver<T, Native> {
-    /// Like [`recv`](Self::recv), but for every thread. On a thread that is not an M, and in
+    /// Like [`recv`](Self::recv), but callable on every thread. On a thread that is not an M, and in
     /// [`blocking`](super::blocking) and [`syscall`](super::syscall), blocks the thread while the channel is empty.
     ///
     /// While a thread waits here no deadlock is reported, because it may wake Gs afterwards.

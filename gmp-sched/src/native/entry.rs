@@ -86,8 +86,8 @@ impl Threads {
             if let Err(payload) = &outcome
                 && payload.is::<BodyEnds>()
             {
-                // Only this G ends. As in Go, the other Gs continue until none is left, which is a fatal error. `run`
-                // waits until then, so the sender must not be dropped.
+                // The main G has called `goexit`, so only this G ends. As in Go, the other Gs continue until none is
+                // left, which is a fatal error. `run` waits until then, so the sender must not be dropped.
                 core::mem::forget(result_sender);
                 exit_body::<Native>();
             }

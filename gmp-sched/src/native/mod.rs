@@ -172,7 +172,8 @@ impl Points for Native {
     /// would otherwise use the CPUs up, and each critical section would take as long as all of their time slices.
     #[inline(never)]
     fn relax() {
-        /// Number of iterations before the operating system is called. They take longer than any critical section.
+        /// Number of iterations before the operating system is called. These iterations take longer than any critical
+        /// section.
         const SPINS: u32 = 128;
         std::thread_local!(static SPUN: Cell<u32> = const { Cell::new(0) });
         SPUN.set(SPUN.get().wrapping_add(1));
@@ -198,8 +199,8 @@ unsafe impl Platform for Native {
 
     #[inline(always)]
     fn raise_pin() {
-        // This is the only check on entry to the scheduler. If no thread panics, `panicking` only loads one global
-        // word.
+        // Every call of the scheduler pins first, so this check finds each call by a G that unwinds. If no thread
+        // panics, `panicking` only loads one global word.
         if thread::panicking() {
             unwinding::stay_on_thread();
         }
@@ -233,7 +234,7 @@ unsafe impl Platform for Native {
 
     fn start_thread(machine: NewMachine<Self>) -> Result<Self::Thread, OutOfResources> {
         let (scheduler, number) = (machine.machine().scheduler(), machine.machine().id().get());
-        // The token of an M stays when its thread ends, because other threads may set it at any time.
+        // The park token of an M is kept when the M's thread ends, because other threads may set the token at any time.
         let token = machine.machine().thread().copied().unwrap_or_else(|| Box::leak(Box::default()));
         pool::thread_begins(scheduler);
         let started = thread::Builder::new().name(std::format!("M{number}")).spawn(move || run_machine(machine, token));
@@ -299,7 +300,7 @@ unsafe impl Platform for Native {
 
     #[expect(clippy::print_stderr, reason = "the program's last words")]
     fn fatal(scheduler: &'static Scheduler<Self>, message: Arguments<'_>) -> ! {
-        // The message comes last, too, because the list may be long.
+        // The message is repeated at the end, because the list may be long.
         std::eprintln!("fatal error: {message}\n{}\n\nfatal error: {message}", scheduler.goroutine_list());
         std::process::exit(2);
     }

@@ -97,8 +97,8 @@ impl Write for Unbuffered {
     }
 }
 
-/// Ensures that the calling thread has an alternate stack for the handler until this value is dropped. Threads made by
-/// Rust's standard library already have an alternate stack; threads of a program with a foreign `main` do not.
+/// Ensures that the calling thread has an alternate stack for the handler until this value is dropped. Threads of
+/// Rust's standard library already have one, but only in a program whose `main` is written in Rust.
 pub(super) struct AlternateStack(Option<Range<usize>>);
 
 /// The size of the alternate stack. It is enough for the handler and for the registers that the system saves, which

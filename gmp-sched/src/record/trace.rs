@@ -54,7 +54,7 @@ event_kinds! {
     Ready,
     /// The G runs from now on. If another G ran before, that G has left the P. Go: `GoStart`.
     Start,
-    /// The G yielded. This is recorded when the next G already runs. Go: `GoStop`.
+    /// The G yielded. This event is recorded when the next G already runs. Go: `GoStop`.
     Yield,
     /// The G was preempted. Go: `GoStop`.
     Preempt,

@@ -12,10 +12,11 @@ use crate::platform::Platform;
 const MOST_GROUPS: usize = 48;
 
 impl<P: Platform> Scheduler<P> {
-    /// Displays the living Gs. Gs with the same status, reason to wait, name and creator form a group. A group is
-    /// its first G and the number of its other Gs. The first G is a line with its number and name, its status or (if it
-    /// waits) why and for how long, and the G that spawned it. If there are more than 48 groups, the Gs of the other ones
-    /// are only counted. Go: `goroutineheader`.
+    /// Displays the living Gs. Gs with the same status, wait reason, name and creator form a group. A group is
+    /// displayed as the line of its first G and the number of its other Gs. The line contains the number and name of
+    /// the G, its status, and the G that spawned it. For a G that waits, the wait reason and the time since the wait
+    /// began replace the status. If there are more than 48 groups, the Gs of the further groups are only counted. Go:
+    /// `goroutineheader`.
     ///
     /// Each line begins with a line break. Callable from anywhere; takes no lock and does not allocate. The Gs may change
     /// meanwhile, unless all CPUs have stopped.
@@ -24,9 +25,9 @@ impl<P: Platform> Scheduler<P> {
         self.goroutine_list_with_places(|_| "")
     }
 
-    /// Like [`goroutine_list`](Self::goroutine_list), but the Gs of a group also have the same place, which follows the line
-    /// of the first G. `place` returns where a G that does not run will continue: see [`Goroutine::suspended_at`]. Its text
-    /// begins with a line break, or is empty.
+    /// Like [`goroutine_list`](Self::goroutine_list), but also displays where Gs will continue. `place` returns this
+    /// place for a G, as text that begins with a line break or is empty (see [`Goroutine::suspended_at`]). The text
+    /// follows the line of the first G of a group. All Gs of a group have the same place.
     pub fn goroutine_list_with_places<D: fmt::Display + Hash>(
         &'static self,
         place: fn(&'static Goroutine<P>) -> D,

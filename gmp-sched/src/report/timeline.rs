@@ -24,7 +24,8 @@ impl<P: Platform> Scheduler<P> {
     /// Draws the last trace: a line for each P, with `columns` characters for the time from the first event to the
     /// last. Each character is the `letter` of the G that ran longest in that column. Allocates.
     ///
-    /// A G for which `is_highlighted` returns `true` is shown in every column in which it ran at all.
+    /// A G for which `is_highlighted` returns `true` is shown in every column in which it ran at all. If several such
+    /// Gs ran in a column, the first of them is shown.
     ///
     /// ```
     /// use gmp_sched::goroutine::GoroutineId;
@@ -67,7 +68,7 @@ impl<P: Platform> Scheduler<P> {
     }
 }
 
-/// Derives from the events of one P when each G ran on it.
+/// Derives from the events of one P when each G ran on that P.
 fn spans(trace: &[Event], end: u64) -> Vec<RunSpan> {
     let mut spans = Vec::new();
     let mut running: Option<(u64, GoroutineId)> = None;
@@ -94,7 +95,7 @@ fn spans(trace: &[Event], end: u64) -> Vec<RunSpan> {
     spans
 }
 
-/// Returns the G that ran longest in each column.
+/// Returns the G to show in each column: the first highlighted G that ran in it, otherwise the G that ran longest.
 fn line(
     spans: &[RunSpan],
     begin: u64,
