@@ -70,7 +70,7 @@ fn raw_lock() {
     report("raw_lock", 1, start.elapsed().as_nanos() as f64 / TIMES as f64, "ns/op");
 }
 
-/// Two Gs that yield to each other.
+/// Measures two Gs that yield to each other.
 fn yields() {
     const EACH: usize = 1_000_000;
     measure("yield", 1, 2 * EACH, || {
@@ -171,7 +171,7 @@ fn ring_of_parks(processors: usize) {
     });
 }
 
-/// Round trips between two Gs over two unbuffered channels.
+/// Measures round trips between two Gs over two unbuffered channels.
 fn ping_pong(processors: usize) {
     const ROUNDS: usize = 300_000;
     measure("chan_pingpong", processors, ROUNDS, || {
@@ -191,7 +191,7 @@ fn ping_pong(processors: usize) {
     });
 }
 
-/// Messages from four senders to four receivers over a channel with capacity 128.
+/// Measures messages from four senders to four receivers over a channel with capacity 128.
 fn many_to_many(processors: usize) {
     const EACH: usize = 100_000;
     measure("chan_mpmc_4x4_cap128", processors, 4 * EACH, || {
@@ -212,7 +212,7 @@ fn many_to_many(processors: usize) {
     });
 }
 
-/// One G receives by `select` from four unbuffered channels with one sender each.
+/// Measures a G that receives by `select` from four unbuffered channels with one sender each.
 fn select_of_four(processors: usize) {
     const EACH: usize = 50_000;
     measure("select_4", processors, 4 * EACH, || {
@@ -296,13 +296,13 @@ fn in_eight(name: &str, processors: usize, each: usize, body: impl Fn() + Copy +
     });
 }
 
-/// Eight Gs that count under one mutex.
+/// Measures eight Gs that count under one mutex.
 fn mutex_8g(processors: usize) {
     static COUNT: Mutex<usize> = Mutex::new(0);
     in_eight("mutex_8g", processors, 200_000, || *COUNT.lock() += 1);
 }
 
-/// Eight Gs that only lock for reading, with both kinds of reader-writer lock.
+/// Measures eight Gs that only lock for reading, with both kinds of reader-writer lock.
 fn readers_8g(processors: usize) {
     static ONE: RwLock<usize> = RwLock::new(0);
     static SPREAD: ReadMostlyRwLock<usize> = ReadMostlyRwLock::new(0);
@@ -310,7 +310,7 @@ fn readers_8g(processors: usize) {
     in_eight("read_mostly_read_8g", processors, 1_000_000, || _ = black_box(*SPREAD.read()));
 }
 
-/// Eight Gs that share four permits.
+/// Measures eight Gs that share four permits.
 fn semaphore_8g(processors: usize) {
     static SEMAPHORE: Semaphore = Semaphore::new(4);
     in_eight("semaphore_8g", processors, 200_000, || drop(SEMAPHORE.acquire(1)));

@@ -1,5 +1,6 @@
-//! Functions that compiled code calls, and that a C library usually defines. They use string instructions, because the compiler may
-//! replace a loop by a call of the function that contains it.
+//! Functions that compiled code calls, and that a C library usually defines. They use string instructions, because the
+//! compiler may replace a loop that copies bytes, for example, by a call of `memcpy`. In `memcpy` itself, that call
+//! would never end.
 
 use core::arch::asm;
 use core::ffi::c_int;
@@ -49,7 +50,7 @@ unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, count: usize) -> 
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, count: usize) -> c_int {
-    // SAFETY: the contract is the same.
+    // SAFETY: `memcmp` has the same contract.
     unsafe { memcmp(left, right, count) }
 }
 
@@ -63,7 +64,8 @@ unsafe extern "C" fn strlen(text: *const u8) -> usize {
     length
 }
 
-/// Named in the unwind tables of the prebuilt `core`. Nothing unwinds here.
+/// The unwind tables of the prebuilt `core` refer to this function. It is never called, because nothing unwinds in this
+/// kernel.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}
 

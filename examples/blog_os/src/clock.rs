@@ -7,11 +7,11 @@ use x86_64::instructions::port::Port;
 
 /// Ticks of the PIT in a second.
 pub const PIT_HZ: u64 = 1_193_182;
-/// For how many ticks of the PIT the counter is measured: 10 ms.
+/// Duration of the measurement in ticks of the PIT (10 ms).
 const MEASURE: u16 = 11_932;
 
 static START: AtomicU64 = AtomicU64::new(0);
-/// Nanoseconds for each tick of the counter, in units of 2^-32.
+/// Nanoseconds per tick of the time stamp counter, in units of 2^-32.
 static RATE: AtomicU64 = AtomicU64::new(0);
 
 fn counter() -> u64 {
@@ -19,12 +19,13 @@ fn counter() -> u64 {
     unsafe { _rdtsc() }
 }
 
-/// Measures the rate of the counter. Called once, at the start.
+/// Measures the rate of the time stamp counter. Called once, at the start.
 pub fn init() {
     let mut gate = Port::<u8>::new(0x61);
     // SAFETY: only this function uses channel 2 of the PIT and its gate.
     unsafe {
-        // Gate on, speaker off; mode 0; the count. Bit 5 of the gate's port is set when the count is over.
+        // Turns the gate on and the speaker off, selects mode 0, and writes the count. Bit 5 of the gate's port is set
+        // when the count is over.
         let value = gate.read() & !3 | 1;
         gate.write(value);
         Port::<u8>::new(0x43).write(0b1011_0000);
@@ -33,7 +34,7 @@ pub fn init() {
         Port::<u8>::new(0x42).write(high);
     }
     let start = counter();
-    // SAFETY: as above.
+    // SAFETY: only this function uses the gate.
     while unsafe { gate.read() } & 0x20 == 0 {}
     let ticks = counter() - start;
     let ns = u128::from(MEASURE) * 1_000_000_000 / u128::from(PIT_HZ);

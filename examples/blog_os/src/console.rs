@@ -9,9 +9,9 @@ struct Serial;
 impl Write for Serial {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for byte in text.bytes() {
-            // SAFETY: the status and data ports of the first serial port.
+            // SAFETY: this port is the status register of the first serial port. Reading it accesses no memory.
             while unsafe { Port::<u8>::new(0x3fd).read() } & 0x20 == 0 {}
-            // SAFETY: as above.
+            // SAFETY: this port is the data register of the first serial port. Writing to it accesses no memory.
             unsafe { Port::<u8>::new(0x3f8).write(byte) };
         }
         Ok(())

@@ -18,10 +18,10 @@ use crate::{clock, memory};
 /// The vector of the timer: the first one that is not an exception.
 const TIMER: u8 = 32;
 
-/// When the timer fires, in ns of the clock; `u64::MAX` if it is not armed.
+/// The time for which the timer is armed, in ns of the clock; `u64::MAX` if it is not armed.
 static ARMED: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// What [`timer_stub`] has stored of the interrupted code.
+/// The registers of the interrupted code, which [`timer_stub`] and the CPU have stored on the interrupt stack.
 #[repr(C)]
 pub struct TrapFrame {
     pub rdi: u64,
@@ -34,12 +34,13 @@ pub struct TrapFrame {
 }
 
 unsafe extern "Rust" {
-    /// The handler of the timer's interrupt, which the program defines. Called on the interrupt stack, with interrupts off. The
-    /// interrupted code continues with what is in the frame.
+    /// The handler of the timer's interrupt, which the program defines. Called on the interrupt stack, with interrupts
+    /// off. Afterwards the interrupted code continues with the registers in `frame`.
     safe fn timer_interrupt(frame: &mut TrapFrame);
 }
 
-/// Saves what Rust code may change (the handler may use SSE), calls the handler, and restores it.
+/// Saves all registers that the handler may change, including those of SSE, calls the handler, and restores the
+/// registers.
 #[unsafe(naked)]
 extern "C" fn timer_stub() {
     naked_asm!(
@@ -65,33 +66,37 @@ extern "C" fn timer_stub() {
 
 extern "sysv64" fn handle(frame: &mut TrapFrame) {
     ARMED.store(u64::MAX, Relaxed);
-    // SAFETY: signals the end of the interrupt to the PIC, before a G is switched to.
+    // SAFETY: this write only signals the end of the interrupt to the PIC. It comes before the handler, because another
+    // G may run after the handler, and the timer must be able to interrupt that G.
     unsafe { Port::<u8>::new(0x20).write(0x20) };
     timer_interrupt(frame);
 }
 
-/// Loads the tables and routes the timer to [`timer_interrupt`]. Called once, with interrupts off.
+/// Loads the segment table and the interrupt table, and routes the timer's interrupt to [`timer_interrupt`]. Called
+/// once, with interrupts off.
 pub fn init() {
     let stack = memory::allocate_stack(16 * 1024).expect("a stack for interrupts");
     let tss = Box::leak(Box::new(TaskStateSegment::new()));
-    // A stack of their own: handlers must not write below the stack pointer of the interrupted code.
+    // Handlers have a stack of their own, because they must not write below the stack pointer of the interrupted code.
     tss.interrupt_stack_table[0] = VirtAddr::new(stack.end as u64);
     let gdt = Box::leak(Box::new(GlobalDescriptorTable::new()));
     let code = gdt.append(Descriptor::kernel_code_segment());
     let data = gdt.append(Descriptor::kernel_data_segment());
     let task = gdt.append(Descriptor::tss_segment(tss));
     gdt.load();
-    // SAFETY: these are the segments of the table that was just loaded.
+    // SAFETY: these segments are in the table that was just loaded.
     unsafe {
         CS::set_reg(code);
         SS::set_reg(data);
         load_tss(task);
     }
     let idt = Box::leak(Box::new(InterruptDescriptorTable::new()));
-    // SAFETY: the stub is a handler without an error code, and the stack is in the TSS.
+    // SAFETY: the stub is a handler for an interrupt without an error code, and entry 0 of the TSS is a stack for
+    // handlers.
     unsafe { idt[TIMER].set_handler_addr(VirtAddr::new(timer_stub as *const () as u64)).set_stack_index(0) };
     idt.load();
-    // The PICs: start the initialisation, first vectors, how they are connected, 8086 mode, masks. All but IRQ 0 are masked.
+    // Initialises both PICs. The pairs of writes start the initialisation, set the first vectors, describe how the PICs
+    // are connected, select 8086 mode, and set the masks. All interrupts except IRQ 0, the timer, are masked.
     for (port, value) in [
         (0x20, 0x11),
         (0xa0, 0x11),
@@ -104,13 +109,14 @@ pub fn init() {
         (0x21, 0xfe),
         (0xa1, 0xff),
     ] {
-        // SAFETY: the ports of the PICs, which only this function uses before interrupts are on.
+        // SAFETY: these are the ports of the PICs. Before interrupts are on, only this function uses them.
         unsafe { Port::<u8>::new(port).write(value) };
     }
 }
 
-/// Makes the timer fire at `when`, in ns, unless it fires earlier. The PIT cannot count further than 55 ms; then it fires too early,
-/// and the handler arms it again. Callable from the handler.
+/// Makes the timer fire at `when`, in ns, unless it is armed for an earlier time. The PIT cannot count further than 55
+/// ms. If `when` is later than that, the timer fires too early, and the program arms it again. Callable from the
+/// handler.
 pub fn arm(when: u64) {
     without_interrupts(|| {
         if when >= ARMED.load(Relaxed) {
@@ -119,7 +125,8 @@ pub fn arm(when: u64) {
         ARMED.store(when, Relaxed);
         let ns = when.saturating_sub(clock::nanoseconds()).min(50_000_000);
         let [low, high] = ((ns * clock::PIT_HZ / 1_000_000_000 + 1) as u16).to_le_bytes();
-        // SAFETY: channel 0 of the PIT, in mode 0: one interrupt when the count is over.
+        // SAFETY: these writes set channel 0 of the PIT to mode 0, in which it raises one interrupt when the count is
+        // over.
         unsafe {
             Port::<u8>::new(0x43).write(0b0011_0000);
             Port::<u8>::new(0x40).write(low);

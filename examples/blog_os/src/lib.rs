@@ -1,13 +1,14 @@
-//! A small kernel in the style of the `blog_os` tutorial that runs its tasks on [`gmp_sched`]. This library is what a tutorial has
-//! built before it comes to tasks: a console, memory, a clock. The two programs are the two steps of this one:
+//! A small kernel in the style of the `blog_os` tutorial that runs its tasks on [`gmp_sched`]. This library contains
+//! what such a tutorial builds before it comes to tasks: a console, memory and a clock. The two programs add the tasks
+//! in two steps:
 //!
 //! | program | what |
 //! |---|---|
 //! | `src/bin/cooperative.rs` | one CPU, no interrupts: a G runs until it waits or yields |
 //! | `src/bin/preemptive.rs` | a timer (PIT, by the PIC) ends time slices, and the idle CPU halts |
 //!
-//! `cargo run --bin cooperative` in this folder builds and boots it in QEMU. What each part owes the scheduler is in the guide
-//! `gmp_sched::porting`.
+//! `cargo run --bin cooperative` in this folder builds and boots it in QEMU. The guide `gmp_sched::porting` describes
+//! what the scheduler requires of each part.
 
 #![no_std]
 
@@ -31,23 +32,23 @@ global_asm!(
     options(att_syntax)
 );
 
-/// Turns the computer off (ACPI, as QEMU's machine `pc` has it).
+/// Turns the computer off, through the ACPI port of QEMU's machine `pc`.
 pub fn power_off() -> ! {
-    // SAFETY: this port has no other effect.
+    // SAFETY: writing to this port has no other effect.
     unsafe { Port::<u16>::new(0x604).write(0x2000) };
     halt()
 }
 
 /// Ends QEMU with a status that is not zero.
 pub fn fail() -> ! {
-    // SAFETY: the port of QEMU's device `isa-debug-exit`.
+    // SAFETY: this is the port of QEMU's device `isa-debug-exit`. Writing to it only ends QEMU.
     unsafe { Port::<u32>::new(0x501).write(1) };
     halt()
 }
 
 fn halt() -> ! {
     loop {
-        // SAFETY: stops this CPU, as the caller wants.
+        // SAFETY: these instructions only stop the CPU, as the caller wants.
         unsafe { asm!("cli", "hlt") };
     }
 }

@@ -11,14 +11,15 @@ use core::sync::atomic::{AtomicU64, AtomicUsize};
 const PAGE: usize = 4096;
 const MIB: usize = 1 << 20;
 
-/// Memory that Rust code accesses only through addresses.
+/// Memory to which Rust code makes no references. Code only computes addresses in it.
 #[repr(C, align(0x20_0000))]
 pub(crate) struct Area<const BYTES: usize>(UnsafeCell<[u8; BYTES]>);
 
-// SAFETY: only addresses are taken.
+// SAFETY: the bytes are in an `UnsafeCell`, and safe code can only take their address.
 unsafe impl<const BYTES: usize> Sync for Area<BYTES> {}
 
-/// Allocates from [`HEAP`] by one atomic addition. So it takes no lock, and a G may be preempted anywhere in it.
+/// Allocates from [`HEAP`] by one atomic addition. An allocation takes no lock, so a G may be preempted at any point in
+/// it.
 struct Heap {
     used: AtomicUsize,
 }
@@ -28,7 +29,7 @@ static HEAP: Area<{ 8 * MIB }> = Area(UnsafeCell::new([0; 8 * MIB]));
 #[global_allocator]
 static ALLOCATOR: Heap = Heap { used: AtomicUsize::new(0) };
 
-// SAFETY: each allocation is a range of `HEAP` that no other one has.
+// SAFETY: each allocation gets a range of `HEAP` that no other allocation gets.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let bytes = layout.size() + layout.align() - 1;
@@ -41,14 +42,16 @@ unsafe impl GlobalAlloc for Heap {
     unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
 }
 
-/// A slot has a guard page, the reserve, and the stack.
+/// Number of bytes of a slot, which consists of a guard page, the reserve and the stack, in the order of their
+/// addresses.
 const SLOT: usize = 128 * 1024;
-/// The room below a stack in which a preempted G saves its registers and calls the scheduler.
+/// Number of bytes below a stack. In this reserve a preempted G saves its registers and calls the scheduler, even if
+/// the stack itself is almost full.
 const RESERVE: usize = 3 * PAGE;
 const SLOTS: usize = 64;
 pub(crate) const STACKS_BYTES: usize = SLOTS * SLOT;
 
-/// The slots of all stacks. The boot stack is in the last one, which is never free.
+/// The slots of all stacks. The boot stack is in the last slot, which is never free.
 pub(crate) static STACKS: Area<STACKS_BYTES> = Area(UnsafeCell::new([0; STACKS_BYTES]));
 static USED: AtomicU64 = AtomicU64::new(1 << (SLOTS - 1));
 
@@ -56,7 +59,7 @@ static USED: AtomicU64 = AtomicU64::new(1 << (SLOTS - 1));
 #[repr(C, align(4096))]
 struct Tables(UnsafeCell<[u64; STACKS_BYTES / PAGE]>);
 
-// SAFETY: only `init` accesses them, once.
+// SAFETY: only `init` accesses the tables, and it is called once.
 unsafe impl Sync for Tables {}
 
 static TABLES: Tables = Tables(UnsafeCell::new([0; STACKS_BYTES / PAGE]));
@@ -81,11 +84,11 @@ pub fn init() {
         // SAFETY: the new table maps what the entry maps now, except for the guard pages, which nothing uses.
         unsafe { page_directory[stacks / (2 * MIB) + table] = address as u64 | PRESENT_AND_WRITABLE };
     }
-    // SAFETY: the tables stay the same, and the CPU reads them anew.
+    // SAFETY: the address of the tables stays the same. The CPU only discards the translations that it has cached.
     unsafe { asm!("mov {0}, cr3", "mov cr3, {0}", out(reg) _) };
 }
 
-/// Takes a free stack of at least `size` bytes, below which there are the reserve and an unmapped page.
+/// Takes a free stack of at least `size` bytes. Below the stack are the reserve and an unmapped page.
 pub fn allocate_stack(size: usize) -> Option<Range<usize>> {
     if size > SLOT - PAGE - RESERVE {
         return None;

@@ -29,7 +29,8 @@ impl<S: Points> Token<S> {
     /// Consumes the token, if there is one; returns whether there was. Called by the thread itself.
     pub(crate) fn take(&self) -> bool {
         S::point(Site::Park);
-        // Ordering: Acquire; partner: the Release in `give`. What the giver did before is visible to the thread.
+        // Ordering: Acquire; partner: the Release in `give`. The thread sees what the giver did before it gave the
+        // token.
         self.state.compare_exchange(NOTIFIED, RUNNING, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 

@@ -105,7 +105,7 @@ where
     }
 }
 
-/// [`pull`] that returns an error if there is no memory.
+/// Like [`pull`], but returns an error if there is no memory.
 ///
 /// # Errors
 ///
@@ -351,8 +351,8 @@ fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<
     drop(leave(pinned, machine, me, Some(next), |_, _| ()));
 }
 
-/// [`switch_to`] through the queues. Used if one of the two Gs is locked to its M, or if they belong to different
-/// schedulers or bubbles. The far side readies `next`, and the scheduler of `next` runs it.
+/// Switches like [`switch_to`], but through the queues. Called if one of the two Gs is locked to its M, or if they
+/// belong to different schedulers or bubbles. The far side readies `next`, and the scheduler of `next` runs it.
 #[cold]
 fn switch_through_queues<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<P>) {
     let is_new = next.status() == Status::Idle;

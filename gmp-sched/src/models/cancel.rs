@@ -22,7 +22,7 @@ const DUE: Instant = Instant::from_nanos(1);
 /// A point in time that no model reaches.
 const LATER: Instant = Instant::from_nanos(1 << 50);
 
-/// Fires the timers of the P of `of` that are due at `now`; returns how many Gs were readied.
+/// Fires those timers that are due at `now` on the P of the M `of`; returns how many Gs were readied.
 fn run_due_at(pinned: &Pinned<Model>, of: &'static Machine<Model>, now: Instant) -> usize {
     let processor = of.processor().expect("it holds one");
     let mut readied = 0;
@@ -32,7 +32,7 @@ fn run_due_at(pinned: &Pinned<Model>, of: &'static Machine<Model>, now: Instant)
     readied
 }
 
-/// [`run_due_at`] for the time of the first read of the clock.
+/// Calls [`run_due_at`] with the time of the first read of the clock.
 fn run_due(pinned: &Pinned<Model>, of: &'static Machine<Model>) -> usize {
     run_due_at(pinned, of, DUE)
 }
@@ -43,7 +43,8 @@ fn is_readied(goroutine: &'static Goroutine<Model>) -> bool {
 }
 
 /// The far side of a wait registers the G's waiter with the context and arms the timer, while the context is cancelled
-/// and the timer fires. The G runs as soon as one of these has readied it, and removes its waiter and its timer.
+/// and the timer fires. The G runs as soon as the cancellation or the timer has readied it, and removes its waiter and
+/// its timer.
 #[test]
 fn wait_ends_once_by_cancellation_or_deadline_during_its_commit() {
     explore(|| {

@@ -6,8 +6,9 @@ use crate::engine::park::ready_pinned;
 use crate::engine::pick::find_runnable;
 use crate::engine::syscall::{enter_blocking, take_processor_back};
 
-/// Tests the fences of steps submit.1 and idle.2 of `idle.md`, and the checks after them. The third P allows an M to
-/// search while another M counts as spinning.
+/// Tests two fences of `idle.md` and the checks after them: the fence after an M has published a G (submit.1), and the
+/// fence after an M has put itself on the idle list (idle.2). The third P allows an M to search while another M counts
+/// as spinning.
 #[test]
 fn submitter_against_an_idling_m() {
     explore_every_point(|| {

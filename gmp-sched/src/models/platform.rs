@@ -202,7 +202,7 @@ pub(super) fn run_as<R>(machine: &'static Machine<Model>, body: impl FnOnce(&Pin
     }
 }
 
-/// [`run_as`] on a new loom thread.
+/// Calls [`run_as`] on a new loom thread.
 pub(super) fn spawn_as(
     machine: &'static Machine<Model>,
     body: impl FnOnce(&Pinned<Model>) + Send + 'static,
@@ -309,8 +309,8 @@ impl Setting {
         }
     }
 
-    /// [`settle`](Self::settle) for models in which a loom thread may also end while its M holds a P and runs
-    /// no G.
+    /// Does what [`settle`](Self::settle) does, for models in which a loom thread may also end while its M holds a P
+    /// and runs no G.
     pub(super) fn settle_all(&self, machines: impl IntoIterator<Item = &'static Machine<Model>>) {
         for machine in machines {
             if machine.processor().is_some() {

@@ -29,7 +29,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// The stopper runs a G; the other Ps are idle.
+    /// Makes a scene in which the stopper runs a G and all other Ps are idle.
     fn new(processors: usize) -> Self {
         let setting = Setting::new(processors);
         let stopper = setting.running_machine();

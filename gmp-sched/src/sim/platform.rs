@@ -143,7 +143,7 @@ fn run_machine(machine: usize) -> ! {
     guarded(|| machine.run())
 }
 
-/// Runs sysmon as the kernel does, where a tick that finds an M in a system call unparks sysmon.
+/// Runs sysmon as the kernel does. In the kernel, a timer tick that finds an M in a system call unparks sysmon.
 pub(super) fn run_sysmon(_: usize) -> ! {
     guarded(|| {
         let scheduler = current().scheduler.get().expect("sysmon starts after the scheduler");

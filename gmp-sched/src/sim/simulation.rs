@@ -374,7 +374,7 @@ impl Simulation {
     }
 }
 
-/// [`context::switch`] as a function that can be chosen at run time.
+/// Calls [`context::switch`]. This is a function of its own, so that the driver can choose it at run time.
 ///
 /// # Safety
 ///

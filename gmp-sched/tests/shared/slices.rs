@@ -7,8 +7,8 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::platform::{channel, go, syscall, tick, yield_now};
 
-/// The limit on the steps of a G that should be preempted much earlier. The G ends after so many steps, so that a
-/// failing test does not hang.
+/// The limit on the steps of a G that should be preempted much earlier. The G ends after this number of steps, so that
+/// a failing test does not hang.
 const MOST: usize = 30_000_000;
 
 /// More Gs than there are Ps make system calls in a loop. Each call is too short for the P to be retaken.
@@ -64,9 +64,9 @@ fn two_gs_that_ready_each_other_do_not_starve_others() {
 }
 shared_test!(two_gs_that_ready_each_other_do_not_starve_others, procs = &[1]);
 
-/// Each G spawns the next one, which shares the slice of its creator, so the slice ends although the running G
-/// changes. The test does not bound the number of slices, because a G that is preempted after its spawn lets the next
-/// G begin a new slice, however short.
+/// Each G spawns the next one. The new G shares the slice of its creator, so the slice ends although the running G
+/// changes. The test does not bound the number of slices, because a G that is preempted after its spawn lets the next G
+/// begin a new slice, however short.
 fn chain_of_spawned_gs_does_not_starve_others() {
     fn link(done: Arc<AtomicBool>, left: usize) {
         if left == 0 {

@@ -92,7 +92,7 @@ pub(crate) fn explore(program: fn(u64)) {
     explore_with(0, program);
 }
 
-/// [`explore`] with a program that may choose up to `procs_limit` Ps.
+/// Does what [`explore`] does, for a program that may choose up to `procs_limit` Ps.
 pub(crate) fn explore_with(procs_limit: usize, program: fn(u64)) {
     let seeds = seeds();
     let is_repeated = env::var_os("GMP_SIM_SEED").is_some() || env::var_os(IS_CHILD).is_some();

@@ -11,7 +11,7 @@ use gmp_sched::native::{
 use gmp_sched::sync::lock_api::{GuardSend, RawMutex as _};
 use gmp_sched::sync::{Fetched, RawMutex};
 
-/// `body` must panic; returns its message.
+/// Runs `body`, which must panic, and returns the message of the panic.
 fn panic_of(body: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(body)).expect_err("it panics");
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);

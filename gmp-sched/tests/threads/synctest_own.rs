@@ -102,7 +102,7 @@ fn call_coroutines_inside_and_outside() {
     assert!(made_within.eq(["goroutine is not in a bubble"]));
 }
 
-/// `body` must panic; returns its message.
+/// Runs `body`, which must panic, and returns the message of the panic.
 fn message<T>(body: impl FnOnce() -> T) -> String {
     let panic = catch_unwind(AssertUnwindSafe(|| drop(body()))).unwrap_err();
     panic.downcast_ref::<String>().cloned().unwrap_or_else(|| (*panic.downcast_ref::<&str>().unwrap()).to_string())

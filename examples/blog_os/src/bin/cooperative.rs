@@ -23,17 +23,17 @@ struct Kernel;
 
 gmp_sched::platform_aliases!(Kernel);
 
-/// The only M, as the word that `start_thread` got; 0 before.
+/// The only M, as the word that `start_thread` stores; 0 before that call.
 static NEW: AtomicUsize = AtomicUsize::new(0);
-/// The only M, as soon as it runs.
+/// The only M; null until it begins to run.
 static MACHINE: AtomicPtr<Machine<Kernel>> = AtomicPtr::new(core::ptr::null_mut());
 /// The park token of the only M.
 static TOKEN: AtomicBool = AtomicBool::new(false);
 
 impl Points for Kernel {}
 
-// SAFETY: nothing preempts, so a flow of control cannot leave the only M. Stacks have unmapped pages below. `kernel_main` calls
-// `NewMachine::run` once, on the boot stack.
+// SAFETY: nothing preempts, so a flow of control cannot leave the only M. Below each stack is an unmapped page.
+// `kernel_main` calls `NewMachine::run` once, on the boot stack.
 unsafe impl Platform for Kernel {
     type Thread = ();
     const TIMER_INTERRUPTS: bool = false;
@@ -81,7 +81,7 @@ unsafe impl Platform for Kernel {
     }
 
     unsafe fn release_stack(stack: Range<usize>) {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller guarantees that `allocate_stack` returned this stack and that nothing uses it any more.
         unsafe { memory::release_stack(stack) };
     }
 
@@ -91,7 +91,7 @@ unsafe impl Platform for Kernel {
     }
 }
 
-/// Called by `boot.s`: starts the scheduler, and becomes its only M.
+/// Starts the scheduler and becomes its only M. Called by `boot.s`.
 #[unsafe(no_mangle)]
 extern "C" fn kernel_main() -> ! {
     memory::init();
@@ -115,7 +115,8 @@ fn main() {
     blog_os::power_off()
 }
 
-/// The first primes, by a chain of Gs, each of which removes the multiples of one prime.
+/// Returns the first `count` primes. They are computed by a chain of Gs, each of which removes the multiples of one
+/// prime.
 fn primes(count: usize) -> Vec<u32> {
     let (sender, mut numbers) = channel(0);
     go(move || (2..).try_for_each(|n| sender.send(n))).detach();

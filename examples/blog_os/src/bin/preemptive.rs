@@ -1,5 +1,6 @@
-//! Step 2: Gs on one CPU that a timer preempts. New against step 1: pins, the timer, the request, and the return from the
-//! interrupt. The CPU halts when it is idle.
+//! Step 2: Gs on one CPU, preempted by a timer. In addition to step 1 (`cooperative.rs`), this program has pins, a
+//! timer, requests for preemptions, and a return from interrupts that carries these requests out. The CPU halts when it
+//! is idle.
 
 #![no_std]
 #![no_main]
@@ -29,18 +30,19 @@ struct Kernel;
 
 gmp_sched::platform_aliases!(Kernel);
 
-/// The only M, as the word that `start_thread` got; 0 before.
+/// The only M, as the word that `start_thread` stores; 0 before that call.
 static NEW: AtomicUsize = AtomicUsize::new(0);
-/// The only M, as soon as it runs.
+/// The only M; null until it begins to run.
 static MACHINE: AtomicPtr<Machine<Kernel>> = AtomicPtr::new(core::ptr::null_mut());
 /// The park token of the only M.
 static TOKEN: AtomicBool = AtomicBool::new(false);
 
-/// How many pins are raised. One CPU needs one counter. The boot stack, which becomes that of the M, starts pinned.
+/// The preemption-disable depth, that is, the number of pins. One counter is enough for one CPU. The depth is 1 at
+/// first, because the boot stack becomes the stack of the M, which must start pinned.
 static PINS: AtomicU32 = AtomicU32::new(1);
-/// Whether the G that runs is to give way.
+/// Whether the running G must give way.
 static REQUESTED: AtomicBool = AtomicBool::new(false);
-/// The state of the G that is being diverted.
+/// The values that an interrupt handler stores for a G that it preempts (see `interrupt_return`).
 static SLOTS: Slots = Slots::new();
 
 /// How often each of the two Gs of the program has computed its sum.
@@ -48,15 +50,17 @@ static ROUNDS: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(0)];
 
 impl Points for Kernel {}
 
-// SAFETY: there is one M, and a G leaves it only where it switches or is preempted, which it is not while `PINS` is above 0.
-// Stacks have unmapped pages below. `kernel_main` calls `NewMachine::run` once, on the boot stack, pinned.
+// SAFETY: there is one M. A G leaves the M only where the G switches or is preempted, and no G is preempted while
+// `PINS` is above 0. Below each stack is an unmapped page. `kernel_main` calls `NewMachine::run` once, on the boot
+// stack, pinned.
 unsafe impl Platform for Kernel {
     type Thread = ();
     const TIMER_INTERRUPTS: bool = true;
     const COUNTS_PINS: bool = true;
 
     fn raise_pin() {
-        // Ordering: Acquire, and Release below: the compiler moves nothing out of what the pin encloses.
+        // Ordering: Acquire here and Release in `lower_pin`, so that the compiler moves no access out of the code that
+        // runs pinned.
         PINS.fetch_add(1, Acquire);
     }
 
@@ -88,7 +92,8 @@ unsafe impl Platform for Kernel {
     }
 
     fn park_thread(_: Parking<'_, Self>, deadline: Option<Instant>) {
-        // With interrupts off, so that none comes between the check and the halt. `enable_and_hlt` is one step.
+        // Interrupts are off during the check, so that none comes between the check and the halt. `enable_and_hlt`
+        // enables interrupts and halts in one step.
         disable();
         while !TOKEN.swap(false, Relaxed) && deadline.is_none_or(|deadline| Self::now() < deadline) {
             if let Some(deadline) = deadline {
@@ -109,7 +114,7 @@ unsafe impl Platform for Kernel {
     }
 
     fn request_preemption(_: &'static Machine<Self>) {
-        // The only M is that of the caller.
+        // There is only one M, so the request is for the G that runs on this CPU.
         REQUESTED.store(true, Relaxed);
     }
 
@@ -122,7 +127,7 @@ unsafe impl Platform for Kernel {
     }
 
     unsafe fn release_stack(stack: Range<usize>) {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller guarantees that `allocate_stack` returned this stack and that nothing uses it any more.
         unsafe { memory::release_stack(stack) };
     }
 
@@ -132,7 +137,8 @@ unsafe impl Platform for Kernel {
     }
 }
 
-// SAFETY: one CPU has one set of slots and one counter of pins. The default red zone is that of the prebuilt `core`.
+// SAFETY: there is one CPU, so only this CPU uses `SLOTS` and `PINS`. The default red zone is right, because the
+// prebuilt `core` is compiled with one.
 unsafe impl InterruptReturn for Kernel {
     fn slots() -> &'static Slots {
         &SLOTS
@@ -165,12 +171,12 @@ fn timer_interrupt(frame: &mut TrapFrame) {
     interrupts::arm(next.at.as_nanos());
     let TrapFrame { rdi, rip, cs, rflags, rsp, ss, .. } = frame;
     let interrupted = Interrupted { rip, cs: *cs, rflags, rsp, ss: *ss, rdi };
-    // SAFETY: the stub restores the registers from the frame and returns by `iretq`. The interrupt stack is not a G's, and each
-    // stack of a G has a reserve.
+    // SAFETY: the stub restores the registers from the frame and returns by `iretq`. This handler runs on the interrupt
+    // stack, which belongs to no G. Below each stack of a G is a reserve (see `memory`).
     unsafe { interrupt_return::on_interrupt_return::<Kernel>(interrupted) };
 }
 
-/// Called by `boot.s`: starts the scheduler, and becomes its only M.
+/// Starts the scheduler and becomes its only M. Called by `boot.s`.
 #[unsafe(no_mangle)]
 extern "C" fn kernel_main() -> ! {
     memory::init();
@@ -187,8 +193,8 @@ extern "C" fn kernel_main() -> ! {
     machine.run()
 }
 
-/// The main G: two Gs compute without ever waiting until both have made progress. Without preemption the first one would compute
-/// for ever.
+/// The main G. It spawns two Gs that compute without ever waiting, and that end when both have made progress. Without
+/// preemption, the first of them would compute for ever.
 fn main(scheduler: &'static Scheduler<Kernel>) {
     let hogs: Vec<_> = (0..2).map(|me| go(move || compute(me))).collect();
     sleep(Duration::from_millis(5));
@@ -199,7 +205,8 @@ fn main(scheduler: &'static Scheduler<Kernel>) {
     blog_os::power_off()
 }
 
-/// Computes the same sum again and again, until both Gs have done so three times. Each preemption has to keep the registers.
+/// Computes the same sum repeatedly, until each of the two Gs has computed it three times. The result stays the same
+/// only if every preemption preserves the registers.
 fn compute(me: usize) {
     let sum = || (1..10_000).map(|n| 1.0 / f64::from(n)).sum::<f64>();
     let expected = sum();

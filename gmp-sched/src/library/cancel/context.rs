@@ -99,7 +99,8 @@ impl<P: Platform> Context<P> {
         self.below(None)
     }
 
-    /// [`with_cancel`](Self::with_cancel) with a deadline, after which the context is done. Go: `context.WithDeadline`.
+    /// Like [`with_cancel`](Self::with_cancel), but the derived context also has a deadline, after which it is done.
+    /// Go: `context.WithDeadline`.
     ///
     /// ```
     /// use core::time::Duration;
@@ -118,7 +119,7 @@ impl<P: Platform> Context<P> {
         self.below(Some((deadline, Cause::of(ContextError::DeadlineExceeded))))
     }
 
-    /// [`with_deadline`](Self::with_deadline) with the cause to report if the deadline passes. Go:
+    /// Like [`with_deadline`](Self::with_deadline), but also takes the cause to report if the deadline passes. Go:
     /// `context.WithDeadlineCause`.
     ///
     /// ```
@@ -141,7 +142,7 @@ impl<P: Platform> Context<P> {
         self.below(Some((deadline, Cause { error: ContextError::DeadlineExceeded, given: Some(cause.into().into()) })))
     }
 
-    /// [`with_deadline`](Self::with_deadline) with a deadline that is `timeout` from now. Go: `context.WithTimeout`.
+    /// Like [`with_deadline`](Self::with_deadline), but the deadline is `timeout` from now. Go: `context.WithTimeout`.
     ///
     /// ```
     /// use core::time::Duration;
@@ -233,7 +234,7 @@ impl<P: Platform> Context<P> {
         self.cause().map(|cause| cause.error)
     }
 
-    /// [`err`](Self::err) as a `Result`, for `?`.
+    /// Returns what [`err`](Self::err) returns as a `Result`, for use with `?`.
     ///
     /// ```
     /// use gmp_sched::cancel::ContextError;
@@ -324,7 +325,7 @@ impl<P: Platform> Context<P> {
         }
     }
 
-    /// [`done`](Self::done) that returns an error if there is no memory.
+    /// Like [`done`](Self::done), but returns an error if there is no memory.
     ///
     /// ```
     /// use gmp_sched::native::Context;
@@ -375,7 +376,7 @@ impl<P: Platform> Context<P> {
         self.sleep_until(now::<P>() + duration)
     }
 
-    /// [`sleep`](Self::sleep) until a point in time.
+    /// Sleeps like [`sleep`](Self::sleep), but until the point in time `when`.
     ///
     /// ```
     /// use core::time::Duration;
@@ -439,7 +440,7 @@ impl<P: Platform> Context<P> {
         }
     }
 
-    /// [`after_func`](Self::after_func) that returns an error if there is no memory.
+    /// Like [`after_func`](Self::after_func), but returns an error if there is no memory.
     ///
     /// # Errors
     ///

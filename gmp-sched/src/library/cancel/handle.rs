@@ -18,8 +18,8 @@ pub struct CancelHandle<P: Platform> {
 }
 
 impl<P: Platform> CancelHandle<P> {
-    /// Cancels the context and its descendants. Only the first cause counts, whether it is a cancellation or a deadline. See
-    /// [`Context::with_cancel`](super::Context::with_cancel) for an example. Go: `CancelFunc`.
+    /// Cancels the context and its descendants. The first cancellation or deadline determines the cause. Later ones do
+    /// not change it. See [`Context::with_cancel`](super::Context::with_cancel) for an example. Go: `CancelFunc`.
     ///
     /// Takes time proportional to the number of descendants and waiting Gs. Does not block; callable on any thread,
     /// but not from interrupts.
@@ -28,7 +28,7 @@ impl<P: Platform> CancelHandle<P> {
         self.cancel_for(&Cause::of(ContextError::Canceled));
     }
 
-    /// [`cancel`](Self::cancel) with a cause to report. Go: `CancelCauseFunc`.
+    /// Like [`cancel`](Self::cancel), but also takes the cause to report. Go: `CancelCauseFunc`.
     ///
     /// ```
     /// use gmp_sched::native::{self, Context};

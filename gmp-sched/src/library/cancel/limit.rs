@@ -62,8 +62,8 @@ impl<P: Platform> Limit<'_, P> {
 }
 
 impl<'a, P: Platform> Limit<'a, P> {
-    /// Why this limit ended a wait. If the limit does not seem to be over, the deadline ended the wait. (The clock of
-    /// the CPU that fired the timer may be ahead of this CPU's clock.)
+    /// Why this limit ended a wait. If the limit does not seem to be over, the deadline ended the wait, because the
+    /// clock of the CPU that fired the timer may be ahead of this CPU's clock.
     pub(crate) fn ended(&self) -> ContextError {
         self.err().unwrap_or(ContextError::DeadlineExceeded)
     }

@@ -109,7 +109,8 @@ impl<P: Platform> Node<P> {
     /// deadline.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
-        // Ordering: Acquire; partner: the Release in `end`. What the canceller did before is visible.
+        // Ordering: Acquire; partner: the Release in `end`. The caller sees what the canceller did before the
+        // cancellation.
         self.has_ended.load(Ordering::Acquire) || self.deadline != Instant::NEVER && self.deadline <= now::<P>()
     }
 

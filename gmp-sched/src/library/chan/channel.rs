@@ -67,7 +67,7 @@ enum Unmoved {
 }
 
 impl<T, P: Platform> Channel<T, P> {
-    /// A channel with a handle for each side.
+    /// Makes a channel with a handle for each side.
     pub(crate) fn new(capacity: usize, bubble: BubbleRef<P>) -> Result<Self, OutOfResources> {
         if capacity > Header::<P>::CAPACITY_LIMIT {
             return Err(OutOfResources);
@@ -75,7 +75,7 @@ impl<T, P: Platform> Channel<T, P> {
         Self::with_header(Header::new(capacity, bubble), false)
     }
 
-    /// A channel with a handle for one side only. It is not closed, although the other side has no handle.
+    /// Makes a channel with a handle for one side only. The channel is open, although the other side has no handle.
     pub(super) fn never() -> Result<Self, OutOfResources> {
         Self::with_header(Header::never(), true)
     }
@@ -108,7 +108,8 @@ impl<T, P: Platform> Channel<T, P> {
         unsafe { self.offer_to_open(held, from, word, word.length()) }
     }
 
-    /// [`offer`](Self::offer) on a channel that is open and not restricted, with `length` values in the buffer.
+    /// Does what [`offer`](Self::offer) does, for a channel that is open and that the calling G may use. `length` is
+    /// the number of values in the buffer.
     #[inline(always)]
     unsafe fn offer_to_open(&self, held: &Held<'_, P>, from: *const T, word: Word, length: usize) -> Attempt<P> {
         debug_assert!(held.is_of(&self.header));
@@ -152,7 +153,7 @@ impl<T, P: Platform> Channel<T, P> {
         unsafe { self.take_from_buffer(held, to, word) }
     }
 
-    /// [`take`](Self::take) on a channel with an empty buffer. Takes the value of a waiting sender.
+    /// Takes the value of a waiting sender, as [`take`](Self::take) does if the buffer is empty.
     #[inline(always)]
     unsafe fn take_from_sender(&self, to: *mut T) -> Attempt<P> {
         let Some((sender, goroutine)) = self.header.senders.pop_with_goroutine() else { return Attempt::NotReady };
@@ -164,7 +165,7 @@ impl<T, P: Platform> Channel<T, P> {
         Attempt::Moved(Some(goroutine))
     }
 
-    /// [`take`](Self::take) on a channel that is closed or made in a bubble.
+    /// Does what [`take`](Self::take) does, for a channel that is closed or was made in a bubble.
     #[cold]
     #[inline(never)]
     unsafe fn take_restricted(&self, to: *mut T, word: Word) -> Attempt<P> {
@@ -182,7 +183,7 @@ impl<T, P: Platform> Channel<T, P> {
         }
     }
 
-    /// [`take`](Self::take) on a channel with values in the buffer.
+    /// Does what [`take`](Self::take) does, for a channel with values in the buffer.
     #[inline(always)]
     unsafe fn take_from_buffer(&self, held: &Held<'_, P>, to: *mut T, word: Word) -> Attempt<P> {
         // SAFETY: the lock is held and the ring is not empty; `to` is uninitialised.
@@ -230,7 +231,8 @@ impl<T, P: Platform> Channel<T, P> {
         Err(value.into_inner())
     }
 
-    /// [`send`](Self::send) on a channel that is closed or made in a bubble. Outlined, to keep the fast path small.
+    /// Does what [`send`](Self::send) does, for a channel that is closed or was made in a bubble. Outlined, to keep the
+    /// fast path small.
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -342,7 +344,7 @@ impl<T, P: Platform> Channel<T, P> {
         if self.header.looks_ready(Side::Receive) { self.recv_now() } else { Err(false) }
     }
 
-    /// [`try_recv`](Self::try_recv), but takes the lock without checking first whether there is a value.
+    /// Like [`try_recv`](Self::try_recv), but takes the lock without checking first whether there is a value.
     #[inline(always)]
     pub(crate) fn recv_now(&self) -> Result<T, bool> {
         let mut slot = MaybeUninit::<T>::uninit();

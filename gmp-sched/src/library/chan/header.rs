@@ -105,7 +105,7 @@ impl<P: Platform> Header<P> {
     /// Maximum capacity. The length bits cannot count more values.
     pub(super) const CAPACITY_LIMIT: usize = LENGTH;
 
-    /// A channel on which nothing ever becomes ready. Go: a nil channel.
+    /// Makes a channel on which nothing ever becomes ready. Go: a nil channel.
     pub(crate) fn never() -> Self {
         let wait_reasons = [WaitReason::ChanSendNil, WaitReason::ChanReceiveNil];
         Self { wait_reasons, ..Self::new(0, BubbleRef::none()) }
@@ -116,7 +116,7 @@ impl<P: Platform> Header<P> {
         self.wait_reasons[0] == WaitReason::ChanSendNil
     }
 
-    /// An open channel that belongs to `bubble`.
+    /// Makes an open channel that belongs to `bubble`.
     pub(crate) fn new(capacity: usize, bubble: BubbleRef<P>) -> Self {
         Self {
             lock: RawLock::new(),
@@ -272,8 +272,8 @@ impl<P: Platform> Header<P> {
 }
 
 impl<P: Platform> Awaited for Header<P> {
-    /// Called only if the calling G may use the channel. So if the channel is in a bubble, the G is in the same
-    /// bubble.
+    /// Whether the channel is in the calling G's bubble. Called only if the G may use the channel, so it is enough to
+    /// check that the channel is in any bubble.
     fn is_of_current_bubble(&self) -> bool {
         // Ordering: Relaxed, because a timer changes the flag of its channel before another G can use the timer.
         self.is_in_bubble.load(Ordering::Relaxed)

@@ -107,7 +107,7 @@ pub fn channel<T, P: Platform>(capacity: usize) -> (Sender<T, P>, Receiver<T, P>
     }
 }
 
-/// [`channel()`] that returns an error if there is no memory.
+/// Like [`channel()`], but returns an error if there is no memory.
 ///
 /// ```
 /// use gmp_sched::chan::{Receiver, Sender, try_channel};
@@ -127,7 +127,7 @@ pub fn try_channel<T, P: Platform>(capacity: usize) -> Result<(Sender<T, P>, Rec
     Ok((Sender { handle: sender }, Receiver { handle: receiver }))
 }
 
-/// [`Receiver::never`] that returns an error if there is no memory.
+/// Like [`Receiver::never`], but returns an error if there is no memory.
 pub(crate) fn try_never<T, P: Platform>() -> Result<Receiver<T, P>, OutOfResources> {
     Ok(Receiver { handle: handle::single()? })
 }

@@ -119,7 +119,7 @@ impl<T, P: Platform> Receiver<T, P> {
         Err(if is_closed { TryRecvError::Closed } else { TryRecvError::Empty })
     }
 
-    /// [`recv`](Self::recv), but waits no longer than `timeout`.
+    /// Like [`recv`](Self::recv), but waits no longer than `timeout`.
     ///
     /// ```
     /// use core::time::Duration;
@@ -144,8 +144,9 @@ impl<T, P: Platform> Receiver<T, P> {
         self.recv_until(timeout)
     }
 
-    /// [`recv`](Self::recv), but waits no longer than `limit`, which is a deadline, a context or both. If the limit is
-    /// over already, this is [`try_recv`](Self::try_recv). Go: a `select` with `ctx.Done()`.
+    /// Like [`recv`](Self::recv), but waits no longer than `limit`, which is a deadline, a context or both. If the
+    /// limit is over already, the call does not wait, like [`try_recv`](Self::try_recv). Go: a `select` with
+    /// `ctx.Done()`.
     ///
     /// ```
     /// use gmp_sched::chan::RecvTimeoutError;

@@ -116,7 +116,7 @@ impl<T, P: Platform> Sender<T, P> {
         Err(if is_closed { TrySendError::Closed(value) } else { TrySendError::Full(value) })
     }
 
-    /// [`send`](Self::send), but waits no longer than `timeout`.
+    /// Like [`send`](Self::send), but waits no longer than `timeout`.
     ///
     /// ```
     /// use core::time::Duration;
@@ -141,8 +141,9 @@ impl<T, P: Platform> Sender<T, P> {
         self.send_until(value, timeout)
     }
 
-    /// [`send`](Self::send), but waits no longer than `limit`, which is a deadline, a context or both. If the limit is
-    /// over already, this is [`try_send`](Self::try_send). Go: a `select` with `ctx.Done()`.
+    /// Like [`send`](Self::send), but waits no longer than `limit`, which is a deadline, a context or both. If the
+    /// limit is over already, the call does not wait, like [`try_send`](Self::try_send). Go: a `select` with
+    /// `ctx.Done()`.
     ///
     /// ```
     /// use gmp_sched::chan::SendTimeoutError;
@@ -200,8 +201,8 @@ impl<T, P: Platform> Sender<T, P> {
         !self.handle.header.is_never() && self.handle.close()
     }
 
-    /// [`close`](Self::close) without the check of the bubble, because the canceller of a context may be outside of
-    /// the waiters' bubble.
+    /// Closes the channel like [`close`](Self::close), but without the check of the bubble, because the canceller of a
+    /// context may be outside of the waiters' bubble.
     pub(crate) fn close_from_anywhere(&self) {
         self.handle.close();
     }

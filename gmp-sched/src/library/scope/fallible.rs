@@ -105,7 +105,7 @@ impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
         spawned.map(drop)
     }
 
-    /// [`try_go`](Self::try_go) that panics if there is no memory. See [`try_scope`] for an example.
+    /// Like [`try_go`](Self::try_go), but panics if there is no memory. See [`try_scope`] for an example.
     ///
     /// # Panics
     ///

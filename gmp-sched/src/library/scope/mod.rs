@@ -138,15 +138,15 @@ impl<'scope, P: Platform> Scope<'scope, '_, P> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        // SAFETY: 1. The body and its result are used only during `'scope`, because `run` returns or unwinds only
-        // after its `Open` has waited until the count of children is zero. 2. A child leaves the count only after its
+        // SAFETY: 1. The body and its result are used only during `'scope`, because `run` returns or unwinds only after
+        // the count of children is zero (`Children::open` waits for that). 2. A child leaves the count only after its
         // body has run and its result has been dropped or left to the handle, and the handle cannot outlive `'scope`.
         // 3. The count outlives the children, because it is in the frame of the caller of `run`.
         let spawned = unsafe { spawn_scoped(body, &self.children) };
         spawned.map(|handle| ScopedJoinHandle { handle: Some(handle), children: &self.children })
     }
 
-    /// [`try_go`](Self::try_go) that panics if there is no memory. See [`scope`] for an example.
+    /// Like [`try_go`](Self::try_go), but panics if there is no memory. See [`scope`] for an example.
     ///
     /// # Panics
     ///

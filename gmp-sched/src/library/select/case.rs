@@ -215,7 +215,7 @@ fn unlock<P: Platform>(held: Held<'_, P>) {
     drop(held);
 }
 
-/// [`Arm::try_now`] of a case that receives.
+/// Implements [`Arm::try_now`] for a case that receives.
 #[inline(never)]
 #[track_caller]
 fn recv_now<T, P: Platform>(channel: &Channel<T, P>) -> Option<Result<T, RecvError>> {
@@ -229,7 +229,7 @@ fn recv_now<T, P: Platform>(channel: &Channel<T, P>) -> Option<Result<T, RecvErr
     }
 }
 
-/// [`Arm::try_now`] of a case that sends; returns whether it was ready.
+/// Implements [`Arm::try_now`] for a case that sends; returns whether it was ready.
 ///
 /// # Safety
 ///

@@ -55,8 +55,9 @@ pub(super) fn choose_bit<P: Platform>(pinned: &Pinned<P>, mut bits: u64) -> Opti
     (bits != 0).then_some(bits.trailing_zeros() as usize)
 }
 
-/// [`choose`] for more cases than a word has bits, by reservoir sampling. The n-th ready case replaces the choice with
-/// probability 1/n, which makes all equally likely (Vitter, *Random Sampling with a Reservoir*, 1985, algorithm R).
+/// Does what [`choose`] does, for more cases than a word has bits, by reservoir sampling. The n-th ready case replaces
+/// the choice with probability 1/n, which makes all equally likely (Vitter, *Random Sampling with a Reservoir*, 1985,
+/// algorithm R).
 #[cold]
 #[inline(never)]
 fn choose_of_many<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> Option<usize> {

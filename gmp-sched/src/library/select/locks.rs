@@ -196,7 +196,7 @@ pub(crate) fn unlock_all<P: Platform>(cases: &[Case<'_, P>], locked: Locked) {
     }
 }
 
-/// [`unlock_all`] for cases whose channels are all different.
+/// Does what [`unlock_all`] does, for cases whose channels are all different.
 #[inline(always)]
 pub(super) fn unlock_each<P: Platform>(cases: &[Case<'_, P>]) {
     #[expect(clippy::needless_range_loop, reason = "of an iterator the compiler counts the steps first, by a division")]

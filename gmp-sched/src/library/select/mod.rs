@@ -149,7 +149,7 @@ impl<'a, P: Platform> Select<'a, P> {
         Self { cases, choice: Choice::Random, has_tried_one: false }
     }
 
-    /// [`new`](Self::new) for a caller that has done step 1 of the algorithm.
+    /// Makes a select like [`new`](Self::new), for a caller that has done step 1 of the algorithm.
     #[inline]
     fn after_step_1(cases: &'a mut [Case<'a, P>]) -> Self {
         Self { cases, choice: Choice::Random, has_tried_one: true }
@@ -216,9 +216,9 @@ impl<'a, P: Platform> Select<'a, P> {
         self.run(Patience::None)
     }
 
-    /// [`wait`](Self::wait), but no longer than `limit`, which is a deadline, a context or both. A case that is ready
-    /// is performed even if the limit is over already, as by [`poll`](Self::poll). To give a context the same chance
-    /// as other cases, receive from [`Context::done`](crate::cancel::Context::done).
+    /// Waits like [`wait`](Self::wait), but no longer than `limit`, which is a deadline, a context or both. A case that
+    /// is ready is performed even if the limit is over already, as by [`poll`](Self::poll). To give a context the same
+    /// chance as other cases, receive from [`Context::done`](crate::cancel::Context::done).
     ///
     /// ```
     /// use gmp_sched::cancel::ContextError;
@@ -250,7 +250,7 @@ impl<'a, P: Platform> Select<'a, P> {
         self.run(Patience::Until(&limit)).ok_or_else(|| limit.ended())
     }
 
-    /// [`wait`](Self::wait) for `timeout` at most. Go: a case that receives from `time.After`.
+    /// Waits like [`wait`](Self::wait), for `timeout` at most. Go: a case that receives from `time.After`.
     ///
     /// ```
     /// use core::time::Duration;
@@ -315,7 +315,7 @@ where
     leave_queues(&pinned, cases.as_ref(), me.woken_by.load(Ordering::Relaxed)).expect("one of them is the waker")
 }
 
-/// [`wait_for_one`] for a number of cases that is known only at run time.
+/// Does what [`wait_for_one`] does, for a number of cases that is known only at run time.
 #[inline(never)]
 #[track_caller]
 fn wait_for_one_of_some<P: Platform>(pinned: Pinned<P>, cases: &mut [Case<'_, P>]) -> usize {

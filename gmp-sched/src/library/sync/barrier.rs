@@ -45,7 +45,7 @@ struct State<P: Platform> {
 
 impl<P: Platform> Barrier<P> {
     constructor! {
-        /// A barrier for `size` Gs. With 0 or 1, no call waits.
+        /// Makes a barrier for `size` Gs. If `size` is 0 or 1, no call waits.
         ///
         /// ```
         /// assert!(gmp_sched::native::Barrier::new(1).wait().is_leader());

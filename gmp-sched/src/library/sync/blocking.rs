@@ -56,7 +56,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
         self.wait_for(reason.into(), guard, note, enqueue)
     }
 
-    /// [`wait`](Self::wait) on an object that may belong to a bubble.
+    /// Waits like [`wait`](Self::wait), but on an object that may belong to a bubble.
     #[inline(always)]
     pub(super) fn wait_on<G>(
         self,
@@ -140,7 +140,7 @@ pub(super) struct WakeList<P: Platform> {
 }
 
 impl<P: Platform> WakeList<P> {
-    /// An empty list.
+    /// Makes an empty list.
     #[inline]
     pub(super) fn none() -> Self {
         Self { first: None, others: WaitQueue::new() }
@@ -171,8 +171,8 @@ impl<P: Platform> WakeList<P> {
         self.ready_each(pinned, |_| ());
     }
 
-    /// [`ready`](Self::ready) for waits that are durable if the G is in a bubble, even if the object was made outside
-    /// of the bubble. Returns the number of waiters.
+    /// Does what [`ready`](Self::ready) does, for waits that are durable if the G is in a bubble, even if the object
+    /// was made outside of the bubble. Returns the number of waiters.
     ///
     /// # Panics
     ///

@@ -122,7 +122,7 @@ impl<P: Platform> Condvar<P> {
         }
     }
 
-    /// [`wait`](Self::wait) until `deadline` at most.
+    /// Waits like [`wait`](Self::wait), until `deadline` at most.
     ///
     /// # Panics
     ///
@@ -132,7 +132,7 @@ impl<P: Platform> Condvar<P> {
         WaitTimeoutResult(!self.wait_with(guard, Some(&deadline.into())))
     }
 
-    /// [`wait`](Self::wait) for `timeout` at most.
+    /// Waits like [`wait`](Self::wait), for `timeout` at most.
     ///
     /// ```
     /// use core::time::Duration;
@@ -153,8 +153,8 @@ impl<P: Platform> Condvar<P> {
         self.wait_until(guard, now::<P>() + timeout)
     }
 
-    /// [`wait_while`](Self::wait_while) until `deadline` at most. The result says whether the condition still holds
-    /// at the end.
+    /// Waits like [`wait_while`](Self::wait_while), until `deadline` at most. The result says whether the condition
+    /// still holds at the end.
     ///
     /// # Panics
     ///
@@ -176,8 +176,8 @@ impl<P: Platform> Condvar<P> {
         WaitTimeoutResult(false)
     }
 
-    /// [`wait_while`](Self::wait_while) for `timeout` at most. The result says whether the condition still holds at
-    /// the end.
+    /// Waits like [`wait_while`](Self::wait_while), for `timeout` at most. The result says whether the condition still
+    /// holds at the end.
     ///
     /// # Panics
     ///

@@ -47,7 +47,7 @@ struct Shared<E, P: Platform> {
 }
 
 impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
-    /// A group without Gs.
+    /// Makes a group without Gs.
     ///
     /// ```
     /// use gmp_sched::native::{self, ErrorGroup};
@@ -63,8 +63,8 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         Self::with(None)
     }
 
-    /// A group of which at most `limit` Gs run at the same time. While `limit` Gs run, [`go`](Self::go) waits. Go:
-    /// `SetLimit`.
+    /// Makes a group of which at most `limit` Gs run at the same time. While `limit` Gs run, [`go`](Self::go) waits.
+    /// Go: `SetLimit`.
     ///
     /// ```
     /// use gmp_sched::native::{self, ErrorGroup};
@@ -170,7 +170,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         }
     }
 
-    /// [`go`](Self::go), but returns an error if the limit is reached or there is no memory. Go: `TryGo`.
+    /// Like [`go`](Self::go), but returns an error if the limit is reached or there is no memory. Go: `TryGo`.
     ///
     /// ```
     /// use gmp_sched::native::{self, ErrorGroup};

@@ -23,8 +23,9 @@
 //!   `unlock`, `notify_…`, `done`, `release`) is callable with preemption turned off.
 //! - Queues are first in, first out. A readied waiter runs next on the waker's P, as in Go. If the waker belongs to another
 //!   scheduler or is a thread that is not an M, the waiter goes to the global queue of its own scheduler.
-//! - Locks are not poisoned. A panic in a critical section unlocks the lock, as in `lock_api`. In the kernel, where a
-//!   G that panics is not unwound, its locks stay locked. A [`Once`] whose function it ran is poisoned.
+//! - Locks are not poisoned. A panic in a critical section unlocks the lock, as in `lock_api`. In the kernel, a G that
+//!   panics is not unwound. So the locks that it holds stay locked, and a [`Once`] whose function it was running is
+//!   poisoned.
 //! - The first wait with a deadline allocates a timer. Otherwise the types do not allocate, unless a type says so.
 //! - The G that drops a guard unlocks; it need not be the G that locked.
 //!

@@ -137,7 +137,7 @@ pub struct RawMutex<P: Platform> {
 
 impl<P: Platform> RawMutex<P> {
     constructor! {
-        /// A mutex that is free. See [`RawMutex`] for an example.
+        /// Makes a mutex that is free. See [`RawMutex`] for an example.
         #[must_use]
         pub fn new() -> Self {
             Self { word: AtomicU32::new(0), queue: Lock::new(WaitQueue::new()) }
@@ -290,8 +290,8 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// [`release`](Self::release) for a pinned caller, which must ready the returned waiter after it has released its
-    /// locks.
+    /// Unlocks like [`release`](Self::release), for a pinned caller. The caller must ready the returned waiter after it
+    /// has released its own locks.
     #[cfg(not(gmp_loom))]
     #[must_use = "the waiter is to be readied"]
     pub(super) fn release_for(&self) -> Option<&'static Waiter<P>> {

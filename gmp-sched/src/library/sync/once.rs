@@ -122,8 +122,9 @@ impl<P: Platform> Once<P> {
         running.becomes = DONE;
     }
 
-    /// Waits while another caller's function runs. Returns `None` if the `Once` is done then. Otherwise the caller must
-    /// run its own function. In this case the inner value is the caller's G, or `None` if the caller is not a G.
+    /// Waits while another caller's function runs. Afterwards, returns `None` if the `Once` is done. Otherwise the
+    /// caller must run its own function. In this case the inner value is the caller's G, or `None` if the caller is not
+    /// a G.
     #[track_caller]
     fn begin(&self) -> Option<Option<&'static Goroutine<P>>> {
         loop {
@@ -192,7 +193,7 @@ impl<P: Platform> Drop for Running<'_, P> {
     }
 }
 
-/// The G that runs the function is abandoned.
+/// Called when the G that runs the function is abandoned, that is, ends without unwinding.
 impl<P: Platform> Deferred for Once<P> {
     fn run(&self) {
         self.end(POISONED);

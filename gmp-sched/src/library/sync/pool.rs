@@ -66,7 +66,7 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
         Ok(Self { lists: lists.into_boxed_slice(), each, make })
     }
 
-    /// [`try_new`](Self::try_new) that panics if there is no memory.
+    /// Like [`try_new`](Self::try_new), but panics if there is no memory.
     ///
     /// ```
     /// use gmp_sched::native::{self, Pool};

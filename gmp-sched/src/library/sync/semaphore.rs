@@ -107,7 +107,7 @@ impl<P: Platform> Semaphore<P> {
         Permit { semaphore: self, permits }
     }
 
-    /// [`acquire`](Self::acquire), but waits no longer than `limit`, which is a deadline, a context or both. Go:
+    /// Like [`acquire`](Self::acquire), but waits no longer than `limit`, which is a deadline, a context or both. Go:
     /// `Acquire`, which takes a context.
     ///
     /// ```
@@ -141,7 +141,7 @@ impl<P: Platform> Semaphore<P> {
         if self.take(permits, Some(&limit)) { Ok(Permit { semaphore: self, permits }) } else { Err(limit.ended()) }
     }
 
-    /// [`acquire`](Self::acquire) that waits for `timeout` at most; returns `None` on timeout.
+    /// Like [`acquire`](Self::acquire), but waits for `timeout` at most; returns `None` on timeout.
     ///
     /// ```
     /// use gmp_sched::native::{self, Semaphore};

@@ -61,7 +61,7 @@ const TOO_MANY: u64 = ONE << 31;
 
 impl<P: Platform> WaitGroup<P> {
     constructor! {
-        /// A group with a counter of zero.
+        /// Makes a group with a counter of zero.
         ///
         /// ```
         /// static GROUP: gmp_sched::native::WaitGroup = gmp_sched::native::WaitGroup::new();
@@ -75,8 +75,8 @@ impl<P: Platform> WaitGroup<P> {
 
     /// Adds `count` to the counter. Does not block; callable from anywhere. Go: `Add`.
     ///
-    /// As in Go, call it before the tasks start and before `wait`. To call it while the counter is zero and waiters are
-    /// still being released is an error.
+    /// As in Go, call it before the tasks start and before `wait`. It is an error to call it while the counter is zero
+    /// and waiters are still being released.
     ///
     /// ```
     /// use gmp_sched::native::WaitGroup;
@@ -211,7 +211,7 @@ impl<P: Platform> WaitGroup<P> {
         self.wait_for(None);
     }
 
-    /// [`wait`](Self::wait), but no longer than `limit`, which is a deadline, a context or both.
+    /// Waits like [`wait`](Self::wait), but no longer than `limit`, which is a deadline, a context or both.
     ///
     /// ```
     /// use gmp_sched::cancel::ContextError;
@@ -279,7 +279,7 @@ impl<P: Platform> WaitGroup<P> {
         false
     }
 
-    /// [`wait`](Self::wait) for `timeout` at most; returns whether the counter was zero.
+    /// Waits like [`wait`](Self::wait), for `timeout` at most; returns whether the counter was zero.
     ///
     /// ```
     /// use gmp_sched::native::{self, WaitGroup};
@@ -325,7 +325,7 @@ impl<P: Platform> WaitGroup<P> {
         }
     }
 
-    /// [`go`](Self::go) that returns an error if there is no memory.
+    /// Like [`go`](Self::go), but returns an error if there is no memory.
     ///
     /// # Errors
     ///

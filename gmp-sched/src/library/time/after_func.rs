@@ -67,7 +67,7 @@ pub fn after_func<P: Platform>(duration: Duration, function: impl FnOnce() + Sen
     }
 }
 
-/// [`after_func`] that returns an error if there is no memory.
+/// Like [`after_func`], but returns an error if there is no memory.
 ///
 /// # Errors
 ///
@@ -84,8 +84,8 @@ pub fn try_after_func<P: Platform>(
     after_func_at(super::now::<P>() + duration, function)
 }
 
-/// [`after_func`] at a point in time. With [`Instant::NEVER`] only [`start_now`](AfterFunc::start_now) starts the
-/// function.
+/// Like [`after_func`], but runs `function` at the point in time `when`. With [`Instant::NEVER`] only
+/// [`start_now`](AfterFunc::start_now) starts the function.
 #[track_caller]
 pub(crate) fn after_func_at<P: Platform>(
     when: Instant,
@@ -143,7 +143,8 @@ impl<P: Platform> AfterFunc<P> {
         self.take_back()
     }
 
-    /// [`stop`](Self::stop) without the check of the bubble, because functions of contexts may be used everywhere.
+    /// Stops the function like [`stop`](Self::stop), but without the check of the bubble, because functions of contexts
+    /// may be used everywhere.
     pub(crate) fn take_back(&self) -> bool {
         self.start(DISCARD)
     }

@@ -49,7 +49,7 @@ impl<P: Platform> Ticker<P> {
         }
     }
 
-    /// [`new`](Self::new) that returns an error if there is no memory.
+    /// Like [`new`](Self::new), but returns an error if there is no memory.
     ///
     /// ```
     /// use core::time::Duration;

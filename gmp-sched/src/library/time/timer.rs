@@ -78,7 +78,7 @@ impl<P: Platform> Timer<P> {
         }
     }
 
-    /// [`new`](Self::new) that returns an error if there is no memory.
+    /// Like [`new`](Self::new), but returns an error if there is no memory.
     ///
     /// ```
     /// use core::time::Duration;
@@ -180,7 +180,7 @@ impl<P: Platform> Timer<P> {
         self.slot.set(bubble.now() + duration, Duration::ZERO)
     }
 
-    /// [`reset`](Self::reset) to a point in time.
+    /// Sets the timer like [`reset`](Self::reset), but to the point in time `when`.
     ///
     /// ```
     /// use core::time::Duration;

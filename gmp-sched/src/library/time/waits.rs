@@ -33,7 +33,7 @@ macro_rules! waits {
                 self.slot.ticks().recv().expect(NEVER_CLOSED)
             }
 
-            /// [`wait`](Self::wait), but no longer than `limit`, which is a deadline, a context or both.
+            /// Waits like [`wait`](Self::wait), but no longer than `limit`, which is a deadline, a context or both.
             ///
             /// ```
             /// use core::time::Duration;

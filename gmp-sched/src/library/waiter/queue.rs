@@ -19,13 +19,13 @@ pub(crate) struct WaitQueue<P: Platform> {
 }
 
 impl<P: Platform> WaitQueue<P> {
-    /// An empty queue.
+    /// Makes an empty queue.
     #[cfg(not(gmp_loom))]
     pub(crate) const fn new() -> Self {
         Self { first: AtomicRef::none(), last: AtomicRef::none() }
     }
 
-    /// An empty queue.
+    /// Makes an empty queue.
     #[cfg(gmp_loom)]
     pub(crate) fn new() -> Self {
         Self { first: AtomicRef::none(), last: AtomicRef::none() }
@@ -59,7 +59,7 @@ impl<P: Platform> WaitQueue<P> {
         }
     }
 
-    /// [`push_back`](Self::push_back) on a queue that is not empty.
+    /// Does what [`push_back`](Self::push_back) does, for a queue that is not empty.
     #[inline]
     fn push_behind_others(&self, waiter: &'static Waiter<P>) {
         let last = self.last.load(Ordering::Relaxed);
@@ -93,7 +93,7 @@ impl<P: Platform> WaitQueue<P> {
         self.remove_from_others(waiter)
     }
 
-    /// [`remove`](Self::remove) of a waiter that is not the only one.
+    /// Does what [`remove`](Self::remove) does, for a waiter that is not the only one in the queue.
     #[inline(never)]
     fn remove_from_others(&self, waiter: &'static Waiter<P>) -> bool {
         if self.is_first(waiter) {
@@ -161,7 +161,7 @@ impl<P: Platform> WaitQueue<P> {
         self.pop_with_goroutine().map(|(waiter, _)| waiter)
     }
 
-    /// [`pop`](Self::pop) that also returns the G.
+    /// Does what [`pop`](Self::pop) does, and also returns the G.
     #[inline(always)]
     pub(crate) fn pop_with_goroutine(&self) -> Option<(&'static Waiter<P>, &'static Goroutine<P>)> {
         loop {
@@ -183,9 +183,9 @@ impl<P: Platform> WaitQueue<P> {
         woken
     }
 
-    /// [`pop`](Self::pop) if the first waiter is `wanted`. `wanted` is also called for a waiter whose wait has been
-    /// ended by another waker. If such a waiter is not wanted, it blocks the waiters behind it until it has left the
-    /// queue.
+    /// Pops like [`pop`](Self::pop), but returns `None` if it comes to a waiter that is not `wanted`. `wanted` is also
+    /// called for a waiter whose wait has been ended by another waker. If such a waiter is not wanted, it blocks the
+    /// waiters behind it until it has left the queue.
     pub(crate) fn pop_if(&self, wanted: impl Fn(&'static Waiter<P>) -> bool) -> Option<&'static Waiter<P>> {
         loop {
             let waiter = self.front().filter(|&first| wanted(first))?;

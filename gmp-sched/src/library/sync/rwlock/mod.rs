@@ -137,7 +137,7 @@ const GRANTED: usize = 1;
 
 impl<P: Platform, R: Readers> RawRwLock<P, R> {
     constructor! {
-        /// A lock that is free. See [`RawRwLock`] for an example.
+        /// Makes a lock that is free. See [`RawRwLock`] for an example.
         #[must_use]
         pub fn new() -> Self {
             Self {
@@ -302,7 +302,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
         is_drained
     }
 
-    /// [`drain`](Self::drain) without waiting.
+    /// Does what [`drain`](Self::drain) does, without waiting.
     fn try_drain(&self) -> bool {
         self.readers.close::<P>();
         let is_drained = self.readers.is_empty::<P>();
