@@ -1,5 +1,5 @@
 //! Benchmarks of the scheduler on operating-system threads. Each workload prints one line, `bench NAME procs=N VALUE
-//! UNIT`. Names and parameters are those of the Go program with which the results are compared.
+//! UNIT`. Names and parameters are the same as in the Go program with which the results are compared.
 //!
 //! `cargo bench -p gmp-sched [-- FILTER]`
 

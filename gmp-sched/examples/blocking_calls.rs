@@ -1,5 +1,5 @@
-//! Handoff: a G that blocks in the operating system does not keep other Gs from running. It blocks its M, so another M
-//! takes over the P and runs the other Gs.
+//! Handoff: a G that blocks in the operating system does not keep other Gs from running. Such a G blocks its M, so
+//! another M takes over the P and runs the other Gs.
 //!
 //! ```sh
 //! cargo run -p gmp-sched --example blocking_calls

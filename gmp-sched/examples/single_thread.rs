@@ -1,7 +1,7 @@
 //! The smallest platform: one thread, which is the only M, and no service of an operating system. The scheduler of a
 //! kernel for one CPU without interrupts looks like this. `gmp_sched::porting` explains each item.
 //!
-//! The clock, the memory and the output of `std` replace those of a kernel.
+//! The example uses the clock, the memory and the output of `std`. A kernel has its own.
 //!
 //! ```sh
 //! cargo run -p gmp-sched --example single_thread

@@ -30,8 +30,8 @@ impl Log {
     }
 }
 
-/// Runs `$body` on threads and in the simulator, where `$platform` names the platform's module, and compares the two
-/// orders. Returns the order.
+/// Runs `$body` on threads and in the simulator, compares the two orders, and returns the order. In `$body`,
+/// `$platform` names the module of the platform.
 macro_rules! on_both {
     ($platform:ident, $log:ident, $body:block) => {{
         let native_log = Log::default();

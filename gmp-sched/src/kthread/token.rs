@@ -48,8 +48,8 @@ impl<S: Points> Token<S> {
         false
     }
 
-    /// Gives the token. Returns `true` if the thread was parked; then the caller must make it ready. Callable from
-    /// interrupts.
+    /// Gives the token. Returns `true` if the thread was parked. The caller must then make the thread ready. Callable
+    /// from interrupts.
     pub(crate) fn give(&self) -> bool {
         loop {
             S::point(Site::Park);

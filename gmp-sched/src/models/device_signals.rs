@@ -144,7 +144,7 @@ impl Scene {
         }
     }
 
-    /// Delivers all raises that are pending; afterwards the G must have seen the last one.
+    /// Delivers all pending raises, and checks that the G has seen the last raise.
     fn check(&self, machine: &'static Machine<Model>) {
         run_as(machine, |pinned| {
             while self.scheduler.signals.is_ready() || !pinned.processor().queue.is_empty() {

@@ -122,8 +122,8 @@ fn submitter_that_blocks_against_a_spinning_m_that_goes_idle() {
     });
 }
 
-/// A waker has raised the count of spinning Ms, although there is no work any more for the M that it wants to wake.
-/// The waker then finds no idle P, because an M that returned from a system call took the last one. The returning M
+/// A waker has raised the count of spinning Ms, although there is no work any more for the M that it wants to wake. The
+/// waker then finds no idle P, because an M that returned from a system call took the last idle P. The returning M
 /// readies a G while another M goes idle. Both of these Ms rely on the raised count, so the waker must check for work
 /// again.
 #[test]

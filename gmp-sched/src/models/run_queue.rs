@@ -159,7 +159,8 @@ fn run_next_against_a_thief() {
     });
 }
 
-/// `runnext` is empty at first, so the owner sets it without an exchange.
+/// The owner puts an item into `runnext` while two thieves steal. `runnext` is empty before, so the owner sets it
+/// without an exchange.
 #[test]
 fn first_run_next_against_two_thieves() {
     explore(|| {

@@ -71,8 +71,8 @@ fn waker_from_outside_changes_nothing_once_the_g_can_run() {
     });
 }
 
-/// A thread that is no M readies the last G of a run. The run ends, and the scheduler begins the next one, before that thread
-/// has returned. The next run is as in a new scheduler.
+/// A thread that is not an M readies the last G of a run. Before this thread has returned, the run ends and the
+/// scheduler begins the next run. That run is as in a new scheduler.
 #[test]
 fn late_waker_changes_nothing_of_the_next_run() {
     explore_every_point(|| {
@@ -97,7 +97,7 @@ fn late_waker_changes_nothing_of_the_next_run() {
             assert!(!machine.is_retired() && machine.next_processor.load(Ordering::Relaxed).is_none());
             assert_eq!(scheduler.idle_processors.load(Ordering::Relaxed), 1, "the next run begins with a busy P");
         } else {
-            // The M had parked before the G was runnable.
+            // The M had parked before the G was runnable. The M continues now and runs the G.
             setting.settle();
             assert_runs_under_its_scheduler(last);
         }

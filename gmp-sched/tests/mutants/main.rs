@@ -1,11 +1,12 @@
 //! Does a model or a simulated program fail when the engine is broken? Each mutant is one small change: a weakened
-//! ordering, a removed fence or re-check, two steps swapped. It is applied to a copy of the source, and the tests named
-//! as its catcher must then fail.
+//! ordering, a removed fence or re-check, two steps swapped. This change is applied to a copy of the source, and the
+//! tests named as its catcher must then fail.
 //!
-//! `cargo test -p gmp-sched --test mutants -- --ignored --nocapture` runs all of them, which takes some five minutes
-//! on two processors, and prints a table of the mutants and the tests that caught them. `GMP_MUTANTS=idle.rs` runs
-//! those of one file, `GMP_MUTANTS="a fence"` those whose description contains the words,
-//! `GMP_MUTANTS=device_signals::` those of some models, and `GMP_MUTANTS="idle.rs|a fence"` the union of two of these.
+//! `cargo test -p gmp-sched --test mutants -- --ignored --nocapture` runs all mutants, which takes some five minutes on
+//! two processors, and prints a table of the mutants and the tests that caught them. `GMP_MUTANTS=idle.rs` runs the
+//! mutants of one file, `GMP_MUTANTS="a fence"` runs the mutants whose description contains these words,
+//! `GMP_MUTANTS=device_signals::` runs the mutants that these models catch, and `GMP_MUTANTS="idle.rs|a fence"` runs
+//! all mutants to which one of the two applies.
 //!
 //! A mutant names the code that it replaces; comments and whitespace are not compared. If that code changes, the mutant
 //! no longer fits, and no ordinary test reports this. CI runs the checks of the list in a separate step, which takes a

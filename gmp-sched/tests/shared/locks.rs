@@ -381,8 +381,8 @@ fn condvar_wakes_the_next_of_four() {
 }
 shared_test!(condvar_wakes_the_next_of_four);
 
-/// A bounded buffer made of a mutex and two condition variables. The sum of the removed items equals that of the added
-/// ones.
+/// A bounded buffer made of a mutex and two condition variables. The sum of the removed items equals the sum of the
+/// added items.
 fn bounded_buffer_loses_no_value() {
     struct Buffer {
         items: Mutex<Vec<u32>>,

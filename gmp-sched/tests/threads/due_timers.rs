@@ -1,4 +1,4 @@
-//! Gs whose timers are due again and again, on threads, where no timer interrupt displaces a G.
+//! Gs whose timers are due again and again. On threads, no timer interrupt displaces a running G.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

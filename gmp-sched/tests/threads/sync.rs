@@ -1,4 +1,4 @@
-//! Misuses and panics in `sync`, on threads, where a panic ends only one G.
+//! Misuses and panics in `sync`, tested on threads, because a panic there ends only one G.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

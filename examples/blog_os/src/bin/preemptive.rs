@@ -75,7 +75,7 @@ unsafe impl Platform for Kernel {
     }
 
     fn current_machine() -> Option<&'static Machine<Self>> {
-        // SAFETY: the pointer is null or that of an M, and Ms are never freed.
+        // SAFETY: the pointer is null or points to an M, and Ms are never freed.
         unsafe { MACHINE.load(Relaxed).as_ref() }
     }
 

@@ -18,9 +18,9 @@ pub struct ContextFunction<P: Platform> {
 
 /// Where the function is stored until it is started or stopped.
 enum Holder<P: Platform> {
-    /// In this node, under this key, because the context has not ended.
+    /// The function is stored in this node, under this key, because the context has not ended.
     Context(Arc<Node<P>>, usize),
-    /// In this handle, because the context never ends or had already ended.
+    /// The function is stored in this handle, because the context never ends or had already ended.
     Handle(AfterFunc<P>),
 }
 

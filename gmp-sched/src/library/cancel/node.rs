@@ -283,7 +283,8 @@ impl<P: Platform> Node<P> {
 impl<P: Platform> Drop for Node<P> {
     fn drop(&mut self) {
         self.leave_parent();
-        // A loop and not a recursion, because this node may be the only owner of a chain of ancestors of any length.
+        // This is a loop and not a recursion, because this node may be the only owner of a chain of ancestors of any
+        // length.
         let mut parent = self.parent.take();
         while let Some(mut node) = parent.and_then(Arc::into_inner) {
             node.leave_parent();

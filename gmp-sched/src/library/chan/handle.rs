@@ -73,8 +73,8 @@ impl<T, P: Platform, const SIDE: u32> Handle<T, P, SIDE> {
             // No receiver is left for the values in the buffer, and none can be added.
             self.drain();
         }
-        // Ordering: Release publishes what this side did; Acquire makes what the other side did visible before the channel
-        // is freed.
+        // Ordering: Release publishes what Gs did through the handles of this side. Acquire makes visible what Gs did
+        // through the handles of the other side, before the channel is freed.
         if self.is_half_gone.swap(true, Ordering::AcqRel) {
             // SAFETY: this is the last handle of both sides, and Gs use a channel only while they borrow a handle.
             unsafe {

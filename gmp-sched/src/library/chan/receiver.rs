@@ -9,7 +9,7 @@ use crate::base::error::OutOfResources;
 use crate::library::cancel::Limit;
 use crate::platform::Platform;
 
-/// The receiving side of a channel. Go: `<-chan T`. After the last one is dropped, nothing can be sent.
+/// The receiving side of a channel. Go: `<-chan T`. After the last receiver is dropped, nothing can be sent.
 ///
 /// ```
 /// use gmp_sched::native::{self, Receiver, channel, go};

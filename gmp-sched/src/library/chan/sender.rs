@@ -9,7 +9,7 @@ use crate::base::error::OutOfResources;
 use crate::library::cancel::Limit;
 use crate::platform::Platform;
 
-/// The sending side of a channel. Go: `chan<- T`. Dropping the last one closes the channel.
+/// The sending side of a channel. Go: `chan<- T`. Dropping the last sender closes the channel.
 ///
 /// ```
 /// use gmp_sched::native::{self, Sender, channel, go};

@@ -44,8 +44,8 @@ pub struct TryScope<'scope, 'env: 'scope, E, P: Platform> {
 ///
 /// # Panics
 ///
-/// The caller is not a G with a P, or has preemption disabled; then the body is not called. The body or a child panics;
-/// then the panic propagates after all children have ended.
+/// - The caller is not a G with a P, or has preemption disabled. The body is not called in this case.
+/// - The body or a child panics. The panic propagates after all children have ended.
 #[doc(alias = "errgroup")]
 #[track_caller]
 pub fn try_scope<'env, P, E, F, T>(context: &Context<P>, body: F) -> Result<T, E>

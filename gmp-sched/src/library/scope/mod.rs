@@ -79,8 +79,8 @@ pub struct ScopedJoinHandle<'scope, T: Send, P: Platform> {
 ///
 /// # Panics
 ///
-/// The caller is not a G with a P, or has preemption disabled; then the body is not called. The body panics, or a child
-/// that is not joined does; then the panic propagates after all children have ended.
+/// - The caller is not a G with a P, or has preemption disabled. The body is not called in this case.
+/// - The body panics, or a child that is not joined panics. The panic propagates after all children have ended.
 #[track_caller]
 pub fn scope<'env, P, F, T>(body: F) -> T
 where

@@ -202,8 +202,8 @@ macro_rules! __select {
                 match $crate::__select!(@try chosen [$($case)*]) {
                     ::core::option::Option::Some(result) => result,
                     ::core::option::Option::None => {
-                        // The cases are moved into new variables. Only these must be in memory, where other Gs access
-                        // them.
+                        // The cases are moved into new variables. Only the new variables must be in memory, because
+                        // other Gs access them there.
                         $(let mut $case = $case;)*
                         let waited = $crate::select::Remaining::at(&mut [$($case.case()),*])$($wait)*;
                         let chosen = $crate::select::Chosen::number(waited);

@@ -7,7 +7,7 @@ use crate::platform::Platform;
 
 /// What a case of a select can send to: a [`Sender`], a [`Chan`], and pointers to them.
 ///
-/// A type that contains one of these can implement it, too:
+/// A type that contains one of these can implement this trait, too:
 ///
 /// ```
 /// use gmp_sched::native::{self, Native, Sender, channel};

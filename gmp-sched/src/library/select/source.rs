@@ -10,7 +10,7 @@ use crate::platform::Platform;
 /// [`Ticker`](crate::time::Ticker), and pointers to them. For a context, use the receiver that its
 /// [`done`](crate::cancel::Context::done) returns.
 ///
-/// A type that contains one of these can implement it, too:
+/// A type that contains one of these can implement this trait, too:
 ///
 /// ```
 /// use core::time::Duration;

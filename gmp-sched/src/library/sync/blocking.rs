@@ -41,8 +41,9 @@ impl<'a, P: Platform> Blocking<'a, P> {
         self.limit.is_some_and(|limit| limit.err().is_some())
     }
 
-    /// Queues the calling G by `enqueue`, and waits. `guard`, the lock of the queue, is dropped on the far side. Returns the
-    /// outcome that the waker stored, or `None` if the limit ended the wait; then the waiter may still be in the queue.
+    /// Queues the calling G by `enqueue`, and waits. `guard`, the lock of the queue, is dropped on the far side.
+    /// Returns the outcome that the waker stored, or `None` if the limit ended the wait. After `None` the waiter may
+    /// still be in the queue.
     ///
     /// Until the waker stores its outcome, the waiter's outcome is `note`, which the waker may read.
     #[inline(always)]

@@ -186,7 +186,8 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     ///
     /// # Errors
     ///
-    /// The limit is reached; then the error holds `body`. Or there is no memory for a stack; then `body` is dropped.
+    /// The limit is reached, or there is no memory for a stack. In the first case the error holds `body`, in the second
+    /// case `body` is dropped.
     ///
     /// # Panics
     ///

@@ -118,7 +118,7 @@ impl<P: Platform> TimerSlot<P> {
         self.unused.lock().push_front(self);
     }
 
-    /// Arms a disarmed slot to fire at `when`, and then every `period` unless that is zero.
+    /// Arms a disarmed slot to fire at `when`. If `period` is not zero, the slot fires again after every `period`.
     pub(super) fn arm(
         &'static self,
         here: &CurrentProcessor<P>,

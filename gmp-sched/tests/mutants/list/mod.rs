@@ -48,7 +48,7 @@ pub(crate) struct Mutant {
     pub(crate) what: &'static str,
     /// The file in `gmp-sched/src`.
     pub(crate) file: &'static str,
-    /// The code to be replaced. It occurs once in the file, where comments and whitespace are not compared.
+    /// The code to be replaced. This code occurs exactly once in the file. Comments and whitespace are not compared.
     pub(crate) from: &'static str,
     /// The code that replaces `from` and the comments within it.
     pub(crate) to: &'static str,

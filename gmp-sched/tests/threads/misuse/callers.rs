@@ -189,7 +189,7 @@ struct InBubble {
 }
 
 thread_local! {
-    /// File and line of the last panic on this thread. `place_of_panic` takes them.
+    /// File and line of the last panic on this thread. `place_of_panic` returns them and clears this variable.
     static LAST: RefCell<Option<(String, u32)>> = const { RefCell::new(None) };
 }
 
