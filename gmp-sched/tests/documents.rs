@@ -7,7 +7,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The documents at the root and in `docs`.
+/// Returns the documents at the root and in `docs`.
 fn documents() -> Vec<PathBuf> {
     let folders = [root(), root().join("docs")];
     let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());

@@ -40,8 +40,8 @@ impl<C: Cpu> Threads<C> {
             fence(Ordering::SeqCst);
             C::point(Site::ReadyList);
             match self.claim_idle(target, here) {
-                // This is an interrupt handler that interrupted the idle loop, which checks the lists again when the
-                // handler returns.
+                // This code runs in an interrupt handler that interrupted the idle loop. When the handler returns, the
+                // idle loop checks the lists again.
                 Some(idle) if idle == here => {}
                 Some(idle) => C::kick(idle),
                 None if urgency == Urgency::Waits => {}

@@ -340,8 +340,8 @@ fn two_raises_on_a_single_p_are_seen() {
     });
 }
 
-/// Two signals are taken from the ready list. Meanwhile the G of the first waits again on another M, and its signal is
-/// raised again.
+/// Two signals are taken from the ready list. Meanwhile the G that waited for the first signal waits for it again on
+/// another M, and this signal is raised again.
 #[test]
 fn raise_of_a_signal_that_was_just_polled_is_kept() {
     explore_every_point(|| {

@@ -125,7 +125,7 @@ fn one_ready_thread_against_a_halting_cpu() {
 fn two_ready_threads_against_a_halting_cpu_and_an_idle_one() {
     explore(|| {
         let woken = [thread(1), thread(1)];
-        // This CPU is idle from the beginning.
+        // CPU 2 is idle from the beginning.
         CPU.with(|cpu| cpu.set(2));
         assert!(!find_thread());
         let halts = on(1, find_thread);

@@ -41,7 +41,7 @@ fn check(setting: &Setting, machine: &'static Machine<Model>, finder: &'static M
     assert!(shared.locked.is_empty(), "a G that runs is on the list of runnable ones");
 }
 
-/// A locked G yields. Another M may find it while the G's own M hands off its P and begins to wait for one.
+/// A locked G yields. Another M may find the G while the G's own M hands off its P and begins to wait for one.
 #[test]
 fn locked_g_that_yields_is_found_by_another_m() {
     explore_with_both_locks(|| {

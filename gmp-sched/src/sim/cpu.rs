@@ -34,7 +34,7 @@ pub(super) struct SimCpu {
 /// see `slices`.
 #[derive(Debug, Default)]
 pub(super) struct RunTime {
-    /// In ns.
+    /// The run time so far, in ns.
     total: Cell<u64>,
     /// The value of `total` when the timer last fired or when the thread began to run, whichever was later.
     at_interrupt: Cell<u64>,

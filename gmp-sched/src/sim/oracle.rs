@@ -69,7 +69,8 @@ impl Transients {
 
 /// The weight of a round, in which each CPU that can step takes one step.
 const ROUND: u64 = 1 << 10;
-/// The weight of the steps after which every protocol that is under way must have reached its next state.
+/// The sum of the weights of consecutive steps, after which every protocol that was under way must have reached its
+/// next state.
 const PATIENCE: u64 = 25 * ROUND;
 
 /// Adds up the weights of consecutive steps while a condition holds, and resets the sum when it does not. Returns the

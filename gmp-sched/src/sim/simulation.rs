@@ -68,7 +68,8 @@ pub(super) struct Simulation {
 pub(super) struct Explored {
     /// Whether the program has called `begin`. Since then every order of steps is explored.
     pub(super) has_begun: Cell<bool>,
-    /// Whether the next step leaves a pending IPI of its CPU pending. (Otherwise the CPU takes it first.)
+    /// Whether the next step leaves a pending IPI of its CPU pending. Otherwise the CPU handles the IPI before the
+    /// step.
     pub(super) is_late: Cell<bool>,
     /// How many more times the clock may advance to the next deadline while a CPU is busy.
     pub(super) ticks: Cell<u32>,
@@ -237,13 +238,13 @@ impl Simulation {
         self.take_step(site, false);
     }
 
-    /// A [`step`](Self::step) of a CPU that computes or waits for another CPU.
+    /// Takes a [`step`](Self::step) on a CPU that computes or waits for another CPU.
     pub(super) fn wait(&self) {
         self.take_step(None, true);
     }
 
-    /// A [`wait`](Self::wait) of a G that computes on an explored machine. Before `begin` was called, this function
-    /// only switches to the driver, which lets the other CPUs run until they have nothing to do.
+    /// Does what [`wait`](Self::wait) does, for a G that computes on an explored machine. Before `begin` was called,
+    /// this function only switches to the driver, which lets the other CPUs run until they have nothing to do.
     pub(super) fn compute(&self, explored: &Explored) {
         if explored.has_begun.get() { self.wait() } else { self.to_driver() }
     }

@@ -76,7 +76,7 @@ impl Canary {
 impl Drop for Canary {
     fn drop(&mut self) {
         self.verify();
-        // Overwrites the numbers, so that a G that still borrows them detects it.
+        // Overwrites the numbers, so that a G that still borrows them detects the error.
         self.0 = std::hint::black_box([0x5AFE_DEAD; 32]);
     }
 }

@@ -5,7 +5,7 @@
 extern crate alloc;
 extern crate std;
 
-/// The platform under test, as `shared` needs it.
+/// The platform under test, with the names that the tests in `shared` use.
 mod platform {
     pub(crate) use gmp_sched::native::*;
 

@@ -35,7 +35,8 @@ impl Settings {
         self.standing.store(setting, Ordering::Relaxed);
     }
 
-    /// Returns the earliest tick that is valid for a receiver that began to wait during setting `standing`.
+    /// Returns the earliest tick that is valid for a receiver that began to wait during the setting with the number
+    /// `standing`.
     fn earliest_since(&self, standing: usize) -> Instant {
         *self.due.lock().unwrap()[standing..].iter().min().unwrap()
     }

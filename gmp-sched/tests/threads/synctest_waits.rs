@@ -225,8 +225,8 @@ fn timer_from_outside_is_not_durable() {
             let start = now();
             let sleeper = go(|| sleep(HOUR));
             early.wait();
-            // A G of the bubble waits for the timer. Setting the timer in the bubble during this wait does not move it
-            // into the bubble.
+            // A G of the bubble waits for the timer. Setting the timer in the bubble during this wait does not move the
+            // timer into the bubble.
             let waits = timer.clone();
             let waiter = go(move || (waits.wait(), now()));
             (0..10).for_each(|_| yield_now());

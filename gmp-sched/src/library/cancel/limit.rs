@@ -46,7 +46,8 @@ impl<P: Platform> Limit<'_, P> {
     /// No limit. See [`Limit`] for an example.
     pub const NONE: Self = Self { deadline: Instant::NEVER, node: None };
 
-    /// This limit or `deadline`, whichever is first. See [`Limit`] for an example.
+    /// Returns a limit that is over as soon as this limit is over or `deadline` has passed. See [`Limit`] for an
+    /// example.
     #[must_use]
     pub fn and(self, deadline: Instant) -> Self {
         Self { deadline: self.deadline.min(deadline), ..self }

@@ -131,8 +131,8 @@ impl<T, P: Platform> Channel<T, P> {
         Attempt::NotReady
     }
 
-    /// Moves the oldest value to `to`, and the value of a waiting sender into the freed buffer entry. Go: `chanrecv`,
-    /// `recv`.
+    /// Moves the oldest value to `to`. If a sender waits, its value moves into the entry of the buffer that becomes
+    /// free. Go: `chanrecv`, `recv`.
     ///
     /// # Safety
     ///

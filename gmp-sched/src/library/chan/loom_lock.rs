@@ -18,9 +18,9 @@ pub(super) struct BlockingLock<S: Points> {
     _points: PhantomData<fn() -> S>,
 }
 
-// SAFETY: only the holder of the mutex accesses the guard.
+// SAFETY: only the holder of the mutex accesses the stored guard of the mutex.
 unsafe impl<S: Points> Sync for BlockingLock<S> {}
-// SAFETY: only the holder of the mutex accesses the guard.
+// SAFETY: only the holder of the mutex accesses the stored guard of the mutex.
 unsafe impl<S: Points> Send for BlockingLock<S> {}
 
 impl<S: Points> BlockingLock<S> {

@@ -26,6 +26,8 @@ pub(super) struct Blocking<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> Blocking<'a, P> {
+    /// Makes the proof for one wait with the wait reason `reason`. The wait ends when `limit`, if any, is over.
+    ///
     /// # Panics
     ///
     /// The caller is not a G with a P, or has preemption turned off.

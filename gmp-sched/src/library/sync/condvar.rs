@@ -72,8 +72,8 @@ struct State<P: Platform> {
     mutex: usize,
 }
 
-/// Dropped on the far side of a wait. The drop first releases the queue's lock. Until then the lock keeps notifiers
-/// from finding the G. Then the drop readies the next waiter for the mutex, if there is one.
+/// A value of this type is dropped on the far side of a wait. The drop first releases the queue's lock. Until then the
+/// lock keeps notifiers from finding the G. Then the drop readies the next waiter for the mutex, if there is one.
 struct Leaving<G, P: Platform> {
     state: Option<G>,
     /// The waiter for the mutex that the unlock of the mutex has chosen to wake, if any.

@@ -89,6 +89,8 @@ impl Arena {
         is_inside.then(|| unsafe { Self::at(first + (address - first) / ARENA * ARENA) })
     }
 
+    /// The arena that starts at `base`.
+    ///
     /// # Safety
     ///
     /// An arena starts at `base`.

@@ -69,7 +69,8 @@ pub struct Setting {
     pub switches: Option<u32>,
     /// Maximum number of steps of a run. If set, `switches` is ignored.
     pub steps: Option<u32>,
-    /// Whether to skip what follows a state that was visited before. Turned off only to check that this omits nothing.
+    /// Whether to skip what follows a state that was visited before. Set to `false` only to check that skipping omits
+    /// no state.
     pub prunes: bool,
     /// Chooses the order in which thieves visit other Ps.
     pub order: u64,

@@ -1,4 +1,4 @@
-//! The panic of a call that is misused names the line of the call, not one of the library.
+//! The panic of a call that is misused names the line of the call, not a line of the library.
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
