@@ -36,7 +36,7 @@ fn every_model_has_a_mutant_of_its_own() {
     assert!(models.is_empty(), "no mutant names one of these models alone as its catcher: {models:#?}");
 }
 
-/// The table of results identifies mutants by their descriptions.
+/// The table of results identifies mutants by their descriptions, so each description must be unique.
 #[test]
 #[ignore = "run by CI"]
 fn every_mutant_has_a_description_of_its_own() {

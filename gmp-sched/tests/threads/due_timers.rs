@@ -12,7 +12,7 @@ use gmp_sched::native;
 const MOST: usize = 50_000;
 
 /// The local ring stays empty, because Gs whose timers are due come out of the timing wheel. The simulator cannot show
-/// this, because there a G that is displaced goes to `runnext`, which ends the batch of due timers.
+/// this, because a displaced G goes to `runnext` there, and that ends the batch of due timers.
 #[test]
 fn due_timers_do_not_starve_the_global_queue() {
     THREADS.run(1, || {

@@ -43,7 +43,7 @@ fn clock_advances_only_when_all_gs_wait() {
     });
 }
 
-/// The order is random, as in Go, so that programs cannot rely on it.
+/// Gs that are due at the same instant wake in random order, as in Go, so that programs cannot rely on an order.
 #[test]
 fn sleepers_due_at_the_same_instant_wake_in_random_order() {
     let first = || {
