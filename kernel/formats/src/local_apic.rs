@@ -82,7 +82,8 @@ const ENABLED: u32 = 1 << 8;
 const MASKED: u32 = 1 << 16;
 /// The bits of the timer's entry of the local vector table that select deadline mode.
 const WAIT_FOR_TIME_STAMP: u32 = 0b10 << 17;
-/// The next three constants are delivery modes, in a command or in an entry of the local vector table.
+/// This constant and the next two are delivery modes. A delivery mode is a field of a command or of an entry of the local
+/// vector table.
 const DELIVER_NMI: u32 = 4 << 8;
 const DELIVER_INIT: u32 = 5 << 8;
 const DELIVER_STARTUP: u32 = 6 << 8;

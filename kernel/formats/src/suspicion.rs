@@ -16,8 +16,8 @@
 //! At each check the watchdog reads a number, the *mark*. If interrupts (or preemption) were on since the last check,
 //! the mark has changed. But the mark of a virtual CPU also stays the same while the host does not run that CPU. So the
 //! watchdog does not report a CPU until the CPU has confirmed several times, at later checks, that interrupts (or
-//! preemption) are off. A report is wrong only if the host runs the CPU just at these moments, and the CPU is in
-//! another short critical section each time.
+//! preemption) are off. Such a report can still be wrong, but only if the host hardly runs the CPU between the
+//! questions, and each question finds the CPU in another short critical section.
 
 /// For how long interrupts (or preemption) must be off before the CPU is suspected, in ns.
 pub const LIMIT: u64 = 1_000_000_000;
@@ -65,8 +65,8 @@ impl Suspicion {
     /// Checks the CPU, and ends the suspicion if interrupts (or preemption) were on since the last check. They were on
     /// if `mark` differs from the mark of the last check, or if `is_on` is true.
     ///
-    /// `since` is the earliest time from which on interrupts (or preemption) may be off again. It is `u64::MAX` if they
-    /// are on.
+    /// If they were on, `since` is the earliest time at which they may have been turned off again. `u64::MAX` means that
+    /// they are still on.
     ///
     /// If the suspicion ends after the CPU was reported, returns for how long interrupts (or preemption) were off.
     /// Otherwise returns `None`.
@@ -86,7 +86,7 @@ impl Suspicion {
         now.saturating_sub(self.since)
     }
 
-    /// Whether interrupts (or preemption) have been off for [`LIMIT`] and the CPU has not been reported.
+    /// Whether interrupts (or preemption) have been off for at least [`LIMIT`] and the CPU has not been reported.
     #[must_use]
     pub fn is_suspect(&self, now: u64) -> bool {
         self.off_for(now) >= LIMIT && self.stage != Stage::Reported

@@ -79,8 +79,8 @@ struct Prepared {
     tables: &'static gdt::Tables,
 }
 
-// The next two statics have `Vec`s on the heap. An unoptimised build would copy arrays for all CPUs several times on
-// the boot CPU's stack.
+// The next two statics contain `Vec`s, which are on the heap, and not arrays. An unoptimised build would copy an array
+// with an element for each CPU several times on the boot CPU's stack.
 static PREPARED: Once<Vec<Prepared>> = Once::new();
 static STACKS: Once<Vec<u64>> = Once::new();
 

@@ -1,5 +1,5 @@
-//! The options of the kernel's command line. The functions of this module read and check them. `boot` passes each value
-//! to the module that the option configures. README.md lists all options.
+//! The options of the kernel's command line. The functions of this module read and check them. The module `boot` passes
+//! each value to the module that the option configures. README.md lists all options.
 
 use core::fmt::Display;
 use core::time::Duration;
@@ -14,8 +14,8 @@ use crate::sched::startup::{self, Settings};
 /// The exit status for an invalid option. It is the usual status for wrong use of a command (`EX_USAGE` in sysexits.h).
 const WRONG_USE: u8 = 64;
 
-/// Checks all options by the table that `boot` uses, too. If one is unknown or has a value that it does not accept, prints
-/// a message and ends the program with exit status [`WRONG_USE`].
+/// Checks all options against the table [`kernel_option::OPTIONS`], which the host's command `boot` also uses. If an option
+/// is unknown or its value is invalid, prints a message and ends the program with exit status [`WRONG_USE`].
 pub(super) fn check() {
     for word in args::kernel_options() {
         if let Err(mistake) = kernel_option::check(word) {

@@ -242,7 +242,7 @@ pub(crate) fn init_boot_cpu() {
     unsafe { CpuCopy::fill(CpuId::BOOT, memory) }.install();
 }
 
-/// Calls `body`, and then restores the GS base, because `body` loads segment registers and may change the base. `body` must
+/// Calls `body`, which loads segment registers, and then restores the GS base in case `body` has changed it. `body` must
 /// not access per-CPU data.
 pub(crate) fn keep_base(body: impl FnOnce()) {
     let base = base();

@@ -64,7 +64,8 @@ impl Backtrace {
 /// The most frames of a G that does not run.
 const MAX_PLACE_FRAMES: usize = 32;
 
-/// Where a G that does not run will continue, and the calls that led there; nothing if it runs or has not begun.
+/// Returns the backtrace of a G that does not run: the address at which the G will continue, and the calls that led there.
+/// The result is empty if the G runs or has not begun.
 pub(crate) fn place(goroutine: &Goroutine<Kernel>) -> Place<impl Iterator<Item = u64> + Clone + use<>> {
     let suspended = goroutine
         .suspended_at()

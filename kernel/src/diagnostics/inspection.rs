@@ -19,8 +19,8 @@ use crate::diagnostics::snapshot;
 use crate::drivers::console::LineWriter;
 use crate::sched::platform;
 
-/// If no CPU has begun a report within this time, the next request stops the kernel, in ns. No CPU should have
-/// interrupts off for such a time.
+/// The time, in ns, in which some CPU should begin a requested report. No CPU should have interrupts off for so long. If
+/// no CPU has begun the report when this time is over, the next request stops the kernel.
 const PATIENCE: u64 = 500_000_000;
 
 /// Number of requests. Each request interrupts every CPU, but not all at the same time. If a CPU has taken fewer

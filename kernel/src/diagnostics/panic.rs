@@ -69,7 +69,7 @@ fn write_cause(console: &mut Emergency, what: impl fmt::Display, info: &PanicInf
 /// The G whose own code has raised the exception that this CPU is handling; `None` if the cause is in the kernel or unknown.
 pub(crate) fn faulty(frame: &TrapFrame) -> Option<&'static Goroutine<Kernel>> {
     match frame.vector() {
-        // These are not raised by the interrupted instruction, or not only by it.
+        // The cause of these three is not, or not only, the interrupted instruction.
         Vector::DOUBLE_FAULT | Vector::MACHINE_CHECK | Vector::NON_MASKABLE => None,
         _ => goroutines::interrupted_in_user_code(frame),
     }
@@ -132,10 +132,10 @@ pub(crate) fn non_maskable(frame: &TrapFrame) {
     }
 }
 
-/// Stops the kernel. Only the first CPU that calls this function writes a report. `cause` writes the first lines of the
-/// report, which are also its last ones, and `details` writes what follows the first lines. If other CPUs call this function
-/// meanwhile, they stop. The report shows where they were, but not their causes. `frame` has the registers of the
-/// interrupted code, if this is called because of an exception.
+/// Stops the kernel. Only the first CPU that calls this function writes a report. `cause` writes the lines with which the
+/// report begins, and they are repeated at its end. `details` writes what follows them at the beginning. Other CPUs that
+/// call this function meanwhile stop. The report shows where these CPUs were, but not why they called. If the caller
+/// handles an exception, `frame` contains the registers of the interrupted code.
 fn end(
     status: u8,
     frame: Option<&TrapFrame>,

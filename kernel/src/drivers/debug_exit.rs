@@ -7,6 +7,6 @@ use x86_64::instructions::port::Port;
 /// from everywhere.
 pub(crate) fn end_qemu(status: u8) {
     let mut port = Port::<u32>::new(DEBUG_EXIT_PORT);
-    // SAFETY: a write to a port without a device does nothing.
+    // SAFETY: the only effect of this write is that the device ends QEMU. Without the device the write has no effect.
     unsafe { port.write(debug_exit_value(status)) };
 }

@@ -129,9 +129,9 @@ pub(crate) struct Registers {
     bytes: usize,
 }
 
-// SAFETY: every CPU may access the registers of a device. The drivers order their accesses.
+// SAFETY: the mapping is permanent, and every CPU may access it. The drivers order their accesses to the registers.
 unsafe impl Send for Registers {}
-// SAFETY: every CPU may access the registers of a device. The drivers order their accesses.
+// SAFETY: the mapping is permanent, and every CPU may access it. The drivers order their accesses to the registers.
 unsafe impl Sync for Registers {}
 
 impl Registers {

@@ -51,7 +51,7 @@ pub(super) fn end_program() {
                 thread::park();
             }
             let end = goroutine.map_or_else(String::new, |goroutine| {
-                // The cause comes last, too, after the lists.
+                // The cause is repeated after the list of Gs, so that it is also at the end of the report.
                 let list = goroutine.scheduler().goroutine_list();
                 format!("{list}\n\npanic at {}", Panic(info))
             });

@@ -56,7 +56,8 @@ impl Drop for SliceWatch {
     }
 }
 
-/// For each P, its tick at the last check, and how many checks in succession have found this same tick.
+/// For each P, its tick (the number of slices that it has begun) at the last check, and how many checks in succession
+/// have found this same tick.
 #[derive(Default)]
 struct Slices(Vec<(u64, u32)>);
 

@@ -79,7 +79,7 @@ pub struct InterruptMutexGuard<'a, T> {
     // Fields are dropped in the order of their declaration. So `holder` is cleared while the lock is still held.
     _clear: ClearOnDrop<'a>,
     guard: SpinMutexGuard<'a, T>,
-    /// This field makes the guard not `Send`, as it is on the machine.
+    /// This field makes the guard not `Send`, because the guard is not `Send` on the machine either.
     not_send: PhantomData<*mut ()>,
 }
 

@@ -33,7 +33,8 @@ pub(crate) fn kernel_options() -> impl Iterator<Item = &'static str> {
     COMMAND_LINE.get().map_or(&[][..], |line| &line.options).iter().map(String::as_str)
 }
 
-/// The value of the kernel option `key`. The options of a program have keys that begin with `program.`. If the option occurs several times, its last value is returned.
+/// The value of the kernel option `key`. The options of a program have keys that begin with `program.`. If the option
+/// occurs several times, its last value is returned.
 pub fn option(key: &str) -> Option<&'static str> {
     options(key).last()
 }

@@ -15,7 +15,7 @@ use crate::mm::{self, PAGE_SIZE, StackCache, frame, stack};
 use crate::sched::platform::{self, Kernel, fatal, scheduler};
 use crate::sched::{idle, kthread, sysmon};
 
-/// The functions of the layers above that the scheduler calls.
+/// The functions of higher layers of the kernel that the scheduler calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Program {
     /// The body of the main G: runs the program, and ends the kernel with the program's status.

@@ -49,7 +49,7 @@ fn timer() {
 }
 
 /// Handles the interrupt by which another CPU sends one of three requests: run a thread that is ready, preempt the current
-/// G, or check the sender for the watchdog.
+/// G, or go on watchdog duty, which means to check whether the sender is stuck.
 fn reschedule() {
     if !kthread::is_up() {
         return;

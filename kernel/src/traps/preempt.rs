@@ -38,8 +38,9 @@ pub(crate) fn leave_red_zone_unprotected_in(code: Range<u64>) {
     UNSKIPPED[1].store(code.end, Ordering::Relaxed);
 }
 
-// SAFETY: the slots are per-CPU data. The preempt word counts pins and locks of handlers. The red zone is protected
-// everywhere except in the code of one test, which keeps only words to be compared there.
+// SAFETY: the slots are per-CPU data. The preempt word counts the pins and the `InterruptMutex`es that the CPU holds. The
+// red zone is protected everywhere except in the code of one test. That code keeps in its red zone only words that the
+// test compares.
 unsafe impl InterruptReturn for Kernel {
     fn slots() -> &'static Slots {
         DIVERTED.here()
@@ -76,7 +77,7 @@ unsafe impl InterruptReturn for Kernel {
     }
 }
 
-/// The part of the interrupted code's state that a diversion changes.
+/// The part of the interrupted code's state that a diversion reads or changes.
 fn interrupted(frame: &mut TrapFrame) -> Interrupted<'_> {
     let TrapFrame { rip, cs, rflags, rsp, ss, rdi, .. } = frame;
     Interrupted { rip, cs: *cs, rflags, rsp, ss: *ss, rdi }

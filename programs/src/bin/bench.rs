@@ -317,7 +317,7 @@ fn sleepers() {
 static STOP: AtomicBool = AtomicBool::new(false);
 static SINK: AtomicU64 = AtomicU64::new(0);
 
-/// Each P runs a hog, and main wakes repeatedly from sleeps of 1 ms.
+/// Each P runs a hog (a G that computes and never waits), and main wakes repeatedly from sleeps of 1 ms.
 fn hogs() {
     STOP.store(false, Ordering::Relaxed);
     let hogs: Vec<_> = (0..procs())

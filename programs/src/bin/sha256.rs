@@ -191,8 +191,9 @@ impl Window {
             waiting
         };
         if let Some(waiting) = waiting {
-            // SAFETY: the commit of the waiting G's park has stored that G, so it has parked. `take` has removed it
-            // from the state under the lock, so no other G readies it.
+            // SAFETY: the closure in `enter` has stored this G, and `park` calls that closure only after it has saved the
+            // context of the G. So the G has parked. `take` has removed the G from the state under the lock, so no other
+            // G readies it.
             unsafe { ready(waiting) };
         }
     }

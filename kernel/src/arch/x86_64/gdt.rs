@@ -105,8 +105,8 @@ pub(crate) fn load_early() {
 
 /// Loads `tables` on the calling CPU. These tables must not be in use on another CPU.
 pub(crate) fn load(tables: &'static Tables) {
-    // Restore the GS base afterwards. This is a precaution, because some boot paths leave a selector of their own
-    // descriptor table in GS.
+    // Restore the GS base afterwards, as a precaution. GS itself is not loaded here, and some boot paths leave in it a
+    // selector of their own descriptor table, which is replaced now.
     local::keep_base(|| load_registers(tables));
 }
 

@@ -16,7 +16,7 @@ const DEVICES: usize = 0xf0 - FIRST_DEVICE as usize;
 /// The vector of the local APIC's timer.
 pub(crate) const TIMER: Vector = Vector(0xf0);
 /// The vector by which another CPU sends one of three requests to this CPU: run a thread that is ready, preempt the
-/// current G, or check the sender for the watchdog.
+/// current G, or go on watchdog duty, which means to check whether the sender is stuck.
 pub(crate) const RESCHEDULE: Vector = Vector(0xf1);
 /// The vector on which the local APIC reports that it has detected an error.
 pub(crate) const ERROR: Vector = Vector(0xfe);

@@ -50,9 +50,9 @@ impl Holder {
     /// If this CPU holds the lock. In this case the caller, or the code that it has interrupted, has taken the lock, so
     /// the wait would never end.
     pub(super) fn check(&self, location: &'static Location<'static>) {
-        // Interrupts are off so that the caller cannot migrate between the load of its CPU's number and the comparison. If the
-        // caller migrated there, the CPU that it has left could take the lock before the comparison, and the caller would panic
-        // for no reason.
+        // Interrupts are off so that the caller cannot migrate between the load of its CPU's number and the comparison. If it
+        // migrated in between, its former CPU could take the lock before the comparison. The caller would then panic for
+        // no reason.
         let is_here = without_interrupts(|| self.is(percpu::current()));
         if is_here {
             // SAFETY: this CPU has stored its number, and `set` stores the location before the number. The location is a

@@ -34,8 +34,8 @@ pub(super) fn enter(were_on: bool, location: &'static Location<'static>) {
 /// pending meanwhile, makes that switch.
 #[inline(always)]
 pub(super) fn leave() {
-    // This record must be read before the count falls to zero. After that, the handler of an exception may take a lock
-    // and overwrite the record.
+    // The record of whether a lock turned interrupts off must be read before the count of locks falls to zero. After
+    // that, the handler of an exception may take a lock and overwrite the record.
     let were_on = percpu::has_lock_turned_interrupts_off();
     percpu::lower_lock_count();
     if !were_on {

@@ -1,11 +1,12 @@
 //! Spin locks for the kernel's own data. Critical sections are short, and a lock is never held across a context switch.
 //!
-//! The table in [the crate's documentation](crate) says where each lock may be taken and what its holder may do. If the
-//! holder of either lock blocks, yields or ends, it panics.
+//! There are two types of lock. Handlers of interrupts may take an [`InterruptMutex`], but not a [`PreemptMutex`]. The
+//! table in [the crate's documentation](crate) says in which context each type may be taken, and what its holder may do.
+//! A holder that blocks, yields or ends panics.
 //!
-//! Both locks are test-and-test-and-set locks ([`spin::mutex::SpinMutex`]). They are not FIFO locks (ticket, MCS),
-//! because the throughput of FIFO locks collapses when virtual CPUs share host cores. The next waiter in line may then
-//! not be running.
+//! Both types are test-and-test-and-set locks ([`spin::mutex::SpinMutex`]). They are not FIFO locks (ticket, MCS),
+//! because the throughput of FIFO locks collapses when virtual CPUs share host cores. All waiters would then wait for the
+//! next one in line, even while the host does not run that waiter's virtual CPU.
 //!
 //! A lock records its holder and where the holder took it. So a CPU that waits for a lock which it holds itself panics with
 //! both locations, instead of waiting for ever. For the watchdog, each CPU also records which lock has turned interrupts

@@ -21,8 +21,8 @@ pub(super) fn counts() -> (u64, u64) {
 }
 
 /// Reports that `what` (interrupts or preemption) has been off on a CPU for too long, and where the CPU is. `console`
-/// is the period of the console's lock in which the CPU was first asked. If the lock has been held ever since, nothing
-/// can be printed, and the function returns `false`.
+/// records whether the console's lock was held when the CPU was first asked (see [`Hold`]). If the lock has been held
+/// without interruption since then, nothing can be printed, and the function returns `false`.
 ///
 /// # Panics
 /// If the suspected CPU is the one that holds the console's lock.

@@ -32,7 +32,7 @@ struct Suspect {
     preemption_off: Case,
 }
 
-/// A suspicion, and the period of the console's lock (see [`Hold`]) in which the CPU was first asked where it is.
+/// A suspicion. Also records whether the console's lock was held when the CPU was first asked where it is (see [`Hold`]).
 struct Case {
     suspicion: Suspicion,
     console: Hold,

@@ -11,8 +11,9 @@ use super::output;
 use super::port::{RING, RING_BYTES, Uart, config, last_sent, send_from_ring, uart};
 use crate::arch::x86_64::timer;
 
-/// The least number of polls before a panic gives up a port that accepts no bytes. So many polls take longer than a working
-/// port needs to send the bytes in its FIFO. The timeout must also be over, if there is a clock by which to measure it.
+/// The least number of polls before a panic gives up a port that accepts no bytes. This number of polls takes longer than
+/// a working port needs to send the bytes in its FIFO. If the clock is set up, [`output::patience`] must have passed as
+/// well.
 const LEAST_POLLS: usize = 10_000_000;
 
 /// The console of a panic. Nothing else prints while it is in use: the other CPUs have stopped, and the panic never
@@ -37,7 +38,7 @@ impl Emergency {
             send_from_ring(&mut console.uart, console.is_there, usize::MAX);
         }
         console.send(&[Stream::Error.mark()]);
-        // The byte that asks for input is invisible. So if it was sent last, no new line is needed.
+        // No new line is needed after a newline, or after the byte that asks for input, because that byte is not text.
         if !matches!(last_sent(), b'\n' | INPUT_READY) {
             console.send(b"\n");
         }

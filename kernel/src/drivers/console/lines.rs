@@ -13,8 +13,8 @@ use crate::cpu::sync::InterruptMutex;
 use crate::sched::blocking::block;
 use crate::sched::kthread::KernelThread;
 
-/// Whether the input has ended. The end of the input is a byte that is received once. If it follows an incomplete line,
-/// it also ends that line.
+/// Whether the input has ended. A special byte, which is received once, marks the end of the input. If this byte follows
+/// an incomplete line, it also ends that line.
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 
 /// The thread that waits for input. At most one thread waits at a time.

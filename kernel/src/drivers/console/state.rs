@@ -35,8 +35,8 @@ static CONSOLE: InterruptMutex<Console> = InterruptMutex::new(Console::new());
 static HANDLERS: AtomicUsize = AtomicUsize::new(0);
 /// How often the lock was taken or released. Odd while the lock is held.
 static HOLDS: AtomicU64 = AtomicU64::new(0);
-/// Raised when the G that waits for room can continue. At most one G waits for it; the others wait for the lock
-/// `WRITER`.
+/// The signal that wakes the G that waits for room in the ring. At most one G waits for this signal, because the others
+/// wait for the lock `WRITER` of the module `output`.
 static ROOM: Once<Signal<Kernel>> = Once::new();
 /// Whether timers send the contents of the ring, because the port has no interrupt.
 pub(super) static IS_POLLED: AtomicBool = AtomicBool::new(false);
@@ -55,11 +55,11 @@ pub(super) struct Console {
     stream: Stream,
 }
 
-/// What is put into the ring as a whole.
+/// Text, or the request for input, that is put into the ring as a whole.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece<'a> {
     content: Content<'a>,
-    /// The number of bytes that it takes in the ring at most.
+    /// The largest number of bytes that the piece takes in the ring.
     room: usize,
 }
 
@@ -72,18 +72,18 @@ enum Content<'a> {
 
 impl<'a> Piece<'a> {
     pub(super) fn text(stream: Stream, text: &'a [u8]) -> Self {
-        // A mark may come before the text.
+        // If the stream changes, one byte that marks the change is put before the text.
         Self { content: Content::Text(stream, text), room: 1 + encoded_len(text) }
     }
 
     pub(super) const INPUT_READY: Self = Self { content: Content::InputReady, room: 1 };
 
-    /// The number of bytes that it takes in the ring at most.
+    /// The largest number of bytes that the piece takes in the ring.
     pub(super) fn room(self) -> usize {
         self.room
     }
 
-    /// The text in it.
+    /// The text of the piece. It is empty if the piece is the request for input.
     fn bytes(self) -> &'a [u8] {
         match self.content {
             Content::Text(_, text) => text,

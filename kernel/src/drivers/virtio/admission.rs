@@ -83,7 +83,7 @@ impl<const SLOTS: usize> Admission<SLOTS> {
     /// Appends `waiter` to the queue.
     ///
     /// # Safety
-    /// `waiter` stays at its address until its [`grant`](Waiter::grant) is decided, and is in the queue only once.
+    /// `waiter` must stay at its address until its [`grant`](Waiter::grant) is decided, and must be queued only once.
     pub(super) unsafe fn wait(&mut self, waiter: &Waiter) {
         let link = Some(NonNull::from(waiter));
         match self.last {

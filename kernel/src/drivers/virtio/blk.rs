@@ -279,10 +279,10 @@ impl BlockDevice {
         let data = unsafe { slice::from_raw_parts_mut(data.as_ptr(), bytes) };
         let token = match direction {
             // SAFETY: the slot stays in use until the request is completed. So only the device accesses the memory
-            // until `complete` passes the token back to the queue.
+            // until `complete` tells the queue, by the returned token, that the request is completed.
             Direction::Read => unsafe { driver.queue.read_blocks_nb(sector, request, data, response) },
             // SAFETY: the slot stays in use until the request is completed. So only the device accesses the memory
-            // until then.
+            // until `complete` tells the queue, by the returned token, that the request is completed.
             Direction::Write => unsafe { driver.queue.write_blocks_nb(sector, request, data, response) },
         };
         let token = token.map_err(|_| RequestError::Refused)?;
@@ -312,8 +312,8 @@ impl BlockDevice {
         }
     }
 
-    /// Marks the request with this token as completed, and returns the thread that waits for it. Returns `None` if
-    /// there is no such request, or if the device violates the protocol.
+    /// Marks the request that the queue identifies by `token` as completed, and returns the thread that waits for the
+    /// request. Returns `None` if there is no such request, or if the device violates the protocol.
     fn complete(&self, driver: &mut Driver, token: u16) -> Option<&'static KernelThread> {
         let is_it = |entry: &Option<InFlight>| entry.as_ref().is_some_and(|request| request.token == token);
         let slot = driver.in_flight.iter().position(is_it)?;

@@ -121,7 +121,8 @@ pub(super) fn is_routed(transport_registers: Registers) -> bool {
 }
 
 impl MessageTransport {
-    /// The registers that [`is_routed`] reads. A caller takes a copy, because `VirtIOBlk` then owns the transport.
+    /// The registers that [`is_routed`] reads. A caller must take this copy before it passes the transport to `VirtIOBlk`,
+    /// which owns the transport afterwards.
     pub(super) fn common(&self) -> Registers {
         self.common
     }

@@ -17,8 +17,8 @@ use crate::host::platform::Kernel;
 static RECEIVED: Mutex<VecDeque<u8>> = Mutex::new(VecDeque::new());
 /// Notified when bytes have been added to [`RECEIVED`].
 static ARRIVED: Condvar = Condvar::new();
-/// Whether the input has ended. The end of the input is a byte that is received once. If this byte follows an
-/// incomplete line, it also ends that line.
+/// Whether the input has ended. A special byte, which is received once, marks the end of the input. If this byte follows
+/// an incomplete line, it also ends that line.
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 
 /// Locks [`RECEIVED`]. Poisoning is ignored, because nothing panics while the lock is held.

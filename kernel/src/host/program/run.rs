@@ -21,17 +21,17 @@ use crate::host::{console, cpus, disk, panic};
 const OPTIONS: &str = "GMP_KERNEL_OPTIONS";
 /// The keys of the kernel options that have an effect on the host.
 const EFFECTIVE: [&str; 2] = ["panic", "procs"];
-/// Exit status for wrong arguments. `boot` uses the same one.
+/// Exit status for wrong arguments. The command `boot` uses the same status.
 pub(crate) const WRONG_USE: u8 = 64;
-/// Exit status if standard output cannot be written. `boot` uses the same one.
+/// Exit status if standard output cannot be written. The command `boot` uses the same status.
 pub(crate) const CANNOT_WRITE: u8 = 74;
 
 /// Runs `main` as the main G, and ends the process with the status that `main` returns.
 ///
 /// # Safety
 ///
-/// `words` points to `count` C strings, and `count` is at least one. The strings live as long as the process. The Gs
-/// keep the promise that [`native::enter`] requires.
+/// `words` must point to `count` C strings, which live as long as the process, and `count` must be at least one. While a
+/// G waits, it must not keep a reference to thread-local data, as [`native::enter`] requires.
 pub unsafe fn program(count: c_int, words: *const *const c_char, main: fn(&[&str]) -> u8) -> ! {
     let mut line = options();
     line.push_str(SEPARATOR);
@@ -50,7 +50,7 @@ pub unsafe fn program(count: c_int, words: *const *const c_char, main: fn(&[&str
     check_options();
     disk::init();
     let procs = procs();
-    // SAFETY: the caller promises that the Gs keep the promise that `native::enter` requires.
+    // SAFETY: the caller promises that no G keeps a reference to thread-local data while it waits.
     let threads = unsafe { native::enter() };
     threads.run_with(procs, move |scheduler| {
         panic::end_program();
@@ -63,7 +63,7 @@ pub unsafe fn program(count: c_int, words: *const *const c_char, main: fn(&[&str
 ///
 /// # Safety
 ///
-/// The Gs keep the promise that [`native::enter`] requires.
+/// While a G waits, it must not keep a reference to thread-local data, as [`native::enter`] requires.
 ///
 /// # Panics
 ///
@@ -75,7 +75,7 @@ pub unsafe fn test<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static)
     console::capture();
     let panics = panic::Record::default();
     let own = panics.clone();
-    // SAFETY: the caller promises that the Gs keep the promise that `native::enter` requires.
+    // SAFETY: the caller promises that no G keeps a reference to thread-local data while it waits.
     let threads = unsafe { native::enter() };
     let result = threads.run_with(procs(), move |scheduler| {
         let _watch = SliceWatch::start(scheduler);
