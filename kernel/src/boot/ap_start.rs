@@ -216,7 +216,7 @@ fn install_trampoline(page: PhysAddr) -> &'static Data {
     // SAFETY: the address is inside the copy and aligned (`trampoline.s`). No CPU has started, so nothing else accesses the
     // copy.
     unsafe { data.write(contents) };
-    // SAFETY: the data was written above and is never freed. From now on only the ticket is changed, which is atomic.
+    // SAFETY: the data was written above and is never freed. From now on only the field `ticket` changes, which is atomic.
     unsafe { &*data }
 }
 

@@ -234,7 +234,7 @@ pub(crate) fn enable(root: &mut Root, function: DeviceFunction) {
     root.set_command(function, command | Command::MEMORY_SPACE | Command::BUS_MASTER | Command::INTERRUPT_DISABLE);
 }
 
-/// Sets entry 0 of a device's MSI-X table: the device then raises the interrupt `vector` on `cpu`, with fixed delivery
+/// Sets entry 0 of a device's MSI-X table, so that the device raises the interrupt `vector` on `cpu`, with fixed delivery
 /// and edge trigger.
 ///
 /// # Errors

@@ -197,13 +197,13 @@ pub(crate) fn map_device(physical: PhysAddr, bytes: usize) -> Result<NonNull<u8>
     NonNull::new(VirtAddr::new(start + offset).as_mut_ptr()).ok_or(OutOfMemory)
 }
 
-/// Returns the value of an entry that maps `frame`.
+/// Returns the content of a page table entry that maps `frame`.
 pub(super) fn value(frame: PhysFrame, flags: PageTableFlags) -> u64 {
     frame.start_address().as_u64() | flags.bits()
 }
 
-/// Returns the frame that an entry of the last level maps, where `value` is the value of the entry. Returns `None` if
-/// the entry maps no frame.
+/// Returns the frame that a page table entry of the last level maps. `value` is the content of the entry. Returns `None`
+/// if the entry maps no frame.
 pub(super) fn frame_of(value: u64) -> Option<PhysFrame> {
     let is_present = value & PageTableFlags::PRESENT.bits() != 0;
     is_present.then(|| PhysFrame::containing_address(PhysAddr::new(value & ADDRESS)))

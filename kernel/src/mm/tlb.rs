@@ -26,7 +26,7 @@ cpu_local! {
 }
 
 /// Begins an epoch and returns its number. Called after pages were removed from the page tables. Once [`has_passed`]
-/// returns true for this epoch, no CPU caches the translations of these pages. Callable from everywhere.
+/// returns true for this epoch, no CPU will use a cached translation of these pages. Callable from everywhere.
 pub(super) fn begin_epoch() -> u64 {
     EPOCHS.begin()
 }

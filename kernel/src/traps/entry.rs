@@ -100,7 +100,7 @@ extern "C" fn enter() {
 }
 
 /// Handles an interrupt or exception. If a preemption is pending at the end of an interrupt, the interrupted G gives
-/// way. At the end of an exception it does not give way.
+/// way. At the end of an exception, a pending preemption stays pending.
 extern "sysv64" fn dispatch(frame: &mut TrapFrame) {
     let vector = frame.vector();
     let is_nmi = vector == Vector::NON_MASKABLE;
@@ -121,7 +121,8 @@ extern "sysv64" fn dispatch(frame: &mut TrapFrame) {
     }
 }
 
-/// Handles an exception. A page fault can be resolved; any other exception stops the kernel with a report.
+/// Handles an exception. A page fault can be resolved. Any other exception is reported, and stops the kernel or ends the G
+/// that has raised it.
 fn handle_exception(frame: &mut TrapFrame) {
     match frame.vector() {
         Vector::PAGE_FAULT => page_fault::handle(frame),

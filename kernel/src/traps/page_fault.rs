@@ -21,7 +21,8 @@ use crate::sched::goroutines;
 /// The number of additional stack pages that a G may need while it ends for lack of memory.
 const PAGES_TO_DIE: usize = 4;
 
-/// Handles a page fault, or stops the kernel with a report. Called with interrupts off.
+/// Handles a page fault. A fault that cannot be resolved stops the kernel or ends the G that has caused the fault. Called
+/// with interrupts off.
 pub(super) fn handle(frame: &mut TrapFrame) {
     // CR2 still has the address of this fault, because a handler that interrupts this one never causes a page fault.
     let address = usize::try_from(Cr2::read_raw()).expect("64 bits");
@@ -112,7 +113,7 @@ fn out_of_memory(frame: &mut TrapFrame, address: usize) {
 extern "sysv64" fn make_room() {
     stack::touch_pages_ahead(PAGES_TO_DIE);
     // Turn preemption on while memory is freed, for two reasons. Freeing may take long and takes locks of the scheduler.
-    // And with preemption on a panic ends only this G, not the kernel.
+    // And if preemption were off, a panic would stop the kernel even with the kernel option `panic=isolate`.
     percpu::preempt_enable_quietly();
     assert!(mm::make_room(), "out of memory: there is no frame for a page of a stack");
     percpu::preempt_disable();

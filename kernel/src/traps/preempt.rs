@@ -87,7 +87,7 @@ fn interrupted(frame: &mut TrapFrame) -> Interrupted<'_> {
 /// every interrupt, after the end-of-interrupt was signalled, on the interrupt stack, with interrupts off.
 pub(crate) fn on_interrupt_return(frame: &mut TrapFrame) {
     // SAFETY: `traps::entry` calls this last in the handler of each interrupt, and then restores the registers from the
-    // frame. Each stack has a reserve.
+    // frame. The room below each G's stack (`mm::stack::RESERVE`) is large enough for a diversion.
     unsafe { interrupt_return::on_interrupt_return::<Kernel>(interrupted(frame)) };
 }
 
@@ -97,8 +97,8 @@ pub(crate) fn on_interrupt_return(frame: &mut TrapFrame) {
 /// off.
 pub(super) fn divert(frame: &mut TrapFrame, function: extern "sysv64" fn()) -> bool {
     // SAFETY: the handler of page faults calls this only if the interrupted code had interrupts on. If the G is
-    // diverted, the handler does nothing more, and `traps::entry` restores the registers from the frame. Each stack has
-    // a reserve.
+    // diverted, the handler does nothing more, and `traps::entry` restores the registers from the frame. The room below
+    // each G's stack (`mm::stack::RESERVE`) is large enough for a diversion.
     unsafe { interrupt_return::divert::<Kernel>(interrupted(frame), function) }
 }
 

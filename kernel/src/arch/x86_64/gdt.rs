@@ -25,7 +25,7 @@ use crate::mm::{OutOfMemory, heap};
 pub(crate) enum TrapStack {
     /// For all interrupts. Their handlers run with interrupts off, so one stack is enough.
     Interrupt,
-    /// For exceptions that have no stack of their own. Such an exception stops the kernel.
+    /// For exceptions that have no stack of their own. Such an exception stops the kernel or ends the G that has raised it.
     Exception,
     /// For page faults. Any code may cause a page fault, including the handler of another exception.
     PageFault,

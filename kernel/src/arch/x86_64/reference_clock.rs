@@ -64,7 +64,7 @@ impl ReferenceClock {
         let bits = unsafe { control.read() };
         // SAFETY: this changes only the gate and the speaker bit of channel 2. The other bits are written back as they were.
         unsafe { control.write(bits & !SPEAKER | GATE) };
-        // SAFETY: no other code uses channel 2. It starts counting when the high byte of its initial count is written.
+        // SAFETY: no other code uses channel 2. The channel starts counting when the high byte of its initial count is written.
         unsafe { command.write(PIT_START) };
         for byte in [0xff, 0xff] {
             // SAFETY: no other code uses channel 2.

@@ -104,7 +104,7 @@ fn read_clocks(clock: &mut ReferenceClock) -> Reading {
         .expect("more than none")
 }
 
-/// The rates of the time stamp counter and of the timer: how far both have counted in the same interval.
+/// The rates of the time stamp counter and of the timer, expressed as how far each counts in an interval.
 #[derive(Clone, Copy, Debug)]
 struct Rates {
     /// The length of the interval, in nanoseconds.
@@ -188,7 +188,7 @@ pub(crate) fn deadline() -> u64 {
     DEADLINE.here().load(Ordering::Relaxed)
 }
 
-/// Sets the mode and vector of the calling CPU's timer. The timer is not armed.
+/// Sets the mode and vector of the calling CPU's timer. Leaves the timer unarmed.
 pub(crate) fn init_cpu() {
     apic::set_timer(timer_mode());
 }

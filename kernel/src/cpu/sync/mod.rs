@@ -48,7 +48,7 @@ impl<T> InterruptMutex<T> {
     /// everywhere except handlers of non-maskable interrupts.
     ///
     /// # Panics
-    /// If this CPU holds the lock, or is in a handler of a non-maskable interrupt.
+    /// If this CPU holds the lock, holds 128 other `InterruptMutex`es, or is in a handler of a non-maskable interrupt.
     #[track_caller]
     pub fn lock(&self) -> InterruptMutexGuard<'_, T> {
         loop {
@@ -71,7 +71,7 @@ impl<T> InterruptMutex<T> {
     /// non-maskable interrupts.
     ///
     /// # Panics
-    /// In a handler of a non-maskable interrupt.
+    /// If the lock is free, and this CPU holds 128 other `InterruptMutex`es or is in a handler of a non-maskable interrupt.
     #[track_caller]
     pub fn try_lock(&self) -> Option<InterruptMutexGuard<'_, T>> {
         let were_on = interrupts::are_enabled();

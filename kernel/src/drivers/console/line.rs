@@ -38,7 +38,7 @@ impl Write for Long {
     }
 }
 
-/// Passes formatted text on, piece by piece.
+/// Passes each piece of formatted text to a closure.
 struct Pieces<F>(F);
 
 impl<F: FnMut(&[u8])> Write for Pieces<F> {

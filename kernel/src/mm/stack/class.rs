@@ -177,8 +177,8 @@ impl Class {
             if let Some(frame) = paging::frame_of(entry.swap(0, Ordering::Relaxed)) {
                 frames += 1;
                 // SAFETY: the frame was mapped only at this address. Some CPUs may still cache the translation, but no code accesses
-                // the address before the slot is reused. The slot is reused only after an epoch has passed, and by then all CPUs have
-                // flushed their TLBs.
+                // the address before the slot is reused. The slot is reused only after an epoch has passed. By then each CPU has
+                // flushed its TLB, or is halted and will flush it when it wakes.
                 unsafe { frame::free(frame) };
             }
         }
@@ -206,7 +206,7 @@ impl Lists {
     }
 
     /// Takes a slot without memory: a bare slot whose epoch has passed, or else a slot that was never used. In both
-    /// cases no CPU caches translations of the slot's pages.
+    /// cases no CPU will use an old translation of the slot's pages.
     fn take_bare(&mut self, class: usize) -> Option<Slot> {
         self.pop_bare(class).or_else(|| self.make(class))
     }
