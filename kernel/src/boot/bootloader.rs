@@ -1,8 +1,8 @@
 //! The entry from the rust-osdev `bootloader`, which can boot the same ELF from a BIOS or UEFI disk.
 //!
 //! The tests use only the PVH path, since building a disk image needs a nightly compiler. The program `tour` was once
-//! booted by hand from a BIOS disk image of bootloader 0.11.17 in QEMU, and ran as it does with PVH. On this path there is
-//! no command line.
+//! booted by hand from a BIOS disk image of bootloader 0.11.17 in QEMU, and ran as it does with PVH. The bootloader passes
+//! no command line to the kernel.
 
 use core::arch::naked_asm;
 

@@ -69,7 +69,7 @@ fn write_cause(console: &mut Emergency, what: impl fmt::Display, info: &PanicInf
 /// The G whose own code has raised the exception that this CPU is handling; `None` if the cause is in the kernel or unknown.
 pub(crate) fn faulty(frame: &TrapFrame) -> Option<&'static Goroutine<Kernel>> {
     match frame.vector() {
-        // The cause of these three is not, or not only, the interrupted instruction.
+        // These three may have another cause than the interrupted instruction.
         Vector::DOUBLE_FAULT | Vector::MACHINE_CHECK | Vector::NON_MASKABLE => None,
         _ => goroutines::interrupted_in_user_code(frame),
     }

@@ -3,8 +3,8 @@
 //! Once a device has the address of a buffer, it may write there at any time, even after the driver has abandoned the
 //! request. So a device never gets the address of memory that Rust code uses for anything else. A driver copies
 //! ("bounces") data between the caller's buffer and pages of this pool. These pages stay allocated as long as the
-//! device may use them. Hence a driver may also abandon a device safely. The pages that the device may still use are
-//! then never freed.
+//! device may use them. A driver may also abandon a device. It then never frees the pages that the device may still
+//! use.
 //!
 //! All functions may be called from everywhere. They take only leaf locks, whose holders take no other lock.
 

@@ -26,7 +26,7 @@ macro_rules! __main {
 
 #[expect(unsafe_code, reason = "calls the program by a name that only the linker checks")]
 unsafe extern "Rust" {
-    /// The program. [`main!`](crate::main!) defines this function.
+    /// Runs the program and returns its exit status. [`main!`](crate::main!) defines this function.
     fn gmp_program_main(args: &[&str]) -> u8;
 }
 
