@@ -1,5 +1,10 @@
 //! Annotates the machine's output with information that only the host has: the function and line of an address, and how
-//! long ago QEMU was started. Of the places of Gs that do not run, only those in code of the program are shown.
+//! long ago QEMU was started.
+//!
+//! A *place* is a line with one address of the backtrace of a G that does not run (see [`Place`]). Only places in code of
+//! the program are shown.
+//!
+//! [`Place`]: boot_protocol::console::Place
 
 use core::mem;
 use std::path::Path;
@@ -13,7 +18,7 @@ use crate::symbols::Symbols;
 /// first time since power-on that the machine prints, it adds the time since the start of QEMU.
 ///
 /// Each byte is passed on as soon as it arrives. So a prompt or another incomplete line is shown at once. Only a line of a
-/// report that may be the place of a G is held back until it is known whether the line is shown.
+/// report that may be a place is held back, until it is known whether the line is shown.
 pub struct Annotator {
     symbols: Symbols,
     /// How many bytes at the end of the output match the beginning of an address: [`FRAME_PREFIX`] and then digits.
@@ -24,20 +29,20 @@ pub struct Annotator {
     at_word: bool,
     /// When QEMU was started; `None` if this time is not to be added, or if it has been added already.
     started: Option<Instant>,
-    /// Whether the places of Gs are among the output.
+    /// Whether the output may contain places, because it consists of reports.
     has_places: bool,
     place: PlaceLine,
     /// How many bytes at the end of the output match the beginning of [`POWER_ON`].
     power_on_matched: usize,
 }
 
-/// A line that may be the place of a G.
+/// The state of the current line, which may be a place.
 enum PlaceLine {
     /// These bytes are the beginning of the line so far. They match [`PLACE_PREFIX`] and digits, and are held back.
     Held(Vec<u8>),
-    /// The line is another one, and is passed on.
+    /// The line is not a place, or it is a place that is shown. The rest of the line is passed on.
     Other,
-    /// The line is a place that is not shown. Its newline is to be dropped.
+    /// The line is a place that is not shown. Its newline will be dropped, too.
     Dropped,
 }
 
@@ -65,8 +70,8 @@ impl Annotator {
         }
     }
 
-    /// Makes an annotator for the reports of a machine that runs the ELF file `program`. They have places of Gs, but not the
-    /// time since the start of QEMU.
+    /// Makes an annotator for the reports of a machine that runs the ELF file `program`. The annotator filters places, and
+    /// does not add the time since the start of QEMU.
     pub fn of_reports(program: &Path) -> Self {
         Self { has_places: true, place: PlaceLine::Held(Vec::new()), ..Self::new(program, None) }
     }
@@ -86,7 +91,8 @@ impl Annotator {
         }
     }
 
-    /// Appends the next byte to the beginning of a line that may be a place. Passes the line on if it is not one.
+    /// Appends `byte` to `held`, the beginning of a line that may be a place. Passes the held bytes on if the line is not a
+    /// place. If the place is complete, shows or drops it.
     fn hold(&mut self, mut held: Vec<u8>, byte: u8, output: &mut Vec<u8>) {
         let prefix = PLACE_PREFIX.as_bytes();
         let is_place = prefix.get(held.len()).map_or(byte.is_ascii_hexdigit(), |&expected| byte == expected);
@@ -139,7 +145,7 @@ impl Annotator {
     fn completes_power_on(&mut self, byte: u8) -> bool {
         let text = POWER_ON.as_bytes();
         // After a mismatch, only the current byte can begin a new match, because the first byte of the text occurs in
-        // it only once.
+        // the text only once.
         let goes_on = byte == text[self.power_on_matched];
         self.power_on_matched = if goes_on { self.power_on_matched + 1 } else { usize::from(byte == text[0]) };
         let complete = self.power_on_matched == text.len();
@@ -227,7 +233,8 @@ mod tests {
             String::from_utf8(output).expect("text")
         };
         let own = annotated(&format!("goroutine 5{}{}\n", place(landmark()), place(1)));
-        // The code of this test is in the folder of `boot`, so it counts as a library; the address 1 is unknown.
+        // The code of this test is in the folder of `boot`, so its place is dropped. The address 1 is unknown, so its line
+        // is shown.
         assert_eq!(own, format!("goroutine 5{}\n", place(1)));
         for text in ["  in 0x12\n", "  in 0x0000000000000001", "  in 0xabcdefg\n  a prompt? ", "  in\n\n in 0x"] {
             assert_eq!(annotated(text), text);

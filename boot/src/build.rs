@@ -198,7 +198,7 @@ fn encoded_flags(target: Target, script: &Path) -> OsString {
 }
 
 /// Writes the linker script into `directory`, and returns its path. The file's name depends on the script's content.
-/// Cargo links again only if the flags of the build have changed, and the path is part of these flags.
+/// The path is one of the flags of the build. So cargo links again if the script has changed.
 fn write_linker_script(directory: &Path) -> io::Result<PathBuf> {
     write_once(directory, &format!("link-{:016x}.ld", hash(LINKER_SCRIPT)), LINKER_SCRIPT, 0o644)
 }

@@ -216,8 +216,9 @@ fn kernel_option(text: &str) -> Result<String, String> {
     }
 }
 
-/// Returns the key of the kernel option that the user has probably meant by `key`: one that begins with it, as `slice_us`
-/// does with `slice`, or else the closest one, if at most a third of the characters differ.
+/// Returns the key of the kernel option that the user has probably meant by `key`. It is a key that begins with `key`, as
+/// `slice_us` begins with `slice`. If there is none, it is the most similar key, of which at most a third of the
+/// characters may differ.
 fn similar_key(key: &str) -> Option<&'static str> {
     let key = key.to_lowercase();
     let keys = || OPTIONS.iter().map(|option| option.key);

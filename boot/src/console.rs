@@ -1,7 +1,7 @@
 //! Shows a machine's console on standard output and standard error, and passes standard input to it.
 //!
 //! Standard output shows what the program prints. Standard error shows everything else: the kernel's log and reports, and
-//! the program's own messages of errors. If both are the same terminal or file, all text is in the order in which the machine
+//! the program's own error messages. If both are the same terminal or file, all text is in the order in which the machine
 //! has printed it.
 
 use core::mem;
@@ -103,7 +103,7 @@ fn forward_standard_input(input: &Input) {
         wait_for_foreground();
         match io::stdin().lock().read(&mut buffer) {
             Ok(0) => {
-                // The call fails if the machine has ended. Then nothing needs the end of the input.
+                // An error is ignored, because it means that the machine has ended and needs no more input.
                 drop(input.send(vec![console::END_OF_INPUT]));
                 return;
             }

@@ -33,8 +33,8 @@ pub fn check(elf: &Path, mebibytes: u32) -> Result<(), Error> {
     Err(Error::Usage(message))
 }
 
-/// The end of the memory into which QEMU loads the ELF file with these bytes. It begins with the first MiB, which belongs
-/// to the firmware.
+/// Returns the physical address at which the program ends in memory when QEMU has loaded it. `elf` is the content of the
+/// ELF file. The result includes the first MiB of memory, which belongs to the firmware.
 fn end_of_program(elf: &[u8]) -> Result<u64, ElfError> {
     let header = FileHeader64::<Endianness>::parse(elf)?;
     let order = header.endian()?;

@@ -22,7 +22,7 @@ const INJECT_MACHINE_CHECK: &str = concat!(
 const QUERY_STATUS: &str = r#"{"execute": "query-status"}"#;
 const QUIT: &str = r#"{"execute": "quit"}"#;
 
-/// The event that QEMU sends whenever it stops the machine, for example also for gdb.
+/// The event that QEMU sends whenever it stops the machine. The reason may be a failure, but also a command of gdb.
 const STOPPED: &str = r#""event": "STOP""#;
 
 /// The event that QEMU sends before it ends because the machine has reset itself.

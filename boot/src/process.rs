@@ -156,10 +156,11 @@ fn thread_is_gone(error: impl StdError) -> io::Error {
     io::Error::other(format!("the thread that starts QEMU is gone: {error}"))
 }
 
-/// Passes `monitor` to the process of `command`, and makes Linux end this process when the thread that has started it ends.
+/// Passes `monitor` to the child process of `command`, and makes Linux end the child when the thread that has started it
+/// ends.
 ///
-/// Only this process inherits `monitor`. So the connection is closed when this process ends, even if other processes
-/// have been started meanwhile.
+/// Only this child inherits `monitor`. So the connection is closed when the child ends, even if other processes have been
+/// started meanwhile.
 #[expect(unsafe_code, reason = "what runs between fork and exec is unsafe to state")]
 fn prepare(command: &mut Command, monitor: UnixStream) {
     let parent = getpid();
@@ -187,9 +188,9 @@ fn die_with_parent(_: Pid) -> io::Result<()> {
     Ok(())
 }
 
-/// Passes signals on to QEMU: if a signal ends, stops or continues this process, the signal does the same to every QEMU
-/// that this process has started. SIGQUIT (Ctrl-\ on a terminal) is an exception: it makes the machines report their
-/// state. `boot` and the machines continue afterwards.
+/// Installs signal handlers that also act on every QEMU that this process has started. SIGINT and SIGTERM end the QEMUs
+/// and then this process. SIGTSTP stops all of them, and SIGCONT continues them. SIGQUIT (Ctrl-\ on a terminal) only
+/// makes the machines report their state. This process and the machines continue afterwards.
 ///
 /// # Errors
 ///
@@ -225,7 +226,8 @@ fn send_to_all(signal: Signal) {
     }
 }
 
-/// Returns advice for the user if QEMU has failed and is older than [`OLDEST_QEMU`]. Otherwise returns an empty text.
+/// Returns advice for a user whose QEMU has failed. If the installed QEMU is older than [`OLDEST_QEMU`], the advice is to
+/// install a newer one. Otherwise the text is empty.
 pub fn advice_on_version() -> String {
     let output = Command::new(QEMU).arg("--version").output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();

@@ -17,8 +17,9 @@ pub const QEMU: &str = "qemu-system-x86_64";
 pub const OLDEST_QEMU: (u32, u32) = (7, 2);
 
 /// This kernel option makes all runs equal when instructions are counted. With it, the last CPU that becomes idle polls
-/// for one millisecond of instructions before it halts (see the kernel's `sched::idle`). This takes several
-/// milliseconds on the host, so QEMU's main loop is asleep when the CPU halts.
+/// for one millisecond of instructions before it halts (see the kernel's `sched::idle`). The polling takes several
+/// milliseconds on the host. So QEMU's main loop, which advances the clock when all CPUs halt, is asleep by then, and
+/// cannot advance the clock too early.
 const HALT_POLL: &str = "halt_poll_us=1000";
 
 /// How QEMU executes the machine's instructions.
@@ -34,8 +35,8 @@ pub enum Accelerator {
 }
 
 impl Accelerator {
-    /// Adds to a failure of QEMU why this accelerator may be its cause, and how to do without it. Returns other errors
-    /// unchanged.
+    /// If `error` is a failure of QEMU, adds why this accelerator may be the cause, and how to run the machine without an
+    /// accelerator. Returns other errors unchanged.
     pub fn explain(self, error: Error) -> Error {
         let (Error::Qemu(failure), true) = (&error, self != Self::Tcg) else { return error };
         let cause = if self == Self::Kvm { kvm_failure() } else { "the host may not be able to run this machine" };
@@ -57,7 +58,7 @@ fn kvm_failure() -> &'static str {
 pub enum Access {
     /// The machine cannot write to the disk.
     ReadOnly,
-    /// Whatever the machine writes to the disk is written to the file.
+    /// The machine can write to the disk, which changes the file.
     ReadWrite,
 }
 
@@ -206,8 +207,8 @@ impl Configuration {
     }
 }
 
-/// Returns the value of `-drive` for a disk. The path begins with `/`. Otherwise QEMU could take a `name:` at its
-/// beginning for a protocol.
+/// Returns the value of `-drive` for a disk. The path in this value is absolute, because QEMU could take a `name:` at the
+/// beginning of a relative path for a protocol.
 fn drive(index: usize, disk: &Disk) -> OsString {
     use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 

@@ -80,7 +80,7 @@ pub struct Session {
     /// The annotators of standard output and standard error.
     annotators: [Annotator; 2],
     output: Receiver<Vec<u8>>,
-    /// Text that has been received, and will be the next events.
+    /// Text that has been received and decoded, but not yet returned as events.
     decoded: VecDeque<(Stream, Vec<u8>)>,
     input: Input,
     /// The status that the machine has announced before a report.

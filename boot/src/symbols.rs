@@ -29,17 +29,19 @@ impl Symbols {
         self.describe_if(address, |_| true).unwrap_or_default()
     }
 
-    /// Like [`describe`](Self::describe), but only for functions of the program, not of the kernel or a library. Returns
-    /// `None` if the address is unknown.
+    /// Returns the same text as [`describe`](Self::describe), but without functions of the kernel or a library. Returns an
+    /// empty text if the address is only in such functions, and `None` if the address is unknown.
     pub(crate) fn describe_own(&mut self, address: u64) -> Option<String> {
         let workspace = self.directories[0].clone();
         self.describe_if(address, |file| file.is_some_and(|file| is_own(file, &workspace)))
     }
 
-    /// Describes the frames of an address whose source file `is_wanted`.
+    /// Describes an address. Omits the functions for whose source file `is_wanted` returns false. Returns `None` if the
+    /// address is unknown.
     fn describe_if(&mut self, address: u64, is_wanted: impl Fn(Option<&str>) -> bool) -> Option<String> {
         let loader = self.loader.get_or_insert_with(|| Loader::new(&self.program).ok()).as_ref()?;
-        // The line tables also describe functions that the linker has removed. Their addresses are near zero.
+        // The line tables also describe functions that the linker has removed. The addresses of these functions are near
+        // zero, so an address outside of the code counts as unknown.
         let code = loader.get_section_range(b".text");
         if !code.is_some_and(|code| (code.begin..code.end).contains(&address)) {
             return None;
@@ -75,8 +77,8 @@ impl Symbols {
     }
 }
 
-/// Whether a source file belongs to a program: not to the kernel or the scheduler, whose workspace is `workspace`, to Rust's
-/// library, or to a crate of the registry.
+/// Returns whether a source file belongs to a program. The other files are those of the kernel, the scheduler and `boot`,
+/// whose workspace is `workspace`, of Rust's library, and of downloaded crates.
 fn is_own(file: &str, workspace: &Path) -> bool {
     let of_kernel =
         ["kernel", "gmp-sched", "boot"].iter().any(|part| Path::new(file).starts_with(workspace.join(part)));
@@ -86,7 +88,7 @@ fn is_own(file: &str, workspace: &Path) -> bool {
 
 fn write_frame(text: &mut String, name: &str, location: Option<&addr2line::Location<'_>>, directories: &[PathBuf]) {
     match rustc_demangle::try_demangle(name) {
-        // The alternate form of `Display` (`#`) omits the hash. Writing to a `String` cannot fail.
+        // The alternate form of `Display` (`#`) omits the hash in the symbol. Writing to a `String` cannot fail.
         Ok(path) => write!(text, "{path:#}").unwrap_or_default(),
         // A name from the line tables contains no module. It contains all type arguments, which are removed here.
         Err(_) => text.push_str(name.split_once('<').map_or(name, |(function, _)| function)),

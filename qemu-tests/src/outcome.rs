@@ -13,7 +13,7 @@ pub enum Cause {
     ReturnedError,
     /// The machine ended unexpectedly during the test.
     MachineEnded(Ending),
-    /// The test returned without an error, although it was to end the machine with a certain status.
+    /// The test returned without an error, although it had to end the machine with a certain status.
     MachineGoesOn,
     /// The test exceeded its time limit, which is this number of seconds.
     TimedOut(u32),

@@ -54,7 +54,7 @@ impl<K: PartialEq, M> Pool<K, M> {
 }
 
 impl<K: PartialEq, M> Permit<'_, K, M> {
-    /// Returns the permit, and keeps the machine for other tests of this configuration.
+    /// Releases the permit, and keeps the machine in the pool for other tests of this configuration.
     pub(crate) fn release(self, key: K, machine: M) {
         let mut state = self.pool.state();
         state.busy -= 1;

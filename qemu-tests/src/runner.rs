@@ -133,8 +133,8 @@ impl Machine {
         Ok(result)
     }
 
-    /// Waits for a report. If the machine ends or the deadline passes before the report, returns that as the cause of the
-    /// test's failure.
+    /// Waits for a report for which `wanted` returns true. If the machine ends or the deadline passes before such a report,
+    /// the test has failed, and the cause is returned as the error.
     fn report_or_cause(
         &mut self,
         deadline: Instant,

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 const TEST: &str = "machine::prints_from_every_cpu";
-/// These two numbers must equal the constants of the same names in the guest test.
+/// The number of lines of each G. `LINES` and `ROUNDS` must equal the constants of the same names in the guest test.
 const LINES: usize = 200;
+/// The number of rounds. In each round, interrupt handlers print one line on every CPU except one.
 const ROUNDS: usize = 20;
 
 /// Runs the guest test and returns its output.

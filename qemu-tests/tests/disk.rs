@@ -47,7 +47,7 @@ impl Disks {
         command.current_dir(self.folder.path()).output().expect("cargo runs")
     }
 
-    /// Returns the expected output, which is that of `sha256sum`.
+    /// Returns the output that `sha256sum` would print for these files. The program `sha256` must print the same.
     fn expected(&self) -> String {
         self.files.iter().fold(String::new(), |mut lines, (name, content)| {
             let escaped = name.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r");
@@ -149,8 +149,8 @@ fn no_file_at_all_is_a_mistake() {
     assert_eq!(output.status.code(), Some(1));
 }
 
-/// `blkdebug`, QEMU's driver for tests of the block layer, fails each read of one sector. The other disk is not
-/// affected.
+/// One disk uses `blkdebug`, QEMU's driver for tests of the block layer. This driver returns an error for each read of one
+/// sector. The other disk is not affected.
 #[test]
 fn device_error_is_reported_with_its_offset() {
     let disks = Disks::new([("good", 1_000)]);

@@ -1,4 +1,4 @@
-//! Runs the guest tests that depend on the kernel's use of stacks with an unoptimised kernel.
+//! Runs some guest tests with an unoptimised kernel. These are the tests that depend on how much stack the kernel uses.
 
 use std::process::Command;
 

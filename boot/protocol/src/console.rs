@@ -1,5 +1,5 @@
-//! The console: its two streams of output, bytes with a special meaning, and the forms of the two texts that `boot`
-//! annotates. These are an address in a backtrace, and the time since power-on.
+//! The console: its two streams of output, the bytes with a special meaning, and the texts that `boot` annotates. These
+//! texts are the addresses in backtraces, and the time since power-on.
 //!
 //! # Two streams on one port
 //!
@@ -101,7 +101,7 @@ pub struct Decoder {
     previous: Previous,
 }
 
-/// What the previous byte says about the next one.
+/// How the previous byte of the output determines the meaning of the next one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Previous {
     #[default]
@@ -122,7 +122,8 @@ pub enum Received {
 }
 
 impl Decoder {
-    /// Decodes the next byte of the output. Returns `None` for a mark, and for the first byte of a pair.
+    /// Decodes the next byte of the output. Returns `None` for a mark of a stream. Also returns `None` for [`ESCAPE`] and
+    /// [`ENDING`], because the byte after them is needed for the result.
     pub fn decode(&mut self, byte: u8) -> Option<Received> {
         match core::mem::take(&mut self.previous) {
             Previous::Other => {}
@@ -217,12 +218,12 @@ impl<I: Iterator<Item = u64> + Clone> fmt::Display for Frames<I> {
     }
 }
 
-/// The prefix of an address of a G that does not run. `boot` shows the line of such an address only if it is in code of the
-/// program, and not of the kernel or a library. `Display` of [`Place`] writes it.
+/// The text before each address of a [`Place`], at the beginning of a line. `boot` shows the line only if the address is
+/// in code of the program. It drops the line if the address is in code of the kernel or a library.
 pub const PLACE_PREFIX: &str = "  in 0x";
 
-/// The place at which a G that does not run will continue, and the calls that led there, as addresses like those of
-/// [`Frames`]. There is one line for each, which begins with a line break. Without addresses the text is empty.
+/// The backtrace of a G that does not run. Its first address is where the G will continue, and the others are in the
+/// callers. `Display` writes a line break and one line for each address. Without addresses, the text is empty.
 ///
 /// ```
 /// # extern crate std; use std::string::ToString;

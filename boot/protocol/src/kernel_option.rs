@@ -20,7 +20,7 @@ pub struct KernelOption {
     pub value: Value,
 }
 
-/// The values that an option accepts. `Display` writes what is expected.
+/// The values that an option accepts. `Display` describes these values, for an error message.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Value {
     /// A number in this range.
@@ -34,10 +34,10 @@ pub enum Value {
 /// All options of the kernel.
 pub const OPTIONS: &[KernelOption] = &[
     KernelOption { key: "log", value: Value::Word(&["off", "error", "warn", "info", "debug", "trace"]) },
-    // No computer has more than 255 CPUs for this kernel. The kernel's own limit depends on the number of CPUs.
+    // The kernel supports at most 255 CPUs. When it starts, it also checks a limit that depends on the number of CPUs.
     KernelOption { key: "procs", value: Value::Number(1..=255) },
-    // With a shorter slice the CPUs would spend most of their time on switches. With a longer one a G could wait for
-    // more than ten seconds.
+    // With a shorter slice the CPUs would spend most of their time on switches. With a longer slice a G could wait
+    // for more than ten seconds.
     KernelOption { key: "slice_us", value: Value::Number(100..=10_000_000) },
     KernelOption { key: "undisturbed_us", value: Value::Number(0..=10_000_000) },
     KernelOption { key: "halt_poll_us", value: Value::Number(0..=10_000_000) },

@@ -1,6 +1,6 @@
 //! The child processes of the tests. A child begins with default signals, even if the process that runs the tests
-//! ignores or blocks some signals. If the time of a child is over or its test fails, the child and its process group
-//! are ended. So every test ends, and no test leaves a process behind.
+//! ignores or blocks some signals. If a child exceeds its time limit or its test fails, the child and its process
+//! group are ended. So every test ends, and no test leaves a process behind.
 
 use core::time::Duration;
 use std::io::{self, Read};
@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_pro
 /// The time limit for a child. The slowest child builds the kernel.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// How long a child that is told to end may take to end the processes that it has started.
+/// After SIGTERM, a child gets this long to end the processes that it has started. Then it gets SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A child process. It leads a process group of its own. Dropping this value ends the group.
@@ -26,7 +26,8 @@ pub(crate) struct Running {
     limit: Duration,
     /// The channel to the thread that enforces the time limit. The channel is dropped when the child has ended.
     orders: Option<Sender<Order>>,
-    /// The thread that enforces the time limit by ending the process group. It returns whether it has ended the group.
+    /// The thread that enforces the time limit by ending the process group. The thread returns whether the limit was
+    /// exceeded.
     watch: Option<JoinHandle<bool>>,
 }
 
@@ -85,7 +86,7 @@ impl Running {
         self.child.stderr.take().expect("a pipe, taken once")
     }
 
-    /// Reads standard output until `end` has been read.
+    /// Reads standard output until the text that was read ends with `end`.
     pub(crate) fn read_until(&mut self, end: &str) -> String {
         let mut output = self.child.stdout.take().expect("a pipe");
         let read = read_until(&mut output, end);
@@ -93,7 +94,7 @@ impl Running {
         self.expect_end(end, read)
     }
 
-    /// Reads standard error until it ends with `end`.
+    /// Reads standard error until the text that was read ends with `end`.
     pub(crate) fn read_errors_until(&mut self, end: &str) -> String {
         let mut errors = self.child.stderr.take().expect("a pipe");
         let read = read_until(&mut errors, end);
@@ -220,7 +221,7 @@ fn shell(script: &str) -> Command {
 fn child_starts_with_default_signals() {
     use std::os::unix::process::ExitStatusExt as _;
 
-    // SAFETY: no code of this process waits for SIGUSR1.
+    // SAFETY: ignoring a signal runs no code of this process, and no code of this process waits for SIGUSR1.
     unsafe { libc::signal(libc::SIGUSR1, libc::SIG_IGN) };
     let mut blocked = core::mem::MaybeUninit::uninit();
     // SAFETY: the pointer is valid, and the call initialises the set.

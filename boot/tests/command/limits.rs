@@ -72,7 +72,7 @@ fn kernel_refuses_an_unknown_option_that_boot_has_not_checked() {
     let output = finish(command);
     let printed = text(&output.stdout);
     assert!(printed.contains("kernel option lgo=debug: no option is named `lgo`; "), "{printed}");
-    // QEMU's exit code for the status 64 of the guest.
+    // 161 is QEMU's exit code if the guest ends with status 64.
     assert_eq!(status(&output), Some(161));
 }
 

@@ -255,7 +255,7 @@ fn program_that_links_std_is_not_entered() {
 
 #[test]
 fn second_crate_is_built_with_what_the_first_one_has_built() {
-    // This folder is inside of the kernel's tree. That makes no difference to the test.
+    // This folder is inside of the kernel's tree. `boot` must treat crates there like crates elsewhere.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let crates = ["one", "other"].map(|name| folder.path().join(name).join("same"));
     for own in &crates {
@@ -265,7 +265,8 @@ fn second_crate_is_built_with_what_the_first_one_has_built() {
         fs::write(own.join("src/main.rs"), main.replace("{args:?}", &format!("{} {{args:?}}", own.display())))
             .expect("written");
     }
-    // The two crates have the same name, and share one build directory.
+    // The two crates have the same name, and share one build directory. Each program prints the path of its crate, which
+    // shows whether cargo has mistaken one crate for the other.
     for own in [&crates[0], &crates[1], &crates[0]] {
         let mut command = boot();
         command.args(["--smp=1"]).arg(own).env("CARGO_TERM_COLOR", "never");

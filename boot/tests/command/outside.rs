@@ -46,7 +46,8 @@ pub(crate) fn write_crate(main: &str) -> TempDir {
     directory
 }
 
-/// Returns the command `boot` with an empty input. Its build output is kept for the next run of these tests.
+/// Returns the command `boot` with an empty input. The files that this command builds are kept for the next run of these
+/// tests.
 pub(crate) fn boot() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_boot"));
     command.env("CARGO_TARGET_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/outside"));

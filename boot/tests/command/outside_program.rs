@@ -179,7 +179,8 @@ impl fmt::Display for Endless {
     }
 }
 
-/// Two Gs wait for each other's lock, many for a message, and the main G for the first two.
+/// Ends in a deadlock. Two Gs wait for each other's lock, many Gs wait for a message, and the main G waits for the first
+/// two Gs.
 fn philosophers() {
     static FORKS: [Mutex<()>; 2] = [const { Mutex::new(()) }; 2];
     static HAVE_ONE: Barrier = Barrier::new(2);

@@ -167,7 +167,7 @@ fn reports_do_not_reach_standard_output() {
     }
 }
 
-/// Of each group of Gs in a report, one is shown with the lines of the program at which it waits.
+/// The report shows one G of each group of similar Gs, with the lines of the program at which this G waits.
 #[test]
 fn deadlock_report_shows_where_each_group_of_goroutines_waits() {
     let output = finish(boot_outside(&["--smp=2"], &["philosophers"]));

@@ -8,8 +8,9 @@ use kernel::disk::{self, Disk, DiskError, disks};
 use kernel::platform::scheduler;
 use kernel::prelude::*;
 
-/// The size of a sector in bytes. `REQUEST` is the maximum size of one request.
+/// The size of a sector in bytes.
 const SECTOR: u64 = 512;
+/// The maximum size of one request to the device, in bytes.
 const REQUEST: usize = 64 * 1024;
 
 fn no_disk_is_no_error() {

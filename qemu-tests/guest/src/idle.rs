@@ -19,9 +19,9 @@ fn interrupts_during(body: impl FnOnce()) -> Vec<u64> {
 /// from the watchdog's last check, and from a wakeup by another CPU.
 const A_FEW: u64 = 6;
 
-/// The timekeeper is the CPU that waits for the next timer of all Ps. Returns how often it has to restart its own timer
-/// in `seconds` seconds. The timer's counter has 32 bits and counts at 1 to 4 GHz, so it can count for 1 to 4.3
-/// seconds.
+/// Returns how often the timekeeper has to restart the timer of its CPU in `seconds` seconds. The timekeeper is the CPU
+/// that waits for the next timer of all Ps. The counter of a CPU's timer has 32 bits and counts at 1 to 4 GHz, so it can
+/// count for 1 to 4.3 seconds.
 fn hops(seconds: u64) -> Range<u64> {
     seconds / 5..seconds + 1
 }
@@ -65,8 +65,8 @@ fn longer_sleep_only_adds_timer_restarts() {
 }
 guest_test!(longer_sleep_only_adds_timer_restarts, smp = &[1, 2, 8], icount);
 
-/// Checks that the tests above would detect ticks. A computing CPU has a tick, and each end of a slice makes another M
-/// search for work.
+/// Checks that the tests above would detect ticks. A computing CPU has a tick. Each end of a slice makes another M search
+/// for work. So up to three CPUs take interrupts, and the others stay halted.
 fn busy_cpu_has_a_tick() {
     sleep(Duration::from_secs(1));
     let taken = interrupts_during(|| {

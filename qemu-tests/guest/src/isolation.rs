@@ -34,7 +34,8 @@ impl DeadStacks {
         let stack = my_stack();
         let _off = PreemptGuard::new();
         self.0.lock().insert(stack);
-        // The new G runs next on this CPU. This G must not run on the stack that was recorded.
+        // This spawns one more G, which normally runs next on this CPU, after the calling G has died. The new G must not
+        // get the stack that was recorded.
         go(|| {}).detach();
     }
 
@@ -77,7 +78,7 @@ guest_test!(
     ],
 );
 
-/// Each of these Gs raises an exception.
+/// An exception ends the G that raises it, and the joiner of this G gets an error. Other Gs still run.
 fn exception_ends_only_its_g() {
     for provoke in [provoke::null_read, provoke::invalid_opcode, provoke::divide_error, provoke::bad_address] {
         let fails = go(move || {

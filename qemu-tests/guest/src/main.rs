@@ -2,7 +2,7 @@
 //!
 //! Without arguments, this program lists the tests. With the argument `serve`, it runs the tests that the host names on
 //! the console. With names as arguments, it runs the tests of these names. The protocol is described in
-//! [`boot_protocol::report`]. To add a test, write a function and put [`guest_test!`] before it.
+//! [`boot_protocol::report`]. To add a test, write a function and pass its name to [`guest_test!`].
 #![no_std]
 #![cfg_attr(not(test), no_main)]
 #![deny(unsafe_code)]

@@ -10,8 +10,8 @@ use kernel::{cpus, internals, watchdog};
 use crate::vectors;
 
 /// Wakes a worker on a halted CPU while NMIs are sent to the halted CPUs. If an NMI arrives before the IPI for the
-/// worker, the CPU finds the worker although no interrupt handler has flushed the CPU's TLB. The CPU must flush its TLB
-/// before it runs the worker.
+/// worker, the CPU wakes and finds the worker, but no interrupt handler has flushed the CPU's TLB. In this case the CPU
+/// must flush its TLB itself before it runs the worker.
 fn cpu_woken_by_an_nmi_flushes_its_tlb_before_it_runs_a_thread() {
     const ROUNDS: usize = 3_000;
     static DONE: AtomicUsize = AtomicUsize::new(0);

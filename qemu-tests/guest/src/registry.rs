@@ -10,7 +10,7 @@ use core::slice;
 
 use boot_protocol::report::Plan;
 
-/// Makes the next function a test.
+/// Makes the function of this name a test.
 ///
 /// ```ignore
 /// guest_test!(clock_never_goes_back, smp = &[1, 2, 8], seconds = 10);
@@ -134,8 +134,8 @@ impl Test {
         self
     }
 
-    /// Omits the test from the list of `cargo test`, because another test on the host runs it by name. Such a test
-    /// needs a disk, or must fail in order to test the harness.
+    /// Omits the test from the list of `cargo test`, because another test on the host runs it by name. That test
+    /// passes disks to the machine, compares the whole output, or tests the harness with a test that must fail.
     pub(crate) const fn hidden(mut self) -> Self {
         self.plan.hidden = true;
         self

@@ -157,7 +157,7 @@ guest_test!(
         "null_read (qemu-tests/guest/src/provoke.rs:",
         "goroutine 1 [join, ",
         "exception_of_a_goroutine_is_a_fault_of_the_program (qemu-tests/guest/src/reports.rs:",
-        // The cause is also the end of the report.
+        // The report repeats the cause at its end.
         "exception on CPU",
         "(a null pointer)",
     ],
@@ -387,7 +387,8 @@ fn concurrent_report_requests_do_not_end_the_machine() {
     let askers: Vec<_> = (0..procs())
         .map(|_| {
             go(move || {
-                // All CPUs send to the same CPU at the same time, as long as the host runs all of them.
+                // All CPUs send NMIs to the same CPU at about the same time, if the host runs the virtual CPUs in
+                // parallel.
                 (0..6_000).for_each(|round| internals::ask(CpuId::new(round / 1_000 % num_cpu())));
             })
         })

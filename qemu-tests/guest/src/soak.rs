@@ -46,9 +46,11 @@ const OPERATIONS: [(Operation, &str); 9] = [
 
 static DONE: [AtomicU64; OPERATIONS.len()] = [const { AtomicU64::new(0) }; OPERATIONS.len()];
 static STOP: AtomicBool = AtomicBool::new(false);
-/// Number of Gs that were spawned. `ENDED` counts those that returned, and `DIED` those that died.
+/// Number of Gs that were spawned.
 static SPAWNED: AtomicU64 = AtomicU64::new(0);
+/// Number of Gs that returned.
 static ENDED: AtomicU64 = AtomicU64::new(0);
+/// Number of Gs that died.
 static DIED: AtomicU64 = AtomicU64::new(0);
 /// The number of Gs that may still die. It is limited, because each death loses a stack forever and prints a report.
 static TO_DIE: AtomicU64 = AtomicU64::new(0);
@@ -184,17 +186,17 @@ fn spin(duration: Duration) {
     assert!(value.is_finite());
 }
 
-/// The interval between the watchdog's checks. The next constant is how long a G may be runnable while a P is idle, in
-/// nanoseconds.
+/// The interval between the watchdog's checks.
 const INTERVAL: Duration = Duration::from_millis(10);
+/// How long a G may be runnable while a P is idle, in nanoseconds.
 const PATIENCE: u64 = 100_000_000;
 
 /// Checks all Gs repeatedly until `STOP` is set. Returns how many times a G was runnable for longer than [`PATIENCE`]
 /// while every check found an idle P.
 fn watchdog() -> u64 {
     let scheduler = scheduler().expect("the scheduler runs");
-    // The key is a G that is runnable while a P is idle. The value is the time of the first of the successive checks that
-    // have found this.
+    // The key is a G that is runnable while a P is idle. The value is the time of the check that found
+    // this first. All checks since then have found it, too.
     let mut waiting: BTreeMap<GoroutineId, u64> = BTreeMap::new();
     let mut found = 0;
     while !STOP.load(Ordering::Relaxed) {
@@ -222,8 +224,8 @@ fn watchdog() -> u64 {
     found
 }
 
-/// Starts storms, changes the number of Ps, and makes Gs die, until the time `end`. Returns how often the number of Ps
-/// changed.
+/// Starts storms of preemptions, changes the number of Ps, and makes Gs die, until `end`. Returns how often the number of
+/// Ps changed.
 fn stir(end: u64, step: Duration) -> u64 {
     let (original, mut random, mut resizes) = (procs(), Random::new(99), 0);
     for round in 1u64.. {

@@ -1,10 +1,10 @@
-//! Reads the source of both crates and compares two things with written lists: what safe code can reach, and how much
-//! code is unsafe. So each change of one of the two has to be reviewed.
+//! Reads the source of `gmp-sched` and of the kernel. Compares two things with written lists: what safe code can reach,
+//! and how much code is unsafe. A change of either must be made in the list, too, where a reviewer sees it.
 //!
 //! - `gmp-sched.txt` and `kernel.txt` list the public safe functions that touch the state of a CPU, an M or a P,
-//!   directly or by a function that they call. The comment above each group of functions is the reason why no caller
-//!   can break anything with them.
-//! - `callers.rs` fails on a public function that may panic and does not name its caller's line then.
+//!   directly or by a function that they call. The comment above each group of functions states why no
+//!   caller can break anything with them.
+//! - `callers.rs` fails if a public function may panic, and the panic would not name the line of the function's caller.
 //! - `halves.rs` compares what the kernel offers to programs on the machine with what it offers to programs on the
 //!   host.
 //! - `layers.rs` fails if a layer of the kernel names a higher layer.

@@ -109,7 +109,7 @@ fn check(tally: &Tally) -> Result<(), String> {
     }
 }
 
-/// General registers, flags, the x87 and SSE state and the red zone survive 10,000 preemptions.
+/// The general registers, the flags, the x87 and SSE state and the red zone of Gs survive 10,000 preemptions.
 fn state_survives() -> Result<(), String> {
     check(&hold_through(10_000, stay))
 }

@@ -134,7 +134,7 @@ fn sections_with_preemption_off_are_not_preempted() {
     is_left_alone(|| OF_THREADS.lock());
     is_left_alone(|| OF_HANDLERS.lock());
     is_left_alone(|| (PreemptGuard::new(), OF_HANDLERS.lock()));
-    // This is how the scheduler is pinned while it holds its locks.
+    // The scheduler holds such a `Pinned` while it holds one of its locks.
     is_left_alone(Pinned::<Kernel>::new);
 }
 guest_test!(sections_with_preemption_off_are_not_preempted, smp = &[1], options = &["slice_us=200"]);

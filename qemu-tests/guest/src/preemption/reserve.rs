@@ -47,8 +47,8 @@ fn spin_at_the_bottom() -> usize {
     RESERVE - untouched * size_of::<u64>()
 }
 
-/// After a preemption the scheduler runs on the preempted G's stack. In this test the scheduler does there everything
-/// that it may do: switch to other Gs, fire due timers, stop the world, and ready Gs that wait for channels.
+/// After a preemption the scheduler runs on the preempted G's stack. In this test the scheduler does everything on
+/// that stack that it may do: switch to other Gs, fire due timers, stop the world, and ready Gs that wait for channels.
 fn preemption_stays_within_its_reserve() {
     const WANTED: u64 = 3_000;
     STOP.store(false, Ordering::SeqCst);
