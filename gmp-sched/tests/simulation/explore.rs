@@ -15,7 +15,7 @@ use gmp_sched::sim::{self, Config};
 
 /// The number of seeds with which an ordinary run explores each program. A longer run is divided among processes, each
 /// of which explores this many seeds.
-const SEEDS: u64 = 2000;
+const SEEDS: u64 = 1500;
 
 /// This variable is set in the environment of a child process that runs seeds.
 const IS_CHILD: &str = "GMP_SIM_CHILD";
