@@ -71,8 +71,8 @@ fn compute() {
     (0..3).for_each(|_| sim::work(A_WHILE));
 }
 
-/// Makes another M search for work. (While this CPU computes, the other CPU may run, which is not
-/// counted as a switch.)
+/// Makes another M search for work, by spawning a G. Before that this CPU computes, so that the other CPU may run first.
+/// The exploration does not count this towards its bound on switches.
 fn let_another_machine_search() {
     sim::work(A_WHILE);
     sim::go(|| ()).join().unwrap();

@@ -135,8 +135,9 @@ impl SavedContext {
 
 /// The function that a context calls on a [detour](SavedContext::divert).
 pub(crate) trait Visit {
-    /// Called by the context that has been resumed, with the address of that context. The context receives the transfer
-    /// of the switch afterwards. Must not switch or unwind.
+    /// Runs on the stack of the diverted context when that context is resumed. `context` is the address of its
+    /// [`SavedContext`]. When this function returns, the context continues and receives the [`Transfer`] of the switch
+    /// that resumed it. Must not switch or unwind.
     extern "sysv64" fn visit(context: usize);
 }
 

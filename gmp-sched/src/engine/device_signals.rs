@@ -152,8 +152,8 @@ impl<P: Platform> Signal<P> {
                     return Found::Raised;
                 }
                 EMPTY => return Found::Nothing,
-                // The deadline ended a wait just before the raise, and the signal is still on the ready list. The M
-                // that takes the signal from the list stores RAISED.
+                // A raise has put the signal on the ready list for a wait that has ended by its deadline. The M that
+                // takes the signal from the list stores RAISED. That may be this M.
                 QUEUED => {
                     if !pinned.machine().scheduler().poll(pinned) {
                         return Found::OnItsWay;

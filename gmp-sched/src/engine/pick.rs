@@ -83,8 +83,8 @@ pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static M
 
 /// Returns the G of the local queue to which a leaving G switches, or `None` if g0 has to pick.
 ///
-/// The leaving G may hold a lock until its commit runs on the far side, so this function takes no lock that the G may
-/// hold.
+/// The leaving G may hold a lock, which its commit releases only after the switch (see `switch`). So this function takes
+/// no lock that the G may hold; that would be a deadlock.
 #[inline(always)]
 pub(crate) fn pick_next<P: Platform>(
     pinned: &Pinned<P>,

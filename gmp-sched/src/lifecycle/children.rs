@@ -120,7 +120,8 @@ impl<P: Platform> Drop for Open<'_, P> {
     }
 }
 
-/// An abandoned G waits for its children, too.
+/// If a G is [abandoned](crate::exit::abandon), its frames are not unwound, so `Open` is not dropped. The G waits for its
+/// children here instead.
 impl<P: Platform> Deferred for Children<P> {
     fn run(&self) {
         self.wait();

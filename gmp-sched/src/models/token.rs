@@ -19,7 +19,8 @@ struct Parking {
 impl Parking {
     fn new() -> Self {
         let token = Token::parked();
-        // The first token starts the thread.
+        // The token of a new thread is parked, and the first token that the thread is given starts it. The thread of the
+        // models is already running, so that token is given here.
         assert!(token.give());
         Self { token, context: Checked::default(), made_ready: AtomicU32::new(0) }
     }

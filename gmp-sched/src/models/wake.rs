@@ -13,7 +13,8 @@ use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::platform::Pinned;
 
-/// Makes a waiting G that the deadlock check ignores, because its waker is not an M of its scheduler.
+/// Makes a G that waits for a future. While it waits, the deadlock check reports nothing, because a thread that is not an M
+/// of its scheduler may wake it.
 fn waiter(setting: &Setting) -> &'static Goroutine<Model> {
     let goroutine = setting.goroutine();
     let [first, ..] = setting.scheduler.processors() else { unreachable!("a scheduler has a P") };

@@ -64,10 +64,9 @@ pub(super) fn enter(processors: usize) -> &'static Scheduler<Native> {
     scheduler
 }
 
-/// Called when a run is over and its scheduler has been shut down. Waits for the threads of its Ms to end if all its
-/// Gs, with the possible exception of the main G, are dead. Other Gs may be on their last steps, may run for as long as
-/// they like, or may wait for ever, so the caller does not wait for them. In that case the last of the threads to end
-/// leaves the scheduler to later runs.
+/// Called when a run is over and its scheduler has been shut down. Waits until the threads of the scheduler's Ms have ended,
+/// but only if all Gs, except perhaps the main G, are dead. Another G may run or wait for ever, so the caller does not
+/// wait for it. Then the last thread to end makes the scheduler available to later runs, if no G is alive by then.
 pub(super) fn leave(scheduler: &'static Scheduler<Native>) {
     // The main G counts as dead here. It has sent its result, and may still be on its last steps.
     let is_dead = |goroutine: &Goroutine<Native>| matches!(goroutine.status(), Status::Dead | Status::Idle);

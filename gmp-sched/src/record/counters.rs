@@ -90,7 +90,7 @@ counters! {
     wakes,
     /// Ps handed off to another M because a G blocked their M.
     handoffs,
-    /// How often half of a full ring was moved to the global queue.
+    /// How often the local queue of a P was full, so that half of it was moved to the global queue.
     overflows,
     /// Gs taken from the global queue.
     global_takes,

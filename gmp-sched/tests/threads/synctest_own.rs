@@ -308,7 +308,7 @@ fn contexts_work_inside_and_outside_of_bubbles() {
 
 const WOKEN_FROM_OUTSIDE: &str = "semaphore wake of synctest goroutine from outside bubble";
 
-/// Makes a bubble in which a separate G calls each of `waits`.
+/// Makes a bubble that calls each of `waits` in a G of its own.
 fn bubble_of<const COUNT: usize>(waits: [impl FnOnce() + Send + 'static; COUNT]) -> JoinHandle<()> {
     let bubble = go(move || {
         synctest::test(move || {

@@ -177,8 +177,8 @@ impl<P: Platform> WaitGroup<P> {
         let first = queue.pop();
         let others = if queue.is_empty() { None } else { Some(Self::pop_others(&queue)) };
         P::point(Site::Sync);
-        // Also subtracts the waiters whose limit has ended the wait, because `pop` removed them from the queue without
-        // waking them.
+        // Sets the number of waiters to 0. This includes waiters that were still queued although a deadline or a
+        // cancellation had ended their wait: `pop` removed them without waking them, so they do not subtract themselves.
         self.word.fetch_and(!WAITERS, Ordering::Relaxed);
         drop(queue);
         if let Some(first) = first {

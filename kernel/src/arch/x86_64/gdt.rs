@@ -105,8 +105,8 @@ pub(crate) fn load_early() {
 
 /// Loads `tables` on the calling CPU. These tables must not be in use on another CPU.
 pub(crate) fn load(tables: &'static Tables) {
-    // Restore the GS base afterwards, as a precaution. GS itself is not loaded here, and some boot paths leave in it a
-    // selector of their own descriptor table, which is replaced now.
+    // Restores the GS base afterwards. This is only a precaution, because `load_registers` does not load GS. GS may still
+    // contain a selector of the boot loader's descriptor table, and that table is replaced here.
     local::keep_base(|| load_registers(tables));
 }
 

@@ -56,8 +56,9 @@ fn stay(seed: u64, end: u64) -> Tally {
 /// have committed.
 const DEEP: usize = 128 * 1024;
 
-/// Spawns Gs one after the other. Each holds its registers at increasing depths of a new stack. So preemptions and the
-/// red zone touch pages that are not committed yet.
+/// Spawns Gs one after the other, each on a stack that has almost no committed pages. The G recurses down the stack. At
+/// each depth it loads known values into the registers, waits and compares them, while preemptions interrupt it. So
+/// preemptions, and writes to the red zone, touch pages that are not committed yet.
 fn go_down(seed: u64, end: u64) -> Tally {
     let mut tally = Tally::default();
     while preemptions() < end {
@@ -80,7 +81,7 @@ fn go_down(seed: u64, end: u64) -> Tally {
 /// Recurses down to the start of `stack`, and calls `act` at each depth.
 #[inline(never)]
 fn deeper(stack: Range<usize>, act: &mut dyn FnMut(&mut Tally), tally: &mut Tally) {
-    // The frame size is not a power of two, so the stack pointer takes all positions within a page.
+    // The frame size is not a power of two, so the stack pointer takes many different positions within a page.
     let mut frame = [stack.end; 85];
     core::hint::black_box(&mut frame);
     act(tally);
