@@ -22,7 +22,7 @@ unsafe extern "C" {
 const PAGE: usize = 4096;
 
 /// The maximum number of registered pages; a power of two.
-const PAGES: usize = 1 << 20;
+const PAGES: usize = 1 << 22;
 
 /// An entry of the hash table: a page (0 if the entry is free) and its fiber (null if the stack has been removed).
 struct Entry {
