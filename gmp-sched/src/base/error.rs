@@ -165,7 +165,6 @@ impl Panic {
 #[cfg(feature = "std")]
 impl Panic {
     /// Makes the panic with the payload that [`catch_unwind`] returned.
-    #[cfg(not(gmp_loom))]
     pub(crate) fn new(payload: Box<dyn Any + Send>) -> Self {
         Self { payload: Some(Box::new(Mutex::new(payload))) }
     }

@@ -105,7 +105,7 @@ impl fmt::Display for Instant {
     }
 }
 
-#[cfg(all(test, not(gmp_loom)))]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
 

@@ -5,8 +5,8 @@ use core::fmt;
 use crate::base::atomic::Ordering;
 use crate::base::reference::AtomicRef;
 
-/// An element of a list. For each value of `LINK` it has one link and can be on one [`List`] at a time. Go:
-/// `schedlink`.
+/// An element of a list. It has one link for each value of `LINK`. So for each value it can be on one [`List`] at a
+/// time. Go: `schedlink`.
 pub(crate) trait Linked<const LINK: usize = 0>: Sized + 'static {
     /// The element's link, which refers to the next element of its list.
     fn link(&self) -> &AtomicRef<Self>;
@@ -14,8 +14,9 @@ pub(crate) trait Linked<const LINK: usize = 0>: Sized + 'static {
 
 /// A FIFO of `T` linked through the elements themselves. Go: `gQueue`.
 ///
-/// A `&mut List` owns the links of all its elements. The accesses to the links are ordered by the lock that guards the
-/// list, or by the queue that passed the elements on. So `Relaxed` accesses are enough.
+/// A `&mut List` owns the links of all its elements. `Relaxed` accesses to the links are enough, because other
+/// synchronisation orders them: the lock that guards the list, or the queue through which an element came from another
+/// thread.
 pub(crate) struct List<T: Linked<LINK>, const LINK: usize = 0> {
     head: Option<&'static T>,
     tail: Option<&'static T>,
@@ -96,8 +97,8 @@ impl<T: Linked<LINK>, const LINK: usize> List<T, LINK> {
     #[cfg(feature = "synctest")]
     pub(crate) fn shuffle(&mut self, mut bit: impl FnMut() -> bool) {
         let Some(log) = self.length.checked_ilog2().filter(|&log| log > 0) else { return };
-        // The sort keeps the order of elements with equal numbers. The numbers have so many bits that two equal numbers
-        // are unlikely.
+        // Elements with equal numbers would keep their order. So the numbers have so many bits that equal numbers are
+        // unlikely.
         for _ in 0..2 * log + 8 {
             let mut ones = Self::new();
             for _ in 0..self.length {
@@ -131,7 +132,7 @@ impl<T: Linked<LINK>, const LINK: usize> fmt::Debug for List<T, LINK> {
     }
 }
 
-#[cfg(all(test, not(gmp_loom)))]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use alloc::boxed::Box;
     use alloc::collections::VecDeque;

@@ -1,4 +1,5 @@
-//! Building blocks for all layers above. All that they know about Gs, Ms and Ps is how they are numbered.
+//! Building blocks for all layers above. The only types of this layer that concern Gs, Ms and Ps are their ids
+//! ([`id`]).
 
 pub(crate) mod atomic;
 pub(crate) mod error;
@@ -14,3 +15,4 @@ pub(crate) mod reference;
 pub mod run_queue;
 pub(crate) mod spin_lock;
 pub(crate) mod timing_wheel;
+pub(crate) mod under_loom;

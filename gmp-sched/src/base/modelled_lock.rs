@@ -40,7 +40,7 @@ pub(crate) enum SpinMutex<T, R> {
     Spinning(Spinning<T, R>),
 }
 
-/// The guard of a held mutex, which is released when this guard is dropped.
+/// The guard of a held mutex. Dropping the guard releases the mutex.
 pub(crate) enum SpinMutexGuard<'a, T, R> {
     Blocking(MutexGuard<'a, T>),
     Spinning(SpinningGuard<'a, T, R>),

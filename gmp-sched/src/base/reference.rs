@@ -9,6 +9,7 @@ use core::marker::PhantomData;
 use core::ptr;
 
 use crate::base::atomic::{AtomicPtr, Ordering};
+use crate::base::under_loom::const_fn;
 
 /// An atomic `Option<&'static T>`.
 ///
@@ -22,16 +23,11 @@ fn to_pointer<T>(reference: Option<&'static T>) -> *mut T {
 }
 
 impl<T> AtomicRef<T> {
-    /// Returns an `AtomicRef` that holds `None`.
-    #[cfg(not(gmp_loom))]
-    pub(crate) const fn none() -> Self {
-        Self(AtomicPtr::new(ptr::null_mut()), PhantomData)
-    }
-
-    /// Returns an `AtomicRef` that holds `None`.
-    #[cfg(gmp_loom)]
-    pub(crate) fn none() -> Self {
-        Self(AtomicPtr::new(ptr::null_mut()), PhantomData)
+    const_fn! {
+        /// Returns an `AtomicRef` that holds `None`.
+        pub(crate) fn none() -> Self {
+            Self(AtomicPtr::new(ptr::null_mut()), PhantomData)
+        }
     }
 
     /// Returns an `AtomicRef` that holds `reference`.

@@ -17,10 +17,11 @@ use core::marker::PhantomData;
 use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::points::{Points, Site};
 use crate::base::reference::AtomicRef;
+use crate::base::under_loom::IS_MODEL;
 
 /// Number of slots in a P's ring. Go: `len(p.runq)`. Under loom there are only four, because loom records a history of
 /// each atomic, which makes runs with many atomics slow.
-pub const RING_CAPACITY: usize = if cfg!(gmp_loom) { 4 } else { 256 };
+pub const RING_CAPACITY: usize = if IS_MODEL { 4 } else { 256 };
 
 /// The ring is full; the element was not pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +79,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     pub fn push_next(&self, item: &'static T) -> Option<&'static T> {
         S::point(Site::RunQueue);
         if self.next.load(Ordering::Relaxed).is_none() {
-            // Only the owner, which is the caller, sets `next`. So it stays empty until this store, and no
+            // Only the owner, which is the caller, sets `next`. So `next` stays empty until this store, and no
             // compare-exchange is needed.
             self.next.store(Some(item), Ordering::Release);
             return None;
@@ -190,8 +191,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     #[inline(always)]
     fn clear_next(&self, next: Option<&'static T>, has_thieves: bool) -> bool {
         S::point(Site::RunQueue);
-        // Ordering: Release, so that an M that sees `next` empty also sees the elements that were moved from `next` to
-        // the ring before. Partner: the Acquire load of `next` in `is_empty`.
+        // Ordering: Release, so that an M that sees `next` empty also sees the elements that were moved earlier from
+        // `next` to the ring. Partner: the Acquire load of `next` in `is_empty`.
         if has_thieves {
             return self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed);
         }
@@ -203,8 +204,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     fn advance_head(&self, head: u32, has_thieves: bool) -> bool {
         S::point(Site::RunQueue);
         let next = head.wrapping_add(1);
-        // Ordering: Release keeps the read of the slot before the owner's later overwrite of it. Partner: the Acquire
-        // load of `head` in `push_back`.
+        // Ordering: Release, so that the slot has been read before the owner overwrites it. Partner: the Acquire load
+        // of `head` in `push_back`.
         if has_thieves {
             return self.head.compare_exchange(head, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         }
@@ -256,8 +257,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
                 return 0;
             }
             if half > Self::SIZE / 2 {
-                // `head` and `tail` are from different moments, because others took elements in between. Copying so
-                // many elements could overrun the thief's ring, so this loop starts again.
+                // Between the two loads, other thieves took elements and the owner pushed new ones, so `tail - head` is
+                // larger than the ring. Copying so many elements could overrun the thief's ring. Start again.
                 continue;
             }
             for offset in 0..half {
@@ -276,13 +277,14 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     /// Takes the element in `runnext` if it is `next`; returns whether this succeeded.
     fn take_next(&self, next: &'static T) -> bool {
         S::point(Site::RunQueue);
-        // Ordering: Acquire pairs with the owner's Release in `push_next`. Release is needed for the reason that
-        // `clear_next` gives.
+        // Ordering: Acquire pairs with the owner's Release in `push_next`. Release is needed for the reason stated in
+        // `clear_next`.
         self.next.replace(Some(next), None, Ordering::AcqRel, Ordering::Relaxed)
     }
 }
 
-/// For observers: any M may call these functions. A result may already be outdated when the caller uses it.
+/// Functions for observers. Any M may call them at any time, except `elements`. A result may already be outdated when
+/// the caller uses it.
 impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     /// The element in `runnext`.
     #[must_use]
@@ -291,7 +293,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     }
 
     /// Iterates over all elements. No M may access the queue while the iterator is in use.
-    #[cfg(all(feature = "std", not(gmp_loom)))]
+    #[cfg(feature = "std")]
     pub(crate) fn elements(&self) -> impl Iterator<Item = &'static T> {
         let [head, tail] = [&self.head, &self.tail].map(|counter| counter.load(Ordering::Relaxed));
         let ring = (0..tail.wrapping_sub(head))
@@ -301,7 +303,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
 
     /// How many elements have been taken from the ring, modulo 2³². If two calls shortly after each other return the
     /// same number, no element was taken from the ring in between.
-    #[cfg(all(feature = "std", not(gmp_loom)))]
+    #[cfg(feature = "std")]
     pub(crate) fn taken(&self) -> u32 {
         self.head.load(Ordering::Relaxed)
     }

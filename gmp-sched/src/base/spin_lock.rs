@@ -4,6 +4,7 @@ use core::ops::DerefMut;
 
 use crate::base::atomic::SpinMutex;
 use crate::base::points::{Points, Relax};
+use crate::base::under_loom::const_fn;
 
 /// A test-and-test-and-set spinlock. It is taken only while pinned and never by an interrupt handler. It is not a FIFO
 /// lock such as a ticket lock: if a hypervisor descheduled the CPU that is next in the FIFO, all waiters behind that
@@ -12,14 +13,11 @@ use crate::base::points::{Points, Relax};
 pub(crate) struct Lock<T, P: Points>(SpinMutex<T, Relax<P>>);
 
 impl<T, P: Points> Lock<T, P> {
-    #[cfg(not(gmp_loom))]
-    pub(crate) const fn new(value: T) -> Self {
-        Self(SpinMutex::new(value))
-    }
-
-    #[cfg(gmp_loom)]
-    pub(crate) fn new(value: T) -> Self {
-        Self(SpinMutex::new(value))
+    const_fn! {
+        /// Makes a lock that is free.
+        pub(crate) fn new(value: T) -> Self {
+            Self(SpinMutex::new(value))
+        }
     }
 
     #[inline(always)]
@@ -29,7 +27,8 @@ impl<T, P: Points> Lock<T, P> {
         self.0.lock()
     }
 
-    /// Takes the lock if it is free. Callable from interrupts.
+    /// Takes the lock if it is free. For the simulator's checks, which must not wait.
+    #[cfg(feature = "std")]
     pub(crate) fn try_lock(&self) -> Option<impl DerefMut<Target = T>> {
         self.0.try_lock()
     }

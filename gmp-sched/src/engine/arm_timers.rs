@@ -1,11 +1,12 @@
-//! Arming timers, and running the actions of due ones.
+//! Arming timers, and running the actions of due ones. [`WaitEnd`] is what ends a wait if the event for which the G
+//! waits does not come in time.
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::engine::enqueue::enqueue_next;
 use crate::engine::park::make_runnable;
 use crate::entities::bubble::BubblePointer;
-use crate::entities::goroutine::Goroutine;
+use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::timers::{Action, Timer};
 use crate::platform::{Pinned, Platform};
 
@@ -77,5 +78,29 @@ pub(crate) fn arm_in<P: Platform>(
         P::arm_timer(pinned, processor, when);
     } else {
         pinned.machine().scheduler().wake_timekeeper(when);
+    }
+}
+
+/// A cause that may end a G's wait before the awaited event does: a deadline or, in the library, a context.
+pub(crate) trait WaitEnd<P: Platform>: Copy {
+    /// Called on the far side of the wait of `me`. From then on `self` may end the wait by claiming `generation` and
+    /// readying `me`, possibly before this call returns.
+    fn arm(self, pinned: &Pinned<P>, me: &'static Goroutine<P>, generation: WaitGeneration);
+
+    /// Called by `me` when it runs again. Returns when the call of [`arm`](Self::arm) no longer uses `self`.
+    fn disarm(self, me: &'static Goroutine<P>);
+}
+
+impl<P: Platform> WaitEnd<P> for Instant {
+    fn arm(self, pinned: &Pinned<P>, me: &'static Goroutine<P>, generation: WaitGeneration) {
+        if self != Self::NEVER {
+            arm(pinned, me, self, &me.timer, Action::Wake(me, generation));
+        }
+    }
+
+    fn disarm(self, me: &'static Goroutine<P>) {
+        if self != Self::NEVER {
+            me.timer.cancel(&Pinned::new());
+        }
     }
 }

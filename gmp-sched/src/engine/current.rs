@@ -7,9 +7,9 @@ use crate::platform::{Pinned, Platform};
 
 /// The calling G, pinned, with the M that runs it and the P that this M holds.
 ///
-/// A switch consumes this value, because the G may be resumed by another M that holds another P. Inlined functions
-/// pass the value on. Outlined functions take only the pin and look up the G, the M and the P again, because passing
-/// these three in memory would cost the fast path three stores.
+/// A switch consumes this value, because the G may be resumed by another M that holds another P. Inlined functions pass
+/// the value on. Outlined functions take only the pin and look up the G, the M and the P again. Passing these three in
+/// memory would cost the fast path three stores.
 #[derive(Debug)]
 pub(crate) struct CurrentGoroutine<P: Platform> {
     pub(crate) pinned: Pinned<P>,
@@ -34,8 +34,8 @@ impl<P: Platform> CurrentGoroutine<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P, or is pinned more than once. A G that has stopped the world is always pinned, so
-    /// this function panics for it, too.
+    /// The caller is not a G with a P, is pinned more than once, has stopped the world, or is in a section that forbids
+    /// waits (`native::forbid_waits`).
     #[inline(always)]
     #[track_caller]
     pub(crate) fn of(pinned: Pinned<P>) -> Self {
@@ -70,7 +70,7 @@ impl<P: Platform> CurrentGoroutine<P> {
             && let Some(machine) = pinned.try_machine()
             && let Some(me) = machine.current_goroutine()
             && let Some(processor) = machine.processor()
-            && (P::COUNTS_PINS || !machine.scheduler().is_stopped())
+            && (P::COUNTS_PINS || !machine.are_waits_forbidden())
         {
             return Ok(Self { pinned, machine, processor, me });
         }

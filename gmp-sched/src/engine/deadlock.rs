@@ -20,13 +20,13 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Returns the message to report if this scheduler is dead. It is dead if every M is idle, no timer is armed, no G
-    /// waits for a device, and one of two conditions holds: a G waits, or main has called `goexit` and no G is left.
+    /// Returns the message to report if this scheduler is dead. It is dead if every M is idle, no timer is armed and no
+    /// G waits for a device. In addition, a G must wait, or main must have called `goexit` and no G must be left.
     ///
-    /// The last M to check sees the state that the other Ms have left, because each M publishes its state before it
-    /// puts itself on the idle list, or in the same critical section. An M that is blocked in a system call is not
-    /// idle, so its G counts as one that will continue. If the platform has threads that are not Ms, such a thread may
-    /// wake a G that waits for a future. So that G counts as one that will continue, too.
+    /// The last M to check sees the state that the other Ms have left. The reason is that each M publishes its state
+    /// before it puts itself on the idle list, or in the same critical section. An M that is blocked in a system call
+    /// is not idle, so its G counts as one that will continue. If the platform has threads that are not Ms, such a
+    /// thread may ready a G that waits for a future. So that G counts as one that will continue, too.
     pub(crate) fn is_dead(&'static self, shared: &Shared<P>) -> Option<&'static str> {
         if shared.idle_machines.len() + shared.idle_locked as usize != shared.machines as usize {
             return None;

@@ -1,25 +1,26 @@
 //! Waiting for devices without blocking an M: a G parks until an interrupt handler raises a [`Signal`].
 //!
 //! Go has to ask the operating system which descriptors are ready (`netpoll`). An idle M asks, an M that finds no
-//! other work asks, and sysmon asks if no M has done so for 10 ms. Here nothing has to be asked. The interrupt
-//! handler puts the signal on the *ready list* and makes an M check that list at once, even when every P is busy. So
-//! there is no blocking poll, no poll deadline and nothing to interrupt. An M that searches for work checks the ready
-//! list where Go has its non-blocking `netpoll`: after the global queue, before stealing.
+//! other work asks, and sysmon asks if no M has done so for 10 ms. Here the interrupt handler puts the signal on the
+//! *ready list* and makes an M check that list at once, even when every P is busy. So there is no blocking poll and no
+//! poll deadline. An M that searches for work checks the ready list where Go has its non-blocking `netpoll`: after the
+//! global queue, before stealing.
 //!
 //! # A signal
 //!
 //! ```text
 //!         before parking     in the commit          raise
 //!   EMPTY ───────▶ PARKING ───────▶ WAITING ─────────▶ QUEUED, on the ready list
-//!    │ ▲             │ raise            │ deadline         │ poll                 the G runs
+//!    │ ▲             │ raise            │ limit            │ poll                 the G runs
 //!    │ │ next wait   ▼                  ▼                  ├─────────▶ DELIVERED ──────────▶ EMPTY
-//!    └▶ RAISED ◀─────┘                EMPTY                └─▶ RAISED, if the deadline came first
+//!    └▶ RAISED ◀─────┘                EMPTY                └─▶ RAISED, if the limit came first
 //!  raise
 //! ```
 //!
-//! In the states PARKING, WAITING, QUEUED and DELIVERED the signal's word also contains the wait generation, which
-//! identifies one wait. This is needed because, after a short deadline, the G may continue and wait again while the
-//! commit of its previous wait is still running on another M.
+//! *Limit* means that the deadline of the wait has passed, or that its context is done. In the states PARKING, WAITING,
+//! QUEUED and DELIVERED the signal's word also contains the wait generation, which identifies one wait. This is needed
+//! because, after a short limit, the G may continue and wait again while the commit of its previous wait is still
+//! running on another M.
 //!
 //! From PARKING until the waiting G runs again, the signal belongs to that G. Another G that begins to wait for the
 //! signal panics, and the signal does not change.
@@ -29,7 +30,7 @@
 //!
 //! # No raise is lost
 //!
-//! `raise` publishes the signal, then executes a fence, then checks for an idle P. An M that goes idle gives up its P,
+//! `raise` publishes the signal, then executes a fence, then checks for an idle P. An M that goes idle releases its P,
 //! then executes a fence, then checks the ready list. So at least one of the two sees what the other has published. If
 //! `raise` finds an idle P, it wakes the timekeeper, which checks everything before it sleeps again. Otherwise it
 //! preempts an M that runs a G, and that M then checks the ready list.
@@ -42,7 +43,7 @@
 //! static DONE: Signal<Native> = Signal::new();
 //!
 //! unsafe { native::enter() }.run_with(1, |scheduler| {
-//!     // A thread stands for a device and the handler of its interrupt.
+//!     // This thread plays the role of a device's interrupt handler.
 //!     let device = std::thread::spawn(move || DONE.raise(scheduler));
 //!     DONE.wait();
 //!     assert!(!DONE.wait_timeout(Duration::from_millis(1)), "it was raised once");
@@ -55,7 +56,7 @@ use core::time::Duration;
 use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;
 use crate::base::points::Site;
-use crate::engine::arm_timers::arm;
+use crate::engine::arm_timers::WaitEnd;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
 use crate::engine::sleep::now;
@@ -63,8 +64,8 @@ use crate::entities::goroutine::{Goroutine, WaitGeneration, WaitReason};
 use crate::entities::scheduler::Scheduler;
 pub use crate::entities::signal::Signal;
 use crate::entities::signal::{DELIVERED, EMPTY, PARKING, QUEUED, RAISED, SignalList, TAG, WAITING};
-use crate::entities::timers::Action;
 use crate::platform::{Pinned, Platform};
+use crate::record::trace::EventKind;
 
 /// Returns the word of a signal that is in `state` during the wait with this generation.
 fn with_generation(state: u64, generation: WaitGeneration) -> u64 {
@@ -94,21 +95,16 @@ impl<P: Platform> Signal<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P, or another G waits for this signal.
+    /// The caller is pinned or is not a G with a P, or another G waits for this signal.
     #[doc(alias = "netpollblock")]
     #[track_caller]
     pub fn wait(&'static self) {
-        let is_raised = self.wait_until(Instant::NEVER);
-        debug_assert!(is_raised, "a wait without a deadline ends by the raise");
+        assert!(self.wait_unless(Instant::NEVER), "a wait without a deadline ends by the raise");
     }
 
-    /// Like [`wait`](Self::wait), but waits until `deadline` at the latest. Returns whether the signal was raised.
-    ///
-    /// # Panics
-    ///
-    /// In the same cases as [`wait`](Self::wait).
+    /// Like [`wait`](Self::wait), but `end` may end the wait, too. Returns whether the signal was raised.
     #[track_caller]
-    pub fn wait_until(&'static self, deadline: Instant) -> bool {
+    pub(crate) fn wait_unless(&'static self, end: impl WaitEnd<P>) -> bool {
         loop {
             let pinned = Pinned::<P>::new();
             match self.check(&pinned) {
@@ -124,7 +120,7 @@ impl<P: Platform> Signal<P> {
                     panic!("two Gs wait for one signal");
                 }
             }
-            if let Some(raised) = self.park(CurrentGoroutine::of(pinned), deadline) {
+            if let Some(raised) = self.park(CurrentGoroutine::of(pinned), end) {
                 return raised;
             }
         }
@@ -137,7 +133,7 @@ impl<P: Platform> Signal<P> {
     /// In the same cases as [`wait`](Self::wait).
     #[track_caller]
     pub fn wait_timeout(&'static self, timeout: Duration) -> bool {
-        self.wait_until(now::<P>() + timeout)
+        self.wait_unless(now::<P>() + timeout)
     }
 
     /// Returns what the calling G finds when it is about to wait. If the signal is raised, makes it EMPTY again.
@@ -145,15 +141,17 @@ impl<P: Platform> Signal<P> {
         loop {
             match self.word.load(Ordering::Acquire) & TAG {
                 RAISED => {
-                    // Ordering: Acquire, to see what the handler did before the raise. Partner: the exchange in
-                    // `raise`.
-                    let taken = self.word.compare_exchange(RAISED, EMPTY, Ordering::Acquire, Ordering::Relaxed);
+                    // Ordering: Acquire, to see what the handler did before the raise (partner: the exchange in
+                    // `raise`). Release, so that the next wait writes `self.goroutine` after the last one (partner:
+                    // the exchange in `announce`).
+                    let taken = self.word.compare_exchange(RAISED, EMPTY, Ordering::AcqRel, Ordering::Relaxed);
                     debug_assert!(taken.is_ok(), "only a wait takes a raise");
                     return Found::Raised;
                 }
                 EMPTY => return Found::Nothing,
-                // A raise has put the signal on the ready list for a wait that has ended by its deadline. The M that
-                // takes the signal from the list stores RAISED. That may be this M.
+                // A raise has put the signal on the ready list for an earlier wait, but the limit has already ended
+                // that wait. The M that takes the signal from the list stores RAISED. `poll` makes this M do it, if no
+                // other M has taken the signal.
                 QUEUED => {
                     if !pinned.machine().scheduler().poll(pinned) {
                         return Found::OnItsWay;
@@ -164,15 +162,16 @@ impl<P: Platform> Signal<P> {
         }
     }
 
-    /// Parks the calling G. Returns `Some(true)` if a raise ended the wait, `Some(false)` if the deadline ended it, and
-    /// `None` if the caller has to check the signal again.
-    fn park(&'static self, caller: CurrentGoroutine<P>, deadline: Instant) -> Option<bool> {
+    /// Parks the calling G. Returns `Some(true)` if a raise ended the wait, `Some(false)` if `end` ended it, and `None`
+    /// if the caller has to check the signal again.
+    #[cfg_attr(feature = "std", track_caller)]
+    fn park(&'static self, caller: CurrentGoroutine<P>, end: impl WaitEnd<P>) -> Option<bool> {
         let (me, scheduler) = (caller.me, caller.machine.scheduler());
         let generation = self.announce(scheduler, me)?;
-        // The closure is `move`, because the G may run and overwrite its stack once the commit has armed the timer.
-        let commit = move |pinned: &Pinned<P>, me| self.commit(pinned, me, generation, deadline);
+        // The closure is `move`, because the G may run and overwrite its stack once the commit has armed `end`.
+        let commit = move |pinned: &Pinned<P>, me| self.commit(pinned, me, generation, end);
         drop(park_with(caller, WaitReason::IoWait, commit));
-        self.end(scheduler, me, deadline)
+        self.end(scheduler, me, end)
     }
 
     /// Reserves the signal for a wait of `me`, the calling G. Returns `None` if the signal is no longer EMPTY. In that
@@ -203,19 +202,17 @@ impl<P: Platform> Signal<P> {
         pinned: &Pinned<P>,
         me: &'static Goroutine<P>,
         generation: WaitGeneration,
-        deadline: Instant,
+        end: impl WaitEnd<P>,
     ) -> bool {
-        if deadline != Instant::NEVER {
-            arm(pinned, me, deadline, &me.timer, Action::Wake(me, generation));
-        }
+        end.arm(pinned, me, generation);
         P::point(Site::DeviceSignal);
         let [parking, waiting] = [PARKING, WAITING].map(|state| with_generation(state, generation));
         // Ordering: Release publishes `self.goroutine` and the fact that this G has left its stack. Partner: the
         // exchange in `raise`.
         let waits = self.word.compare_exchange(parking, waiting, Ordering::Release, Ordering::Relaxed).is_ok();
         // If the exchange failed, the signal was raised in the meantime. If the claim then succeeds, the G has to
-        // continue at once (`false`). If the claim fails, the G's timer has already readied the G, and nothing is
-        // left to do (`true`).
+        // continue at once (`false`). If the claim fails, `end` has already readied the G, and nothing is left to do
+        // (`true`).
         waits || !me.claim(generation)
     }
 
@@ -224,15 +221,13 @@ impl<P: Platform> Signal<P> {
         &'static self,
         scheduler: &Scheduler<P>,
         me: &'static Goroutine<P>,
-        deadline: Instant,
+        end: impl WaitEnd<P>,
     ) -> Option<bool> {
         scheduler.signals.waiting.fetch_sub(1, Ordering::Relaxed);
-        if deadline != Instant::NEVER {
-            me.timer.cancel(&Pinned::new());
-        }
+        end.disarm(me);
         P::point(Site::DeviceSignal);
-        // In other states than these three, a raise came before the G was waiting, or after the deadline, and did not
-        // end the wait. `None` makes the caller check again, so that the raise counts for this wait.
+        // In any other state, a raise came too early or too late to end this wait: before the G was waiting, or after
+        // `end` had ended the wait. `None` makes the caller check again, so that the raise counts for this wait.
         let ended = |word| matches!(word & TAG, PARKING | WAITING | DELIVERED).then_some(EMPTY);
         // Ordering: Acquire, to see what the handlers of all raises so far did; partner: the exchange in `raise`.
         // Release, so that the next wait, of any G, comes after this wait; partner: the exchange in `announce`.
@@ -274,7 +269,7 @@ impl<P: Platform> Signal<P> {
     /// returns the G, which the caller must ready. Otherwise keeps the raise for the next wait.
     fn deliver(&'static self) -> Option<&'static Goroutine<P>> {
         let goroutine = self.goroutine.load(Ordering::Relaxed).expect("queued while a G waits");
-        // While the signal is queued, its wait generation does not change.
+        // While the state is QUEUED, no other wait can begin, so the generation in the word does not change.
         let generation = generation_of(self.word.load(Ordering::Relaxed));
         let waits = goroutine.claim(generation);
         P::point(Site::DeviceSignal);
@@ -316,7 +311,11 @@ impl<P: Platform> Scheduler<P> {
             return false;
         }
         let mut any = false;
+        let processor = pinned.machine().processor();
         self.signals.take(|goroutine| {
+            if let Some(processor) = processor {
+                processor.tracer.note::<P>(EventKind::Device, None, 0);
+            }
             ready_pinned(pinned, goroutine);
             any = true;
         });
@@ -341,7 +340,8 @@ impl<P: Platform> Scheduler<P> {
             P::unpark_thread(machine);
             return;
         }
-        // Every P is held or about to be held. So preempt one M that holds a P, if possible the M on this CPU.
+        // Every P is held or about to be held. So preempt an M that holds a P, if possible the M on this CPU. That M
+        // then polls the signals.
         let holder = P::current_machine().filter(|machine| machine.processor().is_some());
         if let Some(machine) = holder.or_else(|| self.machines().find(|machine| machine.processor().is_some())) {
             P::request_preemption(machine);

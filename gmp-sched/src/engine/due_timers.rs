@@ -1,8 +1,8 @@
 //! Due timers, and when the Gs that they ready run.
 //!
 //! The timing wheel of a P is the queue of these Gs: a G stays in the wheel until it can run. So Gs whose timers are
-//! due together run in the order of their times, before everything else on the P, and none of them pushes another one
-//! out of `runnext`. (Go readies all of them at once, each into `runnext`. So the last G runs first, and the others run
+//! due together run in the order of their times, before everything else on the P. None of them pushes another one out
+//! of `runnext`. (Go readies all of them at once, each into `runnext`. So the last G runs first, and the others run
 //! after all Gs of the ring.)
 //!
 //! | who finds a due timer | what happens |
@@ -12,9 +12,11 @@
 //! | the timer's interrupt, just after a displacement | the next pick is a slow one ([`Processor::request_slow_pick`]), and at the end of the undisturbed time the running G is displaced |
 //! | a thief without other work | it runs the G |
 //!
-//! If a timer is due before the running G may be displaced, no interrupt is armed for the time of that timer. Instead,
-//! each pick is a slow one, which reads the clock. So a thousand timers that are due at once cost no interrupts. While
-//! no timer is due soon, no pick reads the clock.
+//! After a displacement, the P runs undisturbed for a while, that is, no other displacement follows
+//! ([`Platform::undisturbed`]). If a timer is due within this time, no interrupt is armed for the time of that timer.
+//! Instead, each pick is a slow one, which reads the clock. So a thousand timers that are due at once cost no
+//! interrupts. While no timer is due soon, no pick reads the clock. (Without [timer
+//! interrupts](Platform::TIMER_INTERRUPTS), every pick reads the clock while a timer is armed.)
 
 use core::time::Duration;
 
@@ -25,9 +27,11 @@ use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
+use crate::record::trace::EventKind;
 
-/// The batch budget, which is how long a P runs the Gs of due timers one after the other while other Gs wait. Then one
-/// of the other Gs runs. This G may be displaced when the undisturbed time is over.
+/// The batch budget, which is how long a P runs the Gs of due timers one after the other while other Gs wait. When it
+/// is used up, one of the other Gs runs. A due timer may displace that G only after the [undisturbed
+/// time](Platform::undisturbed).
 pub(crate) const BATCH_BUDGET: Duration = Duration::from_micros(100);
 
 /// Returns the next G of the current P whose timer is due; the caller runs that G. Returns `None` if no timer is due or
@@ -53,8 +57,8 @@ pub(crate) fn next_due<P: Platform>(
     next
 }
 
-/// Called when the batch budget is used up. The next G then comes from the ring or the global queue and runs
-/// undisturbed for a while, even if a timer is due at once. The G in `runnext` goes to the tail of the ring. Otherwise
+/// Called when the batch budget is used up. The next G then comes from the local or the global queue and runs
+/// undisturbed for a while, even if a timer is due at once. The G in `runnext` goes to the tail of the ring, because
 /// the ring would starve if each batch put another G into `runnext`. Only a displaced G stays in `runnext`, because it
 /// runs at most for the rest of its slice.
 #[cold]
@@ -94,6 +98,9 @@ pub(crate) fn take_due<P: Platform>(
     now: Instant,
 ) -> Option<&'static Goroutine<P>> {
     while let Some(action) = of.timers.pop_due(now) {
+        if let Some(processor) = pinned.machine().processor() {
+            processor.tracer.note::<P>(EventKind::Timer, None, of.id().get().into());
+        }
         let readied = action.run(pinned, now);
         if readied.is_some() {
             return readied;
@@ -102,8 +109,8 @@ pub(crate) fn take_due<P: Platform>(
     None
 }
 
-/// Makes sure that the next timer is noticed when it is due. Called when a G is about to run on the current P and is to
-/// be undisturbed for a while.
+/// Makes sure that the next timer is noticed when it is due. Called when a G is about to run on the current P, and no
+/// due timer may displace that G for a while.
 pub(crate) fn await_next<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) {
     let earliest = processor.timers.earliest();
     if earliest <= now && !processor.is_alone() {

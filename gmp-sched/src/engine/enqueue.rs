@@ -10,8 +10,8 @@
 //! | was readied by an M without a P, a thread that is no M, or in another scheduler | the global queue of its own scheduler |
 //! | is locked to its M | the list of locked Gs beside the global queue |
 //!
-//! After each of these, an M is woken if a P is idle and no M spins (see `idle`), so that the G does not wait beside an
-//! idle P.
+//! After the G has been enqueued, an M is woken if a P is idle and no M spins (see `idle`). So the G does not wait
+//! while a P is idle.
 
 use crate::base::list::List;
 use crate::engine::sampling;
@@ -22,6 +22,7 @@ use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::entities::timers::Action;
 use crate::platform::{Pinned, Platform};
+use crate::record::trace::EventKind;
 
 /// Makes a G that has just become runnable the next one of the current P, by putting it into `runnext`. If this M
 /// holds no P, the G goes to the global queue. The G belongs to this M's scheduler.
@@ -89,13 +90,15 @@ fn overflow<P: Platform>(
             return scheduler.submitted();
         }
     }
-    batch.push_back(goroutine);
     processor.counters.overflows.add(1);
+    processor.tracer.note::<P>(EventKind::Overflow, None, batch.len() as u64);
+    processor.tracer.note::<P>(EventKind::GlobalPut, Some(goroutine.id()), 0);
+    batch.push_back(goroutine);
     scheduler.put_global(&mut scheduler.shared.lock(), &mut batch);
     scheduler.submitted();
 }
 
-// The following functions are commits (see `switch`). Each of them makes the G that has just left its M runnable.
+// The functions `requeue_…` are commits (see `switch`). Each of them makes the G that has just left its M runnable.
 
 /// Commit of a yield while the global queue is empty.
 #[inline(always)]
@@ -110,14 +113,16 @@ pub(crate) fn requeue_last<P: Platform>(processor: &'static Processor<P>, gorout
 
 /// Commit of a preemption at the end of a slice, and of a yield while the global queue has work.
 pub(crate) fn requeue_global<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
-    let scheduler = pinned.machine().scheduler();
-    sampling::runnable_again(pinned.processor(), goroutine);
+    let (scheduler, processor) = (pinned.machine().scheduler(), pinned.processor());
+    sampling::runnable_again(processor, goroutine);
+    processor.tracer.note::<P>(EventKind::GlobalPut, Some(goroutine.id()), 0);
     goroutine.set_status(Status::Runnable);
     scheduler.put_global_one(&mut scheduler.shared.lock(), goroutine);
     scheduler.submitted();
 }
 
-/// Commit of a G that is displaced, or that is stopped with the world.
+/// Commit of a G that is displaced, or that is stopped with the world. Puts the G into `runnext`, or on the list of
+/// locked Gs if it is locked.
 pub(crate) fn requeue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     if goroutine.is_locked() {
         return requeue_global(pinned, goroutine);
@@ -149,8 +154,8 @@ impl<P: Platform> Scheduler<P> {
 
     /// Makes a G of this scheduler runnable and [injects](Self::inject) it. The caller is not an M of this scheduler.
     ///
-    /// As soon as the G can run, the scheduler may end and be used again. So after the critical section, the caller may
-    /// use only one thing of the scheduler: the park token of the M that it unparks.
+    /// As soon as the G can run, the scheduler may end and be used again. So after the critical section, this function
+    /// uses only the park token of the M that it unparks.
     pub(crate) fn inject_from_outside(&'static self, goroutine: &'static Goroutine<P>) {
         let woken = {
             // All this is one critical section. Otherwise, if every M is idle, `check_dead` could see a G that does not

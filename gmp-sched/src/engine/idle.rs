@@ -4,7 +4,7 @@ use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;
 use crate::base::points::Site;
 use crate::engine::due_timers::is_timer_due;
-use crate::entities::machine::Machine;
+use crate::entities::machine::{EndedMachine, Machine};
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::{Scheduler, Shared};
 use crate::platform::{Parking, Pinned, Platform};
@@ -20,8 +20,8 @@ pub(crate) enum Assignment {
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Called by an M after it has published work on the queue of its P. Wakes an M if a P is idle and no M is
-    /// spinning, so that no work waits beside an idle P. Go: `wakep`, as the submitter calls it.
+    /// Called by an M with a P after it has published work: a runnable G or a timer. Wakes an M if a P is idle and no M
+    /// is spinning, so that no work waits while a P is idle. Go: `wakep`, as the submitter calls it.
     #[inline(always)]
     pub(crate) fn submitted(&'static self) {
         // If there is only one P, the caller holds it, so no other P can be idle.
@@ -33,9 +33,9 @@ impl<P: Platform> Scheduler<P> {
     /// Like [`submitted`](Self::submitted), for a caller that knows that its P is not the only one.
     #[inline(always)]
     pub(crate) fn submitted_among_others(&'static self) {
-        // Ordering: step 1 of Submit in idle.md; partner: the fence in `Machine::go_idle`. The caller has pushed a G
-        // by a Release store to its queue. That store alone is not enough, because x86 may execute the load below
-        // before other CPUs see the store.
+        // Ordering: step 1 of Submit in idle.md; partner: the fence in `Machine::go_idle`. The caller has published the
+        // work by a Release store, for example to its queue. That store alone is not enough, because x86 may execute
+        // the load below before other CPUs see the store.
         fence(Ordering::SeqCst);
         P::point(Site::Idle);
         if self.idle_processors.load(Ordering::Relaxed) != 0 && self.spinning.load(Ordering::Relaxed) == 0 {
@@ -70,14 +70,13 @@ impl<P: Platform> Scheduler<P> {
         self.count_search()
     }
 
-    /// The part of [`begin_search`](Self::begin_search) that follows its fence.
+    /// Does what [`begin_search`](Self::begin_search) does after its fence.
     fn count_search(&self) -> bool {
         self.idle_processors.load(Ordering::Relaxed) != 0
             && self.spinning.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
-    /// Wakes an M to search in place of the caller. The caller counts as spinning when it calls this function, and no
-    /// longer when the function returns.
+    /// Wakes an M to search in place of the caller. The caller counts as spinning until this function returns.
     pub(crate) fn pass_search_on(&'static self) {
         loop {
             let woken = {
@@ -148,17 +147,17 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// The earliest timer of all Ps, if some P is idle; [`Instant::NEVER`] otherwise.
+    /// Returns when the earliest timer of all Ps is due, if some P is idle. Returns [`Instant::NEVER`] otherwise.
     pub(crate) fn earliest_timekeeper_timer(&'static self) -> Instant {
         if self.idle_processors.load(Ordering::Relaxed) == 0 {
-            // Every P is held by an M. This M runs the timers of its P, and wakes the timekeeper when it goes idle.
+            // Each P is held by an M. That M runs the timers of the P, and wakes the timekeeper when it goes idle.
             return Instant::NEVER;
         }
         self.processors().iter().map(|processor| processor.timers.earliest()).min().unwrap_or(Instant::NEVER)
     }
 
-    /// Returns until when `machine` may sleep. Returns `None` for no limit, if `machine` is not the timekeeper or if
-    /// there is no timer for the timekeeper.
+    /// Returns the time until which `machine` may park. Returns `None`, which means without limit, if `machine` is not
+    /// the timekeeper or if there is no timer for the timekeeper.
     fn park_deadline(&'static self, machine: &'static Machine<P>) -> Option<Instant> {
         let is_timekeeper =
             || self.timekeeper.load(Ordering::Acquire).is_some_and(|timekeeper| core::ptr::eq(timekeeper, machine));
@@ -172,7 +171,7 @@ impl<P: Platform> Scheduler<P> {
             }
             P::point(Site::Timers);
             machine.deadline.store(earliest.as_nanos(), Ordering::Relaxed);
-            // Ordering: the partner of this fence is the fence in `wake_timekeeper`.
+            // Ordering: the partner of this fence is the fence in `wake_timekeeper`, which explains the reason.
             fence(Ordering::SeqCst);
             P::point(Site::Timers);
             if self.earliest_timekeeper_timer() >= earliest {
@@ -204,8 +203,8 @@ impl<P: Platform> Machine<P> {
         self.next_processor.store(Some(processor), Ordering::Release);
     }
 
-    /// If there is work, or if the world is to stop, this M keeps its P. Otherwise it gives the P up. It waits until it
-    /// is assigned a P, or takes one when it checks the queues again and finds work.
+    /// If the global queue has work, or if the world is to stop, this M keeps its P. Otherwise it releases the P. It
+    /// then waits until it is assigned a P, or takes one when it checks the queues again and finds work.
     ///
     /// Go: `findRunnable` from `releasep` on, `stopm`.
     #[doc(alias = "stopm")]
@@ -236,8 +235,9 @@ impl<P: Platform> Machine<P> {
         if let (Some(left), Some(processor)) = (left, self.processor())
             && !core::ptr::eq(left, processor)
         {
-            // This M may have been assigned another P before it read the timers of the P that it gave up. If that P is
-            // still idle, the timekeeper is responsible for its timers.
+            // This M gave up `left`, and was assigned `processor`, perhaps before it read the timers of `left`. If
+            // `left` is still idle, only the timekeeper fires its timers. So the timekeeper must know when the earliest
+            // of them is due.
             scheduler.wake_timekeeper(scheduler.earliest_timekeeper_timer());
         }
     }
@@ -245,8 +245,8 @@ impl<P: Platform> Machine<P> {
     /// Called by an M on the idle list: checks all queues a second time, then parks until a P is assigned to it.
     pub(crate) fn wait_for_processor(&'static self, pinned: &Pinned<P>) {
         let scheduler = self.scheduler();
-        // While this M was spinning, other Ms enqueued Gs without waking an M, because they relied on its search. So
-        // this M must check the queues once more, even if it is assigned a P first.
+        // If this M was spinning, other Ms may have enqueued Gs without waking an M, because they relied on its search.
+        // So this M must check the queues once more, even if it is assigned a P first.
         let mut must_recheck = true;
         let mut ends_at = self.end_of_idleness();
         loop {
@@ -263,13 +263,13 @@ impl<P: Platform> Machine<P> {
             must_recheck = false;
             if scheduler.is_shut_down() {
                 scheduler.free_all_idle_stacks();
-                P::exit_thread();
+                P::exit_thread(EndedMachine::new(self));
             }
-            // Checks for a deadlock before this M may end. If this M was the last to go idle, no other M checks.
+            // Checks for a deadlock before this M may end. If this M became idle last, no other M will check.
             scheduler.check_dead();
             if ends_at.is_some_and(|ends_at| P::now() >= ends_at) {
                 if self.retire() {
-                    P::exit_thread();
+                    P::exit_thread(EndedMachine::new(self));
                 }
                 ends_at = self.end_of_idleness();
             }
@@ -278,9 +278,9 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// Called in two cases: this M was assigned a P before it checked the queues a second time, or it saw work in
-    /// that check but was assigned a P before it could take one. While this M was spinning, submitters relied on this
-    /// check. So if there is more work than the first G of the assigned P, another M has to search.
+    /// Called if this M was assigned a P before it checked the queues a second time, or if it saw work in that check
+    /// but was assigned a P before it could take one. While this M was spinning, submitters relied on its search. So if
+    /// there is more work than the first G of the assigned P, wakes another M to search.
     fn wake_if_more_work(&'static self) {
         let (scheduler, own) = (self.scheduler(), self.held_processor());
         let has_more = |processor: &'static Processor<P>| {
@@ -299,7 +299,7 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// Takes the P that was assigned to this M when it was taken off the idle list.
+    /// Takes the P that was assigned to this M when this M was taken off the idle list; returns whether there was one.
     pub(crate) fn take_assigned(&'static self) -> bool {
         let Some(processor) = self.next_processor.load(Ordering::Acquire) else { return false };
         // No exchange is needed, because no other P is assigned to this M before it is on the idle list again.
@@ -307,7 +307,7 @@ impl<P: Platform> Machine<P> {
         self.set_processor(Some(processor));
         processor.counters.wakes.add(1);
         processor.set_clock(P::now());
-        processor.tracer.note::<P>(EventKind::Busy, None, 0);
+        processor.tracer.note_busy::<P>(self.id(), self.is_spinning());
         true
     }
 
@@ -326,7 +326,7 @@ impl<P: Platform> Machine<P> {
         self.leave_idle_list(&mut shared);
         drop(shared);
         self.set_processor(Some(processor));
-        processor.tracer.note::<P>(EventKind::Busy, None, 0);
+        processor.tracer.note_busy::<P>(self.id(), true);
         self.spinning.store(true, Ordering::Relaxed);
         scheduler.spinning.fetch_add(1, Ordering::SeqCst);
         true

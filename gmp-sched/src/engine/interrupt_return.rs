@@ -8,8 +8,8 @@
 //! stack and calls [`preempt::give_way`], which switches as for a yield. When the G is resumed, perhaps on another CPU,
 //! the entry restores the registers and returns to the interrupted instruction by `iretq`.
 //!
-//! The handler writes nothing to the stack of the G, so the stack's pages may be mapped on first touch. Nothing is written
-//! to the red zone, the 128 bytes below the interrupted stack pointer, in which code may keep data.
+//! The handler writes nothing to the stack of the G, so the stack's pages may be mapped on first touch. Nothing is
+//! written to the red zone, the 128 bytes below the interrupted stack pointer, in which code may keep data.
 //!
 //! Only *user code* is diverted. User code runs without a pin, and its stack pointer is inside the stack of the current
 //! G. A request that comes while the G is pinned stays pending until [`honour_requests`] is called, when the last pin
@@ -68,7 +68,8 @@ pub unsafe trait InterruptReturn: Platform {
     /// another handler was interrupted. Called in a handler, with interrupts off.
     fn is_pinned() -> bool;
 
-    /// Whether a preemption was requested on this CPU and not withdrawn. Called in handlers, and with interrupts off.
+    /// Whether a preemption was requested on this CPU and not withdrawn. Called in handlers and in Gs. If the caller
+    /// may be preempted, the answer may be outdated.
     fn is_requested() -> bool;
 
     /// Withdraws the request on this CPU. Called pinned.
@@ -120,10 +121,10 @@ pub unsafe fn on_interrupt_return<P: InterruptReturn>(interrupted: Interrupted<'
 ///
 /// # Safety
 ///
-/// - The caller is at the end of a handler that runs in ring 0, with interrupts off, on another stack than the
-///   interrupted code, which had interrupts on. After this call the handler restores all registers and returns by
-///   `iretq`. It restores the registers that `interrupted` names from the memory to which `interrupted` refers. Until
-///   then it does not turn interrupts on and does not switch.
+/// - The caller is at the end of a handler in ring 0, with interrupts off, on another stack than the interrupted code.
+///   The interrupted code had interrupts on. After this call the handler restores all registers and returns by `iretq`.
+///   It restores the registers that `interrupted` names from the memory to which `interrupted` refers. Until then it
+///   does not turn interrupts on and does not switch.
 /// - Below the [stack](crate::goroutine::Goroutine::stack) of every G there is room for [`ENTRY_STACK`] bytes, for
 ///   `function`, and for the scheduler. (In the kernel of this project this room is 12 KiB. The need was measured with
 ///   and without optimisation.)
@@ -158,10 +159,11 @@ extern "sysv64" fn run_diverted<P: InterruptReturn>(function: extern "sysv64" fn
     // SAFETY: the entry runs in ring 0, as the caller of `divert` guarantees.
     unsafe { diverted::disable_interrupts() };
     while P::is_requested() {
-        // SAFETY: the entry runs in ring 0, as stated above. The G is pinned, so an interrupt cannot divert it.
+        // SAFETY: the entry runs in ring 0, as the caller of `divert` guarantees. The G is pinned, so an interrupt
+        // cannot divert it.
         unsafe { diverted::enable_interrupts() };
         give_way::<P>();
-        // SAFETY: the entry runs in ring 0, as stated above.
+        // SAFETY: the entry runs in ring 0, as the caller of `divert` guarantees.
         unsafe { diverted::disable_interrupts() };
     }
     // SAFETY: `divert` has raised this pin for the G. The entry returns to the interrupted code at once.
@@ -182,9 +184,9 @@ extern "sysv64" fn give_way<P: InterruptReturn>() {
 }
 
 /// Makes the calling G give way as long as a preemption is requested. Called by [`lower_pin`](Platform::lower_pin) when
-/// it has lowered the last pin of the CPU and there is a request. If interrupts are off, a G must not wait, so this
-/// function does nothing, and the next interrupt honours the request. On g0, and on a thread that is not an M, this
-/// function only withdraws the request.
+/// it has lowered the last pin of the CPU and there is a request. While interrupts are off, a G must not be switched
+/// out. In that case this function does nothing, and the next interrupt honours the request. On g0, and on a thread
+/// that is not an M, this function only withdraws the request.
 ///
 /// # Panics
 ///

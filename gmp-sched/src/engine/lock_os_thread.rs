@@ -24,12 +24,11 @@ use crate::engine::current::CurrentProcessor;
 use crate::engine::due_timers::await_next;
 use crate::engine::sampling;
 use crate::entities::goroutine::Goroutine;
-use crate::entities::machine::Machine;
+use crate::entities::machine::{EndedMachine, Machine};
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::{Scheduler, Shared};
 use crate::entities::status::Status;
 use crate::platform::{Parking, Pinned, Platform};
-use crate::record::trace::EventKind;
 
 /// Keeps the calling G locked to its M until the same G drops this value. If the G holds several such values, the G is
 /// unlocked when it drops the last one.
@@ -64,7 +63,7 @@ pub struct LockedThread<P: Platform> {
 ///
 /// # Panics
 ///
-/// In the same cases as [`try_lock_thread`], and where [`try_lock_thread`] returns an error.
+/// In the cases in which [`try_lock_thread`] panics or returns an error.
 #[doc(alias = "LockOSThread")]
 #[track_caller]
 pub fn lock_thread<P: Platform>() -> LockedThread<P> {
@@ -97,7 +96,7 @@ impl<P: Platform> Drop for LockedThread<P> {
     }
 }
 
-/// Functions that the G calls.
+/// Functions that a G calls, on its own stack.
 impl<P: Platform> Machine<P> {
     /// The G that is locked to this M, which means that it runs on no other M. `None` if there is no such G.
     #[must_use]
@@ -132,7 +131,7 @@ impl<P: Platform> Machine<P> {
     /// Locks the calling G, which unwinds and is pinned, to this M until its closure has ended. The standard library
     /// counts the panics in progress per thread. So until then no other G may run on this thread, and this G may run on
     /// no other thread.
-    #[cfg(all(feature = "std", not(gmp_loom)))]
+    #[cfg(feature = "std")]
     pub(crate) fn lock_to_unwind(&'static self) -> Result<(), OutOfResources> {
         if self.locked_goroutine().is_none() {
             self.lock_current()?;
@@ -142,7 +141,7 @@ impl<P: Platform> Machine<P> {
     }
 
     /// Ends [`lock_to_unwind`](Self::lock_to_unwind) for the calling G, which is pinned and no longer unwinds.
-    #[cfg(all(feature = "std", not(gmp_loom)))]
+    #[cfg(feature = "std")]
     pub(crate) fn unlock_after_unwinding(&'static self) {
         if self.locked.unwinds.swap(false, Ordering::Relaxed) {
             self.unlock_current();
@@ -171,8 +170,8 @@ impl<P: Platform> Machine<P> {
 
 /// Functions that the M calls, on g0.
 impl<P: Platform> Machine<P> {
-    /// Called when the G locked to this M has left: hands off the P, and waits until the M is assigned a P to run the
-    /// G. Go: `stoplockedm`.
+    /// Called when the G locked to this M has left. Hands off the P, unless the G can continue at once, and waits until
+    /// the M is assigned a P to run the G. Go: `stoplockedm`.
     #[doc(alias = "stoplockedm")]
     #[cold]
     pub(crate) fn wait_for_locked(&'static self, pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
@@ -192,7 +191,7 @@ impl<P: Platform> Machine<P> {
                 break;
             }
             if scheduler.is_shut_down() {
-                P::exit_thread();
+                P::exit_thread(EndedMachine::new(self));
             }
             scheduler.check_dead();
             P::park_thread(Parking::new(pinned), None);
@@ -229,8 +228,8 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// Called when the G that this M has picked is locked to another M: assigns the P to that M and goes idle. Go:
-    /// `startlockedm`.
+    /// Called when the G that this M has picked is locked to another M. Assigns the P to that M, and makes this M idle.
+    /// Go: `startlockedm`.
     #[doc(alias = "startlockedm")]
     #[cold]
     pub(crate) fn start_locked(&'static self, goroutine: &'static Goroutine<P>) {
@@ -268,7 +267,7 @@ pub(crate) fn ready_locked<P: Platform>(here: Option<&'static Machine<P>>, gorou
     if let Some((machine, processor)) = here.zip(processor) {
         processor.counters.readies.add(1);
         if scheduler.is_tracing() {
-            sampling::runnable(machine, processor, goroutine, EventKind::Ready);
+            sampling::readied(machine, processor, goroutine);
         }
     }
     P::point(Site::Idle);

@@ -7,7 +7,7 @@ use crate::base::error::OutOfResources;
 use crate::base::id::MachineId;
 use crate::base::instant::Instant;
 use crate::base::reference::push_forever;
-use crate::entities::machine::{Machine, NewMachine};
+use crate::entities::machine::{EndedMachine, Machine, NewMachine};
 use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
 
@@ -33,7 +33,7 @@ impl<P: Platform> Scheduler<P> {
             // the thread then takes itself off that list if there is work.
             push_forever(&self.all_machines, machine, |machine| &machine.all_link);
         }
-        // Ordering: the partner of this fence is the fence in `shut_down`. Either `shut_down` finds this M, or this
+        // Ordering: the partner of this fence is the fence in `end_machines`. Either that function finds this M, or this
         // function sees the flag. Without the fences, each side could miss the store of the other side, and the thread
         // would stay parked.
         fence(Ordering::SeqCst);
@@ -70,9 +70,34 @@ impl<P: Platform> Scheduler<P> {
 
     /// Keeps an M for reuse after [`Machine::retire`]. The thread of the M has ended, or is about to end and no longer
     /// uses the M.
-    #[cfg(any(feature = "std", gmp_loom))]
     pub(crate) fn reuse_machine(&self, machine: &'static Machine<P>) {
         self.shared.lock().retired_machines.push_front(machine);
+    }
+
+    /// Makes each M end, by [`Platform::exit_thread`], when it next finds no work. Gs that are runnable still run. Gs
+    /// that still wait after that wait for ever, and a G that becomes ready later may never run. The scheduler cannot
+    /// be started again. It is not freed, because handles and wakers may refer to its Gs.
+    ///
+    /// For platforms, after the main G has ended. Callable from any thread and any G; does not block or allocate. Does
+    /// not compile for a platform whose [`CAN_SHUT_DOWN`](Platform::CAN_SHUT_DOWN) is `false`.
+    pub fn shut_down(&'static self) {
+        const { assert!(P::CAN_SHUT_DOWN, "schedulers of this platform cannot be shut down") }
+        self.end_machines();
+    }
+}
+
+impl<P: Platform> EndedMachine<P> {
+    /// Allows the scheduler to use the M again, with a new thread. The scheduler may call [`Platform::start_thread`]
+    /// before this function returns. The calling thread must no longer use the M: [`Platform::current_machine`] returns
+    /// `None` there. If this function is not called, the M is not used again. After a [shutdown](Scheduler::shut_down)
+    /// the call has no effect.
+    ///
+    /// Does not block or allocate.
+    pub fn reuse(self) {
+        let machine = self.machine();
+        if machine.is_retired() {
+            machine.scheduler().reuse_machine(machine);
+        }
     }
 }
 

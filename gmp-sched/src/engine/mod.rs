@@ -11,7 +11,7 @@ pub mod idle;
 #[expect(unsafe_code, reason = "adopts the pin that a handler raises, and its contracts")]
 pub mod interrupt_return;
 pub mod lock_os_thread;
-#[cfg(all(test, gmp_loom))]
+#[cfg(gmp_loom)]
 pub(crate) mod loom_wait;
 pub(crate) mod machines;
 pub mod park;

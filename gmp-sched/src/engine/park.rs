@@ -33,15 +33,16 @@ use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::enqueue_on;
 use crate::engine::lock_os_thread::ready_locked;
 use crate::engine::sampling;
-#[cfg(not(all(test, gmp_loom)))]
+#[cfg(not(gmp_loom))]
 use crate::engine::{pick::pick_next, switch::leave};
 use crate::entities::bubble::BubblePointer;
-use crate::entities::goroutine::{Goroutine, WaitReason};
+use crate::entities::goroutine::{Goroutine, Place, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::status::Status;
 use crate::entities::wait_reason::WaitFor;
 use crate::platform::{Pinned, Platform};
+#[cfg(not(gmp_loom))]
 use crate::record::trace::EventKind;
 
 /// Parks the calling G. Go: `gopark`.
@@ -67,7 +68,19 @@ pub fn park<P: Platform>(reason: WaitReason, commit: impl FnOnce(&Pinned<P>, &'s
 
 /// Like [`park`], for a caller that is pinned exactly once. The caller is also pinned when this function returns.
 #[inline(always)]
+#[cfg_attr(feature = "std", track_caller)]
 pub(crate) fn park_with<'a, P: Platform>(
+    caller: CurrentGoroutine<P>,
+    wait: impl Into<WaitFor<'a>>,
+    commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>) -> bool,
+) -> Pinned<P> {
+    park_at(Place::here(), caller, wait, commit)
+}
+
+/// Like [`park_with`], but reports show `place` instead of the caller's line.
+#[inline(always)]
+pub(crate) fn park_at<'a, P: Platform>(
+    place: Place,
     caller: CurrentGoroutine<P>,
     wait: impl Into<WaitFor<'a>>,
     commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>) -> bool,
@@ -75,6 +88,7 @@ pub(crate) fn park_with<'a, P: Platform>(
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
     let wait = wait.into();
     processor.counters.parks.add(1);
+    me.set_place(place);
     me.set_waiting(wait.reason(), processor.sampler.parked_status(), processor.clock());
     let bubble = me.bubble().filter(|_| me.set_waiting_in_bubble(wait.reason_in_bubble()));
     // The commit owns all that it uses, because the stack of the G may change as soon as the G is known to other code.
@@ -82,15 +96,15 @@ pub(crate) fn park_with<'a, P: Platform>(
         if !commit(pinned, me) {
             ready_pinned(pinned, me);
         }
-        // The G is counted as blocked last. A waker may count it as active before that. Then the count of active Gs
-        // is too high for a moment, but it is never too low.
+        // The G is counted as blocked only after the commit. A waker may already have counted it as active again. Then
+        // the number of active Gs is too high for a moment, but it is never too low.
         if let Some(bubble) = bubble {
             blocked_in(pinned, bubble);
         }
     };
-    #[cfg(all(test, gmp_loom))]
+    #[cfg(gmp_loom)]
     return crate::engine::loom_wait::leave(CurrentGoroutine { pinned, machine, processor, me }, commit);
-    #[cfg(not(all(test, gmp_loom)))]
+    #[cfg(not(gmp_loom))]
     {
         let next = pick_next(&pinned, processor);
         if next.is_none() {
@@ -112,8 +126,8 @@ fn blocked_in<P: Platform>(pinned: &Pinned<P>, bubble: BubblePointer<P>) {
 
 /// Makes a parked G runnable and puts it into `runnext` of the caller's P. Go: `goready`.
 ///
-/// Callable on any thread. If the caller is not an M of the G's own scheduler, the G goes to the global queue of its
-/// own scheduler. Does not block; not callable from interrupts.
+/// Callable on any thread. If the caller is not an M of the G's own scheduler, or is in a system call, the G goes to
+/// the global queue of its own scheduler. Does not block; not callable from interrupts.
 ///
 /// # Safety
 ///
@@ -137,7 +151,7 @@ pub unsafe fn ready<P: Platform>(goroutine: &'static Goroutine<P>) {
 #[inline(always)]
 pub(crate) fn ready_pinned<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     if let Some((machine, processor)) = end_wait(pinned, goroutine) {
-        #[cfg(all(test, gmp_loom))]
+        #[cfg(gmp_loom)]
         if crate::engine::loom_wait::ready(goroutine) {
             return;
         }
@@ -145,8 +159,8 @@ pub(crate) fn ready_pinned<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
     }
 }
 
-/// Makes a parked G runnable and returns the G, which the caller must run or enqueue. Returns `None` if the G is
-/// locked to an M or belongs to another scheduler. In that case this function has already enqueued the G.
+/// Makes a parked G runnable and returns the G, which the caller must run or enqueue. Returns `None` if the G is locked
+/// to an M, or if the caller is not an M of the G's scheduler. In that case this function has already enqueued the G.
 #[inline(always)]
 pub(crate) fn make_runnable<P: Platform>(
     pinned: &Pinned<P>,
@@ -155,8 +169,9 @@ pub(crate) fn make_runnable<P: Platform>(
     end_wait(pinned, goroutine).map(|_| goroutine)
 }
 
-/// Makes a parked G runnable. Returns the calling M and its P; the caller must run or enqueue the G. Returns `None`
-/// if this M may not run the G. In that case this function has already enqueued the G elsewhere.
+/// Does the work of [`make_runnable`], but returns the calling M and its P instead of the G, so that the caller need
+/// not look them up again to enqueue the G. Returns `None` if this M may not run the G. In that case this function has
+/// already enqueued the G elsewhere.
 #[inline(always)]
 fn end_wait<P: Platform>(
     pinned: &Pinned<P>,
@@ -191,7 +206,7 @@ fn end_special_wait<P: Platform>(
     }
     if goroutine.is_waiting_sampled() {
         match here.and_then(|machine| machine.processor().map(|processor| (machine, processor))) {
-            Some((machine, processor)) => sampling::runnable(machine, processor, goroutine, EventKind::Ready),
+            Some((machine, processor)) => sampling::readied(machine, processor, goroutine),
             None => sampling::stamp(goroutine),
         }
     }

@@ -7,13 +7,14 @@
 //! | 3 | `runnext`, then the local ring | `runqget` |
 //! | 4 | a batch from the global queue | `globrunqgetbatch` |
 //! | 5 | devices that are ready | `netpoll(0)` |
-//! | 6 | the other Ps: half of a ring, a due timer, `runnext` (see `steal`); at most half of the busy Ps spin | `stealWork` |
-//! | 7 | none: give the P up, check everything once more, park the M (see `idle`) | `stopm` |
+//! | 6 | the other Ps: half of a ring, a due timer, `runnext` (see `steal`); at most half as many Ms spin as Ps are busy | `stealWork` |
+//! | 7 | none: release the P, check everything once more, park the M (see `idle`) | `stopm` |
 //!
 //! - [`find_runnable`] takes all seven steps. It runs on g0 only.
 //! - [`pick_next`] takes step 3 alone, for a G that leaves: the switch then goes from G to G, without g0. One
-//!   comparison of two words shows whether steps 1 and 2 would find nothing ([`Processor::needs_slow_pick`]). If they
-//!   might find a G, or if the local queue is empty, g0 takes all steps.
+//!   comparison of two words shows whether steps 1 and 2 would find nothing ([`Processor::needs_slow_pick`]); without
+//!   [timer interrupts](Platform::TIMER_INTERRUPTS) it also compares the earliest timer with the clock. If they might
+//!   find a G, or if the local queue is empty, g0 takes all steps.
 //! - [`pick_event`] takes steps 1 and 5, for a wakeup preemption: the G of a timer or device displaces a running G.
 //!
 //! A slow pick, by g0, is requested
@@ -42,6 +43,7 @@ use crate::entities::machine::Machine;
 use crate::entities::processor::{Processor, has_due_timer};
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
+use crate::record::trace::EventKind;
 
 /// Returns a G to run; blocks the M until there is one. Called on g0.
 #[doc(alias = "findRunnable")]
@@ -68,7 +70,7 @@ pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static M
             .or_else(|| processor.pop_local())
             .or_else(|| take_global_batch(scheduler, processor))
             .or_else(|| poll_devices(pinned, scheduler, processor))
-            .or_else(|| try_start_spinning(scheduler, machine).then(|| steal(pinned, processor)).flatten());
+            .or_else(|| try_start_spinning(scheduler, machine, processor).then(|| steal(pinned, processor)).flatten());
         let Some(goroutine) = found else {
             machine.go_idle(pinned);
             continue;
@@ -83,8 +85,8 @@ pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static M
 
 /// Returns the G of the local queue to which a leaving G switches, or `None` if g0 has to pick.
 ///
-/// The leaving G may hold a lock, which its commit releases only after the switch (see `switch`). So this function takes
-/// no lock that the G may hold; that would be a deadlock.
+/// The leaving G may hold a lock, which its commit releases only after the switch (see `switch`). So this function
+/// takes no lock that the G may hold, because that would be a deadlock.
 #[inline(always)]
 pub(crate) fn pick_next<P: Platform>(
     pinned: &Pinned<P>,
@@ -139,6 +141,7 @@ fn check_global_queue<P: Platform>(
     drop(shared);
     processor.advance_tick();
     processor.counters.global_takes.add(1);
+    processor.tracer.note::<P>(EventKind::GlobalTake, Some(goroutine.id()), 1);
     Some(goroutine)
 }
 
@@ -165,6 +168,7 @@ pub(crate) fn take_global_batch<P: Platform>(
     drop(shared);
     processor.advance_tick();
     processor.counters.global_takes.add(1 + u64::from(taken));
+    processor.tracer.note::<P>(EventKind::GlobalTake, Some(first.id()), 1 + u64::from(taken));
     Some(first)
 }
 
@@ -203,7 +207,11 @@ impl<P: Platform> Scheduler<P> {
 
 /// Makes the M spin if the number of spinning Ms is below half the number of busy Ps. More spinning Ms would only take
 /// CPUs from the Ms that have work. Returns whether the M spins now. An M that was already spinning continues to spin.
-fn try_start_spinning<P: Platform>(scheduler: &'static Scheduler<P>, machine: &'static Machine<P>) -> bool {
+fn try_start_spinning<P: Platform>(
+    scheduler: &'static Scheduler<P>,
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+) -> bool {
     if machine.is_spinning() {
         return true;
     }
@@ -212,6 +220,7 @@ fn try_start_spinning<P: Platform>(scheduler: &'static Scheduler<P>, machine: &'
     if 2 * spinning >= scheduler.procs() - idle.min(scheduler.procs()) {
         return false;
     }
+    processor.tracer.note::<P>(EventKind::Spin, None, 0);
     machine.spinning.store(true, Ordering::Relaxed);
     scheduler.spinning.fetch_add(1, Ordering::SeqCst);
     true

@@ -40,7 +40,7 @@ use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
-use crate::record::trace::EventKind;
+use crate::record::trace::{EventKind, PreemptReason};
 
 /// When the timer of a CPU is to fire again for the M that runs there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub struct NextTick {
 }
 
 /// Called by the interrupt handler when the timer of a CPU has fired. `machine` is the M whose thread runs on that CPU,
-/// or `None` if the thread there is not one of an M. Takes no lock.
+/// or `None` if that thread is not the thread of an M. Takes no lock.
 pub fn tick<P: Platform>(machine: Option<&Machine<P>>) -> NextTick {
     // The clock is read here. If the caller passed the time, it could pass a time in the future, and a slice that
     // begins in the future would not end.
@@ -84,7 +84,7 @@ pub fn tick<P: Platform>(machine: Option<&Machine<P>>) -> NextTick {
 }
 
 /// When the timer of a CPU is to fire first after the CPU begins to run a thread. `machine` is the M of that thread, or
-/// `None` if the thread is not one of an M.
+/// `None` if that thread is not the thread of an M.
 pub fn first_tick<P: Platform>(machine: Option<&Machine<P>>, now: Instant) -> Instant {
     let earliest = machine.and_then(Machine::processor).map_or(Instant::NEVER, |processor| processor.timers.earliest());
     earliest.min(now + P::slice())
@@ -99,8 +99,8 @@ pub fn end_slice<P: Platform>(machine: &Machine<P>) {
     }
 }
 
-/// Makes the G that runs on `machine`, on whatever CPU, give way as soon as it can be left. Best effort: if the G
-/// leaves by itself in the meantime, the request has no effect. Does not block. Go: `preemptone`.
+/// Makes the G that runs on `machine` give way as soon as it can be left. `machine` may be on any CPU. Best effort: if
+/// the G leaves by itself in the meantime, the request has no effect. Does not block. Go: `preemptone`.
 #[doc(alias = "preemptone")]
 pub fn request<P: Platform>(machine: &'static Machine<P>) {
     end_slice(machine);
@@ -114,8 +114,8 @@ pub fn is_wanted<P: Platform>(machine: &Machine<P>) -> bool {
     machine.processor().is_some_and(Processor::is_slice_over) || scheduler.signals.is_ready() || scheduler.is_stopping()
 }
 
-/// Lets the calling G give way if the world is to stop, if the slice of the G is over, or if the G of a due timer or of
-/// a ready device comes first.
+/// Lets the calling G give way if the world is to stop or the slice of the G is over. Also lets it give way if a timer
+/// is due or a device is ready, and the G that waits for it may displace the calling G.
 ///
 /// There are three callers. The platform calls this where it interrupted a G in user code, after it has saved all
 /// registers of the G on the G's stack. The platform also calls this at the end of a pinned section during which a
@@ -149,17 +149,17 @@ pub fn give_way<P: Platform>(pinned: Pinned<P>) -> Pinned<P> {
 fn preempt<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
     processor.counters.preemptions.add(1);
-    processor.tracer.note::<P>(EventKind::Preempt, Some(me.id()), 0);
+    processor.tracer.note::<P>(EventKind::Preempt, Some(me.id()), PreemptReason::Slice as u64);
     processor.pass_slice_on(machine.scheduler());
     leave(pinned, machine, me, None, requeue_global)
 }
 
-/// Called when the world is to stop. The calling G is the first to run when the world starts again. Go 1.26:
+/// Called when the world is to stop. When the world starts again, the calling G runs first on its P. Go 1.26:
 /// `goschedImpl` with `preempted`.
 #[cold]
 fn stop_here<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
-    processor.tracer.note::<P>(EventKind::Preempt, Some(me.id()), 0);
+    processor.tracer.note::<P>(EventKind::Preempt, Some(me.id()), PreemptReason::WorldStop as u64);
     leave(pinned, machine, me, None, requeue_next)
 }
 
@@ -189,11 +189,12 @@ fn displace_for_events<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
     await_next(&pinned, processor, now);
     let Some((next, event)) = picked else { return pinned };
     processor.counters.displacements.add(1);
-    processor.tracer.note::<P>(EventKind::Preempt, Some(me.id()), 0);
+    let reason = if event == Event::Timer { PreemptReason::Timer } else { PreemptReason::Device };
+    processor.tracer.note::<P>(EventKind::Preempt, Some(me.id()), reason as u64);
     let is_own_slice = processor.slice.displace(me, processor.tick(), now);
-    // A G that has itself displaced another one because of a timer goes back among the due timers, for which it needs
-    // its own timer. That timer may still be armed for a wait that ended in another way. In that case the G goes to
-    // `runnext`.
+    // The displaced G may itself have displaced another G because of a timer. In that case it goes back among the due
+    // timers, by means of its own timer. It goes to `runnext` if that timer is still armed for an earlier wait, which
+    // something else has ended.
     let is_among_timers = !is_own_slice && event == Event::Timer && !me.timer.is_armed();
     let requeue = if is_among_timers { requeue_due } else { requeue_next };
     leave(pinned, machine, me, Some(next), requeue)

@@ -63,7 +63,7 @@ impl core::error::Error for ProcsError {}
 ///
 /// # Panics
 ///
-/// The caller is not a G with a P, or is pinned.
+/// The caller is pinned or is not a G with a P.
 #[doc(alias("GOMAXPROCS", "procresize"))]
 #[track_caller]
 pub fn set_procs<P: Platform>(procs: usize) -> Result<usize, ProcsError> {
@@ -184,7 +184,7 @@ impl<P: Platform> Scheduler<P> {
     }
 }
 
-#[cfg(all(test, feature = "std", not(gmp_loom)))]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use alloc::boxed::Box;
     use alloc::vec::Vec;

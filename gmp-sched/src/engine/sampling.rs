@@ -22,7 +22,9 @@ impl<P: Platform> Scheduler<P> {
     /// Samples every G of `processor` if `all` is set, otherwise about one in 122.
     pub(crate) fn sample_all(&self, processor: &Processor<P>, all: bool) {
         processor.sampler.set_all(all);
-        // If the holder of the P overwrites this request, the next sampled G of that P repeats it (in `running`).
+        // This request is lost if the holder of the P executes a slow pick at the same time. If `all` is set, `running`
+        // requests a slow pick again for the next sampled G of the P. Otherwise the next slow pick comes a little later,
+        // which does no harm.
         processor.request_slow_pick();
     }
 }
@@ -35,26 +37,49 @@ pub(crate) fn runnable_again<P: Platform>(processor: &Processor<P>, goroutine: &
     }
 }
 
-/// Stores the time at which `goroutine` becomes runnable, which is now.
+/// Samples `goroutine`, which becomes runnable now: stores the time, and makes the G take the detour when it is
+/// resumed.
 #[cold]
 pub(crate) fn stamp<P: Platform>(goroutine: &Goroutine<P>) {
     goroutine.set_runnable_since(P::now());
     goroutine.context.divert::<Detour<P>>();
 }
 
-/// Records that a sampled G of `processor` becomes runnable.
+/// Records that a sampled G of `processor` becomes runnable, because its wait ends.
 #[cold]
 #[inline(never)]
-pub(crate) fn runnable<P: Platform>(
+pub(crate) fn readied<P: Platform>(
     machine: &'static Machine<P>,
     processor: &'static Processor<P>,
     goroutine: &'static Goroutine<P>,
-    kind: EventKind,
 ) {
+    let by = stamp_by(machine, processor, goroutine);
+    processor.tracer.note::<P>(EventKind::Ready, Some(goroutine.id()), by);
+}
+
+/// Records that a sampled G of `processor`, which is new and executes `function`, becomes runnable.
+#[cold]
+#[inline(never)]
+pub(crate) fn spawned<P: Platform>(
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+    goroutine: &'static Goroutine<P>,
+    function: &'static str,
+) {
+    let by = stamp_by(machine, processor, goroutine);
+    processor.tracer.note_birth(goroutine, by, function);
+}
+
+/// Stores the time at which a sampled G becomes runnable. Returns the number of the G that runs on `machine`, or 0 if
+/// none does.
+fn stamp_by<P: Platform>(
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+    goroutine: &'static Goroutine<P>,
+) -> u64 {
     stamp(goroutine);
     processor.sampler.found();
-    let by = machine.current_goroutine().map_or(0, |by| by.id().get());
-    processor.tracer.note::<P>(kind, Some(goroutine.id()), by);
+    machine.current_goroutine().map_or(0, |by| by.id().get())
 }
 
 /// What a sampled G executes when it is resumed.
@@ -71,8 +96,9 @@ impl<P: Platform> Visit for Detour<P> {
 
 /// Records that a sampled G runs.
 fn running<P: Platform>(processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) {
-    processor.latency.add(P::now() - goroutine.runnable_since());
-    processor.tracer.note::<P>(EventKind::Start, Some(goroutine.id()), 0);
+    let latency = P::now() - goroutine.runnable_since();
+    processor.latency.add(latency);
+    processor.tracer.note::<P>(EventKind::Start, Some(goroutine.id()), latency.as_nanos() as u64);
     if processor.sampler.samples_all() {
         // When the G leaves, a slow pick follows, which records how the G left.
         processor.request_slow_pick();

@@ -24,7 +24,7 @@ pub(crate) fn now<P: Platform>() -> Instant {
 ///
 /// # Panics
 ///
-/// The caller is not a G with a P.
+/// `duration` is not zero, although the caller is pinned or is not a G with a P.
 #[doc(alias = "timeSleep")]
 #[track_caller]
 pub fn sleep<P: Platform>(duration: Duration) {
@@ -39,7 +39,7 @@ pub fn sleep<P: Platform>(duration: Duration) {
 ///
 /// # Panics
 ///
-/// In the same cases as [`sleep`].
+/// The caller is pinned or is not a G with a P.
 #[track_caller]
 pub fn sleep_until<P: Platform>(when: Instant) {
     park_until(CurrentGoroutine::<P>::new(), when);
@@ -47,6 +47,7 @@ pub fn sleep_until<P: Platform>(when: Instant) {
 
 /// Parks the calling G until `when`. The timer may fire at once, so it is armed in the commit, when the G has left its
 /// stack. Go: `resetForSleep`.
+#[cfg_attr(feature = "std", track_caller)]
 fn park_until<P: Platform>(caller: CurrentGoroutine<P>, when: Instant) {
     drop(park_with(caller, WaitReason::Sleep, |pinned, me| {
         arm(pinned, me, when, &me.timer, Action::Wake(me, WaitGeneration::SOLE));

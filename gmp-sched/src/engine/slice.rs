@@ -1,8 +1,9 @@
 //! Time slices: how long the G on a P may run while others wait.
 //!
 //! A slice is not timed when it begins: a switch arms no timer and reads no clock. While a CPU runs a thread, its timer
-//! fires at least once a slice. The interrupt handler compares the P's tick with the tick that it saw last time: if the
-//! two are equal, the same slice has lasted since then. (Go's sysmon does the same from a thread of its own, `retake`.)
+//! fires at least once a slice. The interrupt handler compares the P's tick, which counts slices, with the tick that it
+//! saw last time. If the two are equal, the same slice has lasted since then. (Go's sysmon does the same from a thread
+//! of its own, `retake`.)
 //!
 //! So a G runs between one and three times the length of a slice before it is preempted. The handler may see the G's
 //! slice for the first time only after one slice length, and the measured time begins then. The handler may run again
@@ -47,7 +48,7 @@ impl<P: Platform> Processor<P> {
         }
     }
 
-    /// Ends the current slice, so that its G gives way at the next point where the G can be left.
+    /// Ends the current slice, so that its G is preempted at the next point where the G can be switched out.
     pub(crate) fn end_slice(&self) {
         self.slice.ends.store(self.tick(), Ordering::Relaxed);
         if !P::TIMER_INTERRUPTS {
@@ -82,9 +83,9 @@ impl<P: Platform> Processor<P> {
             && slice.displaced.load(Ordering::Relaxed).is_some_and(|owner| core::ptr::eq(owner, goroutine))
     }
 
-    /// Called when the running G has used up the slice. The G in `runnext` prolongs the slice if the slice has not been
-    /// prolonged before. Otherwise that G goes to the tail of the ring, and the first G of the ring begins the next
-    /// slice.
+    /// Called when the running G has used up the slice. The G in `runnext` runs in a prolongation of the slice if the
+    /// slice has not been prolonged before. Otherwise that G goes to the tail of the ring, and the first G of the ring
+    /// begins the next slice.
     pub(crate) fn pass_slice_on(&'static self, scheduler: &'static Scheduler<P>) {
         let (tick, now) = (self.tick(), P::now());
         if self.queue.next().is_some() && self.slice.prolong(tick, now) {
@@ -100,7 +101,7 @@ impl<P: Platform> Processor<P> {
         self.forget_slice();
     }
 
-    /// Until when no timer may displace the running G.
+    /// Returns the time until which no timer may displace the running G.
     pub(crate) fn undisturbed_until(&self) -> Instant {
         Instant::from_nanos(self.slice.displaced_at.load(Ordering::Relaxed)) + P::undisturbed()
     }
@@ -121,8 +122,8 @@ pub(crate) fn end_inherited_slice<P: Platform>(pinned: &Pinned<P>, processor: &'
     }
 }
 
-/// The part of [`end_inherited_slice`] for a slice that is over. Takes none of the locks that the leaving
-/// G may hold until the far side.
+/// The part of [`end_inherited_slice`] for a slice that is over. The leaving G may hold locks that its commit releases
+/// on the far side. This function takes none of these locks.
 #[cold]
 #[inline(never)]
 fn put_runnext_last<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) {

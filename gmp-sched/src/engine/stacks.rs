@@ -6,8 +6,8 @@ use crate::platform::Platform;
 
 /// Exchanges the stacks of `dead` and `next`, if `next` has not begun to run and both stacks have the standard size.
 /// `dead` is a free slot, or it is the calling G, which ends and switches to `next`. `dead` needs nothing on its stack
-/// any more. The exchange lets Gs that run one after the other use the same stack, which is in the caches. A stack that
-/// is not needed is not touched.
+/// any more. The exchange lets Gs that run one after the other use the same stack, which is already in the caches. The
+/// memory of the other stack stays untouched.
 #[inline(always)]
 pub(crate) fn exchange_stacks<P: Platform>(dead: &Goroutine<P>, next: &Goroutine<P>) {
     let unused = next.stack_top();

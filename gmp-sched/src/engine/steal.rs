@@ -1,5 +1,10 @@
 //! Work stealing: an M without work visits the other Ps in random order and takes half of the first ring that is not
 //! empty.
+//!
+//! The stolen Gs enter the thief's own ring, in
+//! [`RunQueue::steal_into`](crate::base::run_queue::RunQueue::steal_into), and the last of them is returned. [`steal`] and
+//! [`steal_due`] return a G that runs at once. The callers of [`steal_at_once`] have another G to run, so they put the
+//! returned G behind the ring, too.
 
 use core::time::Duration;
 
@@ -49,8 +54,8 @@ pub(crate) fn steal<P: Platform>(
     None
 }
 
-/// Like [`steal`], for a G that continues if nothing is found. Makes one round, without waiting. Takes the G in
-/// `runnext` of a victim only if the victim's slice, which that G would inherit, is over.
+/// Like [`steal`], for a caller that has something else to run if nothing is found. Makes one round, without waiting.
+/// Takes the G in `runnext` of a victim only if the victim's slice, which that G would inherit, is over.
 pub(crate) fn steal_at_once<P: Platform>(
     pinned: &Pinned<P>,
     processor: &'static Processor<P>,
@@ -62,7 +67,7 @@ pub(crate) fn steal_at_once<P: Platform>(
     let found = victims.find_map(|victim| {
         let next = victim.is_slice_over().then(|| victim.queue.next()).flatten();
         let found = victim.queue.steal_into(&processor.queue, next)?;
-        note_theft(processor, victim);
+        note_theft(processor, victim, found);
         Some(found)
     })?;
     processor.counters.steals.add(1);
@@ -102,16 +107,22 @@ fn steal_from<P: Platform>(
     if found.is_none() && last {
         found = steal_after_grace(processor, victim);
     }
-    if found.is_some() {
-        note_theft(processor, victim);
+    if let Some(found) = found {
+        note_theft(processor, victim, found);
     }
     found
 }
 
-/// Records that a stolen G is about to run on `processor`, in a slice of its own.
-fn note_theft<P: Platform>(processor: &'static Processor<P>, victim: &'static Processor<P>) {
+/// Records that `processor` has stolen the G `first`, which begins a slice of its own. The other stolen Gs are in the
+/// ring, which was empty before.
+fn note_theft<P: Platform>(
+    processor: &'static Processor<P>,
+    victim: &'static Processor<P>,
+    first: &'static Goroutine<P>,
+) {
     processor.advance_tick();
-    processor.tracer.note::<P>(EventKind::Steal, None, u64::from(victim.id().get()));
+    let detail = u64::from(victim.id().get()) | (1 + processor.queue_length() as u64) << 32;
+    processor.tracer.note::<P>(EventKind::Steal, Some(first.id()), detail);
 }
 
 /// Steals the G in `runnext` of `victim`, whose ring is empty. The M that holds `victim` probably readied that G a
@@ -148,7 +159,7 @@ fn steal_order(count: usize, random: u32) -> impl Iterator<Item = usize> + use<>
     (0..count).map(move |visit| ((start + visit * step) % count) as usize)
 }
 
-#[cfg(all(test, not(gmp_loom)))]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use alloc::vec;
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   idle ──(taken by the stopper, under the lock)───────────────┐
-//!   running ──(its M gives it up when it next picks a G)────────┼──▶ Stopped ──(start)──▶ idle, or an M for its work
+//!   running ──(its M releases it when it next picks a G)────────┼──▶ Stopped ──(start)──▶ idle, or an M for its work
 //!   syscall, handed off ──(by the M that hands it off)─────────────┘      ▲
 //!   syscall ──(exchange of the status word, by the stopper)──▶ StoppedInSyscall ──(start)──▶ syscall
 //!                                                              (its M comes back meanwhile)
@@ -14,7 +14,7 @@
 //! stopper requests a preemption of running Gs by [`Platform::request_preemption`]. It also requests a slow pick on
 //! their Ps, so that a G that leaves by itself leaves for g0. So a switch from G to G need not check the flag.
 //!
-//! The M that gives up the last P unparks the stopper. As in Go, the stopper checks the other Ps again every 100 us,
+//! The M that releases the last P unparks the stopper. As in Go, the stopper checks the other Ps again every 100 us,
 //! for two reasons. The M of a P may have begun a system call after the first check. Or the request may have come when
 //! the G could not be preempted.
 //!
@@ -37,8 +37,9 @@ use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::{Scheduler, Shared};
 pub use crate::entities::world_stop::{StopReason, Stops};
 use crate::platform::{Parking, Pinned, Platform};
+use crate::record::trace::EventKind;
 
-/// How long the stopper waits before it checks again those Ps that have not stopped.
+/// How long the stopper waits before it again asks the Ps that have not stopped.
 const ROUND: Duration = Duration::from_micros(100);
 
 /// The right to stop the world. Go: holding `worldsema`.
@@ -48,7 +49,8 @@ pub(crate) struct StopRight<P: Platform> {
 }
 
 impl<P: Platform> StopRight<P> {
-    /// Waits until no other G holds the right.
+    /// Takes the right to stop the world. If another G holds it, waits.
+    #[cfg_attr(feature = "std", track_caller)]
     pub(crate) fn wait() -> Self {
         let pinned = Pinned::<P>::new();
         let scheduler = pinned.machine().scheduler();
@@ -75,6 +77,9 @@ impl<P: Platform> StopRight<P> {
             queue.stops.longest_for = Some(reason);
         }
         drop(queue);
+        let machine = pinned.machine();
+        machine.held_processor().tracer.note::<P>(EventKind::WorldStop, Some(machine.running_goroutine().id()), 0);
+        machine.forbid_waits();
         WorldStopped { right: self, pinned }
     }
 }
@@ -111,10 +116,10 @@ pub struct WorldStopped<P: Platform> {
 
 /// Stops the world: when this returns, no G but the caller runs. Go: `stopTheWorld`.
 ///
-/// Only one G at a time may stop the world. If another G has stopped the world or is about to, waits until it has
+/// Only one G at a time may stop the world. If another G has stopped the world or is about to, waits until that G has
 /// started the world again; the Gs that wait here continue in FIFO order. Then waits until every running G reaches a
-/// point where it can be preempted. On platforms without preemption, that point is the G's next call of the scheduler.
-/// Blocks; not callable from interrupts.
+/// point where it can be preempted. On platforms without preemption, that point is where the G next parks, yields, ends
+/// or returns from a system call. Blocks; not callable from interrupts.
 ///
 /// ```
 /// use gmp_sched::native;
@@ -128,7 +133,7 @@ pub struct WorldStopped<P: Platform> {
 ///
 /// # Panics
 ///
-/// The caller is not a G with a P, or is pinned. (A G that has stopped the world already is pinned.)
+/// The caller is pinned or is not a G with a P. (A G that has stopped the world already is pinned.)
 #[doc(alias = "stopTheWorld")]
 #[track_caller]
 pub fn stop_the_world<P: Platform>(reason: StopReason) -> WorldStopped<P> {
@@ -139,12 +144,15 @@ pub fn stop_the_world<P: Platform>(reason: StopReason) -> WorldStopped<P> {
 impl<P: Platform> Drop for WorldStopped<P> {
     /// Starts the world again. Go: `startTheWorld`.
     fn drop(&mut self) {
+        let machine = self.pinned.machine();
+        machine.held_processor().tracer.note::<P>(EventKind::WorldStart, Some(machine.running_goroutine().id()), 0);
+        machine.allow_waits();
         self.right.scheduler.start_again(&self.pinned);
     }
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Whether Ms have to give up their Ps. Go: `gcwaiting`.
+    /// Whether Ms have to release their Ps. Go: `gcwaiting`.
     #[doc(alias = "gcwaiting")]
     #[inline(always)]
     pub(crate) fn is_stopping(&self) -> bool {
@@ -185,11 +193,11 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Requests the running Ps to stop. Returns whether all Ps have stopped except `own`, the stopper's P.
+    /// Requests the running Ps to stop. Returns whether all Ps other than `own`, the stopper's P, have stopped.
     pub(crate) fn has_stopped(&'static self, own: &'static Processor<P>) -> bool {
         self.ask_to_stop(own);
-        // Ordering: the holders of the other Ps took this lock when they stopped, so all that they did before happens
-        // before this critical section.
+        // Ordering: the holders of the other Ps took this lock when they stopped. So this critical section happens
+        // after everything that they did before they stopped.
         let all_stopped = self.shared.lock().unstopped == 0;
         self.world.stopped.store(all_stopped, Ordering::Relaxed);
         all_stopped
@@ -239,7 +247,8 @@ impl<P: Platform> Scheduler<P> {
         {
             let mut shared = self.shared.lock();
             shared.stopper = None;
-            // The caller counts as spinning from before the first P becomes idle until it has woken an M that spins.
+            // The caller counts as a spinning M before the first P becomes idle and until `pass_search_on` below
+            // returns. So submitters wake no M in the meantime.
             self.spinning.fetch_add(1, Ordering::SeqCst);
             self.world.stopped.store(false, Ordering::Relaxed);
             self.world.stopping.store(false, Ordering::Relaxed);
@@ -289,18 +298,19 @@ impl<P: Platform> Scheduler<P> {
 }
 
 impl<P: Platform> Machine<P> {
-    /// Gives up the P of this M if the world is to stop. The caller then waits for another P. Called on g0. Go:
-    /// `gcstopm`.
+    /// Gives up the P of this M if the world is to stop. The caller then waits until it is assigned a P. Called on g0.
+    /// Go: `gcstopm`.
     #[doc(alias = "gcstopm")]
     #[cold]
     pub(crate) fn stop_for_world(&'static self) {
         let scheduler = self.scheduler();
         let mut shared = scheduler.shared.lock();
-        // The world may have been restarted since the caller saw that it was to stop.
+        // The world may have been started again since the caller checked `is_stopping`.
         if !scheduler.is_stopping() {
             return;
         }
         let Some(processor) = self.processor() else { return };
+        processor.tracer.note::<P>(EventKind::Stop, None, 0);
         self.set_processor(None);
         self.stopped_processor.store(Some(processor), Ordering::Relaxed);
         scheduler.put_idle_machine(&mut shared, self);

@@ -17,9 +17,9 @@ use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 
-/// A function that moves a commit off the stack of `goroutine`, which has been left, and calls the commit. It takes
-/// over the pin of the near side, the code that called the switch, and returns this pin. A `Pinned` has no size, so
-/// passing it costs nothing.
+/// The function that the far side calls. It moves the commit out of the register, or off the stack of `goroutine`,
+/// which has been left, and calls the commit. It takes over the pin of the code that called the switch (the near side),
+/// and returns this pin. A `Pinned` has no size, so passing it costs nothing.
 type Commit<P> = fn(Pinned<P>, &'static Goroutine<P>, commit: Word) -> Pinned<P>;
 
 /// Whether the values that a commit captures fit in a register. If so, the switch passes them in that register. A
@@ -93,8 +93,8 @@ pub(crate) fn arrive<P: Platform>(transfer: Transfer) -> Pinned<P> {
     pinned
 }
 
-/// Ends the program if a commit unwinds. The commit runs on the stack of an unrelated G, which would be unwound, and
-/// the G that was left might never run again.
+/// Ends the program if a commit unwinds. Otherwise the unwinding would destroy the frames of an unrelated G, because
+/// the commit runs on that G's stack, and the G that was left might never run again.
 struct NoUnwinding<P: Platform>(PhantomData<P>);
 
 impl<P: Platform> Drop for NoUnwinding<P> {

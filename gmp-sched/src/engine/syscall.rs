@@ -9,7 +9,7 @@
 //! the call panics. If they returned a guard object instead, the G could leak the guard and continue without a P.
 //!
 //! On return the G takes its old P back if no other M took it, or else an idle P. If there is none, the G goes to the
-//! global queue and its M to the idle list. An M without a P never runs user code.
+//! global queue and its M to the idle list. Outside of system calls, an M without a P never runs user code.
 //!
 //! The slice continues during a call. If the slice ends during the call, sysmon takes the P away, or the G gives way on
 //! return. So Gs that make short calls one after the other run no longer than others.
@@ -74,9 +74,9 @@ pub fn syscall<P: Platform, R>(call: impl FnOnce() -> R) -> R {
 
 /// Hands the P off to another M, then runs `call`, which will block this M. Go: `entersyscallblock`.
 ///
-/// Before the call begins, makes sure that there are enough Ms for all Ps without this one, and creates one if
-/// necessary, so that no later wakeup has to create an M. In all other respects this is like [`syscall`], but `call`
-/// may block the thread on any platform.
+/// Before the call begins, makes sure that the other Ms are enough for all Ps, and creates an M if necessary. So no
+/// later wakeup has to create an M. In all other respects this is like [`syscall`], but `call` may block the thread on
+/// any platform.
 ///
 /// # Panics
 ///
@@ -103,8 +103,28 @@ pub fn blocking<P: Platform, R>(call: impl FnOnce() -> R) -> R {
 #[inline]
 #[track_caller]
 pub fn try_blocking<P: Platform, R>(call: impl FnOnce() -> R) -> Result<R, OutOfResources> {
-    let _syscall = enter_blocking::<P>()?;
-    Ok(call())
+    try_blocking_pinned::<P, R>(|pinned| {
+        drop(pinned);
+        call()
+    })
+}
+
+/// Like [`try_blocking`], but `call` begins pinned, and gets the pin. This is for drivers of a kernel: without the pin, the
+/// thread of the M that takes over the P could displace the caller's thread, for up to a slice, before the driver has told
+/// its device what to do.
+///
+/// # Errors
+///
+/// In the same cases as [`try_blocking`].
+///
+/// # Panics
+///
+/// In the same cases as [`syscall`].
+#[inline]
+#[track_caller]
+pub fn try_blocking_pinned<P: Platform, R>(call: impl FnOnce(Pinned<P>) -> R) -> Result<R, OutOfResources> {
+    let (_syscall, pinned) = enter_blocking::<P>()?;
+    Ok(call(pinned))
 }
 
 /// Keeps the calling G in a system call until the same G drops this value. Not public, because a program could leak it.
@@ -115,6 +135,7 @@ pub(crate) struct Syscall<P: Platform> {
 }
 
 /// Begins a system call as [`syscall`] does. The call ends when the returned value is dropped.
+#[inline(always)]
 #[track_caller]
 pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
     let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<P>::new();
@@ -132,9 +153,10 @@ pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
     Syscall { _here: PhantomData }
 }
 
-/// Begins a system call as [`blocking`] does. The call ends when the returned value is dropped.
+/// Begins a system call as [`blocking`] does. The call ends when the first of the returned values is dropped. The second
+/// value must be dropped before the first.
 #[track_caller]
-pub(crate) fn enter_blocking<P: Platform>() -> Result<Syscall<P>, OutOfResources> {
+pub(crate) fn enter_blocking<P: Platform>() -> Result<(Syscall<P>, Pinned<P>), OutOfResources> {
     let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<P>::new();
     let scheduler = machine.scheduler();
     scheduler.secure_successor()?;
@@ -144,12 +166,12 @@ pub(crate) fn enter_blocking<P: Platform>() -> Result<Syscall<P>, OutOfResources
     processor.counters.handoffs.add(1);
     processor.tracer.note::<P>(EventKind::HandOff, Some(me.id()), 0);
     scheduler.hand_off(processor);
-    drop(pinned);
-    Ok(Syscall { _here: PhantomData })
+    Ok((Syscall { _here: PhantomData }, pinned))
 }
 
 impl<P: Platform> Drop for Syscall<P> {
     /// Ends the system call. Go: `exitsyscall`.
+    #[inline(always)]
     fn drop(&mut self) {
         let pinned = Pinned::<P>::new();
         let machine = pinned.machine();
@@ -168,6 +190,7 @@ impl<P: Platform> Drop for Syscall<P> {
 
 /// Called when the calling M returns from a system call. Takes the old P back if no other M took it, or else an idle P.
 /// Returns `false` if the M got no P, in which case it must not continue `me`. Go: `exitsyscallTryGetP`.
+#[inline(always)]
 pub(crate) fn take_processor_back<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>) -> bool {
     let machine = pinned.machine();
     let old = machine.old_processor.load(Ordering::Relaxed);
@@ -179,7 +202,7 @@ pub(crate) fn take_processor_back<P: Platform>(pinned: &Pinned<P>, me: &'static 
     let Some(processor) = regained else { return false };
     machine.hold(processor);
     me.set_status(Status::Running);
-    processor.tracer.note::<P>(EventKind::SyscallExit, Some(me.id()), 0);
+    processor.tracer.note::<P>(EventKind::SyscallExit, Some(me.id()), machine.id().get().into());
     // A timer interrupt that came during the call found no P on this M and will not come again. So the timer is armed
     // anew.
     let earliest = processor.timers.earliest();
@@ -189,11 +212,11 @@ pub(crate) fn take_processor_back<P: Platform>(pinned: &Pinned<P>, me: &'static 
     true
 }
 
-/// Whether an M that has just taken a P at the end of a system call must give the P up again, because the world is to
+/// Whether an M that has just taken a P at the end of a system call must release the P again, because the world is to
 /// stop.
 #[inline(always)]
 pub(crate) fn has_to_stop<P: Platform>(scheduler: &Scheduler<P>) -> bool {
-    // Ordering: the partner of this fence is the fence in `ask_to_stop`.
+    // Ordering: the partner of this fence is the fence in `ask_to_stop`, where the reason is explained.
     fence(Ordering::SeqCst);
     scheduler.is_stopping()
 }
@@ -209,8 +232,8 @@ pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, gorouti
     goroutine.set_status(Status::Runnable);
     P::point(Site::Syscall);
     {
-        // This is one critical section. Otherwise `check_dead` could see this M on the idle list while its G is on no
-        // queue, and report a deadlock.
+        // All of these steps are one critical section. Otherwise `check_dead` could see this M on the idle list while
+        // its G is on no queue, and report a deadlock.
         let mut shared = scheduler.shared.lock();
         match machine.old_processor.load(Ordering::Relaxed) {
             // When `take_processor_back` checked, the P was stopped with the world. The world has restarted since.
@@ -242,9 +265,9 @@ impl<P: Platform> Scheduler<P> {
                 let mut shared = self.shared.lock();
                 if shared.has_surplus() {
                     shared.blocked_machines += 1;
-                    if !shared.has_surplus() {
-                        shared.surplus_since = Instant::NEVER;
-                    }
+                    // If now no M is left beyond those that are needed, records that there is no surplus of Ms any
+                    // more. The time `NEVER` keeps this call from recording the beginning of a surplus.
+                    shared.update_surplus(Instant::NEVER);
                     return Ok(());
                 }
             }
@@ -265,12 +288,16 @@ impl<P: Platform> Scheduler<P> {
             self.shared.lock().blocked_machines -= 1;
             return false;
         }
+        // From the claim until `hand_off` the caller holds the P, so it may change the P's counters and trace.
+        processor.counters.retakes.add(1);
+        processor.tracer.note::<P>(EventKind::Retake, None, 0);
         self.hand_off(processor);
         true
     }
 
-    /// Takes over a P whose M is blocked. Assigns the P to another M if there is work for it, or else puts the P on
-    /// the idle list. Checks the same sources of work as `find_runnable`. Go: `handoffp`.
+    /// Takes over a P whose M is blocked. Stops the P if the world is to stop. Otherwise assigns the P to another M if
+    /// there is work for it, or else puts the P on the idle list. Checks the same sources of work as `find_runnable`.
+    /// Go: `handoffp`.
     #[doc(alias = "handoffp")]
     pub(crate) fn hand_off(&'static self, processor: &'static Processor<P>) {
         processor.status.set(ProcessorStatus::Running);
@@ -295,7 +322,8 @@ impl<P: Platform> Scheduler<P> {
         // timer wakes the timekeeper. The timekeeper takes the lock (in `check_dead`) before it checks the timers, so
         // it sees that this P is idle.
         self.wake_timekeeper(self.earliest_timekeeper_timer());
-        // Before this P was on the idle list, other Ms may have enqueued work and found no idle P.
+        // Before this P was on the idle list, other Ms may have enqueued work without waking an M, because they found
+        // no idle P.
         if self.is_work_visible() {
             self.wake_processor();
         }

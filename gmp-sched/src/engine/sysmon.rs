@@ -1,5 +1,6 @@
-//! sysmon finds what no interrupt and no M notices: a P whose M stays in a system call, and, on platforms without timer
-//! interrupts, a G that runs beyond its slice. It runs on a thread of its own, without a P.
+//! sysmon finds what no interrupt and no M notices: a P whose M stays in a system call, a device signal that no M has
+//! taken from the ready list, and, on platforms without timer interrupts, a G that runs beyond its slice. It runs on a
+//! thread of its own, without a P.
 //!
 //! ```
 //! use gmp_sched::platform::Platform;
@@ -39,8 +40,8 @@ const PATIENCE: u32 = 50;
 pub struct Sysmon<P: Platform> {
     scheduler: &'static Scheduler<P>,
     idle_checks: u32,
-    /// Whether the last check found a device signal on the ready list: raised, but not yet taken by an M. If the next check
-    /// finds one, too, sysmon readies the waiting Gs itself.
+    /// Whether the last check found a device signal on the ready list: raised, but not yet taken by an M. If the next
+    /// check finds one, too, sysmon readies the waiting Gs itself.
     saw_ready: bool,
     delay: Duration,
 }
@@ -52,7 +53,8 @@ impl<P: Platform> Sysmon<P> {
         Self { scheduler, idle_checks: 0, saw_ready: false, delay: SHORTEST }
     }
 
-    /// Checks every P once; returns the delay until the next check. Does not block.
+    /// Checks every P and the ready list of device signals once; returns the delay until the next check. Does not
+    /// block.
     pub fn check(&mut self) -> Duration {
         let _pinned = Pinned::<P>::new();
         let now = P::now();
@@ -87,7 +89,8 @@ impl<P: Platform> Sysmon<P> {
     }
 }
 
-/// Requests a preemption if a slice is over, on platforms without timer interrupts.
+/// On platforms without timer interrupts, requests a preemption of the G on `processor` if its slice is over or if it
+/// has to give way for another reason (see [`preempt::is_wanted`]).
 fn check_slice<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'static Processor<P>, now: Instant) {
     if P::TIMER_INTERRUPTS {
         return;
@@ -101,8 +104,8 @@ fn check_slice<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'stati
 }
 
 /// Retakes a P from a system call that has lasted since the last check, or in which the slice has ended. A P without
-/// work keeps its M for up to a slice if an idle P or a spinning M can take new work. Returns whether the P was
-/// retaken. Go: `sysretake` for the second case.
+/// work is left to its M for up to a slice, as long as an idle P or a spinning M can take new work. Returns whether the
+/// P was retaken. Go: `sysretake` for the second case.
 fn check_syscall<P: Platform>(
     scheduler: &'static Scheduler<P>,
     processor: &'static Processor<P>,

@@ -1,14 +1,17 @@
 //! Taking a trace: starting it, stopping it, and recording events.
 
 use alloc::vec::Vec;
+use core::marker::PhantomData;
 
-use crate::base::atomic::Ordering;
+use crate::base::atomic::{AtomicU64, Ordering};
 use crate::base::error::OutOfResources;
-use crate::base::id::GoroutineId;
+use crate::base::id::{GoroutineId, MachineId, ProcessorId};
+use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
-use crate::platform::Platform;
-use crate::record::trace::{Event, EventKind, Ring, Tracer};
+use crate::platform::{Pinned, Platform};
+use crate::record::trace::{Event, EventKind, memory};
+use crate::record::trace_ring::{Ring, Tracer, details_of};
 
 impl Tracer {
     /// Records an event of the P that the caller holds. Costs one test while no trace is taken.
@@ -21,6 +24,112 @@ impl Tracer {
     }
 }
 
+impl Tracer {
+    /// Records that an M takes an idle P, to run Gs or to search for them.
+    pub(crate) fn note_busy<P: Platform>(&self, machine: MachineId, searches: bool) {
+        self.note::<P>(EventKind::Busy, None, machine.get().into());
+        if searches {
+            self.note::<P>(EventKind::Spin, None, 0);
+        }
+    }
+
+    /// Records the birth of a G: the G that spawned it, its name, and the function that it executes. `function` is
+    /// empty if it is unknown.
+    pub(crate) fn note_birth<P: Platform>(&self, goroutine: &Goroutine<P>, by: u64, function: &'static str) {
+        let Some(ring) = self.active.load(Ordering::Acquire) else { return };
+        let (when, id) = (P::now(), Some(goroutine.id()));
+        let write = |kind, detail| ring.write(Event { when, kind, goroutine: id, detail });
+        write(EventKind::Spawn, by);
+        if !function.is_empty() {
+            write(EventKind::Function, ring.number_of(function, when));
+        }
+        if let Some(name) = goroutine.name() {
+            details_of(name.as_str()).for_each(|detail| write(EventKind::Name, detail));
+        }
+    }
+}
+
+/// Records that the calling G begins or ends a span, or passes a mark.
+#[cold]
+#[inline(never)]
+fn write_text<P: Platform>(ring: &Ring, kind: EventKind, goroutine: &Goroutine<P>, text: &'static str) {
+    let when = P::now();
+    let detail = ring.number_of(text, when);
+    ring.write(Event { when, kind, goroutine: Some(goroutine.id()), detail });
+}
+
+#[inline]
+fn note_text<P: Platform>(kind: EventKind, text: &'static str) {
+    let pinned = Pinned::<P>::new();
+    if let Some(machine) = pinned.try_machine()
+        && let (Some(goroutine), Some(processor)) = (machine.current_goroutine(), machine.processor())
+        && let Some(ring) = processor.tracer.active.load(Ordering::Acquire)
+    {
+        write_text(ring, kind, goroutine, text);
+    }
+}
+
+/// A part of a G's work that a trace shows. Ends when it is dropped.
+#[must_use = "the span ends when this is dropped"]
+#[derive(Debug)]
+pub struct Span<P: Platform> {
+    name: &'static str,
+    _platform: PhantomData<fn() -> P>,
+}
+
+/// Begins a span of the calling G, which a trace shows under `name`. The span ends when the returned value is dropped;
+/// meanwhile the G may block and run on other Ps. Takes a few instructions while no trace is taken. Has no effect if
+/// the caller is not a G with a P. Does not block; not callable from interrupts. Go: `trace.StartRegion`.
+///
+/// ```
+/// use gmp_sched::native;
+/// use gmp_sched::trace::EventKind;
+///
+/// unsafe { native::enter() }.run_with(1, |scheduler| {
+///     scheduler.start_trace(1024).unwrap();
+///     let span = native::span("compute");
+///     native::mark("half");
+///     drop(span);
+///     scheduler.stop_trace();
+///     let kinds: Vec<_> = scheduler.processors()[0].trace().iter().map(|event| event.kind).collect();
+///     for kind in [EventKind::SpanBegin, EventKind::Mark, EventKind::SpanEnd] {
+///         assert!(kinds.contains(&kind));
+///     }
+/// });
+/// ```
+#[doc(alias = "StartRegion")]
+#[inline]
+pub fn span<P: Platform>(name: &'static str) -> Span<P> {
+    note_text::<P>(EventKind::SpanBegin, name);
+    Span { name, _platform: PhantomData }
+}
+
+/// Records that the calling G has reached a point of the program, which a trace shows under `name`. Takes a few
+/// instructions while no trace is taken. Has no effect if the caller is not a G with a P. Does not block; not callable
+/// from interrupts. Go: `trace.Log`.
+#[inline]
+pub fn mark<P: Platform>(name: &'static str) {
+    note_text::<P>(EventKind::Mark, name);
+}
+
+impl<P: Platform> Drop for Span<P> {
+    #[inline]
+    fn drop(&mut self) {
+        note_text::<P>(EventKind::SpanEnd, self.name);
+    }
+}
+
+/// The events of one P, and how many events of the P were lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessorTrace {
+    /// The P.
+    pub processor: ProcessorId,
+    /// The events that have not been overwritten, oldest first.
+    pub events: Vec<Event>,
+    /// How many older events were overwritten since the trace was started.
+    pub lost: u64,
+}
+
 #[cold]
 #[inline(never)]
 fn write<P: Platform>(ring: &Ring, kind: EventKind, goroutine: Option<GoroutineId>, detail: u64) {
@@ -28,8 +137,9 @@ fn write<P: Platform>(ring: &Ring, kind: EventKind, goroutine: Option<GoroutineI
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Starts to record the events of each P and keeps the last `capacity` of them. If a trace was taken before, its
-    /// rings are used again, with the capacity that they already have. The rings are never freed.
+    /// Starts to record the events of each P and keeps the last `capacity` of them. If a trace was taken before in the
+    /// same run of the scheduler, its rings are used again, with the capacity that they already have. The rings are
+    /// never freed.
     ///
     /// While a trace is taken, every operation takes longer, but Gs run in the same order.
     ///
@@ -46,32 +156,104 @@ impl<P: Platform> Scheduler<P> {
         for processor in self.processors() {
             processor.tracer.forget_last_run(capacity);
             if processor.tracer.ring.load(Ordering::Acquire).is_none() {
-                let mut allocation = Vec::new();
-                allocation.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-                allocation.push(Ring::new(capacity)?);
-                let ring: &'static Ring = &allocation.leak()[0];
-                // If another G has stored its ring first, that ring is used, and this one is leaked.
-                processor.tracer.ring.replace(None, Some(ring), Ordering::AcqRel, Ordering::Relaxed);
+                // If another G has stored its ring first, the P uses that ring, and the ring made here is leaked.
+                let ring = Some(Ring::allocate(capacity)?);
+                processor.tracer.ring.replace(None, ring, Ordering::AcqRel, Ordering::Relaxed);
             }
         }
-        for processor in self.processors() {
-            let ring = processor.tracer.ring.load(Ordering::Acquire);
-            if let Some(ring) = ring {
-                ring.start.store(ring.written.load(Ordering::Relaxed), Ordering::Relaxed);
-            }
-            // Ordering: Release publishes the ring to the holder of the P.
-            processor.tracer.active.store(ring, Ordering::Release);
-            self.sample_all(processor, true);
-        }
+        self.begin_trace();
         Ok(())
     }
 
-    /// Ends the trace that [`start_trace`](Self::start_trace) began. The recorded events stay readable.
-    pub fn stop_trace(&'static self) {
+    /// Like [`start_trace`](Self::start_trace), but the rings are in `memory`, which another program may read meanwhile
+    /// or when this program has ended. Each P gets a ring of the same size. The layout is described in
+    /// [`trace::memory`](crate::trace::memory). The rings replace those of earlier traces, and later traces use them
+    /// again. A P that [`set_procs`](crate::procs::set_procs) adds later has no ring. The trace ends with the run of the
+    /// scheduler.
+    ///
+    /// ```
+    /// use gmp_sched::native;
+    /// use gmp_sched::trace::memory::{HEADER_WORDS, MAGIC};
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// let memory: &'static [AtomicU64] = (0..1000).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
+    /// unsafe { native::enter() }.run_with(1, move |scheduler| {
+    ///     scheduler.start_trace_in(memory).unwrap();
+    ///     native::go(|| ()).join().unwrap();
+    ///     scheduler.stop_trace();
+    ///     assert!(scheduler.is_tracing(), "the other program still reads");
+    /// });
+    /// assert_eq!(memory[0].load(Ordering::Relaxed), MAGIC);
+    /// let events = memory[HEADER_WORDS + 1].load(Ordering::Relaxed);
+    /// assert!(events > 5, "{events} events were written");
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no memory on the heap for the descriptions of the rings.
+    ///
+    /// # Panics
+    ///
+    /// `memory` has no room for one event of each P.
+    #[track_caller]
+    pub fn start_trace_in(&'static self, memory: &'static [AtomicU64]) -> Result<(), OutOfResources> {
+        let (header, rings) = memory.split_at_checked(memory::HEADER_WORDS).expect("the memory has a header");
+        let words = rings.len() / self.procs();
+        for (processor, part) in self.processors().iter().zip(rings.chunks_exact(words.max(1))) {
+            processor.tracer.ring.store(Some(Ring::over(part, true)?), Ordering::Release);
+        }
+        header[1].store(self.procs() as u64, Ordering::Relaxed);
+        header[2].store(words as u64, Ordering::Relaxed);
+        // Ordering: Release publishes the rest of the header and the empty rings to the other program, which loads this
+        // word first.
+        header[0].store(memory::MAGIC, Ordering::Release);
+        self.begin_trace();
+        Ok(())
+    }
+
+    /// Starts to record events in the rings of all Ps that have one.
+    fn begin_trace(&'static self) {
+        let pinned = Pinned::<P>::new();
         for processor in self.processors() {
+            let ring = processor.tracer.ring.load(Ordering::Acquire);
+            if let Some(ring) = ring {
+                ring.restart();
+            }
+            // Ordering: Release publishes the ring to the holder of the P. Partner: the Acquire in `note`.
+            processor.tracer.active.store(ring, Ordering::Release);
+            self.sample_all(processor, true);
+        }
+        // Records that the caller runs, because it began to run before the trace.
+        if let Some(machine) = pinned.try_machine().filter(|machine| core::ptr::eq(machine.scheduler(), self))
+            && let (Some(goroutine), Some(processor)) = (machine.current_goroutine(), machine.processor())
+        {
+            processor.tracer.note::<P>(EventKind::Busy, None, machine.id().get().into());
+            processor.tracer.note::<P>(EventKind::Start, Some(goroutine.id()), 0);
+        }
+    }
+
+    /// Ends the trace that [`start_trace`](Self::start_trace) began. The recorded events stay readable. A trace in shared
+    /// memory ([`start_trace_in`](Self::start_trace_in)) continues.
+    pub fn stop_trace(&'static self) {
+        let shared = |processor: &Processor<P>| {
+            processor.tracer.active.load(Ordering::Acquire).is_some_and(|ring| ring.is_shared)
+        };
+        for processor in self.processors().iter().filter(|processor| !shared(processor)) {
             self.sample_all(processor, false);
             processor.tracer.active.store(None, Ordering::Relaxed);
         }
+    }
+
+    /// Returns the events of each P since the trace was started. There are none if no trace was ever started.
+    /// Allocates.
+    #[must_use]
+    pub fn traces(&'static self) -> Vec<ProcessorTrace> {
+        let read = |processor: &Processor<P>| {
+            let (events, lost) =
+                processor.tracer.ring.load(Ordering::Acquire).map_or_else(Default::default, Ring::read);
+            ProcessorTrace { processor: processor.id(), events, lost }
+        };
+        self.processors().iter().map(read).collect()
     }
 
     /// Whether a trace is being taken.
@@ -86,6 +268,6 @@ impl<P: Platform> Processor<P> {
     /// Allocates.
     #[must_use]
     pub fn trace(&self) -> Vec<Event> {
-        self.tracer.ring.load(Ordering::Acquire).map_or_else(Vec::new, Ring::read)
+        self.tracer.ring.load(Ordering::Acquire).map_or_else(Vec::new, |ring| ring.read().0)
     }
 }

@@ -16,12 +16,12 @@ use crate::record::trace::EventKind;
 ///
 /// The caller goes to the tail of the local ring. If the global queue has work or the ring is full, the caller goes to
 /// the tail of the global queue instead. (Go always uses the global queue. While the global queue is empty, the local
-/// ring gives the same order and needs no lock.) Returns at once if there is nothing else to run. Not callable from
+/// ring has the same order and needs no lock.) Returns at once if there is nothing else to run. Not callable from
 /// interrupts.
 ///
 /// # Panics
 ///
-/// The caller is not a G with a P, or has preemption turned off.
+/// The caller has preemption turned off or is not a G with a P.
 #[doc(alias = "Gosched")]
 // Always inlined. After a switch of stacks the CPU mispredicts the return address of a function, because it predicts
 // the caller in the previous G. If this function were not inlined, a yield would take 19 ns on threads, 13 of them for
@@ -76,9 +76,9 @@ fn is_alone<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) -
     processor.queue.is_empty() && !scheduler.has_shared_work() && !has_due_timer(processor) && !scheduler.is_stopping()
 }
 
-/// After this many yields of a G that is alone on its P, the P steals as if it were idle. The reason is that the G may
-/// yield in a loop until another G has run, and this P may be the only one that can run that other G; see
-/// golang/go#13546.
+/// After this many yields of a G that is alone on its P, the calling M tries to steal, as an M without work does. The
+/// reason is that the G may yield in a loop until another G has run. This P may be the only one that can run that other
+/// G; see golang/go#13546.
 const LONE_YIELDS: u64 = 64;
 
 /// Tries to steal a G from another P and puts it into the local ring. Returns whether the local queue has work

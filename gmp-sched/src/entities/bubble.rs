@@ -14,6 +14,7 @@ use crate::base::instant::Instant;
 use crate::base::list::{Linked, List};
 use crate::base::reference::AtomicRef;
 use crate::base::spin_lock::Lock;
+use crate::base::under_loom::const_fn;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::timers::Timers;
@@ -108,16 +109,11 @@ pub(crate) struct Association<P> {
 }
 
 impl<P: Platform> Association<P> {
-    /// Returns an association with no bubble.
-    #[cfg(not(gmp_loom))]
-    pub(crate) const fn none() -> Self {
-        Self { id: AtomicU64::new(NO_BUBBLE), _platform: PhantomData }
-    }
-
-    /// Returns an association with no bubble.
-    #[cfg(gmp_loom)]
-    pub(crate) fn none() -> Self {
-        Self { id: AtomicU64::new(NO_BUBBLE), _platform: PhantomData }
+    const_fn! {
+        /// Returns an association with no bubble.
+        pub(crate) fn none() -> Self {
+            Self { id: AtomicU64::new(NO_BUBBLE), _platform: PhantomData }
+        }
     }
 
     /// Called before each operation on the object. If the object `is_unused`, associates it with the bubble of the
@@ -195,7 +191,7 @@ fn take_id() -> u64 {
     LAST_ID.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-/// Counts the Gs of a bubble, and refers to the two Gs that wait for a change of the counts.
+/// The numbers of Gs of a bubble, and the two Gs that may wait until these numbers change.
 pub(crate) struct Census<P: Platform> {
     /// Number of Gs that have been started and have not ended.
     pub(crate) alive: usize,
@@ -242,9 +238,10 @@ impl<P: Platform> Bubble<P> {
         &self.timers
     }
 
-    /// Decrements the number of active Gs. If the number becomes zero, returns the G to ready. This is the driver if a
-    /// timer is due. Otherwise it is the G in [`wait`](crate::synctest::wait), or the driver if no G is in `wait`. A
-    /// driver that is not parked is not returned, because it checks for itself whether anything is left to do.
+    /// Decrements the number of active Gs. If no active G is left, returns the G that the caller must ready, if there
+    /// is one. If a timer is due, this is the driver (the G in [`test`](crate::synctest::test())). Otherwise it is the
+    /// G in [`wait`](crate::synctest::wait), or the driver if no G is in `wait`. A driver that is not parked is not
+    /// returned, because it checks for itself whether anything is left to do.
     fn one_less_active(&self, census: &mut Census<P>) -> Option<&'static Goroutine<P>> {
         census.active -= 1;
         if census.active != 0 {
@@ -280,8 +277,9 @@ impl<P: Platform> Bubble<P> {
         self.one_less_active(&mut census)
     }
 
-    /// Counts one active G less, because a G waits durably or the driver has fired its timers. This is also correct if a
-    /// waker has already counted that G as active again. Returns the G that the caller must ready, if there is one.
+    /// Decrements the number of active Gs, because a G waits durably or the driver has fired its timers. This is also
+    /// correct if a waker has already counted the waiting G as active again. Returns the G that the caller must ready,
+    /// if there is one.
     #[must_use]
     pub(crate) fn blocked(&self) -> Option<&'static Goroutine<P>> {
         self.one_less_active(&mut self.census.lock())
@@ -299,7 +297,7 @@ impl<P: Platform> Bubble<P> {
 }
 
 impl<P: Platform> Goroutine<P> {
-    /// Sets the bubble of this G. Called by the G itself or by its creator.
+    /// Sets the bubble of this G. Called by the G itself or by the code that starts it.
     pub(crate) fn set_bubble(&self, bubble: Option<&'static Bubble<P>>) {
         self.bubble.store(bubble, Ordering::Relaxed);
     }

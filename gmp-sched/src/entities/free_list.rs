@@ -39,7 +39,7 @@ pub(crate) const BATCHES: usize = 1;
 pub(crate) struct FreeSlots<T: Linked + Linked<BATCHES>> {
     /// The first slot of each batch.
     pub(crate) batches: List<T, BATCHES>,
-    /// Single slots with a stack: they are in no batch.
+    /// The slots with a stack that are in no batch.
     pub(crate) with_stack: List<T>,
     pub(crate) bare: List<T>,
 }
@@ -62,7 +62,7 @@ impl<T: Linked + Linked<BATCHES>> FreeSlots<T> {
     }
 }
 
-/// The link between dead Gs.
+/// Returns the link by which a dead G is on a free list.
 #[inline(always)]
 fn link<T: Linked>(goroutine: &T) -> &AtomicRef<T> {
     Linked::<0>::link(goroutine)
@@ -73,7 +73,7 @@ fn link<T: Linked>(goroutine: &T) -> &AtomicRef<T> {
 pub(crate) struct FreeList<T: 'static> {
     pub(crate) first: AtomicRef<T>,
     pub(crate) count: AtomicU32,
-    /// The first slot of the spare batch, which is always complete; `None` if there is no spare batch.
+    /// The first slot of the spare batch, a second batch that is always complete; `None` if there is none.
     pub(crate) spare: AtomicRef<T>,
 }
 

@@ -39,7 +39,7 @@ impl<P: Platform> Scheduler<P> {
     }
 }
 
-#[cfg(all(test, feature = "std", not(gmp_loom)))]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use alloc::boxed::Box;
     use alloc::vec::Vec;

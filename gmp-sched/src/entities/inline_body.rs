@@ -6,7 +6,7 @@ use core::mem::MaybeUninit;
 /// Size in bytes of the largest closure or result that is stored in the G.
 pub(crate) const ROOM: usize = 64;
 
-/// Alignment of the upper end of every stack, and of this storage.
+/// The alignment of [`InlineBody`], and of the upper end of every stack.
 pub(crate) const ALIGN: usize = 16;
 
 /// Storage for a small closure or result. The state of the G determines the owner of the storage: first the G's

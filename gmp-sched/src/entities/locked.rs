@@ -12,7 +12,7 @@ pub(crate) struct Locked<T: 'static> {
     /// `LockOSThread` checks for overflow. 64 bits do not overflow even if locks are leaked: at one lock per nanosecond
     /// that would take 584 years.
     pub(crate) depth: AtomicU64,
-    /// Whether one of these locks is held because the G unwinds its stack. See `Machine::lock_to_unwind`.
+    /// Whether one of the locks in `depth` was taken because the G unwinds its stack. See `Machine::lock_to_unwind`.
     pub(crate) unwinds: AtomicBool,
     /// Whether the M waits for a P and is counted in `Shared::idle_locked`. Guarded by the scheduler lock.
     pub(crate) waits: AtomicBool,

@@ -5,7 +5,7 @@ use core::mem::offset_of;
 
 use spin::Once;
 
-use crate::base::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 pub use crate::base::id::MachineId;
 use crate::base::list::Linked;
 use crate::base::reference::AtomicRef;
@@ -26,8 +26,8 @@ use crate::platform::Platform;
 pub struct Machine<P: Platform> {
     id: MachineId,
     scheduler: &'static Scheduler<P>,
-    /// The status of a parked G that this M may ready without further checks: a G of the same scheduler that is not
-    /// sampled.
+    /// The status of a parked G that this M may ready without further checks. Such a G belongs to the same scheduler.
+    /// It is not sampled, not locked to an M, and does not wait durably in a bubble.
     unsampled: ParkedStatus,
     /// The saved context of g0 while a G runs.
     pub(crate) g0: SavedContext,
@@ -35,6 +35,9 @@ pub struct Machine<P: Platform> {
     current: AtomicRef<Goroutine<P>>,
     /// The P that this M holds.
     processor: AtomicRef<Processor<P>>,
+    /// How many times waits are forbidden for the G that runs on this M: once for each section of code in which it must
+    /// not wait, and once for a stop of the world. See [`forbid_waits`](Self::forbid_waits).
+    forbids_waits: AtomicU32,
     /// The P that another M assigns to this M when it takes this M off the idle list. Go: `nextp`.
     pub(crate) next_processor: AtomicRef<Processor<P>>,
     /// The P that this M gave up for the current stop of the world. Go stores the opposite direction: `p.oldm`.
@@ -71,6 +74,7 @@ impl<P: Platform> Machine<P> {
             g0: SavedContext::new(),
             current: AtomicRef::none(),
             processor: AtomicRef::none(),
+            forbids_waits: AtomicU32::new(0),
             next_processor: AtomicRef::none(),
             stopped_processor: AtomicRef::none(),
             old_processor: AtomicRef::none(),
@@ -94,6 +98,24 @@ impl<P: Platform> Machine<P> {
     #[must_use]
     pub fn scheduler(&self) -> &'static Scheduler<P> {
         self.scheduler
+    }
+
+    /// Forbids the G that runs on this M to wait until [`allow_waits`](Self::allow_waits) is called as often. Called
+    /// for a G that has stopped the world, and in sections of code in which a G must not wait (`native`). Needed for
+    /// platforms that do not count pins.
+    pub(crate) fn forbid_waits(&self) {
+        self.forbids_waits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Undoes one [`forbid_waits`](Self::forbid_waits).
+    pub(crate) fn allow_waits(&self) {
+        self.forbids_waits.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether the G that runs on this M must not wait.
+    #[inline(always)]
+    pub(crate) fn are_waits_forbidden(&self) -> bool {
+        self.forbids_waits.load(Ordering::Relaxed) != 0
     }
 
     /// The status of a parked G of this M's scheduler that is not sampled.
@@ -178,9 +200,9 @@ impl<P: Platform> Machine<P> {
         self.processor.store(processor, Ordering::Relaxed);
     }
 
-    /// Whether this M has no thread, or its thread is about to end. A new thread for a retired M waits until this
-    /// function returns `false`. An unpark alone would not be enough, because the park token may be from before the M
-    /// was retired.
+    /// Whether this M has no thread, or its thread is about to end. When a retired M gets a new thread, that thread
+    /// waits until this function returns `false`. It cannot rely on an unpark alone, because the M's park token may
+    /// have been set before the M was retired.
     pub(crate) fn is_retired(&self) -> bool {
         self.is_retired.load(Ordering::Acquire)
     }
@@ -193,7 +215,7 @@ impl<P: Platform> Machine<P> {
     }
 
     /// Resets the M after a run of its scheduler. The run and the thread of the M have ended.
-    #[cfg(any(feature = "std", gmp_loom))]
+    #[cfg(any(feature = "std", test))]
     pub(crate) fn renew(&self) {
         for processor in [&self.processor, &self.next_processor, &self.stopped_processor, &self.old_processor] {
             processor.store(None, Ordering::Relaxed);
@@ -201,6 +223,7 @@ impl<P: Platform> Machine<P> {
         self.current.store(None, Ordering::Relaxed);
         self.deadline.store(u64::MAX, Ordering::Relaxed);
         self.spinning.store(false, Ordering::Relaxed);
+        self.forbids_waits.store(0, Ordering::Relaxed);
         self.locked.waits.store(false, Ordering::Relaxed);
     }
 
@@ -218,7 +241,7 @@ impl<P: Platform> Machine<P> {
 pub struct NewMachine<P: Platform>(&'static Machine<P>);
 
 impl<P: Platform> NewMachine<P> {
-    /// The right to become the thread of `machine`. Created once for each attempt to start its thread.
+    /// Makes the right to become the thread of `machine`. Called once for each attempt to start that thread.
     pub(crate) fn new(machine: &'static Machine<P>) -> Self {
         Self(machine)
     }
@@ -227,6 +250,14 @@ impl<P: Platform> NewMachine<P> {
     #[must_use]
     pub fn machine(&self) -> &'static Machine<P> {
         self.0
+    }
+
+    /// Whether the M is in use, so that its thread may call [`run`](NewMachine::run). On a platform on which idle Ms
+    /// end, a new thread parks until this returns `true`. An unpark alone is not enough there, because the token may
+    /// have been set for an earlier thread of the M. Callable from anywhere.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        !self.0.is_retired()
     }
 
     /// Converts the right to a word, for platforms that pass a single word to a new thread. The thread converts the
@@ -246,6 +277,22 @@ impl<P: Platform> NewMachine<P> {
         // SAFETY: the caller guarantees that `into_raw` made the word, so it is the address of an M, and Ms are never
         // freed.
         Self(unsafe { &*core::ptr::with_exposed_provenance::<Machine<P>>(word) })
+    }
+}
+
+/// An M whose thread is about to end. The scheduler passes it to [`Platform::exit_thread`].
+#[derive(Debug)]
+pub struct EndedMachine<P: Platform>(&'static Machine<P>);
+
+impl<P: Platform> EndedMachine<P> {
+    pub(crate) fn new(machine: &'static Machine<P>) -> Self {
+        Self(machine)
+    }
+
+    /// The M.
+    #[must_use]
+    pub fn machine(&self) -> &'static Machine<P> {
+        self.0
     }
 }
 

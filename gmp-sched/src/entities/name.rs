@@ -9,8 +9,8 @@ pub const NAME_LIMIT: usize = WORDS * 8;
 
 const WORDS: usize = 3;
 
-/// Stores a name in words, so that a report on a running program can read the name while it changes. At worst the
-/// report shows a mixture of two names.
+/// Stores a name in atomic words, because a report on a running program may read the name while the name changes. At
+/// worst the report shows a mixture of two names.
 #[derive(Debug)]
 pub(crate) struct NameCell([AtomicU64; WORDS]);
 
@@ -62,7 +62,7 @@ impl fmt::Display for Name {
     }
 }
 
-#[cfg(all(test, not(gmp_loom)))]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use super::{NAME_LIMIT, NameCell};
 

@@ -41,7 +41,7 @@ impl<P: Platform> BubblePointer<P> {
     }
 }
 
-/// Replaces the bubble of a G. No G is in a bubble.
+/// Replaces the word of a G that refers to the G's bubble. The type has size zero, because no G is in a bubble.
 pub(crate) struct AtomicBubble<P>(PhantomData<fn(P)>);
 
 impl<P: Platform> AtomicBubble<P> {
@@ -55,7 +55,7 @@ impl<P: Platform> AtomicBubble<P> {
     }
 }
 
-/// Replaces the reference to the bubble in which an object was made. No object is in a bubble.
+/// Replaces the reference from an object to its bubble. The type has size zero, because no object is in a bubble.
 #[derive(Debug)]
 pub(crate) struct BubbleRef<P>(PhantomData<fn(P)>);
 
@@ -108,7 +108,8 @@ impl<P> Clone for BubbleRef<P> {
 
 impl<P> Copy for BubbleRef<P> {}
 
-/// Replaces the association of an object with a bubble. No object is associated with a bubble.
+/// Replaces the type that records with which bubble an object is associated. The type has size zero, because no object
+/// is associated with a bubble.
 pub(crate) struct Association<P>(PhantomData<fn(P)>);
 
 impl<P: Platform> Association<P> {

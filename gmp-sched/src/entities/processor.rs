@@ -20,7 +20,7 @@ use crate::entities::timers::Timers;
 use crate::platform::Platform;
 use crate::record::counters::{Counters, Counts};
 use crate::record::latency::{Latencies, LatencyCounter};
-use crate::record::trace::Tracer;
+use crate::record::trace_ring::Tracer;
 
 /// Once in this many ticks a P checks the global queue first. Otherwise two Gs that keep readying each other could
 /// starve that queue. Go: the `61` in `findRunnable`.
@@ -116,7 +116,7 @@ impl<P: Platform> Processor<P> {
         self.id
     }
 
-    /// A recent time: at most about a slice old while this P runs. Takes one load.
+    /// A time that was read recently: at most about one slice ago while an M holds this P. Takes one load.
     #[inline(always)]
     pub(crate) fn clock(&self) -> Instant {
         Instant::from_nanos(self.clock.load(Ordering::Relaxed))
@@ -181,8 +181,9 @@ impl<P: Platform> Processor<P> {
         self.slow_pick_tick.store(self.tick(), Ordering::Relaxed);
     }
 
-    /// Begins a slow pick; requests made after this point survive it. Returns whether to check the global queue before
-    /// the local one. If so, the next such check is scheduled [`GLOBAL_QUEUE_INTERVAL`] ticks later.
+    /// Begins a slow pick; a slow pick that is requested after this point still takes place. Returns whether to check
+    /// the global queue before the local one. If so, the next such check is scheduled [`GLOBAL_QUEUE_INTERVAL`] ticks
+    /// later.
     pub(crate) fn begin_slow_pick(&self) -> bool {
         let is_check_due = self.is_global_check_due();
         if is_check_due {
@@ -230,7 +231,7 @@ impl<P: Platform> Processor<P> {
     }
 
     /// Clears the state that only serves reports, and restarts the random numbers from `random`.
-    #[cfg(any(feature = "std", gmp_loom))]
+    #[cfg(any(feature = "std", test))]
     pub(crate) fn forget_history(&self, random: u64) {
         self.random.store(random, Ordering::Relaxed);
         self.clock.store(0, Ordering::Relaxed);
@@ -238,7 +239,7 @@ impl<P: Platform> Processor<P> {
     }
 
     /// Resets the P after a run of its scheduler, for the next run. The P has no Gs, and no timer is set.
-    #[cfg(any(feature = "std", gmp_loom))]
+    #[cfg(any(feature = "std", test))]
     pub(crate) fn renew(&self) {
         self.forget_history(P::seed(self.id.0 as usize) | 1);
         self.status.set(ProcessorStatus::Dead);
@@ -301,7 +302,7 @@ impl<P: Platform> fmt::Debug for Processor<P> {
     }
 }
 
-#[cfg(all(test, feature = "std", not(gmp_loom)))]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use super::{GLOBAL_QUEUE_INTERVAL, Ordering, Processor};
     use crate::native::Native;

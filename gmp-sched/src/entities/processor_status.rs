@@ -16,7 +16,7 @@ pub enum ProcessorStatus {
     /// The world is stopped. No M holds the P, and it is on no list until the world starts. Go: `_Pgcstop`.
     Stopped = 3,
     /// The world is stopped, and the M that left the P is still in its system call. If the world starts before the call
-    /// ends, that M can return to the P as if the P had not been stopped.
+    /// ends, that M can return to the P and does not notice the stop.
     StoppedInSyscall = 4,
     /// The P is not in use: [`set_procs`](crate::engine::procs::set_procs) set a lower number of Ps. Go: `_Pdead`.
     Dead = 5,
@@ -42,15 +42,17 @@ impl StatusWord {
         }
     }
 
-    /// Called by the holder of the P, or, under the scheduler lock, by an M that takes the P from the idle list or has
-    /// stopped the world.
+    /// Called by the M that holds the P. An M that takes the P from the idle list, or that has stopped the world, calls
+    /// this under the scheduler lock.
+    #[inline(always)]
     pub(crate) fn set(&self, status: ProcessorStatus) {
-        // Ordering: Release, so that an M that claims the P from `Syscall` with the Acquire in `claim` sees the P's
-        // ring, caches and counters as the M that entered the system call left them.
+        // Ordering: Release, for an M that claims the P from `Syscall` with the Acquire in `claim`. That M then sees
+        // the P's ring, caches and counters as the M that entered the system call left them.
         self.0.store(status as u32, Ordering::Release);
     }
 
     /// Claims the P if its M is in a system call; returns whether the caller holds the P now.
+    #[inline(always)]
     pub(crate) fn claim_from_syscall(&self) -> bool {
         self.claim(ProcessorStatus::Syscall, ProcessorStatus::Running)
     }
@@ -60,6 +62,7 @@ impl StatusWord {
         self.claim(ProcessorStatus::Syscall, ProcessorStatus::StoppedInSyscall)
     }
 
+    #[inline(always)]
     fn claim(&self, from: ProcessorStatus, to: ProcessorStatus) -> bool {
         self.0.compare_exchange(from as u32, to as u32, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }

@@ -1,4 +1,4 @@
-//! Which Gs of a P are sampled; see [`crate::engine::sampling`].
+//! Which Gs of a P are sampled, that is, record how long they were runnable; see [`crate::engine::sampling`].
 
 use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::entities::status::ParkedStatus;
@@ -6,7 +6,8 @@ use crate::entities::status::ParkedStatus;
 /// Which Gs of a P are sampled.
 #[derive(Debug)]
 pub(crate) struct Sampler {
-    /// The status word that Gs of this P store when they park: a [`ParkedStatus`].
+    /// The bits of the [`ParkedStatus`] that a G of this P stores when it parks. One of these bits says whether the G is
+    /// sampled.
     parked: AtomicU32,
     all: AtomicBool,
 }
@@ -51,9 +52,9 @@ impl Sampler {
     }
 
     /// Called at each check of the global queue and at each check of the slice. If sampling is off, turns it on, so
-    /// that the next G is sampled. If sampling is still on since an earlier call, no G of this P was sampled in
-    /// between. Sampling is then turned off, because a G that parked as a sampled one may have become runnable on
-    /// another P. (While every G is sampled, sampling stays on.)
+    /// that the next G of this P is sampled. Sampling is turned off when a sampled G becomes runnable on this P. If
+    /// this has not happened since the last call, this call turns sampling off, because the sampled G may have become
+    /// runnable on another P. (While every G is sampled, sampling stays on.)
     ///
     /// Always inlined, because a call would force every yield to save registers.
     #[inline(always)]

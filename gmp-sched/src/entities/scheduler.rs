@@ -59,8 +59,8 @@ pub(crate) struct Shared<P: Platform> {
     pub(crate) blocked_machines: u32,
     /// Number of Ms needed in addition to the blocked ones: one for each P that is in use or is about to be.
     pub(crate) machines_wanted: usize,
-    /// Since when there have been more Ms than needed, as far as idle Ms have noticed; [`Instant::NEVER`] if there are
-    /// no more than needed.
+    /// When an idle M first noticed that there are more Ms than needed. [`Instant::NEVER`] if there are no more than
+    /// needed.
     pub(crate) surplus_since: Instant,
     /// Number of Ps that still have to stop while the world is being stopped, not counting the stopper's own P. Go:
     /// `stopwait`.
@@ -100,7 +100,7 @@ pub struct Scheduler<P: Platform> {
     procs: AtomicUsize,
     pub(crate) world: WorldStop<Goroutine<P>, P>,
     pub(crate) shared: Lock<Shared<P>, P>,
-    /// Length of the global queue plus that of the list of locked Gs beside it. It can be read without the lock.
+    /// Length of the global queue plus the length of the list of locked Gs. It can be read without the lock.
     pub(crate) global_length: AtomicUsize,
     /// Number of Ps on the idle list. It can be read without the lock. Go: `npidle`.
     pub(crate) idle_processors: AtomicU32,
@@ -108,9 +108,9 @@ pub struct Scheduler<P: Platform> {
     pub(crate) spinning: AtomicU32,
     /// The timekeeper: the M that has been idle longest, which parks with a deadline. Changed under the lock.
     pub(crate) timekeeper: AtomicRef<Machine<P>>,
-    /// The slots of dead Gs that belong to no P. Go: `sched.gFree`.
+    /// The slots of dead Gs that are on no P's own free list. Go: `sched.gFree`.
     pub(crate) free: Lock<FreeSlots<Goroutine<P>>, P>,
-    /// Unused timers of programs.
+    /// Timers that programs have made and dropped, for reuse.
     pub(crate) timer_slots: Extension,
     /// Unused bubbles.
     #[cfg(feature = "synctest")]
@@ -127,7 +127,7 @@ pub struct Scheduler<P: Platform> {
     /// Number of Gs spawned by callers that had no P whose counters they could use. Such a caller is in a system call
     /// or outside of the scheduler.
     pub(crate) started_without_processor: AtomicU64,
-    /// Whether the Ms are to exit when they next search for work.
+    /// Whether the Ms are to exit when they next find no work.
     shut_down: AtomicBool,
 }
 
@@ -240,7 +240,8 @@ impl<P: Platform> Scheduler<P> {
         self.procs.load(Ordering::Relaxed)
     }
 
-    /// Sets the number of Ps. Called while the world is stopped.
+    /// Stores the number of Ps, as a part of [`set_procs`](crate::engine::procs::set_procs). Called while the world is
+    /// stopped.
     pub(crate) fn set_procs(&self, procs: usize) {
         // Ordering: Relaxed, because the Ms that rely on the new number are started afterwards, under the scheduler
         // lock.
@@ -278,7 +279,7 @@ impl<P: Platform> Scheduler<P> {
         })
     }
 
-    /// Number of living Gs. Slots that are still being prepared for a G do not count. Go: `NumGoroutine`.
+    /// Number of living Gs. Gs that have been made but not started (`Idle`) do not count. Go: `NumGoroutine`.
     #[must_use]
     #[doc(alias = "NumGoroutine")]
     pub fn num_goroutine(&'static self) -> usize {
@@ -348,19 +349,19 @@ impl<P: Platform> Scheduler<P> {
         self.take_idle_processor(shared)
     }
 
-    /// Whether [`shut_down`](Self::shut_down) was called.
+    /// Whether [`end_machines`](Self::end_machines) was called.
     pub(crate) fn is_shut_down(&self) -> bool {
         self.shut_down.load(Ordering::Acquire)
     }
 
-    /// Resets a scheduler that has been shut down to the state of a new one with `processors` Ps. The threads of its Ms
-    /// have ended, all its Gs are dead, and no timer is set. Only the ids of its Gs continue, because dead slots and
-    /// handles keep their ids.
+    /// Resets a scheduler that has been shut down to the state of a new one with `processors` Ps. Called when the
+    /// threads of its Ms have ended, all its Gs are dead, and no timer is set. The ids of new Gs continue from the old
+    /// ones, because dead slots and handles keep their ids.
     ///
     /// # Panics
     ///
     /// `processors` is 0 or above the limit of the number of Ps.
-    #[cfg(any(feature = "std", gmp_loom))]
+    #[cfg(any(feature = "std", test))]
     pub(crate) fn renew(&'static self, processors: usize) {
         assert!((1..=self.procs_limit()).contains(&processors), "{processors} Ps of {}", self.procs_limit());
         self.main_exited.store(false, Ordering::Relaxed);
@@ -392,9 +393,8 @@ impl<P: Platform> Scheduler<P> {
         self.shut_down.store(false, Ordering::Release);
     }
 
-    /// Makes all Ms exit when they next search for work. Does not stop running Gs.
-    #[cfg(any(feature = "std", gmp_loom))]
-    pub(crate) fn shut_down(&'static self) {
+    /// Makes each M exit when it next finds no work. Does not stop running Gs.
+    pub(crate) fn end_machines(&'static self) {
         self.shut_down.store(true, Ordering::Release);
         // Ordering: the partner of this fence is the fence in `add_machine`. Either this loop finds a new M, or
         // `add_machine` sees the flag.

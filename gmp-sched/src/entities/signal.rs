@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::base::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::base::reference::AtomicRef;
+use crate::base::under_loom::const_fn;
 use crate::entities::goroutine::Goroutine;
 use crate::platform::Platform;
 
@@ -31,19 +32,13 @@ pub struct Signal<P: Platform> {
 }
 
 impl<P: Platform> Signal<P> {
-    /// A signal that is not raised. This function is `const`, so that a driver may declare the signal as a `static`,
-    /// which its interrupt handler raises.
-    #[must_use]
-    #[cfg(not(gmp_loom))]
-    pub const fn new() -> Self {
-        Self { word: AtomicU64::new(EMPTY), goroutine: AtomicRef::none(), next: AtomicRef::none() }
-    }
-
-    /// A signal that is not raised.
-    #[must_use]
-    #[cfg(gmp_loom)]
-    pub fn new() -> Self {
-        Self { word: AtomicU64::new(EMPTY), goroutine: AtomicRef::none(), next: AtomicRef::none() }
+    const_fn! {
+        /// A signal that is not raised. This function is `const`, so that a driver may declare the signal as a
+        /// `static`, which its interrupt handler raises.
+        #[must_use]
+        pub fn new() -> Self {
+            Self { word: AtomicU64::new(EMPTY), goroutine: AtomicRef::none(), next: AtomicRef::none() }
+        }
     }
 }
 

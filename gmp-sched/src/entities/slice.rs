@@ -1,4 +1,5 @@
-//! The current slice and the current system call of a P: what the tick handler and sysmon need to measure them.
+//! The current slice and the current system call of a P: what the timer's interrupt handler and sysmon need to measure
+//! them.
 
 use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::base::instant::Instant;
@@ -7,7 +8,7 @@ use crate::base::reference::AtomicRef;
 /// The current slice of a P, for Gs of type `T`.
 #[derive(Debug)]
 pub(crate) struct CurrentSlice<T: 'static> {
-    /// The tick of the P that the tick handler or sysmon saw last.
+    /// The tick of the P that the timer's interrupt handler or sysmon saw last.
     pub(crate) seen: AtomicU64,
     /// Start of the slice of the tick in `seen`: when that tick was first seen, or a later time if the slice was
     /// prolonged.
@@ -17,7 +18,8 @@ pub(crate) struct CurrentSlice<T: 'static> {
     /// When a G was last displaced on the P, or the batch budget of due timers was last used up. For a while after this
     /// time, no due timer displaces the running G.
     pub(crate) displaced_at: AtomicU64,
-    /// The G to which the slice belongs, if a G whose timer was due has displaced it and now runs in the same slice.
+    /// The owner of the slice, if a G whose timer was due has displaced it. The displacing G then runs in the slice of
+    /// the owner. `None` if no G was displaced.
     pub(crate) displaced: AtomicRef<T>,
     /// The last tick that began with a G whose timer was due; [`NONE`] before the first such tick.
     pub(crate) of_due: AtomicU64,
@@ -42,7 +44,7 @@ impl<T> CurrentSlice<T> {
     }
 
     /// Resets the slice to that of a new P.
-    #[cfg(any(feature = "std", gmp_loom))]
+    #[cfg(any(feature = "std", test))]
     pub(crate) fn renew(&self) {
         self.begin(0, Instant::from_nanos(0));
         self.displaced_at.store(0, Ordering::Relaxed);
@@ -94,7 +96,8 @@ impl<T> CurrentSlice<T> {
     }
 }
 
-/// The current system call of the M that last held a P. Used by sysmon only. Go: `sysmontick`.
+/// What sysmon knows about the current system call of the M that last held the P. Used by sysmon only. Go:
+/// `sysmontick`.
 #[derive(Debug)]
 pub(crate) struct CurrentCall {
     /// The P's count of system calls (`syscall_tick`) when sysmon last saw that it had changed.
@@ -109,20 +112,20 @@ impl CurrentCall {
     }
 
     /// Resets the state to that of a new P.
-    #[cfg(any(feature = "std", gmp_loom))]
+    #[cfg(any(feature = "std", test))]
     pub(crate) fn renew(&self) {
         self.seen.store(0, Ordering::Relaxed);
         self.since.store(0, Ordering::Relaxed);
     }
 }
 
-#[cfg(all(test, not(gmp_loom)))]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use super::{CurrentSlice, NONE, Ordering};
     use crate::base::instant::Instant;
 
-    /// If displacements could prolong a slice more than once, the slice might never end, because each end could come
-    /// just before a displacement.
+    /// If displacements could prolong a slice more than once, the slice might never end, because a displacement could
+    /// come just before each end.
     #[test]
     fn displacement_prolongs_a_slice_that_is_over_once() {
         static OWNER: u8 = 0;

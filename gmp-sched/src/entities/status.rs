@@ -6,9 +6,11 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Status {
-    /// The slot is being prepared for a new G.
+    /// The G has been made and is started later: the inner G of a coroutine before its first value, or a delayed
+    /// function. (A G that is spawned to run at once never has this status.)
     Idle = 0,
-    /// The G is on a run queue.
+    /// The G is on a run queue, is about to be run by the M that has taken it from there, or was displaced and is among
+    /// the due timers of a P.
     Runnable = 1,
     /// An M that holds a P runs the G.
     Running = 2,
@@ -34,8 +36,8 @@ impl Status {
 }
 
 /// [`Status::Waiting`] as it is stored: the upper bits contain the number of the G's scheduler, and further bits show
-/// additional work for the waker. A waker compares this word with one that its own M stores. If they are equal, the G
-/// belongs to the same scheduler and there is no additional work.
+/// additional work for the waker. A waker compares this word with the one that its own M keeps for this comparison
+/// (`Machine::unsampled`). If they are equal, the G belongs to the same scheduler and there is no additional work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ParkedStatus(u32);
 

@@ -9,14 +9,14 @@
 //! others of its P notifies the timer owner.
 //!
 //! A [`Timer`] contains its links and its time, so setting a timer does not allocate and cannot fail. A stopped timer
-//! is removed at once; Go only marks it and removes it later. So a stopped timer costs almost nothing: at most, the
-//! timer owner checks once in vain at the time when the timer would have been due. Whether a timer has fired is decided
-//! under the wheel's lock.
+//! is removed at once; Go only marks it and removes it later. So a stopped timer costs almost nothing. At most, the
+//! timer owner makes one unnecessary check at the time when the timer would have been due. Whether a timer has fired is
+//! decided under the wheel's lock.
 
 use core::fmt;
 use core::time::Duration;
 
-use crate::base::atomic::{AtomicU64, Ordering};
+use crate::base::atomic::{AtomicU64, Ordering, StaticU32};
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 #[cfg(feature = "synctest")]
@@ -57,9 +57,9 @@ impl<P: Platform> Timer<P> {
         }
     }
 
-    /// Makes the timer fire repeatedly until it is cancelled. Each firing time is `period` after the previous one. If
-    /// `period` is zero, the timer fires once. The timer must not be set, and no other caller may set or cancel it
-    /// meanwhile.
+    /// Makes the timer fire repeatedly until it is cancelled. Each firing time is `period` after the previous one, or a
+    /// multiple of `period` if firings were missed. If `period` is zero, the timer fires once. The timer must not be
+    /// set, and no other caller may set or cancel it meanwhile.
     pub(crate) fn set_period(&self, period: Duration) {
         let nanoseconds = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
         self.period.store(nanoseconds, Ordering::Relaxed);
@@ -100,7 +100,7 @@ impl<P: Platform> Timer<P> {
                 return false;
             }
             wheel.remove(self);
-            timers.publish_earliest(&wheel);
+            timers.publish(&wheel);
             return true;
         }
     }
@@ -125,8 +125,8 @@ impl<P: Platform> Clone for Action<P> {
 
 impl<P: Platform> Copy for Action<P> {}
 
-/// What a timer of a program does when it fires. This trait is all that the timers of a P know about the timers of
-/// programs. Go: the function of a `timer`.
+/// What a timer of a program (`library::time`) does when it fires. A P's timers, which are in a lower layer, call the
+/// library's timers only through this trait. Go: the function of a `timer`.
 pub(crate) trait Fire<P: Platform>: Sync {
     /// Fires the timer at the time `now`. Does nothing if `setting` is outdated, because the timer has been set again
     /// or stopped. Called while pinned, without the lock of the timers; must not block or allocate. Returns the G that
@@ -143,7 +143,8 @@ struct StoredAction<P: Platform> {
     goroutine: AtomicRef<Goroutine<P>>,
     /// The target of [`Action::Fire`].
     slot: AtomicRef<FireTarget<P>>,
-    /// The wait generation of [`Action::Wake`], the setting of [`Action::Fire`], or [`RESUME`](Self::RESUME).
+    /// Depends on the action: the wait generation of a wake, the number of the setting of a timer that fires, or
+    /// [`RESUME`](Self::RESUME).
     number: AtomicU64,
 }
 
@@ -186,11 +187,17 @@ pub(crate) type Wheel<P> = TimingWheel<Timer<P>>;
 pub(crate) struct Timers<P: Platform> {
     wheel: Lock<Wheel<P>, P>,
     earliest: AtomicU64,
+    /// The number of timers, for reports. No protocol depends on it, so it is not a part of the models.
+    length: StaticU32,
 }
 
 impl<P: Platform> Timers<P> {
     pub(crate) fn new() -> Result<Self, OutOfResources> {
-        Ok(Self { wheel: Lock::new(TimingWheel::new()?), earliest: AtomicU64::new(Instant::NEVER.as_nanos()) })
+        Ok(Self {
+            wheel: Lock::new(TimingWheel::new()?),
+            earliest: AtomicU64::new(Instant::NEVER.as_nanos()),
+            length: StaticU32::new(0),
+        })
     }
 
     /// A lower bound of the time of the first timer; [`Instant::NEVER`] if there is none. (It may be too early after
@@ -209,6 +216,7 @@ impl<P: Platform> Timers<P> {
         timer.timers.store(Some(self), Ordering::Relaxed);
         timer.action.set(action);
         let when = wheel.insert(timer, when);
+        self.length.store(wheel.len(), Ordering::Relaxed);
         let is_earliest = when < self.earliest();
         if is_earliest {
             self.earliest.store(when.as_nanos(), Ordering::Relaxed);
@@ -223,18 +231,20 @@ impl<P: Platform> Timers<P> {
             timer.timers.store(Some(self), Ordering::Relaxed);
             wheel.insert(timer, when);
         });
-        other.publish_earliest(&others);
-        self.publish_earliest(&wheel);
+        other.publish(&others);
+        self.publish(&wheel);
     }
 
-    /// The number of timers; `None` while the lock is held. Callable from anywhere.
-    pub(crate) fn try_len(&self) -> Option<usize> {
-        self.wheel.try_lock().map(|wheel| wheel.len())
+    /// The number of timers. Takes no lock; callable from anywhere.
+    pub(crate) fn len(&self) -> u32 {
+        self.length.load(Ordering::Relaxed)
     }
 
+    /// Publishes what can be read without the lock.
     #[inline(always)]
-    fn publish_earliest(&self, wheel: &Wheel<P>) {
+    fn publish(&self, wheel: &Wheel<P>) {
         self.earliest.store(wheel.earliest().as_nanos(), Ordering::Relaxed);
+        self.length.store(wheel.len(), Ordering::Relaxed);
     }
 
     /// Takes out the earliest timer, if it is due.
@@ -255,7 +265,7 @@ impl<P: Platform> Timers<P> {
             }
             action
         });
-        self.publish_earliest(&wheel);
+        self.publish(&wheel);
         action
     }
 }
@@ -276,10 +286,11 @@ impl<P: Platform> Timers<P> {
             timer.link().store(None, Ordering::Relaxed);
             wheel.insert(timer, now);
         }
-        self.publish_earliest(&wheel);
+        self.publish(&wheel);
     }
 
-    /// Resets the wheel. Called when the clock has been set back. No timer may be set.
+    /// Resets the wheel. Called when the clock has been set back. The caller ensures that no timer is set at this
+    /// moment.
     pub(crate) fn restart(&self) {
         self.wheel.lock().restart();
     }

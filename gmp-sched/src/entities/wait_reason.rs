@@ -144,7 +144,10 @@ impl WaitReason {
         }
     }
 
-    pub(crate) fn from_u8(value: u8) -> Self {
+    /// Returns the variant with the number `value`, or [`Parked`](Self::Parked) if there is none. Traces contain these
+    /// numbers.
+    #[must_use]
+    pub fn of_number(value: u8) -> Self {
         Self::ALL.get(usize::from(value)).copied().unwrap_or(Self::Parked)
     }
 }
@@ -195,8 +198,7 @@ impl<'a> WaitFor<'a> {
 }
 
 impl From<WaitReason> for WaitFor<'_> {
-    /// A wait for something that is never in a bubble, or a wait for which the reason alone shows whether it is
-    /// durable.
+    /// A wait for something that is never in a bubble, or a wait whose reason alone shows whether it is durable.
     #[inline(always)]
     fn from(reason: WaitReason) -> Self {
         Self { reason, on: None }

@@ -29,8 +29,8 @@ pub(crate) struct Waiter<P: Platform> {
     pub(crate) goroutine: AtomicRef<Goroutine<P>>,
     /// The wait generation that a waker claims, if the wait has several wakers.
     pub(crate) generation: AtomicU64,
-    /// The value slot: the address on the G's stack from which the waker takes the passed value, or to which it writes
-    /// it. Unused if no value is passed.
+    /// The value slot, an address on the G's stack. The waker takes the passed value from this address or writes it
+    /// there. Unused if no value is passed.
     pub(crate) slot: AtomicPtr<()>,
 }
 

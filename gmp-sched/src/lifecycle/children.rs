@@ -1,9 +1,9 @@
 //! The number of children of a scope, and the wait for the last of them.
 //!
 //! Children borrow from their parent's frames. So the parent must not leave a scope while a child is alive, even if the
-//! parent panics or cannot block. [`Children::open`] panics if the caller may not block; at that point there is no
-//! child yet. Later it waits for the children even if its body unwinds, or if the G is abandoned in the body. If this
-//! wait fails, the program ends.
+//! parent panics or cannot block. [`Children::open`] first checks that the caller may block, and panics if not; at that
+//! point there is no child yet. At the end, it waits for the children even if the body of the scope unwinds, or if the
+//! G is abandoned in the body. If this wait fails, the program ends.
 
 use core::fmt;
 use core::mem;
@@ -11,8 +11,8 @@ use core::mem;
 use crate::base::atomic::{AtomicBool, Ordering};
 use crate::base::spin_lock::Lock;
 use crate::engine::current::CurrentGoroutine;
-use crate::engine::park::{park_with, ready_pinned};
-use crate::entities::goroutine::{Goroutine, WaitReason};
+use crate::engine::park::{park_at, ready_pinned};
+use crate::entities::goroutine::{Goroutine, Place, WaitReason};
 use crate::entities::scheduler::Scheduler;
 use crate::lifecycle::deferred::{self, Deferred};
 use crate::platform::{Pinned, Platform};
@@ -44,14 +44,15 @@ impl<P: Platform> Children<P> {
     #[track_caller]
     pub(crate) fn open<R>(&self, body: impl FnOnce() -> R) -> R {
         let me = CurrentGoroutine::<P>::new().me;
+        let place = Place::here();
         deferred::with(me, self, || {
-            let _open = Open(self);
+            let _open = Open(self, place);
             body()
         })
     }
 
-    /// Counts a child that is about to start. The caller is the parent or a child that is alive. After this call,
-    /// nothing may fail until the child has begun to run.
+    /// Counts a child that is about to start. The caller is the parent or a child that is alive. From this call until
+    /// the child has begun to run, no step may fail, because only the end of the child lowers the count.
     pub(crate) fn add(&self, _: &Pinned<P>) {
         self.state.lock().alive += 1;
     }
@@ -74,13 +75,13 @@ impl<P: Platform> Children<P> {
         }
     }
 
-    /// Waits until all children have ended. Ends the program if the calling G cannot wait.
-    fn wait(&self) {
+    /// Waits until all children have ended. Ends the program if the calling G cannot wait. Reports show `place` meanwhile.
+    fn wait(&self, place: Place) {
         let must_wait = EndProgramOnUnwind(Pinned::<P>::new().machine().scheduler());
         loop {
             let caller = CurrentGoroutine::<P>::new();
             let Some(state) = self.prepare_wait(caller.me) else { break };
-            drop(park_with(caller, WaitReason::Scope, move |_, _| {
+            drop(park_at(place, caller, WaitReason::Scope, move |_, _| {
                 drop(state);
                 true
             }));
@@ -89,7 +90,7 @@ impl<P: Platform> Children<P> {
     }
 
     /// Returns `None` if all children have ended. Otherwise `me`, the parent, must park and drop the returned guard on
-    /// the far side. After that the last child readies the parent.
+    /// the far side. Then the last child to end readies the parent.
     pub(crate) fn prepare_wait(&self, me: &'static Goroutine<P>) -> Option<impl Sized> {
         let mut state = self.state.lock();
         if state.alive == 0 {
@@ -111,12 +112,12 @@ impl<P: Platform> Children<P> {
     }
 }
 
-/// An open scope. When dropped, waits for the children.
-struct Open<'a, P: Platform>(&'a Children<P>);
+/// An open scope, and the line that has opened it. When dropped, waits for the children.
+struct Open<'a, P: Platform>(&'a Children<P>, Place);
 
 impl<P: Platform> Drop for Open<'_, P> {
     fn drop(&mut self) {
-        self.0.wait();
+        self.0.wait(self.1);
     }
 }
 
@@ -124,7 +125,7 @@ impl<P: Platform> Drop for Open<'_, P> {
 /// children here instead.
 impl<P: Platform> Deferred for Children<P> {
     fn run(&self) {
-        self.wait();
+        self.wait(Place::here());
     }
 }
 

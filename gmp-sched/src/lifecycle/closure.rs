@@ -14,16 +14,14 @@
 //! are small, neither the spawn nor the join touches the new G's stack. When a G ends, the next G may run on the same
 //! stack, which is in the caches ([`exchange_stacks`](crate::engine::stacks::exchange_stacks)).
 
-use core::marker::PhantomData;
-
 use crate::base::atomic::Ordering;
 use crate::base::error::JoinError;
-use crate::context::{self, Entry, Transfer, Word};
+use crate::context::{self, Transfer, Word};
 use crate::engine::switch::arrive;
 use crate::entities::goroutine::{BodyFunctions, Goroutine, StackSize};
 use crate::entities::inline_body::{ALIGN, ROOM};
 use crate::lifecycle::children::Children;
-use crate::lifecycle::finish::{StackUse, finish, finish_scoped};
+use crate::lifecycle::finish::{StackUse, finish};
 use crate::lifecycle::join::{ResultOwner, finished};
 use crate::platform::{Pinned, Platform};
 
@@ -66,16 +64,44 @@ fn below<B>(top: usize) -> usize {
 /// The result of a closure, or the reason why there is none.
 type Outcome<T> = Result<T, JoinError>;
 
-struct Types<T>(PhantomData<T>);
+/// What a G is given of its scope: the children of the scope, or [`NoScope`] if the G is no child of a scope. It is a
+/// type parameter, so that the code for a G without a scope does not test whether there is a scope.
+pub(crate) trait OptionalScope<P: Platform> {
+    /// Stores in a new G to which scope it belongs.
+    fn store_in(self, goroutine: &Goroutine<P>);
 
-impl<T: Send> Types<T> {
-    const fn functions<P: Platform>() -> &'static BodyFunctions<P> {
-        const { &BodyFunctions { fail: fail::<P, T> } }
+    /// Returns the children of the scope of `me`. [`store_in`](Self::store_in) of the same type has been called for
+    /// `me`.
+    fn children(me: &'static Goroutine<P>) -> Option<&'static Children<P>>;
+}
+
+/// The type of the scope of Gs that are not children of a scope.
+pub(crate) struct NoScope;
+
+impl<P: Platform> OptionalScope<P> for NoScope {
+    #[inline(always)]
+    fn store_in(self, _: &Goroutine<P>) {}
+
+    #[inline(always)]
+    fn children(_: &'static Goroutine<P>) -> Option<&'static Children<P>> {
+        None
+    }
+}
+
+impl<P: Platform> OptionalScope<P> for &Children<P> {
+    fn store_in(self, goroutine: &Goroutine<P>) {
+        goroutine.scope.store(core::ptr::from_ref(self).expose_provenance(), Ordering::Relaxed);
     }
 
-    /// Like [`functions`](Self::functions), for a child of a scope.
-    const fn scoped_functions<P: Platform>() -> &'static BodyFunctions<P> {
-        const { &BodyFunctions { fail: fail_scoped::<P, T> } }
+    fn children(me: &'static Goroutine<P>) -> Option<&'static Children<P>> {
+        let children = core::ptr::with_exposed_provenance(me.scope.load(Ordering::Relaxed));
+        #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
+        // SAFETY: `store_in` stored the address of the children, which are in a frame of the parent. The parent does not
+        // leave the scope before its last child has been removed from the count, and the removal is the last access of a
+        // child.
+        unsafe {
+            Some(&*children)
+        }
     }
 }
 
@@ -96,36 +122,15 @@ impl<'a, P: Platform> StackEnd<'a, P> {
     }
 }
 
-/// Stores `closure` in the G and prepares its context to run it. The caller owns the slot, and makes sure that
-/// everything that the closure and its result borrow lives long enough.
+/// Stores `closure` in the G and prepares its context to run it. The caller owns the slot. The caller also makes sure
+/// that `scope`, and everything that the closure and its result borrow, lives long enough.
 #[inline(always)]
-pub(crate) fn install<P, F, T>(end: StackEnd<'_, P>, closure: F)
+pub(crate) fn install<P, F, T, S>(end: StackEnd<'_, P>, closure: F, scope: S)
 where
     P: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
-{
-    install_with::<P, F, T>(end, closure, run::<P, F, T>, Types::<T>::functions());
-}
-
-/// Like [`install`], for a child of a scope.
-pub(crate) fn install_scoped<P, F, T>(end: StackEnd<'_, P>, closure: F, children: &Children<P>)
-where
-    P: Platform,
-    F: FnOnce() -> T + Send,
-    T: Send,
-{
-    end.goroutine.scope.store(core::ptr::from_ref(children).expose_provenance(), Ordering::Relaxed);
-    install_with::<P, F, T>(end, closure, run_scoped::<P, F, T>, Types::<T>::scoped_functions());
-}
-
-/// Like [`install`], with `run` as the entry of the G.
-#[inline(always)]
-fn install_with<P, F, T>(end: StackEnd<'_, P>, closure: F, run: Entry, functions: &'static BodyFunctions<P>)
-where
-    P: Platform,
-    F: FnOnce() -> T + Send,
-    T: Send,
+    S: OptionalScope<P>,
 {
     let StackEnd { goroutine, address: top } = end;
     debug_assert!(top.is_multiple_of(ALIGN), "the stack of {goroutine:?} ends at {top:#x}");
@@ -142,41 +147,46 @@ where
     // `top` is a multiple of 16, because it is the upper end of the stack or the beginning of a storage, and both are
     // multiples of 16.
     unsafe {
-        context::prepare(&goroutine.context, top, run);
+        context::prepare(&goroutine.context, top, run::<P, F, T, S>);
     }
+    let functions = const { &BodyFunctions { fail: fail::<P, T, S> } };
     goroutine.body_functions.store(Some(functions), Ordering::Relaxed);
+    scope.store_in(goroutine);
 }
 
-/// The function in which a G begins and ends. It completes the switch to the new G, runs the closure and ends the G.
-extern "sysv64" fn run<P, F, T>(subject: usize, argument: Word, function: usize, context: usize) -> !
+/// The function in which a G begins. It completes the switch to the new G.
+///
+/// The closure runs in another function, [`run_to_end`], into which it may be inlined. If the closure's frame is larger
+/// than the stack, the stack probe at the beginning of that function touches the guard page. At that
+/// moment the switch must be complete: the G is no longer pinned, so it can be the only one that ends.
+extern "sysv64" fn run<P, F, T, S>(subject: usize, argument: Word, function: usize, context: usize) -> !
 where
     P: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
+    S: OptionalScope<P>,
 {
-    drop(arrive::<P>(Transfer { function, subject, argument }));
-    let me = owner::<P>(context);
-    let panicked = run_closure::<P, F, T>(me);
-    let drop_result = |me| drop(take_result::<T, P>(me));
-    finish(me, panicked, stack_use::<P, T>(me), core::mem::needs_drop::<T>().then_some(drop_result))
+    arrive::<P>(Transfer { function, subject, argument }).lower();
+    run_to_end::<P, F, T, S>(owner::<P>(context))
 }
 
-/// Like [`run`], for a child of a scope.
-extern "sysv64" fn run_scoped<P, F, T>(subject: usize, argument: Word, function: usize, context: usize) -> !
+/// Runs the closure of `me`, the calling G, and ends this G.
+#[inline(never)]
+fn run_to_end<P, F, T, S>(me: &'static Goroutine<P>) -> !
 where
     P: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
+    S: OptionalScope<P>,
 {
-    drop(arrive::<P>(Transfer { function, subject, argument }));
-    let me = owner::<P>(context);
     let panicked = run_closure::<P, F, T>(me);
-    let drop_result = |me| drop(take_result::<T, P>(me));
-    finish_scoped(me, panicked, stack_use::<P, T>(me), drop_result, children(me))
+    let needs_drop = panicked || core::mem::needs_drop::<T>();
+    let drop_result = needs_drop.then_some(|me| drop(take_result::<T, P>(me)));
+    finish(me, panicked, stack_use::<P, T>(me), drop_result, S::children(me))
 }
 
-/// Returns whether the stack of a G that ends with a result of type `T` is free. It is free if the result is stored in
-/// the G and the stack has the standard size.
+/// Returns [`StackUse::Free`] if the G no longer needs its stack when it ends with a result of type `T`, and the stack
+/// can go to another G. This requires that the result is stored in the G and that the stack has the standard size.
 #[inline(always)]
 fn stack_use<P: Platform, T>(me: &Goroutine<P>) -> StackUse {
     if fits::<Outcome<T>>() && me.stack_size() == StackSize::Standard { StackUse::Free } else { StackUse::Kept }
@@ -187,7 +197,7 @@ fn stack_use<P: Platform, T>(me: &Goroutine<P>) -> StackUse {
 fn owner<P: Platform>(context: usize) -> &'static Goroutine<P> {
     const { assert!(core::mem::offset_of!(Goroutine<P>, context) == 0) }
     #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
-    // SAFETY: `install_with` prepares only contexts of Gs. A context is the first field of its G, so both have the same
+    // SAFETY: `install` prepares only contexts of Gs. A context is the first field of its G, so both have the same
     // address. Gs are never freed.
     unsafe {
         &*core::ptr::with_exposed_provenance::<Goroutine<P>>(context)
@@ -212,32 +222,20 @@ where
     panicked
 }
 
-/// The children of the scope to which `me` belongs.
-fn children<P: Platform>(me: &'static Goroutine<P>) -> &'static Children<P> {
-    let children = core::ptr::with_exposed_provenance(me.scope.load(Ordering::Relaxed));
-    #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
-    // SAFETY: `install_scoped` stored the address of the children, which are in a frame of the parent. The parent does
-    // not leave the scope before its last child has been removed from the count, and the removal is the last access of
-    // a child.
-    unsafe {
-        &*children
-    }
-}
-
-/// Implements [`BodyFunctions::fail`] for a G that is not the child of a scope.
-fn fail<P: Platform, T: Send>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, error: JoinError) {
-    put_result::<P, T>(goroutine, Err(error));
-    // If the G itself owns the result, nothing has to be dropped, because this error has no payload.
-    let _owner = finished(pinned, goroutine);
-}
-
-/// Implements [`BodyFunctions::fail`] for a child of a scope.
-fn fail_scoped<P: Platform, T: Send>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, error: JoinError) {
+/// Implements [`BodyFunctions::fail`].
+fn fail<P: Platform, T: Send, S: OptionalScope<P>>(
+    pinned: &Pinned<P>,
+    goroutine: &'static Goroutine<P>,
+    error: JoinError,
+) {
     let is_failure = error.is_failure();
     put_result::<P, T>(goroutine, Err(error));
-    let children = children(goroutine);
+    // If `finished` leaves the result to the G, the G has nothing to drop, because the errors passed here have no
+    // payload.
     let is_unreported = finished(pinned, goroutine) == ResultOwner::Goroutine && is_failure;
-    children.remove(pinned, is_unreported);
+    if let Some(children) = S::children(goroutine) {
+        children.remove(pinned, is_unreported);
+    }
 }
 
 /// Stores the result of a G whose closure has been moved out. The caller is that G, or acts for it.
@@ -257,8 +255,8 @@ pub(crate) fn fail_with<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<
     (functions.fail)(pinned, me, error);
 }
 
-/// Moves the result out of its storage. The caller owns the result, has seen that it is in place, and calls this only
-/// once.
+/// Moves the result out of its storage. The caller owns the result, has seen in the completion word that the result is
+/// stored, and calls this only once.
 pub(crate) fn take_result<T: Send, P: Platform>(goroutine: &Goroutine<P>) -> Result<T, JoinError> {
     let address = storage::<P, Outcome<T>>(goroutine, || goroutine.stack_top());
     #[expect(unsafe_code, reason = "moves the result out of its storage")]

@@ -22,7 +22,7 @@ struct Entry<'a> {
     outer: usize,
 }
 
-/// Calls `body`. If `me`, the calling G, is abandoned before `body` ends, `me` runs `deferred` before it ends.
+/// Calls `body`. If `me`, the calling G, is abandoned before `body` ends, the G runs `deferred` before the G ends.
 #[inline(always)]
 pub(crate) fn with<P: Platform, R>(me: &'static Goroutine<P>, deferred: &dyn Deferred, body: impl FnOnce() -> R) -> R {
     /// Removes the entry when `body` returns or unwinds.

@@ -12,9 +12,10 @@ use crate::platform::{Pinned, Platform};
 
 /// Ends the calling G; joining it returns [`JoinError::Exited`]. Go: `runtime.Goexit`.
 ///
-/// Where the platform can unwind (threads), everything the G holds is dropped, as Go runs its deferred calls. Where it
-/// cannot (the kernel), the G is [abandoned](abandon), so a G should return from its closure instead. If the main G
-/// ends in this way, the others continue, and when all have ended the program ends with a deadlock report.
+/// On a platform that can unwind (threads), everything that the G holds is dropped. (Go runs deferred calls instead.)
+/// On a platform that cannot unwind (the kernel), the G is [abandoned](abandon), so a G should return from its closure
+/// instead. If the main G ends in this way, the others continue, and when all have ended the program ends with a
+/// deadlock report.
 ///
 /// ```
 /// use gmp_sched::{JoinError, native};
@@ -30,7 +31,7 @@ use crate::platform::{Pinned, Platform};
 ///
 /// # Panics
 ///
-/// The caller is not a G with a P, or is pinned.
+/// The caller is pinned or is not a G with a P.
 #[doc(alias = "Goexit")]
 #[track_caller]
 pub fn goexit<P: Platform>() -> ! {
@@ -58,10 +59,10 @@ pub(crate) fn exit_body<P: Platform>() -> ! {
 /// Ends the calling G at once, without unwinding; joining it returns `reason`.
 ///
 /// Nothing on the stack of the G is dropped, so its locks stay locked. Queues may hold references into that stack, so
-/// neither stack nor slot is ever used again. If the G has open scopes, it blocks until their children have ended,
-/// because these children may also borrow from the G's parent, which continues when the G ends. If the G runs the
-/// function of a [`Once`](crate::sync::Once), the `Once` is poisoned. Used on platforms that cannot unwind, when a G
-/// panics or exits.
+/// neither stack nor slot is ever used again. If the G has open scopes, it first blocks until their children have
+/// ended. This is needed if the G is itself a child of a scope: its children may then borrow from frames of its parent,
+/// which continues when the G ends. If the G runs the function of a [`Once`](crate::sync::Once), the `Once` is
+/// poisoned. Used on platforms that cannot unwind, when a G panics or exits.
 ///
 /// # Safety
 ///
@@ -70,7 +71,7 @@ pub(crate) fn exit_body<P: Platform>() -> ! {
 ///
 /// # Panics
 ///
-/// The caller is not a G with a P, or is pinned.
+/// The caller is pinned or is not a G with a P.
 #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
 #[track_caller]
 pub unsafe fn abandon<P: Platform>(reason: JoinError) -> ! {
@@ -81,8 +82,8 @@ pub unsafe fn abandon<P: Platform>(reason: JoinError) -> ! {
     end(caller, StackUse::Kept, quarantine)
 }
 
-/// Commit of an abandoned G. This function does not record in the completion word that the G has left its stack, so the
-/// join handle does not release the slot. This function does not release the slot, either.
+/// Commit of an abandoned G. The slot must never be reused. So this function does not release it, and leaves the
+/// completion word such that the join handle does not release it, either.
 fn quarantine<P: Platform>(_: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     goroutine.set_status(Status::Dead);
 }

@@ -1,4 +1,5 @@
-//! The end of a G: its last steps on its own stack, and the release of its slot on the far side of its last switch.
+//! The end of a G: its last steps on its own stack, and the release of its slot on the far side of its last switch. The
+//! slot is reused by [`reuse`], and the stack by [`exchange_stacks`].
 
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::ready_pinned;
@@ -24,7 +25,10 @@ pub(crate) enum StackUse {
 }
 
 /// Ends the calling G, whose result is stored. `drop_result` drops the result; it is `None` if the result needs no
-/// drop.
+/// drop. If the G is the child of a scope, `scope` is the set of the scope's children. After the G has been removed
+/// from this set, it uses nothing that it borrowed.
+///
+/// If no join handle reports a panic of the G, its scope reports it. Without a scope, the program ends.
 ///
 /// # Panics
 ///
@@ -35,22 +39,25 @@ pub(crate) fn finish<P: Platform>(
     panicked: bool,
     stack: StackUse,
     drop_result: Option<impl FnOnce(&'static Goroutine<P>)>,
+    scope: Option<&Children<P>>,
 ) -> ! {
     let mut pinned = Pinned::new();
-    let owner = finished(&pinned, me);
-    if owner == ResultOwner::Goroutine {
-        if panicked {
-            drop(pinned);
-            fatal_panic(me);
-        }
-        if let Some(drop_result) = drop_result {
-            // The G itself drops the result, so the drop may block.
-            drop(pinned);
-            if P::run_body(|| drop_result(me)).is_err_and(|error| error.is_failure()) {
-                fatal_panic(me);
-            }
-            pinned = Pinned::new();
-        }
+    let mut is_unreported = false;
+    if finished(&pinned, me) == ResultOwner::Goroutine
+        && let Some(drop_result) = drop_result
+    {
+        // The G itself drops the result, so the drop may block.
+        drop(pinned);
+        let report = |panicked| match scope {
+            None if panicked => fatal_panic(me),
+            _ => panicked,
+        };
+        is_unreported = report(panicked);
+        is_unreported |= report(P::run_body(|| drop_result(me)).is_err_and(|error| error.is_failure()));
+        pinned = Pinned::new();
+    }
+    if let Some(children) = scope {
+        children.remove(&pinned, is_unreported);
     }
     end(CurrentGoroutine::of(pinned), stack, release)
 }
@@ -60,27 +67,6 @@ pub(crate) fn finish<P: Platform>(
 fn fatal_panic<P: Platform>(me: &'static Goroutine<P>) -> ! {
     let scheduler = Pinned::<P>::new().machine().scheduler();
     P::fatal(scheduler, format_args!("panic in goroutine {}, which nobody joins", me.id()));
-}
-
-/// Like [`finish`], for a child of a scope. After the child has been removed from `children`, it uses nothing that it
-/// borrowed.
-pub(crate) fn finish_scoped<P: Platform>(
-    me: &'static Goroutine<P>,
-    panicked: bool,
-    stack: StackUse,
-    drop_result: impl FnOnce(&'static Goroutine<P>),
-    children: &Children<P>,
-) -> ! {
-    let mut pinned = Pinned::new();
-    let mut is_unreported = false;
-    if finished(&pinned, me) == ResultOwner::Goroutine {
-        drop(pinned);
-        let dropped = P::run_body(|| drop_result(me));
-        is_unreported = panicked || dropped.is_err_and(|error| error.is_failure());
-        pinned = Pinned::new();
-    }
-    children.remove(&pinned, is_unreported);
-    end(CurrentGoroutine::of(pinned), stack, release)
 }
 
 /// Counts the end of the calling G and leaves it for ever.
@@ -108,8 +94,9 @@ pub(crate) fn end<P: Platform>(
     leave_forever(pinned, machine, me, next, commit)
 }
 
-/// Removes the calling G from its bubble. If it was the last active G of the bubble, readies the G in `synctest::wait`,
-/// or the G in `synctest::test` (the driver of the bubble).
+/// Removes the calling G from its bubble. If it was the last active G of the bubble, readies another G: the one that
+/// waits in `synctest::wait`, or the bubble's driver in `synctest::test` if no G waits there or a timer of the bubble
+/// is due.
 #[cold]
 #[inline(never)]
 fn leave_bubble<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>, bubble: BubblePointer<P>) {

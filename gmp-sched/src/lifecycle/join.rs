@@ -3,10 +3,10 @@
 //!
 //! ```text
 //!                 body done                     context left
-//!   ATTACHED ────────────────▶ RESULT ─────────────────────▶ DONE ──▶ the handle reuses the slot
+//!   ATTACHED ────────────────▶ RESULT ─────────────────────▶ DONE ──▶ the handle releases the slot
 //!      │  │                      │ handle took or dropped it
 //!      │  └─▶ (a waiting G) ──┘   ▼
-//!      └───────────────────▶ DETACHED ──▶ the far side of the G's last switch reuses the slot
+//!      └───────────────────▶ DETACHED ──▶ the far side of the G's last switch releases the slot
 //!        handle dropped
 //! ```
 //!
@@ -28,9 +28,10 @@ use crate::entities::wait_reason::WaitFor;
 use crate::lifecycle::closure;
 use crate::platform::{Pinned, Platform};
 
-/// The G runs and a handle exists.
+/// The G has not finished, its handle exists, and no G waits in `join`.
 pub(crate) const ATTACHED: usize = 0;
-/// There is no handle: the result is dropped.
+/// There is no handle any more. If it was dropped before the G finished, the G drops the result; otherwise the handle
+/// has taken or dropped it.
 const DETACHED: usize = 1;
 /// The result is stored; the G has not left its stack yet.
 const RESULT: usize = 2;
@@ -77,8 +78,8 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
     #[inline]
     pub fn detach(self) {}
 
-    /// Drops the handle. If the G has already finished, returns its result, because the G no longer drops it. Otherwise
-    /// returns `None`, and the G drops its result itself.
+    /// Drops the handle. If the G has already finished, only the caller can drop its result, so this function returns
+    /// the result. Otherwise returns `None`, and the G drops its result when it ends.
     pub(crate) fn discard(self) -> Option<Result<T, JoinError>> {
         let mut result = None;
         if !self.detach_running() {
@@ -122,7 +123,7 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G.
+    /// The call has to wait, although the caller is pinned or is not a G with a P.
     #[track_caller]
     pub fn join(self) -> Result<T, JoinError> {
         while !has_result(self.goroutine) {
@@ -190,7 +191,7 @@ pub(crate) fn release_slot<P: Platform>(goroutine: &'static Goroutine<P>) {
 /// Who owns, and so drops, the result of a G that has finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResultOwner {
-    /// The G itself: its handle was dropped before.
+    /// The G itself, because its handle was dropped before the G finished.
     Goroutine,
     /// The join handle.
     Handle,
@@ -205,8 +206,8 @@ pub(crate) fn finished<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P
     match me.completion.swap(RESULT, Ordering::AcqRel) {
         ATTACHED => ResultOwner::Handle,
         DETACHED => {
-            // The swap has replaced `DETACHED`, which `left` loads later. So it is stored again. No other G accesses
-            // the word any more.
+            // The swap has replaced `DETACHED`, which `left` loads later. So `DETACHED` is stored again. No other G
+            // accesses the word any more.
             me.completion.store(DETACHED, Ordering::Relaxed);
             ResultOwner::Goroutine
         }

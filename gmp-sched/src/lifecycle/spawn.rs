@@ -1,5 +1,6 @@
 //! Spawning Gs: `go`, `Builder`, and the first G of a scheduler.
 
+use core::any;
 use core::marker::PhantomData;
 
 use crate::base::atomic::Ordering;
@@ -17,10 +18,9 @@ use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::lifecycle::children::Children;
-use crate::lifecycle::closure::{self, StackEnd};
+use crate::lifecycle::closure::{self, NoScope, StackEnd};
 use crate::lifecycle::join::{ATTACHED, JoinHandle};
 use crate::platform::{Pinned, Platform};
-use crate::record::trace::EventKind;
 
 /// The smallest stack a G may have in bytes: room for the largest closure or result, and for the scheduler.
 const SMALLEST_STACK: usize = 4 * closure::BODY_LIMIT;
@@ -67,9 +67,9 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    closure::install(end, body);
+    closure::install(end, body, NoScope);
     let creator = begin(machine, processor, goroutine);
-    enter(machine, processor, creator, goroutine);
+    enter(machine, processor, creator, goroutine, any::type_name::<F>());
     JoinHandle::new(goroutine)
 }
 
@@ -87,13 +87,14 @@ fn begin<P: Platform>(
     creator
 }
 
-/// Makes a new G runnable and puts it into `runnext`. `creator` is the calling G.
+/// Makes a new G runnable and puts it into `runnext`. `creator` is the calling G. `function` is for traces.
 #[inline(always)]
 fn enter<P: Platform>(
     machine: &'static Machine<P>,
     processor: &'static Processor<P>,
     creator: &'static Goroutine<P>,
     goroutine: &'static Goroutine<P>,
+    function: &'static str,
 ) {
     if let Some(bubble) = creator.bubble() {
         bubble.admit(goroutine);
@@ -101,7 +102,7 @@ fn enter<P: Platform>(
     goroutine.set_status(Status::Runnable);
     processor.counters.spawned.add(1);
     if processor.sampler.samples_next() {
-        sampling::runnable(machine, processor, goroutine, EventKind::Spawn);
+        sampling::spawned(machine, processor, goroutine, function);
     }
     put_next(machine, processor, goroutine);
 }
@@ -111,8 +112,8 @@ fn enter<P: Platform>(
 ///
 /// # Safety
 ///
-/// What `body` and its result borrow, and `children`, must live until the G has been removed from `children`. The
-/// handle must not live longer than that.
+/// `children`, and everything that `body` and its result borrow, must live until the G has been removed from
+/// `children`. The handle must not live longer than that.
 #[expect(unsafe_code, reason = "a G may outlive what it borrows")]
 #[track_caller]
 pub(crate) unsafe fn spawn_scoped<P, F, T>(body: F, children: &Children<P>) -> Result<JoinHandle<T, P>, OutOfResources>
@@ -124,10 +125,10 @@ where
     let CurrentProcessor { pinned, machine, processor } = CurrentProcessor::<P>::to_spawn();
     let goroutine = reuse::take(machine, processor)?;
     goroutine.set_name(None);
-    closure::install_scoped(StackEnd::of(goroutine), body, children);
+    closure::install(StackEnd::of(goroutine), body, children);
     children.add(&pinned);
     let creator = begin(machine, processor, goroutine);
-    enter(machine, processor, creator, goroutine);
+    enter(machine, processor, creator, goroutine, any::type_name::<F>());
     Ok(JoinHandle::new(goroutine))
 }
 
@@ -147,7 +148,7 @@ where
     let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<P>::to_spawn();
     let goroutine = reuse::take(machine, processor)?;
     goroutine.set_name(None);
-    closure::install(StackEnd::of(goroutine), body);
+    closure::install(StackEnd::of(goroutine), body, NoScope);
     begin(machine, processor, goroutine);
     goroutine.set_status(Status::Idle);
     Ok(JoinHandle::new(goroutine))
@@ -176,7 +177,7 @@ pub(crate) fn start_prepared<P: Platform>(
     goroutine.set_status(Status::Runnable);
     processor.counters.spawned.add(1);
     if processor.sampler.samples_next() {
-        sampling::runnable(machine, processor, goroutine, EventKind::Spawn);
+        sampling::spawned(machine, processor, goroutine, "");
     }
     Some(goroutine)
 }
@@ -197,7 +198,7 @@ pub(crate) fn start_next<P: Platform>(
 ///
 /// # Panics
 ///
-/// In the same cases as [`try_go`], and where [`try_go`] returns an error.
+/// In the cases in which [`try_go`] panics or returns an error.
 #[inline]
 #[track_caller]
 pub fn go<P, F, T>(body: F) -> JoinHandle<T, P>
@@ -304,8 +305,8 @@ impl<P: Platform> Default for Builder<'_, P> {
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Makes one M for each P, and runs `main` as the main G, number 1. The caller is not an M: it is a thread of the
-    /// operating system, or the boot CPU, pinned. Allocates.
+    /// Makes one M for each P, and runs `main` as the main G, number 1. The caller is not an M. It is a thread of the
+    /// operating system, or the boot CPU while it is pinned. Allocates.
     ///
     /// # Errors
     ///
@@ -321,17 +322,35 @@ impl<P: Platform> Scheduler<P> {
     where
         F: FnOnce() + Send + 'static,
     {
+        // SAFETY: the caller promises the same.
+        unsafe { self.start_with_stack(P::STACK_SIZE, main) }
+    }
+
+    /// Like [`start`](Self::start), with a stack of at least `bytes` bytes for the main G.
+    ///
+    /// # Errors
+    ///
+    /// In the same cases as [`start`](Self::start), or if the platform has no stacks of that size.
+    ///
+    /// # Safety
+    ///
+    /// The requirements of [`start`](Self::start) apply.
+    #[expect(unsafe_code, reason = "Gs move between threads, which the platform may restrict")]
+    pub unsafe fn start_with_stack<F>(&'static self, bytes: usize, main: F) -> Result<(), OutOfResources>
+    where
+        F: FnOnce() + Send + 'static,
+    {
         for _ in 0..self.procs() {
             self.add_machine()?;
         }
-        let goroutine = reuse::take_with_stack(self, P::STACK_SIZE)?;
+        let goroutine = reuse::take_with_stack(self, bytes.max(SMALLEST_STACK))?;
         inject_new(self, goroutine, GoroutineId::MAIN, main);
         Ok(())
     }
 }
 
 /// Runs `body` as a detached G of `scheduler`, for a caller that is not an M of `scheduler`. Does not block; allocates.
-#[cfg(all(feature = "std", not(gmp_loom)))]
+#[cfg(feature = "std")]
 pub(crate) fn spawn_from_outside<P, F>(scheduler: &'static Scheduler<P>, body: F) -> Result<(), OutOfResources>
 where
     P: Platform,
@@ -351,9 +370,12 @@ where
     P: Platform,
     F: FnOnce() + Send + 'static,
 {
-    closure::install(StackEnd::of(goroutine), body);
+    closure::install(StackEnd::of(goroutine), body, NoScope);
     goroutine.completion.store(ATTACHED, Ordering::Relaxed);
     goroutine.begin(id, None);
     JoinHandle::<(), P>::new(goroutine).detach();
+    if scheduler.is_tracing() {
+        sampling::stamp(goroutine);
+    }
     scheduler.inject_from_outside(goroutine);
 }

@@ -45,7 +45,7 @@ macro_rules! counters {
             }
 
             /// Sets all counters to 0.
-            #[cfg(any(feature = "std", gmp_loom))]
+            #[cfg(any(feature = "std", test))]
             pub(crate) fn clear(&self) {
                 $(self.$name.0.store(0, Ordering::Relaxed);)*
             }
@@ -84,12 +84,14 @@ counters! {
     displacements,
     /// Steals that found Gs.
     steals,
-    /// Searches through all other Ps that found no work.
+    /// Searches of all other Ps that found nothing to steal.
     steal_misses,
     /// Ms woken because they were assigned a P.
     wakes,
     /// Ps handed off to another M because a G blocked their M.
     handoffs,
+    /// Ps that sysmon retook from an M in a system call and handed off.
+    retakes,
     /// How often the local queue of a P was full, so that half of it was moved to the global queue.
     overflows,
     /// Gs taken from the global queue.

@@ -45,7 +45,7 @@ impl LatencyCounter {
     }
 
     /// Sets all buckets to 0.
-    #[cfg(any(feature = "std", gmp_loom))]
+    #[cfg(any(feature = "std", test))]
     pub(crate) fn clear(&self) {
         self.0.iter().for_each(|bucket| bucket.store(0, Ordering::Relaxed));
     }
@@ -73,6 +73,14 @@ impl fmt::Debug for LatencyCounter {
 pub struct Latencies([u64; BUCKETS]);
 
 impl Latencies {
+    /// The longest of the latencies that were measured since `earlier`, in nanoseconds, rounded up to the end of its
+    /// bucket. 0 if none was measured since.
+    pub(crate) fn longest_since(&self, earlier: &Self) -> u64 {
+        let mut pairs = self.0.iter().zip(earlier.0);
+        let longest = pairs.rposition(|(now, before)| *now > before);
+        longest.map_or(0, |bucket| least_of((bucket + 1).min(BUCKETS - 1)))
+    }
+
     /// Number of latencies measured.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -125,7 +133,7 @@ impl fmt::Debug for Latencies {
     }
 }
 
-#[cfg(all(test, not(gmp_loom)))]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use core::time::Duration;
 

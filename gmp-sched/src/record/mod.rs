@@ -2,4 +2,5 @@
 
 pub(crate) mod counters;
 pub mod latency;
-pub mod trace;
+pub(crate) mod trace;
+pub(crate) mod trace_ring;

@@ -1,48 +1,22 @@
-//! A trace of scheduling events, which can be switched on and off. Each P has a ring with its last events.
-//!
-//! While the trace is off, it costs one test when a G parks. The code that records other events runs only after tests
-//! that are made anyway (see `engine::sampling`). While the trace is on, an event takes one reading of the clock and
-//! five stores. Each P's ring has one writer, the M that holds the P. So no event takes a lock or waits for another
-//! event. Any thread may read the rings at any time and gets the last events of each, as with Go's flight recorder
-//! (`runtime/trace`).
-//!
-//! ```
-//! use gmp_sched::native::{self, go};
-//!
-//! unsafe { native::enter() }.run_with(1, |scheduler| {
-//!     scheduler.start_trace(1024).unwrap();
-//!     go(|| ()).join().unwrap();
-//!     scheduler.stop_trace();
-//!     let events = scheduler.processors()[0].trace();
-//!     assert!(!events.is_empty());
-//!     for event in events {
-//!         println!("{:?} {:?} {:?}", event.when, event.kind, event.goroutine);
-//!     }
-//! });
-//! ```
+//! The events of a trace; see [`crate::trace`].
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-use core::fmt;
-
-use crate::base::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use crate::base::error::OutOfResources;
 use crate::base::id::GoroutineId;
 use crate::base::instant::Instant;
-use crate::base::reference::AtomicRef;
+pub use crate::record::trace_ring::memory;
 
 macro_rules! event_kinds {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// The kind of an event. Unless stated otherwise, it happened to the event's G, on the P whose ring contains
-        /// the event.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        /// the event. The numbers of the kinds are stable; new kinds are added at the end.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum EventKind {
             $($(#[$doc])* $name,)*
         }
 
         impl EventKind {
-            const ALL: &[Self] = &[$(Self::$name,)*];
+            /// All kinds. The position of a kind is its number.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
         }
     };
 }
@@ -52,11 +26,12 @@ event_kinds! {
     Spawn,
     /// The G became runnable; the detail is the number of the G that readied it, 0 if none did. Go: `GoUnblock`.
     Ready,
-    /// The G runs from now on. If another G ran before, that G has left the P. Go: `GoStart`.
+    /// The G runs from now on. If another G ran before, that G has left the P. The detail is how long the G was
+    /// runnable, in nanoseconds. Go: `GoStart`.
     Start,
-    /// The G yielded. This event is recorded when the next G already runs. Go: `GoStop`.
+    /// The G yields; a [`Start`](Self::Start) follows, perhaps of the same G. Go: `GoStop`.
     Yield,
-    /// The G was preempted. Go: `GoStop`.
+    /// The G was preempted; the detail is a [`PreemptReason`]. Go: `GoStop`.
     Preempt,
     /// The G parks; the detail is its [`WaitReason`](crate::entities::goroutine::WaitReason) as a number. Go:
     /// `GoBlock`.
@@ -65,138 +40,148 @@ event_kinds! {
     End,
     /// The G enters a system call. Go: `GoSyscallBegin`.
     SyscallEnter,
-    /// The G returns from a system call and continues on this P. Go: `GoSyscallEnd`.
+    /// The G returns from a system call and continues on this P; the detail is the number of its M. Go:
+    /// `GoSyscallEnd`.
     SyscallExit,
-    /// The P is handed off, because the G blocks its M or has been in a system call for too long. Go: `ProcSteal`.
+    /// The G enters a [blocking call](crate::engine::syscall::blocking), and the P is handed off. Go: `ProcSteal`.
     HandOff,
-    /// The P stole Gs from another P; the detail is the number of the other P. The event has no G.
+    /// sysmon retakes the P from a G in a system call, and hands the P off. The event has no G. Go: `ProcSteal`.
+    Retake,
+    /// The P stole Gs from another P, and the event's G runs next. The lower 32 bits of the detail are the number of
+    /// the other P, and the higher bits are how many Gs were stolen.
     Steal,
     /// The P becomes idle, because there is nothing to run. The event has no G. Go: `ProcStop`.
     Idle,
-    /// An M holds the P again. The event has no G. Go: `ProcStart`.
+    /// An M holds the P again; the detail is the number of the M. The event has no G. Go: `ProcStart`.
     Busy,
+    /// The M of the P begins to search the other Ps for work. The event has no G.
+    Spin,
+    /// The P is stopped together with the world. The event has no G. Go: `ProcStop`.
+    Stop,
+    /// The G has stopped the world: no other G runs. Go: `STWBegin`.
+    WorldStop,
+    /// The G lets the world run again. Go: `STWEnd`.
+    WorldStart,
+    /// A timer is due; the detail is the number of the P that has the timer. If the next event of the P is a
+    /// [`Ready`](Self::Ready), the timer is its cause. The event has no G.
+    Timer,
+    /// A device is ready. The next event of the P is the [`Ready`](Self::Ready) of the G that waits for the device. The
+    /// event has no G.
+    Device,
+    /// The G is put on the global run queue.
+    GlobalPut,
+    /// The P takes Gs from the global run queue, and the event's G runs next. The detail is the number of Gs.
+    GlobalTake,
+    /// Half of the ring of the P was moved to the global run queue, because the ring was full. The detail is the number
+    /// of Gs. The event has no G.
+    Overflow,
+    /// The function that the G executes; the detail is the number of a text. Follows the [`Spawn`](Self::Spawn).
+    Function,
+    /// Up to seven bytes of the name of the G. The events with the other bytes follow.
+    Name,
+    /// The G begins a [span](crate::trace::span); the detail is the number of a text.
+    SpanBegin,
+    /// The G ends a [span](crate::trace::span); the detail is the number of a text.
+    SpanEnd,
+    /// The G calls [`mark`](crate::trace::mark); the detail is the number of a text.
+    Mark,
+    /// Defines the text whose number is the detail. Events with the bytes of the text follow. The event has no G.
+    TextBegin,
+    /// Up to seven bytes of the text, the first byte lowest. Unused bytes are 0. The event has no G.
+    TextBytes,
+}
+
+/// Why a G was preempted: the detail of [`EventKind::Preempt`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PreemptReason {
+    /// Its slice is over.
+    Slice,
+    /// The world is to stop.
+    WorldStop,
+    /// The G of a due timer displaces it.
+    Timer,
+    /// The G that waits for a device displaces it.
+    Device,
 }
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When it happened.
+    /// When the event happened.
     pub when: Instant,
     /// What happened.
     pub kind: EventKind,
-    /// The G to which it happened, if any.
+    /// The G that the event concerns, if any.
     pub goroutine: Option<GoroutineId>,
-    /// More about the event; see [`EventKind`].
+    /// More about the event; see [`EventKind`]. 56 bits are recorded.
     pub detail: u64,
 }
 
-const WORDS: usize = 3;
+/// The number of words of an event in memory.
+pub(crate) const WORDS: usize = 3;
 /// The number of bits below the kind in the word that contains the kind and the detail. The kind is the highest byte.
 const KIND_SHIFT: u32 = 56;
+/// How many bytes of a text are in the detail of one event.
+pub(crate) const TEXT_BYTES: usize = KIND_SHIFT as usize / 8;
+
+/// The bits of a word that contain the detail.
+pub(crate) const DETAIL: u64 = (1 << KIND_SHIFT) - 1;
 
 impl Event {
-    fn to_words(self) -> [u64; WORDS] {
+    /// The number of bytes of a [stored](Self::to_bytes) event.
+    pub const BYTES: usize = WORDS * 8;
+
+    pub(crate) fn to_words(self) -> [u64; WORDS] {
         let goroutine = self.goroutine.map_or(0, GoroutineId::get);
-        [self.when.as_nanos(), goroutine, (self.kind as u64) << KIND_SHIFT | self.detail & !(0xFF << KIND_SHIFT)]
+        [self.when.as_nanos(), goroutine, (self.kind as u64) << KIND_SHIFT | self.detail & DETAIL]
     }
 
-    fn from_words(words: [u64; WORDS]) -> Option<Self> {
+    pub(crate) fn from_words(words: [u64; WORDS]) -> Option<Self> {
         Some(Self {
             when: Instant::from_nanos(words[0]),
             kind: *EventKind::ALL.get((words[2] >> KIND_SHIFT) as usize)?,
             goroutine: (words[1] != 0).then_some(GoroutineId(words[1])),
-            detail: words[2] & !(0xFF << KIND_SHIFT),
+            detail: words[2] & DETAIL,
         })
     }
-}
 
-/// The last events of one P.
-pub(crate) struct Ring {
-    slots: Box<[[AtomicU64; WORDS]]>,
-    /// Number of events whose writing has begun.
-    begun: AtomicUsize,
-    /// Number of events whose writing is complete.
-    pub(crate) written: AtomicUsize,
-    /// Number of events written before the trace was last started.
-    pub(crate) start: AtomicUsize,
-}
-
-impl Ring {
-    pub(crate) fn new(capacity: usize) -> Result<Self, OutOfResources> {
-        let mut slots = Vec::new();
-        slots.try_reserve_exact(capacity).map_err(|_| OutOfResources)?;
-        slots.resize_with(capacity, || core::array::from_fn(|_| AtomicU64::new(0)));
-        let [begun, written, start] = core::array::from_fn(|_| AtomicUsize::new(0));
-        Ok(Self { slots: slots.into_boxed_slice(), begun, written, start })
-    }
-
-    fn slot(&self, index: usize) -> &[AtomicU64; WORDS] {
-        &self.slots[index % self.slots.len()]
-    }
-
-    /// Appends an event. Called by the M that holds the P.
-    pub(crate) fn write(&self, event: Event) {
-        let index = self.written.load(Ordering::Relaxed);
-        // Ordering: Release, so that a reader that sees one of the stores below also sees the new value of `begun`
-        // after its own fence. Partner: the fence in `read`.
-        self.begun.store(index + 1, Ordering::Relaxed);
-        fence(Ordering::Release);
-        for (cell, word) in self.slot(index).iter().zip(event.to_words()) {
-            cell.store(word, Ordering::Relaxed);
+    /// Converts the event to its stable binary form: three little-endian words of 64 bits. The first word is the time
+    /// in nanoseconds and the second is the number of the G, or 0. The highest byte of the third word is the number of
+    /// the kind, and the rest is the detail.
+    ///
+    /// ```
+    /// use gmp_sched::goroutine::GoroutineId;
+    /// use gmp_sched::time::Instant;
+    /// use gmp_sched::trace::{Event, EventKind};
+    ///
+    /// let event = Event {
+    ///     when: Instant::from_nanos(258),
+    ///     kind: EventKind::Start,
+    ///     goroutine: Some(GoroutineId::MAIN),
+    ///     detail: 7,
+    /// };
+    /// let bytes = event.to_bytes();
+    /// assert_eq!(bytes, [2, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 2]);
+    /// assert_eq!(Event::from_bytes(bytes), Some(event));
+    /// ```
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        for (part, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(self.to_words()) {
+            *part = word.to_le_bytes();
         }
-        // Ordering: Release publishes the event. Partner: the Acquire load of `written` in `read`.
-        self.written.store(index + 1, Ordering::Release);
+        bytes
     }
 
-    /// Returns the events that have not been overwritten, oldest first.
-    pub(crate) fn read(&self) -> Vec<Event> {
-        let end = self.written.load(Ordering::Acquire);
-        let begin = self.start.load(Ordering::Relaxed).max(end.saturating_sub(self.slots.len()));
-        let words: Vec<_> =
-            (begin..end).map(|index| self.slot(index).each_ref().map(|cell| cell.load(Ordering::Relaxed))).collect();
-        // Ordering: Acquire keeps the load of `begun` after those of the slots. Partner: the fence in `write`.
-        fence(Ordering::Acquire);
-        // Events whose writing has begun since the first load may have overwritten the oldest ones.
-        let lost = self.begun.load(Ordering::Relaxed).saturating_sub(self.slots.len()).saturating_sub(begin);
-        words.into_iter().skip(lost).filter_map(Event::from_words).collect()
-    }
-}
-
-/// What a P needs to record a trace: its ring, and whether events go there.
-pub(crate) struct Tracer {
-    /// The ring into which events go; `None` while no trace is taken.
-    pub(crate) active: AtomicRef<Ring>,
-    /// The ring of this P; `None` before the first trace. It is never freed.
-    pub(crate) ring: AtomicRef<Ring>,
-    /// Whether `ring` was made for a run of the scheduler that has ended.
-    is_ring_of_last_run: AtomicBool,
-}
-
-impl Tracer {
-    pub(crate) fn new() -> Self {
-        Self { active: AtomicRef::none(), ring: AtomicRef::none(), is_ring_of_last_run: AtomicBool::new(false) }
-    }
-
-    /// Called when a run of the scheduler ends. Stops the trace that may be under way.
-    #[cfg(any(feature = "std", gmp_loom))]
-    pub(crate) fn renew(&self) {
-        self.active.store(None, Ordering::Relaxed);
-        self.is_ring_of_last_run.store(true, Ordering::Relaxed);
-    }
-
-    /// If `ring` was made for a run that has ended, and its capacity is not `capacity`, drops the reference to it.
-    pub(crate) fn forget_last_run(&self, capacity: usize) {
-        if self.is_ring_of_last_run.swap(false, Ordering::Relaxed)
-            && self.ring.load(Ordering::Acquire).is_some_and(|ring| ring.slots.len() != capacity)
-        {
-            self.ring.store(None, Ordering::Release);
+    /// Converts [stored](Self::to_bytes) bytes back to the event. Returns `None` if the kind is unknown. See
+    /// [`to_bytes`](Self::to_bytes) for an example.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Option<Self> {
+        let mut words = [0; WORDS];
+        for (word, part) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*part);
         }
-    }
-}
-
-impl fmt::Debug for Tracer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let active = self.active.load(Ordering::Relaxed).is_some();
-        f.debug_struct("Tracer").field("active", &active).finish_non_exhaustive()
+        Self::from_words(words)
     }
 }

@@ -3,6 +3,8 @@
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
+use fnv::FnvHasher;
+
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
@@ -18,11 +20,14 @@ impl<P: Platform> Scheduler<P> {
     /// began replace the status. If there are more than 48 groups, the Gs of the further groups are only counted. Go:
     /// `goroutineheader`.
     ///
-    /// Each line begins with a line break. Callable from anywhere; takes no lock and does not allocate. The Gs may change
-    /// meanwhile, unless all CPUs have stopped.
+    /// With the feature `std`, one more line follows for each group of waiting Gs: the line of the program's code at
+    /// which they wait. Gs of a group wait at the same line.
+    ///
+    /// Each line begins with a line break. Callable from anywhere; takes no lock and does not allocate. The Gs may
+    /// change meanwhile, unless all CPUs have stopped.
     #[doc(alias = "goroutineheader")]
     pub fn goroutine_list(&'static self) -> impl fmt::Display {
-        self.goroutine_list_with_places(|_| "")
+        self.goroutine_list_with_places(Goroutine::wait_line)
     }
 
     /// Like [`goroutine_list`](Self::goroutine_list), but also displays where Gs will continue. `place` returns this
@@ -74,33 +79,12 @@ impl<P: Platform> Groups<P> {
 
 /// A hash of what the Gs of a group have in common.
 fn key<P: Platform>(goroutine: &'static Goroutine<P>, place: &impl Hash) -> u64 {
-    let mut hasher = Fnv::default();
+    let mut hasher = FnvHasher::default();
     (goroutine.status() as u8, goroutine.wait_reason() as u8).hash(&mut hasher);
     goroutine.name().as_ref().map(|name| name.as_str()).hash(&mut hasher);
     goroutine.creator().map(|creator| creator.0).hash(&mut hasher);
     place.hash(&mut hasher);
     hasher.finish()
-}
-
-/// The hash function FNV-1a.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Hasher for Fnv {
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 /// Displays the line of a G.
@@ -125,7 +109,7 @@ impl<P: Platform> fmt::Display for Header<P> {
 }
 
 /// Displays a number with a comma between thousands.
-struct Thousands(usize);
+pub(super) struct Thousands(pub(super) usize);
 
 impl fmt::Display for Thousands {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

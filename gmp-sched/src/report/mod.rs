@@ -2,5 +2,7 @@
 
 pub mod debugger;
 pub(crate) mod goroutine_list;
-pub(crate) mod schedtrace;
+pub mod schedtrace;
+pub mod snapshot;
+pub mod stack_overflow;
 pub(crate) mod timeline;

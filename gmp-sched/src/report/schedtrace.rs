@@ -1,13 +1,42 @@
-//! The current state of the scheduler as text, after Go's `schedtrace` and `scheddetail`.
+//! The current state of the scheduler as text, in the format of Go's `schedtrace` and `scheddetail`, byte for byte.
 //!
-//! Printing this text waits for no lock and stops nothing. So a scheduler that hangs can be inspected, even from an
-//! interrupt handler. The states of the Gs, Ms and Ps are read one after the other, so they may be from different
-//! moments. A value whose lock is held is shown as `?`.
+//! A platform that prints the state periodically uses a [`Printer`]:
+//!
+//! ```
+//! use core::time::Duration;
+//! use gmp_sched::native;
+//! use gmp_sched::schedtrace::{Printer, Schedtrace};
+//!
+//! unsafe { native::enter() }.run_with(2, |scheduler| {
+//!     let settings = Schedtrace { interval: Duration::from_millis(10), detailed: false };
+//!     let mut printer = Printer::new(scheduler, settings);
+//!     let text = printer.text_if_due().expect("the first text is due at once").to_string();
+//!     assert!(text.starts_with("SCHED 0ms: gomaxprocs=2 idleprocs="));
+//!     assert!(printer.text_if_due().is_none());
+//! });
+//! ```
+//!
+//! Go holds the scheduler's lock while it prints. Here, the text is made without a lock and stops nothing. So a scheduler
+//! that hangs can be inspected, even from an interrupt handler, and printing does not delay the scheduler. The states of
+//! the Ps, Ms and Gs are read one after the other, so they may be from different moments.
+//!
+//! # Where the values differ from Go's
+//!
+//! | field | here |
+//! |---|---|
+//! | `needspinning` | always 0: no G waits for an M that has to spin |
+//! | `threads`, lines of Ms | without sysmon, which is no M |
+//! | `mallocing`, `throwing`, `preemptoff`, `locks`, `dying` | always as in an M for which none of this applies |
+//! | `sysmonwait` | always `false`, as in Go while it traces |
+//! | reason in a line of a G | only while the G waits. In Go, the reason of the last wait remains |
+//! | order of Gs | the slots that were made last come first, and in Go last |
 
 use core::fmt;
+use core::time::Duration;
 
 use crate::base::atomic::Ordering;
-use crate::entities::goroutine::{Goroutine, WaitReason};
+use crate::base::instant::Instant;
+use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
@@ -15,31 +44,101 @@ use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::platform::Platform;
 
-/// The maximum number of Gs that are listed; further Gs are only counted.
-const MOST_GOROUTINES: usize = 1000;
+/// How often the state of a scheduler is printed, and how much of it. Go: the settings `schedtrace` and `scheddetail`
+/// of `GODEBUG`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schedtrace {
+    /// The time between two texts. It may be longer if the thread that prints runs late.
+    pub interval: Duration,
+    /// Whether the text has a line for each P, M and G.
+    pub detailed: bool,
+}
+
+/// Determines when the state of a scheduler is to be printed, and makes the text. Go: the part of `sysmon` that calls
+/// `schedtrace`.
+#[derive(Debug)]
+pub struct Printer<P: Platform> {
+    scheduler: &'static Scheduler<P>,
+    settings: Schedtrace,
+    /// When the first text was made. Go: `starttime`.
+    started: Option<Instant>,
+    next: Instant,
+}
+
+impl<P: Platform> Printer<P> {
+    /// Makes a printer. The first text is due at once.
+    #[must_use]
+    pub fn new(scheduler: &'static Scheduler<P>, settings: Schedtrace) -> Self {
+        Self { scheduler, settings, started: None, next: Instant::from_nanos(0) }
+    }
+
+    /// When the next text is due.
+    #[must_use]
+    pub fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// Returns the text if it is due; the next text is then due one interval from now. The text is made while it is
+    /// displayed, and does not end with a line break. Callable from anywhere; takes no lock and does not allocate.
+    pub fn text_if_due(&mut self) -> Option<impl fmt::Display + use<P>> {
+        let now = P::now();
+        if now < self.next {
+            return None;
+        }
+        self.next = now + self.settings.interval;
+        let start = *self.started.get_or_insert(now);
+        let detail = if self.settings.detailed { Detail::Everything } else { Detail::Line };
+        Some(Text { scheduler: self.scheduler, time: now - start, detail })
+    }
+}
 
 impl<P: Platform> Scheduler<P> {
     /// Displays one line about the whole scheduler. Go: `GODEBUG=schedtrace`.
     ///
     /// An example of this line:
-    /// `SCHED 49ms: gomaxprocs=2 idleprocs=0 threads=4 spinningthreads=0 idlethreads=1 runqueue=2 [ 0 2 ] schedticks=[ 7 4 ]`.
-    /// The lengths of the local rings are in the first brackets. Callable from anywhere; takes no lock.
+    /// `SCHED 49ms: gomaxprocs=2 idleprocs=0 threads=4 spinningthreads=0 needspinning=0 idlethreads=1 runqueue=2 [ 0 2 ] schedticks=[ 7 4 ]`.
+    /// It begins with the time of the platform's clock. The lengths of the local rings, without `runnext`, are in the
+    /// first brackets. Callable from anywhere; takes no lock and does not allocate.
     pub fn schedtrace(&'static self) -> impl fmt::Display {
-        Trace { scheduler: self, detailed: false }
+        self.text(Detail::Line)
     }
 
-    /// Displays the line of [`schedtrace`](Self::schedtrace) without the parts in brackets, and a line about each P, M
-    /// and living G. Go: `GODEBUG=scheddetail=1`.
+    /// Displays the line of [`schedtrace`](Self::schedtrace) with other fields in place of those in brackets, and a
+    /// line about each P, M and G. Go: `GODEBUG=scheddetail=1`.
     ///
-    /// Callable from anywhere; takes no lock.
+    /// As in Go, the slots of dead Gs are displayed, too. Callable from anywhere; takes no lock and does not allocate.
     pub fn scheddetail(&'static self) -> impl fmt::Display {
-        Trace { scheduler: self, detailed: true }
+        self.text(Detail::Everything)
+    }
+
+    /// Displays [`scheddetail`](Self::scheddetail) without the lines about Gs. For reports that contain the
+    /// [`goroutine_list`](Self::goroutine_list), too, which is short also if there are many Gs.
+    ///
+    /// Callable from anywhere; takes no lock and does not allocate.
+    pub fn scheddetail_without_goroutines(&'static self) -> impl fmt::Display {
+        self.text(Detail::WithoutGoroutines)
+    }
+
+    fn text(&'static self, detail: Detail) -> Text<P> {
+        Text { scheduler: self, time: P::now() - Instant::from_nanos(0), detail }
     }
 }
 
-struct Trace<P: Platform> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Detail {
+    /// One line.
+    Line,
+    /// Also a line for each P and M.
+    WithoutGoroutines,
+    /// Also a line for each P, M and G.
+    Everything,
+}
+
+struct Text<P: Platform> {
     scheduler: &'static Scheduler<P>,
-    detailed: bool,
+    /// The time that the first line shows.
+    time: Duration,
+    detail: Detail,
 }
 
 /// A number, or `nil` as in Go.
@@ -54,13 +153,13 @@ impl<T: fmt::Display> fmt::Display for OrNil<T> {
     }
 }
 
-impl<P: Platform> fmt::Display for Trace<P> {
+impl<P: Platform> fmt::Display for Text<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheduler = self.scheduler;
         write!(
             f,
-            "SCHED {}ms: gomaxprocs={} idleprocs={} threads={} spinningthreads={} idlethreads={} runqueue={}",
-            P::now().as_nanos() / 1_000_000,
+            "SCHED {}ms: gomaxprocs={} idleprocs={} threads={} spinningthreads={} needspinning=0 idlethreads={} runqueue={}",
+            self.time.as_millis(),
             scheduler.procs(),
             scheduler.idle_processors.load(Ordering::Relaxed),
             scheduler.machines().count(),
@@ -68,90 +167,130 @@ impl<P: Platform> fmt::Display for Trace<P> {
             scheduler.machines().filter(|machine| is_idle(machine)).count(),
             scheduler.global_length.load(Ordering::Relaxed),
         )?;
-        if !self.detailed {
+        if self.detail == Detail::Line {
             f.write_str(" [ ")?;
             scheduler.processors().iter().try_for_each(|processor| write!(f, "{} ", processor.queue_length()))?;
             f.write_str("] schedticks=[ ")?;
             scheduler.processors().iter().try_for_each(|processor| write!(f, "{} ", processor.tick()))?;
             return f.write_str("]");
         }
-        scheduler.processors().iter().try_for_each(|processor| self.processor(f, processor))?;
-        scheduler.machines().try_for_each(|machine| Self::machine(f, machine))?;
-        let mut alive = scheduler.goroutines().filter(|goroutine| goroutine.status() != Status::Dead);
-        alive.by_ref().take(MOST_GOROUTINES).try_for_each(|goroutine| self.goroutine(f, goroutine))?;
-        match alive.count() {
-            0 => Ok(()),
-            more => write!(f, "\n  … and {more} more"),
+        write!(
+            f,
+            " gcwaiting={} nmidlelocked={} stopwait={} sysmonwait=false",
+            scheduler.is_stopping(),
+            scheduler.machines().filter(|machine| is_waiting_locked(machine)).count(),
+            unstopped(scheduler),
+        )?;
+        scheduler.processors().iter().try_for_each(|processor| self.write_processor(f, processor))?;
+        scheduler.machines().try_for_each(|machine| self.write_machine(f, machine))?;
+        if self.detail == Detail::Everything {
+            scheduler.goroutines().try_for_each(|goroutine| self.write_goroutine(f, goroutine))?;
         }
+        Ok(())
     }
 }
 
-impl<P: Platform> Trace<P> {
-    fn processor(&self, f: &mut fmt::Formatter<'_>, processor: &'static Processor<P>) -> fmt::Result {
-        let is_holder = |held: &Processor<P>| core::ptr::eq(held, processor);
-        let holder = self.scheduler.machines().find(|machine| machine.processor().is_some_and(is_holder));
+/// Go's number of the status of a P. A P whose M is in a system call counts as running, as since Go 1.26.
+fn number(status: ProcessorStatus) -> u32 {
+    match status {
+        ProcessorStatus::Idle => 0,
+        ProcessorStatus::Running | ProcessorStatus::Syscall => 1,
+        ProcessorStatus::Stopped | ProcessorStatus::StoppedInSyscall => 3,
+        ProcessorStatus::Dead => 4,
+    }
+}
+
+/// The number of Ps that have not stopped yet, without that of the G that stops the world. Go: `stopwait`.
+fn unstopped<P: Platform>(scheduler: &'static Scheduler<P>) -> usize {
+    if !scheduler.is_stopping() {
+        return 0;
+    }
+    let running = scheduler.processors().iter().filter(|processor| number(processor.status()) < 3);
+    running.count().saturating_sub(1)
+}
+
+impl<P: Platform> Text<P> {
+    fn write_processor(&self, f: &mut fmt::Formatter<'_>, processor: &'static Processor<P>) -> fmt::Result {
         write!(
             f,
-            "\n  P{}: status={}({}) schedtick={} syscalltick={} m={} runqsize={} gfreecnt={} timerslen=",
+            "\n  P{}: status={} schedtick={} syscalltick={} m={} runqsize={} gfreecnt={} timerslen={}",
             processor.id().get(),
-            processor.status() as u32,
-            match processor.status() {
-                ProcessorStatus::Idle => "idle",
-                ProcessorStatus::Running => "running",
-                ProcessorStatus::Syscall => "syscall",
-                ProcessorStatus::Stopped => "stopped",
-                ProcessorStatus::StoppedInSyscall => "stopped in syscall",
-                ProcessorStatus::Dead => "dead",
-            },
+            number(processor.status()),
             processor.tick(),
             processor.syscall_tick.load(Ordering::Relaxed),
-            OrNil(holder.map(|machine| machine.id().get())),
+            OrNil(holder(self.scheduler, processor).map(number_of_machine)),
             processor.queue_length(),
             processor.free.len(),
-        )?;
-        match processor.timers.try_len() {
-            Some(length) => write!(f, "{length}"),
-            None => f.write_str("?"),
-        }
-    }
-
-    fn machine(f: &mut fmt::Formatter<'_>, machine: &'static Machine<P>) -> fmt::Result {
-        let current = machine.current_goroutine();
-        let blocked = machine.processor().is_none() && current.is_some();
-        write!(
-            f,
-            "\n  M{}: p={} curg={} spinning={} blocked={blocked}",
-            machine.id().get(),
-            OrNil(machine.processor().map(|processor| processor.id().get())),
-            OrNil(current.map(Goroutine::id)),
-            machine.is_spinning(),
+            processor.timers.len(),
         )
     }
 
-    fn goroutine(&self, f: &mut fmt::Formatter<'_>, goroutine: &'static Goroutine<P>) -> fmt::Result {
+    fn write_machine(&self, f: &mut fmt::Formatter<'_>, machine: &'static Machine<P>) -> fmt::Result {
+        let is_holder =
+            |processor| holder(self.scheduler, processor).is_some_and(|holder| core::ptr::eq(holder, machine));
+        let processor = machine.processor_of_slice().filter(|processor| is_holder(processor));
+        write!(
+            f,
+            "\n  M{}: p={} curg={} mallocing=0 throwing=0 preemptoff= locks=0 dying=0 spinning={} blocked={} lockedg={}",
+            machine.id().get(),
+            OrNil(processor.map(|processor| processor.id().get())),
+            OrNil(goroutine_on(machine).map(Goroutine::id)),
+            machine.is_spinning(),
+            is_blocked(machine),
+            OrNil(machine.locked_goroutine().map(Goroutine::id)),
+        )
+    }
+
+    fn write_goroutine(&self, f: &mut fmt::Formatter<'_>, goroutine: &'static Goroutine<P>) -> fmt::Result {
         let status = goroutine.status();
-        write!(f, "\n  G{}: status={}(", goroutine.id(), status as u32)?;
-        match goroutine.wait_reason() {
-            reason if status == Status::Waiting && reason != WaitReason::None => write!(f, "{reason})")?,
-            _ => write!(f, "{status})")?,
-        }
-        let is_here = |current: &Goroutine<P>| core::ptr::eq(current, goroutine);
-        let machine = self.scheduler.machines().find(|machine| machine.current_goroutine().is_some_and(is_here));
-        write!(f, " m={}", OrNil(machine.map(|machine| machine.id().get())))?;
-        if status == Status::Waiting {
-            write!(f, " waiting={}ms", (P::now() - goroutine.waiting_since()).as_millis())?;
-        }
-        if let Some(name) = goroutine.name() {
-            write!(f, " name={name}")?;
-        }
-        match goroutine.creator() {
-            Some(creator) => write!(f, " creator={creator}"),
-            None => Ok(()),
-        }
+        let is_here =
+            |machine: &&'static Machine<P>| goroutine_on(machine).is_some_and(|here| core::ptr::eq(here, goroutine));
+        // A G in any other state is on no M.
+        let is_on_machine = matches!(status, Status::Running | Status::Syscall);
+        let machine = is_on_machine.then(|| self.scheduler.machines().find(is_here)).flatten();
+        write!(
+            f,
+            "\n  G{}: status={}({}) m={} lockedm={}",
+            goroutine.id(),
+            status as u32,
+            goroutine.wait_reason(),
+            OrNil(machine.map(number_of_machine)),
+            OrNil(goroutine.locked_machine().map(number_of_machine)),
+        )
     }
 }
 
-/// Whether the M waits for a P.
-fn is_idle<P: Platform>(machine: &Machine<P>) -> bool {
-    machine.processor().is_none() && machine.current_goroutine().is_none()
+/// The M that holds `processor`. If there is none, an M that is in a system call and may still return to it.
+pub(super) fn holder<P: Platform>(
+    scheduler: &'static Scheduler<P>,
+    processor: &'static Processor<P>,
+) -> Option<&'static Machine<P>> {
+    let is_this = |held: &Processor<P>| core::ptr::eq(held, processor);
+    let holds = |machine: &&'static Machine<P>| machine.processor().is_some_and(is_this);
+    let may_return_to = |machine: &&'static Machine<P>| machine.processor_of_slice().is_some_and(is_this);
+    scheduler.machines().find(holds).or_else(|| scheduler.machines().find(may_return_to))
+}
+
+fn number_of_machine<P: Platform>(machine: &'static Machine<P>) -> u32 {
+    machine.id().get()
+}
+
+/// The G that runs on `machine`. An M that waits to run the G that is locked to it runs none.
+pub(super) fn goroutine_on<P: Platform>(machine: &Machine<P>) -> Option<&'static Goroutine<P>> {
+    machine.current_goroutine().filter(|_| !is_waiting_locked(machine))
+}
+
+/// Whether the M waits for a P in order to run the G that is locked to it.
+fn is_waiting_locked<P: Platform>(machine: &Machine<P>) -> bool {
+    machine.locked.waits.load(Ordering::Relaxed)
+}
+
+/// Whether the M is parked because there is nothing to run.
+pub(super) fn is_idle<P: Platform>(machine: &Machine<P>) -> bool {
+    is_blocked(machine) && !is_waiting_locked(machine)
+}
+
+/// Whether the M is parked because it has no P.
+fn is_blocked<P: Platform>(machine: &Machine<P>) -> bool {
+    machine.processor().is_none() && goroutine_on(machine).is_none()
 }

@@ -68,7 +68,7 @@ impl<P: Platform> Scheduler<P> {
     }
 }
 
-/// Derives from the events of one P when each G ran on that P.
+/// Returns when each G ran on a P, derived from the events of that P.
 fn spans(trace: &[Event], end: u64) -> Vec<RunSpan> {
     let mut spans = Vec::new();
     let mut running: Option<(u64, GoroutineId)> = None;
@@ -84,10 +84,14 @@ fn spans(trace: &[Event], end: u64) -> Vec<RunSpan> {
                 stop(&mut running, when);
                 running = event.goroutine.map(|goroutine| (when, goroutine));
             }
-            EventKind::Park | EventKind::End | EventKind::Preempt | EventKind::HandOff | EventKind::Idle => {
-                stop(&mut running, when);
-            }
-            // The other events are about Gs that do not run on this P, or are recorded when the next G already runs.
+            EventKind::Park
+            | EventKind::End
+            | EventKind::Preempt
+            | EventKind::HandOff
+            | EventKind::Retake
+            | EventKind::Idle => stop(&mut running, when),
+            // The other events do not end a span. Most of them concern Gs that do not run. A G in a system call still
+            // counts as running. After a yield, the next `Start` ends the span.
             _ => {}
         }
     }
@@ -121,7 +125,7 @@ fn line(
     line.into_iter().map(|(_, shown)| shown).collect()
 }
 
-#[cfg(all(test, not(gmp_loom)))]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
     use crate::base::instant::Instant;

@@ -1,12 +1,12 @@
-//! The levels of a [timing wheel](super). They determine which slot belongs to a time. The parent module explains
-//! digits, levels, the base and rotations.
+//! The levels of a [timing wheel](super). They determine which slot belongs to a time. A *rotation* is a period of 2^23
+//! ns (8.4 ms), the range of the four lowest digits of a time. The parent module explains digits, levels and the base.
 
 /// The numbers of bits of the digits of a time, from the lowest digit up. Most timers are due after more than 256 ns
 /// and less than 10 ms. The highest digit in which the time of such a timer differs from the current time is the third
 /// or the fourth. These two digits are wide, so that most elements move at most once. The other digits are narrow, to
 /// save slots.
 const DIGITS: [u32; 14] = [4, 4, 8, 7, 5, 4, 4, 4, 4, 4, 4, 4, 4, 4];
-/// The index of the digit whose level has slots for two rotations.
+/// The index of the digit whose level, [`AROUND`], has slots for two rotations.
 const AROUND_DIGIT: usize = 3;
 /// Number of bits up to and including the digit [`AROUND_DIGIT`]. The bits above them count rotations.
 const ROTATION_BITS: u32 = DIGITS[0] + DIGITS[1] + DIGITS[2] + DIGITS[3];
@@ -18,14 +18,15 @@ pub(super) const SLOTS: usize = LEVELS[u64::BITS as usize - 1].end().next_multip
 pub(super) const GROUPS: usize = SLOTS / GROUP;
 const _: () = assert!(GROUPS <= u32::BITS as usize, "there is a word for the groups");
 
-/// One level: the slots for the values of one digit.
+/// One level of the wheel. The level has one slot for each value of its digit of the time.
 #[derive(Clone, Copy)]
 pub(super) struct Level {
     /// Number of bits below the digit.
     shift: u8,
-    /// The highest value of the digit. (On the level of two rotations the digit has one bit more.)
+    /// The highest value of the digit. (On the level with slots for two rotations, the digit has one bit more, which
+    /// distinguishes the rotations.)
     highest: u16,
-    /// The index of the slot for the value 0.
+    /// The index of the level's first slot, which is for elements whose digit on this level is 0.
     start: u16,
 }
 
@@ -65,7 +66,7 @@ static LEVELS: [Level; u64::BITS as usize] = {
         let mut values = 1u32 << DIGITS[digit];
         if digit == AROUND_DIGIT {
             values *= 2;
-            // This level starts a new group, which has no slots of the levels below.
+            // This level starts a new group, so no group contains slots of this level and slots of a lower level.
             slots = (slots as usize).next_multiple_of(GROUP) as u16;
         }
         let level = Level { shift: bit as u8, highest: (values - 1) as u16, start: slots };
@@ -85,8 +86,8 @@ static LEVELS: [Level; u64::BITS as usize] = {
 pub(super) const LOWEST_END: usize = LEVELS[0].end();
 /// The level with slots for two rotations.
 static AROUND: Level = LEVELS[ROTATION_BITS as usize - 1];
-/// The index of the first slot of [`AROUND`]. The levels below [`AROUND`] contain the elements that are due in the
-/// rotation of the wheel's base and whose digit [`AROUND_DIGIT`] equals that of the base.
+/// The index of the first slot of [`AROUND`]. The slots of the lower levels come before it. An element is on one of the
+/// lower levels if its time agrees with the wheel's base in the digit [`AROUND_DIGIT`] and in all higher digits.
 pub(super) const NEAR_END: usize = LEVELS[ROTATION_BITS as usize - 1].start as usize;
 /// The groups of the levels below [`AROUND`], as a set of bits.
 const NEAR: u32 = (1 << (NEAR_END / GROUP)) - 1;

@@ -17,17 +17,17 @@
 //! there are. If a slot has only one or two elements, they do not move at all. (G. Varghese and T. Lauck, *Hashed and
 //! Hierarchical Timing Wheels*, SOSP 1987, scheme 7. Here the digits cover all bits of a time, so nothing is rounded.)
 //!
-//! The time that the slots for all values of one digit cover together is called a [rotation]. If every level had slots
-//! for one rotation only, then at the end of a rotation all elements of the next rotation would have to move down from
-//! the level above at the same moment. For a thousand Gs that sleep a few milliseconds, this happened every 8.4 ms, and
-//! none of them could run meanwhile. So one level has slots for two rotations, the current one and the next. An element
-//! that is due in one of these two rotations is inserted on that level or below. The levels above count from the end of
-//! the current rotation and contain the elements that are due after the next rotation.
+//! The time that the slots for all values of one digit cover together is called a [rotation]. Suppose that every level
+//! had slots for one rotation only. At the end of a rotation, all elements of the next rotation would then have to move
+//! down from the level above at the same moment. For a thousand Gs that sleep a few milliseconds, this happened every
+//! 8.4 ms, and none of them could run meanwhile. So one level has slots for two rotations, the current one and the
+//! next. An element that is due in one of these two rotations is inserted on that level or below. The levels above
+//! count from the end of the current rotation and contain the elements that are due after the next rotation.
 //!
 //! The elements of a slot form a circular list whose links are in the elements, so an insertion does not allocate.
 
 mod levels;
-#[cfg(all(test, feature = "std", not(gmp_loom)))]
+#[cfg(all(test, feature = "std"))]
 mod tests;
 
 use alloc::boxed::Box;
@@ -139,8 +139,8 @@ impl<T: Timed> TimingWheel<T> {
     }
 
     /// How many elements there are.
-    pub(crate) fn len(&self) -> usize {
-        self.length as usize
+    pub(crate) fn len(&self) -> u32 {
+        self.length
     }
 
     /// A lower bound of the time of the first element; [`Instant::NEVER`] if and only if the wheel is empty. When the
@@ -150,9 +150,9 @@ impl<T: Timed> TimingWheel<T> {
         self.slots.get(self.first).map_or(Instant::NEVER, |slot| Instant::from_nanos(slot.earliest))
     }
 
-    /// Inserts an element that is in no wheel, behind those with the same time. Returns when the element is due: at
-    /// `when`, or at the base if `when` is earlier. (The base is never later than the latest `now` passed to
-    /// [`pop_due`](Self::pop_due).)
+    /// Inserts an element that is in no wheel, behind the elements with the same time. Returns the time at which the
+    /// element is due. This is `when`, or the base if `when` is earlier. (The base is never later than the latest `now`
+    /// passed to [`pop_due`](Self::pop_due).)
     #[inline(always)]
     pub(crate) fn insert(&mut self, element: &'static T, when: Instant) -> Instant {
         debug_assert!(!element.entry().is_linked(), "an element is in one wheel at a time");
@@ -214,8 +214,8 @@ impl<T: Timed> TimingWheel<T> {
                 self.enter_rotation(old);
             }
         } else {
-            // `next` is due at the same time as `element`, or is the second of two elements. `next` stays in this slot,
-            // so the base does not change.
+            // The base does not change, because `next` stays in this slot: `next` is due at the same time as `element`,
+            // or these were the only two elements of the slot.
             self.slots[slot].earliest = next.entry().when();
         }
     }

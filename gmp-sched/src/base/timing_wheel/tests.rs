@@ -104,7 +104,7 @@ proptest! {
                     is_lower_bound = false;
                 }
             }
-            prop_assert_eq!((wheel.len(), wheel.base <= now), (model.len(), true));
+            prop_assert_eq!((wheel.len() as usize, wheel.base <= now), (model.len(), true));
             let first = model.first_key_value().map_or(Instant::NEVER, |(&(when, _), _)| Instant::from_nanos(when));
             prop_assert!(wheel.earliest() <= first && (is_lower_bound || wheel.earliest() == first));
             prop_assert_eq!(wheel.earliest() == Instant::NEVER, model.is_empty());

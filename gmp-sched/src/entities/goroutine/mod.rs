@@ -1,19 +1,23 @@
 //! G: a flow of control with a stack of its own, and the life cycle of its slot.
 //!
 //! ```text
-//!            spawn                 execute
-//!   Idle ───────────▶ Runnable ◀──────────▶ Running ──▶ Dead ──▶ (free list) ──▶ Idle
-//!                        ▲    yield, preempt   │  ▲
-//!                  ready │                park │  │ exit_syscall
-//!                        └────── Waiting ◀─────┤  │
-//!                                              └──┴── Syscall
+//!            spawn                     execute
+//!   Dead ─────────────────▶ Runnable ◀──────────▶ Running ──▶ Dead (on a free list)
+//!     │ prepare               ▲  ▲ yield, preempt   │  ▲
+//!     └───────▶ Idle ─────────┘  │             park │  │ exit_syscall
+//!                     start      │ ready            │  │
+//!                                └───── Waiting ◀───┤  │
+//!                                                   └──┴── Syscall
 //! ```
 //!
-//! Slots are never freed, only reused, so a `&'static Goroutine` is always valid. No id is used twice, so the id
-//! distinguishes the lives of a slot. All fields are atomics with relaxed accesses. Only the owner of the G writes
-//! them: its creator, the M that runs it, or an M that takes it from a queue. The queues order the accesses of each
-//! owner before those of the next.
+//! Only a G that is prepared first and started later is `Idle`. Slots are never freed, only reused, so a
+//! `&'static Goroutine` is always valid. No id is used twice, so the id distinguishes the lives of a slot. All fields
+//! that change are atomics, except the storage `body`. Most accesses are relaxed. Only the owner of the G writes these
+//! fields: its creator, the M that runs it, the waker that has ended its wait, or an M that takes it from a queue. The
+//! exceptions are `completion`, by which a G and its join handle agree on which of them takes or drops the result, and
+//! `wait`, which every waker may try to claim. The queues order the accesses of each owner before those of the next.
 
+mod place;
 mod stack;
 mod wait;
 
@@ -40,6 +44,7 @@ use crate::entities::wait_reason::Awaited;
 pub use crate::entities::wait_reason::WaitReason;
 use crate::entities::waiter::Waiter;
 use crate::platform::{Pinned, Platform};
+pub(crate) use place::Place;
 pub(crate) use stack::StackSize;
 pub(crate) use wait::WaitGeneration;
 
@@ -53,9 +58,9 @@ pub(crate) struct BodyFunctions<P: Platform> {
 
 /// A G. Go: `g` (runtime/runtime2.go).
 ///
-/// The fields that a G needs if it only runs and ends come first, in 128 bytes. Gs are not aligned to cache lines,
-/// because alignment can make the distance between two Gs a power of two, so that many Gs compete for the same few
-/// cache sets. (On threads, alignment made a hop of the benchmark with a ring of 1000 Gs take 59 ns instead of 37.)
+/// The fields that a G needs if it only runs and ends come first, in 128 bytes. Gs are not aligned to cache lines.
+/// Alignment can make the distance between two Gs a power of two, so that many Gs compete for the same few cache sets.
+/// (On threads, alignment made a hop of the benchmark with a ring of 1000 Gs take 59 ns instead of 37.)
 #[doc(alias = "g")]
 #[repr(C)]
 pub struct Goroutine<P: Platform> {
@@ -83,10 +88,13 @@ pub struct Goroutine<P: Platform> {
     /// Storage for a small closure until it runs, then for a small result. Its first 16 bytes are within the first 128
     /// bytes of the G.
     pub(crate) body: InlineBody,
-    /// The waiter whose claim ended the last wait that had several wakers. Go: `param`.
+    /// The waiter through which the last wait with several wakers was claimed. Go: `param`.
     pub(crate) woken_by: AtomicRef<Waiter<P>>,
     /// The wait generation of the last wait that had several wakers. The claim that ends a wait increments this number.
     wait: AtomicU64,
+    /// The line of code at which the G waits or has last waited.
+    #[cfg(feature = "std")]
+    place: AtomicRef<core::panic::Location<'static>>,
     /// The waiter that the G uses for waits with a sole waker.
     pub(crate) waiter: Waiter<P>,
     /// The timer for sleeps and for waits with a deadline. Go: `g.timer`.
@@ -142,6 +150,8 @@ impl<P: Platform> Goroutine<P> {
             body: InlineBody::new(),
             woken_by: AtomicRef::none(),
             wait: AtomicU64::new(0),
+            #[cfg(feature = "std")]
+            place: AtomicRef::none(),
             waiter: Waiter::new(),
             timer: Timer::new(),
             context_waiter: Waiter::new(),
@@ -162,7 +172,7 @@ impl<P: Platform> Goroutine<P> {
         GoroutineId(self.id.load(Ordering::Relaxed))
     }
 
-    /// The G that spawned this G; `None` for the main G.
+    /// The id of the G that spawned this G; `None` for the main G.
     #[must_use]
     pub fn creator(&self) -> Option<GoroutineId> {
         match self.creator.load(Ordering::Relaxed) {
@@ -225,7 +235,7 @@ impl<P: Platform> Goroutine<P> {
     }
 
     /// Clears the state that only serves reports.
-    #[cfg(all(feature = "std", not(gmp_loom)))]
+    #[cfg(feature = "std")]
     pub(crate) fn forget_times(&self) {
         self.waiting_since.store(0, Ordering::Relaxed);
         self.runnable_since.store(0, Ordering::Relaxed);

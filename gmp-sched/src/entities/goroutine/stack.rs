@@ -30,8 +30,8 @@ impl<P: Platform> Goroutine<P> {
     }
 
     /// Where the G will continue: the address of the next instruction, and the address of the word on the G's stack
-    /// that contains the saved frame pointer. `None` if the G runs, has not begun or is dead. If the G is not stopped,
-    /// both values may be outdated.
+    /// that contains the saved frame pointer. `None` if the G runs, has not begun or is dead. Both values
+    /// may already be outdated, unless something prevents that the G is resumed.
     #[must_use]
     pub fn suspended_at(&self) -> Option<(usize, usize)> {
         let is_saved = matches!(self.status(), Status::Waiting | Status::Runnable);

@@ -1,4 +1,4 @@
-//! The waits of a G: the reason, the beginning, and the right to end them.
+//! The waits of a G: why and since when it waits, and the right to end the wait.
 
 use super::Goroutine;
 use crate::base::atomic::Ordering;
@@ -58,7 +58,7 @@ impl<P: Platform> Goroutine<P> {
     pub fn wait_reason(&self) -> WaitReason {
         // The field still contains the reason of the last wait when that wait is over.
         if self.status() == Status::Waiting {
-            WaitReason::from_u8(self.wait_reason.load(Ordering::Relaxed))
+            WaitReason::of_number(self.wait_reason.load(Ordering::Relaxed))
         } else {
             WaitReason::None
         }

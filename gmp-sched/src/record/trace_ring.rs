@@ -1,0 +1,218 @@
+//! The rings in which the events of a trace are stored, one for each P.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::base::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use crate::base::error::OutOfResources;
+use crate::base::instant::Instant;
+use crate::base::reference::AtomicRef;
+use crate::record::trace::{DETAIL, Event, EventKind, TEXT_BYTES, WORDS};
+
+pub mod memory {
+    //! The layout of rings in shared memory, as [`Scheduler::start_trace_in`](crate::scheduler::Scheduler) makes it.
+    //!
+    //! The memory consists of words of 64 bits. The first [`HEADER_WORDS`] words are the header: [`MAGIC`], the number
+    //! of rings, and the number of words of each ring; the other words are reserved. The rings follow, that of P0
+    //! first. A ring begins with [`RING_HEADER_WORDS`] words: the number of events whose writing has begun, and the
+    //! number of events whose writing is complete; the other words are reserved. The slots follow. Event number `n` is
+    //! in slot `n` modulo the number of slots, in the form of [`Event::to_bytes`](crate::trace::Event::to_bytes).
+    //!
+    //! A reader that does not stop the writers takes these steps. It loads the number of complete events, copies the
+    //! events that it wants, and then loads the number of events that were begun. A copied event `n` is lost, because
+    //! it may have been overwritten, if `n` is less than the number of begun events minus the number of slots.
+
+    /// The first word of the memory: the text `GMPTRAC1`. It is stored last, when the layout is complete.
+    pub const MAGIC: u64 = u64::from_le_bytes(*b"GMPTRAC1");
+    /// The number of words before the first ring.
+    pub const HEADER_WORDS: usize = 8;
+    /// The number of words before the first slot of a ring.
+    pub const RING_HEADER_WORDS: usize = 8;
+    /// The number of words of an event.
+    pub const EVENT_WORDS: usize = super::WORDS;
+}
+
+/// The last events of one P, in memory that is never freed.
+pub(crate) struct Ring {
+    /// [`memory::RING_HEADER_WORDS`] words, then the slots.
+    memory: &'static [AtomicU64],
+    capacity: u64,
+    /// Whether the memory is shared with another program.
+    pub(crate) is_shared: bool,
+    /// Number of events written before the trace was last started.
+    start: AtomicU64,
+    /// A hash table of the texts that the ring defines: the number of each text, and the number of the event that
+    /// defines it. If another text takes an entry, the text that was there is defined again when it is used next.
+    texts: [[AtomicU64; 2]; TEXTS],
+}
+
+/// The number of entries of the table of texts. A power of two.
+const TEXTS: usize = 64;
+
+impl Ring {
+    /// Makes a ring for `capacity` events, in memory of its own.
+    pub(crate) fn allocate(capacity: usize) -> Result<&'static Self, OutOfResources> {
+        let words = memory::RING_HEADER_WORDS + capacity.checked_mul(WORDS).ok_or(OutOfResources)?;
+        let mut memory = Vec::new();
+        memory.try_reserve_exact(words).map_err(|_| OutOfResources)?;
+        memory.resize_with(words, || AtomicU64::new(0));
+        Self::over(memory.leak(), false)
+    }
+
+    /// Makes a ring in `memory`, whose content becomes that of an empty ring.
+    pub(crate) fn over(memory: &'static [AtomicU64], is_shared: bool) -> Result<&'static Self, OutOfResources> {
+        let capacity = (memory.len().saturating_sub(memory::RING_HEADER_WORDS) / WORDS) as u64;
+        assert!(capacity > 0, "a ring without slots");
+        memory[..memory::RING_HEADER_WORDS].iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        let texts = core::array::from_fn(|_| core::array::from_fn(|_| AtomicU64::new(0)));
+        let mut ring = Vec::new();
+        ring.try_reserve_exact(1).map_err(|_| OutOfResources)?;
+        ring.push(Self { memory, capacity, is_shared, start: AtomicU64::new(0), texts });
+        Ok(&ring.leak()[0])
+    }
+
+    /// Number of events whose writing has begun.
+    fn begun(&self) -> &AtomicU64 {
+        &self.memory[0]
+    }
+
+    /// Number of events whose writing is complete.
+    fn written(&self) -> &AtomicU64 {
+        &self.memory[1]
+    }
+
+    fn slot(&self, index: u64) -> &[AtomicU64] {
+        &self.memory[memory::RING_HEADER_WORDS + (index % self.capacity) as usize * WORDS..][..WORDS]
+    }
+
+    /// Forgets all events so far. Called while no trace is taken, or when one is restarted.
+    pub(crate) fn restart(&self) {
+        self.start.store(self.written().load(Ordering::Relaxed), Ordering::Relaxed);
+        self.texts.iter().for_each(|[number, _]| number.store(0, Ordering::Relaxed));
+    }
+
+    /// Appends an event. Called by the M that holds the P.
+    pub(crate) fn write(&self, event: Event) {
+        let index = self.written().load(Ordering::Relaxed);
+        // Ordering: Release, so that a reader that sees one of the stores below also sees the new value of `begun`
+        // after its own fence. Partner: the fence in `read`.
+        self.begun().store(index + 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        for (cell, word) in self.slot(index).iter().zip(event.to_words()) {
+            cell.store(word, Ordering::Relaxed);
+        }
+        // Ordering: Release publishes the event. Partner: the Acquire load of `written` in `read`.
+        self.written().store(index + 1, Ordering::Release);
+    }
+
+    /// Returns the number of `text`. If the ring has no recent definition of the text, writes one. Called by the M that
+    /// holds the P.
+    pub(crate) fn number_of(&self, text: &'static str, when: Instant) -> u64 {
+        // The address is not enough, because two texts of different lengths may begin at the same address.
+        let number = (text.as_ptr().addr() as u64 ^ (text.len() as u64) << 48) & DETAIL;
+        let [known, defined_at] = &self.texts[(number >> 3) as usize % TEXTS];
+        let now = self.written().load(Ordering::Relaxed);
+        // A definition in the older half of the ring may soon be overwritten.
+        let is_recent = now - defined_at.load(Ordering::Relaxed) < self.capacity / 2;
+        if known.load(Ordering::Relaxed) != number || !is_recent {
+            known.store(number, Ordering::Relaxed);
+            defined_at.store(now, Ordering::Relaxed);
+            self.write(Event { when, kind: EventKind::TextBegin, goroutine: None, detail: number });
+            for detail in details_of(text) {
+                self.write(Event { when, kind: EventKind::TextBytes, goroutine: None, detail });
+            }
+        }
+        number
+    }
+
+    /// Returns the events that have not been overwritten, oldest first, and how many were overwritten.
+    pub(crate) fn read(&self) -> (Vec<Event>, u64) {
+        let end = self.written().load(Ordering::Acquire);
+        let start = self.start.load(Ordering::Relaxed);
+        let begin = start.max(end.saturating_sub(self.capacity));
+        let words: Vec<[u64; WORDS]> = (begin..end)
+            .map(|index| {
+                let slot = self.slot(index);
+                core::array::from_fn(|word| slot[word].load(Ordering::Relaxed))
+            })
+            .collect();
+        // Ordering: Acquire orders the loads of the slots before the load of `begun`. Partner: the fence in `write`.
+        fence(Ordering::Acquire);
+        // The M may have begun further events since `end` was loaded. They overwrite the oldest of the events read
+        // above.
+        let lost = self.begun().load(Ordering::Relaxed).saturating_sub(self.capacity).saturating_sub(begin);
+        let events = words.into_iter().skip(lost as usize).filter_map(Event::from_words).collect();
+        (events, begin - start + lost)
+    }
+}
+
+/// Splits a text into the details of the events that contain it.
+pub(crate) fn details_of(text: &str) -> impl Iterator<Item = u64> {
+    text.as_bytes()
+        .chunks(TEXT_BYTES)
+        .map(|part| part.iter().rev().fold(0, |detail, &byte| detail << 8 | u64::from(byte)))
+}
+
+/// What a P needs to record a trace: its ring, and whether events go there.
+pub(crate) struct Tracer {
+    /// The ring into which events go; `None` while no trace is taken.
+    pub(crate) active: AtomicRef<Ring>,
+    /// The ring of this P; `None` before the first trace. A ring is never freed, even if a later run replaces it by one
+    /// of another capacity.
+    pub(crate) ring: AtomicRef<Ring>,
+    /// Whether `ring` was made for a run of the scheduler that has ended.
+    is_ring_of_last_run: AtomicBool,
+}
+
+impl Tracer {
+    pub(crate) fn new() -> Self {
+        Self { active: AtomicRef::none(), ring: AtomicRef::none(), is_ring_of_last_run: AtomicBool::new(false) }
+    }
+
+    /// Called when a run of the scheduler ends. Stops the trace that may be under way.
+    #[cfg(any(feature = "std", test))]
+    pub(crate) fn renew(&self) {
+        self.active.store(None, Ordering::Relaxed);
+        self.is_ring_of_last_run.store(true, Ordering::Relaxed);
+    }
+
+    /// If `ring` was made for a run that has ended, and its capacity is not `capacity` or its memory is shared, drops the
+    /// reference to it.
+    pub(crate) fn forget_last_run(&self, capacity: usize) {
+        if self.is_ring_of_last_run.swap(false, Ordering::Relaxed)
+            && self.ring.load(Ordering::Acquire).is_some_and(|ring| ring.is_shared || ring.capacity != capacity as u64)
+        {
+            self.ring.store(None, Ordering::Release);
+        }
+    }
+}
+
+impl fmt::Debug for Tracer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let active = self.active.load(Ordering::Relaxed).is_some();
+        f.debug_struct("Tracer").field("active", &active).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_defined_once_until_its_definition_is_old() {
+        let ring = Ring::allocate(16).expect("memory");
+        let now = Instant::from_nanos(1);
+        let number = ring.number_of("eight or more", now);
+        assert_eq!(ring.number_of("eight or more", now), number);
+        let (events, lost) = ring.read();
+        let kinds: Vec<_> = events.iter().map(|event| event.kind).collect();
+        assert_eq!((&kinds[..], lost), (&[EventKind::TextBegin, EventKind::TextBytes, EventKind::TextBytes][..], 0));
+        assert_eq!(events[1].detail, u64::from_le_bytes(*b"eight o\0"));
+        assert_eq!(events[2].detail, u64::from_le_bytes(*b"r more\0\0"));
+        let filler = Event { when: now, kind: EventKind::Yield, goroutine: None, detail: 0 };
+        (0..14).for_each(|_| ring.write(filler));
+        assert_eq!(ring.read().1, 1);
+        ring.number_of("eight or more", now);
+        assert_eq!(ring.read().0[13].kind, EventKind::TextBegin);
+    }
+}
