@@ -1,5 +1,5 @@
-//! The running schedulers of this process, and whether other threads are expected to wake their Gs. A G of one
-//! scheduler may be woken by a G of another, so a deadlock is reported only if all schedulers are dead.
+//! The running schedulers of this process, and whether threads that are not Ms are expected to wake Gs. A G of one
+//! scheduler may be woken by a G of another, so a deadlock is reported only if the Gs of all schedulers wait.
 
 use alloc::vec::Vec;
 use std::sync::Mutex;
@@ -18,7 +18,8 @@ static ALIVE: Mutex<Alive> = Mutex::new(Alive { schedulers: Vec::new(), expected
 
 impl Alive {
     /// Unparks all Ms, so that the idle ones repeat the deadlock check. Called when a scheduler has left or an
-    /// [`ExpectedWakes`] was dropped, because that may have been all that kept a deadlock from being reported.
+    /// [`ExpectedWakes`] was dropped, because from then on the check may find a deadlock that it could not report
+    /// before.
     fn look_again(&self) {
         for machine in self.schedulers.iter().flat_map(|scheduler| scheduler.machines()) {
             Native::unpark_thread(machine);
@@ -43,9 +44,9 @@ pub(super) fn leave(scheduler: &'static Scheduler<Native>) {
 pub(super) fn are_all_dead(asks: &'static Scheduler<Native>) -> bool {
     let alive = lock(&ALIVE);
     let mut held = Vec::new();
-    // When the last check is done, this function holds the locks of all schedulers. Only an M that is not idle can wake
-    // a G of another scheduler, so no such wakeup can come between two of these checks. No other code holds more than
-    // one of these locks.
+    // The locks of all schedulers stay held until the last check is done. Only an M that is not idle can wake a G of
+    // another scheduler, so no such wakeup can come between two of these checks. No other code holds more than one of
+    // these locks, so taking all of them cannot deadlock.
     alive.expected == 0
         && alive.schedulers.iter().any(|scheduler| core::ptr::eq(*scheduler, asks))
         && alive.schedulers.iter().all(|scheduler| {
@@ -63,8 +64,9 @@ pub struct ExpectedWakes {
     _private: (),
 }
 
-/// Declares that, until the returned value is dropped, a thread that is not an M will wake Gs: through a channel, a
-/// lock or another handle, or from another scheduler that it is about to [run](super::Threads::run).
+/// Declares that a thread that is not an M will wake Gs, until the returned value is dropped. The thread may do this
+/// through a channel, a lock or another handle, or from another scheduler that it is about to
+/// [run](super::Threads::run).
 ///
 /// The schedulers of the process do not know about such threads, so they report a deadlock when all Gs wait. (A G that
 /// waits for a thread in [`blocking`](super::blocking) or for a future never counts as a deadlock.)

@@ -23,7 +23,7 @@ use crate::platform::Platform;
 /// The operation of a waiting thread.
 type Operation<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-/// Returns the scheduler whose Gs wait in place of threads.
+/// Returns the scheduler whose Gs wait on behalf of threads that are not Ms.
 fn bridge() -> &'static Scheduler<Native> {
     static BRIDGE: OnceLock<&Scheduler<Native>> = OnceLock::new();
     BRIDGE.get_or_init(|| {
@@ -47,7 +47,7 @@ fn is_goroutine() -> bool {
 /// wait as a G does. It must not block its thread, because the bridge has only one P, and must not use thread-local
 /// variables.
 fn wait_in_goroutine<R: Send>(operation: impl FnOnce() -> R + Send) -> Result<R, OutOfResources> {
-    // No deadlock is reported meanwhile, because this thread may wake Gs when its wait is over.
+    // No deadlock is reported while this thread waits, because the thread may wake Gs after its wait.
     let _expected = expect_wakes();
     let (sender, result) = mpsc::sync_channel(1);
     let operation: Operation<'_> = Box::new(move || {
@@ -70,7 +70,7 @@ impl<T: Send> Sender<T, Native> {
     /// Like [`send`](Self::send), but callable on every thread. On a thread that is not an M, and in
     /// [`blocking`](super::blocking) and [`syscall`](super::syscall), blocks the thread while the channel is full.
     ///
-    /// While a thread waits here no deadlock is reported, because it may wake Gs afterwards.
+    /// While a thread waits here no deadlock is reported, because that thread may wake Gs afterwards.
     ///
     /// ```
     /// use gmp_sched::native;
@@ -108,7 +108,7 @@ impl<T: Send> Receiver<T, Native> {
     /// Like [`recv`](Self::recv), but callable on every thread. On a thread that is not an M, and in
     /// [`blocking`](super::blocking) and [`syscall`](super::syscall), blocks the thread while the channel is empty.
     ///
-    /// While a thread waits here no deadlock is reported, because it may wake Gs afterwards.
+    /// While a thread waits here no deadlock is reported, because that thread may wake Gs afterwards.
     ///
     /// ```
     /// use gmp_sched::native;
@@ -154,7 +154,7 @@ impl Wake for Unpark {
 
 /// Runs `future` to completion on the calling thread, which is not an M or is in a system call.
 pub(super) fn block_thread_on<F: Future>(future: F) -> F::Output {
-    // No deadlock is reported meanwhile, because this thread may wake Gs when the future is ready.
+    // No deadlock is reported while this thread waits, because the thread may wake Gs when the future is ready.
     let _expected = expect_wakes();
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);

@@ -6,7 +6,8 @@ use super::{Native, Semaphore};
 use crate::base::error::OutOfResources;
 
 /// The maximum number of calls of [`blocking`] and [`try_blocking`] that block threads at the same time, unless
-/// [`set_blocking_limit`] sets another number. Go: `debug.SetMaxThreads`, 10,000, beyond which the program ends.
+/// [`set_blocking_limit`] sets another number. Go: `debug.SetMaxThreads`. There the default is 10,000, and a program
+/// that needs more threads ends.
 #[doc(alias = "SetMaxThreads")]
 pub const BLOCKING_LIMIT: u32 = 8_000;
 
@@ -18,7 +19,7 @@ fn permits() -> &'static Semaphore {
 }
 
 /// Sets the maximum number of calls of [`blocking`] and [`try_blocking`] that block threads at the same time, in all
-/// schedulers of the process. Further calls wait, each parking only its G, and begin in order.
+/// schedulers of the process. Each further call parks its G until it may begin. These calls begin in FIFO order.
 ///
 /// Choose a number larger than the number of calls that may wait for one another. Otherwise these calls may wait
 /// forever. Callable from any thread; does not block.
@@ -43,11 +44,11 @@ pub fn set_blocking_limit(limit: u32) {
 /// call costs some nanoseconds more than without this function. For a call that will block, use [`blocking`].
 ///
 /// During the call the G stays on its thread, and must not spawn, yield or wait. On return, blocks the calling G until
-/// there is a P for it. Go: what every system call does.
+/// there is a P for it. In Go, every system call does this.
 ///
 /// # Panics
 ///
-/// The caller is not a G, or `call` panics.
+/// The caller is pinned or is not a G with a P, or `call` panics.
 #[track_caller]
 pub fn syscall<R>(call: impl FnOnce() -> R) -> R {
     crate::engine::syscall::syscall::<Native, R>(call)
@@ -56,19 +57,20 @@ pub fn syscall<R>(call: impl FnOnce() -> R) -> R {
 /// Hands the P off to another M, so that the other Gs continue at once, and then runs `call`, which will block the
 /// thread. Makes a thread for the P if none is idle.
 ///
-/// At most [`BLOCKING_LIMIT`] calls run at the same time. Further calls wait, in order, until one of these returns. In
-/// all other respects this is like [`syscall`].
+/// At most [`BLOCKING_LIMIT`] calls, or as many as [`set_blocking_limit`] allows, run at the same time. Further calls
+/// wait, in order, until one of these returns. In all other respects this is like [`syscall`].
 ///
 /// # Panics
 ///
-/// The caller is not a G, the operating system has no thread to take over the P, or `call` panics.
+/// The caller is not a G with a P or is pinned, the operating system has no thread to take over the P, or `call`
+/// panics.
 #[track_caller]
 pub fn blocking<R>(call: impl FnOnce() -> R) -> R {
     let _permit = permits().acquire(1);
     crate::engine::syscall::blocking::<Native, R>(call)
 }
 
-/// Like [`blocking`], but returns an error if there is no thread.
+/// Like [`blocking`], but returns an error if no thread can be created.
 ///
 /// # Errors
 ///
@@ -76,7 +78,7 @@ pub fn blocking<R>(call: impl FnOnce() -> R) -> R {
 ///
 /// # Panics
 ///
-/// The caller is not a G, or `call` panics.
+/// The caller is pinned or is not a G with a P, or `call` panics.
 #[track_caller]
 pub fn try_blocking<R>(call: impl FnOnce() -> R) -> Result<R, OutOfResources> {
     let _permit = permits().acquire(1);

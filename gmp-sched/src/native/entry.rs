@@ -5,28 +5,32 @@ use std::panic;
 use std::sync::mpsc;
 use std::thread;
 
-use super::{BodyEnds, Native, alive, overflow, panic_hook, pool};
+use super::{BodyEnds, Native, alive, exception, overflow, panic_hook, pool, schedtrace, stack};
 use crate::engine::sysmon::Sysmon;
 use crate::entities::scheduler::Scheduler;
 use crate::lifecycle::exit::exit_body;
+use crate::report::schedtrace::{Printer, Schedtrace};
 
 /// Maximum number of Ps for [`set_procs`](super::set_procs), unless [`run`](Threads::run) was given more.
 pub const PROCS_LIMIT: usize = 64;
 
-/// Runs schedulers on threads of this process. Made by [`enter`].
+/// Runs schedulers on threads of this process. Returned by [`enter`].
 #[derive(Clone, Copy, Debug)]
 pub struct Threads {
-    _by_enter: (),
+    /// The size of the main G's stack in bytes. (This field is private, so only [`enter`] can create a `Threads`.)
+    main_stack_size: usize,
+    /// How often to print the state of the scheduler. `None` if the environment decides.
+    schedtrace: Option<Schedtrace>,
 }
 
 /// Enters the platform of threads.
 ///
 /// # Safety
 ///
-/// A G may continue on another thread after each call that may wait or yield. These calls are everything that this
-/// crate documents as blocking, [`yield_now`](super::yield_now), [`syscall`](super::syscall),
-/// [`blocking`](super::blocking), and scopes and joins at their end. Code that Gs run, including libraries, must not
-/// rely on being on the same thread before and after such a call:
+/// A G may continue on another thread after each call that may wait or yield. These are all calls that this crate
+/// documents as blocking (the end of a scope and a join are among them), and [`yield_now`](super::yield_now),
+/// [`syscall`](super::syscall) and [`blocking`](super::blocking). Code that Gs run, including libraries, must not rely
+/// on being on the same thread before and after such a call:
 ///
 /// - No reference to a thread-local variable is kept across such a call: the closure passed to `LocalKey::with` makes
 ///   no such call.
@@ -49,10 +53,50 @@ pub struct Threads {
 #[must_use]
 #[expect(unsafe_code, reason = "the compiler takes the thread of a function for the same all the time")]
 pub const unsafe fn enter() -> Threads {
-    Threads { _by_enter: () }
+    Threads { main_stack_size: stack::DEFAULT, schedtrace: None }
 }
 
 impl Threads {
+    /// Sets the size of the main G's stack in bytes, which is rounded up to pages. The default is the same as for other
+    /// Gs: 512 KiB. (For other Gs, [`Builder::stack_size`](super::Builder::stack_size) sets the size.)
+    ///
+    /// ```
+    /// use gmp_sched::native;
+    ///
+    /// fn deep(levels: u64) -> u64 {
+    ///     let room = std::hint::black_box([0u8; 1000]);
+    ///     if levels == 0 { u64::from(room[0]) } else { 1 + deep(levels - 1) }
+    /// }
+    /// // SAFETY: no G uses a thread-local variable.
+    /// let threads = unsafe { native::enter() };
+    /// assert_eq!(threads.stack_size(16 << 20).run(1, || deep(2_000)), 2_000);
+    /// ```
+    #[must_use = "it returns a new value"]
+    pub const fn stack_size(self, bytes: usize) -> Self {
+        Self { main_stack_size: bytes, ..self }
+    }
+
+    /// Prints the state of the scheduler to standard error, periodically and in Go's format, while a run lasts. Without
+    /// this call, the environment variable `GMP_DEBUG` decides; see the [module](super). Go: `GODEBUG=schedtrace`.
+    ///
+    /// sysmon prints, which checks for this at least every 10 ms. If standard error accepts nothing, sysmon waits, so
+    /// slices do not end and no P is retaken from a system call meanwhile. Go's sysmon waits, too.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::native;
+    /// use gmp_sched::schedtrace::Schedtrace;
+    ///
+    /// // SAFETY: no G uses a thread-local variable.
+    /// let threads = unsafe { native::enter() };
+    /// let every_second = Schedtrace { interval: Duration::from_secs(1), detailed: false };
+    /// threads.schedtrace(every_second).run(2, || native::sleep(Duration::from_millis(1)));
+    /// ```
+    #[must_use = "it returns a new value"]
+    pub const fn schedtrace(self, settings: Schedtrace) -> Self {
+        Self { schedtrace: Some(settings), ..self }
+    }
+
     /// Runs `main` as the main G of a scheduler with `processors` Ps, and returns its result. Gs that have not ended by
     /// then are abandoned: those that run continue until they wait, and those that wait do so forever. Blocks the
     /// calling thread.
@@ -77,6 +121,7 @@ impl Threads {
         main: impl FnOnce(&'static Scheduler<Native>) -> T + Send + 'static,
     ) -> T {
         overflow::install();
+        exception::install();
         panic_hook::install();
         let scheduler = pool::enter(processors);
         alive::enter(scheduler);
@@ -94,23 +139,29 @@ impl Threads {
             // The scheduler is unregistered before main ends, because Gs that wait after that are abandoned, not
             // deadlocked.
             alive::leave(scheduler);
-            scheduler.shut_down();
+            scheduler.end_machines();
             // This does not fail, because the receiver waits below until the outcome is sent.
             let _ = result_sender.send(outcome);
         };
         #[expect(unsafe_code, reason = "passes on the promise of `enter`")]
         // SAFETY: `self` was made by `enter`, whose caller promised what this platform requires of Gs. The scheduler is
         // new.
-        if let Err(error) = unsafe { scheduler.start(main) } {
+        if let Err(error) = unsafe { scheduler.start_with_stack(self.main_stack_size, main) } {
             alive::leave(scheduler);
-            scheduler.shut_down();
+            scheduler.end_machines();
             pool::leave(scheduler);
             panic!("no threads for all Ps, or no stack for the main G: {error}");
         }
         let (stop, stopped) = mpsc::channel::<()>();
+        let settings = self.schedtrace.or_else(schedtrace::of_environment);
         let watch = thread::spawn(move || {
             let mut sysmon = Sysmon::new(scheduler);
-            while stopped.recv_timeout(sysmon.check()) == Err(mpsc::RecvTimeoutError::Timeout) {}
+            let mut printer = settings.map(|settings| Printer::new(scheduler, settings));
+            while stopped.recv_timeout(sysmon.check()) == Err(mpsc::RecvTimeoutError::Timeout) {
+                if let Some(text) = printer.as_mut().and_then(Printer::text_if_due) {
+                    schedtrace::print(text);
+                }
+            }
         });
         let outcome = result.recv().expect("main sends its result or keeps the sender");
         drop(stop);

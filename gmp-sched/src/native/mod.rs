@@ -56,12 +56,25 @@
 //!
 #![doc = include_str!("what_moves.md")]
 //!
-//! # Panics and stack overflows
+//! # Panics, stack overflows and exceptions
 //!
 //! A panic ends its G, and [`JoinError::Panicked`] carries the payload to the joiner. A panic in a G that no other G
 //! joins ends the process, with status 2, as in Go. The message names the G: [`Threads::run`] adds a line to the panic
-//! hook that is set at the time of the call. A stack has 512 KiB unless [`Builder::stack_size`] chooses another size,
-//! and takes memory as it is used. An overflow ends the process with a message that names the G and the size.
+//! hook that is set at the time of the call. A stack has 512 KiB unless [`Builder::stack_size`] chooses another size
+//! (for the main G, [`Threads::stack_size`]), and takes memory as it is used. An overflow ends the process with a
+//! message that names the G and the size of its stack, and says whether a single huge frame is the cause. An exception
+//! of the processor (a division by zero in assembly, an access to unmapped memory, an invalid instruction) also ends
+//! the process. Its report names the G and the cause, and shows a backtrace and all Gs. [`set_exception_hook`] replaces
+//! this report. If the program has installed a signal handler before the first run, that handler runs first. An
+//! exception outside of Gs, and a signal that a process sends, are not reported: they end the process by the default
+//! action, unless that handler resolves them.
+//!
+//! # Seeing what the scheduler does
+//!
+//! With the environment variable `GMP_DEBUG=schedtrace=1000`, a line about the state of each scheduler is printed to
+//! standard error every 1000 ms, in the format of Go's `GODEBUG=schedtrace=1000`. With
+//! `GMP_DEBUG=schedtrace=1000,scheddetail=1`, there is a line for each P, M and G, too. [`Threads::schedtrace`] does the
+//! same for the runs of a program. See [`crate::schedtrace`] for the fields.
 //!
 //! # Runs
 //!
@@ -87,7 +100,7 @@ use self::overflow::AlternateStack;
 use crate::base::error::{JoinError, OutOfResources, Panic};
 use crate::base::instant::Instant;
 use crate::base::points::Points;
-use crate::entities::machine::{Machine, NewMachine};
+use crate::entities::machine::{EndedMachine, Machine, NewMachine};
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Parking, Pinned, Platform};
@@ -96,9 +109,13 @@ mod alive;
 mod bridge;
 mod calls;
 mod entry;
+#[expect(unsafe_code, reason = "diverts a G from a signal handler")]
+mod exception;
 mod overflow;
 mod panic_hook;
 mod pool;
+mod schedtrace;
+mod sections;
 mod settings;
 pub(crate) mod stack;
 mod unwinding;
@@ -108,6 +125,8 @@ pub use calls::{BLOCKING_LIMIT, blocking, set_blocking_limit, syscall, try_block
 #[cfg(test)]
 pub(crate) use entry::THREADS;
 pub use entry::{PROCS_LIMIT, Threads, enter};
+pub use exception::{Exception, set_exception_hook};
+pub use sections::{WaitsForbidden, forbid_waits, may_wait};
 pub use settings::{num_cpu, num_goroutine, procs, set_idle_limit, set_slice};
 
 /// The platform type; see the module's documentation.
@@ -167,9 +186,10 @@ fn lock<T>(mutex: &sync::Mutex<T>) -> sync::MutexGuard<'_, T> {
 }
 
 impl Points for Native {
-    /// After a short while lets other threads of the process run. The thread that this one waits for may have been
-    /// descheduled while it holds a lock. If there are many more threads than CPUs, the threads that spin for the lock
-    /// would otherwise use the CPUs up, and each critical section would take as long as all of their time slices.
+    /// Spins for a short while, then lets other threads of the process run. The thread that this one waits for may have
+    /// been descheduled while it holds a lock. If there are many more threads than CPUs, the threads that spin for the
+    /// lock would otherwise use up the CPUs. Each critical section would then take as long as the time slices of all
+    /// these threads.
     #[inline(never)]
     fn relax() {
         /// Number of iterations before the operating system is called. These iterations take longer than any critical
@@ -188,8 +208,8 @@ impl Points for Native {
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
 // SAFETY: nothing preempts here, so a flow of control leaves its M only where it switches. The current M is loaded each
 // time (`inline(never)`), never from an address cached across a switch. Stacks are mapped with a guard page below. A
-// new thread waits until its M is no longer retired. No other thread uses that M: a former one has left the M before
-// the M is reused.
+// new thread waits until the scheduler has put its M into use. No other thread uses that M: a former thread of the M
+// has stopped using it before the M is reused.
 unsafe impl Platform for Native {
     type Thread = &'static Thread;
 
@@ -208,6 +228,12 @@ unsafe impl Platform for Native {
 
     #[inline(always)]
     unsafe fn lower_pin() {}
+
+    #[cold]
+    #[track_caller]
+    fn refuse_to_block() -> ! {
+        sections::refuse_to_wait()
+    }
 
     #[inline(never)]
     fn current_machine() -> Option<&'static Machine<Self>> {
@@ -260,9 +286,9 @@ unsafe impl Platform for Native {
         Some(settings::idle_limit())
     }
 
-    fn exit_thread() -> ! {
+    fn exit_thread(ended: EndedMachine<Self>) -> ! {
         // Unwinds g0, whose frames are only those of the search for work, down to the thread's first function.
-        panic::resume_unwind(Box::new(MachineEnds))
+        panic::resume_unwind(Box::new(ended))
     }
 
     fn request_preemption(_: &'static Machine<Self>) {}
@@ -313,26 +339,21 @@ fn run_machine(new: NewMachine<Native>, token: &'static Thread) {
     let alternate = AlternateStack::install();
     // If this M had a thread before, other threads may unpark the M before it is in use again. So this loop checks
     // again after each wakeup.
-    while machine.is_retired() {
+    while !new.is_ready() {
         token.park(None);
     }
-    let Err(ended) = panic::catch_unwind(AssertUnwindSafe(|| new.run()));
-    if !ended.is::<MachineEnds>() {
+    let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| new.run()));
+    let Ok(ended) = payload.downcast::<EndedMachine<Native>>() else {
         // The scheduler itself has panicked, and the panic has printed the reason. Without this M the others would only
         // hang.
-        std::process::abort();
-    }
+        std::process::abort()
+    };
     drop(alternate);
     CURRENT.set(None);
     let scheduler = machine.scheduler();
-    if machine.is_retired() {
-        scheduler.reuse_machine(machine);
-    }
+    ended.reuse();
     pool::thread_ends(scheduler);
 }
 
-/// The payload that ends an M's thread.
-struct MachineEnds;
-
-/// The payload of a G that exits.
+/// The panic payload that unwinds a G that exits.
 struct BodyEnds;

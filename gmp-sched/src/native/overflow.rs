@@ -1,38 +1,40 @@
-//! Reports stack overflows of Gs: which G, and how large its stack is.
+//! Reports stack overflows of Gs. The report names the G, the size of its stack, and whether a single huge frame is the
+//! cause. In this case a backtrace follows.
 //!
 //! The page below each stack is a guard page: touching it raises SIGSEGV. The handler runs on an alternate stack,
-//! because the G's stack is exhausted, and does only what is async-signal-safe: it reads atomics and calls `write` and
-//! `_exit`. (The standard library has such a handler, too, but it knows only the stacks of threads.)
+//! because the G's stack is exhausted, and does only what is async-signal-safe: it reads atomics and makes system
+//! calls. (The standard library has such a handler, too, but it knows only the stacks of threads.)
+//!
+//! A backtrace takes locks, for example that of the allocator. A G that has overflowed its stack may hold such a lock.
+//! But if the G was in a stack probe of the program itself, it is not in a function of the C library, so it does not
+//! hold a lock of that library. In this case the handler diverts the G to another stack, where the G prints its
+//! backtrace as ordinary code (`exception`).
 
 use core::fmt::{self, Write};
 use core::ops::Range;
 use core::ptr;
+use std::process;
 use std::sync::OnceLock;
 
-use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use nix::sys::signal::{SigAction, Signal};
 
-use super::panic_hook::Named;
+use super::exception::{self, Registers};
 use super::stack::{self, PAGE};
 use super::{CURRENT, Native};
 use crate::entities::goroutine::Goroutine;
+use crate::report::stack_overflow::{PROBE_BYTES, Probe, Rest, StackOverflow};
 
-/// The action that SIGSEGV had before [`install`]. It still handles each SIGSEGV that is not the overflow of a G's
-/// stack.
+/// The action that SIGSEGV had before [`install`]. If a SIGSEGV is not the overflow of a G's stack, `exception::handle`
+/// uses this action.
 static PREVIOUS: OnceLock<SigAction> = OnceLock::new();
 
 /// Installs the handler, once per process.
 pub(super) fn install() {
-    PREVIOUS.get_or_init(|| {
-        let flags = SaFlags::SA_SIGINFO | SaFlags::SA_ONSTACK;
-        let action = SigAction::new(SigHandler::SigAction(handle), flags, SigSet::empty());
-        #[expect(unsafe_code, reason = "changes the disposition of a signal")]
-        // SAFETY: the handler is async-signal-safe.
-        unsafe { sigaction(Signal::SIGSEGV, &action) }.expect("SIGSEGV may be handled")
-    });
+    PREVIOUS.get_or_init(|| exception::set_handler(Signal::SIGSEGV, handle));
 }
 
-/// The signal handler.
-extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+/// The handler of SIGSEGV.
+extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     #[expect(unsafe_code, reason = "reads what the system passes to a signal handler")]
     // SAFETY: with SA_SIGINFO the system passes a valid pointer.
     let info_read = unsafe { &*info };
@@ -40,51 +42,76 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     // SAFETY: a SIGSEGV has an address.
     let address = unsafe { info_read.si_addr() } as usize;
     if let Some(goroutine) = overflowed(address) {
-        report(goroutine);
+        #[expect(unsafe_code, reason = "reads what the system passes to a signal handler")]
+        // SAFETY: the system passes a valid pointer to the registers of the interrupted code, and no other reference to
+        // them exists.
+        let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+        return report(goroutine, registers);
     }
-    match PREVIOUS.get().map(SigAction::handler) {
-        Some(SigHandler::SigAction(previous)) => previous(signal, info, context),
-        Some(SigHandler::Handler(previous)) => previous(signal),
-        // The default action is restored, so that the process ends when it repeats the access. (`None` means that
-        // another thread is in `install`.)
-        Some(SigHandler::SigDfl | SigHandler::SigIgn) | None => restore_default(),
+    #[expect(unsafe_code, reason = "passes on what the system passes to a signal handler")]
+    // SAFETY: the system has passed both pointers to this handler of SIGSEGV.
+    unsafe {
+        exception::handle(Signal::SIGSEGV, PREVIOUS.get(), handle, info, context);
     }
-}
-
-/// Makes the next SIGSEGV end the process.
-fn restore_default() {
-    let action = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
-    #[expect(unsafe_code, reason = "changes the disposition of a signal")]
-    // SAFETY: the default action runs no code of the process.
-    let restored = unsafe { sigaction(Signal::SIGSEGV, &action) };
-    debug_assert!(restored.is_ok());
 }
 
 /// The G that runs on this thread, if `address` is in the guard page of its stack.
 fn overflowed(address: usize) -> Option<&'static Goroutine<Native>> {
     let goroutine = CURRENT.get()?.current_goroutine()?;
-    let bottom = goroutine.stack().start;
-    (bottom - PAGE..bottom).contains(&address).then_some(goroutine)
+    let end = stack::guard_end(goroutine.stack().start);
+    (end - PAGE..end).contains(&address).then_some(goroutine)
 }
 
-/// Reports the overflow and ends the process with Go's status.
-fn report(goroutine: &Goroutine<Native>) -> ! {
-    let (stack, mut out) = (goroutine.stack(), Unbuffered);
-    let _ = writeln!(
-        out,
-        "{} exceeds its stack of {} bytes (`Builder::stack_size` chooses a larger one)\nfatal error: stack overflow",
-        Named(goroutine),
-        stack.end - stack.start
-    );
-    #[expect(unsafe_code, reason = "ends the process without running what a signal handler may not")]
-    // SAFETY: `_exit` is async-signal-safe.
-    unsafe {
-        libc::_exit(2)
+/// The last line of the report.
+pub(super) const STACK_OVERFLOW: &str = "fatal error: stack overflow";
+
+/// Reports the overflow, which the instruction with these registers has caused. Then ends the process with Go's status,
+/// or diverts the G so that it prints its backtrace before that.
+fn report(goroutine: &'static Goroutine<Native>, registers: &mut Registers) {
+    let get = |register: libc::c_int| registers[register as usize].cast_unsigned() as usize;
+    let code = get(libc::REG_RIP);
+    let mut code_around = [0; 2 * PROBE_BYTES];
+    let (before, at) = code_around.split_at_mut(PROBE_BYTES);
+    let probe = Probe::decode(read(code - PROBE_BYTES, before), read(code, at));
+    let frame_bytes = probe.map(|probe| probe.frame_bytes);
+    let overflow = StackOverflow { goroutine, frame_bytes, for_main: FOR_MAIN };
+    let _ = writeln!(Unbuffered, "{overflow}\n{STACK_OVERFLOW}");
+    // The backtrace begins after the probe, because the probe itself belongs to no line of the program. The standard
+    // library shows the line of the byte before each address, as is right for return addresses. So the address is that
+    // of the second byte after the probe.
+    let after = probe.map(|probe| {
+        let stack_pointer = match probe.rest {
+            Rest::Below(bytes) => get(libc::REG_RSP).wrapping_sub(bytes),
+            Rest::BelowLoopEnd(bytes) => get(libc::REG_R11).wrapping_sub(bytes),
+        };
+        ((code + probe.code_bytes + 1) as u64, stack_pointer as u64)
+    });
+    let is_diverted = after.is_some_and(|after| exception::divert_after_overflow(goroutine, after, registers));
+    if !is_diverted {
+        #[expect(unsafe_code, reason = "ends the process without running what a signal handler may not")]
+        // SAFETY: `_exit` is async-signal-safe.
+        unsafe {
+            libc::_exit(2)
+        }
     }
 }
 
-/// Standard error without a buffer and without a lock, because the G that overflowed may hold the lock.
-struct Unbuffered;
+/// How a program chooses the stack size of its main G.
+const FOR_MAIN: &str = "`stack_size` of `kernel::main!` or of `native::Threads`";
+
+/// Copies memory of this process from `address` to `buffer`, as far as it is mapped. Returns the copied bytes.
+fn read(address: usize, buffer: &mut [u8]) -> &[u8] {
+    let own = process::id().cast_signed();
+    let into = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let from = libc::iovec { iov_base: ptr::without_provenance_mut(address), iov_len: buffer.len() };
+    #[expect(unsafe_code, reason = "reads memory that may be unmapped")]
+    // SAFETY: the system call writes only to `buffer`, and returns an error if the source is not mapped.
+    let count = unsafe { libc::process_vm_readv(own, &raw const into, 1, &raw const from, 1, 0) };
+    &buffer[..usize::try_from(count).unwrap_or(0)]
+}
+
+/// Standard error without a buffer and without a lock, because the G that overflowed may hold the lock of `std`.
+pub(super) struct Unbuffered;
 
 impl Write for Unbuffered {
     fn write_str(&mut self, text: &str) -> fmt::Result {

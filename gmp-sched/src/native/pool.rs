@@ -64,9 +64,9 @@ pub(super) fn enter(processors: usize) -> &'static Scheduler<Native> {
     scheduler
 }
 
-/// Called when a run is over and its scheduler has been shut down. Waits until the threads of the scheduler's Ms have ended,
-/// but only if all Gs, except perhaps the main G, are dead. Another G may run or wait for ever, so the caller does not
-/// wait for it. Then the last thread to end makes the scheduler available to later runs, if no G is alive by then.
+/// Called when a run is over and its scheduler has been shut down. If all Gs, except perhaps the main G, are dead,
+/// waits until the threads of the scheduler's Ms have ended. Otherwise returns at once, because another G may run or
+/// wait for ever. The last thread to end makes the scheduler available to later runs, if no G is alive by then.
 pub(super) fn leave(scheduler: &'static Scheduler<Native>) {
     // The main G counts as dead here. It has sent its result, and may still be on its last steps.
     let is_dead = |goroutine: &Goroutine<Native>| matches!(goroutine.status(), Status::Dead | Status::Idle);
@@ -94,5 +94,5 @@ pub(super) fn thread_ends(scheduler: &'static Scheduler<Native>) {
 /// Whether nothing of the last run can continue in the next: every slot of a G is dead, and no timer is set.
 fn is_over(scheduler: &'static Scheduler<Native>) -> bool {
     scheduler.goroutines().all(|goroutine| goroutine.status() == Status::Dead)
-        && scheduler.processors_ever().iter().all(|processor| processor.timers.try_len() == Some(0))
+        && scheduler.processors_ever().iter().all(|processor| processor.timers.len() == 0)
 }

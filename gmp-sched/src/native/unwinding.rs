@@ -1,9 +1,9 @@
-//! Locks Gs that unwind to their threads.
+//! While a G unwinds, it is locked to its thread.
 //!
 //! The standard library counts the panics under way on a thread in a thread-local variable. Suppose that a G whose
 //! destructors wait during unwinding could migrate. The count of the old thread would remain for the Gs that run on
-//! that thread next: `thread::panicking()` would be true for them, and mutexes that they unlock would be poisoned. And
-//! when the G ends its unwinding, it would decrement the count of the new thread.
+//! that thread next: `thread::panicking()` would be true for them, and mutexes that they unlock would be poisoned. When
+//! the G then ended its unwinding, it would decrement the count of the new thread.
 
 use std::thread;
 
@@ -11,19 +11,20 @@ use super::Native;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 
-/// Locks the calling G to its thread when it first calls the scheduler while it unwinds.
+/// Called when an unwinding G calls the scheduler for the first time. Locks this G to its thread.
 #[cold]
 #[inline(never)]
 pub(super) fn stay_on_thread() {
     let Some(machine) = Native::current_machine() else { return };
-    // Nothing to lock in two cases. The unwinding of g0 ends the thread, so no G unwinds. A G in a system call stays on
-    // its thread anyway.
+    // There is nothing to lock in two cases. The unwinding of g0 ends the thread, so no G unwinds. A G in a system call
+    // stays on its thread anyway.
     let is_running = machine.current_goroutine().is_some_and(|me| me.status() == Status::Running);
     if !is_running || machine.processor().is_none() {
         return;
     }
     if machine.lock_to_unwind().is_err() {
-        // An error cannot be returned here, and without a thread to take over, the other Gs would hang.
+        // No error can be returned here. Without a thread that takes over, the other Gs would hang. So the process
+        // ends.
         Native::fatal(machine.scheduler(), format_args!("no thread to take over from a G that waits while it unwinds"));
     }
 }

@@ -11,8 +11,9 @@ use gmp_sched::native;
 /// the G ends by itself, so that a failing test does not hang.
 const MOST: usize = 50_000;
 
-/// The local ring stays empty, because Gs whose timers are due come out of the timing wheel. The simulator cannot show
-/// this, because a displaced G goes to `runnext` there, and that ends the batch of due timers.
+/// A P always has a G whose timer is due. Such a G comes from the timing wheel, so the P's ring stays empty.
+/// Nevertheless, the P takes Gs from the global queue. The simulator cannot test this, because a displaced G goes to
+/// `runnext` there, which ends the batch of due timers.
 #[test]
 fn due_timers_do_not_starve_the_global_queue() {
     THREADS.run(1, || {
@@ -33,7 +34,8 @@ fn due_timers_do_not_starve_the_global_queue() {
         while begun.load(Ordering::Relaxed) < sleepers.len() {
             native::yield_now();
         }
-        // A locked G waits on a list beside the global queue.
+        // While a locked G is runnable, it waits on a list beside the global queue, which Ps check together with that
+        // queue. So the yields below return only if the P checks the global queue.
         let _locked = native::lock_thread();
         for _ in 0..4 {
             native::yield_now();

@@ -1,4 +1,4 @@
-//! The platform of threads. All tests of a binary share this one entry.
+//! The entry to the platform of threads. All tests of a binary share this one entry.
 
 use gmp_sched::native::{Threads, enter};
 

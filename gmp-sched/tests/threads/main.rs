@@ -6,10 +6,13 @@ mod device_signals;
 mod due_timers;
 mod entered;
 mod misuse;
+mod panics;
 #[cfg(feature = "extras")]
 mod plain_threads;
 mod process_end;
 mod schedtrace;
+#[path = "../schedtrace_lines/mod.rs"]
+mod schedtrace_lines;
 #[cfg(feature = "extras")]
 mod schedulers;
 mod scheduling;
@@ -28,5 +31,6 @@ mod synctest_waits;
 mod trace;
 #[cfg(feature = "extras")]
 mod unwinding;
+mod waits;
 #[cfg(feature = "extras")]
 mod wakes;

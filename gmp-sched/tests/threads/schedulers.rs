@@ -27,8 +27,8 @@ fn together<A: Send + 'static, B: Send + 'static>(
     first: impl FnOnce() -> A + Send + 'static,
     second: impl FnOnce() -> B + Send + 'static,
 ) -> (A, B) {
-    // A scheduler whose only G waits would report a deadlock while the other scheduler does not run yet. So wakeups
-    // from outside are announced until both run.
+    // A scheduler whose only G waits would report a deadlock while the other scheduler does not run yet. So this code
+    // announces wakeups from outside (`expect_wakes`) until both schedulers run.
     let expected = Arc::new(native::expect_wakes());
     let second_expected = expected.clone();
     let second = thread::spawn(move || {
@@ -76,7 +76,8 @@ fn values_are_exchanged_between_schedulers() {
     }
 }
 
-/// Many senders and receivers on both sides, with and without a buffer. Some use a select, and some use a limit.
+/// Many Gs of both schedulers send and receive on a channel, with and without a buffer. Some use a select, and some use
+/// a limit.
 #[test]
 fn every_value_between_schedulers_arrives_once() {
     const EACH: u64 = 1500;
@@ -276,6 +277,24 @@ fn locked_gs_of_another_scheduler_run_on_their_threads() {
     }
 }
 
+/// A G of one scheduler makes another scheduler free its stacks. The stacks that the G's own P keeps are not affected.
+#[test]
+fn freed_stacks_are_those_of_the_scheduler_that_frees_them() {
+    THREADS.run_with(1, |outer| {
+        let own = native::blocking(move || {
+            THREADS.run_with(1, move |inner| {
+                let ended: Vec<_> = (0..10).map(|_| go(|| ())).collect();
+                ended.into_iter().for_each(|goroutine| goroutine.join().unwrap());
+                let before = inner.cached_stacks();
+                outer.free_idle_stacks(usize::MAX);
+                (before, inner.cached_stacks())
+            })
+        });
+        assert!(own.0 > 0, "dead Gs keep their stacks");
+        assert_eq!(own.0, own.1);
+    });
+}
+
 /// The last handle of a G is dropped under the other scheduler. The slot returns to the G's own scheduler.
 #[test]
 fn slots_are_returned_to_their_scheduler() {
@@ -302,7 +321,9 @@ fn slots_are_returned_to_their_scheduler() {
     assert_eq!(together(2, makes, joins).1, (0..5000).sum::<u64>());
 }
 
-/// The only P of the scheduler that raises the signal is busy. So the sysmon of that scheduler takes the raise.
+/// The waiter belongs to one scheduler. A G of the other scheduler raises the signal, and then keeps the only P of its
+/// scheduler busy, so that none of the Ms there readies the waiter. The sysmon of that scheduler readies the waiter
+/// instead, and must put it into a queue of the waiter's own scheduler.
 #[test]
 fn raise_taken_by_sysmon_returns_the_waiter_to_its_own_scheduler() {
     let signal: &'static Signal<Native> = Box::leak(Box::default());

@@ -212,7 +212,8 @@ fn waiting_gs_are_abandoned_when_main_returns() {
     }
 }
 
-/// Spawns, yields, sleeps, joins and blocks at random, on more Ps than the computer has processors.
+/// Spawns, yields, sleeps, joins and blocks at random. There are 8 Ps, so that on many hosts there are more Ps than
+/// CPUs.
 #[test]
 fn all_operations_on_more_ps_than_cpus() {
     let finished = Arc::new(AtomicUsize::new(0));
@@ -257,9 +258,10 @@ fn stacks_of_dead_gs_can_be_released() {
                 assert_eq!(sum, 499_500);
                 let cached = scheduler.cached_stacks();
                 let given_back = scheduler.free_idle_stacks(usize::MAX);
-                // Each P but the caller's keeps up to 64 stacks.
+                // The call may leave up to 64 stacks on each P except the caller's.
                 assert!(given_back + 64 * (processors - 1) >= cached, "{given_back} of {cached}");
-                assert!(scheduler.cached_stacks() <= 64 * (processors - 1));
+                // Meanwhile, a G that was joined may have left its stack on each of these Ps.
+                assert!(scheduler.cached_stacks() <= 65 * (processors - 1));
                 assert_eq!(scheduler.free_idle_stacks(0), 0);
             }
             if processors == 1 {

@@ -19,8 +19,8 @@ fn my_stack() -> usize {
 
 #[test]
 fn consecutive_gs_share_one_stack() {
-    // There are more Gs than fit into a local queue. Most of them begin when another G ends. Some begin on g0, after
-    // g0 has taken a batch from the global queue.
+    // There are more Gs than fit into a local queue. When a G ends, it usually switches directly to the next one. Some
+    // Gs are started by g0 instead, after it has taken a batch from the global queue.
     const GOROUTINES: usize = 1000;
     let stacks = THREADS.run(1, || {
         let (stacks, all) = (Arc::new(Mutex::new(HashMap::new())), Arc::new(native::WaitGroup::new()));
@@ -81,7 +81,8 @@ fn closure_and_result_on_a_stack_stay_there() {
                 })
                 .collect();
             for (number, small_result, small_closure, both) in all {
-                // In between, Gs have run on the stacks of Gs that ended before them.
+                // Other Gs have meanwhile reused stacks of Gs that have ended. They must not have overwritten these
+                // results.
                 assert_eq!(small_result.join(), Ok(number * 50));
                 assert_eq!(small_closure.join().unwrap(), [number; 60]);
                 assert_eq!(both.join().unwrap(), [number; 50]);
@@ -99,7 +100,8 @@ fn stack_of_a_chosen_size_is_not_exchanged() {
     }
     THREADS.run(1, || {
         for _ in 0..10 {
-            // Each G begins when a G with the other stack size has just ended.
+            // Each G begins when a G with the other stack size has just ended. It must not take over the stack of that
+            // G.
             let all: Vec<_> = (0..10)
                 .map(|_| {
                     let small = native::go(|| Pinned::<Native>::new().goroutine().stack().len());

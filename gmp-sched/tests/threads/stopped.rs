@@ -2,18 +2,20 @@
 //! afterwards the world starts again.
 #![deny(unsafe_code)]
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use crate::entered::THREADS;
+use crate::panics::panic_of;
+use crate::waits::until_waiting;
+use gmp_sched::goroutine::WaitReason;
 use gmp_sched::native::{self, Barrier, Mutex, channel, go};
 
 /// Stops the world and returns the message with which `misuse` panics.
 fn refused(misuse: impl FnOnce()) -> String {
     let world = native::stop_the_world();
-    let payload = catch_unwind(AssertUnwindSafe(misuse)).expect_err("it does not refuse");
+    let message = panic_of(misuse);
     drop(world);
-    payload.downcast::<&str>().map_or_else(|other| *other.downcast::<String>().unwrap(), |text| text.to_string())
+    message
 }
 
 const REFUSAL: &str = "the world is stopped, by the caller itself: it may not block, yield, end or make a system call";
@@ -56,8 +58,7 @@ fn stopper_may_spawn_and_ready() {
         THREADS.run(procs, || {
             let (sender, receiver) = channel(0);
             let waits = go(move || receiver.recv());
-            native::yield_now();
-            native::sleep(Duration::from_millis(1));
+            until_waiting(1, WaitReason::ChanReceive);
             let world = native::stop_the_world();
             sender.send(3).unwrap();
             let spawned = go(|| 4);

@@ -1,22 +1,15 @@
-//! Misuses and panics in `sync`, tested on threads, because a panic there ends only one G.
+//! Misuses and panics in `sync`. They are tested on threads, because a panic of a G on threads ends only that G.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::entered::THREADS;
+use crate::panics::panic_of;
 use gmp_sched::native::{
     self, Barrier, Condvar, ErrorGroup, Mutex, Once, OnceCell, Pool, RwLock, Semaphore, SingleFlight, WaitGroup,
 };
 use gmp_sched::sync::lock_api::{GuardSend, RawMutex as _};
 use gmp_sched::sync::{Fetched, RawMutex};
-
-/// Runs `body`, which must panic, and returns the message of the panic.
-fn panic_of(body: impl FnOnce()) -> String {
-    let panic = catch_unwind(AssertUnwindSafe(body)).expect_err("it panics");
-    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).expect("a text")
-}
 
 /// Checks the sizes that the documentation states.
 #[test]
@@ -77,7 +70,7 @@ fn condvar_with_two_mutexes_panics() {
         assert_eq!(panic_of(|| shared.1.wait(&mut other)), "sync: Gs wait for one Condvar with two mutexes");
         assert!(shared.1.notify_one());
         waiting.join().unwrap();
-        // No G waits any more, so another mutex may be used.
+        // No G waits for the condition variable any more, so another mutex may be used with it.
         let waiting = {
             let shared = shared.clone();
             native::go(move || {

@@ -1,12 +1,13 @@
-//! Bubbles on threads.
+//! Tests of `synctest::test` on threads of the host: the clock of a bubble (a group of Gs) advances only when all of its
+//! Gs wait.
 
 use std::collections::HashSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::entered::THREADS;
+use crate::panics::panic_of;
 use gmp_sched::cancel::ContextError;
 use gmp_sched::native::{Context, Ticker, Timer, after_func, go, now, pull, scope, sleep, synctest, yield_now};
 use gmp_sched::select;
@@ -108,8 +109,8 @@ fn wait_returns_when_the_others_wait() {
     });
 }
 
-/// The sleep of `synctest` returns after all Gs that wake at the same instant. One of these Gs begins its last sleep
-/// while main already sleeps.
+/// The sleep of `synctest` returns after all other Gs that wake at the same instant have done their work. One of these
+/// Gs begins its last sleep while main already sleeps.
 #[test]
 fn sleep_returns_after_simultaneous_sleeps() {
     in_bubbles(|| {
@@ -214,10 +215,7 @@ fn coroutines_and_scopes_wait_durably() {
 }
 
 fn message_of(body: impl FnOnce() + Send + 'static) -> String {
-    THREADS.run(2, move || {
-        let panic = catch_unwind(AssertUnwindSafe(|| synctest::test(body))).unwrap_err();
-        panic.downcast_ref::<String>().cloned().expect("a message")
-    })
+    THREADS.run(2, move || panic_of(|| synctest::test(body)))
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Tests which objects belong to a bubble. Using an object from outside of its bubble, or from another bubble, panics.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::entered::THREADS;
+use crate::panics::panic_of as message;
 use gmp_sched::native::{
     self, Barrier, Condvar, Context, JoinHandle, Mutex, Semaphore, Ticker, Timer, WaitGroup, after_func, channel, go,
     now, pull, sleep, synctest, yield_now,
@@ -21,7 +21,7 @@ fn coroutine_belongs_to_the_bubble_of_its_first_call() {
     THREADS.run(2, call_coroutines_inside_and_outside);
 }
 
-/// Returns whether the clock does not advance while this G runs.
+/// Returns whether the clock shows the same time after this G has let other Gs run for a while.
 fn time_stands_still() -> bool {
     let start = now();
     go(|| ()).join().unwrap();
@@ -102,13 +102,8 @@ fn call_coroutines_inside_and_outside() {
     assert!(made_within.eq(["goroutine is not in a bubble"]));
 }
 
-/// Runs `body`, which must panic, and returns the message of the panic.
-fn message<T>(body: impl FnOnce() -> T) -> String {
-    let panic = catch_unwind(AssertUnwindSafe(|| drop(body()))).unwrap_err();
-    panic.downcast_ref::<String>().cloned().unwrap_or_else(|| (*panic.downcast_ref::<&str>().unwrap()).to_string())
-}
-
-/// Uses from outside or from another bubble panic with Go's messages. Other uses do not panic.
+/// Using the channel from outside of its bubble, or from another bubble, panics with Go's messages. Other uses do not
+/// panic.
 #[test]
 fn channel_of_a_bubble_used_from_outside_panics() {
     fn misuse(sender: &native::Sender<Arc<()>>, receiver: &native::Receiver<Arc<()>>) {
@@ -273,7 +268,7 @@ fn contexts_work_inside_and_outside_of_bubbles() {
             let ran = ran.clone();
             move || assert!(ran.fetch_add(1, Ordering::Relaxed) < 2)
         };
-        // This context is made outside and used inside. The function runs in a G of the bubble.
+        // This context is made outside of the bubble and used inside. Its function `inner` runs in a G of the bubble.
         let (context, cancel) = Context::background().with_cancel();
         let outer = context.after_func(run(&ran));
         let (kept, inner, counts) = (context.clone(), run(&ran), ran.clone());
@@ -287,12 +282,12 @@ fn contexts_work_inside_and_outside_of_bubbles() {
             synctest::wait();
             assert!(waiter.is_finished() && counts.load(Ordering::Relaxed) == 1);
         });
-        // This context is made inside and used outside.
+        // This context is made inside the bubble and used outside.
         let (context, cancel, stopped) = synctest::test(|| {
             let (context, cancel) = Context::background().with_cancel();
             drop(context.done());
             let stopped = context.after_func(|| unreachable!());
-            // The function runs in the bubble of the canceller, or outside if the canceller is outside.
+            // The function runs in the bubble of the G that cancels the context, or outside if that G is outside.
             let function = || assert_eq!(message(synctest::wait), "goroutine is not in a bubble");
             context.after_func(function);
             (context, cancel, stopped)
@@ -325,8 +320,8 @@ fn bubble_of<const COUNT: usize>(waits: [impl FnOnce() + Send + 'static; COUNT])
     bubble
 }
 
-/// Two Gs of a bubble wait, and this G, which is outside, ends both waits by `end`. The calls of `end` panic, but the
-/// Gs continue. Afterwards `end` works for waiters outside.
+/// Two Gs of a bubble wait, and this G, which is outside, ends both waits by `end`. Each call of `end` panics, but the
+/// waiting G continues. Afterwards `end` works for waiters outside.
 fn assert_end_from_outside_panics<T: Send + Sync + 'static>(
     shared: impl Fn() -> T + Send + 'static,
     wait: fn(&T),
@@ -360,8 +355,8 @@ fn releasing_permits_to_a_bubble_from_outside_panics() {
     assert_end_from_outside_panics(none, wait, |semaphore| semaphore.release(2), 1);
 }
 
-/// When a request for two permits gives up, the semaphore grants a permit to the waiter behind it, which is in a
-/// bubble.
+/// When a request for two permits times out, the semaphore grants a permit to the next waiter. This panics, because the
+/// next waiter is in a bubble.
 #[test]
 fn timeout_that_leaves_permits_to_a_bubble_panics() {
     THREADS.run(1, || {

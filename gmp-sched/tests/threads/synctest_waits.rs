@@ -1,13 +1,13 @@
 //! Which waits in a bubble are durable. There is a test for each row of the table in `synctest`.
 
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use crate::entered::THREADS;
+use crate::panics::panic_of;
 use gmp_sched::device_signals::Signal;
 use gmp_sched::goroutine::{Status, WaitReason};
 use gmp_sched::native::{
@@ -130,8 +130,8 @@ fn never_channel_is_durable() {
                 WAITING.store(waiter.id().get(), Ordering::Relaxed);
                 waiter.join().unwrap();
             };
-            let panic = catch_unwind(AssertUnwindSafe(|| synctest::test(body))).unwrap_err();
-            (reason(scheduler, WAITING.load(Ordering::Relaxed)), panic.downcast_ref::<String>().unwrap().clone())
+            let message = panic_of(|| synctest::test(body));
+            (reason(scheduler, WAITING.load(Ordering::Relaxed)), message)
         })
     }
     let deadlock = |reason: &str| (reason.to_string(), "deadlock: all goroutines in bubble are blocked".to_string());

@@ -9,6 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use crate::entered::THREADS;
+use crate::panics::panic_of;
+use crate::waits::until_waiting;
+use gmp_sched::goroutine::WaitReason;
 use gmp_sched::native::{
     self, Barrier, Condvar, Context, Mutex, OnceCell, Pool, ReadMostlyRwLock, RwLock, Semaphore, Ticker, Timer,
     WaitGroup, channel, go,
@@ -16,16 +19,20 @@ use gmp_sched::native::{
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Runs `wake` on a foreign thread, after all other Gs have had time to park.
-fn outside<T: Send + 'static>(wake: impl FnOnce() -> T + Send + 'static) -> T {
-    native::sleep(Duration::from_millis(2));
-    native::blocking(|| thread::spawn(wake).join().expect("it does not panic"))
+/// Runs `call` on a foreign thread.
+fn outside<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
+    native::blocking(|| thread::spawn(call).join().expect("it does not panic"))
+}
+
+/// Runs `wake` on a foreign thread when `count` Gs wait for `reason`.
+fn wake<T: Send + 'static>(count: usize, reason: WaitReason, wake: impl FnOnce() -> T + Send + 'static) -> T {
+    until_waiting(count, reason);
+    outside(wake)
 }
 
 /// Runs `misuse` on a foreign thread and returns the message with which it panics.
 fn refused_outside(misuse: impl FnOnce() + Send + 'static) -> String {
-    let payload = outside(|| catch_unwind(AssertUnwindSafe(misuse)).expect_err("it does not refuse"));
-    payload.downcast::<&str>().map_or_else(|other| *other.downcast::<String>().unwrap(), |text| text.to_string())
+    outside(|| panic_of(misuse))
 }
 
 fn in_scheduler(test: impl Fn() + Send + Sync + Copy + 'static) {
@@ -39,7 +46,7 @@ fn foreign_thread_sends_to_a_waiting_receiver() {
     in_scheduler(|| {
         let (sender, receiver) = channel(0);
         let waits = go(move || receiver.recv());
-        outside(move || sender.send(7).unwrap());
+        wake(1, WaitReason::ChanReceive, move || sender.send(7).unwrap());
         assert_eq!(waits.join().unwrap(), Ok(7));
     });
 }
@@ -49,7 +56,7 @@ fn foreign_thread_receives_from_a_waiting_sender() {
     in_scheduler(|| {
         let (sender, receiver) = channel(0);
         let waits = go(move || sender.send(8));
-        assert_eq!(outside(move || receiver.recv()), Ok(8));
+        assert_eq!(wake(1, WaitReason::ChanSend, move || receiver.recv()), Ok(8));
         assert!(waits.join().unwrap().is_ok());
     });
 }
@@ -60,17 +67,17 @@ fn foreign_thread_closes_a_channel_and_drops_its_last_handle() {
         let (sender, receiver) = channel::<u8>(0);
         let closer = sender.clone();
         let waits = go(move || receiver.recv().is_err());
-        assert!(outside(move || closer.close()));
+        assert!(wake(1, WaitReason::ChanReceive, move || closer.close()));
         assert!(waits.join().unwrap());
 
         let (sender, receiver) = channel::<u8>(0);
         let waits = go(move || receiver.recv().is_err());
-        outside(move || drop(sender));
+        wake(1, WaitReason::ChanReceive, move || drop(sender));
         assert!(waits.join().unwrap());
 
         let (sender, receiver) = channel::<u8>(0);
         let waits = go(move || sender.send(1).is_err());
-        outside(move || drop(receiver));
+        wake(1, WaitReason::ChanSend, move || drop(receiver));
         assert!(waits.join().unwrap());
     });
 }
@@ -86,7 +93,7 @@ fn foreign_thread_ends_a_select() {
                 recv(second.1) -> value => value.unwrap(),
             }
         });
-        outside(move || sender.send(9).unwrap());
+        wake(1, WaitReason::Select, move || sender.send(9).unwrap());
         assert_eq!(waits.join(), Ok(9));
         drop(unused);
     });
@@ -98,24 +105,24 @@ fn foreign_thread_unlocks_locks_with_waiters() {
         let mutex: &'static Mutex<u32> = Box::leak(Box::new(Mutex::new(0)));
         let guard = mutex.lock();
         let waits = go(|| *mutex.lock() += 1);
-        outside(move || drop(guard));
+        wake(1, WaitReason::MutexLock, move || drop(guard));
         waits.join().unwrap();
         assert_eq!(*mutex.lock(), 1);
 
         let lock: &'static RwLock<u32> = Box::leak(Box::new(RwLock::new(0)));
         let guard = lock.write();
         let waits = [go(|| *lock.read()), go(|| *lock.read())];
-        outside(move || drop(guard));
+        wake(2, WaitReason::RwLockRead, move || drop(guard));
         waits.into_iter().for_each(|waits| assert_eq!(waits.join(), Ok(0)));
         let guard = lock.read();
         let waits = go(|| *lock.write() += 1);
-        outside(move || drop(guard));
+        wake(1, WaitReason::RwLockWrite, move || drop(guard));
         waits.join().unwrap();
 
         let lock: &'static ReadMostlyRwLock<u32> = Box::leak(Box::new(ReadMostlyRwLock::new(0)));
         let guard = lock.read();
         let waits = go(|| *lock.write() += 1);
-        outside(move || drop(guard));
+        wake(1, WaitReason::RwLockWrite, move || drop(guard));
         waits.join().unwrap();
     });
 }
@@ -125,7 +132,7 @@ fn foreign_thread_notifies_and_counts_down() {
     in_scheduler(|| {
         let shared: &'static (Mutex<bool>, Condvar) = Box::leak(Box::default());
         let waits = [(); 3].map(|()| go(|| shared.1.wait_while(&mut shared.0.lock(), |done| !*done)));
-        outside(|| {
+        wake(3, WaitReason::CondvarWait, || {
             *shared.0.lock() = true;
             assert!(shared.1.notify_one());
             assert_eq!(shared.1.notify_all(), 2);
@@ -135,13 +142,13 @@ fn foreign_thread_notifies_and_counts_down() {
         let group: &'static WaitGroup = Box::leak(Box::default());
         group.add(1);
         let waits = [(); 2].map(|()| go(|| group.wait()));
-        outside(|| group.done());
+        wake(2, WaitReason::WaitGroupWait, || group.done());
         waits.into_iter().for_each(|waits| waits.join().unwrap());
 
         let semaphore: &'static Semaphore = Box::leak(Box::new(Semaphore::new(2)));
         let permit = semaphore.acquire(2);
         let waits = go(|| semaphore.acquire(1).forget());
-        outside(move || drop(permit));
+        wake(1, WaitReason::SemAcquire, move || drop(permit));
         waits.join().unwrap();
         outside(|| semaphore.release(1));
         assert_eq!(semaphore.available(), 2);
@@ -163,7 +170,7 @@ fn foreign_thread_runs_a_once_with_waiters() {
         });
         native::blocking(|| has_begun.recv().unwrap());
         let waits = go(|| *cell.get_or_init(|| unreachable!()));
-        outside(move || {
+        wake(1, WaitReason::Once, move || {
             go_on.send(()).unwrap();
             assert_eq!(first.join().unwrap(), 5);
         });
@@ -181,7 +188,8 @@ fn foreign_thread_cancels_a_context() {
         let function = child.after_func(|| _ = RAN.fetch_add(1, Ordering::Relaxed));
         let done = child.done();
         let waits = [go(move || done.recv().is_err()), go(move || child.sleep(HOUR).is_err())];
-        outside(move || drop(cancel));
+        until_waiting(1, WaitReason::ChanReceive);
+        wake(1, WaitReason::Context, move || drop(cancel));
         waits.into_iter().for_each(|waits| assert_eq!(waits.join(), Ok(true)));
         assert!(!outside(move || function.stop()));
         while RAN.load(Ordering::Relaxed) == 0 {
@@ -209,7 +217,7 @@ fn foreign_thread_drops_handles_and_stops_functions() {
         });
         assert_eq!(result, "a result");
         drop(sender);
-        // The slots that were returned are reused.
+        // New Gs and timers reuse the slots that were released on the foreign thread.
         for _ in 0..200 {
             assert_eq!(go(|| 1).join(), Ok(1));
             assert!(Timer::new(HOUR).stop());
@@ -287,14 +295,12 @@ fn foreign_thread_that_would_have_to_wait_panics() {
 fn g_in_a_system_call_readies_others_and_must_not_wait() {
     const REFUSAL: &str = "an M without a P may not do this: it is in a system call";
     fn refused(misuse: impl FnOnce()) -> String {
-        let call = || native::syscall(|| catch_unwind(AssertUnwindSafe(misuse)));
-        let payload = call().expect_err("it does not refuse");
-        payload.downcast::<&str>().map_or_else(|other| *other.downcast::<String>().unwrap(), |text| text.to_string())
+        native::syscall(|| panic_of(misuse))
     }
     in_scheduler(|| {
         let (sender, receiver) = channel(0);
         let waits = go(move || receiver.recv());
-        native::yield_now();
+        until_waiting(1, WaitReason::ChanReceive);
         native::blocking(|| sender.send(1).unwrap());
         assert_eq!(waits.join().unwrap(), Ok(1));
 

@@ -16,7 +16,8 @@ use crate::entered::THREADS;
 /// A reference-counted value, so that the test can check whether it was dropped.
 type Value = Arc<()>;
 
-/// The name of a call, and the call itself, which has to wait for one of two channels. It sends the value or drops it.
+/// The name of a call, and the call itself, which has to wait for one of two channels. The call sends the value or
+/// drops it.
 type Wait = (&'static str, fn(&Chan<Value>, &Chan<Value>, Value));
 
 /// Returns every kind of wait for the two channels, neither of which is ready.
@@ -55,7 +56,7 @@ fn waits() -> [Wait; 11] {
     ]
 }
 
-/// Checks that each call of [`waits`] panics. The caller of this function must not wait.
+/// Checks that each call of [`waits`] panics. Called in places where waiting is not allowed.
 fn each_is_refused() {
     for (name, wait) in waits() {
         let (one, two, value) = (Chan::new(0), Chan::new(0), Value::default());

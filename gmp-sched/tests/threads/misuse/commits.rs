@@ -1,4 +1,5 @@
-//! A commit that panics on the stack of another G ends the process.
+//! A commit is the function that runs after the switch away from a parking G. If it panics on the stack of another G, the
+//! process ends.
 
 use std::env;
 use std::process::Command;
@@ -13,12 +14,13 @@ use crate::entered::THREADS;
 /// This variable is set in the environment of the child process that is to die.
 const IN_CHILD: &str = "GMP_TEST_COMMIT_PANICS";
 
-/// If another G is runnable, the commit runs on the stack of that G, and otherwise on g0.
+/// A commit that panics ends the process with a message, because the panic must not unwind the stack on which the
+/// commit runs. This is the stack of the next G if one is runnable, as in this test, and otherwise g0.
 #[test]
 fn panic_in_a_commit_ends_the_program_with_a_message() {
     if env::var_os(IN_CHILD).is_some() {
         THREADS.run(1, || {
-            // The new G is runnable, so the commit runs on its stack, which the panic would unwind.
+            // The new G is runnable, so the commit of the park runs on the new G's stack, which the panic would unwind.
             go(|| sleep(Duration::from_secs(60))).detach();
             park::<Native>(WaitReason::Parked, |_, _| panic!("a commit that is wrong"));
         });

@@ -1,0 +1,348 @@
+//! Reports exceptions of Gs: invalid memory accesses, divisions by zero, invalid instructions.
+//!
+//! The operating system turns the processor's exception into a signal. A signal handler may do almost nothing, so the
+//! handler here only diverts the G, as Go's runtime does. When the handler returns, the G continues at [`entry`], on
+//! its own stack. `entry` calls [`raised`] as if the instruction that raised the exception had called it. So the report
+//! is ordinary code, and its backtrace shows the instruction. The G never continues after that instruction.
+//!
+//! ```text
+//!   ├──────────────────────────────┤ ◀─ stack pointer at the exception
+//!   │ red zone               128   │    not written
+//!   ├──────────────────────────────┤
+//!   │ Frame                        │ ◀─ stack pointer of the entry
+//!   ├──────────────────────────────┤
+//!   │ the report                   │
+//! ```
+//!
+//! If the program has installed a handler of its own before, that handler runs first, because it may resolve the
+//! exception. If the code that raised the exception is not that of a G, or if a process has sent the signal, the
+//! default action ends the process. If the process ignored the signal before the handler was installed, a sent signal
+//! is still ignored.
+
+mod description;
+
+use core::arch::naked_asm;
+use core::cell::Cell;
+use core::fmt::Write as _;
+use core::ptr;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::backtrace::Backtrace;
+use std::format;
+use std::string::String;
+use std::sync::OnceLock;
+use std::thread;
+
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+
+use super::overflow::{STACK_OVERFLOW, Unbuffered};
+use super::panic_hook::Named;
+use super::{CURRENT, Native, stack};
+use crate::base::id::GoroutineId;
+use crate::context::diverted::{MODES, RED_ZONE};
+use crate::entities::goroutine::Goroutine;
+
+pub use description::Exception;
+
+/// The signals of exceptions, each with the action that it had before [`install`]. SIGSEGV is not among them, because
+/// its handler is in `overflow`.
+static OTHERS: [(Signal, OnceLock<SigAction>); 3] =
+    [(Signal::SIGBUS, OnceLock::new()), (Signal::SIGFPE, OnceLock::new()), (Signal::SIGILL, OnceLock::new())];
+
+/// Installs the handler for the signals of [`OTHERS`], once per process.
+pub(super) fn install() {
+    for (signal, previous) in &OTHERS {
+        previous.get_or_init(|| set_handler(*signal, handle_other));
+    }
+}
+
+type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// Sets the handler of a signal, and returns the action that the signal had before.
+pub(super) fn set_handler(signal: Signal, handler: Handler) -> SigAction {
+    let flags = SaFlags::SA_SIGINFO | SaFlags::SA_ONSTACK;
+    let action = SigAction::new(SigHandler::SigAction(handler), flags, SigSet::empty());
+    // SAFETY: the handlers of this module and of `overflow` are async-signal-safe.
+    unsafe { sigaction(signal, &action) }.expect("this signal may be handled")
+}
+
+/// The handler of the signals of [`OTHERS`].
+extern "C" fn handle_other(number: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let own = OTHERS.iter().find(|(signal, _)| *signal as libc::c_int == number);
+    let Some((signal, previous)) = own else { return };
+    // SAFETY: the system has passed both pointers to this handler, and `handle_other` is the handler of this signal.
+    unsafe {
+        handle(*signal, previous.get(), handle_other, info, context);
+    }
+}
+
+/// Handles a signal of an exception that is not the overflow of a stack. `previous` is the action that the signal had
+/// before its handler `own` was installed. It is `None` if another thread has installed `own` but not stored the action
+/// yet.
+///
+/// A previous handler is called first. If it sets the default action, it has declined the exception: the process would
+/// end when the instruction is repeated. The handler of the standard library does this. Otherwise the previous handler
+/// has resolved the exception, and the instruction is repeated. If there is no previous handler, the exception counts
+/// as declined.
+///
+/// # Safety
+///
+/// `info` and `context` are what the system has passed to the handler of `signal`, which calls this function last.
+pub(super) unsafe fn handle(
+    signal: Signal,
+    previous: Option<&SigAction>,
+    own: Handler,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    let is_declined = match previous.map(SigAction::handler) {
+        Some(SigHandler::SigAction(previous)) => {
+            previous(signal as libc::c_int, info, context);
+            is_default(signal)
+        }
+        Some(SigHandler::Handler(previous)) => {
+            previous(signal as libc::c_int);
+            is_default(signal)
+        }
+        Some(SigHandler::SigDfl | SigHandler::SigIgn) | None => true,
+    };
+    if !is_declined {
+        return;
+    }
+    // SAFETY: the system has passed a valid pointer, because the handler was installed with SA_SIGINFO.
+    let code = unsafe { (*info).si_code };
+    let is_sent = code <= 0;
+    let was_ignored = matches!(previous.map(SigAction::handler), Some(SigHandler::SigIgn));
+    if is_sent && was_ignored {
+        return;
+    }
+    if !is_sent && let Some(goroutine) = faulty() {
+        set_handler(signal, own);
+        // SAFETY: the system has passed a valid pointer, as above. No other reference to the context exists, because
+        // the previous handler has returned.
+        let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+        divert(goroutine, registers);
+        return;
+    }
+    set_default(signal);
+    if is_sent {
+        // Raise the signal again. (An exception would come again by itself when the instruction is repeated.)
+        // SAFETY: `raise` is async-signal-safe. The default action takes effect when this handler returns.
+        unsafe { libc::raise(signal as libc::c_int) };
+    }
+}
+
+/// Sets the default action of a signal, which ends the process.
+fn set_default(signal: Signal) {
+    let action = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    // SAFETY: the default action runs no code of the process.
+    let set = unsafe { sigaction(signal, &action) };
+    debug_assert!(set.is_ok());
+}
+
+/// Whether a signal has its default action.
+fn is_default(signal: Signal) -> bool {
+    let mut action = core::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: `action` is valid for writes.
+    let asked = unsafe { libc::sigaction(signal as libc::c_int, ptr::null(), action.as_mut_ptr()) };
+    // SAFETY: zeros are a valid `sigaction`.
+    let action = unsafe { action.assume_init() };
+    asked == 0 && action.sa_sigaction == libc::SIG_DFL
+}
+
+std::thread_local! {
+    /// The last G that raised an exception on this thread.
+    static LAST: Cell<Option<GoroutineId>> = const { Cell::new(None) };
+}
+
+/// The G that was running on this thread when an exception was raised. `None` if no G runs here, or if the G has raised
+/// an exception before, so that this exception comes from the report itself.
+fn faulty() -> Option<&'static Goroutine<Native>> {
+    let goroutine = CURRENT.get()?.current_goroutine()?;
+    // After an exception the G runs nothing but the report.
+    (LAST.replace(Some(goroutine.id())) != Some(goroutine.id())).then_some(goroutine)
+}
+
+pub(super) type Registers = [libc::greg_t; 23];
+
+/// The value that the handler writes to the stack on which [`entry`] will run.
+#[repr(C)]
+struct Frame {
+    /// The address at which the backtrace begins. Normally it is that of the instruction that raised the exception. If
+    /// the code has called an invalid pointer, it is that of the call instruction.
+    instruction: u64,
+    /// The stack pointer at this instruction.
+    stack_pointer: u64,
+    cause: Cause,
+}
+
+/// Why a G is diverted.
+enum Cause {
+    Exception(Exception),
+    /// This G has overflowed its stack.
+    Overflow(&'static Goroutine<Native>),
+}
+
+/// The room that the report needs on the stack on which it runs.
+const REPORT_BYTES: usize = 48 * 1024;
+
+/// Makes the G call [`raised`] when the handler returns. If the stack has no room for the report, or if code of a
+/// library has raised the exception, reports it without a backtrace and ends the process.
+fn divert(goroutine: &'static Goroutine<Native>, registers: &mut Registers) {
+    let get = |register: libc::c_int| registers[register as usize].cast_unsigned();
+    let (mut instruction, mut stack_pointer) = (get(libc::REG_RIP), get(libc::REG_RSP));
+    let exception = Exception {
+        goroutine,
+        vector: get(libc::REG_TRAPNO),
+        error: get(libc::REG_ERR),
+        address: get(libc::REG_CR2),
+        instruction,
+    };
+    let stack = goroutine.stack();
+    let new = (stack_pointer.wrapping_sub(RED_ZONE) as usize).wrapping_sub(size_of::<Frame>()) & !15;
+    if !(stack.start + REPORT_BYTES..stack.end).contains(&new) {
+        end_at_once(&exception);
+    }
+    if !is_own_code(instruction) {
+        // The exception is not at an instruction of the program, for one of two reasons. If the program has called an
+        // invalid pointer, the last word on the stack is the return address, and the backtrace begins at the call. If
+        // code of a library has raised the exception, it may hold a lock that the report needs, so there is no backtrace.
+        let last_word = ptr::with_exposed_provenance::<u64>(stack_pointer as usize);
+        // SAFETY: the word is on the G's stack, which was checked above. The G does not run.
+        let caller = unsafe { last_word.read_unaligned() };
+        if !exception.is_fetch() || !is_own_code(caller) {
+            end_at_once(&exception);
+        }
+        // The call instruction is just before the return address.
+        (instruction, stack_pointer) = (caller - 1, stack_pointer + 8);
+    }
+    // SAFETY: the address is aligned to 16 bytes, on the G's stack, and below all that the G uses there.
+    unsafe {
+        continue_at_entry(new, Frame { instruction, stack_pointer, cause: Cause::Exception(exception) }, registers);
+    }
+}
+
+/// Makes `goroutine`, which has overflowed its stack, print its backtrace when the handler of SIGSEGV returns, and then
+/// end the process. The G runs on another stack for that. The backtrace begins at `instruction`, with the stack pointer
+/// that the G would have there. Returns `false` if there is no memory for the other stack, or if `instruction` is in a
+/// library: in that case the G may hold a lock that the report needs.
+pub(super) fn divert_after_overflow(
+    goroutine: &'static Goroutine<Native>,
+    (instruction, stack_pointer): (u64, u64),
+    registers: &mut Registers,
+) -> bool {
+    if !is_own_code(instruction) {
+        return false;
+    }
+    let Ok(stack) = stack::allocate(REPORT_BYTES) else { return false };
+    let new = (stack.end - size_of::<Frame>()) & !15;
+    // SAFETY: the address is aligned to 16 bytes, at the upper end of a stack that nothing else uses.
+    unsafe {
+        continue_at_entry(new, Frame { instruction, stack_pointer, cause: Cause::Overflow(goroutine) }, registers);
+    }
+    true
+}
+
+/// Writes `frame` to the address `new`, and makes the interrupted code continue at [`entry`] with this frame.
+///
+/// # Safety
+///
+/// `new` is a multiple of 16. The frame and `REPORT_BYTES` below it are unused memory of a stack.
+unsafe fn continue_at_entry(new: usize, frame: Frame, registers: &mut Registers) {
+    // SAFETY: the caller promises that the memory is aligned and unused.
+    unsafe { ptr::with_exposed_provenance_mut::<Frame>(new).write(frame) };
+    registers[libc::REG_EFL as usize] &= !MODES.cast_signed();
+    registers[libc::REG_RDI as usize] = new as libc::greg_t;
+    registers[libc::REG_RSP as usize] = new as libc::greg_t;
+    registers[libc::REG_RIP as usize] = entry as *const () as libc::greg_t;
+}
+
+/// Whether an address is in the code of the program's executable file, and not in a shared library.
+fn is_own_code(address: u64) -> bool {
+    // The linker defines both symbols. Only their addresses are used.
+    unsafe extern "C" {
+        safe static __executable_start: u8;
+        safe static etext: u8;
+    }
+    (&raw const __executable_start as u64..&raw const etext as u64).contains(&address)
+}
+
+/// Calls [`raised`]. The handler has set the stack pointer and RDI to the address of a [`Frame`], and has left all
+/// other general registers as they were at the exception. The unwind table describes where the `Frame` contains the
+/// instruction and the stack pointer of the exception.
+#[unsafe(naked)]
+extern "C" fn entry() {
+    naked_asm!(
+        ".cfi_startproc",
+        ".cfi_signal_frame",
+        // The canonical frame address is the word at RSP + 8: DW_CFA_def_cfa_expression, DW_OP_breg7 8, DW_OP_deref.
+        ".cfi_escape 0x0f, 3, 0x77, 8, 0x06",
+        // The return address is at RSP: DW_CFA_expression, register 16, DW_OP_breg7 0.
+        ".cfi_escape 0x10, 16, 2, 0x77, 0",
+        "call {raised}",
+        "ud2",
+        ".cfi_endproc",
+        raised = sym raised,
+    )
+}
+
+static HOOK: OnceLock<fn(&Exception)> = OnceLock::new();
+
+/// Sets the function that reports an exception of a G, for all schedulers of this process. Returns whether this is the
+/// first call; later calls have no effect.
+///
+/// The G that raised the exception calls `hook`, as if the instruction had called it. The G may hold locks, so `hook`
+/// must not wait or yield. When `hook` returns, the process ends with status 2. Instead of returning, `hook` may end
+/// only the G, by [`abandon`](crate::exit::abandon). Without a hook, the exception, a backtrace and the list of all Gs
+/// are printed on standard error.
+///
+/// Callable from any thread; does not block. Go: `sigpanic`.
+#[doc(alias = "sigpanic")]
+pub fn set_exception_hook(hook: fn(&Exception)) -> bool {
+    HOOK.set(hook).is_ok()
+}
+
+/// Runs as ordinary code of the G, after the signal handler has returned.
+extern "C" fn raised(frame: &Frame) -> ! {
+    match (&frame.cause, HOOK.get()) {
+        (Cause::Exception(exception), Some(hook)) => hook(exception),
+        (cause, _) => report(cause),
+    }
+    end_process()
+}
+
+/// Prints the report of an exception. After a stack overflow, prints only the rest of its report, because the signal
+/// handler has printed the first lines.
+fn report(cause: &Cause) {
+    static IS_ENDING: AtomicBool = AtomicBool::new(false);
+    // Only the first exception is reported. A thread that raises another one waits here until the process ends.
+    while IS_ENDING.swap(true, Ordering::Relaxed) {
+        thread::park();
+    }
+    let backtrace = Backtrace::force_capture();
+    let (goroutine, first, last) = match cause {
+        Cause::Exception(exception) => (exception.goroutine, format!("{exception}\n"), format!("{exception}")),
+        Cause::Overflow(goroutine) => (*goroutine, String::new(), String::from(STACK_OVERFLOW)),
+    };
+    // Another thread prints the report, because finding function names may need more stack than the G has. That thread
+    // does not use the lock of standard error, because the G may hold this lock.
+    let write = || {
+        let list = goroutine.scheduler().goroutine_list();
+        let text = format!("{first}\n{} [running]:\n{backtrace}{list}\n\n{last}\n", Named(goroutine));
+        let _ = Unbuffered.write_str(&text);
+    };
+    thread::scope(|scope| match thread::Builder::new().spawn_scoped(scope, write) {
+        Ok(writer) => drop(writer.join()),
+        Err(_) => write(),
+    });
+}
+
+/// Reports an exception in one line from the signal handler, and ends the process.
+fn end_at_once(exception: &Exception) -> ! {
+    let _ = writeln!(Unbuffered, "{exception}, by the instruction at {:#018x}", exception.instruction);
+    end_process()
+}
+
+fn end_process() -> ! {
+    // SAFETY: `_exit` is async-signal-safe.
+    unsafe { libc::_exit(2) }
+}

@@ -1,0 +1,226 @@
+//! Exceptions of Gs and of other threads: how the process ends, and what it prints. Each test runs itself as a child
+//! process for each case, which an environment variable selects.
+#![expect(clippy::multiple_unsafe_ops_per_block, reason = "the unsafe operations of a block belong together")]
+
+use core::arch::asm;
+use core::hint::black_box;
+use core::ptr;
+use std::env;
+use std::ffi::c_int;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, ExitStatus};
+use std::thread;
+
+use crate::THREADS;
+use crate::waits::until_waiting;
+use gmp_sched::goroutine::WaitReason;
+use gmp_sched::native;
+
+const CASE: &str = "GMP_CASE";
+
+/// In the parent, runs the test named `test` in a child process with the case `case`, and returns how the child has
+/// ended and its text on standard error.
+fn child(test: &str, case: &str) -> (ExitStatus, String) {
+    let child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", &format!("exceptions::{test}"), "--nocapture"])
+        .env(CASE, case)
+        .output()
+        .unwrap();
+    (child.status, String::from_utf8_lossy(&child.stderr).into_owned())
+}
+
+/// The case of this child process; `None` in the parent.
+fn case() -> Option<String> {
+    env::var(CASE).ok()
+}
+
+/// Raises an exception. Its line is in the report.
+#[inline(never)]
+fn raise_exception(case: &str) {
+    let null = black_box(ptr::null_mut::<u64>());
+    // SAFETY: these operations violate their conditions on purpose. Each raises an exception, and the tests check how
+    // it is reported.
+    unsafe {
+        match case {
+            "divide" => asm!("div {0:e}", in(reg) 0, inout("eax") 1 => _, inout("edx") 0 => _),
+            "read" => drop(black_box(null.read_volatile())),
+            "write" => null.wrapping_add(1).write_volatile(1),
+            "protected" => (raise_exception as *mut u64).write_volatile(1),
+            "not canonical" => asm!("mov {0}, [{0}]", inout(reg) 1_u64 << 63 => _),
+            "invalid" => asm!("ud2"),
+            "call" => core::mem::transmute::<*mut u64, fn()>(null)(),
+            "end of file" => drop(black_box(mapped_empty_file().read_volatile())),
+            "library" => drop(black_box(libc::strlen(null.cast()))),
+            _ => unreachable!(),
+        }
+    }
+}
+
+/// Maps a page of an empty file.
+fn mapped_empty_file() -> *const u8 {
+    // SAFETY: the name is a C string, and a new mapping at an address chosen by the system affects no memory.
+    let mapped = unsafe {
+        let file = libc::memfd_create(c"empty".as_ptr(), 0);
+        libc::mmap(ptr::null_mut(), 4096, libc::PROT_READ, libc::MAP_SHARED, file, 0)
+    };
+    assert_ne!(mapped, libc::MAP_FAILED);
+    mapped.cast()
+}
+
+/// Raises an exception in a G with the name `faulty`, while another G waits.
+fn raise_in_goroutine(case: &str, stack: usize) {
+    let case = case.to_owned();
+    THREADS.run(2, move || {
+        let (_sender, receiver) = native::channel::<()>(0);
+        let waiting = native::Builder::new().name("waits").go(move || receiver.recv());
+        until_waiting(1, WaitReason::ChanReceive);
+        let faulty = native::Builder::new().name("faulty").stack_size(stack).go(move || raise_exception(&case));
+        faulty.join().unwrap();
+        waiting.detach();
+    });
+}
+
+#[test]
+fn exception_names_goroutine_cause_and_line_and_ends_with_status_2() {
+    if let Some(case) = case() {
+        return raise_in_goroutine(&case, 512 * 1024);
+    }
+    for (case, cause) in [
+        ("divide", "divide error (#DE, vector 0)"),
+        ("read", "page fault (#PF, vector 14): read at 0x0000000000000000, nothing is mapped there (a null pointer)"),
+        ("write", "page fault (#PF, vector 14): write at 0x0000000000000008, nothing is mapped there (a null pointer)"),
+        ("protected", "its page forbids that"),
+        ("not canonical", "general protection fault (#GP, vector 13)"),
+        ("invalid", "invalid opcode (#UD, vector 6)"),
+        ("call", "execution at 0x0000000000000000, nothing is mapped there (a null pointer)"),
+        ("end of file", "page fault (#PF, vector 14): read at 0x"),
+    ] {
+        let (status, stderr) = child("exception_names_goroutine_cause_and_line_and_ends_with_status_2", case);
+        assert_eq!(status.code(), Some(2), "{case}: {stderr}");
+        let (first, last) = (stderr.lines().next().unwrap(), stderr.lines().next_back().unwrap());
+        assert!(first.starts_with("exception in goroutine ") && first.contains(" (faulty): "), "{case}: {stderr}");
+        assert!(first.contains(cause), "{case}: {stderr}");
+        assert_eq!(last, first, "{case}");
+        // The report contains the backtrace and the other G.
+        for part in ["exceptions::raise_exception", "exceptions.rs:", "raise_in_goroutine", "(waits) [chan receive"] {
+            assert!(stderr.contains(part), "{case}, {part}: {stderr}");
+        }
+    }
+}
+
+#[test]
+fn exception_without_room_for_a_report_is_named_by_the_handler() {
+    if let Some(case) = case() {
+        return raise_in_goroutine(&case, 16 * 1024);
+    }
+    let (status, stderr) = child("exception_without_room_for_a_report_is_named_by_the_handler", "divide");
+    assert_eq!(status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains(" (faulty): divide error (#DE, vector 0), by the instruction at 0x"), "{stderr}");
+}
+
+#[test]
+fn exception_in_the_c_library_is_named_by_the_handler() {
+    if let Some(case) = case() {
+        return raise_in_goroutine(&case, 512 * 1024);
+    }
+    let (status, stderr) = child("exception_in_the_c_library_is_named_by_the_handler", "library");
+    assert_eq!(status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("(a null pointer), by the instruction at 0x"), "{stderr}");
+}
+
+#[test]
+fn exception_of_another_thread_keeps_its_default_action() {
+    if let Some(case) = case() {
+        // This run installs the handlers. The thread below raises its exception after that.
+        THREADS.run(1, || ());
+        return thread::spawn(move || raise_exception(&case)).join().unwrap();
+    }
+    for (case, signal) in
+        [("divide", libc::SIGFPE), ("read", libc::SIGSEGV), ("invalid", libc::SIGILL), ("end of file", libc::SIGBUS)]
+    {
+        let (status, stderr) = child("exception_of_another_thread_keeps_its_default_action", case);
+        assert_eq!((status.signal(), stderr.as_str()), (Some(signal), ""), "{case}");
+    }
+}
+
+#[test]
+fn signal_that_a_process_sends_keeps_its_default_action() {
+    let signals = [libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGSEGV];
+    if let Some(case) = case() {
+        let signal: c_int = case.parse().unwrap();
+        THREADS.run(1, move || {
+            // SAFETY: the handler of the signal runs no code of the program, and then the default action ends the
+            // process.
+            unsafe { libc::raise(signal) };
+        });
+    } else {
+        for signal in signals {
+            let (status, stderr) = child("signal_that_a_process_sends_keeps_its_default_action", &signal.to_string());
+            assert_eq!((status.signal(), stderr.as_str()), (Some(signal), ""));
+        }
+    }
+}
+
+/// The signal handler of a program that maps memory on its first access. If the handler cannot do that, it ends the
+/// process with status 77.
+extern "C" fn map_page(signal: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the system passes a valid pointer, and a page fault has an address. The new page replaces nothing.
+    unsafe {
+        let page = (*info).si_addr().map_addr(|address| address & !4095);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        if signal != libc::SIGSEGV || libc::mmap(page, 4096, libc::PROT_READ, flags, -1, 0) != page {
+            libc::_exit(77);
+        }
+    }
+}
+
+#[test]
+fn handler_that_the_program_has_installed_before_comes_first() {
+    if let Some(case) = case() {
+        // SAFETY: the handler is async-signal-safe.
+        unsafe {
+            let mut action: libc::sigaction = core::mem::zeroed();
+            action.sa_sigaction = map_page as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            for signal in [libc::SIGSEGV, libc::SIGILL] {
+                assert_eq!(libc::sigaction(signal, &raw const action, ptr::null_mut()), 0);
+            }
+        }
+        return match case.as_str() {
+            "resolved" => THREADS.run(1, || {
+                let unmapped = black_box(ptr::without_provenance::<u64>(0x7000_0000_0000));
+                // SAFETY: the handler maps this page.
+                assert_eq!(unsafe { unmapped.read_volatile() }, 0);
+            }),
+            case => raise_in_goroutine(case, 512 * 1024),
+        };
+    }
+    for (case, expected) in [("resolved", 0), ("invalid", 77), ("divide", 2)] {
+        let (status, stderr) = child("handler_that_the_program_has_installed_before_comes_first", case);
+        assert_eq!((status.code(), stderr.is_empty()), (Some(expected), expected != 2), "{case}: {stderr}");
+    }
+}
+
+#[test]
+fn hook_reports_the_exception_and_may_end_only_the_goroutine() {
+    if case().is_some() {
+        assert!(native::set_exception_hook(|exception| {
+            eprintln!("the hook got: {exception}");
+            if exception.goroutine().id().get() != 1 {
+                // SAFETY: nothing borrows from the frames of this G.
+                unsafe { gmp_sched::exit::abandon::<native::Native>(gmp_sched::JoinError::panicked()) }
+            }
+        }));
+        assert!(!native::set_exception_hook(|_| ()));
+        return THREADS.run(1, || {
+            for _ in 0..2 {
+                assert!(native::go(|| raise_exception("invalid")).join().is_err());
+            }
+            raise_exception("divide");
+        });
+    }
+    let (status, stderr) = child("hook_reports_the_exception_and_may_end_only_the_goroutine", "hook");
+    assert_eq!((status.code(), stderr.lines().count()), (Some(2), 3), "{stderr}");
+    assert_eq!(stderr.matches(": invalid opcode (#UD, vector 6)\n").count(), 2, "{stderr}");
+    assert!(stderr.ends_with("the hook got: exception in goroutine 1: divide error (#DE, vector 0)\n"), "{stderr}");
+}

@@ -1,0 +1,87 @@
+//! Sections in which a G must not wait.
+
+use std::thread;
+
+use crate::THREADS;
+use gmp_sched::JoinError;
+use gmp_sched::native::{self, forbid_waits};
+
+const LOCKED: &str = "with a lock held";
+const PINNED: &str = "with preemption turned off";
+
+/// The message of the panic that ended a G.
+fn message(error: JoinError) -> String {
+    *error.into_panic().downcast::<String>().expect("a formatted message")
+}
+
+/// Runs `body` in a G of a new scheduler, and returns the message of its panic; `None` if it does not panic.
+fn panic_in_goroutine(body: fn()) -> Option<String> {
+    THREADS.run(1, move || native::go(body).join()).err().map(message)
+}
+
+#[test]
+fn wait_in_a_section_panics_with_the_line_at_which_the_section_began() {
+    let waits: &[fn()] = &[
+        || native::yield_now(),
+        || native::sleep(std::time::Duration::from_millis(1)),
+        || assert!(native::channel::<()>(0).1.recv().is_ok()),
+        || native::syscall(|| ()),
+        || native::blocking(|| ()),
+    ];
+    for &wait in waits {
+        let result = THREADS.run(1, move || {
+            native::go(move || {
+                let _section = forbid_waits(PINNED);
+                wait();
+            })
+            .join()
+        });
+        let expected = format!("a G blocks, yields or ends with preemption turned off since {}:", file!());
+        let message = message(result.expect_err("it waited"));
+        assert!(message.starts_with(&expected), "{message}");
+    }
+}
+
+#[test]
+fn wait_after_the_section_is_allowed() {
+    let body = || {
+        let (first, second) = (forbid_waits(LOCKED), forbid_waits(PINNED));
+        drop(first);
+        assert!(!native::may_wait());
+        drop(second);
+        assert!(native::may_wait());
+        native::yield_now();
+    };
+    assert_eq!(panic_in_goroutine(body), None);
+}
+
+#[test]
+fn spawn_and_wakeup_in_a_section_are_allowed() {
+    let body = || {
+        let (sender, receiver) = native::channel(1);
+        let section = forbid_waits(LOCKED);
+        let other = native::go(move || receiver.recv());
+        sender.send(7).unwrap();
+        drop(section);
+        assert_eq!(other.join().unwrap(), Ok(7));
+    };
+    assert_eq!(panic_in_goroutine(body), None);
+}
+
+#[test]
+fn section_of_another_thread_forbids_nothing() {
+    let expected = native::expect_wakes();
+    let (entered, is_entered) = std::sync::mpsc::channel();
+    let (leave, may_leave) = std::sync::mpsc::channel::<()>();
+    let other = thread::spawn(move || {
+        let section = forbid_waits(LOCKED);
+        entered.send(()).unwrap();
+        let _ = may_leave.recv();
+        drop(section);
+    });
+    is_entered.recv().unwrap();
+    assert_eq!(panic_in_goroutine(|| native::go(native::yield_now).join().unwrap()), None);
+    drop(leave);
+    other.join().unwrap();
+    drop(expected);
+}
