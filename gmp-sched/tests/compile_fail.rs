@@ -1,5 +1,5 @@
-//! Programs that must not compile, because they would violate an assumption of the engine. Each file in `compile_fail` is
-//! such a program, next to the compiler's message for it. To update the messages:
+//! Each file in the folder `compile_fail` is a program that must not compile, because it would violate an assumption of
+//! the engine. Next to each program is the compiler's message for it. To update the messages:
 //! `TRYBUILD=overwrite cargo test -p gmp-sched --test compile_fail`.
 #![cfg(not(gmp_loom))]
 

@@ -1,11 +1,12 @@
-//! The protocols of the scheduler in combination. Each program runs on 2 CPUs with 3 Ps, 3 Gs and at first 3 Ms. All of
-//! its runs are explored, within bounds. `sim::exhaustive` describes what such an exploration covers and what it does
+//! The protocols of the scheduler in combination. Each test explores all runs of a small program on 2 CPUs with 3 Ps, 3
+//! Gs and at first 3 Ms, within bounds. `sim::exhaustive` describes what such an exploration covers and what it does
 //! not.
 //!
-//! Each test prints the number of states. While a CPU could continue, a run may switch to another CPU only a limited
-//! number of times: never in the largest programs, twice in the smallest, and once in the others. An optimised build
-//! allows one more switch. `GMP_SWITCHES=3` sets another bound, and `GMP_SWITCHES=all` removes it. Without a bound the
-//! first of these programs has a million states. The others have not yet been explored completely without a bound:
+//! Each test prints the number of states. In one run, the exploration switches only a limited number of times away from
+//! a CPU that could continue: never in the largest programs, once in the others, and twice in the smallest. (A switch
+//! away from a CPU that computes is not counted.) An optimised build allows one more switch. `GMP_SWITCHES=3` sets
+//! another bound, and `GMP_SWITCHES=all` removes it. Without a bound the first of these programs has a million states.
+//! The others have not yet been explored completely without a bound. This command explores the first one:
 //!
 //! ```sh
 //! GMP_SWITCHES=all cargo test --release -p gmp-sched --test composition -- --nocapture submitting
@@ -24,10 +25,12 @@ use gmp_sched::syscall::{blocking, syscall};
 #[global_allocator]
 static MEMORY: exhaustive::Memory = exhaustive::Memory;
 
-/// A duration that passes only if the clock advances while a CPU is busy.
+/// A short time. Its length does not matter, because the clock of an explored machine jumps from one deadline to the
+/// next.
 const A_WHILE: Duration = Duration::from_micros(1);
 
-/// The size of a program, which decides how often an exploration may switch away from a CPU that could continue.
+/// The size of a program. The larger a program is, the less often an exploration may switch away from a CPU that could
+/// continue.
 #[derive(Clone, Copy)]
 enum Size {
     Large = 0,
@@ -35,7 +38,7 @@ enum Size {
     Tiny = 2,
 }
 
-/// Explores `program`, in which the clock advances `ticks` times while a CPU is busy, and prints the number of states.
+/// Explores `program` and prints the number of states. While a CPU is busy, the clock advances at most `ticks` times.
 fn explore(name: &str, size: Size, ticks: u32, program: fn()) -> Census {
     let switches = match env::var("GMP_SWITCHES").as_deref() {
         Err(_) => Some(size as u32 + u32::from(!cfg!(debug_assertions))),
@@ -58,7 +61,7 @@ fn explore(name: &str, size: Size, ticks: u32, program: fn()) -> Census {
     census
 }
 
-/// Spawns `children`, explores every order of what follows, calls `meanwhile`, and joins the children.
+/// Spawns `children` and begins the exploration of every order of steps. Then calls `meanwhile` and joins the children.
 fn with_children<const N: usize>(children: [fn(); N], meanwhile: fn()) {
     let children = children.map(|child| sim::go(child));
     exhaustive::begin();
@@ -66,13 +69,14 @@ fn with_children<const N: usize>(children: [fn(); N], meanwhile: fn()) {
     children.into_iter().for_each(|child| child.join().unwrap());
 }
 
-/// Computes for a few steps, so that a pending interrupt is taken and takes effect.
+/// Computes for a few steps, in which pending interrupts are handled and requested preemptions take effect.
 fn compute() {
     (0..3).for_each(|_| sim::work(A_WHILE));
 }
 
-/// Makes another M search for work, by spawning a G. Before that this CPU computes, so that the other CPU may run first.
-/// The exploration does not count this towards its bound on switches.
+/// Makes another M search for work, by spawning a G. Before the spawn, this CPU computes for a step, so that the other
+/// CPU may run first. A switch away from a CPU that computes does not count towards the exploration's limit of
+/// switches.
 fn let_another_machine_search() {
     sim::work(A_WHILE);
     sim::go(|| ()).join().unwrap();
@@ -151,8 +155,8 @@ fn spinning_m_that_goes_idle_finds_the_work_that_relied_on_it() {
     });
 }
 
-/// If the M that goes idle is assigned a P before it searches once more, it has to wake another M for the remaining
-/// work.
+/// The M that goes idle may be assigned a P before it searches once more. It then runs a G of that P, so it has to wake
+/// another M for the remaining work.
 #[test]
 fn idling_m_that_is_assigned_a_p_wakes_another_for_the_other_work() {
     explore("submit, idle, hand-off", Size::Tiny, 0, || {
@@ -183,7 +187,8 @@ fn hand_off_stops_the_processor_with_the_world() {
     });
 }
 
-/// The request to stop the world may come after the G's system call has begun. The G cannot stop during the call.
+/// The request to stop the world may come after the G's system call has begun. The G cannot stop during the call, so it
+/// must stop when the call ends.
 #[test]
 fn stop_request_during_a_system_call_takes_effect_at_its_end() {
     explore("system call, stop and start", Size::Large, 0, || {
@@ -201,7 +206,7 @@ fn stop_request_during_a_system_call_takes_effect_at_its_end() {
 
 #[test]
 fn world_stops_while_a_system_call_goes_on() {
-    /// The explored program only writes this flag, so the flag need not be part of its state.
+    /// The explored program only writes this flag, so the flag need not be part of the program's saved state.
     static IS_STOPPED_IN_A_CALL: AtomicBool = AtomicBool::new(false);
     explore("system call, stop and start", Size::Large, 0, || {
         let is_in_call = Arc::new(AtomicBool::new(false));
@@ -252,7 +257,8 @@ fn timer_of_a_handed_off_p_fires_in_time() {
 #[test]
 fn timer_of_a_retired_p_fires_in_time() {
     explore("idle, set_procs, timekeeper", Size::Large, 0, || {
-        // The first G is stolen, because the second is in `runnext`.
+        // The other P steals the first G, because the second is in `runnext` and thieves take from the ring first. So
+        // the timer is set on the P that `set_procs` then retires.
         with_children([|| sim::sleep(A_WHILE), || ()], || {
             sim::work(A_WHILE);
             sim::set_procs(1).unwrap();
@@ -260,7 +266,7 @@ fn timer_of_a_retired_p_fires_in_time() {
     });
 }
 
-/// A small program with many different runs.
+/// A small program that can run in many different orders.
 fn two_children() {
     with_children([|| sim::syscall(A_WHILE), || sim::block(A_WHILE)], || drop(sim::stop_the_world()));
 }

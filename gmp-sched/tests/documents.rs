@@ -14,7 +14,7 @@ fn documents() -> Vec<PathBuf> {
     files.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
 }
 
-/// Returns the text and the address of each link to a file. A line break may separate the words of a text.
+/// Returns the text and the address of each link to a file. The text may contain a line break between two words.
 fn links(text: &str) -> Vec<(&str, &str)> {
     let ends = text.match_indices("](");
     let link = ends.filter_map(|(end, _)| {

@@ -5,7 +5,7 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-/// `base::modelled_lock` repeats the algorithm of this version of `spin` for loom.
+/// For loom, `base::modelled_lock` repeats the algorithm of one version of `spin`. That version must be the one in use.
 #[test]
 fn modelled_version_of_spin_is_the_one_in_use() {
     let versions = include_str!("../../Cargo.lock");

@@ -1,10 +1,13 @@
 //! The order in which Gs run with one P, on threads and in the simulator, in cases where Go's order is deterministic.
 //! The expected orders were measured with go1.27.
 //!
-//! On threads, the order equals Go's only while no slice ends. When a slice ends depends on how busy the computer is:
-//! if the slice of the main G ends while it spawns, the G in `runnext` goes to the tail of the ring. So in this process
-//! slices never end, and these tests need a binary of their own.
+//! On threads, the order equals Go's only while no slice ends. If the slice of the main G ended while it spawns, the G
+//! in `runnext` would go to the tail of the ring. Whether this happened would depend on the load of the computer. So
+//! these tests have a process of their own, in which slices never end.
 #![cfg(not(gmp_loom))]
+
+#[cfg(feature = "extras")]
+extern crate alloc;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,6 +18,34 @@ use gmp_sched::sim::{self, Config};
 
 #[path = "threads/entered.rs"]
 mod entered;
+
+/// The platform under test, with the names that the module `waiters` uses.
+#[cfg(feature = "extras")]
+mod platform {
+    pub(crate) use gmp_sched::native::*;
+}
+
+/// Turns the named function into a test, which runs it with the numbers of Ps in `procs` and without the ends of
+/// slices.
+#[cfg(feature = "extras")]
+macro_rules! shared_test {
+    ($name:ident, procs = $procs:expr) => {
+        mod $name {
+            #[test]
+            fn on_threads() {
+                gmp_sched::native::set_slice(std::time::Duration::MAX);
+                let procs: &[usize] = $procs;
+                for &procs in procs {
+                    crate::entered::THREADS.run(procs, super::$name);
+                }
+            }
+        }
+    };
+}
+
+#[cfg(feature = "extras")]
+#[path = "shared/order.rs"]
+mod waiters;
 
 /// The numbers that Gs have logged, in the order in which the Gs ran.
 #[derive(Clone, Default)]
@@ -91,8 +122,8 @@ fn yielding_gs_rotate() {
     assert_eq!(order, [20, 0, 10, 21, 1, 11]);
 }
 
-/// The main G spawns more Gs than fit into the ring. Half of a full ring moves to the tail of the global queue, which
-/// is checked every 61 ticks until the ring is empty.
+/// The main G spawns more Gs than fit into the ring. Whenever the ring is full, half of its Gs move to the tail of the
+/// global queue. Until the ring is empty, a P takes a G from there only every 61 ticks.
 #[test]
 fn no_g_is_skipped_when_the_ring_overflows() {
     let order = on_both!(platform, log, {
@@ -104,8 +135,9 @@ fn no_g_is_skipped_when_the_ring_overflows() {
             .collect();
         spawned.into_iter().for_each(|handle| handle.join().unwrap());
     });
-    // The ring overflowed three times. The global queue got the Gs 0 to 127 together with 256, then 128 to 255 with
-    // 385, then 257 to 384 with 514. The other Gs were in the ring.
+    // The ring overflowed three times. Each time the older half of its Gs moved to the global queue, together with the
+    // G that did not fit. These were the Gs 0 to 127 with 256, then 128 to 255 with 385, then 257 to 384 with 514. The
+    // other Gs were in the ring.
     let is_ring = |number: u32| number >= 386 && number != 514;
     let ring: Vec<u32> = order.iter().copied().filter(|&number| is_ring(number)).collect();
     assert_eq!(order[0], 599);
@@ -152,7 +184,8 @@ fn hogs_rotate_in_slices() {
         assert_eq!(order[..6], [2, 0, 1, 2, 0, 1], "seed {seed}");
         for pair in turns[..6].windows(2) {
             let slice = pair[1].1 - pair[0].1;
-            // A hog may have to finish its current step before it can report that it runs.
+            // A hog logs the beginning of its slice only when its current step of 100 µs ends, so the bounds are a
+            // little wider than 10 to 20 ms.
             let bounds = Duration::from_micros(9_900)..=Duration::from_millis(21);
             assert!(bounds.contains(&slice), "seed {seed}: a slice of {slice:?}");
         }

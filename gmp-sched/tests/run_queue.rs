@@ -2,6 +2,7 @@
 //! the test checks that every element is taken exactly once.
 #![cfg(not(gmp_loom))]
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,13 +10,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gmp_sched::platform::Points;
 use gmp_sched::run_queue::{RING_CAPACITY, RunQueue, Slice};
 use proptest::prelude::*;
+use static_assertions::{assert_impl_all, assert_not_impl_any};
 
 #[derive(Debug)]
 struct Unwatched;
 
 impl Points for Unwatched {}
 
-/// The elements that are queued are references to the entries of this array.
+// A thief gets the reference that the owner pushed. If a queue of `Cell`s could be shared, safe code could access one
+// cell from two threads at once.
+assert_not_impl_any!(RunQueue<Cell<u32>, Unwatched>: Send, Sync);
+assert_impl_all!(RunQueue<u32, Unwatched>: Send, Sync);
+
+/// The tests push references to the entries of this array.
 static ITEMS: [u8; 1 << 16] = [0; 1 << 16];
 
 fn item(number: usize) -> &'static u8 {

@@ -53,8 +53,8 @@ fn mapped() -> usize {
     maps.lines().filter_map(size).sum()
 }
 
-/// Uses Gs, a channel, timers, blocking calls and another number of Ps. When this function returns, all of its Gs have
-/// ended.
+/// Uses Gs, a channel, timers and blocking calls, and changes the number of Ps. When this function returns, all of its
+/// Gs have ended.
 fn program() {
     let (sender, receiver) = native::channel(1);
     let feeder = native::go(move || (0..10).for_each(|number| sender.send(number).unwrap()));
@@ -78,7 +78,7 @@ fn program() {
     assert_eq!(all.into_iter().map(|handle| handle.join().unwrap()).sum::<u32>(), 190);
 }
 
-/// Held by each test.
+/// Held by each test while it runs, so that the tests run one after the other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 #[cfg(feature = "extras")]
@@ -119,7 +119,8 @@ fn thousand_runs_leak_neither_memory_nor_threads_nor_counts() {
     let (allocated, is_mapped) = (ALLOCATED.load(Ordering::Relaxed), mapped());
     (0..1000).for_each(|round| run(1 + round % 2));
     let grown = ALLOCATED.load(Ordering::Relaxed).saturating_sub(allocated);
-    // A scheduler takes 1 MiB. Another one is made if a G of the previous run has not finished its last steps.
+    // A scheduler takes 1 MiB. If a G of the previous run has not finished its last steps, the next run makes another
+    // scheduler. The bound allows for about 20 of these.
     assert!(grown < 20 << 20, "{grown} bytes more after 1,000 runs");
     // The bound allows for stacks of threads that are about to end, and for memory that the allocator reserves for new
     // threads.

@@ -17,7 +17,7 @@ use crate::library::cancel::{Cause, ContextError, Node};
 use crate::library::time::TimerSlot;
 use crate::platform::Pinned;
 
-/// A time that has passed at the first read of the clock.
+/// A time that is earlier than every reading of the clock.
 const DUE: Instant = Instant::from_nanos(1);
 /// A point in time that no model reaches.
 const LATER: Instant = Instant::from_nanos(1 << 50);
@@ -32,12 +32,12 @@ fn run_due_at(pinned: &Pinned<Model>, of: &'static Machine<Model>, now: Instant)
     readied
 }
 
-/// Calls [`run_due_at`] with the time of the first read of the clock.
+/// Calls [`run_due_at`] for the timers that are due at [`DUE`].
 fn run_due(pinned: &Pinned<Model>, of: &'static Machine<Model>) -> usize {
     run_due_at(pinned, of, DUE)
 }
 
-/// Whether the G has been readied. A second waker would find that the G no longer waits.
+/// Whether the G has been readied. It can be readied only once, because a second waker finds that it no longer waits.
 fn is_readied(goroutine: &'static Goroutine<Model>) -> bool {
     goroutine.status() == Status::Runnable
 }
@@ -85,7 +85,8 @@ fn wait_ends_once_by_cancellation_or_deadline_during_its_commit() {
     });
 }
 
-/// A context that is derived while its parent is cancelled is cancelled, too.
+/// While one M cancels a context, another M derives a child from it, and a grandchild from the child. Both are cancelled,
+/// too.
 #[test]
 fn context_derived_during_cancellation_is_cancelled() {
     explore(|| {

@@ -58,7 +58,8 @@ fn select_all(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
     wait_for_one(pinned, me, cases, locked)
 }
 
-/// Does the steps of `select::wait_for_one`.
+/// Runs a select as [`select`] does in the fast case: locks, checks and queues case by case. If a channel is locked or
+/// ready, starts over with all locks.
 fn select_trying(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
     let me = pinned.goroutine();
     let generation = me.open_wait();
@@ -83,8 +84,8 @@ fn wait_for_one(
 
 type Ends = (Sender<u32, Model>, Receiver<u32, Model>);
 
-/// Makes two channels, sorted by their addresses. A select locks them in this order, so every run of a model does the
-/// same.
+/// Makes two channels, sorted by their addresses. A select locks its channels in this order, so every run of a model
+/// takes the locks in the same order.
 fn two_channels() -> Arc<[Ends; 2]> {
     let mut chans = [channel(0), channel(0)];
     chans.sort_by_key(|chan: &Ends| core::ptr::from_ref(&chan.0.channel().header).addr());
@@ -166,8 +167,8 @@ fn close_ends_the_wait_of_a_sender() {
     });
 }
 
-/// A channel is closed and then drained. A receive would not have to wait at any moment, so the check without the lock
-/// must always return true.
+/// A channel is closed and then drained. At every moment a receive could complete without waiting, with a value or with
+/// the error that the channel is closed. So `looks_ready`, which takes no lock, must always return true.
 #[test]
 fn check_without_lock_of_a_closed_channel_is_of_one_moment() {
     explore_every_point(|| {
@@ -189,8 +190,9 @@ fn check_without_lock_of_a_closed_channel_is_of_one_moment() {
     });
 }
 
-/// A sender waits in the queue until the channel is closed. A receive would not have to wait at any moment, so the
-/// check without the lock must always return true.
+/// A sender waits in the queue until the channel is closed. At every moment a receive could complete without waiting:
+/// first from the sender, later with the error that the channel is closed. So `looks_ready`, which takes no lock, must
+/// always return true.
 #[test]
 fn check_without_lock_of_a_queue_is_of_one_moment() {
     explore_every_point(|| {
@@ -299,7 +301,7 @@ fn whole_select_takes_one_of_two_values() {
             let chosen = Select::new(&mut [first.case(), second.case()]).wait();
             let results = (first.into_result(), second.into_result());
             assert_eq!(results, if chosen == 0 { (Some(Ok(1)), None) } else { (None, Some(Ok(2))) });
-            // The other value is still there for the next select.
+            // The select has not taken the value of the other channel, so a receive gets it.
             let other = 1 - chosen;
             assert_eq!(receive(pinned, chans[other].1.channel()), Some(other as u32 + 1));
         });

@@ -24,7 +24,7 @@ impl Checked {
     /// The number of uses so far.
     pub(super) fn uses(&self) -> u32 {
         #[expect(unsafe_code, reason = "reads the checked cell")]
-        // SAFETY: loom checks that all uses happen before this.
+        // SAFETY: loom checks that all uses happen before this read.
         self.0.with(|uses| unsafe { *uses })
     }
 }

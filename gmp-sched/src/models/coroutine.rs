@@ -23,7 +23,7 @@ struct Scene {
     outer: &'static Goroutine<Model>,
     inner: &'static Goroutine<Model>,
     shared: Shared<Value, Model>,
-    /// Never dropped, so that the slot of the model's G is not released.
+    /// The join handle of the inner G. It is never dropped, so that the slot of this G is not released.
     handle: core::mem::ManuallyDrop<JoinHandle<(), Model>>,
     outer_frames: Checked,
     inner_frames: Checked,
@@ -46,7 +46,7 @@ impl Scene {
         })
     }
 
-    /// The outer G asks for the first value, as in `Shared::resume` and `switch_through_queues`.
+    /// The outer G asks for a value, as in `Shared::resume` and `switch_through_queues`.
     fn ask(&self, pinned: &Pinned<Model>) {
         self.shared.register_outer(self.outer, &self.handle);
         self.leave(pinned, (self.outer, &self.outer_frames), self.inner);

@@ -1,4 +1,4 @@
-//! The deadlock check runs while a thread that is not an M is about to wake a G.
+//! A model in which the deadlock check runs while a thread that is not an M is about to wake a G.
 
 use super::platform::{Setting, spawn_as};
 use super::{explore_every_point, explore_with_both_locks};
@@ -8,7 +8,8 @@ use crate::entities::goroutine::WaitReason;
 use crate::entities::status::ParkedStatus;
 use crate::platform::Pinned;
 
-/// One G waits for a future, and another G waits for the first G. The check never reports a deadlock.
+/// One G waits for a future, and another G waits for the first G. The check never reports a deadlock, because a thread
+/// outside of the scheduler wakes the first G.
 #[test]
 fn deadlock_is_not_reported_during_a_wake_from_outside() {
     explore_with_both_locks(|| {

@@ -2,7 +2,7 @@
 //! raises the signal, by an M that takes the signal from the ready list, and by a timer. No raise is lost, a wait
 //! ends once, and the G sees what the handler did.
 //!
-//! The models run the signal's own code. The G continues on whichever loom thread takes it from a queue.
+//! The models run the signal's own code. The G continues on the loom thread that takes it from a queue.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -21,9 +21,10 @@ use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::{ParkedStatus, Status};
+use crate::library::cancel::{Cause, ContextError, Limit, Node};
 use crate::platform::Pinned;
 
-/// A time that has passed at the first read of the clock.
+/// A time that is earlier than every reading of the clock.
 const DUE: Instant = Instant::from_nanos(1);
 
 /// A signal, and a G that waits for it repeatedly until it has seen the last raise.
@@ -55,7 +56,7 @@ impl Scene {
         })
     }
 
-    /// Raises the signal for each step of the device.
+    /// Raises the signal once for each step of the device.
     fn interrupt(&self) {
         (1..=self.last).for_each(|step| self.step(step));
     }
@@ -96,7 +97,7 @@ impl Scene {
         }
     }
 
-    /// Runs the first steps of the G after a wait, on any M.
+    /// Runs the first steps that the G takes after a wait, on the M that has resumed it.
     fn continue_after_wait(&self, pinned: &Pinned<Model>, deadline: Instant) {
         self.waiter.set_status(Status::Running);
         pinned.machine().set_current(Some(self.waiter));
@@ -137,14 +138,14 @@ impl Scene {
         self.resume(pinned, first_deadline);
     }
 
-    /// Fires the due timers of `of`.
+    /// Fires a due timer of the P `of`, and runs the G that it readies.
     fn fire(&self, pinned: &Pinned<Model>, of: &'static Processor<Model>) {
         if let Some(goroutine) = take_due(pinned, of, DUE) {
             self.resume_as(pinned, goroutine, DUE);
         }
     }
 
-    /// Delivers all pending raises, and checks that the G has seen the last raise.
+    /// Delivers all pending raises on `machine`, and checks that the G has seen the last raise.
     fn check(&self, machine: &'static Machine<Model>) {
         run_as(machine, |pinned| {
             while self.scheduler.signals.is_ready() || !pinned.processor().queue.is_empty() {
@@ -156,7 +157,8 @@ impl Scene {
     }
 }
 
-/// The signal is raised twice while the G begins to wait and an M checks the ready list.
+/// The signal is raised twice while the G begins to wait and an M checks the ready list. The G sees what the device did
+/// before the last raise.
 #[test]
 fn wait_against_raises_and_a_poll() {
     explore_every_point(|| {
@@ -174,7 +176,7 @@ fn wait_against_raises_and_a_poll() {
 }
 
 /// The deadline ends the wait while the signal is raised, and the G waits again on another M before the commit of the
-/// first wait has finished.
+/// first wait has finished. The G sees the raise in one of the two waits.
 #[test]
 fn deadline_against_a_commit_and_a_raise() {
     explore_every_point(|| {
@@ -193,7 +195,77 @@ fn deadline_against_a_commit_and_a_raise() {
     });
 }
 
+/// The context of the wait is cancelled while the far side commits the wait and the signal is raised. The wait ends once,
+/// and the raise ends it or is kept for the next wait.
+#[test]
+fn cancellation_against_a_commit_and_a_raise() {
+    explore(|| {
+        let setting = Setting::new(2);
+        let (waits, cancels) = (setting.running_machine(), setting.busy_machine());
+        let (scheduler, me) = (setting.scheduler, waits.running_goroutine());
+        let signal: &'static Signal<Model> = Box::leak(Box::new(Signal::new()));
+        let node = Node::<Model>::new(None, None);
+        // A number for the result of the wait. It is 0 until the G has continued.
+        let ended = Arc::new(AtomicU32::new(0));
+        let resume = {
+            let ended = ended.clone();
+            move |node: &Arc<Node<Model>>| {
+                let result = match signal.end(scheduler, me, Limit::of(node)) {
+                    Some(true) => 1,
+                    Some(false) => 2,
+                    None => 3,
+                };
+                assert_eq!(ended.swap(result, Ordering::Relaxed), 0, "the wait ended twice");
+            }
+        };
+        let resume_if_ready = {
+            let resume = resume.clone();
+            move |pinned: &Pinned<Model>, node: &Arc<Node<Model>>| {
+                if let Some((goroutine, _)) = pinned.processor().queue.pop() {
+                    assert!(core::ptr::eq(goroutine, me) && me.status() == Status::Runnable, "runs twice");
+                    me.set_status(Status::Running);
+                    resume(node);
+                }
+            }
+        };
+        let raises = loom::thread::spawn(move || signal.raise(scheduler));
+        let cancelled = (node.clone(), resume_if_ready.clone());
+        let cancelling = spawn_as(cancels, move |pinned| {
+            cancelled.0.cancel(&Cause::of(ContextError::Canceled));
+            cancelled.1(pinned, &cancelled.0);
+        });
+        run_as(waits, |pinned| {
+            if signal.check(pinned) == Found::Raised {
+                ended.store(1, Ordering::Relaxed);
+                return;
+            }
+            let Some(generation) = signal.announce(scheduler, me) else {
+                ended.store(3, Ordering::Relaxed);
+                return;
+            };
+            me.set_waiting(WaitReason::IoWait, pinned.machine().unsampled(), Instant::from_nanos(0));
+            pinned.machine().set_current(None);
+            if !signal.commit(pinned, me, generation, Limit::of(&node)) {
+                me.set_status(Status::Running);
+                resume(&node);
+            }
+            resume_if_ready(pinned, &node);
+        });
+        raises.join().unwrap();
+        cancelling.join().unwrap();
+        run_as(cancels, |pinned| {
+            scheduler.poll(pinned);
+            resume_if_ready(pinned, &node);
+            let result = ended.load(Ordering::Relaxed);
+            assert_ne!(result, 0, "nothing ended the wait: {signal:?}");
+            let expected = if result == 1 { Found::Nothing } else { Found::Raised };
+            assert_eq!(signal.check(pinned), expected, "the raise is lost or counted twice");
+        });
+    });
+}
+
 /// A parked G is woken by its deadline and waits again, while its signal is raised twice and taken from the ready list.
+/// The G sees the last raise.
 #[test]
 fn deadline_against_a_raise_that_is_polled() {
     explore(|| {
@@ -290,8 +362,8 @@ fn woken_g_sees_what_the_handler_did() {
     });
 }
 
-/// An M goes idle while the signal of a waiting G is raised. Either the M checks the ready list again or is woken, or
-/// another M is made to check the list.
+/// An M goes idle while an interrupt raises the signal that a G waits for. Either that M checks the ready list again, or
+/// it is woken, or another M is made to check the list.
 #[test]
 fn raise_against_an_idling_m() {
     explore_every_point(|| {
@@ -323,8 +395,8 @@ fn raise_while_all_ps_are_busy_asks_a_g_to_give_way() {
     });
 }
 
-/// With a single P the wakeup protocol has no fence. The G sees what was written before the second raise, even if both
-/// raises are taken as one.
+/// With a single P, an M that readies a G executes no fence (see `Scheduler::submitted`). Nevertheless, the G sees what
+/// was written before the second raise, even if both raises are taken as one.
 #[test]
 fn two_raises_on_a_single_p_are_seen() {
     explore_every_point(|| {
@@ -341,7 +413,7 @@ fn two_raises_on_a_single_p_are_seen() {
 }
 
 /// Two signals are taken from the ready list. Meanwhile the G that waited for the first signal waits for it again on
-/// another M, and this signal is raised again.
+/// another M, and this signal is raised again. The second raise is kept for the second wait.
 #[test]
 fn raise_of_a_signal_that_was_just_polled_is_kept() {
     explore_every_point(|| {
@@ -389,7 +461,7 @@ fn raise_of_a_signal_that_was_just_polled_is_kept() {
     });
 }
 
-/// Two signals are raised by two CPUs at the same time.
+/// Two signals are raised by two CPUs at the same time. Both waiting Gs are readied.
 #[test]
 fn two_concurrent_raises_are_both_polled() {
     explore_every_point(|| {

@@ -1,4 +1,6 @@
-//! An address is mapped to another page while a CPU may still have the old translation in its TLB.
+//! Models of epochs, which show whether every CPU has flushed its TLB since a change. An address is mapped to another
+//! page while a CPU may still have the old translation in its TLB. The CPU must flush its TLB before a G uses the
+//! address again.
 
 use alloc::sync::Arc;
 use core::cell::Cell;
@@ -28,14 +30,14 @@ struct Processor<'a> {
 }
 
 impl Processor<'_> {
-    /// Handles an interrupt, after which Gs run.
+    /// Handles an interrupt, and then runs Gs.
     fn interrupt(&self) {
         pass_point();
         self.world.cpu.pass(&self.world.epochs, || self.flush());
         self.run_gs();
     }
 
-    /// Halts until `wake`, after which Gs run.
+    /// Halts until `wake`, and then runs Gs.
     fn halt(&self, wake: Wake) {
         let wait = || {
             pass_point();
@@ -78,11 +80,11 @@ impl Processor<'_> {
 #[derive(Clone, Copy)]
 enum Wake {
     Interrupt,
-    /// A non-maskable interrupt, whose handler does not pass the epoch.
+    /// A non-maskable interrupt, whose handler does not flush the TLB.
     NonMaskable,
 }
 
-/// Remaps an address while a CPU runs or, if `wake` is given, halts until `wake`.
+/// Remaps an address while a CPU runs. If `wake` is given, the CPU halts meanwhile until that interrupt comes.
 fn an_address_is_used_again(wake: Option<Wake>) {
     explore_every_point(move || {
         let world = Arc::new(World {

@@ -6,9 +6,9 @@ use crate::engine::park::ready_pinned;
 use crate::engine::pick::find_runnable;
 use crate::engine::syscall::{enter_blocking, take_processor_back};
 
-/// Tests two fences of `idle.md` and the checks after them: the fence after an M has published a G (submit.1), and the
-/// fence after an M has put itself on the idle list (idle.2). The third P allows an M to search while another M counts
-/// as spinning.
+/// Tests two fences of `idle.md` and the checks after them: the fence of an M that has published a G (submit.1), and
+/// the fence of an M that has put itself on the idle list (idle.2). The third P stays busy, because an M may begin to
+/// spin beside another spinning M only if at least three Ps are busy.
 #[test]
 fn submitter_against_an_idling_m() {
     explore_every_point(|| {
@@ -26,7 +26,8 @@ fn submitter_against_an_idling_m() {
     });
 }
 
-/// The submitter sees a spinning M that gives up its search.
+/// The submitter wakes no M, because it sees a spinning M. That M ends its search at the same time, so it has to check the
+/// queues once more.
 #[test]
 fn submitter_against_a_spinning_m_that_gives_up() {
     explore_every_point(|| {
@@ -42,7 +43,8 @@ fn submitter_against_a_spinning_m_that_gives_up() {
     });
 }
 
-/// The submitter sees a spinning M. That M finds other work first, and therefore has to wake the next M.
+/// The submitter wakes no M, because it sees a spinning M. That M finds other work first, so it has to wake another M,
+/// which searches for the submitted G.
 #[test]
 fn submitter_against_a_spinning_m_that_finds_work() {
     explore_every_point(|| {
@@ -77,8 +79,8 @@ fn submitter_of_two_against_a_spinning_m_that_goes_idle() {
     });
 }
 
-/// The submitter relies on a spinning M. That M goes idle and, before it checks the queues once more, is assigned a P
-/// with other work. So that M has to make another M search.
+/// The submitter relies on a spinning M. That M goes idle. Before it checks the queues once more, it is assigned a P
+/// that has other work. So it has to wake another M, which searches for the submitted G.
 #[test]
 fn submitter_against_a_spinning_m_that_is_assigned_a_p() {
     explore(|| {
@@ -101,10 +103,10 @@ fn submitter_against_a_spinning_m_that_is_assigned_a_p() {
 }
 
 /// The submitter relies on a spinning M for two Gs, and then blocks. The spinning M goes idle and is assigned the
-/// submitter's P. That M can take only one G, and has to wake the next M for the other.
+/// submitter's P. That M can run only one of the Gs, and has to wake another M for the other G.
 #[test]
 fn submitter_that_blocks_against_a_spinning_m_that_goes_idle() {
-    explore_every_point(|| {
+    explore(|| {
         let setting = Setting::new(2);
         setting.add_machine();
         let (submitter, spinner) = (setting.running_machine(), setting.spinning_machine());
@@ -122,13 +124,12 @@ fn submitter_that_blocks_against_a_spinning_m_that_goes_idle() {
     });
 }
 
-/// A waker has raised the count of spinning Ms, although there is no work any more for the M that it wants to wake. The
-/// waker then finds no idle P, because an M that returned from a system call took the last idle P. The returning M
-/// readies a G while another M goes idle. Both of these Ms rely on the raised count, so the waker must check for work
-/// again.
+/// A waker raises the count of spinning Ms in order to wake an M, but finds no idle P. An M that returned from a system
+/// call has taken the last idle P. Meanwhile the returning M readies a G, and another M goes idle. Both of them wake no
+/// M, because the raised count says that an M searches. So the waker must check for work again.
 #[test]
 fn waker_that_finds_no_idle_p_checks_again() {
-    explore_every_point(|| {
+    explore(|| {
         let setting = Setting::new(3);
         let (waker, returning) = (setting.running_machine(), setting.blocked_machine());
         let idler = setting.busy_machine();

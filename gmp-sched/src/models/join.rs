@@ -53,7 +53,8 @@ impl Finishing {
         Self { setting, stacks, goroutine, runs_on, other }
     }
 
-    /// Starts a loom thread that runs the steps of `finish` and then `then`, as the M on which the G runs.
+    /// Starts a loom thread that acts as the M on which the G runs. The thread ends the G as the engine does, and then
+    /// calls `then`.
     fn finish(&self, then: impl FnOnce(&Pinned<Model>) + Send + 'static) -> loom::thread::JoinHandle<()> {
         let (goroutine, stacks) = (self.goroutine, self.stacks.clone());
         spawn_as(self.runs_on, move |pinned| {
@@ -78,7 +79,7 @@ impl Finishing {
     }
 }
 
-/// Overwrites the stack of a slot on the free list, as a spawn on this M would.
+/// If this P's free list has a slot, takes it and overwrites its stack, as a spawn would.
 fn reuse(pinned: &Pinned<Model>, stacks: &Stacks) {
     if pinned.processor().free.pop().is_some() {
         stacks.frames.used();
@@ -110,8 +111,9 @@ fn take(pinned: &Pinned<Model>, goroutine: &'static Goroutine<Model>, stacks: &S
     reuse(pinned, stacks);
 }
 
-/// A G waits while the other G ends. The waiter's context is saved before the waiter can run, and the waiter is
-/// readied exactly once. The waiter may run while the G that readied it is still on its own stack.
+/// One G begins to wait for another G while that G ends. The waiter's context is saved before the waiter can run, and
+/// the waiter is readied exactly once. The G that ends readies the waiter while it still uses its own stack, so the
+/// waiter may already run at that time.
 #[test]
 fn waiter_against_the_end_of_its_g() {
     explore(|| {

@@ -1,4 +1,5 @@
-//! Models in which kernel threads become ready while CPUs are about to halt.
+//! Models in which kernel threads become ready while CPUs are about to halt. No thread stays ready while a CPU halts,
+//! and no thread runs twice.
 
 use alloc::boxed::Box;
 use core::cell::Cell;
@@ -23,6 +24,8 @@ loom::lazy_static! {
     static ref THREADS: &'static Threads<ModelCpu> = Threads::new(CPUS);
     /// Whether each CPU has been sent an interrupt.
     static ref KICKED: [AtomicBool; CPUS] = core::array::from_fn(|_| AtomicBool::new(false));
+    /// Whether the thread that runs on each CPU has been asked to give way.
+    static ref DISPLACED: [AtomicBool; CPUS] = core::array::from_fn(|_| AtomicBool::new(false));
 }
 
 impl Points for ModelCpu {
@@ -50,7 +53,9 @@ unsafe impl Cpu for ModelCpu {
         KICKED[cpu].swap(true, Ordering::AcqRel);
     }
 
-    fn request_displacement() {}
+    fn request_displacement() {
+        DISPLACED[Self::current()].store(true, Ordering::Relaxed);
+    }
 
     fn arm(_: Instant) {}
 
@@ -87,7 +92,7 @@ fn on<R: Send + 'static>(cpu: usize, body: impl FnOnce() -> R + Send + 'static) 
     })
 }
 
-/// Runs a CPU that has no thread until it would halt; returns whether it found a thread.
+/// Does what the idle loop of a CPU does before it would halt or run a thread. Returns whether it found a thread.
 fn find_thread() -> bool {
     THREADS.take_ready_or_be_idle().is_some()
 }
@@ -119,8 +124,31 @@ fn one_ready_thread_against_a_halting_cpu() {
     }
 }
 
-/// Two threads become ready at the same time. Both may be put on the list of the same CPU, and the same CPU may be
-/// claimed for both.
+/// A CPU has taken a thread from a list. Before the CPU starts this thread, it is kicked for a second thread. The idle
+/// loop forgets what the kick's handler has requested, so `start` must repeat the request.
+#[test]
+fn kick_between_taking_and_starting_a_thread_is_kept() {
+    explore(|| {
+        let woken = [thread(1), thread(1)];
+        woken[0].unpark();
+        CPU.with(|cpu| cpu.set(1));
+        let first = THREADS.take_ready_or_be_idle().expect("it is ready");
+        CPU.with(|cpu| cpu.set(0));
+        woken[1].unpark();
+        CPU.with(|cpu| cpu.set(1));
+        #[expect(unsafe_code, reason = "calls what an interrupt handler calls")]
+        // SAFETY: the model has no interrupts.
+        unsafe {
+            THREADS.reschedule_interrupt();
+        }
+        DISPLACED[1].store(false, Ordering::Relaxed);
+        THREADS.start(first);
+        assert!(DISPLACED[1].load(Ordering::Relaxed), "the second thread waits until the first one is preempted");
+    });
+}
+
+/// Two threads become ready at the same time. Both may be put on the list of the same CPU. The waker may also choose
+/// the same idle CPU for both and kick it twice.
 #[test]
 fn two_ready_threads_against_a_halting_cpu_and_an_idle_one() {
     explore(|| {
@@ -136,8 +164,9 @@ fn two_ready_threads_against_a_halting_cpu_and_an_idle_one() {
     });
 }
 
-/// Two CPUs go idle. One takes the first thread and is claimed for the second at the same time. The other has checked
-/// for threads before the second thread became ready.
+/// Two CPUs go idle. The first CPU takes the first thread. At the same time, the waker clears the idle bit of the first
+/// CPU and kicks it for the second thread. The second CPU has checked the lists before the second thread became ready,
+/// so it must be kicked for that thread.
 #[test]
 fn two_ready_threads_against_two_halting_cpus() {
     explore(|| {
@@ -150,7 +179,7 @@ fn two_ready_threads_against_two_halting_cpus() {
     });
 }
 
-/// A thread becomes ready on each of two CPUs while the third goes idle.
+/// Two CPUs each make a thread ready while the third CPU goes idle.
 #[test]
 fn two_wakers_against_a_halting_cpu() {
     explore(|| {

@@ -1,9 +1,9 @@
 //! Models of the spinlocks themselves, which are the lock of a channel and the lock of the crate `spin`. Each has one
 //! holder at a time, which sees what the previous holder did.
 //!
-//! A thread that finds a channel's lock taken tries once more in these models. With the loop of the real lock, a
-//! model would have infinitely many states. The lock of `spin` runs with its loops, because loom lets the other
-//! threads run after each failed attempt.
+//! In these models, a thread that finds a channel's lock taken tries only once more. With the loop of the real lock, a
+//! model would have infinitely many states. The lock of `spin` runs with its loops, because loom lets the other threads
+//! run after each failed attempt.
 
 use alloc::boxed::Box;
 
@@ -23,7 +23,7 @@ fn guarded() -> &'static Guarded {
     Box::leak(Box::new((SpinningLock::new(), Checked::default())))
 }
 
-/// Uses the guarded memory and releases the lock, if the caller `has_it`.
+/// If the caller holds the lock (`has_it`), uses the guarded memory and releases the lock.
 fn use_if((lock, memory): &Guarded, has_it: bool) {
     if has_it {
         memory.used();
@@ -42,7 +42,8 @@ fn holder_of_a_lock_sees_what_the_previous_one_did() {
     });
 }
 
-/// Two threads attempt to take the lock while its holder releases it.
+/// Two threads attempt to take the lock while its holder releases it. They hold it one after the other, and each sees
+/// what the previous holder did.
 #[test]
 fn released_lock_is_taken_by_one_of_two_waiters() {
     explore(|| {
@@ -94,7 +95,7 @@ fn spin_mutex_that_is_held_is_not_taken_by_try_lock() {
     });
 }
 
-/// A holder panics, and the guard is dropped while the holder unwinds.
+/// A holder panics, and the guard is dropped while the holder unwinds. The drop releases the lock to the other thread.
 #[test]
 fn spin_mutex_of_a_holder_that_panics_is_released() {
     with_spinning_locks(|| {

@@ -41,7 +41,7 @@ fn check(setting: &Setting, machine: &'static Machine<Model>, finder: &'static M
     assert!(shared.locked.is_empty(), "a G that runs is on the list of runnable ones");
 }
 
-/// A locked G yields. Another M may find the G while the G's own M hands off its P and begins to wait for one.
+/// A locked G yields. Another M may find the G while the G's own M hands off its P and begins to wait for a P.
 #[test]
 fn locked_g_that_yields_is_found_by_another_m() {
     explore_with_both_locks(|| {
@@ -62,8 +62,8 @@ fn locked_g_that_yields_is_found_by_another_m() {
     });
 }
 
-/// A locked G returns from a system call when another M has taken its P. That M finds the G while the G's own M begins
-/// to wait.
+/// A locked G returns from a system call after another M has taken its P. This other M finds the G while the G's own M
+/// begins to wait for a P.
 #[test]
 fn locked_g_that_returns_from_a_system_call_is_found_by_another_m() {
     explore_with_both_locks(|| {

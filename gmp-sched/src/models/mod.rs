@@ -1,10 +1,11 @@
-//! loom models of the protocols between Ms. Each explores every interleaving of their steps with up to [`PREEMPTIONS`]
-//! preemptions, and every reordering that the memory model allows. The models run the engine's own code, up to where
-//! it would switch stacks. Closures replace the code of Gs, and each model does only a few steps of a program.
+//! loom models of the protocols between Ms. Each model explores every interleaving of its threads' steps with up to
+//! [`PREEMPTIONS`] preemptions, and every reordering that the memory model allows. The models run the engine's own
+//! code, up to where it would switch stacks. Closures replace the code of Gs, and each model does only a few steps of a
+//! program.
 //!
-//! Run by `cargo test -p gmp-sched --test models`, which builds this with `--cfg gmp_loom`. `--test mutants` shows
-//! that each model detects the errors for which it was written: that test breaks the engine and expects a model to
-//! fail.
+//! `cargo test -p gmp-sched --test models` builds the crate with `--cfg gmp_loom` and runs the models. `--test mutants`
+//! shows that each model detects the errors for which it was written: that test breaks the engine and expects a model
+//! to fail.
 //!
 //! loom has three limits. First, it treats `SeqCst` loads and stores as `AcqRel`, so only fences give a total order.
 //! Second, if one thread stores to a word and another exchanges it, loom does not order the two modifications, which
@@ -103,7 +104,8 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
         RUNS.set(RUNS.get() + 1);
         assert!(RUNS.get() < RUNS_AT_MOST, "the model is too large");
         crate::entities::scheduler_number::restart_numbers();
-        // Initialised before other threads exist, so that loom does not explore the order of the initialisation.
+        // The static `POINTS` is initialised here, before other threads exist, so that loom does not explore the order
+        // of its initialisation.
         pass_point();
         model();
     });

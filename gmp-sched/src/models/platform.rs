@@ -17,7 +17,7 @@ use crate::engine::idle::Assignment;
 use crate::engine::pick::find_runnable;
 use crate::engine::syscall::enter_blocking;
 use crate::entities::goroutine::{Goroutine, WaitReason};
-use crate::entities::machine::{Machine, NewMachine};
+use crate::entities::machine::{EndedMachine, Machine, NewMachine};
 use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
@@ -45,7 +45,8 @@ pub(super) struct ModelThread {
     token: AtomicBool,
     /// Whether the M has parked. If so, the loom thread that ran the M has ended or is about to end.
     parked: core::sync::atomic::AtomicBool,
-    /// The deadline until which the M is parked. Read after all loom threads have ended, so loom need not know of it.
+    /// The deadline until which the M is parked. It is read only after all loom threads have ended, so loom need not
+    /// know of it.
     until: core::sync::atomic::AtomicU64,
     /// Whether the G on this M was asked to give way. loom need not know of this flag, for the same reason as for
     /// `until`.
@@ -78,7 +79,8 @@ std::thread_local! {
 struct Leaves;
 
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
-// SAFETY: nothing preempts, and no context is switched, because no G ever runs.
+// SAFETY: no G ever runs, so no stack is used and no context is switched. A loom thread acts for one M until `run_as`
+// returns, and nothing preempts it.
 unsafe impl Platform for Model {
     type Thread = ModelThread;
 
@@ -98,7 +100,7 @@ unsafe impl Platform for Model {
         CURRENT.with(Cell::get)
     }
 
-    /// Advances a little at each call, so that code that waits for a later time does not wait forever.
+    /// The clock advances a little at each call, so that code that waits for a later time does not wait forever.
     fn now() -> Instant {
         CLOCK.set(CLOCK.get() + 1000);
         Instant::from_nanos(CLOCK.get())
@@ -135,7 +137,7 @@ unsafe impl Platform for Model {
         ENDS_IDLE_MACHINES.get().then_some(Duration::ZERO)
     }
 
-    fn exit_thread() -> ! {
+    fn exit_thread(_: EndedMachine<Self>) -> ! {
         panic::resume_unwind(Box::new(Leaves))
     }
 
@@ -175,7 +177,8 @@ pub(super) fn is_parked(machine: &'static Machine<Model>) -> bool {
     thread(machine).parked.load(Ordering::Relaxed) && !is_unparked(machine)
 }
 
-/// Lets `machine` search for a G and mark it as running, or park. (To run the G would need a switch of stacks.)
+/// Lets `machine` search for a G. If the M finds a G, it marks the G as running. Otherwise it parks. (To run the G
+/// would need a switch of stacks.)
 pub(super) fn run_next(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
     let next = find_runnable(pinned, machine);
     assert_eq!(next.status(), Status::Runnable, "{next:?} must not be run");
@@ -183,7 +186,7 @@ pub(super) fn run_next(pinned: &Pinned<Model>, machine: &'static Machine<Model>)
     machine.set_current(Some(next));
 }
 
-/// Lets `machine` wait for a P for the G that is locked to it, and mark that G as running, or park.
+/// Lets `machine` wait for a P for its locked G. If the M gets a P, it marks the G as running. Otherwise it parks.
 pub(super) fn run_locked(pinned: &Pinned<Model>, machine: &'static Machine<Model>, locked: &'static Goroutine<Model>) {
     machine.wait_for_locked(pinned, locked);
     assert_eq!(locked.status(), Status::Runnable, "{locked:?} must not be run");
@@ -234,7 +237,7 @@ impl Setting {
         ENDS_IDLE_MACHINES.set(true);
     }
 
-    /// Makes each M that becomes idle from now on stay, as at first.
+    /// From now on, Ms that become idle do not end. This is also the setting at the beginning.
     pub(super) fn keep_idle_machines(&self) {
         ENDS_IDLE_MACHINES.set(false);
     }
@@ -298,7 +301,8 @@ impl Setting {
     /// Lets every M that was unparked continue until it runs a G or parks again.
     pub(super) fn settle(&self) {
         while let Some(machine) = self.scheduler.machines().find(|&machine| thread(machine).is_woken()) {
-            // The M checked the queues once more before it parked, so it continues after the park.
+            // In a model, a park unwinds the M. The M continues here as if `park_thread` had returned. The M checked
+            // the queues once more before it parked, so this check is not repeated.
             run_as(machine, |pinned| match machine.locked_goroutine() {
                 Some(locked) => run_locked(pinned, machine, locked),
                 None => {
@@ -309,8 +313,8 @@ impl Setting {
         }
     }
 
-    /// Does what [`settle`](Self::settle) does, for models in which a loom thread may also end while its M holds a P
-    /// and runs no G.
+    /// Like [`settle`](Self::settle), for models in which the loom thread of an M may end while the M holds a P and
+    /// runs no G. Each of `machines` that holds a P first searches for a G.
     pub(super) fn settle_all(&self, machines: impl IntoIterator<Item = &'static Machine<Model>>) {
         for machine in machines {
             if machine.processor().is_some() {

@@ -14,7 +14,8 @@ fn idle_and_end(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
     run_next(pinned, machine);
 }
 
-/// An M that has been assigned a P does not end.
+/// An M that goes idle would end at once, but a submitter assigns a P to it at the same time. An M that has been
+/// assigned a P does not end.
 #[test]
 fn submitter_against_an_m_that_ends() {
     explore_every_point(|| {
@@ -31,8 +32,8 @@ fn submitter_against_an_m_that_ends() {
     });
 }
 
-/// Either the idle M ends, and the M that blocks makes another one; or the idle M stays, because the P of the blocking
-/// M needs it.
+/// An M blocks while an idle M is about to end. Either the idle M ends, and the M that blocks makes another one; or the
+/// idle M stays, because it takes over the P of the M that blocks.
 #[test]
 fn m_that_blocks_against_the_m_that_it_relies_on() {
     explore_every_point(|| {
@@ -80,8 +81,8 @@ fn m_that_ends_reports_a_deadlock() {
     });
 }
 
-/// The last M that becomes idle checks for a deadlock. The check does not count an M that sysmon is making at the same
-/// time on another thread.
+/// The last M that becomes idle checks for a deadlock while sysmon makes an M on another thread. The check does not
+/// count the new M, so it finds the deadlock.
 #[test]
 fn deadlock_is_found_while_an_m_is_made() {
     explore_every_point(|| {

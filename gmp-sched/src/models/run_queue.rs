@@ -1,4 +1,5 @@
-//! Models of the local ring, with a capacity of four. Its owner and thieves access it at the same time.
+//! Models of the local ring, with a capacity of four, and of `runnext`. The owner and thieves access them at the same
+//! time. Each item is taken exactly once, and the taker sees what was written to the item.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -122,7 +123,7 @@ fn two_thieves() {
     });
 }
 
-/// One thief steals what another thief has just stolen, from the queue of that thief.
+/// One thief steals what another thief has just stolen, from the queue of that thief. Each item is taken exactly once.
 #[test]
 fn thief_is_stolen_from_while_it_steals() {
     explore(|| {
@@ -160,7 +161,7 @@ fn run_next_against_a_thief() {
 }
 
 /// The owner puts an item into `runnext` while two thieves steal. `runnext` is empty before, so the owner sets it
-/// without an exchange.
+/// without an exchange. The item is taken exactly once.
 #[test]
 fn first_run_next_against_two_thieves() {
     explore(|| {
@@ -180,7 +181,8 @@ fn overflow_against_two_thieves() {
         let queue = queue_of(&items[..4]);
         let thieves = [thief(&queue, false), thief(&queue, false)];
         let mut taken = Taken::default();
-        // Drains or pushes, as the engine does when the ring overflows.
+        // Does what the engine does when the ring is full: drains half of it. If a thief has made room meanwhile, the
+        // drain fails, and the new item is pushed instead.
         while !queue.drain_half(|item| taken.take(item)) {
             if queue.push_back(items[4]).is_ok() {
                 return taken.check(&queue, thieves.map(|thief| thief.join().unwrap()), 5);

@@ -20,7 +20,7 @@ struct Scene {
     children: Children<Model>,
     /// The memory that each child borrows from the parent.
     borrowed: [Checked; 2],
-    /// The parent's frames, unused while it waits.
+    /// The parent's frames, which no code uses while the parent waits.
     frames: Checked,
     left: Checked,
 }
@@ -45,7 +45,7 @@ impl Scene {
                 Instant::from_nanos(0),
             );
             self.frames.used();
-            // This runs on the far side.
+            // In the real wait, this code runs on the far side of the switch.
             drop(state);
             return self.run_here(pinned);
         }
@@ -71,7 +71,7 @@ impl Scene {
         }
     }
 
-    /// Runs the last steps of a child, as in `finish::finish_scoped`.
+    /// Runs the last steps of a child, as in `finish::finish`.
     fn end_child(&self, pinned: &Pinned<Model>, child: usize) {
         self.borrowed[child].used();
         self.children.remove(pinned, false);

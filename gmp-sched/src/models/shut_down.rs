@@ -12,7 +12,7 @@ fn m_that_is_made_during_shut_down_is_unparked() {
         explore(|| {
             let setting = Setting::new(1);
             let scheduler = setting.scheduler;
-            let ends = loom::thread::spawn(move || scheduler.shut_down());
+            let ends = loom::thread::spawn(move || scheduler.end_machines());
             setting.add_machine();
             ends.join().unwrap();
             assert!(scheduler.machines().count() == 2 && scheduler.machines().all(is_unparked), "an M stays parked");
@@ -20,7 +20,7 @@ fn m_that_is_made_during_shut_down_is_unparked() {
     });
 }
 
-/// `add_machine` makes a new thread for an M that has ended, while the scheduler shuts down. `shut_down` unparks every
+/// `add_machine` makes a new thread for an M that has ended, while the scheduler shuts down. `end_machines` unparks every
 /// M, including this one. But if the new thread wakes before the M is marked as in use, the thread parks again. In this
 /// case `add_machine` must unpark the M.
 #[test]
@@ -42,7 +42,7 @@ fn m_that_is_reused_during_shut_down_is_unparked() {
                 }
                 run_next(pinned, machine);
             });
-            let ends = loom::thread::spawn(move || scheduler.shut_down());
+            let ends = loom::thread::spawn(move || scheduler.end_machines());
             setting.add_machine();
             ends.join().unwrap();
             runs.join().unwrap();

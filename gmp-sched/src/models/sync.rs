@@ -11,7 +11,8 @@ use loom::cell::UnsafeCell;
 
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
-use crate::library::sync::{Once, OneCount, RawMutex, RawRwLock, Readers, Semaphore, SpreadCounts, WaitGroup};
+use crate::library::sync::readers::{OneCount, Readers, SpreadCounts};
+use crate::library::sync::{Once, RawMutex, RawRwLock, Semaphore, WaitGroup};
 
 /// A number of which loom checks every access. loom reports a change that is not ordered with all other accesses, and
 /// a read that is not ordered with all changes.
@@ -87,7 +88,8 @@ fn mutex_has_one_holder_of_three_at_a_time() {
     });
 }
 
-/// A G calls `try_lock` while another G is being woken for the mutex.
+/// A G calls `try_lock` while another G is being woken for the mutex. The call may take the mutex first; the woken G
+/// then waits again and is not lost.
 #[test]
 fn try_lock_takes_a_mutex_ahead_of_waiters() {
     explore(|| {

@@ -27,7 +27,7 @@ fn retake_against_the_return_from_a_system_call() {
         setting.add_machine();
         let caller = setting.running_machine();
         let processor = caller.held_processor();
-        // Memory that only the holder of the P accesses.
+        // Memory that only the holder of the P accesses, so that loom detects if two Ms hold the P.
         let licence = Arc::new(Checked::default());
         let scheduler = setting.scheduler;
         let takers: Vec<_> = (0..2)
@@ -109,7 +109,8 @@ fn handoff_against_a_submitter() {
     });
 }
 
-/// There is an M for every P, even if several Ms block at the same time and each relies on the same idle M.
+/// There is an M for every P, even if several Ms block at the same time and each counts on the same idle
+/// M as its successor.
 #[test]
 fn every_p_has_an_m_when_two_block() {
     explore_every_point(|| {
@@ -126,7 +127,7 @@ fn every_p_has_an_m_when_two_block() {
     });
 }
 
-/// The last M to go idle must not report a deadlock while a G returns from a system call.
+/// The last M to go idle must not report a deadlock, because a G returns from a system call at the same time.
 #[test]
 fn return_from_a_system_call_against_the_deadlock_check() {
     explore_every_point(|| {

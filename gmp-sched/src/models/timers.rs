@@ -1,4 +1,5 @@
-//! Models of timers. A timer becomes the earliest one while the timekeeper computes its deadline. No timer is missed.
+//! Models of timers. A timer is set, or its P is given up, while the timekeeper computes its deadline or sleeps. No
+//! timer is missed: if a P is idle at the end, some M wakes no later than the earliest timer.
 
 use super::explore_every_point;
 use super::platform::{Model, Setting, run_as, spawn_as};
@@ -13,7 +14,7 @@ use crate::entities::machine::Machine;
 use crate::entities::timers::Action;
 use crate::platform::{Pinned, Platform};
 
-/// These three points in time are in ascending order. No model reaches them.
+/// Three points in time, in ascending order. The clock of a model never reaches them.
 const AT_FIRST: Instant = Instant::from_nanos(1 << 49);
 const SOON: Instant = Instant::from_nanos(1 << 50);
 const LATER: Instant = Instant::from_nanos(1 << 51);
@@ -50,7 +51,8 @@ fn timer_against_a_timekeeper_that_postpones_its_deadline() {
         set(timekeeper, sleepers[1], LATER);
         run_as(timekeeper, |pinned| timekeeper.go_idle(pinned));
         assert_eq!(run_as(setter, |pinned| sleepers[0].timer.cancel(pinned)), Some(true));
-        // The timekeeper wakes at its deadline, without a token that would make it check twice.
+        // The timekeeper wakes because its deadline has passed, and not because of its park token. The token would make
+        // it check twice.
         let keeps = spawn_as(timekeeper, move |pinned| {
             find_runnable(pinned, timekeeper);
         });
@@ -188,7 +190,8 @@ fn timekeeper_that_ends_against_an_m_that_leaves_a_timer() {
     });
 }
 
-/// An M leaves a P with timers behind in a system call. Then the timekeeper becomes the owner of these timers.
+/// An M enters a system call and leaves a P that has timers. At the same time another M goes idle and becomes the
+/// timekeeper. The timekeeper must park no longer than until the earliest of these timers.
 #[test]
 fn system_call_against_an_m_that_becomes_the_timekeeper() {
     explore_every_point(|| {
@@ -203,8 +206,8 @@ fn system_call_against_an_m_that_becomes_the_timekeeper() {
     });
 }
 
-/// An M has left a P with timers in a system call. Then another P becomes idle by a handoff, while the timekeeper
-/// still sleeps without a deadline, because all Ps were held.
+/// An M is in a system call, and the P that it has left has timers. Then another P becomes idle by a handoff, while the
+/// timekeeper still sleeps without a deadline, because all Ps were held.
 #[test]
 fn handing_off_beside_timers_left_in_a_system_call() {
     explore_every_point(|| {

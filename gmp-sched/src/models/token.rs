@@ -1,4 +1,5 @@
-//! Models of the park token. One thread parks, and two threads wake it.
+//! Models of the park token. One thread parks, and two threads wake it. No wakeup is lost, and the thread is made ready
+//! at most once for each park.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -19,8 +20,8 @@ struct Parking {
 impl Parking {
     fn new() -> Self {
         let token = Token::parked();
-        // The token of a new thread is parked, and the first token that the thread is given starts it. The thread of the
-        // models is already running, so that token is given here.
+        // A new token is in the state of a parked thread, so that the first `give` starts the thread. The thread of the
+        // models is already running, so this call does what the start would do.
         assert!(token.give());
         Self { token, context: Checked::default(), made_ready: AtomicU32::new(0) }
     }
@@ -60,13 +61,14 @@ fn token_is_consumed_once_and_not_lost() {
         for waker in wakers {
             waker.join().unwrap();
         }
-        // Either a token came before the park, which then did not block, or exactly one waker made the thread ready.
+        // Either a token came before the park, so that the park did not block, or exactly one waker made the thread
+        // ready.
         let blocked = thread.context.uses() == 1;
         assert_eq!(thread.made_ready.load(Ordering::Relaxed), u32::from(blocked));
     });
 }
 
-/// If a thread that has a token is given another one, the thread also sees what the second waker did.
+/// If a thread that has a token is given a second one, the thread also sees what the second waker did before.
 #[test]
 fn woken_thread_sees_what_all_givers_did() {
     explore(|| {

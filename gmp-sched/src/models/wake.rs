@@ -13,8 +13,8 @@ use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::platform::Pinned;
 
-/// Makes a G that waits for a future. While it waits, the deadlock check reports nothing, because a thread that is not an M
-/// of its scheduler may wake it.
+/// Makes a G that waits for a future. While it waits, the deadlock check reports nothing, because a thread that is not
+/// an M of its scheduler may wake it.
 fn waiter(setting: &Setting) -> &'static Goroutine<Model> {
     let goroutine = setting.goroutine();
     let [first, ..] = setting.scheduler.processors() else { unreachable!("a scheduler has a P") };
@@ -29,7 +29,8 @@ fn assert_runs_under_its_scheduler(goroutine: &'static Goroutine<Model>) {
     assert!(goroutine.scheduler().machines().any(runs), "a G runs under another scheduler");
 }
 
-/// An M of another scheduler readies a G while the M with the only P of the G's scheduler goes idle.
+/// An M of another scheduler readies a G while the M with the only P of the G's scheduler goes idle. That M must run
+/// the G, or be woken for it.
 #[test]
 fn wake_from_another_scheduler_against_going_idle() {
     explore_with_both_locks(|| {
@@ -47,8 +48,8 @@ fn wake_from_another_scheduler_against_going_idle() {
     });
 }
 
-/// A G that is readied from outside may be the last G of its scheduler. The scheduler then ends and is reused. So once
-/// an M of the scheduler can run the G, the waker changes nothing of the scheduler.
+/// A G that is readied from outside may be the last G of its scheduler. The scheduler may then end and be reused. So
+/// once an M of the scheduler can run the G, the waker must not change the scheduler any more.
 #[test]
 fn waker_from_outside_changes_nothing_once_the_g_can_run() {
     explore_every_point(|| {
@@ -73,7 +74,7 @@ fn waker_from_outside_changes_nothing_once_the_g_can_run() {
 }
 
 /// A thread that is not an M readies the last G of a run. Before this thread has returned, the run ends and the
-/// scheduler begins the next run. That run is as in a new scheduler.
+/// scheduler begins the next run. The next run must find the scheduler in the same state as a new one.
 #[test]
 fn late_waker_changes_nothing_of_the_next_run() {
     explore_every_point(|| {
@@ -85,7 +86,7 @@ fn late_waker_changes_nothing_of_the_next_run() {
             spawn_as(machine, move |pinned| {
                 run_next(pinned, machine);
                 last.set_status(Status::Dead);
-                scheduler.shut_down();
+                scheduler.end_machines();
                 // This loom thread also acts as the caller that begins the next run.
                 scheduler.renew(1);
                 scheduler.add_machine().expect("the model has threads enough");
@@ -106,7 +107,8 @@ fn late_waker_changes_nothing_of_the_next_run() {
     });
 }
 
-/// The Ms of two schedulers each ready a G of the other scheduler and then go idle.
+/// The Ms of two schedulers each ready a G of the other scheduler and then go idle. Each G must be run under its own
+/// scheduler.
 #[test]
 fn two_schedulers_ready_each_others_gs() {
     explore_with_both_locks(|| {
@@ -136,7 +138,8 @@ fn two_schedulers_ready_each_others_gs() {
     });
 }
 
-/// A thread that is not an M readies a locked G while the G's M gives its P away and begins to wait for one.
+/// A thread that is not an M readies a locked G while the G's own M releases its P and begins to wait for one. That M must
+/// be assigned the P and run the G.
 #[test]
 fn locked_g_is_readied_from_outside() {
     explore_with_both_locks(|| {

@@ -21,7 +21,7 @@ impl Computer {
         self.cpus.iter().enumerate().any(|(index, cpu)| index != than && cpu.is_busy())
     }
 
-    /// Makes `cpu` busy; returns whether it must call a halted CPU.
+    /// Makes `cpu` busy. Returns whether it must call a halted CPU to watchdog duty.
     fn becomes_busy(&self, cpu: usize) -> bool {
         self.duty.becomes_busy(&self.cpus[cpu])
     }
@@ -46,7 +46,7 @@ impl Computer {
 fn cpu_becoming_busy_is_checked_while_the_last_on_duty_leaves() {
     explore(|| {
         let computer = Computer::new();
-        // CPU 1 is on duty because another CPU was busy.
+        // CPU 1 was busy and has become idle, but it is still on duty.
         assert!(computer.becomes_busy(1));
         computer.cpus[1].becomes_idle();
         let stops = thread::spawn({
@@ -62,7 +62,8 @@ fn cpu_becoming_busy_is_checked_while_the_last_on_duty_leaves() {
     });
 }
 
-/// Two CPUs go off duty at the same time, while one of them still counts the other as on duty.
+/// CPUs 1 and 2 go off duty while CPU 0 becomes busy. If CPU 0 still counts one of them as on duty, it does not call a
+/// halted CPU to duty. In that case the CPU that was counted must notice that CPU 0 is busy, and stay on duty.
 #[test]
 fn cpu_becoming_busy_is_checked_while_two_leave_duty() {
     explore(|| {
@@ -87,7 +88,7 @@ fn cpu_becoming_busy_is_checked_while_two_leave_duty() {
     });
 }
 
-/// Two CPUs that become busy at the same time check each other, or call a third.
+/// Two CPUs that become busy at the same time check each other, or one of them calls a third CPU to watchdog duty.
 #[test]
 fn two_cpus_becoming_busy_check_each_other_or_call() {
     explore(|| {

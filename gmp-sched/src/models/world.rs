@@ -36,14 +36,14 @@ impl Scene {
         Self { setting, stopper, ground: Arc::default() }
     }
 
-    /// Makes an M that has left its P in a system call.
+    /// Returns a new M that has entered a system call. The M's P may be retaken.
     fn calling_machine(&self) -> &'static Machine<Model> {
         let caller = self.setting.running_machine();
         run_as(caller, |_| core::mem::forget(enter_syscall::<Model>()));
         caller
     }
 
-    /// Requests the stop and asks all Ps once; returns whether all have stopped.
+    /// Requests the stop and asks each P once to stop. Returns whether all have stopped.
     fn stop(&self) -> bool {
         let scheduler = self.setting.scheduler;
         let has_stopped = run_as(self.stopper, |pinned| {
@@ -91,7 +91,7 @@ fn give_way(machine: &'static Machine<Model>) {
     }
 }
 
-/// Runs the far side of giving way for a stop. Then the M searches for work.
+/// Does what an M does when its G is preempted for a stop of the world: enqueues the G, if there is one, and searches for work.
 fn leave(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
     if let Some(me) = machine.current_goroutine() {
         requeue_next(&Pinned::new(), me);
@@ -127,7 +127,8 @@ fn stopping_against_the_return_from_a_system_call() {
     });
 }
 
-/// sysmon retakes the P from the system call and hands it off while the world is stopped.
+/// While the world is being stopped, sysmon retakes the P of an M in a system call and hands it off. The stop must not
+/// miss the P.
 #[test]
 fn stopping_against_a_retake() {
     explore_every_point(|| {
@@ -174,8 +175,8 @@ fn stopping_against_an_m_that_goes_idle() {
     });
 }
 
-/// A running G makes another G runnable. For this G it wakes an M and assigns the last idle P to that M, unless the P
-/// has been stopped already.
+/// A running G makes another G runnable. So its M wakes another M and assigns the last idle P to it, if that P has not
+/// been stopped yet. In either case the stop must not miss the P.
 #[test]
 fn stopping_against_a_g_that_spawns() {
     explore_every_point(|| {
@@ -194,7 +195,7 @@ fn stopping_against_a_g_that_spawns() {
 }
 
 /// The world starts while an M returns from a system call. The P of that M was stopped with the world. Another P is
-/// idle.
+/// idle. The M gets one of the two Ps, or its G is enqueued and another M runs it.
 #[test]
 fn starting_against_the_return_from_a_system_call() {
     explore_every_point(|| {
@@ -233,6 +234,7 @@ fn stopped_work_is_run_when_the_world_starts() {
 }
 
 /// The start of the world makes a P with timers and no Gs idle, while the timekeeper still sleeps without a deadline.
+/// The timekeeper must be woken for these timers.
 #[test]
 fn timers_are_not_missed_when_the_world_starts() {
     explore_every_point(|| {

@@ -30,8 +30,7 @@ pub(super) struct SimCpu {
     pub(super) run_time: RunTime,
 }
 
-/// How long Gs have run on a CPU. The time during which something is under way that ends the slice does not count;
-/// see `slices`.
+/// How long Gs have run on a CPU. Time does not count while a request that ends the slice is under way; see `slices`.
 #[derive(Debug, Default)]
 pub(super) struct RunTime {
     /// The run time so far, in ns.
@@ -79,8 +78,8 @@ impl SimCpu {
     }
 
     /// If a G runs here with a P, counts the `nanoseconds` that follow `now` as run time, up to the moment when the
-    /// timer is due. Three times do not count: the time from that moment until the timer's handler has run, the time
-    /// while an IPI or a preemption is pending, and the time while a G whose slice is over switches to g0.
+    /// timer is due. Time does not count in three cases: after the timer is due until its handler has run, while an IPI
+    /// or a preemption is pending, and while a G whose slice is over switches to g0.
     pub(super) fn pass(&self, now: u64, nanoseconds: u64) {
         let Some(machine) = self.machine.get() else { return };
         let (Some(_), Some(processor)) = (machine.current_goroutine(), machine.processor()) else { return };
@@ -101,8 +100,8 @@ impl SimCpu {
         !self.halts.get() || self.kicked.get() || self.timer.get().as_nanos() <= now
     }
 
-    /// Whether an IPI is pending that may be delivered a step later. An IPI that wakes the CPU is never late, because
-    /// the CPU halts until the IPI comes.
+    /// Whether an IPI is pending whose delivery may be delayed by a step. An IPI to a halting CPU is not delayed,
+    /// because this CPU does nothing before the IPI comes.
     pub(super) fn may_be_late(&self) -> bool {
         self.kicked.get() && self.interrupts_on.get() && !self.halts.get()
     }
@@ -129,10 +128,10 @@ impl SimCpu {
         self.in_handler.get()
     }
 
-    /// If interrupts are on, handles the pending ones. Then returns as a kernel would: if a preemption is requested
-    /// and the interrupted code is a preemptible G, preempts that G. Returns whether it preempted. If so, the G now
-    /// runs again, perhaps on another CPU, and the interrupts pending on that CPU must be handled before the G's next
-    /// step.
+    /// Handles the pending interrupts if interrupts are on. Then preempts the interrupted G if a preemption is
+    /// requested and the G is preemptible, as a kernel does when it returns from an interrupt. Returns whether it
+    /// preempted the G. If so, the G may now run on another CPU, whose pending interrupts must be handled before the
+    /// G's next step.
     #[must_use]
     pub(super) fn take_interrupts(&self) -> bool {
         if !self.interrupts_on.get() {
@@ -148,7 +147,7 @@ impl SimCpu {
     }
 
     /// Runs the handlers on the interrupted stack, with interrupts off. An IPI takes a while to arrive, so this
-    /// function may leave a pending IPI for the next opportunity. If the IPI `woke` the CPU, this function handles it
+    /// function may leave an IPI pending until it is called again. If the IPI `woke` the CPU, this function handles it
     /// now.
     fn handle_pending(&self, woke: bool) {
         let simulation = current();
@@ -156,7 +155,7 @@ impl SimCpu {
         self.in_handler.set(true);
         if self.kicked.get() && (woke || !simulation.is_interrupt_late()) {
             self.kicked.set(false);
-            #[expect(unsafe_code, reason = "stands for an interrupt")]
+            #[expect(unsafe_code, reason = "simulates an interrupt")]
             // SAFETY: interrupts are off.
             unsafe {
                 simulation.threads.reschedule_interrupt();
@@ -181,7 +180,7 @@ impl SimCpu {
         self.run_time.close();
         let simulation = current();
         let now = simulation.instant();
-        #[expect(unsafe_code, reason = "stands for an interrupt")]
+        #[expect(unsafe_code, reason = "simulates an interrupt")]
         // SAFETY: interrupts are off.
         let mut next = unsafe { simulation.threads.timer_interrupt(now) };
         if simulation.threads.current().is_some() {
@@ -219,8 +218,8 @@ impl Points for Sim {
 }
 
 #[expect(unsafe_code, reason = "promises what kernel threads rely on")]
-// SAFETY: a flow of control runs only while `running` is its CPU. Interrupts are handled only in `take_interrupts`,
-// which respects the interrupt flag, and in `halt`. Nothing else switches stacks.
+// SAFETY: `current` returns the number of the CPU that `running` names, and only code of this CPU runs. Interrupts are
+// handled only in `take_interrupts`, which respects the interrupt flag, and in `halt`. Nothing else switches stacks.
 unsafe impl Cpu for Sim {
     fn threads() -> &'static Threads<Self> {
         current().threads
@@ -302,7 +301,8 @@ pub(super) fn give_way_and_lower(give_way: impl Fn(Pinned<Sim>) -> Pinned<Sim>) 
     loop {
         current().cpu().is_pending.set(false);
         #[expect(unsafe_code, reason = "takes over the pin")]
-        // SAFETY: the caller has raised the depth by one, and it is lowered below instead of by the drop of `pinned`.
+        // SAFETY: the caller has raised the preemption-disable depth by one. The code below lowers the depth, and
+        // `pinned` is forgotten, so its drop does not lower the depth a second time.
         let pinned = give_way(unsafe { Pinned::adopt() });
         core::mem::forget(pinned);
         let cpu = current().cpu();

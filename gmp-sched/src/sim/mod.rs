@@ -1,15 +1,16 @@
 //! A simulated machine. Both levels (Gs on Ms, and kernel threads on CPUs) run on one host thread, with a virtual
 //! clock and a seed. The same seed leads to the same run, step by step.
 //!
-//! Every CPU is a flow of control with a stack of its own, and only one of them runs at a time. At each
-//! [`Points::point`](crate::base::points::Points::point) of the protocols, at each failed attempt to take a lock and at
-//! each step of user code, the driver may switch to another CPU or deliver an interrupt (tick, IPI, device); the seed
-//! decides. Between two points nothing else runs. So the simulator explores interleavings of the steps that matter,
-//! under sequential consistency; the effects of weaker memory are left to the loom models.
+//! Every CPU is a flow of control with a stack of its own, and only one of them runs at a time. The driver (in
+//! `simulation`) may switch to another CPU or deliver an interrupt (tick, IPI, device). The seed decides about this at
+//! each [`Points::point`](crate::base::points::Points::point) of the protocols, at each failed attempt to take a lock,
+//! and at each step of user code. Between two points nothing else runs. So the simulator explores interleavings of the
+//! steps that matter, under sequential consistency; the effects of weaker memory are left to the loom models.
 //!
 //! For a small program, every run can be explored instead; see [`exhaustive`].
 //!
-//! After the run, and whenever all CPUs halt, the *oracles* check the invariants; see `oracle`.
+//! *Oracles* check the invariants: some before every step, the others whenever all CPUs halt and after the run. See
+//! `oracle`.
 //!
 //! ```
 //! use core::time::Duration;
@@ -188,7 +189,7 @@ pub fn start_device(signal: &'static Signal<Sim>, duration: Duration) {
     simulation.interrupt_at(simulation.instant() + duration, signal);
 }
 
-/// Blocks the G with its M in a device operation for `duration`. The P is handed off at once.
+/// Blocks the calling G and its M in a device operation for `duration`. The P is handed off at once.
 pub fn block(duration: Duration) {
     let blocked = syscall::try_blocking::<Sim, _>(|| {
         let until = simulation::current().instant() + duration;

@@ -1,4 +1,5 @@
-//! The oracles: conditions that must hold of a simulated machine. Each is named after the invariant it checks.
+//! The oracles: conditions that must hold of a simulated machine. Each function is named after the invariant that it
+//! checks.
 
 use alloc::format;
 use alloc::string::String;
@@ -34,8 +35,8 @@ pub(super) struct Transients {
 }
 
 impl Transients {
-    /// Checks the conditions. Called before every step of a CPU. Work must be conserved at both levels also while CPUs
-    /// run.
+    /// Checks the conditions. Called before every step of a CPU. While CPUs run, a P or a CPU may stay idle only for a
+    /// moment if a G is runnable or a thread is ready.
     ///
     /// `able` is the number of CPUs that can step now, so each of them takes about every `able`-th step.
     pub(super) fn check(&self, scheduler: &'static Scheduler<Sim>, able: usize) -> Result<(), String> {
@@ -46,8 +47,9 @@ impl Transients {
         let nobody_searches = scheduler.spinning.load(Ordering::Relaxed) == 0;
         let is_idle = scheduler.idle_processors.load(Ordering::Relaxed) != 0;
         let step = ROUND / able as u64;
-        // A searching M takes a step for each P, and may have to search twice. The handler of a device's interrupt
-        // may take as many steps, before its CPU switches to the thread for which the CPU was woken.
+        // A searching M takes a step for each P, and may search twice. A device's interrupt handler may also take up to two
+        // steps for each P before its CPU switches to the thread that is to run. So the patience grows by two rounds for
+        // each P.
         let patience = PATIENCE + 2 * scheduler.procs() as u64 * ROUND;
         if add(&self.idle_processor, step, is_queued && is_idle && nobody_searches) > patience {
             return Err(format!("a G stays runnable, a P idle, and nobody searches: {}", goroutines(scheduler)));
@@ -69,8 +71,8 @@ impl Transients {
 
 /// The weight of a round, in which each CPU that can step takes one step.
 const ROUND: u64 = 1 << 10;
-/// The sum of the weights of consecutive steps, after which every protocol that was under way must have reached its
-/// next state.
+/// How long a condition of [`Transients`] may hold, as a sum of the weights of steps. Within this time, every protocol
+/// that was under way must have reached its next state.
 const PATIENCE: u64 = 25 * ROUND;
 
 /// Adds up the weights of consecutive steps while a condition holds, and resets the sum when it does not. Returns the
@@ -127,12 +129,13 @@ pub(super) fn machines_are_accounted_for(scheduler: &'static Scheduler<Sim>) -> 
         .iter()
         .filter(|processor| matches!(processor.status(), Syscall | StoppedInSyscall))
         .count();
-    // No lock is held while all CPUs halt.
+    // No CPU may hold the lock while all CPUs halt.
     let Some(shared) = scheduler.shared.try_lock() else { return Err("every CPU halts under a lock".into()) };
     let (machines, blocked) = (shared.machines as usize, shared.blocked_machines as usize);
     let idle = shared.idle_machines.len();
-    // Each M with a locked G is also counted as blocked, in addition to its other count, unless it waits for a P to
-    // run its locked G.
+    // `blocked` includes each M with a locked G. While such an M waits for a P to run that G, it is in no other group.
+    // Otherwise it is counted twice, because it also holds a P or is in a call. `locked` is the number of the Ms that
+    // are counted twice.
     let locked = scheduler.machines().filter(|machine| machine.locked_goroutine().is_some()).count();
     let locked = locked - shared.idle_locked as usize;
     if machines + locked != idle + holders + in_calls + blocked || machines - blocked < scheduler.procs() {
@@ -174,7 +177,7 @@ fn no_timer_is_slept_past(scheduler: &'static Scheduler<Sim>, wakes: Instant) ->
     }
 }
 
-/// A P is held by at most one M, and by none while it is idle.
+/// A P is held by at most one M, and by none unless its status is `Running`.
 fn processors_have_one_holder(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
     for processor in scheduler.processors_ever() {
         let holders = scheduler

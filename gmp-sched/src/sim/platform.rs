@@ -26,7 +26,7 @@ pub(super) fn threads() -> &'static Threads<Sim> {
     current().threads
 }
 
-/// Blocks the calling thread, which is pinned once.
+/// Blocks the calling thread, which must be pinned exactly once.
 #[expect(unsafe_code, reason = "leaves the stack of a thread")]
 pub(super) fn park(deadline: Option<Instant>) {
     Sim::assert_pinned_once();
@@ -67,7 +67,7 @@ unsafe impl Platform for Sim {
 
     fn linger(duration: Duration) {
         if current().explored.is_some() {
-            // The clock of an explored machine does not advance while a CPU runs.
+            // The clock of an explored machine does not advance while a CPU runs, so the loop below would never end.
             return Self::relax();
         }
         let end = <Self as Platform>::now() + duration;
@@ -93,10 +93,6 @@ unsafe impl Platform for Sim {
         if let Some(thread) = machine.thread() {
             thread.unpark();
         }
-    }
-
-    fn exit_thread() -> ! {
-        unreachable!("a simulated scheduler is not shut down")
     }
 
     fn request_preemption(machine: &'static Machine<Self>) {
@@ -143,7 +139,7 @@ fn run_machine(machine: usize) -> ! {
     guarded(|| machine.run())
 }
 
-/// Runs sysmon as the kernel does. In the kernel, a timer tick that finds an M in a system call unparks sysmon.
+/// Runs sysmon. As in the kernel, a timer tick that finds an M in a system call unparks sysmon.
 pub(super) fn run_sysmon(_: usize) -> ! {
     guarded(|| {
         let scheduler = current().scheduler.get().expect("sysmon starts after the scheduler");

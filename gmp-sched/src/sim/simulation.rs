@@ -49,7 +49,7 @@ pub(super) struct Simulation {
     pub(super) cpus: Box<[SimCpu]>,
     /// The CPU that runs, or ran last.
     running: Cell<usize>,
-    /// Whether a CPU runs, rather than the driver.
+    /// Whether a simulated CPU runs now, and not the driver.
     is_inside: Cell<bool>,
     driver: SavedContext,
     end: RefCell<Option<Result<(), String>>>,
@@ -111,7 +111,7 @@ impl Simulation {
         }
     }
 
-    /// Runs the machine until main ends or something goes wrong.
+    /// Runs the machine until the main G ends or the run fails.
     pub(super) fn run(self, main: Box<dyn FnOnce() + Send>) -> Result<Report, Failure> {
         self.enter();
         let scheduler = self.set_up(main);
@@ -163,10 +163,10 @@ impl Simulation {
             unsafe { current().threads.idle_loop() }
         }
         for cpu in &self.cpus {
-            // SAFETY: the stack is fresh and stays this CPU's until the run is over.
+            // SAFETY: the stack is fresh, and no other code uses it until the run is over.
             unsafe { context::prepare(&cpu.context, self.stack().end, idle) };
         }
-        // SAFETY: as above: the stack is fresh and stays the thread's until the run is over.
+        // SAFETY: the stack is fresh, and no other code uses it until the run is over.
         self.sysmon.set(Some(unsafe { self.threads.create(self.stack(), run_sysmon, 0) }));
     }
 
@@ -233,7 +233,7 @@ impl Simulation {
         unsafe { context::switch(&raw const self.cpu().context, &raw const self.driver, NOTHING) };
     }
 
-    /// A point at which the driver may let another CPU step, or deliver an interrupt here.
+    /// A point at which the simulation's driver may let another CPU run, or deliver an interrupt to this CPU.
     pub(super) fn step(&self, site: Option<Site>) {
         self.take_step(site, false);
     }
@@ -243,8 +243,8 @@ impl Simulation {
         self.take_step(None, true);
     }
 
-    /// Does what [`wait`](Self::wait) does, for a G that computes on an explored machine. Before `begin` was called,
-    /// this function only switches to the driver, which lets the other CPUs run until they have nothing to do.
+    /// Called when a G computes on an explored machine. After `begin`, this is [`wait`](Self::wait). Before `begin`,
+    /// `wait` would do nothing. So this function switches to the simulation's driver, which then runs the other CPUs.
     pub(super) fn compute(&self, explored: &Explored) {
         if explored.has_begun.get() { self.wait() } else { self.to_driver() }
     }
@@ -272,7 +272,7 @@ impl Simulation {
         self.to_driver();
     }
 
-    /// Ends the run. Called on a CPU.
+    /// Ends the run with `result`. Called by code that runs on a simulated CPU.
     pub(super) fn finish(&self, result: Result<(), String>) -> ! {
         *self.end.borrow_mut() = Some(result);
         self.to_driver();
@@ -307,7 +307,8 @@ impl Simulation {
         self.end.take()
     }
 
-    /// Clears what no later step depends on.
+    /// Clears the state on which no later step depends, so that two runs that reach the same state can be recognised as
+    /// equal.
     pub(super) fn forget_history(&self) {
         self.steps.set(0);
         self.running.set(0);
@@ -327,7 +328,7 @@ impl Simulation {
         Some(devices.swap_remove(due).signal)
     }
 
-    /// Whether a pending IPI is still on its way, although the CPU could take it now.
+    /// Decides whether a pending IPI arrives later, although the CPU could take it now.
     pub(super) fn is_interrupt_late(&self) -> bool {
         match &self.explored {
             Some(explored) => explored.is_late.get(),
@@ -375,7 +376,8 @@ impl Simulation {
     }
 }
 
-/// Calls [`context::switch`]. This is a function of its own, so that the driver can choose it at run time.
+/// Calls [`context::switch`]. This is a function of its own, because `resume` chooses at run time between it and
+/// [`context::switch_with_clear_registers`].
 ///
 /// # Safety
 ///

@@ -1,16 +1,16 @@
 //! The oracle about slices: a runnable G waits for a bounded number of slices, whatever other Gs do.
 //!
-//! The bounds are sums of slices, without an estimate of how long an interrupt or the scheduler takes, because only *run
-//! time* counts: the time in which the M that holds the P has a CPU and runs a G there, and nothing is under way that ends
-//! the slice. So these times do not count:
+//! The bounds are sums of slices, without an estimate of how long an interrupt or the scheduler takes, because only
+//! *run time* counts: the time in which the M that holds the P has a CPU and runs a G there, and nothing is under way
+//! that ends the slice. So these times do not count:
 //!
 //! - while the M has no CPU: the P runs nothing, and the kernel threads decide how long the M waits for one;
 //! - in a system call: sysmon takes the P away from the M then, and may have to wait for a CPU itself;
 //! - while the world is stopped;
-//! - from the moment when the timer of the CPU is due until its handler has run, because the interrupt may be late, and while
-//!   an IPI or a preemption is pending, because the G may be pinned;
-//! - on g0, and in a G whose slice is over and that has called the scheduler. Both take a number of steps that does not depend
-//!   on other Gs; an endless loop there is found by the limit of steps.
+//! - from the moment when the timer of the CPU is due until its handler has run, because the interrupt may be late;
+//! - while an IPI or a preemption is pending, because the G may be pinned;
+//! - on g0, and in a G whose slice is over and that has called the scheduler. Both take a number of steps that does not
+//!   depend on other Gs; an endless loop there is found by the limit of steps.
 //!
 //! If the M loses its CPU, the run time since the last timer interrupt of that CPU is subtracted, because the
 //! interrupt that would have ended the slice finds another thread. (If that happens again and again, no bound in
@@ -23,8 +23,8 @@
 //! - one slice until the handler first sees it;
 //! - two more slices until the slice ends, because the handler may run just before the end of the slice, and the next
 //!   time only another slice later;
-//! - two more slices if the slice is prolonged, for the G in `runnext` or for a G whose timer was due. This happens
-//!   once.
+//! - two more slices if the slice is prolonged, for the G in `runnext` or for a G whose timer was due. A tick is
+//!   prolonged at most once.
 //!
 //! After that the G in `runnext` goes behind the ring, so that the G that runs next begins a new tick. The sum is
 //! [`TICK`].
@@ -35,8 +35,8 @@
 //!
 //! - a G whose timer is due. Such Gs run one after the other until the batch budget ([`BATCH_BUDGET`]) is used up, and
 //!   the last of them runs to the end of its tick. Then the other Gs run, and the G in `runnext` goes behind the ring.
-//!   If that G was displaced in the same tick, and the tick did not begin with a timer, it goes behind the ring one
-//!   tick later;
+//!   If that G was displaced in the same tick, and the tick did not begin with a G whose timer was due, it goes behind
+//!   the ring one tick later;
 //! - a G from the global queue, or a locked one: one tick in
 //!   [`GLOBAL_QUEUE_INTERVAL`](crate::entities::processor::GLOBAL_QUEUE_INTERVAL).
 //!
@@ -52,7 +52,7 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::mem;
 
 use super::Sim;
@@ -69,7 +69,7 @@ use crate::platform::SLICE;
 const ONE: u64 = SLICE.as_nanos() as u64;
 /// The longest tick while other Gs wait.
 const TICK: u64 = 5 * ONE;
-/// The longest batch of Gs whose timers are due, with the last tick of the batch.
+/// The longest time that a batch of Gs of due timers takes, including the last tick of the batch.
 const TIMERS: u64 = BATCH_BUDGET.as_nanos() as u64 + TICK;
 /// The longest time for which the same G is the first in a ring.
 const RING: u64 = TICK + TIMERS + TICK + TIMERS;
@@ -78,19 +78,24 @@ const GLOBAL_CHECK: u64 = TICK + TIMERS;
 
 /// How long Gs have been waiting on each P.
 #[derive(Debug, Default)]
-pub(super) struct Waits(RefCell<Vec<Wait>>);
+pub(super) struct Waits {
+    waits: RefCell<Vec<Wait>>,
+    /// The number of checks so far.
+    checks: Cell<u64>,
+}
 
 /// The waiting times of one P, in ns of the run time of its Gs.
 #[derive(Clone, Debug, Default)]
 struct Wait {
-    /// The CPU on which the P was at the last check, and the value of `RunTime::stay` of that CPU then.
+    /// The CPU on which the P was at the last check, and the value of that CPU's `RunTime::stay` at that check.
     stay: Option<(usize, u64)>,
-    /// Whether the P was on a CPU at the last check. If so, the run time of that CPU since then is run time of the
-    /// P's Gs.
-    is_running: bool,
-    /// The run time of that CPU at the last check.
+    /// The number of the last check at which the P was on a CPU. If that was the check before this one, the time for
+    /// which that CPU has run since then counts for the P's Gs.
+    running_at: u64,
+    /// The run time, at the last check, of the CPU on which the P was then.
     counted: u64,
-    /// The time that was added to the sums below since the last timer interrupt of that CPU, within this stay.
+    /// The part of the sums below that was added since the last timer interrupt of the CPU on which the P is. It begins
+    /// at zero when a thread begins to run on that CPU.
     since_interrupt: u64,
     tick: u64,
     /// How long this tick has lasted while others wait.
@@ -122,16 +127,18 @@ impl Sum {
 impl Waits {
     /// Checks the bounds. Called before every step of a CPU.
     pub(super) fn check(&self, scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
-        let mut waits = self.0.borrow_mut();
+        let mut waits = self.waits.borrow_mut();
         waits.resize_with(scheduler.processors_ever().len(), Wait::default);
-        let mut ran: Vec<_> = waits.iter_mut().map(|wait| mem::take(&mut wait.is_running)).collect();
+        let this = self.checks.get() + 1;
+        self.checks.set(this);
         if scheduler.is_stopping() {
             return Ok(());
         }
         for (index, cpu) in current().cpus.iter().enumerate() {
             if let Some(processor) = cpu.machine.get().and_then(Machine::processor) {
                 let id = processor.id().get() as usize;
-                let passed = waits[id].advance(index, &cpu.run_time, mem::take(&mut ran[id]));
+                let was_running = mem::replace(&mut waits[id].running_at, this) == this - 1;
+                let passed = waits[id].advance(index, &cpu.run_time, was_running);
                 waits[id].add(processor, scheduler, passed)?;
             }
             if cpu.run_time.since_interrupt() > ONE {
@@ -155,7 +162,7 @@ impl Wait {
         let is_counted = was_running && self.stay == stay;
         let passed = if is_counted { run_time.total() - self.counted } else { 0 };
         self.since_interrupt = (self.since_interrupt + passed).min(run_time.since_interrupt());
-        (self.stay, self.is_running, self.counted) = (stay, true, run_time.total());
+        (self.stay, self.counted) = (stay, run_time.total());
         passed
     }
 

@@ -1,4 +1,4 @@
-//! Only the thread of an M may run its loop.
+//! Only the thread of an M may run the loop of that M, so this loop cannot be called by a G.
 
 use gmp_sched::machine::Machine;
 use gmp_sched::native::Native;

@@ -1,4 +1,4 @@
-//! An M has one flow of control: only the scheduler can start its thread.
+//! An M has one flow of control, so only the scheduler may start its thread.
 
 use gmp_sched::native::{self, Native};
 use gmp_sched::platform::Platform;

@@ -1,4 +1,5 @@
-//! A second start would create another main G and more Ms, and no caller has promised the platform's conditions.
+//! Safe code must not start a scheduler. A second start would create another main G and more Ms, and safe code does not
+//! promise what the platform requires.
 
 use gmp_sched::native::{self, Native};
 use gmp_sched::scheduler::Scheduler;

@@ -1,4 +1,4 @@
-//! Mistakes in the arms of a `select!` are named in its own terms, not in those of its expansion.
+//! The compiler names mistakes in the arms of a `select!` in the macro's own terms, not in those of its expansion.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! If a select could have two cases of one object, both could complete.
+//! A select must not have the same case twice, because both cases could then complete.
 
 use gmp_sched::native::Receiver;
 use gmp_sched::select::{Select, recv};

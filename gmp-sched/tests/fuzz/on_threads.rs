@@ -88,7 +88,8 @@ fn run(seed: u64) {
     // The foreign thread ends when all senders of its closures have been dropped.
     drop(Arc::try_unwrap(shared).unwrap_or_else(|_| broken("a G that has ended keeps what it shared")));
     thread_outside.join().expect("it catches every panic");
-    // Some values may be left: those in leaked handles and those that a panic prevented from being dropped.
+    // Some values may never be dropped, because a handle was leaked or a panic prevented the drop. So only a negative
+    // number is an error.
     let left = alive.load(Ordering::Relaxed);
     if left < 0 {
         broken(&format!("{left} values are left: some were dropped twice"));
@@ -119,6 +120,6 @@ fn random_safe_programs_break_no_invariant_on_threads() {
         current.store(seed, Ordering::Relaxed);
         run(seed);
     });
-    // All programs have ended.
+    // All programs have ended, so the thread of `watch` has no program to report.
     current.store(u64::MAX, Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! The programs on the simulated machine, under its oracles. The same seed gives the same run.
+//! The programs in the simulator, whose oracles check every run. The same seed leads to the same run.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -30,7 +30,7 @@ pub(crate) struct Value {
     number: u64,
     /// The complement of `number` until the value is dropped.
     check: u64,
-    /// This value is on the heap, so that a duplicate causes a double free, which the allocator detects.
+    /// A heap allocation, so that a duplicate of the value causes a double free, which the allocator detects.
     boxed: Box<u64>,
     alive: Arc<AtomicI64>,
 }

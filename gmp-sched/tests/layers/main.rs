@@ -16,14 +16,14 @@ use source::{Source, sources};
 /// The exceptions: paths that lead to a higher layer, each with its reason.
 const EXCEPTIONS: &[Exception] = &[];
 
-/// A path that `file` names or a method that it calls, allowed although the path or method is in a higher layer.
+/// An allowed exception: `file` uses the path or the method `names`, although a higher layer defines it.
 struct Exception {
     file: &'static str,
     names: &'static str,
     reason: &'static str,
 }
 
-/// The height of each top-level module in the picture, 0 for the lowest.
+/// The height of each top-level module in the picture of the layers in ARCHITECTURE.md. The lowest layer has height 0.
 struct Floors(BTreeMap<String, usize>);
 
 impl Floors {
@@ -72,8 +72,8 @@ fn paths_that_run_up(sources: &[Source], floors: &Floors) -> Vec<(String, String
     found
 }
 
-/// Returns each call of a method that a higher layer adds to a type of a lower one. Such a call runs up without naming
-/// a path.
+/// Returns each call, in a lower layer, of a method that a higher layer adds to a type. Such a call runs up although
+/// the code names no path to the higher layer.
 fn calls_that_run_up(sources: &[Source], floors: &Floors) -> Vec<(String, String)> {
     let mut lowest = BTreeMap::new();
     let mut types = BTreeSet::new();

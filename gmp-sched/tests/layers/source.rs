@@ -259,7 +259,7 @@ fn without_tests(code: &str, mut module: impl FnMut(&str)) -> String {
     kept + rest
 }
 
-/// Whether an item with this condition is compiled for tests, for models or for documentation only.
+/// Whether an item with this condition is compiled only for tests or only for documentation. The models count as tests.
 fn is_for_tests(condition: &str) -> bool {
     let all = condition.strip_prefix("all(").map(|all| all.trim_end_matches(')'));
     all.unwrap_or(condition).split(',').any(|each| matches!(each.trim(), "test" | "doc"))

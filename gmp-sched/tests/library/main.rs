@@ -9,8 +9,8 @@ extern crate std;
 mod platform {
     pub(crate) use gmp_sched::native::*;
 
-    /// Number of concurrent Gs in tests with many Gs. Before Linux 6.13 each stack takes two of the 65,530 mappings of
-    /// a process, and a scheduler keeps its stacks until it ends.
+    /// Number of concurrent Gs in tests with many Gs. It is limited, because before Linux 6.13 each stack takes two of
+    /// the 65,530 mappings of a process, and a scheduler keeps its stacks until it ends.
     pub(crate) const MANY: usize = 2_000;
 
     /// Returns how many slices have begun on the P of the calling G.

@@ -24,7 +24,7 @@ fn every_mutant_has_a_catcher() {
     assert!(uncaught.is_empty(), "no test has the name of the catcher of these mutants: {uncaught:#?}");
 }
 
-/// Each model must be the only catcher of some mutant, because otherwise it may be unable to fail.
+/// For each model, some mutant must be caught by that model alone. Otherwise the model may be unable to fail.
 #[test]
 #[ignore = "run by CI"]
 fn every_model_has_a_mutant_of_its_own() {

@@ -10,7 +10,7 @@ use crate::list::{Catcher, Mutant};
 
 /// The result of a mutant.
 pub(crate) enum Fate {
-    /// These tests failed.
+    /// The mutant was caught: these tests failed.
     Caught(Vec<String>),
     Survived,
     /// The mutant was not tested, for this reason: it does not fit the source, it does not compile, or its
@@ -27,7 +27,8 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
-    /// Makes a new copy of the source; build artifacts of earlier copies are kept.
+    /// Makes a new copy of the source. What earlier copies have built is kept, so that dependencies are not built again.
+    /// Only the compiler's incremental state is removed.
     pub(crate) fn new(worker: usize) -> io::Result<Self> {
         let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("mutants-{worker}"));
         let workspace = place.join("source");
@@ -37,7 +38,7 @@ impl Copy {
         copy_directory(crate_directory().parent().expect("the crate is in a workspace"), &workspace)?;
         let target = place.join("target");
         for kind in ["loom", "host"] {
-            // An interrupted run may have left artifacts that do not match the source.
+            // If the state is that of an interrupted run, it may not match the source.
             let incremental = target.join(kind).join("release/incremental");
             if incremental.exists() {
                 fs::remove_dir_all(incremental)?;
@@ -62,7 +63,7 @@ impl Copy {
         fate
     }
 
-    /// Returns the cargo command that builds and runs the catcher on the copy.
+    /// Returns the cargo command that builds the copy and runs the tests that `catcher` selects.
     fn cargo(&self, catcher: Catcher) -> Command {
         let mut cargo = Command::new(env!("CARGO"));
         cargo

@@ -62,7 +62,8 @@ fn every_mutant_is_caught() {
     let mutants: Vec<&'static Mutant> =
         mutants().filter(|mutant| wanted.split('|').any(|words| mutant.is_called(words))).collect();
     assert!(!mutants.is_empty(), "no mutant is called \"{wanted}\"");
-    // Two workers run at the same time, because cargo does some of its work sequentially.
+    // Two workers run at the same time, so that all processors are busy even while the cargo of one worker uses a
+    // single processor.
     let workers = thread::available_parallelism().map_or(1, usize::from).clamp(1, 2).min(mutants.len());
     let (next, outcomes) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
@@ -86,7 +87,7 @@ fn every_mutant_is_caught() {
     assert!(bad.is_empty(), "{} of {} mutants were not caught", bad.len(), outcomes.len());
 }
 
-/// Prints the table, in the order of the list.
+/// Prints a table of the mutants that were tested, in the order of [`mutants`].
 fn summarize(outcomes: &[Outcome]) {
     println!("\n{} mutants:", outcomes.len());
     for mutant in mutants() {

@@ -106,70 +106,6 @@ fn send_without_receivers_returns_the_value() {
 }
 shared_test!(send_without_receivers_returns_the_value);
 
-/// With one P, the order is the same as in Go. A sender continues before the receiver that it has woken. If several Gs
-/// are woken in a row, the last of them runs first, and the others follow in order.
-fn order_on_one_p_matches_gos() {
-    let (log, logged) = channel(100);
-    let waiters = |wait: fn(Receiver<u32>)| {
-        let (sender, receiver) = channel(0);
-        let handles: Vec<_> = (0..5)
-            .map(|n| {
-                let (receiver, log) = (receiver.clone(), log.clone());
-                let handle = go(move || {
-                    wait(receiver);
-                    log.send(n).unwrap();
-                });
-                yield_now();
-                handle
-            })
-            .collect();
-        (sender, handles)
-    };
-    let entries = || {
-        let entries: Vec<u32> = (0..logged.len()).map(|_| logged.recv().unwrap()).collect();
-        entries
-    };
-
-    let (sender, handles) = waiters(|receiver| assert!(receiver.recv().is_err()));
-    sender.close();
-    handles.into_iter().for_each(|handle| handle.join().unwrap());
-    assert_eq!(entries(), [0, 4, 3, 2, 1]);
-
-    let (sender, handles) = waiters(|receiver| assert!(receiver.recv().is_ok()));
-    for n in 0..5 {
-        sender.send(n).unwrap();
-    }
-    log.send(100).unwrap();
-    handles.into_iter().for_each(|handle| handle.join().unwrap());
-    assert_eq!(entries(), [100, 4, 0, 1, 2, 3]);
-}
-shared_test!(order_on_one_p_matches_gos, procs = &[1]);
-
-/// Receivers and senders are served in FIFO order.
-fn channel_waiters_are_served_in_order() {
-    let (sender, receiver) = channel(2);
-    let receiving: Vec<_> = (0..5)
-        .map(|_| {
-            let receiver = receiver.clone();
-            let handle = go(move || receiver.recv().unwrap());
-            yield_now();
-            handle
-        })
-        .collect();
-    (0..5).for_each(|n| sender.send(n).unwrap());
-    for (n, handle) in (0..).zip(receiving) {
-        assert_eq!(handle.join().unwrap(), n);
-    }
-    for n in 0..7 {
-        let sender = sender.clone();
-        go(move || sender.send(n).unwrap()).detach();
-        yield_now();
-    }
-    assert_eq!(sender.len(), 2);
-    (0..7).for_each(|n| assert_eq!(receiver.recv(), Ok(n)));
-}
-shared_test!(channel_waiters_are_served_in_order, procs = &[1]);
-
 fn deadline_ends_send_and_receive() {
     let (sender, receiver) = channel(0);
     let short = Duration::from_micros(300);
@@ -184,7 +120,8 @@ fn deadline_ends_send_and_receive() {
 }
 shared_test!(deadline_ends_send_and_receive);
 
-/// Deadlines pass at about the time when a partner arrives. Each value goes to one receiver or returns to its sender.
+/// Deadlines pass at about the time when the opposite operation arrives. Each value goes to one receiver or returns to
+/// its sender.
 fn concurrent_deadline_and_partner_lose_no_value() {
     const EACH: u64 = 200;
     for capacity in [0, 1] {
@@ -243,14 +180,14 @@ impl Drop for Counted {
 fn values_are_dropped_exactly_once() {
     let alive = Arc::new(AtomicUsize::new(0));
     let count = || alive.load(Ordering::Relaxed);
-    // These values are in the buffer when the last receiver is dropped. That drop also drops the values.
+    // The last receiver is dropped while values are in the buffer. That drop also drops the values.
     let (sender, receiver) = channel(4);
     (0..3).for_each(|_| assert!(sender.send(Counted::new(&alive)).is_ok()));
     assert_eq!(count(), 3);
     drop(receiver);
     assert_eq!(count(), 0);
     drop(sender);
-    // These values are in the buffer when the sender is dropped first.
+    // The sender is dropped first, while values are in the buffer.
     let (sender, receiver) = channel(4);
     (0..3).for_each(|_| assert!(sender.send(Counted::new(&alive)).is_ok()));
     drop(sender);
@@ -259,7 +196,7 @@ fn values_are_dropped_exactly_once() {
     assert_eq!(count(), 2);
     drop(receiver);
     assert_eq!(count(), 0);
-    // These sends are refused, time out, or end by a close.
+    // Each of the following sends is refused, times out, or is ended by a close. In each case its value is dropped.
     let (sender, receiver) = channel(0);
     drop(sender.try_send(Counted::new(&alive)));
     drop(sender.send_timeout(Counted::new(&alive), Duration::from_micros(50)));
@@ -385,7 +322,8 @@ fn close_loses_no_sent_value() {
 }
 shared_test!(close_loses_no_sent_value);
 
-/// Closing a nil channel panics in Go. Here, a G that waits for the channel continues to wait.
+/// Closing a nil channel panics in Go. Here the call returns `false`, and a G that waits for the channel continues to
+/// wait.
 fn close_of_a_nil_channel_returns_false_without_effect() {
     let sender = Sender::never();
     let waiting = sender.clone();

@@ -138,8 +138,8 @@ fn dining_philosophers() {
 }
 shared_test!(dining_philosophers);
 
-/// Powers by squaring. A pool of Gs computes the products. Each request carries three channels: two for the factors and
-/// one for the answer.
+/// Computes powers of a matrix by repeated squaring. A pool of Gs computes the products. Each request carries three
+/// channels: two for the factors and one for the answer.
 fn concurrent_power() {
     type Matrix = [[u64; 2]; 2];
     type Task = (Receiver<Matrix>, Receiver<Matrix>, Sender<Matrix>);

@@ -1,4 +1,4 @@
-//! Tests of `Chan`, which can do what its two sides can, also in a select.
+//! Tests of `Chan`, which can both send and receive, also in a select.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -76,7 +76,7 @@ fn select_sends_to_and_receives_from_a_chan() {
                     Ok(number) => latest = Some(number * 2),
                     Err(_closed) => break,
                 },
-                // The sink is a pointer to a `Chan`.
+                // `server_answers` is a pointer to a `Chan`, which this case also accepts.
                 send_from(server_answers, latest) => {}
             }
         }

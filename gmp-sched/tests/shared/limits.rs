@@ -122,7 +122,7 @@ fn cancellation_ends_every_wait() {
     let (below, _cancel) = context.with_timeout(FOREVER);
     let errors = all_wait(|| (below.clone(), Instant::NEVER), || cancel.cancel());
     assert_eq!(errors, [ContextError::Canceled; WAYS]);
-    // These waits begin after the context has been cancelled.
+    // The following waits begin after the context has been cancelled.
     let errors = all_wait(|| (below.clone(), Instant::NEVER), || ());
     assert_eq!(errors, [ContextError::Canceled; WAYS]);
 }

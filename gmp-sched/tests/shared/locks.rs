@@ -8,6 +8,7 @@ use core::time::Duration;
 use gmp_sched::sync::lock_api::{MappedMutexGuard, MutexGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
 use gmp_sched::time::Instant;
 
+use super::join_all;
 use super::platform::{Condvar, JoinHandle, Mutex, ReadMostlyRwLock, RwLock, go, sleep, yield_now};
 
 /// Spawns `count` Gs, each of which calls `body` with its number. With one P, the Gs run in the order of their numbers,
@@ -24,10 +25,6 @@ fn start_in_order<T: Send + 'static>(
             handle
         })
         .collect()
-}
-
-fn join_all<T: Send + 'static>(handles: Vec<JoinHandle<T>>) -> Vec<T> {
-    handles.into_iter().map(|handle| handle.join().unwrap()).collect()
 }
 
 fn mutex_excludes_concurrent_increments() {
@@ -49,20 +46,6 @@ fn mutex_excludes_concurrent_increments() {
     assert_eq!(*count.lock(), 8 * 500);
 }
 shared_test!(mutex_excludes_concurrent_increments);
-
-/// With one P, waiters lock the mutex in the same order as in Go.
-fn mutex_waiters_are_served_in_order() {
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let held = order.lock();
-    let waiting = start_in_order(5, {
-        let order = order.clone();
-        move |number| order.lock().push(number)
-    });
-    drop(held);
-    join_all(waiting);
-    assert_eq!(*order.lock(), [0, 1, 2, 3, 4]);
-}
-shared_test!(mutex_waiters_are_served_in_order, procs = &[1]);
 
 fn try_lock_does_not_wait() {
     let mutex = Mutex::new(1);
@@ -159,23 +142,6 @@ fn mutex_guards_can_be_sent_and_mapped() {
 }
 shared_test!(mutex_guards_can_be_sent_and_mapped);
 
-/// When a mutex is unlocked fairly, it is handed over to its first waiter. With one P, this waiter runs next.
-fn fair_unlock_hands_over_to_the_first_waiter() {
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let held = order.lock();
-    let waiting = start_in_order(2, {
-        let order = order.clone();
-        move |number| order.lock().push(number)
-    });
-    MutexGuard::unlock_fair(held);
-    // The mutex has been handed over to the first waiter, so it is still locked.
-    assert!(order.try_lock().is_none());
-    order.lock().push(2);
-    join_all(waiting);
-    assert_eq!(*order.lock(), [0, 1, 2]);
-}
-shared_test!(fair_unlock_hands_over_to_the_first_waiter, procs = &[1]);
-
 macro_rules! rwlock_tests {
     ($module:ident, $lock:ident) => {
         mod $module {
@@ -232,51 +198,6 @@ macro_rules! rwlock_tests {
             }
             shared_test!(readers_see_no_partial_write);
 
-            /// When a writer unlocks, all waiting readers are admitted. With one P, they run in Go's order.
-            fn waiting_readers_are_admitted_in_order() {
-                let (lock, order) = (Arc::new($lock::new(())), Arc::new(Mutex::new(Vec::new())));
-                let writing = lock.write();
-                let waiting = start_in_order(5, {
-                    let (lock, order) = (lock.clone(), order.clone());
-                    move |number| {
-                        let _guard = lock.read();
-                        order.lock().push(number);
-                    }
-                });
-                drop(writing);
-                join_all(waiting);
-                assert_eq!(*order.lock(), [4, 0, 1, 2, 3]);
-            }
-            shared_test!(waiting_readers_are_admitted_in_order, procs = &[1]);
-
-            /// A waiting writer keeps new readers out.
-            fn waiting_writer_precedes_new_readers() {
-                let (lock, order) = (Arc::new($lock::new(())), Arc::new(Mutex::new(Vec::new())));
-                let reading = lock.read();
-                let log = |name: u32, write: bool| {
-                    let (lock, order) = (lock.clone(), order.clone());
-                    let handle = go(move || {
-                        if write {
-                            let _guard = lock.write();
-                            order.lock().push(name);
-                        } else {
-                            let _guard = lock.read();
-                            order.lock().push(name);
-                        }
-                    });
-                    yield_now();
-                    handle
-                };
-                let mut all = alloc::vec![log(9, true)];
-                all.extend((0..5).map(|name| log(name, false)));
-                assert!(order.lock().is_empty() && lock.try_read().is_none());
-                drop(reading);
-                join_all(all);
-                let order = order.lock();
-                assert_eq!((order[0], order.len()), (9, 6));
-            }
-            shared_test!(waiting_writer_precedes_new_readers, procs = &[1]);
-
             fn guards_upgrade_and_downgrade() {
                 let lock = Arc::new($lock::new(1u32));
                 let upgradable = lock.upgradable_read();
@@ -324,32 +245,6 @@ macro_rules! rwlock_tests {
 
 rwlock_tests!(rwlock, RwLock);
 rwlock_tests!(read_mostly, ReadMostlyRwLock);
-
-/// With one P, waiters wake in Go's order, after one `notify_all` as well as after repeated `notify_one`.
-fn condvar_waiters_wake_in_order() {
-    for (all_at_once, expected) in [(true, [4, 0, 1, 2, 3]), (false, [0, 1, 2, 3, 4])] {
-        let shared = Arc::new((Mutex::new(Vec::new()), Condvar::new()));
-        let waiting = start_in_order(5, {
-            let shared = shared.clone();
-            move |number| {
-                let mut order = shared.0.lock();
-                shared.1.wait(&mut order);
-                order.push(number);
-            }
-        });
-        if all_at_once {
-            assert_eq!(shared.1.notify_all(), 5);
-        } else {
-            while shared.1.notify_one() {
-                yield_now();
-            }
-        }
-        join_all(waiting);
-        assert_eq!(*shared.0.lock(), expected);
-        assert_eq!((shared.1.notify_one(), shared.1.notify_all()), (false, 0));
-    }
-}
-shared_test!(condvar_waiters_wake_in_order, procs = &[1]);
 
 fn deadline_ends_the_wait_for_a_condvar() {
     let (mutex, condvar) = (Mutex::new(()), Condvar::new());

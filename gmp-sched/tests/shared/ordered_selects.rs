@@ -57,7 +57,7 @@ fn ordered_select_checks_all_cases_at_one_instant() {
         });
         (0..round % 20).for_each(|_| sender.send(false).unwrap());
         drop(close);
-        // The sends succeed until the receiver has been dropped.
+        // This loop ends when the buffer is full or the receiver has been dropped.
         while sender.try_send(true).is_ok() {}
         consumer.join().unwrap();
     }

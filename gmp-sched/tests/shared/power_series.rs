@@ -1,5 +1,5 @@
-//! Doug McIlroy's power series: a series is a G that receives requests for its next coefficient, each with a channel for the
-//! answer.
+//! Doug McIlroy's power series. A series is a G that receives requests for its next coefficient. Each request is a
+//! channel for the answer.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -34,7 +34,7 @@ fn next(series: &Series) -> Ratio {
     answer.recv().unwrap()
 }
 
-/// A series whose coefficients are returned by `coefficient` one by one, on request.
+/// Makes a series. On each request, `coefficient` returns its next coefficient.
 fn series(mut coefficient: impl FnMut() -> Ratio + Send + 'static) -> Series {
     let (requests, asked) = channel::<Sender<Ratio>>(0);
     go(move || asked.iter().for_each(|reply| reply.send(coefficient()).unwrap())).detach();
@@ -83,8 +83,8 @@ fn shifted(of: Series) -> Series {
     series(move || if core::mem::take(&mut first) { (0, 1) } else { next(&of) })
 }
 
-/// F G = f g + x (f G' + g F' + x F' G'), where f and g are the first coefficients, and F' and G' the series of the
-/// others.
+/// Returns the product F G = f g + x (f G' + g F' + x F' G'), where f and g are the first coefficients of the two
+/// series. F' and G' are the series of their other coefficients.
 fn multiplied(a: Series, b: Series) -> Series {
     let mut state = Some((a, b));
     let mut rest = None;
@@ -98,7 +98,7 @@ fn multiplied(a: Series, b: Series) -> Series {
     })
 }
 
-/// The series with the first coefficient 1 that equals its own derivative.
+/// Returns the series with the first coefficient 1 that equals its own derivative.
 fn exponential() -> Series {
     let (mut n, mut last) = (0, (1, 1));
     series(move || {

@@ -16,7 +16,8 @@ use super::platform::{Chan, Receiver, Sender, channel, go, yield_now};
 
 fn ready_cases_are_chosen_with_equal_probability() {
     const ROUNDS: usize = 4000;
-    // Four cases are ready. At first there are only these four, then 100 cases, which are more than a word has bits.
+    // Four cases are ready. At first the select has only these four cases, and then 100 cases, which are more than a
+    // word has bits.
     for cases in [4, 100] {
         let chans: Vec<_> = (0..cases).map(|_| Chan::new(1)).collect();
         let ready = [0, cases / 4, cases / 2, cases - 1];
@@ -296,7 +297,8 @@ fn selects_lose_and_duplicate_no_value() {
 }
 shared_test!(selects_lose_and_duplicate_no_value);
 
-/// Values of selects that time out or are refused, and results that are never taken, are dropped once.
+/// Each value is dropped exactly once, also if its select times out or takes `default`, or if the received value is
+/// never taken out of the case.
 fn values_in_selects_are_dropped_exactly_once() {
     struct Counted(Arc<AtomicUsize>);
     impl Drop for Counted {
@@ -349,7 +351,8 @@ fn send_from_leaves_the_value_until_it_is_sent() {
     let receiving = go(move || (receiver.recv().unwrap(), receiver));
     select! { send_from(sender, value) -> sent => sent.unwrap() }
     assert!(value.is_none());
-    // While the variable is empty, the case is not chosen, with a receiver (here) or without one (below).
+    // While the variable is empty, the case is not chosen. This holds while there is a receiver, and also after the
+    // last receiver was dropped, as checked below.
     assert!(poll(&mut value).is_none());
     let (received, receiver) = receiving.join().unwrap();
     drop((received, receiver));
@@ -401,7 +404,7 @@ fn send_from_forwards_every_value_once() {
 }
 shared_test!(send_from_forwards_every_value_once);
 
-/// The select has more cases than a word has bits, and enough cases that the sort of its locks (a Shell sort) uses its
+/// The select has more cases than a word has bits. The cases are also so many that the Shell sort of the locks uses its
 /// larger gaps.
 fn select_of_more_than_64_cases() {
     const CASES: usize = 900;

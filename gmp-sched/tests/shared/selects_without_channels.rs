@@ -1,4 +1,4 @@
-//! Tests of selects that have no case: the `select!` of a platform.
+//! Tests of selects without a channel. They use the `select!` of a platform, because no case names the platform.
 
 use core::time::Duration;
 

@@ -11,7 +11,12 @@ use super::platform::{channel, go, syscall, tick, yield_now};
 /// a failing test does not hang.
 const MOST: usize = 30_000_000;
 
-/// More Gs than there are Ps make system calls in a loop. Each call is too short for the P to be retaken.
+/// The limit on the calls of a G in [`short_system_calls_do_not_starve_other_gs`]. They take minutes, because a busy
+/// host may run one M for long before it runs the M of the main G.
+const MOST_CALLS: usize = 2_000_000_000;
+
+/// More Gs than there are Ps make system calls in a loop. Each call is too short for the P to be retaken. Nevertheless,
+/// each G is preempted at the end of its slice, so that all Gs run in every round.
 fn short_system_calls_do_not_starve_other_gs() {
     let (round, callers) = (Arc::new(AtomicUsize::new(1)), 4);
     let seen: Arc<Vec<AtomicUsize>> = Arc::new((0..callers).map(|_| AtomicUsize::new(0)).collect());
@@ -19,7 +24,7 @@ fn short_system_calls_do_not_starve_other_gs() {
         .map(|caller| {
             let (round, seen) = (round.clone(), seen.clone());
             go(move || {
-                let calls = (0..MOST).take_while(|_| {
+                let calls = (0..MOST_CALLS).take_while(|_| {
                     syscall(|| ());
                     seen[caller].store(round.load(Ordering::Relaxed), Ordering::Relaxed);
                     round.load(Ordering::Relaxed) != 0
@@ -37,7 +42,7 @@ fn short_system_calls_do_not_starve_other_gs() {
     }
     round.store(0, Ordering::Relaxed);
     for handle in handles {
-        assert!(handle.join().unwrap() < MOST, "a G was never made to give way");
+        assert!(handle.join().unwrap() < MOST_CALLS, "a G was never made to give way");
     }
 }
 shared_test!(short_system_calls_do_not_starve_other_gs, procs = &[1, 2]);
@@ -65,8 +70,8 @@ fn two_gs_that_ready_each_other_do_not_starve_others() {
 shared_test!(two_gs_that_ready_each_other_do_not_starve_others, procs = &[1]);
 
 /// Each G spawns the next one. The new G shares the slice of its creator, so the slice ends although the running G
-/// changes. The test does not bound the number of slices, because a G that is preempted after its spawn lets the next G
-/// begin a new slice, however short.
+/// changes. The test does not count slices, because they can be very short: if a G is preempted after its spawn, the
+/// next G begins a new slice at once.
 fn chain_of_spawned_gs_does_not_starve_others() {
     fn link(done: Arc<AtomicBool>, left: usize) {
         if left == 0 {
@@ -86,7 +91,7 @@ fn chain_of_spawned_gs_does_not_starve_others() {
 shared_test!(chain_of_spawned_gs_does_not_starve_others, procs = &[1]);
 
 /// Yields five times on the only P. Up to two other Gs are runnable, and each may run for at most one slice during a
-/// yield.
+/// yield. So at most three slices begin: those of the other Gs, and the next slice of this G.
 fn yield_within_slices() {
     for _ in 0..5 {
         let before = tick();
@@ -96,8 +101,8 @@ fn yield_within_slices() {
     }
 }
 
-/// On one P a hog computes, and a G that the hog has spawned waits in that P's queue. On the other P there is only a G
-/// that yields, so that P has to steal the waiting G.
+/// On one P a hog computes, and a G that the hog has spawned waits in that P's queue. The other P has only a G that
+/// yields, so it has to steal the waiting G.
 fn g_that_yields_alone_steals_from_other_ps() {
     let [is_alone, is_found, is_over] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
     let hog = {

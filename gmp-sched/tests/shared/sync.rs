@@ -8,14 +8,10 @@ use core::time::Duration;
 
 use gmp_sched::cancel::ContextError;
 
+use super::join_all;
 use super::platform::{
-    Barrier, Context, ErrorGroup, JoinHandle, Lazy, Mutex, Once, OnceCell, Semaphore, WaitGroup, channel, go, sleep,
-    yield_now,
+    Barrier, Context, ErrorGroup, Lazy, Once, OnceCell, Semaphore, WaitGroup, channel, go, sleep, yield_now,
 };
-
-fn join_all<T: Send + 'static>(handles: Vec<JoinHandle<T>>) -> Vec<T> {
-    handles.into_iter().map(|handle| handle.join().unwrap()).collect()
-}
 
 fn wait_group_waits_for_all_tasks() {
     let (group, count) = (Arc::new(WaitGroup::new()), Arc::new(AtomicU32::new(0)));
@@ -35,30 +31,6 @@ fn wait_group_waits_for_all_tasks() {
     }
 }
 shared_test!(wait_group_waits_for_all_tasks);
-
-/// With one P, waiters wake in Go's order. The group can be reused before the waiters have run.
-fn wait_group_waiters_wake_in_order() {
-    let (group, order) = (Arc::new(WaitGroup::new()), Arc::new(Mutex::new(Vec::new())));
-    group.add(1);
-    let waiting: Vec<_> = (0..5)
-        .map(|number| {
-            let (group, order) = (group.clone(), order.clone());
-            let handle = go(move || {
-                group.wait();
-                order.lock().push(number);
-            });
-            yield_now();
-            handle
-        })
-        .collect();
-    group.done();
-    group.add(1);
-    assert!(order.lock().is_empty());
-    group.done();
-    join_all(waiting);
-    assert_eq!(*order.lock(), [4, 0, 1, 2, 3]);
-}
-shared_test!(wait_group_waiters_wake_in_order, procs = &[1]);
 
 fn deadline_ends_the_wait_for_a_group() {
     let group = Arc::new(WaitGroup::new());
@@ -146,15 +118,17 @@ fn semaphore_never_exceeds_its_permits() {
 }
 shared_test!(semaphore_never_exceeds_its_permits);
 
-/// A request for many permits is not overtaken by requests for few permits. When the large request times out, the
+/// A request for many permits is not overtaken by requests for few permits. When the large request is cancelled, the
 /// small requests are granted.
 fn large_request_for_permits_is_not_overtaken() {
     let semaphore = Arc::new(Semaphore::new(3));
     let held = semaphore.acquire(2);
+    let (context, cancel) = Context::background().with_cancel();
     let large = {
         let semaphore = semaphore.clone();
-        go(move || semaphore.acquire_timeout(3, Duration::from_millis(20)).is_some())
+        go(move || semaphore.acquire_until(3, &context).map(drop).err())
     };
+    // No permit is available as soon as the large request waits.
     while semaphore.try_acquire(1).is_some() {
         yield_now();
     }
@@ -164,7 +138,8 @@ fn large_request_for_permits_is_not_overtaken() {
     };
     yield_now();
     assert!(!small.is_finished());
-    assert!(!large.join().unwrap());
+    cancel.cancel();
+    assert_eq!(large.join().unwrap(), Some(ContextError::Canceled));
     small.join().unwrap();
     drop(held);
     assert_eq!(semaphore.available(), 3);
@@ -195,8 +170,8 @@ fn barrier_releases_all_when_the_last_arrives() {
 }
 shared_test!(barrier_releases_all_when_the_last_arrives);
 
-/// As with Go's `errgroup.WithContext`, the first error ends the waits of the group, but not those of its parent or
-/// siblings.
+/// As with Go's `errgroup.WithContext`, the first error cancels the group's context, and so ends the waits of the
+/// group's Gs. Waits with the parent context or a sibling context continue.
 fn first_error_cancels_the_group() {
     let (above, _cancel) = Context::background().with_cancel();
     let (group, context) = ErrorGroup::new().with_context(&above);

@@ -89,7 +89,7 @@ fn ticker_drops_late_ticks_and_keeps_its_phase() {
         assert!(ticker.wait() - start >= interval * count);
     }
     sleep(interval * 6);
-    // There is only one tick, however many were missed.
+    // Only one tick is kept, however many were missed.
     ticker.wait();
     let next = ticker.wait();
     assert!(next - start >= interval * 9);
@@ -202,7 +202,8 @@ fn select_receives_no_stale_tick() {
     assert!(selecting.join().unwrap() - start >= milliseconds(2));
     timer.reset(Duration::ZERO);
     sleep(milliseconds(2));
-    // The timer has fired, and its tick has not been received.
+    // The timer has fired, but its tick has not been received. So `reset` drops the tick and returns true, as it does for
+    // a timer that has not fired.
     assert!(timer.reset(FOREVER));
     let mut case = recv(&*timer);
     assert_eq!(Select::new(&mut [case.case()]).poll(), None);

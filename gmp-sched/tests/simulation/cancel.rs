@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use gmp_sched::cancel::ContextError;
 use gmp_sched::chan::{RecvTimeoutError, SendTimeoutError};
@@ -10,11 +9,8 @@ use gmp_sched::select::{Select, recv, send};
 use gmp_sched::sim::{self, Chan, Condvar, Context, Limit, Mutex, RwLock, Semaphore, Timer, WaitGroup, go, now};
 use gmp_sched::sync::{LimitedCondvar, LimitedMutex, LimitedRwLock};
 
+use crate::anything::microseconds;
 use crate::explore::{Random, explore};
-
-fn microseconds(number: u64) -> Duration {
-    Duration::from_micros(number)
-}
 
 /// The objects for which Gs wait.
 struct Things {

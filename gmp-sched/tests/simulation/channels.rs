@@ -1,6 +1,6 @@
 //! Channels and selects in the simulator: random programs, one for each seed. Each run records the beginning, end and
-//! result of every operation, and this history is checked afterwards. A failure shows the seed, which `GMP_SIM_SEED=17
-//! cargo test -p gmp-sched --test simulation channels::` repeats.
+//! result of every operation, and this history is checked afterwards. A failure shows its seed, and `GMP_SIM_SEED=17
+//! cargo test -p gmp-sched --test simulation channels::` repeats the run of seed 17.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -74,8 +74,8 @@ impl History {
     }
 
     /// Checks that a FIFO queue of this capacity can have this history, if each operation takes effect at one instant
-    /// between its beginning and its end. This is not a complete check of linearizability, because each rule is
-    /// checked by itself.
+    /// between its beginning and its end. This is not a complete check of linearizability, because each rule is checked
+    /// separately.
     fn judge(&self, channel: usize, capacity: usize) {
         let events = self.events.lock().unwrap();
         let of_channel = || events.iter().filter(move |event| event.0 == channel).map(|event| (event.1, event.2));
@@ -281,7 +281,7 @@ fn channel_is_linearizable_to_a_queue() {
 }
 
 /// Selects run concurrently with each other, with plain operations and with a close. Some have a deadline, and some are
-/// polled.
+/// polled. Each select completes at most one of its cases, and the history of each channel is that of a FIFO queue.
 #[test]
 fn selects_are_atomic() {
     explore(|seed| {
@@ -301,7 +301,7 @@ fn selects_are_atomic() {
                 })
             })
             .collect();
-        // This G uses plain operations. It is the partner of selects that would otherwise wait forever.
+        // This G sends and receives without selects, because a select could otherwise wait forever for another G.
         let partner = {
             let (setting, stop) = (setting.clone(), stop.clone());
             sim::go(move || {
@@ -443,7 +443,7 @@ fn ordered_select_checks_all_cases_at_one_instant() {
     });
 }
 
-/// The last handles of both sides are dropped while other Gs send values.
+/// The last handles of both sides are dropped while other Gs send values. Every value is dropped exactly once.
 #[test]
 fn handles_and_values_are_dropped_concurrently() {
     explore(|seed| {

@@ -13,8 +13,8 @@ use crate::anything::anything;
 use crate::explore::{Random, explore};
 
 /// Every value of every coroutine arrives once and in order, whatever both sides do in between and wherever they run.
-/// Each body is dropped exactly once, even if it has not begun. Sometimes one side is locked to its M for some
-/// values. The oracle then checks that this side stays on that M.
+/// Each body is dropped exactly once, even if it has not begun. Sometimes one side is locked to its M for some values.
+/// An assertion in the engine's switch then fails if this side runs on another M.
 #[test]
 fn coroutines_yield_all_values_in_order() {
     struct Counted(Arc<AtomicUsize>);
@@ -102,7 +102,8 @@ impl Event {
     }
 }
 
-/// Other Gs call wakers once, twice, and long after the future is done.
+/// Other Gs call wakers once, twice, and long after the future is done. Every future ends, and late calls have no
+/// effect.
 #[test]
 fn no_wakeup_of_a_future_is_lost() {
     explore(|seed| {
@@ -145,8 +146,8 @@ fn no_wakeup_of_a_future_is_lost() {
     });
 }
 
-/// In a system call, dropping a coroutine may not block. So the drop cannot wait for the end of the coroutine, whether
-/// or not the coroutine has begun.
+/// In a system call, dropping a coroutine may not block, so the drop does not wait for the coroutine's end.
+/// Nevertheless, the coroutine runs to its end later, whether or not it had begun.
 #[test]
 fn coroutine_dropped_in_a_system_call_runs_to_its_end() {
     explore(|seed| {

@@ -77,6 +77,48 @@ fn wait_for_a_signal_ends_once_by_raise_or_deadline() {
     });
 }
 
+/// The wait is ended by the raise, by a cancellation on another M, or by a deadline. The context is freed right after the
+/// wait.
+#[test]
+fn wait_for_a_signal_ends_once_by_raise_deadline_or_cancellation() {
+    explore(|seed| {
+        let waiters: Vec<_> = (0..3)
+            .map(|number| {
+                sim::go(move || {
+                    let mut random = Random::new(seed * 11 + number);
+                    let device = signal::<Sim>();
+                    for _ in 0..6 {
+                        let (context, cancel) = sim::Context::background().with_cancel();
+                        let time = Duration::from_nanos(random.below(3_000));
+                        let canceller = sim::go(move || {
+                            sim::work(time);
+                            cancel.cancel();
+                        });
+                        let is_started = random.below(2) == 0;
+                        if is_started {
+                            sim::start_device(device, Duration::from_nanos(random.below(3_000)));
+                        }
+                        let deadline = Sim::now() + Duration::from_nanos(random.below(6_000));
+                        let limit = sim::Limit::from(&context).and(deadline);
+                        let is_raised = device.wait_until(limit);
+                        assert!(is_raised || limit.err().is_some(), "nothing ended the wait");
+                        assert!(is_started || !is_raised, "a raise that did not happen");
+                        drop(context);
+                        if is_started && !is_raised {
+                            device.wait();
+                        }
+                        canceller.join().unwrap();
+                    }
+                    assert!(!device.wait_timeout(Duration::from_micros(5)), "one raise counted twice");
+                })
+            })
+            .collect();
+        for waiter in waiters {
+            waiter.join().unwrap();
+        }
+    });
+}
+
 #[test]
 fn wait_for_a_device_is_no_deadlock() {
     for cpus in [1, 2, 8] {

@@ -11,8 +11,7 @@ use gmp_sched::sysmon::Sysmon;
 use crate::explore::{Random, explore};
 use crate::hogs::Hogs;
 
-/// How long a thread may wait for a CPU. If there are more threads than CPUs, that is a few slices, and otherwise no
-/// time.
+/// Returns how long an M may wait for a CPU. With more Ps than CPUs this is a few slices, and otherwise no time.
 fn for_a_cpu() -> Duration {
     let config = sim::config();
     if config.processors > config.cpus { Duration::from_millis(40) } else { Duration::ZERO }
@@ -70,8 +69,8 @@ fn timers_displace_hogs_soon_and_in_order() {
             .collect();
         for sleeper in sleepers {
             let late = sleeper.join().unwrap();
-            // Only runs with one CPU are checked. With more CPUs, each CPU is so slow compared with the clock that a
-            // bound would be meaningless.
+            // Only seeds with one CPU are checked, which are the multiples of 6. With more CPUs, each CPU is so slow
+            // compared with the clock that a bound would be meaningless.
             assert!(late < Duration::from_millis(2) || !seed.is_multiple_of(6), "woke {late:?} late");
         }
         // The hogs run as well, however many timers there are.
@@ -185,7 +184,7 @@ fn threads_run_for_their_granularity_beside_due_timers() {
             .collect();
         let hogs: Vec<_> = (0..8).map(|_| sim::go(|| sim::work(Duration::from_millis(2)))).collect();
         hogs.into_iter().for_each(|hog| hog.join().unwrap());
-        // Only the hogs need CPU time.
+        // The sleepers need hardly any CPU time. So the expected time is that of the hogs, which is eight times 2 ms.
         let expected = Duration::from_millis(8 * 2) / sim::config().cpus as u32;
         assert!(sim::elapsed() < 2 * expected, "{:?} for what takes {expected:?}", sim::elapsed());
         stop.store(true, Ordering::Relaxed);
@@ -244,7 +243,9 @@ fn ring_runs_beside_sleepers_that_ready_others() {
             sim::yield_now();
         }
         let took = sim::elapsed() - before;
-        assert!(took < SLICE, "took {took:?}: the ring waited for the end of a slice");
+        // With more Ps than CPUs, the M that runs main may have to wait while another M uses the CPU for a slice.
+        let may_wait_for_cpu = sim::config().processors > sim::config().cpus;
+        assert!(may_wait_for_cpu || took < SLICE, "took {took:?}: the ring waited for the end of a slice");
         stop.store(true, Ordering::Relaxed);
         pairs.into_iter().flatten().for_each(|goroutine| goroutine.join().unwrap());
     });

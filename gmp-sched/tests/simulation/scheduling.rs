@@ -54,7 +54,7 @@ fn trees_of_gs_with_all_operations() {
     });
 }
 
-/// The state that the Gs of a program with stops share.
+/// The state that all Gs of a program share. Some of these Gs stop the world.
 #[derive(Default)]
 struct Scene {
     is_stopped: AtomicBool,
@@ -130,8 +130,8 @@ impl Scene {
     }
 }
 
-/// Several Gs stop the world, change the number of Ps and lock themselves to their Ms at the same time. Other Gs
-/// perform all kinds of operations meanwhile.
+/// All Gs perform random operations of all kinds at the same time: among others they stop the world, change the number
+/// of Ps, and lock themselves to their Ms. No G runs while another has stopped the world.
 #[test]
 fn world_is_stopped_and_resized_under_load() {
     explore_with(64, |seed| {
@@ -146,7 +146,8 @@ fn world_is_stopped_and_resized_under_load() {
     });
 }
 
-/// Locked Gs pass a baton around, so each pass of the baton switches to another M.
+/// Four Gs pass a baton around. Three of them are locked, so most passes of the baton switch to another M. A locked G
+/// never changes its M.
 #[test]
 fn locked_gs_pass_batons_between_ms() {
     explore_with(8, |seed| {
@@ -180,7 +181,8 @@ fn locked_gs_pass_batons_between_ms() {
     });
 }
 
-/// An M that is assigned a P for its locked G receives the interrupts for that P's timers.
+/// When an M is assigned a P to run its locked G, its CPU begins to take the timer interrupts of that P. So a locked G
+/// that computes does not delay timers.
 #[test]
 fn computing_locked_g_does_not_delay_timers() {
     for seed in 0..300 {
@@ -189,7 +191,7 @@ fn computing_locked_g_does_not_delay_timers() {
             let hog = sim::go(|| {
                 let _locked = sim::lock_thread();
                 for _ in 0..6 {
-                    // Other Gs run first, so the M gives up its P and is assigned a P again.
+                    // Other Gs run first, so the M releases its P and is assigned a P again.
                     sim::yield_now();
                     sim::work(Duration::from_millis(9));
                 }
@@ -229,7 +231,7 @@ fn deadlock_of_locked_gs_is_detected() {
     }
 }
 
-/// Gs that never call the scheduler are asked to stop before their slices end.
+/// When the world is to stop, Gs that never call the scheduler are preempted before their slices end.
 #[test]
 fn hogs_do_not_keep_the_world_from_stopping() {
     explore(|seed| {
@@ -296,7 +298,7 @@ fn computing_gs_keep_their_cpus_when_the_world_starts() {
 /// A binary semaphore for one waiter, built from park and ready.
 #[derive(Default)]
 struct Baton {
-    /// 0 if the semaphore is free and no G waits, 1 if it is raised, otherwise the address of the waiting G.
+    /// 1 if the semaphore can be taken, 0 if it is taken and no G waits, otherwise the address of the waiting G.
     state: AtomicU64,
 }
 
@@ -316,8 +318,8 @@ impl Baton {
             // SAFETY: a value above 1 is the address of a G, which the commit of its park in `take` has stored. Gs are
             // never freed.
             let waiter = unsafe { &*std::ptr::with_exposed_provenance(waiter as usize) };
-            // SAFETY: the commit has stored the address, so the G has parked. The swap has removed it, so no other
-            // caller readies the G.
+            // SAFETY: the commit has stored the address, so the G has parked. The swap has removed the address, so no
+            // other caller readies the G.
             unsafe { ready::<Sim>(waiter) };
         }
     }
@@ -389,7 +391,7 @@ fn panic_is_reported_with_the_seed() {
     assert_eq!((failure.config.seed, &*failure.message), (5, "on purpose"));
 }
 
-/// When a G exits, its joiner gets an error, its slot is reused, and all other Gs continue.
+/// When a G ends by `goexit`, joining it returns an error, its slot is reused, and all other Gs continue.
 #[test]
 fn exiting_gs_do_not_end_others() {
     explore(|seed| {

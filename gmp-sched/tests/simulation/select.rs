@@ -1,5 +1,5 @@
 //! Selects with more cases than a word has bits, in the simulator. There is a random program for each seed.
-//! `GMP_SIM_SEED=17 cargo test -p gmp-sched --test simulation select::` repeats one of them.
+//! `GMP_SIM_SEED=17 cargo test -p gmp-sched --test simulation select::` repeats the program of seed 17.
 
 use std::sync::Arc;
 use std::time::Duration;

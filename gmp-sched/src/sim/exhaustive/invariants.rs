@@ -1,4 +1,5 @@
-//! The invariants of an explored machine: those that hold in every state, and those that hold in stable states.
+//! The invariants that the exploration checks. Some hold in every state. The others hold only in a stable state, in which
+//! no protocol is under way: see `check_stable`.
 
 use alloc::format;
 use alloc::string::String;
@@ -23,7 +24,7 @@ pub(super) fn check(machine: &Explorable) -> Result<bool, String> {
     goroutines_are_queued_once(machine)?;
     spinners_are_counted(machine)?;
     oracle::nothing_runs_while_the_world_is_stopped(machine.scheduler)?;
-    // The lists may be inconsistent while the lock is held.
+    // The lists are not checked while a simulated M holds their lock, because they may be inconsistent then.
     if let Some(shared) = machine.scheduler.shared.try_lock() {
         idle_lists_are_counted(machine, &shared)?;
     }
@@ -168,7 +169,8 @@ fn work_is_conserved(machine: &Explorable) -> Result<(), String> {
     }
 }
 
-/// While a P is idle, the timekeeper wakes no later than the earliest timer of all idle Ps is due.
+/// While some P is idle, the deadline of the timekeeper is no later than the earliest timer of all Ps, including those
+/// that are not idle.
 fn timekeeper_covers_idle_timers(machine: &Explorable) -> Result<(), String> {
     let scheduler = machine.scheduler;
     let earliest = scheduler.earliest_timekeeper_timer();

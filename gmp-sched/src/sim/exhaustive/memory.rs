@@ -15,7 +15,7 @@ use std::alloc::System;
 
 use crate::base::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Number of bytes of an arena, which consists of its heap and then its stacks.
+/// Number of bytes of an arena: its heap, followed by its stacks.
 const ARENA: usize = 16 << 20;
 const HEAP: usize = 4 << 20;
 /// Number of bytes of a stack. The lowest page is the guard page. Formatting a panic on the host needs most of the
@@ -64,7 +64,8 @@ unsafe impl GlobalAlloc for Memory {
         match Arena::of(pointer.addr()) {
             // SAFETY: the caller promises that `alloc` returned the memory and that it is no longer used.
             Some(arena) => unsafe { arena.release(pointer, layout) },
-            // SAFETY: this function has the same contract, which its caller upholds, and memory outside of all arenas came from the system.
+            // SAFETY: this function has the same contract, which its caller upholds. Memory outside of all arenas came
+            // from the system.
             None => unsafe { System.dealloc(pointer, layout) },
         }
     }
@@ -84,7 +85,8 @@ impl Arena {
     fn of(address: usize) -> Option<&'static Self> {
         let first = FIRST_ARENA.load(Ordering::Acquire);
         let is_inside = first != 0 && (first..first + ARENAS * ARENA).contains(&address);
-        // SAFETY: the arenas follow each other from the first one, and `address` is in one of them, which starts here.
+        // SAFETY: the arenas follow each other from the first one, and `address` is in one of them. The computed
+        // address is the start of that arena.
         #[expect(unsafe_code, reason = "finds the beginning of an arena")]
         is_inside.then(|| unsafe { Self::at(first + (address - first) / ARENA * ARENA) })
     }
@@ -252,9 +254,9 @@ impl MachineMemory {
 /// Clears memory of an explored machine that is not in use.
 #[expect(unsafe_code, reason = "writes the machine's memory")]
 fn clear(memory: Range<usize>) {
-    // SAFETY: the memory is part of an arena whose machine does not run, and it is not in use. Nothing is allocated
-    // above the end of the heap. Nothing is in use below a stack pointer, not even a red zone, because the flow of
-    // control left by inline assembly that is declared to use the stack.
+    // SAFETY: the memory is part of an arena whose machine does not run, and it is not in use: it is above the end of
+    // the heap or below a stack pointer. No red zone below a stack pointer is in use, because the compiler keeps none
+    // across the inline assembly by which a flow of control leaves its stack.
     unsafe { ptr::with_exposed_provenance_mut::<u8>(memory.start).write_bytes(0, memory.len()) };
 }
 

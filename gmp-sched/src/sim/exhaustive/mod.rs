@@ -27,7 +27,7 @@
 //!   order, which [`Setting::order`] chooses.
 //!
 //! A program must not write statics or thread-local variables, because they are not saved. `tests/composition.rs`
-//! compares the states found with those found without pruning.
+//! compares the states that are found with and without [`Setting::prunes`].
 //!
 //! # What is not covered
 //!
@@ -131,7 +131,7 @@ type Who = (Option<MachineId>, Option<GoroutineId>);
 pub struct Step {
     /// The step.
     pub choice: Choice,
-    /// The M and the G that were on the CPU of the choice before the step.
+    /// The M and the G on the CPU that took the step, before the step.
     pub who: Who,
     /// The point at which the CPU stopped after the step; `None` at a lock and in a G's own code.
     pub site: Option<Site>,

@@ -24,14 +24,15 @@ struct Visit {
     can_progress: bool,
     /// The last choice that was followed, for the report of a failure.
     step: Option<Step>,
-    /// How many steps, or how many switches away from a CPU that could step, are still allowed from this state on.
+    /// How much of the setting's bound is left from this state on: of `Setting::steps` if that is set, otherwise of
+    /// `Setting::switches`.
     budget: u32,
 }
 
 /// A state that has been visited.
 struct Known {
     number: u32,
-    /// The largest budget with which the state was visited.
+    /// The largest budget (of steps or of switches) that was left at a visit of the state.
     budget: u32,
 }
 
@@ -127,7 +128,7 @@ impl Search {
         Ok(())
     }
 
-    /// The cost of letting `cpu` step after `visit`.
+    /// How much of its budget the search uses up if it lets `cpu` step after `visit`.
     fn cost(&self, visit: &Visit, cpu: usize) -> u32 {
         if self.setting.steps.is_some() {
             return 1;
@@ -156,7 +157,7 @@ impl Search {
         is_worth.then_some(known.number)
     }
 
-    /// Searches for a state from which the program can no longer end, because all its successors form cycles.
+    /// Searches for a trap, that is, a state from which no path leads to the end of the program.
     fn find_trap(&self) -> Option<String> {
         let mut back: Vec<(u32, u32)> = self.edges.iter().map(|&(from, to)| (to, from)).collect();
         back.sort_unstable();

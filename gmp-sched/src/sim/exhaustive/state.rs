@@ -54,7 +54,7 @@ impl Explorable {
         self.simulation.explored.as_ref().expect("it is")
     }
 
-    /// Whether `cpu` can step and makes progress, that is, it does not only compute or wait for another CPU.
+    /// Whether `cpu` can step and make progress. A CPU that only computes or waits for another CPU makes no progress.
     pub(super) fn can_progress(&self, cpu: usize) -> bool {
         self.simulation.can_step(cpu) && !self.explored().waits[cpu].get()
     }
@@ -109,7 +109,7 @@ impl Explorable {
         machines.chain(self.simulation.sysmon.get())
     }
 
-    /// Clears what no later step depends on, and saves the rest.
+    /// Clears the state on which no later step depends, and saves the rest.
     pub(super) fn save(&self, before: Option<&Snapshot>) -> Snapshot {
         self.simulation.forget_history();
         self.explored().is_late.set(false);

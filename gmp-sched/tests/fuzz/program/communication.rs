@@ -1,4 +1,4 @@
-//! Channels and selects.
+//! The operations on channels and selects that a random program performs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

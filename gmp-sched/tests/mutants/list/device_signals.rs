@@ -23,10 +23,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a wait takes a raise without Acquire",
         "            match self.word.load(Ordering::Acquire) & TAG {
                 RAISED => {
-                    let taken = self.word.compare_exchange(RAISED, EMPTY, Ordering::Acquire, Ordering::Relaxed);",
+                    let taken = self.word.compare_exchange(RAISED, EMPTY, Ordering::AcqRel, Ordering::Relaxed);",
         "            match self.word.load(Ordering::Relaxed) & TAG {
                 RAISED => {
-                    let taken = self.word.compare_exchange(RAISED, EMPTY, Ordering::Relaxed, Ordering::Relaxed);",
+                    let taken = self.word.compare_exchange(RAISED, EMPTY, Ordering::Release, Ordering::Relaxed);",
         Model("device_signals::woken_g_sees_what_the_handler_did"),
     ),
     mutant(
@@ -118,6 +118,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        waits || !me.claim(generation)",
         "        waits",
         Model("device_signals::deadline_against_a_commit_and_a_raise"),
+    ),
+    mutant(
+        "engine/device_signals.rs",
+        "a G continues twice if both its context and its commit end the wait",
+        "        waits || !me.claim(generation)",
+        "        waits || !(me.claim(generation) || true)",
+        Model("device_signals::cancellation_against_a_commit_and_a_raise"),
     ),
     mutant(
         "engine/device_signals.rs",

@@ -1,6 +1,6 @@
 //! Mutants of kernel threads.
 
-use super::Catcher::{Model, Simulation};
+use super::Catcher::{Model, Nobody, Simulation};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -93,5 +93,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        now - since >= granularity && self.make_room()",
         "        false && now - since >= granularity",
         Simulation("simulation/preemption", "hogs", 300),
+    ),
+    mutant(
+        "kthread/switch.rs",
+        "the start of a thread forgets a kick",
+        "        if cpu.is_displaced.load(Ordering::Relaxed) {",
+        "        if cpu.is_displaced.swap(false, Ordering::Relaxed) && false {",
+        Model("kthread::kick_between_taking_and_starting_a_thread_is_kept"),
+    ),
+    mutant(
+        "kthread/placement.rs",
+        "a CPU takes a thread and keeps the request made to the thread before it",
+        "        self.here().is_displaced.store(false, Ordering::Relaxed);
+        let here",
+        "        let here",
+        Nobody("the thread that is started gives way once too often, to a thread that is ready."),
     ),
 ];

@@ -1,4 +1,4 @@
-//! Mutants that show only when Gs are really switched.
+//! Mutants that only a run with real context switches reveals.
 
 use super::Catcher::{Properties, Simulation};
 use super::{Mutant, mutant};

@@ -22,9 +22,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a child is counted after it can run",
         "    children.add(&pinned);
     let creator = begin(machine, processor, goroutine);
-    enter(machine, processor, creator, goroutine);",
+    enter(machine, processor, creator, goroutine, any::type_name::<F>());",
         "    let creator = begin(machine, processor, goroutine);
-    enter(machine, processor, creator, goroutine);
+    enter(machine, processor, creator, goroutine, any::type_name::<F>());
     children.add(&pinned);",
         Model("scope::child_is_counted"),
     ),
@@ -34,13 +34,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "    let CurrentProcessor { pinned, machine, processor } = CurrentProcessor::<P>::to_spawn();
     let goroutine = reuse::take(machine, processor)?;
     goroutine.set_name(None);
-    closure::install_scoped(StackEnd::of(goroutine), body, children);
+    closure::install(StackEnd::of(goroutine), body, children);
     children.add(&pinned);",
         "    children.add(&Pinned::new());
     let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<P>::new();
     let goroutine = reuse::take(machine, processor)?;
     goroutine.set_name(None);
-    closure::install_scoped(StackEnd::of(goroutine), body, children);",
+    closure::install(StackEnd::of(goroutine), body, children);",
         Model("scope::spawn_that_panics"),
     ),
     mutant(

@@ -86,8 +86,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/sync/rwlock/read_mostly.rs",
         "readers with spread counters and a writer do not see each other",
-        "    #[cfg(gmp_loom)]
-    crate::base::atomic::fence(Ordering::SeqCst);",
+        "    if IS_MODEL {
+        fence(Ordering::SeqCst);
+    }",
         "",
         Model("sync::readers_and_writers_of_spread"),
     ),

@@ -75,14 +75,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/idle.rs",
         "the timekeeper ignores the timers of a P that an M left in a system call",
         "        self.processors().iter().map(|processor| processor.timers.earliest()).min().unwrap_or(Instant::NEVER)
-    }
-
-    /// Until when",
+    }",
         "        let kept = self.processors().iter().filter(|p| p.status() != crate::entities::processor::ProcessorStatus::Syscall);
         kept.map(|processor| processor.timers.earliest()).min().unwrap_or(Instant::NEVER)
-    }
-
-    /// Until when",
+    }",
         Model("timers::system_call_against_an_m_that_becomes_the_timekeeper"),
     ),
     mutant(
@@ -158,7 +154,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "entities/timers.rs",
         "the earliest time is not published when the earliest timer is removed",
         "            wheel.remove(self);
-            timers.publish_earliest(&wheel);",
+            timers.publish(&wheel);",
         "            wheel.remove(self);",
         Model("cancel::timer_moved_from_a_retired_p_is_stopped_in_a_system_call"),
     ),

@@ -60,7 +60,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "kthread/epoch.rs",
         "an epoch begins without releasing the change before it",
-        "        self.0.fetch_add(1, Ordering::AcqRel) + 1",
+        "        self.0.fetch_add(1, Ordering::Release) + 1",
         "        self.0.fetch_add(1, Ordering::Acquire) + 1",
         Model("epoch::"),
     ),
