@@ -16,9 +16,9 @@ fn meet(count: usize) -> usize {
     let blocked: Vec<_> = (0..count)
         .map(|_| {
             let barrier = Arc::clone(&barrier);
-            // `native::blocking` declares that the call blocks, so the P is handed off at once. Calls that are usually
-            // short should use `native::syscall` instead: they keep the P, and sysmon takes it away only if the call
-            // takes long.
+            // `native::blocking` declares that the call blocks, so the P is handed off at once. For a call that is
+            // usually short, `native::syscall` is better: the call keeps the P, and sysmon retakes the P only if the
+            // call takes long.
             go(move || native::blocking(|| barrier.wait().is_leader()))
         })
         .collect();

@@ -42,7 +42,7 @@ fn main() {
 
 #[test]
 fn sieve_finds_the_first_primes() {
-    // SAFETY: as in `main`.
+    // SAFETY: no G uses a thread-local variable.
     let threads = unsafe { native::enter() };
     assert_eq!(threads.run(2, || primes(10)), [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]);
 }

@@ -24,7 +24,7 @@ struct SingleThread;
 
 gmp_sched::platform_aliases!(SingleThread);
 
-/// The word of the M that was passed to `start_thread`, or 0 before that call.
+/// The M that was passed to `start_thread`, as a word (`NewMachine::into_raw`). It is 0 before that call.
 static NEW: AtomicUsize = AtomicUsize::new(0);
 /// The only M. It is set when the M begins to run.
 static MACHINE: OnceLock<&'static Machine<SingleThread>> = OnceLock::new();
@@ -56,7 +56,7 @@ unsafe impl Platform for SingleThread {
     }
 
     fn start_thread(machine: NewMachine<Self>) -> Result<(), OutOfResources> {
-        // There is no thread for a second M.
+        // A second M gets an error, because there is only one thread.
         let word = machine.into_raw();
         NEW.compare_exchange(0, word, Ordering::Relaxed, Ordering::Relaxed).map(drop).map_err(|_| OutOfResources)
     }
@@ -69,10 +69,6 @@ unsafe impl Platform for SingleThread {
 
     fn unpark_thread(_: &'static Machine<Self>) {
         TOKEN.store(true, Ordering::Release);
-    }
-
-    fn exit_thread() -> ! {
-        unreachable!("no M ends on this platform")
     }
 
     fn request_preemption(_: &'static Machine<Self>) {}
@@ -107,7 +103,7 @@ unsafe impl Platform for SingleThread {
 unsafe fn run(main: impl FnOnce() + Send + 'static) -> ! {
     // SAFETY: the scheduler is new, and its Gs never change their thread.
     unsafe { Scheduler::<SingleThread>::new(1).start(main) }.expect("memory, and the first call");
-    // SAFETY: `start` has stored the word of the M, and this is the first call.
+    // SAFETY: `start` has called `start_thread`, which stored this word, and the word is used for the first time.
     let machine = unsafe { NewMachine::<SingleThread>::from_raw(NEW.load(Ordering::Relaxed)) };
     MACHINE.set(machine.machine()).expect("the first call");
     machine.run()

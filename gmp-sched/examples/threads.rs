@@ -1,5 +1,6 @@
-//! A platform on threads, written by hand. Each M is a thread of `std`, and an idle M parks. `gmp_sched::native` does
-//! the same, and adds guard pages, panics that end only their G, and reuse. `gmp_sched::porting` explains each item.
+//! A platform on threads, written by hand. Each M is a thread of `std`. An idle M parks, and its thread ends if it is
+//! not needed for long. When the program is over, all threads end. `gmp_sched::native` does the same, and adds guard
+//! pages, panics that end only their G, and reuse of schedulers. `gmp_sched::porting` explains each item.
 //!
 //! ```sh
 //! cargo run -p gmp-sched --example threads
@@ -8,11 +9,14 @@
 use std::cell::Cell;
 use std::fmt::Arguments;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::panic::{self, AssertUnwindSafe};
+use std::process;
+use std::ptr;
+use std::sync::{self, Arc, OnceLock, mpsc};
 use std::thread;
+use std::time::Duration;
 
-use gmp_sched::machine::{Machine, NewMachine};
+use gmp_sched::machine::{EndedMachine, Machine, NewMachine};
 use gmp_sched::platform::{OutOfResources, Parking, Pinned, Platform, Points};
 use gmp_sched::processor::Processor;
 use gmp_sched::scheduler::Scheduler;
@@ -24,32 +28,36 @@ struct Threads;
 
 gmp_sched::platform_aliases!(Threads);
 
-/// The thread of an M.
+/// The park token of an M.
 #[derive(Debug, Default)]
-struct Thread {
-    token: AtomicBool,
-    handle: OnceLock<thread::Thread>,
+struct Token {
+    is_set: sync::Mutex<bool>,
+    wake: sync::Condvar,
 }
 
-impl Thread {
-    /// Waits for the token, but no longer than until `deadline`, and takes it.
+impl Token {
+    /// Takes the token. If the token is not set, waits for it, but no longer than until `deadline`.
     fn park(&self, deadline: Option<Instant>) {
-        // Ordering: Acquire; partner: the store in `unpark`.
-        while !self.token.swap(false, Ordering::Acquire) {
+        let mut is_set = self.is_set.lock().expect("no holder panics");
+        while !*is_set {
             let left = deadline.map(|deadline| deadline - Threads::now());
-            match left {
-                None => thread::park(),
+            is_set = match left {
+                None => self.wake.wait(is_set).expect("no holder panics"),
                 Some(left) if left.is_zero() => return,
-                Some(left) => thread::park_timeout(left),
-            }
+                Some(left) => self.wake.wait_timeout(is_set, left).expect("no holder panics").0,
+            };
         }
+        *is_set = false;
     }
 
     fn unpark(&self) {
-        self.token.store(true, Ordering::Release);
-        self.handle.get().expect("set before an M has this thread").unpark();
+        *self.is_set.lock().expect("no holder panics") = true;
+        self.wake.notify_one();
     }
 }
+
+/// The threads that were made for Ms, each with the scheduler of its M.
+static THREADS: sync::Mutex<Vec<(&'static Scheduler<Threads>, thread::JoinHandle<()>)>> = sync::Mutex::new(Vec::new());
 
 thread_local! {
     static CURRENT: Cell<Option<&'static Machine<Threads>>> = const { Cell::new(None) };
@@ -58,12 +66,14 @@ thread_local! {
 impl Points for Threads {}
 
 // SAFETY: nothing preempts here, so a flow of control leaves its M only where it switches. The current M is loaded
-// each time (`inline(never)`). The thread of an M calls `run` after the first unpark. Stacks have no guard, but the
-// caller of `run` guarantees that no G overflows its stack.
+// each time (`inline(never)`). The thread of an M calls `run` when the M is ready, and it stops using the M before it
+// allows the scheduler to use the M again. Stacks have no guard, but the caller of `run` guarantees that no G overflows
+// its stack.
 unsafe impl Platform for Threads {
-    type Thread = Arc<Thread>;
+    type Thread = Arc<Token>;
     const TIMER_INTERRUPTS: bool = false;
     const HAS_OTHER_THREADS: bool = true;
+    const CAN_SHUT_DOWN: bool = true;
 
     fn raise_pin() {}
     unsafe fn lower_pin() {}
@@ -82,21 +92,30 @@ unsafe impl Platform for Threads {
         0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(index as u64 + 1)
     }
 
-    fn start_thread(machine: NewMachine<Self>) -> Result<Self::Thread, OutOfResources> {
-        let this = Arc::new(Thread::default());
-        let own = Arc::clone(&this);
+    fn start_thread(new: NewMachine<Self>) -> Result<Self::Thread, OutOfResources> {
+        let (machine, scheduler) = (new.machine(), new.machine().scheduler());
+        // Other threads wake an M by the token that its first thread was made with.
+        let token = machine.thread().cloned().unwrap_or_default();
+        let own = Arc::clone(&token);
         let body = move || {
-            own.park(None);
-            CURRENT.set(Some(machine.machine()));
-            machine.run();
+            CURRENT.set(Some(machine));
+            while !new.is_ready() {
+                own.park(None);
+            }
+            let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| new.run()));
+            // Any other payload is that of a panic of the scheduler itself.
+            let Ok(ended) = payload.downcast::<EndedMachine<Self>>() else { process::abort() };
+            CURRENT.set(None);
+            ended.reuse();
         };
-        let started = thread::Builder::new().spawn(body).map_err(|_| OutOfResources)?;
-        this.handle.set(started.thread().clone()).expect("set once");
-        Ok(this)
+        let thread = thread::Builder::new().spawn(body).map_err(|_| OutOfResources)?;
+        THREADS.lock().expect("no holder panics").push((scheduler, thread));
+        Ok(token)
     }
 
     fn park_thread(parking: Parking<'_, Self>, deadline: Option<Instant>) {
-        // An M runs only after its first unpark, which used the stored thread. So the thread is stored here.
+        // An M runs only after its first unpark, which used the stored thread. So the thread was stored before this
+        // call.
         parking.pinned().machine().thread().expect("stored before the M ran").park(deadline);
     }
 
@@ -106,8 +125,12 @@ unsafe impl Platform for Threads {
         }
     }
 
-    fn exit_thread() -> ! {
-        unreachable!("no M ends on this platform")
+    fn idle_limit() -> Option<Duration> {
+        Some(Duration::from_secs(5))
+    }
+
+    fn exit_thread(ended: EndedMachine<Self>) -> ! {
+        panic::resume_unwind(Box::new(ended))
     }
 
     fn request_preemption(_: &'static Machine<Self>) {}
@@ -123,36 +146,52 @@ unsafe impl Platform for Threads {
     }
 
     unsafe fn release_stack(stack: Range<usize>) {
-        let bottom = std::ptr::with_exposed_provenance_mut::<u128>(stack.start);
+        let bottom = ptr::with_exposed_provenance_mut::<u128>(stack.start);
         // SAFETY: the caller guarantees that `allocate_stack` leaked this vector, and that nothing uses it any more.
         drop(unsafe { Vec::from_raw_parts(bottom, 0, stack.len() / 16) });
     }
 
     fn fatal(scheduler: &'static Scheduler<Self>, message: Arguments<'_>) -> ! {
         eprintln!("fatal error: {message}\n{}", scheduler.goroutine_list());
-        std::process::exit(2)
+        process::exit(2)
     }
 }
 
-/// Runs `main` as the main G of a scheduler with `procs` Ps, and returns the result of `main`. The threads stay idle
-/// afterwards.
+/// Runs `main` as the main G of a scheduler with `procs` Ps. Returns the result of `main` when all threads have ended.
+/// So each other G must end, or wait.
 ///
 /// # Safety
 ///
-/// While a G waits, it must not rely on running on the same thread afterwards; see the contract of
+/// A G must not rely on running on the same thread before and after a wait; see the contract of
 /// `gmp_sched::native::enter`. No G needs more stack than [`Platform::STACK_SIZE`].
 unsafe fn run<T: Send + 'static>(procs: usize, main: impl FnOnce() -> T + Send + 'static) -> T {
     let scheduler = Scheduler::<Threads>::new(procs);
-    thread::spawn(move || {
+    let (stop, stopped) = mpsc::channel::<()>();
+    let sysmon = thread::spawn(move || {
         let mut sysmon = Sysmon::new(scheduler);
-        loop {
-            thread::sleep(sysmon.check());
-        }
+        while stopped.recv_timeout(sysmon.check()) == Err(mpsc::RecvTimeoutError::Timeout) {}
     });
     let (sender, result) = mpsc::channel();
+    let main = move || {
+        let result = main();
+        // Gs that wait from now on are abandoned. If the scheduler were shut down later, they would count as deadlocked.
+        scheduler.shut_down();
+        drop(sender.send(result));
+    };
     // SAFETY: the scheduler is new; the caller guarantees what this platform requires of Gs.
-    unsafe { scheduler.start(move || drop(sender.send(main()))) }.expect("threads and memory");
-    result.recv().expect("main returns")
+    unsafe { scheduler.start(main) }.expect("threads and memory");
+    let result = result.recv().expect("main returns");
+    drop(stop);
+    sysmon.join().expect("sysmon does not panic");
+    let next = || {
+        let mut threads = THREADS.lock().expect("no holder panics");
+        let index = threads.iter().position(|(of, _)| ptr::eq(*of, scheduler))?;
+        Some(threads.swap_remove(index).1)
+    };
+    while let Some(thread) = next() {
+        thread.join().expect("the thread of an M does not panic");
+    }
+    result
 }
 
 /// Counts the primes below `limit`, each part in a G of its own.
@@ -188,4 +227,25 @@ fn blocked_thread_passes_its_p_on() {
         })
     };
     assert_eq!(received, Ok(7));
+}
+
+#[test]
+fn all_threads_have_ended_when_run_returns() {
+    static ALIVE: OnceLock<Arc<()>> = OnceLock::new();
+    // A thread drops its copy when it ends.
+    thread_local!(static COPY: Arc<()> = Arc::clone(ALIVE.get_or_init(Arc::default)));
+
+    let blocks = || gmp_sched::syscall::blocking::<Threads, _>(|| COPY.with(|_| thread::yield_now()));
+    // SAFETY: as in `main`; the thread-local variable is used only within one call.
+    unsafe {
+        run(2, move || {
+            let waiting: Vec<_> = (0..8).map(|_| go(blocks)).collect();
+            waiting.into_iter().for_each(|waits| waits.join().expect("no G panics"));
+            let never = Chan::<()>::new(0);
+            go(move || never.recv()).detach();
+            yield_now();
+        });
+    }
+    let count = Arc::strong_count(ALIVE.get().expect("a call has used it"));
+    assert_eq!(count, 1, "only the static is left");
 }

@@ -55,7 +55,7 @@ fn main() {
 
 #[test]
 fn every_job_is_done_once() {
-    // SAFETY: as in `main`.
+    // SAFETY: no G uses a thread-local variable.
     let threads = unsafe { native::enter() };
     let expected: Vec<_> = (0..1000).map(|job| (job, job * (job + 1) / 2)).collect();
     assert_eq!(threads.run(2, || sums(1000, Duration::from_secs(600))), expected);

@@ -1,8 +1,8 @@
 //! Go's scheduler as a crate: Gs (flows of control with stacks of their own) run on Ms (threads of the platform) that
 //! hold a P (a licence to run, with a local run queue). The crate is `no_std` and independent of the hardware. What it
-//! needs from the computer or operating system is the [`platform::Platform`] trait. All state is in scheduler objects,
-//! except two static counters, which number schedulers and bubbles, and what the platforms `native` and `sim` keep.
-//! [`porting`] is the guide to using the crate in another kernel.
+//! needs from the computer or operating system is the [`platform::Platform`] trait. All state is in scheduler objects.
+//! The exceptions are two static counters, which number schedulers and bubbles, and the state that the platforms
+//! `native` and `sim` keep. [`porting`] is the guide to using the crate in another kernel.
 //!
 //! The source is a stack of layers, one folder each, from the ground up:
 //!
@@ -10,7 +10,8 @@
 //! |---|---|---|---|
 //! | `base` | [`run_queue`] | local ring and `runnext` | `runqput`, `runqget`, `runqgrab` |
 //! | | `points`, `error`, `instant`, `id` | points at which a simulator may switch; errors; points in time; the numbers of Gs, Ms and Ps | |
-//! | | `timing_wheel`, `list`, `reference`, `spin_lock`, `atomic` | hierarchical timing wheel, intrusive FIFO, atomic references, the only import of atomics | `gQueue` |
+//! | | `timing_wheel`, `list`, `reference`, `spin_lock`, `atomic` | hierarchical timing wheel, intrusive FIFO, atomic references, the atomics and locks of all protocols | `gQueue` |
+//! | | `under_loom` | what differs in the loom models | |
 //! | [`context`] | | the context switch | `gogo`, `mcall`, `gosave` |
 //! | [`kthread`] | | kernel threads, the level below Ms | (the operating system) |
 //! | `record` | [`mod@latency`], [`mod@trace`], `counters` | scheduling latency, traces of events, counters of each P | `timeToRun`, `runtime/trace` |
@@ -39,16 +40,17 @@
 //! | | [`mod@time`], [`cancel`] | timers of programs, tickers, delayed functions; contexts and limits of waits | `time`, `context` |
 //! | | [`mod@scope`], [`coroutine`], [`future`] | children that borrow from their parent; generators by direct switch; `core::future` in a G | `coro`, `iter.Pull` |
 //! | | `waiter` | wait queues | `sudog`, `waitq` |
-//! | `report` | `schedtrace`, `goroutine_list`, `timeline`, [`debugger`] | the state of a scheduler as text; a drawing of what ran on each P; offsets for debuggers | `schedtrace` |
+//! | `report` | [`schedtrace`], [`snapshot`], `goroutine_list`, `timeline`, [`debugger`], [`stack_overflow`] | the state of a scheduler as text in Go's format, as numbers in memory that another program reads, and as a list of Gs; a drawing of what ran on each P; offsets for debuggers; which G has overflowed its stack | `schedtrace` |
 //! | [`synctest`] | | bubbles with a clock of their own, for tests | `testing/synctest` |
 //! | `native`, `sim` | | the platform of operating-system threads; a deterministic simulation of both levels, and an exploration of all runs of small programs (feature `std`) | |
 //!
 //! `unsafe` is allowed only where a lint exception states the reason: the context switch and the contents of stacks
-//! (`context`, `engine::{interrupt_return, reuse, stacks, switch}`, `lifecycle`, `kthread::switch`), storage for closures and results
-//! (`entities::inline_body`), stored references (`base::reference`), values that are passed (`chan`, `select`), values
-//! under locks (`sync::{mutex, rwlock::raw, condvar, once_cell}`), the platforms (`native`, `sim`), and contracts for
-//! callers (`platform`, [`park::ready`], [`exit::abandon`], [`machine::NewMachine`]). The scheduling policy (picking,
-//! stealing, idling, queues, timers, preemption, sysmon) has none.
+//! (`context`, `engine::{interrupt_return, reuse, stacks, switch}`, `lifecycle`, `kthread`), storage for closures and
+//! results (`entities::inline_body`), stored references (`base::reference`), children that borrow from their parent
+//! (`scope`), values that are passed (`chan`, `select`), values under locks (`sync::{mutex, rwlock::raw, condvar,
+//! limited, once_cell}`), the platforms (`native`, `sim`), and contracts for callers (`platform`, [`park::ready`],
+//! [`exit::abandon`], [`machine::NewMachine`]). The scheduling policy (picking, stealing, idling, queues, timers,
+//! preemption, sysmon) has none.
 //!
 //! # Features
 //!
@@ -69,7 +71,7 @@
 #![deny(unsafe_code)]
 
 extern crate alloc;
-#[cfg(feature = "std")]
+#[cfg(any(feature = "std", test))]
 extern crate std;
 
 mod base;
@@ -80,9 +82,9 @@ mod entities;
 pub mod kthread;
 mod library;
 mod lifecycle;
-#[cfg(all(test, gmp_loom))]
+#[cfg(gmp_loom)]
 mod models;
-#[cfg(all(feature = "std", not(gmp_loom)))]
+#[cfg(feature = "std")]
 pub mod native;
 pub mod platform;
 mod platform_aliases;
@@ -94,10 +96,16 @@ mod readme {}
 pub mod porting {}
 mod record;
 mod report;
-#[cfg(all(feature = "std", not(gmp_loom)))]
+#[cfg(feature = "std")]
 pub mod sim;
 #[cfg(feature = "synctest")]
 pub mod synctest;
+
+#[doc = include_str!("record/trace.md")]
+pub mod trace {
+    pub use crate::engine::tracing::{ProcessorTrace, Span, mark, span};
+    pub use crate::record::trace::{Event, EventKind, PreemptReason, memory};
+}
 
 pub use base::run_queue;
 pub use engine::{
@@ -113,5 +121,5 @@ pub use lifecycle::closure::BODY_LIMIT;
 pub use lifecycle::join::{JoinError, JoinHandle, Panic};
 pub use lifecycle::{exit, join, spawn};
 pub use record::counters::Counts;
-pub use record::{latency, trace};
-pub use report::debugger;
+pub use record::latency;
+pub use report::{debugger, schedtrace, snapshot, stack_overflow};

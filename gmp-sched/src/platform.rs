@@ -30,7 +30,7 @@ use crate::base::instant::Instant;
 pub use crate::base::points::{Points, Relax, Site};
 use crate::entities::free_list::STACK_SIZE;
 use crate::entities::goroutine::Goroutine;
-use crate::entities::machine::{Machine, NewMachine};
+use crate::entities::machine::{EndedMachine, Machine, NewMachine};
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 
@@ -55,12 +55,16 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// The stack size of a G in bytes, unless its spawner [chooses another one](crate::spawn::Builder::stack_size).
     const STACK_SIZE: usize = STACK_SIZE;
 
-    /// Whether interrupts fire the timers of a running P. If not, the scheduler itself reads the clock whenever it
-    /// picks a G while a timer is armed.
+    /// Whether an interrupt comes when a timer of a running P is due. (The handler does not fire the timer; it makes
+    /// the G give way.) If not, the scheduler itself reads the clock whenever it picks a G while a timer is armed.
     const TIMER_INTERRUPTS: bool;
 
     /// Whether there are threads that are not Ms of any scheduler but may call a [`Waker`](core::task::Waker) of a G.
     const HAS_OTHER_THREADS: bool = false;
+
+    /// Whether [`Scheduler::shut_down`] may be called. If so, [`exit_thread`](Platform::exit_thread) must end the
+    /// calling thread.
+    const CAN_SHUT_DOWN: bool = false;
 
     /// Whether pins are counted, so that [`assert_pinned_once`](Platform::assert_pinned_once) detects a caller that
     /// holds another pin.
@@ -86,7 +90,7 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
         true
     }
 
-    /// Panics unless [`is_pinned_once`](Platform::is_pinned_once).
+    /// Panics if [`is_pinned_once`](Platform::is_pinned_once) returns `false`.
     #[inline(always)]
     #[track_caller]
     fn assert_pinned_once() {
@@ -95,8 +99,8 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
         }
     }
 
-    /// Panics with the reason why the caller may not block, yield or end here. The caller may or may not hold the pin
-    /// that it raised for the check.
+    /// Panics with the reason why the caller may not block, yield or end here. The pin that the caller raised for the
+    /// check may already be lowered.
     #[cold]
     #[track_caller]
     fn refuse_to_block() -> ! {
@@ -128,7 +132,8 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
         }
     }
 
-    /// For how long after a displacement no other displacement follows on the same P.
+    /// The least time between two displacements on the same P. A displacement preempts a running G for a G that a timer
+    /// or a device has readied.
     fn undisturbed() -> Duration {
         UNDISTURBED
     }
@@ -137,8 +142,11 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     fn seed(index: usize) -> u64;
 
     /// Creates the thread of `machine`. The thread calls [`NewMachine::run`] after it has been unparked for the first
-    /// time. If idle Ms end on this platform ([`idle_limit`](Platform::idle_limit)), the thread also waits until the M
-    /// is no longer retired.
+    /// time. If idle Ms end on this platform ([`idle_limit`](Platform::idle_limit)), the thread also waits until
+    /// [`NewMachine::is_ready`] returns `true`.
+    ///
+    /// If the M had a thread before, [`Machine::thread`] keeps returning the value for that thread, and the result of
+    /// this call is dropped. So the new thread must be woken by the old value.
     ///
     /// # Errors
     ///
@@ -154,22 +162,27 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     fn unpark_thread(machine: &'static Machine<Self>);
 
     /// How long a scheduler may have more Ms than it needs. After that, the threads of idle Ms that are not needed end
-    /// by [`exit_thread`](Platform::exit_thread). `None` if idle Ms never end.
+    /// by [`exit_thread`](Platform::exit_thread), and their Ms are used again if more are needed. `None` if idle Ms
+    /// never end.
     #[inline(always)]
     fn idle_limit() -> Option<Duration> {
         None
     }
 
-    /// Ends the thread of the calling M, which no longer runs anything. Called only on platforms on which a scheduler
-    /// can be shut down or idle Ms end.
-    fn exit_thread() -> !;
+    /// Ends the calling thread, which is that of the M `ended` and no longer runs anything. Called on the thread's own
+    /// stack, pinned once. The platform may unwind [`NewMachine::run`], which lowers the pin. Called only if
+    /// [`CAN_SHUT_DOWN`](Platform::CAN_SHUT_DOWN) is `true` or there is an [`idle_limit`](Platform::idle_limit).
+    fn exit_thread(ended: EndedMachine<Self>) -> ! {
+        unreachable!("{ended:?} on a platform on which no M ends")
+    }
 
     /// Asks the G that runs on `machine` to call [`crate::engine::preempt::give_way`] soon. Best effort; does nothing
     /// on a platform without preemption.
     fn request_preemption(machine: &'static Machine<Self>);
 
-    /// Requests that the timers of `processor` are checked at `when`. If interrupts fire timers, the platform must
-    /// interrupt the calling CPU no later than that.
+    /// Requests that the timers of `processor` are checked at `when`. If
+    /// [`TIMER_INTERRUPTS`](Platform::TIMER_INTERRUPTS) is `true`, the platform must interrupt the calling CPU no later
+    /// than `when`.
     fn arm_timer(pinned: &Pinned<Self>, processor: &Processor<Self>, when: Instant);
 
     /// Allocates a stack of at least `size` bytes. Any `size` is allowed.
@@ -264,8 +277,8 @@ impl<P: Platform> Pinned<P> {
         Self::assume()
     }
 
-    /// Takes over a pin that was not raised through this type, but by an interrupt handler for the G that the handler
-    /// interrupted.
+    /// Takes over a pin that was not raised by [`new`](Self::new), for example one that an interrupt handler has raised
+    /// for the G that it interrupted.
     ///
     /// # Safety
     ///
@@ -279,6 +292,18 @@ impl<P: Platform> Pinned<P> {
     #[inline(always)]
     pub(crate) fn assume() -> Self {
         Self { _here: PhantomData }
+    }
+
+    /// Lowers the pin, as dropping the proof does. Unlike the drop, this is inlined even into a function that never
+    /// returns, which the compiler considers cold.
+    #[inline(always)]
+    pub(crate) fn lower(self) {
+        core::mem::forget(self);
+        #[expect(unsafe_code, reason = "a pin too few lets an M change under the scheduler")]
+        // SAFETY: as in `drop`, which does not run for a proof that is forgotten.
+        unsafe {
+            P::lower_pin();
+        }
     }
 
     /// The M that the caller runs on, if any.
@@ -343,8 +368,8 @@ impl<P: Platform> Drop for Pinned<P> {
     }
 }
 
-/// The default of [`Platform::undisturbed`]. It is long enough that displacements take a few percent of the time at
-/// most, and short enough that nobody notices it. Go waits for the slice to end instead.
+/// The default of [`Platform::undisturbed`]. It is so long that displacements take at most a few percent of the time,
+/// and so short that users do not notice the delay. Go has no displacements: a readied G waits until the slice ends.
 pub const UNDISTURBED: Duration = Duration::from_micros(50);
 
 /// The default of [`Platform::slice`]. Go: `forcePreemptNS`.

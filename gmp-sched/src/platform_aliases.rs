@@ -83,7 +83,7 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// There is no memory for the G's stack, or the caller is not a G.
+        /// There is no memory for the G's stack, or the caller is not a G with a P.
         #[inline]
         #[track_caller]
         pub fn go<F, T>(body: F) -> JoinHandle<T>
@@ -102,7 +102,7 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// The caller is not a G.
+        /// The caller is not a G with a P.
         #[inline]
         #[track_caller]
         pub fn try_go<F, T>(body: F) -> ::core::result::Result<JoinHandle<T>, $crate::platform::OutOfResources>
@@ -113,22 +113,34 @@ macro_rules! platform_aliases {
             $crate::spawn::try_go(body)
         }
 
-        /// Lets the other Gs of this P run first. See [`yield_now::yield_now`]($crate::yield_now::yield_now).
+        /// Lets other Gs run first. See [`yield_now::yield_now`]($crate::yield_now::yield_now).
         ///
         /// # Panics
         ///
-        /// The caller is not a G.
+        /// The caller is pinned or is not a G with a P.
         #[inline(always)]
         #[track_caller]
         pub fn yield_now() {
             $crate::yield_now::yield_now::<$platform>();
         }
 
+        /// Begins a part of the calling G's work that a trace shows. See [`trace::span`]($crate::trace::span).
+        #[inline]
+        pub fn span(name: &'static str) -> $crate::trace::Span<$platform> {
+            $crate::trace::span(name)
+        }
+
+        /// Records in a trace that the calling G has reached a point. See [`trace::mark`]($crate::trace::mark).
+        #[inline]
+        pub fn mark(name: &'static str) {
+            $crate::trace::mark::<$platform>(name);
+        }
+
         /// Ends the calling G. See [`exit::goexit`]($crate::exit::goexit).
         ///
         /// # Panics
         ///
-        /// The caller is not a G, or is pinned.
+        /// The caller is pinned or is not a G with a P.
         #[track_caller]
         pub fn goexit() -> ! {
             $crate::exit::goexit::<$platform>()
@@ -158,7 +170,7 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// The body panics, a child that is not joined panics, or the caller is not a G with a P.
+        /// The body panics, a child that is not joined panics, or the caller is pinned or is not a G with a P.
         #[track_caller]
         pub fn scope<'env, F, T>(body: F) -> T
         where
@@ -240,7 +252,7 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// The caller is not a G.
+        /// The caller is pinned or is not a G with a P.
         #[track_caller]
         pub fn set_procs(procs: usize) -> ::core::result::Result<usize, $crate::procs::ProcsError> {
             $crate::procs::set_procs::<$platform>(procs)
@@ -251,7 +263,7 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// The caller is not a G, or there is no thread that could take over the P of the caller's thread.
+        /// The caller is not a G with a P, or there is no thread that could take over the P of the caller's thread.
         #[track_caller]
         pub fn lock_thread() -> $crate::lock_os_thread::LockedThread<$platform> {
             $crate::lock_os_thread::lock_thread()
@@ -266,7 +278,7 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// The caller is not a G.
+        /// The caller is not a G with a P.
         #[track_caller]
         pub fn try_lock_thread()
         -> ::core::result::Result<$crate::lock_os_thread::LockedThread<$platform>, $crate::platform::OutOfResources> {
@@ -277,7 +289,7 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// The caller is not a G.
+        /// The caller is pinned or is not a G with a P.
         #[track_caller]
         pub fn stop_the_world() -> $crate::stop_the_world::WorldStopped<$platform> {
             $crate::stop_the_world::stop_the_world($crate::stop_the_world::StopReason::Program)
@@ -287,7 +299,7 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// The caller is not a G.
+        /// `duration` is not zero, although the caller is pinned or is not a G with a P.
         #[track_caller]
         pub fn sleep(duration: ::core::time::Duration) {
             $crate::sleep::sleep::<$platform>(duration);
@@ -369,7 +381,7 @@ macro_rules! extras_aliases {
         ///
         /// # Panics
         ///
-        /// The body or a child panics, or the caller is not a G with a P.
+        /// The body or a child panics, or the caller is pinned or is not a G with a P.
         #[track_caller]
         pub fn try_scope<'env, E, F, T>(context: &Context, body: F) -> ::core::result::Result<T, E>
         where
@@ -383,7 +395,7 @@ macro_rules! extras_aliases {
         ///
         /// # Panics
         ///
-        /// The future panics, or the caller is not a G with a P.
+        /// In the same cases as [`future::block_on`]($crate::future::block_on).
         #[track_caller]
         pub fn block_on<F: ::core::future::Future>(future: F) -> F::Output {
             $crate::future::block_on::<$platform, F>(future)

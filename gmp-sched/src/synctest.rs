@@ -84,7 +84,7 @@ use crate::platform::{Pinned, Platform};
 /// # Panics
 ///
 /// - The body panics.
-/// - All Gs of the bubble wait and it has no timer: `deadlock: all goroutines in bubble are blocked`.
+/// - All Gs of the bubble wait, and the bubble has no timer: `deadlock: all goroutines in bubble are blocked`.
 /// - The body has returned, which stops the clock, and other Gs still wait:
 ///   `deadlock: main bubble goroutine has exited but blocked goroutines remain`.
 /// - There is no memory for a G.
@@ -174,7 +174,7 @@ pub fn wait<P: Platform>() {
 ///
 /// # Panics
 ///
-/// In the same cases as [`wait`].
+/// Panics in the same cases as [`wait`].
 #[doc(alias = "Sleep")]
 #[track_caller]
 pub fn sleep<P: Platform>(duration: Duration) {
@@ -217,7 +217,8 @@ impl<P: Platform> Bubble<P> {
             let earliest = self.timers().earliest();
             if earliest > self.now() {
                 if let Some(waiting) = census.waiting.take() {
-                    // The driver was readied for a timer that has been cancelled since.
+                    // The driver was readied for a timer, but the timer has been cancelled since. So no timer is due,
+                    // and the G in `wait` continues.
                     drop(census);
                     ready_pinned(&pinned, waiting);
                     continue;
@@ -229,8 +230,8 @@ impl<P: Platform> Bubble<P> {
                     return Err("deadlock: all goroutines in bubble are blocked");
                 }
             }
-            // The driver counts as active while it fires timers. Otherwise a G that it has readied could wait again,
-            // find no active G, and ready the G in `wait` before the driver is done.
+            // The driver counts as active while it fires timers. Otherwise a G that a timer has readied could wait
+            // again, find that no G is active, and ready the G in `wait` before all due timers have fired.
             census.active += 1;
             drop(census);
             self.advance(earliest);

@@ -1,8 +1,8 @@
 //! The context switch under ThreadSanitizer (`--cfg gmp_tsan`, see CONTRIBUTING). ThreadSanitizer must be notified of
 //! each switch, because it treats each stack as a *fiber* with a history of its own.
 //!
-//! A table maps each page of each stack to its fiber. All accesses to the table are relaxed atomics. A lock would order
-//! accesses that the scheduler itself has to order, and data races would be hidden.
+//! A table maps each page of each stack to its fiber. All accesses to the table are relaxed atomics. A lock would also
+//! order the accesses that the scheduler must order by itself, and so would hide its data races.
 
 use core::ffi::c_void;
 use core::ops::Range;

@@ -38,7 +38,7 @@ pub(crate) mod fibers;
 mod x86_64;
 #[cfg(all(gmp_tsan, feature = "std"))]
 pub use fibers::{resume, switch};
-#[cfg(all(target_arch = "x86_64", feature = "std", not(gmp_loom)))]
+#[cfg(all(target_arch = "x86_64", feature = "std"))]
 pub(crate) use x86_64::switch_with_clear_registers;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{is_fresh, relocate};
@@ -93,8 +93,9 @@ impl SavedContext {
         self.stack_pointer.load(Ordering::Relaxed)
     }
 
-    /// The address at which the context resumes, and the address of its saved frame pointer. The context must have run, and
-    /// must not be running. Before a [detour](Self::divert) the first address is that of the detour.
+    /// The address at which the context resumes, and the address of its saved frame pointer. The context must have run,
+    /// and must not be running. If the context makes a [detour](Self::divert) first, the first address is that of the
+    /// detour.
     pub(crate) fn code_and_frame_pointer(&self) -> (usize, usize) {
         // A switch has pushed RBP and then RBX.
         (self.resume.load(Ordering::Relaxed), self.stack_pointer() + 8)
@@ -102,7 +103,7 @@ impl SavedContext {
 
     /// Clears the saved stack pointer and addresses. Called only for a context that is running or is never resumed
     /// again.
-    #[cfg(all(feature = "std", not(gmp_loom)))]
+    #[cfg(feature = "std")]
     pub(crate) fn forget(&self) {
         for word in [&self.stack_pointer, &self.resume, &self.resume_later] {
             word.store(0, Ordering::Relaxed);
@@ -150,7 +151,7 @@ pub type Word = MaybeUninit<*const ()>;
 pub struct Transfer {
     /// The address of the function that the far side calls first. The other two words are its arguments.
     pub function: usize,
-    /// The first argument of the function: the G that left.
+    /// The first argument of the function: the G or kernel thread that left.
     pub subject: usize,
     /// The second argument of the function.
     pub argument: Word,

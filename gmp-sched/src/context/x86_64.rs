@@ -127,7 +127,7 @@ pub unsafe fn resume_without_control_words(to: *const SavedContext, transfer: Tr
 /// # Safety
 ///
 /// The requirements of [`switch_without_control_words`] apply.
-#[cfg(all(feature = "std", not(gmp_loom)))]
+#[cfg(feature = "std")]
 #[inline(never)]
 pub(crate) unsafe fn switch_with_clear_registers(
     save: *const SavedContext,
@@ -213,12 +213,12 @@ pub unsafe fn resume_with_control_words(to: *const SavedContext, transfer: Trans
 /// precision. The lower half is MXCSR, the upper half is the x87 control word.
 const CONTROL_WORDS: usize = 0x037f << 32 | 0x1f80;
 
-/// Makes `context` a fresh context on the stack that ends at `top`. A switch that resumes it calls `entry` with the
-/// words of its transfer. Until then the stack stays untouched, except for the control words.
+/// Makes `context` a fresh context on the stack that ends at `top`. The first switch to `context` calls `entry` with
+/// the words of the transfer that this switch passes. Until then the stack stays untouched, except for the control words.
 ///
 /// # Safety
 ///
-/// The 64 bytes below `top` may be written, and nothing else uses that stack. `top` is a multiple of 16. No other flow
+/// The 64 bytes below `top` are valid for writes, and nothing else uses that stack. `top` is a multiple of 16. No other flow
 /// of control uses `context`.
 #[inline(always)]
 pub unsafe fn prepare(context: &SavedContext, top: usize, entry: Entry) {
@@ -229,7 +229,7 @@ pub unsafe fn prepare(context: &SavedContext, top: usize, entry: Entry) {
 /// Whether the switch preserves the control words.
 const KEEPS_CONTROL_WORDS: bool = cfg!(all(feature = "control-words", target_feature = "sse"));
 
-/// Like [`prepare`]; `CONTROL_WORDS_TOO` is whether the switch that resumes the context preserves the control words.
+/// Like [`prepare`], but for a switch that preserves the control words exactly if `CONTROL_WORDS_TOO` is `true`.
 ///
 /// # Safety
 ///
@@ -262,7 +262,7 @@ pub(crate) unsafe fn relocate(context: &SavedContext, top: usize) {
     unsafe { place_first_frame::<KEEPS_CONTROL_WORDS>(context, top) }
 }
 
-/// How many bytes of its stack a fresh context uses.
+/// Returns the size of the first frame of a fresh context, in bytes.
 const fn first_frame(has_control_words: bool) -> usize {
     if has_control_words { 32 } else { 0 }
 }
@@ -378,8 +378,8 @@ mod tests {
         }
     }
 
-    /// Returns the control words that the other context finds when it runs first, those that it finds when it is
-    /// resumed, and those that the test finds afterwards.
+    /// Returns the control words at three moments: when the other context begins to run, when the other context is
+    /// resumed, and when the test is resumed for the last time.
     fn words_seen(switch: Switch) -> [(u32, u16); 3] {
         let mut stack = alloc::vec![0_usize; 8192];
         let mut pair = Pair { test: SavedContext::new(), other: SavedContext::new(), switch, seen: DEFAULTS };
@@ -389,7 +389,8 @@ mod tests {
         let mut seen = [DEFAULTS; 3];
         for seen in &mut seen[..2] {
             let subject = (&raw mut pair).expose_provenance();
-            // SAFETY: `prepare_with` has prepared the other context, and later its own switch has saved it.
+            // SAFETY: `prepare_with` has prepared the other context for the first switch. For later switches, the other
+            // context has been saved by its own switch.
             unsafe { switch(&raw const pair.test, &raw const pair.other, Transfer { subject, ..NOTHING }) };
             *seen = pair.seen;
         }
@@ -403,7 +404,7 @@ mod tests {
         assert_eq!(words_seen(switch_with_control_words), [DEFAULTS, OTHERS, DEFAULTS]);
     }
 
-    /// Adds up the addresses of the contexts that make a detour.
+    /// Adds up the addresses of the diverted contexts that call `visit`.
     struct Visits;
 
     static VISITS: AtomicUsize = AtomicUsize::new(0);
@@ -431,7 +432,8 @@ mod tests {
             }
             pair.seen = (0, 0);
             let subject = (&raw mut pair).expose_provenance();
-            // SAFETY: `prepare_with` has prepared the other context, and later its own switch has saved it.
+            // SAFETY: `prepare_with` has prepared the other context for the first switch. For later switches, the other
+            // context has been saved by its own switch.
             unsafe { switch(&raw const pair.test, &raw const pair.other, Transfer { subject, ..NOTHING }) };
             assert_eq!(VISITS.load(Ordering::Relaxed), visits * address);
             assert_ne!(pair.seen, (0, 0));

@@ -22,6 +22,7 @@
 //! ended the halt.
 
 use crate::base::atomic::{AtomicU64, Ordering, fence};
+use crate::base::under_loom::const_fn;
 
 /// The bit of a CPU's epoch word that is set while the CPU halts.
 const HALTS: u64 = 1 << 63;
@@ -35,33 +36,28 @@ pub struct Epochs(AtomicU64);
 pub struct CpuEpoch(AtomicU64);
 
 impl Epochs {
-    /// Starts at epoch 0, for which no CPU has anything to flush.
-    #[cfg(not(gmp_loom))]
-    #[must_use]
-    #[expect(clippy::new_without_default, reason = "not something to make by default: there is one of a kind")]
-    pub const fn new() -> Self {
-        Self::starting_at(0)
-    }
+    const_fn! {
+        /// Starts at epoch 0, for which no CPU has anything to flush.
+        #[must_use]
+        #[expect(clippy::new_without_default, reason = "not something to make by default: there is one of a kind")]
+        pub fn new() -> Self {
+            Self::starting_at(0)
+        }
 
-    /// Starts at `epoch`, for which every CPU flushes when it first [passes](CpuEpoch::pass). `epoch` must be far
-    /// below 2^63. Later epochs then stay below 2^63 as well, because at one epoch per nanosecond, counting that far
-    /// takes 292 years.
-    #[cfg(not(gmp_loom))]
-    #[must_use]
-    pub const fn starting_at(epoch: u64) -> Self {
-        Self(AtomicU64::new(epoch))
-    }
-
-    #[cfg(gmp_loom)]
-    pub(crate) fn new() -> Self {
-        Self(AtomicU64::new(0))
+        /// Starts at `epoch`, for which every CPU flushes when it first [passes](CpuEpoch::pass). `epoch` must be far
+        /// below 2^63. Later epochs then stay below 2^63 as well, because at one epoch per nanosecond, counting that
+        /// far takes 292 years.
+        #[must_use]
+        pub fn starting_at(epoch: u64) -> Self {
+            Self(AtomicU64::new(epoch))
+        }
     }
 
     /// Begins a new epoch and returns it. Called after the change that CPUs must observe; callable from anywhere.
     pub fn begin(&self) -> u64 {
-        // Ordering: Release, so that a CPU that loads this epoch also sees the change. Partner: the Acquire in
-        // `catch_up`.
-        self.0.fetch_add(1, Ordering::AcqRel) + 1
+        // Ordering: Release, so that a CPU that loads the new epoch also sees the changed page tables. Partner: the
+        // Acquire in `catch_up`.
+        self.0.fetch_add(1, Ordering::Release) + 1
     }
 
     /// Returns the latest epoch whose lowest `bits` bits are `low`, for code that stores only these bits of an epoch.
@@ -91,17 +87,13 @@ impl Epochs {
 }
 
 impl CpuEpoch {
-    /// The state of a CPU that runs and has nothing to flush.
-    #[cfg(not(gmp_loom))]
-    #[must_use]
-    #[expect(clippy::new_without_default, reason = "as for the epochs")]
-    pub const fn new() -> Self {
-        Self(AtomicU64::new(0))
-    }
-
-    #[cfg(gmp_loom)]
-    pub(crate) fn new() -> Self {
-        Self(AtomicU64::new(0))
+    const_fn! {
+        /// The state of a CPU that runs and has nothing to flush.
+        #[must_use]
+        #[expect(clippy::new_without_default, reason = "as for the epochs")]
+        pub fn new() -> Self {
+            Self(AtomicU64::new(0))
+        }
     }
 
     /// If there is a new epoch, calls `forget`, which must flush the TLB. Called with interrupts off, on the CPU to
@@ -123,8 +115,8 @@ impl CpuEpoch {
         // Ordering: SeqCst orders the clearing of HALTS above before the load of the epoch below; partner: the fence
         // in `has_passed`.
         fence(Ordering::SeqCst);
-        // Ordering: Acquire, so that translations loaded after this are from after the change. Partner: the Release in
-        // `begin`.
+        // Ordering: Acquire, so that this CPU sees the changed page tables after it has loaded the new epoch. Partner:
+        // the Release in `begin`.
         let epoch = epochs.0.load(Ordering::Acquire);
         if epoch != last {
             forget();
@@ -134,10 +126,10 @@ impl CpuEpoch {
         }
     }
 
-    /// Calls `wait`, and then [passes](Self::pass). `wait` halts the CPU, and returns with interrupts off. Called
-    /// with interrupts off, on the CPU to which this state belongs. During `wait` no grace period waits for the CPU,
-    /// so `wait` must not access anything whose translation may be stale. Only an interrupt handler that has passed
-    /// may do that.
+    /// Calls `wait`, which halts the CPU and returns with interrupts off, and then [passes](Self::pass) the latest
+    /// epoch. The caller has interrupts off and is on the CPU to which this state belongs. During `wait` no grace period
+    /// waits for the CPU. So neither `wait` nor an interrupt handler may access anything whose translation may be stale.
+    /// A handler may do so after it has passed the epoch.
     pub fn halt(&self, epochs: &Epochs, wait: impl FnOnce(), forget: impl FnOnce()) {
         // Ordering: Release, so that this CPU's earlier accesses are over when another CPU sees HALTS. Partner: the
         // Acquire in `has_passed`.
@@ -154,12 +146,12 @@ impl CpuEpoch {
     }
 }
 
-#[cfg(all(test, not(gmp_loom)))]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use super::{CpuEpoch, Epochs};
 
-    /// The epoch has not passed, because the CPU has not flushed since the epoch began. If the higher bits were not
-    /// restored, the epoch would compare as an old one, which has passed.
+    /// An epoch restored from its lowest bits has not passed, because the CPU has not flushed since that epoch began.
+    /// If the higher bits were not restored, the epoch would compare as an old one, and so as passed.
     #[test]
     fn epoch_of_which_few_bits_are_stored_has_not_passed_after_a_wrap() {
         const BITS: u32 = 8;

@@ -2,8 +2,9 @@
 //! a small scheduler of threads onto CPUs. The other half implements the [`Cpu`] trait.
 //!
 //! This module does not depend on Gs and Ps. A thread runs until it parks. A thread that becomes ready goes to an idle
-//! CPU if there is one, otherwise to the CPU it last ran on. On the latter CPU it displaces the running thread as soon
-//! as that thread is in user code. A CPU without a thread halts. There are about as many runnable threads as CPUs,
+//! CPU if there is one, otherwise to the CPU it last ran on. On the CPU it last ran on, it displaces the running thread
+//! as soon as that thread is in user code. (A thread that is ready because it was displaced does not displace another
+//! thread. It waits in the list.) A CPU without a thread halts. There are about as many runnable threads as CPUs,
 //! because only threads whose M holds a P run for long. So round robin is fair enough, and there are no priorities.
 //!
 //! | file | concept |
@@ -215,7 +216,7 @@ impl<C: Cpu> Threads<C> {
     }
 
     /// The saved context of `thread`, if it does not run.
-    #[cfg(all(feature = "std", not(gmp_loom)))]
+    #[cfg(feature = "std")]
     pub(crate) fn context_of<'a>(&self, thread: &'a Thread<C>) -> Option<&'a SavedContext> {
         let runs = self.cpus.iter().filter_map(|cpu| cpu.current.load(Ordering::Relaxed));
         let mut runs = runs.filter(|&running| core::ptr::eq(running, thread));
@@ -223,24 +224,25 @@ impl<C: Cpu> Threads<C> {
     }
 
     /// The saved contexts of the idle loops of CPUs that run a thread.
-    #[cfg(all(feature = "std", not(gmp_loom)))]
+    #[cfg(feature = "std")]
     pub(crate) fn idle_contexts(&self) -> impl Iterator<Item = &SavedContext> {
         self.cpus.iter().filter(|cpu| cpu.current.load(Ordering::Relaxed).is_some()).map(|cpu| &cpu.idle_context)
     }
 
-    /// If a thread is ready on this CPU and the running thread has run for `granularity`, makes the running thread
-    /// give way as soon as it is in user code. Returns whether the running thread will give way. Called by the
-    /// timer's interrupt handler.
+    /// If a thread is ready on this CPU and the running thread has run for `granularity`, records that the running
+    /// thread must give way, and returns `true`. The caller must then make this CPU call [`displace`](Self::displace)
+    /// as soon as it is in user code. Called by the timer's interrupt handler.
     ///
-    /// Without the minimum granularity, threads whose Ps have due timers would displace each other at every timer interrupt,
-    /// without any of them making progress.
+    /// Without `granularity`, a thread whose P has a due timer would be preempted as soon as it begins to run, because a
+    /// due timer interrupts at once. If all threads of a CPU had due timers, none of them would make progress.
     pub fn preempt_after(&self, now: Instant, granularity: Duration) -> bool {
         let since = Instant::from_nanos(self.here().running_since.load(Ordering::Relaxed));
         now - since >= granularity && self.make_room()
     }
 
-    /// If a thread is ready on this CPU, makes the running thread give way. Returns whether the running thread will
-    /// give way.
+    /// If a thread is ready on this CPU, records that the running thread must give way (`is_displaced`), and returns
+    /// `true`. The caller must then [request](Cpu::request_displacement) the displacement, or make this CPU displace
+    /// the thread in another way.
     fn make_room(&self) -> bool {
         let has_ready_thread = self.has_ready_thread();
         if has_ready_thread {

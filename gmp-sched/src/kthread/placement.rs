@@ -71,9 +71,9 @@ impl<C: Cpu> Threads<C> {
 
     /// Takes a ready thread to run on this CPU. Prefers a thread of this CPU's list to one of another CPU's list.
     ///
-    /// A kick that comes after `is_displaced` has been cleared here applies to the thread that is taken. If the kick
-    /// comes before that thread is the current one, it only sets `is_displaced`, and [`start`](Self::start) then
-    /// requests the displacement.
+    /// Clears `is_displaced` first. If another CPU [kicks](Cpu::kick) this one afterwards, the thread that is taken
+    /// here must give way. A kick that comes before that thread is the current one only sets `is_displaced` again. Then
+    /// [`start`](Self::start) requests the displacement.
     pub(super) fn take_ready(&self) -> Option<&'static Thread<C>> {
         self.here().is_displaced.store(false, Ordering::Relaxed);
         let here = C::current();

@@ -78,7 +78,7 @@ impl<C: Cpu> Threads<C> {
     }
 
     /// Makes `next` the current thread of this CPU, and returns its context for the switch.
-    fn start(&'static self, next: &'static Thread<C>) -> &'static SavedContext {
+    pub(crate) fn start(&'static self, next: &'static Thread<C>) -> &'static SavedContext {
         let cpu = self.here();
         cpu.current.store(Some(next), Ordering::Relaxed);
         if cpu.is_displaced.load(Ordering::Relaxed) {

@@ -1,5 +1,5 @@
-//! The park token: one bit that keeps a thread's unpark. The unpark counts even if it comes between the thread's
-//! decision to park and the park itself.
+//! The park token: one bit that records an unpark of a thread. So the unpark is not lost if it comes between the
+//! thread's decision to park and the park itself.
 
 use core::fmt;
 use core::marker::PhantomData;

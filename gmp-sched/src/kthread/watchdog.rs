@@ -10,6 +10,7 @@
 //! call another one, or the second CPU sees that it must stay on duty.
 
 use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use crate::base::under_loom::const_fn;
 
 /// The number of CPUs on watchdog duty.
 #[derive(Debug)]
@@ -22,37 +23,31 @@ pub struct WatchdogDuty {
 pub struct CpuDuty {
     /// Whether the CPU runs a thread, and so has a timer tick.
     is_busy: AtomicBool,
-    /// Whether the CPU is on duty, that is, its timer is armed. Written by this CPU only.
+    /// Whether the CPU is on duty, that is, its timer is armed. Written only by the CPU to which this state belongs.
     on_duty: AtomicBool,
 }
 
-/// Defines the constructors, which are `const` except under loom.
-macro_rules! constructors {
-    ($($constant:tt)?) => {
-        impl WatchdogDuty {
-            /// The state of a computer whose CPUs all halt.
-            #[must_use]
-            #[expect(clippy::new_without_default, reason = "a static, made in one place")]
-            pub $($constant)? fn new() -> Self {
-                Self { count: AtomicUsize::new(0) }
-            }
+impl WatchdogDuty {
+    const_fn! {
+        /// The state of a computer whose CPUs all halt.
+        #[must_use]
+        #[expect(clippy::new_without_default, reason = "a static, made in one place")]
+        pub fn new() -> Self {
+            Self { count: AtomicUsize::new(0) }
         }
-
-        impl CpuDuty {
-            /// The state of a halted CPU.
-            #[must_use]
-            #[expect(clippy::new_without_default, reason = "a part of a CPU's data, made in one place")]
-            pub $($constant)? fn new() -> Self {
-                Self { is_busy: AtomicBool::new(false), on_duty: AtomicBool::new(false) }
-            }
-        }
-    };
+    }
 }
 
-#[cfg(not(gmp_loom))]
-constructors!(const);
-#[cfg(gmp_loom)]
-constructors!();
+impl CpuDuty {
+    const_fn! {
+        /// The state of a halted CPU.
+        #[must_use]
+        #[expect(clippy::new_without_default, reason = "a part of a CPU's data, made in one place")]
+        pub fn new() -> Self {
+            Self { is_busy: AtomicBool::new(false), on_duty: AtomicBool::new(false) }
+        }
+    }
+}
 
 impl CpuDuty {
     /// Whether the CPU to which this state belongs runs a thread. Any CPU may call this.
@@ -61,7 +56,7 @@ impl CpuDuty {
         self.is_busy.load(Ordering::Relaxed)
     }
 
-    /// Whether the CPU to which this state belongs is on duty. Any CPU may call this.
+    /// Whether the CPU to which this state belongs is on watchdog duty. Any CPU may call this.
     #[inline]
     pub fn is_on_duty(&self) -> bool {
         self.on_duty.load(Ordering::Relaxed)

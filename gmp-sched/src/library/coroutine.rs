@@ -8,7 +8,8 @@
 //!
 //! Neither G goes through a queue, and no other G runs in between. Each G is parked while the other one runs, and only
 //! the other one can resume it. The context of a parked G was saved by the switch to the other G, so the far side has
-//! nothing to publish. When the inner G ends, it readies the outer one like a joiner (see `join`).
+//! nothing to publish. The end of the inner G readies the outer one, as the end of any G readies the G that joins it
+//! (see `join`).
 //!
 //! A G that is [locked to its thread](crate::lock_os_thread) stays on that thread, whichever side of a coroutine it
 //! is. If one side is locked, or the two belong to different schedulers, they switch through the queues, which costs a
@@ -27,7 +28,7 @@ use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
 use crate::engine::switch::leave;
 use crate::entities::bubble::BubbleRef;
-use crate::entities::goroutine::{Goroutine, WaitReason};
+use crate::entities::goroutine::{Goroutine, Place, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::entities::wait_reason::WaitFor;
@@ -157,7 +158,7 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
     ///
     /// # Panics
     ///
-    /// The coroutine panics meanwhile, or the caller is not a G with a P.
+    /// The coroutine panics meanwhile, or the caller is pinned or is not a G with a P.
     #[track_caller]
     pub fn stop(mut self) {
         pass_on::<P>(self.run_to_end());
@@ -196,7 +197,7 @@ impl<T: Send + 'static, P: Platform> Iterator for Pull<T, P> {
     ///
     /// # Panics
     ///
-    /// The coroutine panicked, or the caller is not a G with a P.
+    /// The coroutine panicked, or the caller is pinned or is not a G with a P.
     #[track_caller]
     fn next(&mut self) -> Option<T> {
         self.shared.resume(self.inner.as_ref()?);
@@ -258,7 +259,7 @@ impl<T: Send + 'static, P: Platform> Yielder<T, P> {
     ///
     /// # Panics
     ///
-    /// The caller is not the coroutine's G.
+    /// The caller is pinned or in a system call.
     #[must_use = "`false` means that no more values are wanted"]
     #[track_caller]
     pub fn yield_value(&mut self, value: T) -> bool {
@@ -323,6 +324,7 @@ impl<T, P: Platform> Shared<T, P> {
 
 /// Parks the caller and runs `next`, which is parked in the same coroutine or has not begun. Go: `coroswitch`.
 #[doc(alias = "coroswitch")]
+#[cfg_attr(feature = "std", track_caller)]
 fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<P>) {
     let is_for_other_machine = next.locked_machine().is_some() || !caller.machine.is_of_scheduler_of(next);
     if is_for_other_machine || caller.machine.locked_goroutine().is_some() {
@@ -333,13 +335,15 @@ fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<
     if is_new {
         processor.counters.spawned.add(1);
     } else if BubbleRef::of(me) != BubbleRef::of(next) || me.bubble().is_some() && !next.is_waiting_in_bubble() {
-        // A G that is resumed from outside of its bubble must be counted as active in that bubble. The queues do that,
-        // because readying the G counts it.
+        // A direct switch leaves the number of active Gs of a bubble unchanged. That is right only if both Gs are in the
+        // same bubble and `next` waits durably in it, or both are in no bubble. In all other cases the Gs switch through
+        // the queues, because parking and readying count each of the two Gs by itself.
         return switch_through_queues(CurrentGoroutine { pinned, machine, processor, me }, next);
     }
+    me.set_place(Place::here());
     me.set_waiting(WaitReason::Coroutine, processor.sampler.unsampled(), processor.clock());
     if let Some(bubble) = me.bubble() {
-        // One of the two Gs begins a wait and the other ends one, so the number of active Gs is unchanged.
+        // One of the two Gs begins a wait, and the other ends one or is new, so the number of active Gs is unchanged.
         me.set_waiting_in_bubble(WaitReason::CoroutineDurable);
         if is_new {
             bubble.admit(next);
@@ -351,13 +355,15 @@ fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<
     drop(leave(pinned, machine, me, Some(next), |_, _| ()));
 }
 
-/// Switches like [`switch_to`], but through the queues. Called if one of the two Gs is locked to its M, or if they
-/// belong to different schedulers or bubbles. The far side readies `next`, and the scheduler of `next` runs it.
+/// Switches like [`switch_to`], but through the queues. Called if one of the two Gs is locked to its M, if they belong
+/// to different schedulers or bubbles, or if `next` does not wait durably in their bubble. The far side readies `next`,
+/// and the scheduler of `next` runs it.
 #[cold]
+#[cfg_attr(feature = "std", track_caller)]
 fn switch_through_queues<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<P>) {
     let is_new = next.status() == Status::Idle;
-    // A new G is in no bubble yet, but will be in the caller's bubble. So the caller determines in which bubble the
-    // wait is.
+    // Whether the wait is durable depends on the bubble of the awaited G. A new G is in no bubble yet, but it will be
+    // in the caller's bubble, so the caller is passed instead.
     let awaited = if is_new { caller.me } else { next };
     drop(park_with(caller, WaitFor::new(WaitReason::Coroutine, awaited), move |pinned, me| {
         if is_new {

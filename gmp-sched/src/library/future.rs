@@ -49,7 +49,8 @@ pub(crate) struct Cell<P: Platform> {
 ///
 /// # Panics
 ///
-/// The future panics; or, on platforms other than `native`, the caller is not a G with a P.
+/// The future panics; or it is pending, and the caller is a pinned G; or, on platforms other than `native`, the caller is
+/// not a G with a P.
 #[track_caller]
 pub fn block_on<P: Platform, F: Future>(future: F) -> F::Output {
     if Pinned::<P>::new().try_machine().and_then(Machine::processor).is_some() {
@@ -79,6 +80,7 @@ impl<P: Platform> Cell<P> {
     }
 
     /// Parks the calling G, the owner of this cell, unless the waker has been called since the last poll.
+    #[cfg_attr(feature = "std", track_caller)]
     fn wait(&self) {
         park::<P>(WaitReason::Future, |_, _| self.commit());
         self.resumed();
@@ -123,7 +125,7 @@ impl<P: Platform> fmt::Debug for Cell<P> {
     }
 }
 
-#[cfg(all(test, feature = "std", not(gmp_loom)))]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use alloc::vec::Vec;
     use core::future::poll_fn;

@@ -183,7 +183,8 @@ impl<P: Platform> Context<P> {
         Self { node: self.node.clone(), values: Some(Arc::new(values)) }
     }
 
-    /// Returns the innermost value of type `T`. Go: `Context.Value`. See [`with_value`](Self::with_value) for an example.
+    /// Returns the innermost value of type `T`. Go: `Context.Value`. See [`with_value`](Self::with_value) for an
+    /// example.
     #[doc(alias = "Value")]
     #[must_use]
     pub fn value<T: Any + Send + Sync>(&self) -> Option<&T> {
@@ -264,8 +265,8 @@ impl<P: Platform> Context<P> {
         self.err().map_or(Ok(()), Err)
     }
 
-    /// Why the context is done, with the cause that the canceller passed. Go: `context.Cause`. See [`Cause`] for an
-    /// example.
+    /// Why the context is done, with the cause that was passed when it was cancelled. Go: `context.Cause`. See
+    /// [`Cause`] for an example.
     #[must_use]
     pub fn cause(&self) -> Option<Cause> {
         self.node.as_ref().and_then(|node| node.cause())
@@ -278,7 +279,7 @@ impl<P: Platform> Context<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P.
+    /// The context is not done yet, and the caller is pinned or is not a G with a P.
     #[doc(alias = "Done")]
     #[track_caller]
     pub fn wait(&self) -> ContextError {
@@ -370,7 +371,7 @@ impl<P: Platform> Context<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P.
+    /// The context is not done yet, and the caller is pinned or is not a G with a P.
     #[track_caller]
     pub fn sleep(&self, duration: Duration) -> Result<(), ContextError> {
         self.sleep_until(now::<P>() + duration)
@@ -409,8 +410,8 @@ impl<P: Platform> Context<P> {
 
     /// Runs `function` in a new G when the context is done. Go: `context.AfterFunc`.
     ///
-    /// This call makes the G, and the G is started when the context is done. If the canceller is in a
-    /// [bubble](crate#features), the G starts in that bubble. Does not block; not callable from interrupts.
+    /// This call makes the G, and the G is started when the context is done. If a G of a [bubble](crate#features)
+    /// cancels the context, the new G starts in that bubble. Does not block; not callable from interrupts.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicBool, Ordering};
@@ -457,8 +458,8 @@ impl<P: Platform> Context<P> {
         ContextFunction::new(self.node.as_ref(), function)
     }
 
-    pub(super) fn node(&self) -> Option<&Node<P>> {
-        self.node.as_deref()
+    pub(super) fn node(&self) -> Option<&Arc<Node<P>>> {
+        self.node.as_ref()
     }
 }
 

@@ -1,13 +1,18 @@
 //! How long an operation may wait.
 
+use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
 use super::node::Node;
-use super::{Context, ContextError};
+use super::{Context, ContextError, ContextFunction};
+use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
+use crate::engine::arm_timers::WaitEnd;
+use crate::entities::goroutine::{Goroutine, WaitGeneration};
+use crate::entities::signal::Signal;
 use crate::library::time::now;
-use crate::platform::Platform;
+use crate::platform::{Pinned, Platform};
 
 /// How long an operation may wait: until a deadline, until a context is done, or until the earlier of the two.
 ///
@@ -31,7 +36,7 @@ use crate::platform::Platform;
 ///     assert_eq!(receiver.recv_until(&request), Ok(7));
 ///     sender.send(7).unwrap();
 ///     // A context and a deadline.
-///     let limit = Limit::from(&request).and(native::now() + Duration::from_secs(1));
+///     let limit = Limit::from(&request).and(native::now() + Duration::from_secs(3600));
 ///     assert_eq!(Semaphore::new(0).acquire_until(0, limit).map(|_| ()), Ok(()));
 ///     assert_eq!(limit.err(), Some(ContextError::Canceled));
 ///     assert_eq!((receiver.recv_until(Limit::NONE), Limit::NONE.err()), (Ok(7), None));
@@ -39,7 +44,7 @@ use crate::platform::Platform;
 /// ```
 pub struct Limit<'a, P: Platform> {
     deadline: Instant,
-    node: Option<&'a Node<P>>,
+    node: Option<&'a Arc<Node<P>>>,
 }
 
 impl<P: Platform> Limit<'_, P> {
@@ -53,28 +58,131 @@ impl<P: Platform> Limit<'_, P> {
         Self { deadline: self.deadline.min(deadline), ..self }
     }
 
-    /// Returns an error if the limit is over. A cancellation takes precedence over a deadline. See [`Limit`] for an example.
+    /// Returns an error if the limit is over. A cancellation takes precedence over a deadline. See [`Limit`] for an
+    /// example.
     #[must_use]
     pub fn err(&self) -> Option<ContextError> {
-        let cause = self.node.and_then(Node::cause);
+        let cause = self.node.and_then(|node| node.cause());
         let is_late = || self.deadline != Instant::NEVER && self.deadline <= now::<P>();
         cause.map(|cause| cause.error()).or_else(|| is_late().then_some(ContextError::DeadlineExceeded))
     }
 }
 
 impl<'a, P: Platform> Limit<'a, P> {
-    /// Why this limit ended a wait. If the limit does not seem to be over, the deadline ended the wait, because the
-    /// clock of the CPU that fired the timer may be ahead of this CPU's clock.
+    /// Makes a limit for a model: a node without a context around it.
+    #[cfg(all(test, gmp_loom))]
+    pub(crate) fn of(node: &'a Arc<Node<P>>) -> Self {
+        Self { deadline: Instant::NEVER, node: Some(node) }
+    }
+
+    /// Returns why this limit ended a wait. The clock of the CPU that fired the timer may be ahead of this CPU's clock.
+    /// So if the limit does not seem to be over yet, the reason is the deadline.
     pub(crate) fn ended(&self) -> ContextError {
         self.err().unwrap_or(ContextError::DeadlineExceeded)
     }
 
-    pub(crate) fn deadline(&self) -> Instant {
+    /// Returns the point in time at which the limit is over at the latest. It may be over earlier, because a context
+    /// may be cancelled. Returns [`Instant::NEVER`] if there is no deadline.
+    ///
+    /// ```
+    /// use gmp_sched::native::Limit;
+    /// use gmp_sched::time::Instant;
+    /// assert_eq!(Limit::NONE.and(Instant::from_nanos(7)).deadline(), Instant::from_nanos(7));
+    /// ```
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
+    /// If the limit has a context, runs `function` in a new G when that context is done, and returns a handle that can
+    /// stop the function. Without a context, drops `function`. Go: `context.AfterFunc`. Does not block; not callable
+    /// from interrupts.
+    ///
+    /// This is for a driver that blocks its M in a call. Such a call can end by itself at the
+    /// [`deadline`](Self::deadline), but not when the context is done, because a context only readies parked Gs. So
+    /// `function` has to end the call.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, Context, Limit, channel};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     let (sender, receiver) = channel(1);
+    ///     let told = Limit::from(&context).when_context_is_done(move || sender.send(7).unwrap()).unwrap();
+    ///     assert!(told.is_some());
+    ///     cancel.cancel();
+    ///     assert_eq!(receiver.recv(), Ok(7));
+    ///     assert!(Limit::NONE.when_context_is_done(|| unreachable!()).unwrap().is_none());
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for the G or a timer; `function` is dropped, and nothing else has happened.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P.
+    #[doc(alias = "AfterFunc")]
+    #[track_caller]
+    pub fn when_context_is_done(
+        &self,
+        function: impl FnOnce() + Send + 'static,
+    ) -> Result<Option<ContextFunction<P>>, OutOfResources> {
+        self.node.map(|node| ContextFunction::new(Some(node), function)).transpose()
+    }
+
     pub(crate) fn node(&self) -> Option<&'a Node<P>> {
-        self.node
+        self.node.map(|node| &**node)
+    }
+}
+
+impl<P: Platform> WaitEnd<P> for Limit<'_, P> {
+    fn arm(self, pinned: &Pinned<P>, me: &'static Goroutine<P>, generation: WaitGeneration) {
+        match self.node() {
+            Some(node) => node.enqueue(pinned, me, generation, || self.deadline.arm(pinned, me, generation)),
+            None => self.deadline.arm(pinned, me, generation),
+        }
+    }
+
+    fn disarm(self, me: &'static Goroutine<P>) {
+        if let Some(node) = self.node() {
+            // The commit of the wait queues the waiter and arms the timer under the node's lock, which this call takes.
+            // So when this call returns, the commit has done both and no longer uses the node.
+            node.dequeue(me);
+        }
+        WaitEnd::<P>::disarm(self.deadline, me);
+    }
+}
+
+impl<P: Platform> Signal<P> {
+    /// Like [`wait`](Self::wait), but waits no longer than `limit`, which is a deadline, a context or both. Returns
+    /// whether the signal was raised. Blocks the calling G, not its M. Not callable from interrupts.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::device_signals::Signal;
+    /// use gmp_sched::native::{self, Context, Native, go, now};
+    ///
+    /// static DONE: Signal<Native> = Signal::new();
+    ///
+    /// unsafe { native::enter() }.run_with(1, |scheduler| {
+    ///     assert!(!DONE.wait_until(now() + Duration::from_micros(10)));
+    ///     let (request, cancel) = Context::background().with_cancel();
+    ///     let waits = go(move || DONE.wait_until(&request));
+    ///     cancel.cancel();
+    ///     assert!(!waits.join().unwrap(), "the context ended the wait");
+    ///     DONE.raise(scheduler);
+    ///     assert!(DONE.wait_until(Duration::ZERO));
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// In the same cases as [`wait`](Self::wait).
+    #[track_caller]
+    pub fn wait_until<'l>(&'static self, limit: impl Into<Limit<'l, P>>) -> bool {
+        self.wait_unless(limit.into())
     }
 }
 

@@ -24,10 +24,10 @@ pub use context::Context;
 pub use function::ContextFunction;
 pub use handle::CancelHandle;
 pub use limit::Limit;
-#[cfg(all(test, gmp_loom))]
+#[cfg(gmp_loom)]
 pub(crate) use node::Node;
 
-#[cfg(all(test, feature = "std", not(gmp_loom)))]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use alloc::string::ToString;
     use alloc::vec::Vec;

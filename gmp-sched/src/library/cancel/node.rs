@@ -48,7 +48,7 @@ struct State<P: Platform> {
     functions: Slab<AfterFunc<P>>,
     /// The channel to close when the node ends, if a channel has been requested.
     done: Option<(Sender<Infallible, P>, Receiver<Infallible, P>)>,
-    /// The next node of the list of nodes that a cancellation has still to end.
+    /// Link of the list of the nodes that a cancellation in progress still has to end.
     next: Option<Arc<Node<P>>>,
 }
 
@@ -273,7 +273,7 @@ impl<P: Platform> Node<P> {
     }
 
     /// Number of registered children.
-    #[cfg(all(test, feature = "std", not(gmp_loom)))]
+    #[cfg(all(test, feature = "std"))]
     pub(super) fn children(&self) -> usize {
         let _pinned = Pinned::<P>::new();
         self.state.lock().children.len()

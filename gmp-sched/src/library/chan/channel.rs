@@ -158,8 +158,8 @@ impl<T, P: Platform> Channel<T, P> {
     unsafe fn take_from_sender(&self, to: *mut T) -> Attempt<P> {
         let Some((sender, goroutine)) = self.header.senders.pop_with_goroutine() else { return Attempt::NotReady };
         let slot = sender.slot.load(Ordering::Relaxed).cast::<T>();
-        // SAFETY: a sender queues with the address of its value. Removing the waiter ended its wait, so the value is ours to
-        // move; `to` is uninitialised.
+        // SAFETY: a sender queues with the address of its value. Removing the waiter ended its wait, so this function
+        // may move the value; `to` is uninitialised.
         unsafe { ptr::copy_nonoverlapping(slot, to, 1) };
         sender.outcome.store(MOVED, Ordering::Relaxed);
         Attempt::Moved(Some(goroutine))
@@ -193,8 +193,8 @@ impl<T, P: Platform> Channel<T, P> {
             return Attempt::Moved(None);
         };
         let slot = sender.slot.load(Ordering::Relaxed).cast::<T>();
-        // SAFETY: the lock is held and an entry has just become free. A sender queues with the address of its value;
-        // removing the waiter ended its wait, so the value is ours to move.
+        // SAFETY: the lock is held and an entry has just become free. A sender queues with the address of its value.
+        // Removing the waiter ended its wait, so this function may move the value.
         unsafe { self.ring.push(slot) };
         sender.outcome.store(MOVED, Ordering::Relaxed);
         Attempt::Moved(Some(goroutine))
@@ -214,7 +214,7 @@ impl<T, P: Platform> Channel<T, P> {
         if word.is_restricted() {
             return self.send_restricted(pinned, held, value);
         }
-        // SAFETY: the value is ours, and is not used after it has moved.
+        // SAFETY: this function owns the value, and does not use it after it has moved.
         match unsafe { self.offer_to_open(&held, value.as_ptr(), word, word.plain_length()) } {
             Attempt::Moved(receiver) => {
                 value.moved();
@@ -237,7 +237,7 @@ impl<T, P: Platform> Channel<T, P> {
     #[inline(never)]
     #[track_caller]
     fn send_restricted(&self, pinned: Pinned<P>, held: Held<'_, P>, value: Unsent<T>) -> Result<(), T> {
-        // SAFETY: as in `send`.
+        // SAFETY: this function owns the value, and does not use it after it has moved.
         match unsafe { self.offer(&held, value.as_ptr()) } {
             Attempt::Moved(receiver) => {
                 value.moved();
@@ -263,7 +263,7 @@ impl<T, P: Platform> Channel<T, P> {
         let value = Unsent::new(value);
         let pinned = Pinned::new();
         let held = self.header.lock(&pinned);
-        // SAFETY: as in `send`.
+        // SAFETY: this function owns the value, and does not use it after it has moved.
         let attempt = unsafe { self.offer(&held, value.as_ptr()) };
         if let Attempt::Moved(receiver) = attempt {
             value.moved();
@@ -280,7 +280,7 @@ impl<T, P: Platform> Channel<T, P> {
         T: Copy,
     {
         let held = self.header.lock(pinned);
-        // SAFETY: the value is ours, and a `Copy` type may be copied or forgotten.
+        // SAFETY: this function owns the value, and a `Copy` type may be copied or forgotten.
         match unsafe { self.offer(&held, &raw const value) } {
             Attempt::Moved(waiting) => waiting,
             Attempt::Closed | Attempt::NotReady => None,
@@ -293,7 +293,7 @@ impl<T, P: Platform> Channel<T, P> {
         let value = Unsent::new(value);
         let pinned = Pinned::new();
         let held = self.header.lock(&pinned);
-        // SAFETY: as in `send`.
+        // SAFETY: this function owns the value, and does not use it after it has moved.
         let ended = match unsafe { self.offer(&held, value.as_ptr()) } {
             Attempt::Moved(receiver) => {
                 value.moved();
@@ -321,7 +321,7 @@ impl<T, P: Platform> Channel<T, P> {
         let mut slot = MaybeUninit::<T>::uninit();
         let pinned = Pinned::new();
         let held = self.header.lock(&pinned);
-        // SAFETY: the slot is ours and uninitialised.
+        // SAFETY: the slot is a local variable and uninitialised.
         match unsafe { self.take(&held, slot.as_mut_ptr()) } {
             Attempt::Moved(sender) => unlock_and_ready(&pinned, held, sender),
             Attempt::Closed => {
@@ -350,7 +350,7 @@ impl<T, P: Platform> Channel<T, P> {
         let mut slot = MaybeUninit::<T>::uninit();
         let pinned = Pinned::new();
         let held = self.header.lock(&pinned);
-        // SAFETY: the slot is ours and uninitialised.
+        // SAFETY: the slot is a local variable and uninitialised.
         let attempt = unsafe { self.take(&held, slot.as_mut_ptr()) };
         let Attempt::Moved(sender) = attempt else { return Err(matches!(attempt, Attempt::Closed)) };
         unlock_and_ready(&pinned, held, sender);
@@ -364,7 +364,7 @@ impl<T, P: Platform> Channel<T, P> {
         let mut slot = MaybeUninit::<T>::uninit();
         let pinned = Pinned::new();
         let held = self.header.lock(&pinned);
-        // SAFETY: the slot is ours and uninitialised.
+        // SAFETY: the slot is a local variable and uninitialised.
         let ended = match unsafe { self.take(&held, slot.as_mut_ptr()) } {
             Attempt::Moved(sender) => {
                 unlock_and_ready(&pinned, held, sender);

@@ -20,7 +20,8 @@ use crate::platform::{Pinned, Platform};
 
 /// The header of a channel. Go: the part of `hchan` before its buffer.
 ///
-/// All fields may be read without the lock, as a hint. Mutable fields are written under the lock.
+/// All fields may be read without the lock, as a hint. Mutable fields are written under the lock, except
+/// `is_in_bubble`, which is set while no G uses the channel.
 #[derive(Debug)]
 pub(crate) struct Header<P: Platform> {
     lock: RawLock<P>,
@@ -45,7 +46,7 @@ const RESTRICTED: usize = 1 << (usize::BITS - 1);
 /// Set if the channel is closed, so that nothing can be sent any more. Never reset; set only together with
 /// [`RESTRICTED`].
 const CLOSED: usize = RESTRICTED >> 1;
-/// The mask of the remaining bits, which are the length.
+/// The mask of the bits below [`CLOSED`]. These bits are the number of values in the buffer.
 const LENGTH: usize = CLOSED - 1;
 
 /// The value of [`Header::word`].
@@ -239,8 +240,8 @@ impl<P: Platform> Header<P> {
         }
     }
 
-    /// A cheaper [`looks_ready`](Self::looks_ready) for a caller that checks again. On a channel in a bubble it may
-    /// return true for a receive although nothing is ready.
+    /// A cheaper version of [`looks_ready`](Self::looks_ready), for a caller that checks again under the lock. On a
+    /// channel in a bubble it may return true for a receive although nothing is ready.
     #[inline(always)]
     pub(crate) fn may_be_ready(&self, side: Side) -> bool {
         match side {

@@ -62,7 +62,6 @@ mod receiver;
 #[expect(unsafe_code, reason = "keeps values in entries that may be empty")]
 mod ring;
 mod sender;
-#[cfg(any(test, not(gmp_loom)))]
 mod spinning;
 #[expect(unsafe_code, reason = "keeps a value in a slot that may be empty")]
 mod unsent;
@@ -74,7 +73,7 @@ pub(crate) use header::{Header, Held, Side};
 pub use iter::{IntoIter, Iter};
 pub use receiver::Receiver;
 pub use sender::Sender;
-#[cfg(all(test, gmp_loom))]
+#[cfg(gmp_loom)]
 pub(crate) use spinning::SpinningLock;
 
 use crate::base::error::OutOfResources;

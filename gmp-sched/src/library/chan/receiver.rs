@@ -78,7 +78,7 @@ impl<T, P: Platform> Receiver<T, P> {
     ///
     /// # Panics
     ///
-    /// The call has to wait, and the caller is not a G with a P, or is pinned.
+    /// The call has to wait, although the caller is pinned or is not a G with a P.
     #[doc(alias = "chanrecv")]
     #[inline]
     #[track_caller]

@@ -44,7 +44,7 @@ pub struct TryScope<'scope, 'env: 'scope, E, P: Platform> {
 ///
 /// # Panics
 ///
-/// - The caller is not a G with a P, or has preemption disabled. The body is not called in this case.
+/// - The caller is pinned or is not a G with a P. The body is not called in this case.
 /// - The body or a child panics. The panic propagates after all children have ended.
 #[doc(alias = "errgroup")]
 #[track_caller]
@@ -190,7 +190,7 @@ impl<E, P: Platform> fmt::Debug for TryScope<'_, '_, E, P> {
     }
 }
 
-#[cfg(all(test, feature = "std", not(gmp_loom)))]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use alloc::boxed::Box;
     use core::sync::atomic::{AtomicUsize, Ordering};

@@ -79,7 +79,7 @@ pub struct ScopedJoinHandle<'scope, T: Send, P: Platform> {
 ///
 /// # Panics
 ///
-/// - The caller is not a G with a P, or has preemption disabled. The body is not called in this case.
+/// - The caller is pinned or is not a G with a P. The body is not called in this case.
 /// - The body panics, or a child that is not joined panics. The panic propagates after all children have ended.
 #[track_caller]
 pub fn scope<'env, P, F, T>(body: F) -> T
@@ -206,7 +206,7 @@ impl<T: Send, P: Platform> ScopedJoinHandle<'_, T, P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G.
+    /// The call has to wait, although the caller is pinned or is not a G with a P.
     #[track_caller]
     pub fn join(mut self) -> Result<T, JoinError> {
         self.handle.take().expect("it is taken by `join` and `drop` only").join()
@@ -240,7 +240,7 @@ impl<T: Send, P: Platform> fmt::Debug for ScopedJoinHandle<'_, T, P> {
     }
 }
 
-#[cfg(all(test, feature = "std", not(gmp_loom)))]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use alloc::boxed::Box;
     use core::sync::atomic::{AtomicUsize, Ordering};

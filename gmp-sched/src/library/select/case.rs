@@ -19,13 +19,10 @@ pub(super) const SELECT_ON: &str = "select on";
 /// The `expect` message for the outcome of the chosen case.
 pub(super) const CHOSEN: &str = "the select has chosen this case";
 
-/// Keeps other crates from implementing [`Arm`].
-pub trait Sealed {}
-
 /// The operations that `select!` applies to a case whose type it knows. They are safe in any order, because each case
 /// records whether its value has moved.
 #[doc(hidden)]
-pub trait Arm: Sealed {
+pub trait Arm {
     /// The value that the arm's pattern is matched with.
     type Result;
 
@@ -132,8 +129,6 @@ impl<T, P: Platform> RecvCase<'_, T, P> {
     }
 }
 
-impl<T, P: Platform> Sealed for RecvCase<'_, T, P> {}
-
 impl<T, P: Platform> Arm for RecvCase<'_, T, P> {
     type Result = Result<T, RecvError>;
     type Platform = P;
@@ -195,7 +190,8 @@ pub(super) unsafe trait Transfer<P: Platform> {
     fn finish(&self, moved: bool);
 }
 
-// SAFETY: the slot is the first field of a `repr(C)` struct.
+// SAFETY: the slot is the first field, because the struct is `repr(C)`. So the implementor and its slot have the same
+// address.
 unsafe impl<T, P: Platform> Transfer<P> for RecvCase<'_, T, P> {
     #[inline]
     unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P> {
@@ -263,8 +259,8 @@ pub(super) fn note<P: Platform>(outcome: &Cell<Outcome>, attempt: Attempt<P>) ->
 /// [`RecvCase::case`], [`SendCase::case`](super::SendCase::case) and [`SendFromCase::case`](super::SendFromCase::case). Go:
 /// `scase`.
 #[doc(alias = "scase")]
-// `repr(C)` puts the waiter first, so that a case and its waiter have the same address. The address of a waiter is
-// compared more often than any other address.
+// `repr(C)` puts the waiter first, so that the address of a case's waiter is that of the case and needs no addition.
+// The address of a waiter is compared more often than any other address.
 #[repr(C)]
 pub struct Case<'a, P: Platform> {
     /// The entry in the channel's queue; initialised when the case is queued.
@@ -314,7 +310,8 @@ impl<'a, P: Platform> Case<'a, P> {
     /// Performs the case if it is ready. This select already holds the channel's lock.
     pub(super) fn attempt(&self) -> Attempt<P> {
         let held = ManuallyDrop::new(self.header.assume_locked());
-        // SAFETY: as in `lock_and_attempt`.
+        // SAFETY: the outcome was pending when the case was made, and no other select uses the case. A select stops
+        // after its first successful attempt.
         unsafe { self.target.attempt(&held) }
     }
 

@@ -1,4 +1,4 @@
-//! Step 1 of a select: chooses one of the cases that seem to be ready, and tries it.
+//! How a select chooses one of the cases that seem to be ready, in step 1 and in step 2, and the attempt of step 1.
 
 use super::{Case, Choice};
 use crate::entities::machine::Machine;
@@ -6,16 +6,16 @@ use crate::entities::processor::Processor;
 use crate::library::chan::{Attempt, unlock_and_ready};
 use crate::platform::{Pinned, Platform};
 
-/// Tries one of the cases that seem to be ready (step 1 of the algorithm).
+/// Tries one of the cases that seem to be ready. This is step 1 of a select (see [`select`](super)).
 #[inline]
 pub(super) fn try_one<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>], choice: Choice) -> Option<usize> {
-    // An attempt fails only if another G has performed the operation first. After as many attempts as there are cases,
-    // the caller continues with step 2 of the algorithm.
+    // An attempt fails only if another G has performed the operation first, or if other wakers have ended the waits of
+    // all partners. After as many attempts as there are cases, the caller continues with step 2 of the algorithm.
     for _ in 0..cases.len() {
         let chosen = match choice {
             Choice::Random => choose(pinned, cases)?,
             // An ordered select may choose a later case only if no earlier one is ready at the same instant. That can
-            // be checked only with all locks held.
+            // be checked only with all locks held. So step 1 tries only the first case.
             Choice::First => cases.first().filter(|first| first.looks_ready()).map(|_| 0)?,
         };
         match cases[chosen].lock_and_attempt(pinned) {

@@ -14,14 +14,14 @@ use crate::platform::{Pinned, Platform};
 pub(crate) enum Locked {
     /// The lock of each case's channel is held, and all channels are different.
     Each,
-    /// The locks of this many different channels are held. They were taken in locking order. If the select may choose
-    /// any case, waiters on the same channel also queue in that order.
+    /// The locks of this many different channels are held. They were taken in locking order, that is, by the addresses
+    /// of the channels. See [`enter_in_order`] for the order of waiters on the same channel.
     Listed(usize),
 }
 
-/// Locks each channel and queues `me` on it. If a channel is locked, possibly by this select itself, or seems to be
-/// ready, undoes everything and returns `false`. Other Gs do not see the undone waiters, because queues are accessed
-/// under the locks.
+/// Locks each channel and queues `me` on it. If a channel is already locked (by another select, or by this one because
+/// two cases use the same channel), or if a case seems to be ready, undoes everything and returns `false`. Other Gs
+/// never see the undone waiters, because they access the queues under the same locks.
 #[inline(always)]
 pub(crate) fn enter_all<P: Platform>(
     pinned: &Pinned<P>,
@@ -191,7 +191,7 @@ pub(super) fn enter_in_order<P: Platform>(
 pub(crate) fn unlock_all<P: Platform>(cases: &[Case<'_, P>], locked: Locked) {
     match locked {
         Locked::Each => unlock_each(cases),
-        // `take` is needed, because the iterator must not access a case after the last unlock.
+        // `take` ends the iteration after the last unlock, because the cases may no longer be valid then.
         Locked::Listed(count) => firsts(cases).take(count).for_each(Case::unlock),
     }
 }

@@ -186,7 +186,7 @@ impl<'a, P: Platform> Select<'a, P> {
     ///
     /// # Panics
     ///
-    /// The call has to wait, and the caller is not a G with a P, or is pinned.
+    /// The call has to wait, although the caller is pinned or is not a G with a P.
     #[doc(alias = "selectgo")]
     #[inline]
     #[track_caller]

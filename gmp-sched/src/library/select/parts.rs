@@ -1,5 +1,5 @@
-//! The parts of a select that only the macro uses. The macro knows the types and the number of its cases, so it needs
-//! no list of cases to try one that seems to be ready (step 1 of the algorithm in the module `select`).
+//! The parts of a select that only the macro uses. The macro knows the types and the number of its cases. So it can try
+//! a case that seems to be ready (step 1 of the algorithm in the module `select`) without a list of cases.
 
 use core::marker::PhantomData;
 use core::time::Duration;
@@ -59,7 +59,7 @@ impl<P: Platform> Ready<P> {
 /// the algorithm.
 #[derive(Debug)]
 pub struct Remaining<'a, P: Platform, const N: usize> {
-    /// Borrowed for the lifetime of the cases, as in [`Select`].
+    /// The cases, borrowed for their whole lifetime, as in [`Select`].
     cases: &'a mut [Case<'a, P>; N],
 }
 
@@ -100,7 +100,7 @@ impl<'a, P: Platform, const N: usize> Remaining<'a, P, N> {
 
 /// The result of a select that waits forever, does not wait, or waits for a limited time.
 pub trait Chosen {
-    /// The index of the chosen case, or an index that no case has if no case was chosen.
+    /// The index of the chosen case. If no case was chosen, an index that no case has.
     fn number(self) -> usize;
 }
 

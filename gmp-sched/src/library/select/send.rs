@@ -5,7 +5,7 @@ use core::fmt;
 use core::mem::ManuallyDrop;
 
 use super::Sink;
-use super::case::{Arm, CHOSEN, Case, Outcome, SELECT_ON, Sealed, Transfer, note, try_now};
+use super::case::{Arm, CHOSEN, Case, Outcome, SELECT_ON, Transfer, note, try_now};
 use crate::library::chan::{Attempt, Channel, Held, SendError, Side};
 use crate::platform::Platform;
 
@@ -113,8 +113,6 @@ impl<'a, T, P: Platform> SendCase<'a, T, P> {
         Some(unsafe { ManuallyDrop::take(this.value.get_mut()) })
     }
 }
-
-impl<T, P: Platform> Sealed for SendCase<'_, T, P> {}
 
 impl<T, P: Platform> Arm for SendCase<'_, T, P> {
     type Result = Result<(), SendError<T>>;

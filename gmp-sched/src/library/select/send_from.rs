@@ -5,7 +5,7 @@ use core::fmt;
 use core::mem::{self, MaybeUninit};
 
 use super::Sink;
-use super::case::{Arm, CHOSEN, Case, Outcome, SELECT_ON, Sealed, Transfer, note, try_now};
+use super::case::{Arm, CHOSEN, Case, Outcome, SELECT_ON, Transfer, note, try_now};
 use crate::library::chan::{Attempt, Channel, Header, Held, SendError, Side};
 use crate::platform::Platform;
 
@@ -121,8 +121,6 @@ impl<T, P: Platform> SendFromCase<'_, T, P> {
     }
 }
 
-impl<T, P: Platform> Sealed for SendFromCase<'_, T, P> {}
-
 impl<T, P: Platform> Arm for SendFromCase<'_, T, P> {
     type Result = Result<(), SendError<T>>;
     type Platform = P;
@@ -183,9 +181,9 @@ unsafe impl<T, P: Platform> Transfer<P> for Target<'_, T, P> {
         if !self.is_taken {
             return Attempt::NotReady;
         }
-        // SAFETY: the slot is initialised, because the value was put into it (`is_taken`) and the outcome is pending,
-        // as the caller promises, so the value is still there. `note` sets the outcome to `Moved` if the channel takes
-        // the value.
+        // SAFETY: `is_taken` shows that the value was put into the slot. The caller promises that the outcome is
+        // pending, so the value is still in the slot. `note` sets the outcome to `Moved` if the channel takes the
+        // value.
         note(&self.outcome, unsafe { self.channel.offer(held, self.slot.get().cast()) })
     }
 

@@ -4,6 +4,7 @@ use core::fmt;
 
 use super::blocking::{Blocking, WakeList};
 use crate::base::spin_lock::Lock;
+use crate::base::under_loom::const_fn;
 use crate::entities::goroutine::WaitReason;
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};
@@ -44,7 +45,7 @@ struct State<P: Platform> {
 }
 
 impl<P: Platform> Barrier<P> {
-    constructor! {
+    const_fn! {
         /// Makes a barrier for `size` Gs. If `size` is 0 or 1, no call waits.
         ///
         /// ```
@@ -65,8 +66,8 @@ impl<P: Platform> Barrier<P> {
     ///
     /// # Panics
     ///
-    /// The call has to wait, and the caller is not a G or has preemption turned off. Or the caller is the last to
-    /// arrive, and it is outside of the [bubble](crate#features) of a waiter.
+    /// - The call has to wait, although the caller has preemption turned off or is not a G with a P.
+    /// - The caller is the last to arrive, and it is outside of the [bubble](crate#features) of a waiter.
     #[track_caller]
     pub fn wait(&self) -> BarrierWaitResult {
         if self.size <= 1 {

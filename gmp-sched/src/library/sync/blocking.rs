@@ -10,7 +10,7 @@ use crate::entities::wait_reason::{Awaited, WaitFor};
 use crate::entities::waiter::Waiter;
 use crate::library::cancel::Limit;
 use crate::library::waiter::WaitQueue;
-#[cfg(not(all(test, gmp_loom)))]
+#[cfg(not(gmp_loom))]
 use crate::library::waiter::{wait, wait_until};
 use crate::platform::{Pinned, Platform};
 
@@ -30,7 +30,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P, or has preemption turned off.
+    /// The caller is pinned or is not a G with a P.
     #[inline(always)]
     #[track_caller]
     pub(super) fn new(reason: WaitReason, limit: Option<&'a Limit<'a, P>>) -> Self {
@@ -49,6 +49,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
     ///
     /// Until the waker stores its outcome, the waiter's outcome is `note`, which the waker may read.
     #[inline(always)]
+    #[cfg_attr(feature = "std", track_caller)]
     pub(super) fn wait<G>(
         self,
         guard: G,
@@ -61,6 +62,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
 
     /// Waits like [`wait`](Self::wait), but on an object that may belong to a bubble.
     #[inline(always)]
+    #[cfg_attr(feature = "std", track_caller)]
     pub(super) fn wait_on<G>(
         self,
         object: &dyn Awaited,
@@ -73,6 +75,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
     }
 
     #[inline(always)]
+    #[cfg_attr(feature = "std", track_caller)]
     fn wait_for<G>(
         self,
         wait_for: WaitFor<'_>,
@@ -86,14 +89,14 @@ impl<'a, P: Platform> Blocking<'a, P> {
         me.waiter.prepare(me, generation, ptr::null_mut());
         me.waiter.outcome.store(note, Ordering::Relaxed);
         enqueue(&mut guard, &me.waiter);
-        #[cfg(all(test, gmp_loom))]
+        #[cfg(gmp_loom)]
         {
             // Under loom, only a part of a park is modelled, because a whole park has too many steps for models of
             // three Gs.
             let _ = (caller, wait_for);
             crate::engine::loom_wait::wait(me, || drop(guard));
         }
-        #[cfg(not(all(test, gmp_loom)))]
+        #[cfg(not(gmp_loom))]
         {
             match limit {
                 None => drop(wait(caller, wait_for, || drop(guard))),
@@ -109,9 +112,9 @@ impl<'a, P: Platform> Blocking<'a, P> {
 /// Readies the G of `waiter`. The caller has ended the wait of that G.
 #[inline]
 pub(super) fn ready<P: Platform>(waiter: &'static Waiter<P>, pinned: &Pinned<P>) {
-    #[cfg(not(all(test, gmp_loom)))]
+    #[cfg(not(gmp_loom))]
     waiter.ready(pinned);
-    #[cfg(all(test, gmp_loom))]
+    #[cfg(gmp_loom)]
     {
         let _ = pinned;
         assert!(crate::engine::loom_wait::ready(waiter.goroutine()), "readied a G that does not wait");

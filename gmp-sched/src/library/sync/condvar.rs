@@ -9,6 +9,7 @@ use super::blocking::{Blocking, WakeList, my_waiter, ready};
 use super::mutex::MutexGuard;
 use crate::base::instant::Instant;
 use crate::base::spin_lock::Lock;
+use crate::base::under_loom::const_fn;
 use crate::entities::goroutine::WaitReason;
 use crate::entities::waiter::Waiter;
 use crate::library::cancel::Limit;
@@ -47,8 +48,8 @@ use crate::platform::{Pinned, Platform};
 ///
 /// # Panics
 ///
-/// A wait panics if the caller is not a G or has preemption turned off, or if other Gs wait with another mutex. A
-/// notification panics if a woken G is in a [bubble](crate#features) and the caller is outside of it.
+/// A wait panics if the caller is pinned or is not a G with a P, or if other Gs wait with another
+/// mutex. A notification panics if a woken G is in a [bubble](crate#features) and the caller is outside of it.
 #[doc(alias = "Cond")]
 pub struct Condvar<P: Platform> {
     state: Lock<State<P>, P>,
@@ -72,11 +73,11 @@ struct State<P: Platform> {
     mutex: usize,
 }
 
-/// A value of this type is dropped on the far side of a wait. The drop first releases the queue's lock. Until then the
-/// lock keeps notifiers from finding the G. Then the drop readies the next waiter for the mutex, if there is one.
+/// A value of this type is dropped on the far side of a wait. The drop first releases the queue's lock, which until
+/// then keeps notifiers from finding the G. The drop then readies the next waiter for the mutex, if there is one.
 struct Leaving<G, P: Platform> {
     state: Option<G>,
-    /// The waiter for the mutex that the unlock of the mutex has chosen to wake, if any.
+    /// The waiter for the mutex that is to be woken because the mutex was unlocked, if any.
     next: Option<&'static Waiter<P>>,
 }
 
@@ -91,16 +92,18 @@ impl<G, P: Platform> Drop for Leaving<G, P> {
 }
 
 impl<P: Platform> Condvar<P> {
-    /// Makes a condition variable without waiters.
-    ///
-    /// ```
-    /// use gmp_sched::native::Condvar;
-    ///
-    /// static CHANGED: Condvar = Condvar::new();
-    /// ```
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { state: Lock::new(State { queue: WaitQueue::new(), mutex: 0 }) }
+    const_fn! {
+        /// Makes a condition variable without waiters.
+        ///
+        /// ```
+        /// use gmp_sched::native::Condvar;
+        ///
+        /// static CHANGED: Condvar = Condvar::new();
+        /// ```
+        #[must_use]
+        pub fn new() -> Self {
+            Self { state: Lock::new(State { queue: WaitQueue::new(), mutex: 0 }) }
+        }
     }
 
     /// Unlocks the mutex of `guard`, waits for a notification, and locks the mutex again. Go: `Cond.Wait`.

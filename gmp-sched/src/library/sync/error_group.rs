@@ -212,7 +212,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         body: impl FnOnce() -> Result<(), E> + Send + 'static,
     ) -> Result<(), OutOfResources> {
         self.shared.under_way.add(1);
-        // From here on the drop of `end` releases the permit.
+        // The permit is forgotten, because the drop of `end`, which is made below, releases it.
         if let Some(permit) = permit {
             permit.forget();
         }
@@ -251,13 +251,12 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     ///
     /// # Panics
     ///
-    /// The call has to wait, and the caller is not a G or has preemption turned off.
+    /// The call has to wait, although the caller has preemption turned off or is not a G with a P.
     #[track_caller]
     #[doc(alias = "Wait")]
     pub fn wait(self) -> Result<(), E> {
         self.shared.under_way.wait();
-        // Dropping the hooks without calling them also cancels the group's context, because a hook owns its cancel
-        // handle.
+        // A hook owns the cancel handle of the group's context. So dropping the hooks cancels the context, too.
         let hooks = mem::take(&mut *self.shared.on_cancel.lock());
         drop(hooks);
         self.shared.error.lock().take().map_or(Ok(()), Err)

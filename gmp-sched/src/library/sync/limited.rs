@@ -6,7 +6,8 @@ use lock_api::GuardSend;
 
 use super::condvar::Condvar;
 use super::mutex::{Mutex, MutexGuard};
-use super::rwlock::{RawRwLock, Readers};
+use super::rwlock::RawRwLock;
+use super::rwlock::readers::Readers;
 use crate::entities::goroutine::WaitReason;
 use crate::library::cancel::{ContextError, Limit};
 use crate::platform::Platform;

@@ -26,76 +26,54 @@
 //! - Locks are not poisoned. A panic in a critical section unlocks the lock, as in `lock_api`. In the kernel, a G that
 //!   panics is not unwound. So the locks that it holds stay locked, and a [`Once`] whose function it was running is
 //!   poisoned.
-//! - The first wait with a deadline allocates a timer. Otherwise the types do not allocate, unless a type says so.
+//! - The types do not allocate, unless a type says so.
 //! - The G that drops a guard unlocks; it need not be the G that locked.
 //!
 //! # Implementation
 //!
-//! Each type has an atomic word, which one instruction changes while no G has to wait. When a G has to wait, a wait
-//! queue with a spinlock is used, too (see `waiter`). No G is readied while such a spinlock is held.
+//! Most types have an atomic word, which one instruction changes while no G has to wait. When a G has to wait, a wait
+//! queue with a spinlock is used, too (see `waiter`). [`Condvar`] and [`Barrier`], which exist only to wait, have the
+//! queue and the spinlock alone. No G is readied while such a spinlock is held.
 //!
 #![cfg_attr(
     not(feature = "extras"),
     doc = "[`ErrorGroup`]: crate#features\n[`Pool`]: crate#features\n[`ReadMostlyRwLock`]: crate#features\n[`SingleFlight`]: crate#features"
 )]
 
-macro_rules! constructor {
-    ($(#[$meta:meta])* $vis:vis fn $name:ident($($argument:ident: $type:ty),*) -> Self $body:block) => {
-        $(#[$meta])*
-        #[cfg(not(gmp_loom))]
-        $vis const fn $name($($argument: $type),*) -> Self $body
-
-        // loom's atomics and locks have no `const` constructors.
-        $(#[$meta])*
-        #[cfg(gmp_loom)]
-        $vis fn $name($($argument: $type),*) -> Self $body
-    };
-}
-
 mod barrier;
 mod blocking;
-#[cfg(not(gmp_loom))]
 mod condvar;
-#[cfg(all(feature = "extras", not(gmp_loom)))]
+#[cfg(feature = "extras")]
 mod error_group;
-#[cfg(not(gmp_loom))]
 mod limited;
 mod mutex;
 mod once;
-#[cfg(not(gmp_loom))]
 mod once_cell;
-#[cfg(all(feature = "extras", not(gmp_loom)))]
+#[cfg(feature = "extras")]
 mod pool;
 mod rwlock;
 mod semaphore;
-#[cfg(all(feature = "extras", not(gmp_loom)))]
+#[cfg(feature = "extras")]
 mod single_flight;
 mod wait_group;
 
 pub use ::lock_api;
 pub use barrier::{Barrier, BarrierWaitResult};
-#[cfg(not(gmp_loom))]
 pub use condvar::{Condvar, WaitTimeoutResult};
-#[cfg(all(feature = "extras", not(gmp_loom)))]
+#[cfg(feature = "extras")]
 pub use error_group::{ErrorGroup, TryGoError};
-#[cfg(not(gmp_loom))]
 pub use limited::{LimitedCondvar, LimitedMutex, LimitedRwLock};
 pub use mutex::RawMutex;
-#[cfg(not(gmp_loom))]
 pub use mutex::{Mutex, MutexGuard};
 pub use once::Once;
-#[cfg(not(gmp_loom))]
 pub use once_cell::{Lazy, OnceCell};
-#[cfg(all(feature = "extras", not(gmp_loom)))]
-pub use pool::{Pool, Pooled};
-#[cfg(all(feature = "extras", not(gmp_loom)))]
-pub use rwlock::ReadMostlyRwLock;
 #[cfg(feature = "extras")]
-pub use rwlock::SpreadCounts;
-pub use rwlock::{OneCount, RawRwLock, ReaderSlot, Readers};
-#[cfg(not(gmp_loom))]
+pub use pool::{Pool, Pooled};
+#[cfg(feature = "extras")]
+pub use rwlock::ReadMostlyRwLock;
+pub use rwlock::{RawRwLock, readers};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{Permit, Semaphore};
-#[cfg(all(feature = "extras", not(gmp_loom)))]
+#[cfg(feature = "extras")]
 pub use single_flight::{Fetched, SingleFlight};
 pub use wait_group::WaitGroup;

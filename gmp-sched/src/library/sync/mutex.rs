@@ -18,12 +18,11 @@
 //! other G can lock it in between. Go has a starvation mode for this, which arriving Gs must check. Here unlock checks
 //! when the first waiter began to wait, and arriving Gs check nothing.
 
-#![cfg_attr(not(gmp_loom), expect(unsafe_code, reason = "promises mutual exclusion to lock_api"))]
+#![expect(unsafe_code, reason = "promises mutual exclusion to lock_api")]
 
 use core::fmt;
 use core::time::Duration;
 
-#[cfg(not(gmp_loom))]
 use lock_api::GuardSend;
 
 use super::blocking::{Blocking, my_waiter, ready};
@@ -31,6 +30,7 @@ use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::instant::Instant;
 use crate::base::points::Site;
 use crate::base::spin_lock::Lock;
+use crate::base::under_loom::{IS_MODEL, const_fn, const_init};
 use crate::entities::goroutine::WaitReason;
 use crate::entities::waiter::Waiter;
 use crate::library::cancel::Limit;
@@ -71,8 +71,7 @@ use crate::platform::{Pinned, Platform};
 ///
 /// # Panics
 ///
-/// A call has to wait, and the caller is not a G or has preemption turned off.
-#[cfg(not(gmp_loom))]
+/// A call has to wait, although the caller is pinned or is not a G with a P.
 pub type Mutex<T, P> = lock_api::Mutex<RawMutex<P>, T>;
 
 /// Access to the value of a locked [`Mutex`]. Unlocks when dropped. Can be sent to another G.
@@ -90,7 +89,6 @@ pub type Mutex<T, P> = lock_api::Mutex<RawMutex<P>, T>;
 ///     assert_eq!(*mutex.lock(), 0);
 /// });
 /// ```
-#[cfg(not(gmp_loom))]
 pub type MutexGuard<'a, T, P> = lock_api::MutexGuard<'a, RawMutex<P>, T>;
 
 /// The mutex is locked.
@@ -104,7 +102,7 @@ const QUEUED: u32 = 4;
 const STARVING: Duration = Duration::from_millis(1);
 
 /// How often a G polls the mutex before the G queues, if another M is likely to unlock soon. Go: `active_spin`.
-const SPINS: u32 = if cfg!(gmp_loom) { 0 } else { 4 };
+const SPINS: u32 = if IS_MODEL { 0 } else { 4 };
 /// Pauses between two polls. Go: `active_spin_cnt`.
 const PAUSES: u32 = 30;
 
@@ -116,9 +114,9 @@ const HANDED_OVER: usize = 2;
 /// Which G gets the mutex when it is unlocked while others wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fairness {
-    /// The first G that locks the mutex, unless the first waiter is starving.
+    /// The mutex goes to the G that locks it first, or to the first waiter if that waiter is starving.
     Normal,
-    /// The first waiter.
+    /// The mutex goes to the first waiter.
     HandOver,
 }
 
@@ -136,7 +134,7 @@ pub struct RawMutex<P: Platform> {
 }
 
 impl<P: Platform> RawMutex<P> {
-    constructor! {
+    const_fn! {
         /// Makes a mutex that is free. See [`RawMutex`] for an example.
         #[must_use]
         pub fn new() -> Self {
@@ -153,8 +151,8 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// Locks, waiting no longer than `limit`; returns `false` if the limit ended the wait. `reason` is the wait
-    /// reason.
+    /// Locks the mutex. Waits without a limit if `limit` is `None`. Returns `false` if the limit ended the wait.
+    /// `reason` is the wait reason.
     #[inline]
     #[track_caller]
     pub(super) fn acquire_until(&self, reason: WaitReason, limit: Option<&Limit<'_, P>>) -> bool {
@@ -181,7 +179,8 @@ impl<P: Platform> RawMutex<P> {
     #[inline]
     pub(crate) fn release_fairly(&self) {
         P::point(Site::Sync);
-        // Ordering: as in `release`.
+        // Ordering: Release publishes what was done under the lock; partner: the Acquire of the next G's
+        // compare-exchange.
         if self.word.compare_exchange(HELD, 0, Ordering::Release, Ordering::Relaxed).is_err() {
             self.release_slow(Fairness::HandOver);
         }
@@ -218,8 +217,8 @@ impl<P: Platform> RawMutex<P> {
     #[cold]
     #[track_caller]
     fn acquire_slow(&self, reason: WaitReason, limit: Option<&Limit<'_, P>>) -> bool {
-        // `AWAKE` if this G was woken from the queue, because it must then clear that bit of the word when it tries
-        // again. Otherwise zero.
+        // The bits of the word that this G must clear when it tries again: `AWAKE` if the G was woken from the queue,
+        // otherwise none.
         let mut mine = 0;
         let mut began = None;
         loop {
@@ -227,8 +226,8 @@ impl<P: Platform> RawMutex<P> {
             let began = *began.get_or_insert_with(P::now);
             let blocking = Blocking::<P>::new(reason, limit);
             if blocking.is_over() {
-                // Although the limit is over, this G must lock the mutex if it is free, because the unlock that woke
-                // this G woke no other waiter.
+                // Tries once although the limit is over. A G that was woken must lock the mutex if it is free, because
+                // the unlock that woke this G woke no other waiter.
                 return self.take_or(mine, |word| word & !mine);
             }
             let queue = self.queue.lock();
@@ -250,8 +249,8 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// Atomically locks the mutex and clears `mine`, if the mutex is free; otherwise applies `instead` to the word.
-    /// Returns whether the caller now holds the mutex.
+    /// If the mutex is free, atomically locks it and clears the bits `mine` of the word. Otherwise applies `instead` to
+    /// the word. Returns whether the caller now holds the mutex.
     fn take_or(&self, mine: u32, instead: impl Fn(u32) -> u32) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -265,7 +264,8 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// Leaves the queue after the limit ended the wait. `QUEUED` may be stale after this; the next unlock corrects it.
+    /// Leaves the queue after the limit ended the wait. Afterwards `QUEUED` may be set although the queue is empty; the
+    /// next unlock clears it.
     fn leave_queue(&self) {
         let pinned = Pinned::<P>::new();
         self.queue.lock().remove(my_waiter(&pinned));
@@ -292,13 +292,13 @@ impl<P: Platform> RawMutex<P> {
 
     /// Unlocks like [`release`](Self::release), for a pinned caller. The caller must ready the returned waiter after it
     /// has released its own locks.
-    #[cfg(not(gmp_loom))]
     #[must_use = "the waiter is to be readied"]
     pub(super) fn release_for(&self) -> Option<&'static Waiter<P>> {
         self.let_go(Fairness::Normal)
     }
 
-    /// Unlocks or hands over. The caller is pinned, and must ready the returned waiter.
+    /// Unlocks the mutex, or hands it over to the first waiter. The caller is pinned, and must ready the returned
+    /// waiter.
     fn let_go(&self, fairness: Fairness) -> Option<&'static Waiter<P>> {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -351,11 +351,10 @@ fn may_spin<P: Platform>() -> bool {
     scheduler.procs() > idle as usize + 1 && processor.queue.is_empty()
 }
 
-#[cfg(not(gmp_loom))]
 // SAFETY: `HELD` is set by a compare-exchange or kept by a handoff, and stays set until the matching release, so no
 // other G locks in between. `acquire` panics only before it has locked.
 unsafe impl<P: Platform> lock_api::RawMutex for RawMutex<P> {
-    const INIT: Self = Self::new();
+    const INIT: Self = const_init!(Self::new());
 
     type Guard = GuardSend;
 
@@ -382,8 +381,7 @@ unsafe impl<P: Platform> lock_api::RawMutex for RawMutex<P> {
     }
 }
 
-#[cfg(not(gmp_loom))]
-// SAFETY: as for `RawMutex`.
+// SAFETY: see the implementation of `lock_api::RawMutex` above. A handoff keeps `HELD` set for the next holder.
 unsafe impl<P: Platform> lock_api::RawMutexFair for RawMutex<P> {
     #[inline]
     unsafe fn unlock_fair(&self, _: GuardSend) {
@@ -391,8 +389,7 @@ unsafe impl<P: Platform> lock_api::RawMutexFair for RawMutex<P> {
     }
 }
 
-#[cfg(not(gmp_loom))]
-// SAFETY: as for `RawMutex`.
+// SAFETY: see the implementation of `lock_api::RawMutex` above.
 unsafe impl<P: Platform> lock_api::RawMutexTimed for RawMutex<P> {
     type Duration = Duration;
     type Instant = Instant;

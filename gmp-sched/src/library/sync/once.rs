@@ -6,6 +6,7 @@ use super::blocking::{Blocking, WakeList};
 use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::points::Site;
 use crate::base::spin_lock::Lock;
+use crate::base::under_loom::const_fn;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::library::waiter::WaitQueue;
@@ -62,7 +63,7 @@ const DONE: u32 = 2;
 const POISONED: u32 = 3;
 
 impl<P: Platform> Once<P> {
-    constructor! {
+    const_fn! {
         /// Makes a `Once` that has not been run.
         ///
         /// ```
@@ -99,8 +100,8 @@ impl<P: Platform> Once<P> {
     ///
     /// # Panics
     ///
-    /// `body` panics, or calls this method on the same `Once`. Or the `Once` is poisoned. Or the call has to wait, and
-    /// the caller is not a G or has preemption turned off.
+    /// `body` panics, or calls this method on the same `Once`. Or the `Once` is poisoned. Or the call has to wait, although
+    /// the caller is pinned or is not a G with a P.
     #[inline]
     #[track_caller]
     #[doc(alias = "Do")]

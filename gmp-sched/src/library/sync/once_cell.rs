@@ -7,6 +7,7 @@ use core::fmt;
 use core::ops::Deref;
 
 use super::once::Once;
+use crate::base::under_loom::const_fn;
 use crate::platform::Platform;
 
 /// A cell that is initialised once, by its first user. Go: `sync.OnceValue`, but here each call passes the function.
@@ -32,14 +33,16 @@ pub struct OnceCell<T, P: Platform> {
 unsafe impl<T: Send + Sync, P: Platform> Sync for OnceCell<T, P> {}
 
 impl<T, P: Platform> OnceCell<T, P> {
-    /// Makes an empty cell.
-    ///
-    /// ```
-    /// assert_eq!(gmp_sched::native::OnceCell::<u32>::new().get(), None);
-    /// ```
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { once: Once::new(), value: UnsafeCell::new(None) }
+    const_fn! {
+        /// Makes an empty cell.
+        ///
+        /// ```
+        /// assert_eq!(gmp_sched::native::OnceCell::<u32>::new().get(), None);
+        /// ```
+        #[must_use]
+        pub fn new() -> Self {
+            Self { once: Once::new(), value: UnsafeCell::new(None) }
+        }
     }
 
     /// Returns the value if the cell is initialised. Does not block; callable from anywhere.
@@ -71,7 +74,7 @@ impl<T, P: Platform> OnceCell<T, P> {
     ///
     /// # Panics
     ///
-    /// The call has to wait, and the caller is not a G or has preemption turned off.
+    /// The call has to wait, although the caller is pinned or is not a G with a P.
     #[track_caller]
     pub fn set(&self, value: T) -> Result<(), T> {
         let mut value = Some(value);
@@ -90,7 +93,7 @@ impl<T, P: Platform> OnceCell<T, P> {
     /// # Panics
     ///
     /// `make` panics, or it initialises the same cell. (A panic of `make` leaves the cell empty.) Or the cell is
-    /// [poisoned](Once). Or the call has to wait, and the caller is not a G or has preemption turned off.
+    /// [poisoned](Once). Or the call has to wait, although the caller is pinned or is not a G with a P.
     #[inline]
     #[track_caller]
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
@@ -148,8 +151,9 @@ impl<T: fmt::Debug, P: Platform> fmt::Debug for OnceCell<T, P> {
 ///
 /// # Panics
 ///
-/// The function panics (the next user calls it again) or uses the value itself. Or the value is [poisoned](super::Once). Or
-/// the call has to wait, and the caller is not a G or has preemption turned off.
+/// The initialising function panics (then the next user calls it again), or it uses the value that it initialises. Or
+/// the value is [poisoned](super::Once). Or the call has to wait, although
+/// the caller is pinned or is not a G with a P.
 #[doc(alias = "OnceFunc")]
 #[doc(alias = "OnceValues")]
 pub struct Lazy<T, P: Platform, F = fn() -> T> {
@@ -158,14 +162,16 @@ pub struct Lazy<T, P: Platform, F = fn() -> T> {
 }
 
 impl<T, P: Platform, F: Fn() -> T> Lazy<T, P, F> {
-    /// Makes a value that `make` initialises on first use.
-    ///
-    /// ```
-    /// let lazy: gmp_sched::native::Lazy<u32> = gmp_sched::native::Lazy::new(|| 3);
-    /// assert_eq!(*lazy, 3);
-    /// ```
-    pub const fn new(make: F) -> Self {
-        Self { cell: OnceCell::new(), make }
+    const_fn! {
+        /// Makes a value that `make` initialises on first use.
+        ///
+        /// ```
+        /// let lazy: gmp_sched::native::Lazy<u32> = gmp_sched::native::Lazy::new(|| 3);
+        /// assert_eq!(*lazy, 3);
+        /// ```
+        pub fn new(make: F) -> Self {
+            Self { cell: OnceCell::new(), make }
+        }
     }
 
     /// Returns the value. May block the G; not callable from interrupts.

@@ -160,7 +160,7 @@ impl<T, P: Platform, F> fmt::Debug for Pool<T, P, F> {
 /// ```
 pub struct Pooled<'a, T, P: Platform, F: Fn() -> T> {
     pool: &'a Pool<T, P, F>,
-    /// `Some` until it is dropped.
+    /// `Some` until this guard is dropped.
     value: Option<T>,
 }
 

@@ -7,6 +7,7 @@ use super::blocking::{Blocking, WakeList, my_waiter};
 use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::points::Site;
 use crate::base::spin_lock::Lock;
+use crate::base::under_loom::const_fn;
 use crate::entities::goroutine::WaitReason;
 use crate::library::cancel::{ContextError, Limit};
 use crate::library::waiter::WaitQueue;
@@ -59,7 +60,7 @@ impl<P: Platform> Semaphore<P> {
     /// ```
     pub const MAX: u32 = u32::MAX / ONE;
 
-    constructor! {
+    const_fn! {
         /// Makes a semaphore with `permits` free permits.
         ///
         /// ```
@@ -97,8 +98,8 @@ impl<P: Platform> Semaphore<P> {
     ///
     /// # Panics
     ///
-    /// `permits` is more than the semaphore has in total. Or the call has to wait, and the caller is not a G or has
-    /// preemption turned off.
+    /// `permits` is more than the semaphore has in total. Or the call has to wait, although
+    /// the caller is pinned or is not a G with a P.
     #[inline]
     #[track_caller]
     #[doc(alias = "Acquire")]

@@ -18,7 +18,7 @@ use crate::platform::Platform;
 /// use std::sync::atomic::{AtomicU32, Ordering};
 /// use gmp_sched::native::{self, SingleFlight};
 ///
-/// unsafe { native::enter() }.run(2, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     let (flights, calls) = (Arc::new(SingleFlight::new()), Arc::new(AtomicU32::new(0)));
 ///     let all: Vec<_> = (0..8)
 ///         .map(|_| {
@@ -26,7 +26,8 @@ use crate::platform::Platform;
 ///             native::go(move || {
 ///                 let fetched = flights.call("name", || {
 ///                     calls.fetch_add(1, Ordering::Relaxed);
-///                     native::sleep(std::time::Duration::from_millis(20));
+///                     // With one P, the other Gs make their calls before this one continues.
+///                     native::yield_now();
 ///                     42
 ///                 });
 ///                 fetched.value
@@ -83,7 +84,8 @@ impl<K: Ord + Clone, V: Clone, P: Platform> SingleFlight<K, V, P> {
     /// # Panics
     ///
     /// `fetch` panics (then a waiter calls its own function instead) or calls this method with the same key. Or there
-    /// is no memory for the call. Or the call has to wait, and the caller is not a G or has preemption turned off.
+    /// is no memory for the call. Or the call has to wait, although
+    /// the caller is pinned or is not a G with a P.
     #[track_caller]
     #[doc(alias = "Do")]
     pub fn call(&self, key: K, fetch: impl FnOnce() -> V) -> Fetched<V> {

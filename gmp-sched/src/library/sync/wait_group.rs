@@ -1,31 +1,27 @@
 //! Waiting for a number of Gs to finish. Go: `sync.WaitGroup` (sync/waitgroup.go, go1.27).
 
-#[cfg(not(gmp_loom))]
 use alloc::sync::Arc;
 use core::fmt;
-#[cfg(not(gmp_loom))]
 use core::time::Duration;
 
-#[cfg(not(gmp_loom))]
 use super::blocking::OnDrop;
 use super::blocking::{Blocking, WakeList, my_waiter, ready};
 use crate::base::atomic::{AtomicU64, Ordering};
-#[cfg(not(gmp_loom))]
 use crate::base::error::OutOfResources;
 use crate::base::points::Site;
 use crate::base::spin_lock::Lock;
+use crate::base::under_loom::const_fn;
 use crate::entities::bubble::Association;
 use crate::entities::goroutine::WaitReason;
 use crate::library::cancel::{ContextError, Limit};
 use crate::library::waiter::WaitQueue;
-#[cfg(not(gmp_loom))]
 use crate::lifecycle::join::JoinHandle;
 use crate::platform::{Pinned, Platform};
 
 /// A counter of pending tasks that Gs wait on until it is zero. Go: `sync.WaitGroup`.
 ///
 /// The group can be reused as soon as the counter has been zero, even before the waiters of the last round have run.
-/// (In Go that is a panic.) 40 bytes; can be a `static`.
+/// (In Go that is a panic.) The group takes 40 bytes, and can be a `static`.
 ///
 /// Changing the counter in a [bubble](crate#features) associates the group with the bubble. Until the counter is zero
 /// again, only Gs of the bubble may change it. (That holds for a `static`, too, unlike in Go.) Any G may wait.
@@ -60,7 +56,7 @@ const WAITERS: u64 = ONE - 1;
 const TOO_MANY: u64 = ONE << 31;
 
 impl<P: Platform> WaitGroup<P> {
-    constructor! {
+    const_fn! {
         /// Makes a group with a counter of zero.
         ///
         /// ```
@@ -89,7 +85,7 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// # Panics
     ///
-    /// The call is concurrent with a wait while the counter is zero. Or the counter exceeds 2^31. Or a counter that is
+    /// The call is concurrent with a wait while the counter is zero. Or the counter reaches 2^31. Or a counter that is
     /// not zero is changed both inside and outside of a bubble, or in two bubbles.
     #[inline]
     #[track_caller]
@@ -97,7 +93,7 @@ impl<P: Platform> WaitGroup<P> {
     pub fn add(&self, count: u32) {
         P::point(Site::Sync);
         self.check_bubble();
-        // Ordering: Relaxed, because adding publishes nothing. (`done` does.)
+        // Ordering: Relaxed, because adding publishes nothing. (`done` publishes what the task did.)
         let before = self.word.fetch_add(u64::from(count) * ONE, Ordering::Relaxed);
         let after = before.wrapping_add(u64::from(count) * ONE);
         // In most cases there are no waiters and the counter is far from 2^31.
@@ -106,7 +102,7 @@ impl<P: Platform> WaitGroup<P> {
         }
     }
 
-    /// Checks an addition of `count` to `before`. If the addition was an error, undoes it and panics.
+    /// Checks an addition of `count` to `before`. If the addition is not allowed, undoes it and panics.
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -119,8 +115,8 @@ impl<P: Platform> WaitGroup<P> {
         }
     }
 
-    /// Subtracts one from the counter. What the caller did before happens before the waits return. Does not block; not
-    /// callable from interrupts. Go: `Done`.
+    /// Subtracts one from the counter. What the caller did before this call happens before the return of each wait that
+    /// the call ends. Does not block; not callable from interrupts. Go: `Done`.
     ///
     /// ```
     /// use gmp_sched::native::WaitGroup;
@@ -178,7 +174,8 @@ impl<P: Platform> WaitGroup<P> {
         let others = if queue.is_empty() { None } else { Some(Self::pop_others(&queue)) };
         P::point(Site::Sync);
         // Sets the number of waiters to 0. This includes waiters that were still queued although a deadline or a
-        // cancellation had ended their wait: `pop` removed them without waking them, so they do not subtract themselves.
+        // cancellation had ended their wait. `pop` has removed those from the queue, so they do not subtract
+        // themselves.
         self.word.fetch_and(!WAITERS, Ordering::Relaxed);
         drop(queue);
         if let Some(first) = first {
@@ -203,7 +200,7 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// # Panics
     ///
-    /// The call has to wait, and the caller is not a G or has preemption turned off.
+    /// The call has to wait, although the caller has preemption turned off or is not a G with a P.
     #[inline]
     #[track_caller]
     #[doc(alias = "Wait")]
@@ -255,7 +252,7 @@ impl<P: Platform> WaitGroup<P> {
         let blocking = Blocking::<P>::new(WaitReason::WaitGroupWait, limit);
         let is_over = blocking.is_over();
         let queue = self.queue.lock();
-        // Counts the caller as a waiter while the counter is not zero, so that the last `done` finds it.
+        // If the counter is not zero, counts the caller as a waiter, so that the last `done` wakes the caller.
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             if word < ONE || is_over {
@@ -293,7 +290,6 @@ impl<P: Platform> WaitGroup<P> {
     /// # Panics
     ///
     /// In the same cases as [`wait_until`](Self::wait_until).
-    #[cfg(not(gmp_loom))]
     #[track_caller]
     pub fn wait_timeout(&self, timeout: Duration) -> bool {
         self.wait_for(Some(&timeout.into()))
@@ -316,7 +312,6 @@ impl<P: Platform> WaitGroup<P> {
     /// # Panics
     ///
     /// In the cases in which [`try_go`](Self::try_go) panics or returns an error.
-    #[cfg(not(gmp_loom))]
     #[track_caller]
     #[doc(alias = "Go")]
     pub fn go(self: &Arc<Self>, body: impl FnOnce() + Send + 'static) {
@@ -334,7 +329,6 @@ impl<P: Platform> WaitGroup<P> {
     /// # Panics
     ///
     /// The caller is not a G with a P, or [`add`](Self::add) panics.
-    #[cfg(not(gmp_loom))]
     #[track_caller]
     pub fn try_go(self: &Arc<Self>, body: impl FnOnce() + Send + 'static) -> Result<(), OutOfResources> {
         self.add(1);

@@ -1,7 +1,8 @@
 //! Functions that run later, in Gs of their own.
 //!
 //! A timer is fired by any M that finds it due, and firing must not allocate. So the G with the function is made in
-//! advance and only started when the timer fires. A pending function costs a slot with its stack, and no heap cell.
+//! advance and only started when the timer fires. A pending function costs a slot with its stack, and no memory of the
+//! heap.
 
 use core::fmt;
 use core::time::Duration;
@@ -17,9 +18,9 @@ use crate::entities::machine::Machine;
 use crate::lifecycle::spawn::{prepare, start_next};
 use crate::platform::{Pinned, Platform};
 
-/// The outcome of the waiter of the function's G if the G is to call the function.
+/// If the waiter of the function's G has this outcome, the G calls the function.
 const RUN: usize = 0;
-/// The outcome of the waiter of the function's G if the G is to drop the function without calling it.
+/// If the waiter of the function's G has this outcome, the G drops the function without calling it.
 const DISCARD: usize = 1;
 
 /// A function that will run later, and that can be stopped before it runs. Dropping this handle lets the function run.
@@ -49,8 +50,9 @@ pub struct AfterFunc<P: Platform> {
 ///     let later = native::after_func(Duration::from_millis(1), || RAN.store(true, Ordering::Relaxed));
 ///     let never = native::after_func(Duration::from_secs(3600), || unreachable!());
 ///     assert!(never.stop());
-///     native::sleep(Duration::from_millis(5));
-///     assert!(RAN.load(Ordering::Relaxed));
+///     while !RAN.load(Ordering::Relaxed) {
+///         native::yield_now();
+///     }
 ///     assert!(!later.stop());
 /// });
 /// ```
@@ -120,8 +122,8 @@ impl<P: Platform> AfterFunc<P> {
     /// Stops the function if it has not been started, and returns whether it was stopped. The function's G drops a
     /// stopped function without running it. Go: `Timer.Stop`.
     ///
-    /// If this returns `false`, the function has been started and may still run. Does not block; callable on any
-    /// thread, but not from interrupts.
+    /// If this returns `false`, the function was stopped before, or it has been started and may still run. Does not
+    /// block; callable on any thread, but not from interrupts.
     ///
     /// ```
     /// use core::time::Duration;
@@ -135,7 +137,7 @@ impl<P: Platform> AfterFunc<P> {
     ///
     /// # Panics
     ///
-    /// The caller is outside of the [bubble](crate#features) in which this was made.
+    /// The caller is outside of the [bubble](crate#features) in which the function was set.
     #[doc(alias = "Stop")]
     #[track_caller]
     pub fn stop(&self) -> bool {
@@ -149,7 +151,7 @@ impl<P: Platform> AfterFunc<P> {
         self.start(DISCARD)
     }
 
-    /// Starts the function now; returns `false` if the function has been started before.
+    /// Starts the function now; returns `false` if the function has been started or stopped before.
     pub(crate) fn start_now(&self) -> bool {
         self.start(RUN)
     }
@@ -168,8 +170,8 @@ impl<P: Platform> AfterFunc<P> {
     }
 
     /// Restarts the delay, so that the function runs after `duration` from now. Returns `false` if the function has
-    /// been started before. (In Go, a function that has run can be scheduled again; here it runs only once.) Go:
-    /// `Timer.Reset`.
+    /// been started or stopped before. (In Go, a function that has run can be scheduled again; here it runs only once.)
+    /// Go: `Timer.Reset`.
     ///
     /// Does not block; not callable from interrupts.
     ///
@@ -187,7 +189,7 @@ impl<P: Platform> AfterFunc<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P, or is outside of the [bubble](crate#features) in which this was made.
+    /// The caller is not a G with a P, or is outside of the [bubble](crate#features) in which the function was set.
     #[doc(alias = "Reset")]
     #[track_caller]
     pub fn reset(&self, duration: Duration) -> bool {
@@ -204,7 +206,7 @@ impl<P: Platform> AfterFunc<P> {
         true
     }
 
-    /// Panics if this was made in a bubble and the calling G is not in it.
+    /// Panics if the function was set in a bubble and the calling G is not in it.
     #[track_caller]
     fn check_bubble(&self, what: &str) {
         assert!(!self.bubble.is_foreign(), "{what} from outside bubble");

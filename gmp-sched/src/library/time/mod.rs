@@ -1,7 +1,8 @@
 //! Points in time, timers, tickers, delayed functions. Go: `time`.
 //!
 //! Time is the platform's monotonic clock, in nanoseconds, without rounding. The timer owner of a P fires its due
-//! timers (see `timers`), in an interrupt handler if the platform has timer interrupts.
+//! timers (see `timers`). If the platform has timer interrupts, the interrupt makes the running G give way, and the M
+//! then fires the timer; otherwise the M fires due timers when it picks a G.
 //!
 //! A G waits for a timer itself, not for a channel of the timer as in Go, and a timer can be a case of a
 //! [select](mod@crate::select). A timer holds at most one tick that has not been received. So [`Timer::stop`] and

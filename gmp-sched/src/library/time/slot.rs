@@ -5,6 +5,7 @@
 //! tick is sent or a G started. Then, without a lock, the G that waited for the tick is readied. Stopping or setting
 //! the timer increments the generation under the slot's lock, so a firing of an earlier setting has no effect, however
 //! late it comes.
+//!
 //! As in Go, ticks are sent to a channel with capacity 1. Here the channel is a part of the slot, and receiving from it
 //! borrows the timer. So a select receives from timers as from any channel, no G receives from a timer that has been
 //! dropped, and the channel is reused with the slot.
@@ -142,8 +143,8 @@ impl<P: Platform> TimerSlot<P> {
         }
     }
 
-    /// Disarms the slot. Cancels a firing to come, and drops a tick that has not been received. Returns whether there
-    /// was a firing or a tick.
+    /// Disarms the slot. Cancels a future firing, and drops a tick that has not been received. Returns whether it
+    /// cancelled a firing or dropped a tick.
     pub(super) fn disarm(&'static self, pinned: &Pinned<P>, setting: &mut Setting<P>) -> bool {
         setting.number += 1;
         // A timer that is not armed any more may be about to fire. Such a firing has no effect, because the generation
@@ -173,8 +174,8 @@ impl<P: Platform> TimerSlot<P> {
         self.disarm(&pinned, &mut self.setting.lock())
     }
 
-    /// Queues a waiter with a value slot as a receiver.
-    #[cfg(all(test, gmp_loom))]
+    /// Queues `waiter`, which has a value slot, as a receiver of the timer's ticks.
+    #[cfg(gmp_loom)]
     pub(crate) fn queue(&'static self, waiter: &'static crate::entities::waiter::Waiter<P>) {
         let pinned = Pinned::<P>::new();
         let _held = self.ticks.header.lock(&pinned);
@@ -203,8 +204,8 @@ impl<P: Platform> TimerSlot<P> {
     pub(crate) fn ticks(&'static self) -> &'static Channel<Instant, P> {
         let bubble = self.check_bubble("receive on synctest channel");
         if !P::TIMER_INTERRUPTS && !bubble.is_some() {
-            // On this platform the scheduler fires timers, but the caller may poll in a loop without ever entering the
-            // scheduler. Go: `maybeRunChan`.
+            // Without timer interrupts, a due timer is fired only when an M picks a G. But the caller may poll in a
+            // loop, so that no G is picked. Go: `maybeRunChan`.
             self.timer.run_if_due(&Pinned::new());
         }
         &self.ticks

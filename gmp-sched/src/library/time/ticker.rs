@@ -80,7 +80,7 @@ impl<P: Platform> Ticker<P> {
     ///
     /// # Panics
     ///
-    /// The caller is outside of the [bubble](crate#features) in which this was made.
+    /// The caller is outside of the [bubble](crate#features) in which the ticker was made.
     #[doc(alias = "Stop")]
     #[track_caller]
     pub fn stop(&self) {
@@ -106,7 +106,7 @@ impl<P: Platform> Ticker<P> {
     /// # Panics
     ///
     /// `interval` is zero; or the caller is not a G with a P, or is outside of the [bubble](crate#features) in which
-    /// this was made.
+    /// the ticker was made.
     #[doc(alias = "Reset")]
     #[track_caller]
     pub fn reset(&self, interval: Duration) {

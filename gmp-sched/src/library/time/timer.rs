@@ -19,10 +19,10 @@ use crate::platform::Platform;
 /// unsafe { native::enter() }.run(1, || {
 ///     let start = native::now();
 ///     let timer = Timer::new(Duration::from_millis(2));
-///     assert!(timer.try_wait().is_none());
 ///     assert!(timer.wait() - start >= Duration::from_millis(2));
-///     // Reset and stopped before it fires: there is no tick to wait for.
 ///     timer.reset(Duration::from_secs(3600));
+///     assert!(timer.try_wait().is_none());
+///     // Stopped before it fires: there is no tick to wait for.
 ///     assert!(timer.stop());
 ///     assert!(timer.try_wait().is_none());
 /// });
@@ -145,7 +145,7 @@ impl<P: Platform> Timer<P> {
     ///
     /// # Panics
     ///
-    /// The caller is outside of the [bubble](crate#features) in which this was made.
+    /// The caller is outside of the [bubble](crate#features) in which the timer was made.
     #[doc(alias = "Stop")]
     #[track_caller]
     pub fn stop(&self) -> bool {
@@ -172,7 +172,7 @@ impl<P: Platform> Timer<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P, or is outside of the [bubble](crate#features) in which this was made.
+    /// The caller is not a G with a P, or is outside of the [bubble](crate#features) in which the timer was made.
     #[doc(alias = "Reset")]
     #[track_caller]
     pub fn reset(&self, duration: Duration) -> bool {

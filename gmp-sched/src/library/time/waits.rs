@@ -1,4 +1,4 @@
-//! What timers and tickers have in common: receiving ticks, and returning the slot.
+//! The methods that timers and tickers have in common: receiving ticks, and releasing the timer's slot.
 
 use core::fmt;
 
@@ -27,7 +27,8 @@ macro_rules! waits {
             ///
             /// # Panics
             ///
-            /// The caller is not a G with a P, or is outside of the [bubble](crate#features) in which this was made.
+            /// The call has to wait, although the caller is pinned or is not a G with a P. Or the caller is outside of the
+            /// [bubble](crate#features) in which the timer or ticker was made.
             #[track_caller]
             pub fn wait(&self) -> Instant {
                 self.slot.ticks().recv().expect(NEVER_CLOSED)
@@ -52,7 +53,8 @@ macro_rules! waits {
             ///
             /// # Panics
             ///
-            /// The caller is not a G with a P, or is outside of the [bubble](crate#features) in which this was made.
+            /// The call has to wait, although the caller is pinned or is not a G with a P. Or the caller is outside of the
+            /// [bubble](crate#features) in which the timer or ticker was made.
             #[track_caller]
             pub fn wait_until<'a>(&self, limit: impl Into<Limit<'a, P>>) -> Result<Instant, ContextError> {
                 self.slot.ticks().recv_until(limit.into()).map_err(|error| match error {
@@ -76,7 +78,7 @@ macro_rules! waits {
             ///
             /// # Panics
             ///
-            /// The caller is not on an M, or is outside of the [bubble](crate#features) in which this was made.
+            /// The caller is not on an M, or is outside of the [bubble](crate#features) in which the timer or ticker was made.
             #[must_use]
             #[track_caller]
             pub fn try_wait(&self) -> Option<Instant> {

@@ -26,14 +26,12 @@ mod queue;
 use core::ptr;
 
 use crate::base::atomic::Ordering;
-use crate::base::instant::Instant;
-use crate::engine::arm_timers::arm;
+use crate::engine::arm_timers::WaitEnd;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
 #[cfg(doc)]
 use crate::entities::goroutine::Goroutine;
 use crate::entities::goroutine::WaitGeneration;
-use crate::entities::timers::Action;
 use crate::entities::wait_reason::WaitFor;
 use crate::entities::waiter::Waiter;
 use crate::library::cancel::Limit;
@@ -55,6 +53,7 @@ impl<P: Platform> Waiter<P> {
 ///
 /// `unlock` runs on the far side and releases the queues' locks; from then on the G may be readied. Returns pinned.
 #[inline(always)]
+#[cfg_attr(feature = "std", track_caller)]
 pub(crate) fn wait<'a, P: Platform>(
     caller: CurrentGoroutine<P>,
     wait: impl Into<WaitFor<'a>>,
@@ -69,6 +68,7 @@ pub(crate) fn wait<'a, P: Platform>(
 /// Like [`wait`], but waits no longer than `limit`. The caller has queued its waiters with the wait generation
 /// `generation`. Returns the waiter through which the G was woken, or `None` if the limit ended the wait. Afterwards the
 /// caller must remove those of its waiters that are still queued.
+#[cfg_attr(feature = "std", track_caller)]
 pub(crate) fn wait_until<'a, 'l, P: Platform>(
     caller: CurrentGoroutine<P>,
     wait: impl Into<WaitFor<'a>>,
@@ -79,33 +79,25 @@ pub(crate) fn wait_until<'a, 'l, P: Platform>(
     let (limit, me) = (limit.into(), caller.me);
     me.woken_by.store(None, Ordering::Relaxed);
     drop(park_with(caller, wait, |pinned, me| {
-        let arm_deadline = || {
-            if limit.deadline() != Instant::NEVER {
-                arm(pinned, me, limit.deadline(), &me.timer, Action::Wake(me, generation));
-            }
-        };
-        match limit.node() {
-            Some(node) => node.enqueue(pinned, me, generation, arm_deadline),
-            None => arm_deadline(),
-        }
+        limit.arm(pinned, me, generation);
         unlock();
         true
     }));
     if let Some(node) = limit.node() {
-        // Takes the lock under which the far side queues the waiter and arms the timer. So the far side has done both
-        // when this call returns.
+        // `dequeue` takes the lock under which the far side queues the waiter and arms the timer. So the far side has
+        // done both when `dequeue` returns.
         node.dequeue(me);
     }
     let waker = me.woken_by.load(Ordering::Relaxed).filter(|&waker| !ptr::eq(waker, &raw const me.context_waiter));
     if waker.is_some() || limit.node().is_some() {
-        // If the timer has fired, its claim has failed or will fail, because the wait generation has been claimed
-        // already.
+        // If the timer has fired, this call comes too late. That is harmless, because the wait generation has been
+        // claimed already.
         me.timer.cancel(&Pinned::new());
     }
     waker
 }
 
-#[cfg(all(test, feature = "std", not(gmp_loom)))]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use alloc::vec::Vec;
     use core::time::Duration;

@@ -6,6 +6,7 @@ use core::ptr;
 
 use crate::base::atomic::Ordering;
 use crate::base::reference::AtomicRef;
+use crate::base::under_loom::const_fn;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::waiter::Waiter;
 use crate::platform::{Pinned, Platform};
@@ -14,21 +15,16 @@ use crate::platform::{Pinned, Platform};
 #[doc(alias = "waitq")]
 pub(crate) struct WaitQueue<P: Platform> {
     first: AtomicRef<Waiter<P>>,
-    /// Valid only if `first` is not `None`, so that removing the only waiter takes one store.
+    /// Outdated while `first` is `None`, because the removal of the only waiter clears just `first`.
     last: AtomicRef<Waiter<P>>,
 }
 
 impl<P: Platform> WaitQueue<P> {
-    /// Makes an empty queue.
-    #[cfg(not(gmp_loom))]
-    pub(crate) const fn new() -> Self {
-        Self { first: AtomicRef::none(), last: AtomicRef::none() }
-    }
-
-    /// Makes an empty queue.
-    #[cfg(gmp_loom)]
-    pub(crate) fn new() -> Self {
-        Self { first: AtomicRef::none(), last: AtomicRef::none() }
+    const_fn! {
+        /// Makes an empty queue.
+        pub(crate) fn new() -> Self {
+            Self { first: AtomicRef::none(), last: AtomicRef::none() }
+        }
     }
 
     /// Whether the queue is empty. A waiter is queued until it is removed, even if another waker has ended its wait.
@@ -93,7 +89,7 @@ impl<P: Platform> WaitQueue<P> {
         self.remove_from_others(waiter)
     }
 
-    /// Does what [`remove`](Self::remove) does, for a waiter that is not the only one in the queue.
+    /// The rest of [`remove`](Self::remove), if `waiter` is not the only one in the queue. It may be in no queue at all.
     #[inline(never)]
     fn remove_from_others(&self, waiter: &'static Waiter<P>) -> bool {
         if self.is_first(waiter) {
@@ -231,7 +227,7 @@ impl<P: Platform> fmt::Debug for WaitQueue<P> {
     }
 }
 
-#[cfg(all(test, feature = "std", not(gmp_loom)))]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use alloc::boxed::Box;
     use alloc::vec::Vec;

@@ -3,7 +3,7 @@
 //! The lock has three parts:
 //!
 //! - `writers`, a mutex, serialises writers. An upgradable reader holds this mutex, and is not counted as a reader. So
-//!   there is at most one upgradable reader, beside any number of plain readers.
+//!   there is at most one upgradable reader, in addition to any number of plain readers.
 //! - `readers` counts the readers. The count can be *closed*, after which readers cannot enter by themselves.
 //! - `waiting` queues the readers that found the count closed, and the writer that waits for the readers to leave.
 //!
@@ -21,11 +21,10 @@
 //! writer sees the decrement. `open` takes the lock of `waiting`, too. So a reader that sees the close under the lock
 //! is in the queue when `open` admits the waiting readers.
 
-#[cfg(not(gmp_loom))]
 mod raw;
 #[cfg(feature = "extras")]
 mod read_mostly;
-mod readers;
+pub mod readers;
 
 use core::fmt;
 use core::ops::DerefMut;
@@ -34,16 +33,15 @@ use super::blocking::{Blocking, OnDrop, WakeList, my_waiter, ready};
 use super::mutex::RawMutex;
 use crate::base::atomic::Ordering;
 use crate::base::spin_lock::Lock;
+use crate::base::under_loom::{associated_const, const_fn};
 use crate::entities::goroutine::WaitReason;
 use crate::library::cancel::Limit;
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};
 
-#[cfg(all(feature = "extras", not(gmp_loom)))]
-pub use self::read_mostly::ReadMostlyRwLock;
 #[cfg(feature = "extras")]
-pub use self::read_mostly::SpreadCounts;
-pub use self::readers::{OneCount, ReaderSlot, Readers};
+pub use self::read_mostly::ReadMostlyRwLock;
+use self::readers::{OneCount, ReaderSlot, Readers};
 
 /// A reader-writer lock for a value. Go: `sync.RWMutex`.
 ///
@@ -51,8 +49,8 @@ pub use self::readers::{OneCount, ReaderSlot, Readers};
 /// starves. A G that has locked for reading must not lock for reading again. If a writer came in between, the G would
 /// wait for the writer, and the writer for the G. (`read_recursive` of `lock_api` is not implemented.) Guards can be
 /// downgraded and mapped. They can be upgraded if they were locked by
-/// [`upgradable_read`](lock_api::RwLock::upgradable_read). The lock takes 80 bytes in addition to the value; can be a
-/// `static`.
+/// [`upgradable_read`](lock_api::RwLock::upgradable_read). The lock takes 80 bytes in addition to the value, and can be
+/// a `static`.
 ///
 /// ```
 /// use gmp_sched::native::{self, RwLock};
@@ -74,9 +72,8 @@ pub use self::readers::{OneCount, ReaderSlot, Readers};
 ///
 /// # Panics
 ///
-/// A call has to wait, and the caller is not a G or has preemption turned off.
+/// A call has to wait, although the caller has preemption turned off or is not a G with a P.
 #[doc(alias = "RWMutex")]
-#[cfg(not(gmp_loom))]
 pub type RwLock<T, P> = lock_api::RwLock<RawRwLock<P>, T>;
 
 /// Shared access to the value of a [`RwLock`].
@@ -91,7 +88,6 @@ pub type RwLock<T, P> = lock_api::RwLock<RawRwLock<P>, T>;
 /// let numbers = RwLock::new(vec![4, 5]);
 /// unsafe { native::enter() }.run(1, move || assert_eq!(first(&numbers.read()), 4));
 /// ```
-#[cfg(not(gmp_loom))]
 pub type RwLockReadGuard<'a, T, P> = lock_api::RwLockReadGuard<'a, RawRwLock<P>, T>;
 
 /// Exclusive access to the value of a [`RwLock`].
@@ -109,7 +105,6 @@ pub type RwLockReadGuard<'a, T, P> = lock_api::RwLockReadGuard<'a, RawRwLock<P>,
 ///     assert!(numbers.read().is_empty());
 /// });
 /// ```
-#[cfg(not(gmp_loom))]
 pub type RwLockWriteGuard<'a, T, P> = lock_api::RwLockWriteGuard<'a, RawRwLock<P>, T>;
 
 /// The reader-writer lock without the value, for [`lock_api`]. `R` determines how its readers are counted.
@@ -136,13 +131,13 @@ struct Waiting<P: Platform> {
 const GRANTED: usize = 1;
 
 impl<P: Platform, R: Readers> RawRwLock<P, R> {
-    constructor! {
+    const_fn! {
         /// Makes a lock that is free. See [`RawRwLock`] for an example.
         #[must_use]
         pub fn new() -> Self {
             Self {
                 writers: RawMutex::new(),
-                readers: readers::none!(R),
+                readers: associated_const!(R::NONE),
                 waiting: Lock::new(Waiting { readers: WaitQueue::new(), writer: WaitQueue::new() }),
             }
         }
@@ -161,7 +156,6 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
     }
 
     /// Locks for reading if no writer holds the lock or waits for it.
-    #[cfg(not(gmp_loom))]
     #[inline]
     pub(super) fn try_share(&self) -> Option<ReaderSlot> {
         let slot = R::current::<P>();
@@ -180,7 +174,8 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
         }
     }
 
-    /// Waits until writers are done. The caller has counted itself, but found the lock closed.
+    /// The slow path of `share`. The caller has counted itself as a reader, but a writer has closed the count. Waits
+    /// until the count is open.
     #[cold]
     #[track_caller]
     fn share_slow(&self, slot: ReaderSlot, limit: Option<&Limit<'_, P>>) -> bool {
@@ -201,13 +196,14 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
         }
     }
 
+    #[cfg_attr(feature = "std", track_caller)]
     fn wait_as_reader(
         &self,
         blocking: Blocking<'_, P>,
         waiting: impl DerefMut<Target = Waiting<P>>,
         slot: ReaderSlot,
     ) -> bool {
-        let is_granted = blocking.wait(waiting, slot.into(), |waiting, waiter| waiting.readers.push_back(waiter));
+        let is_granted = blocking.wait(waiting, slot.0, |waiting, waiter| waiting.readers.push_back(waiter));
         if is_granted.is_none() {
             let pinned = Pinned::<P>::new();
             self.waiting.lock().readers.remove(my_waiter(&pinned));
@@ -302,7 +298,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
         is_drained
     }
 
-    /// Does what [`drain`](Self::drain) does, without waiting.
+    /// Like [`drain`](Self::drain), but does not wait. Returns `false` if a reader holds the lock.
     fn try_drain(&self) -> bool {
         self.readers.close::<P>();
         let is_drained = self.readers.is_empty::<P>();
@@ -319,7 +315,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
             let waiting = self.waiting.lock();
             let mut to_wake = WakeList::none();
             while let Some(reader) = waiting.readers.pop() {
-                self.readers.admit::<P>(ReaderSlot::from(reader.outcome.load(Ordering::Relaxed)));
+                self.readers.admit::<P>(ReaderSlot(reader.outcome.load(Ordering::Relaxed)));
                 to_wake.push(reader);
             }
             self.readers.open::<P>();
@@ -329,7 +325,6 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
     }
 
     /// Turns the writer into a reader.
-    #[cfg(not(gmp_loom))]
     fn downgrade(&self) -> ReaderSlot {
         let slot = self.add_reader();
         self.include();
@@ -337,7 +332,6 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
     }
 
     /// Counts a reader, for a caller that holds `writers`.
-    #[cfg(not(gmp_loom))]
     fn add_reader(&self) -> ReaderSlot {
         let slot = R::current::<P>();
         self.readers.admit::<P>(slot);

@@ -7,8 +7,10 @@ use core::time::Duration;
 
 use lock_api::GuardSend;
 
-use super::{RawRwLock, ReaderSlot, Readers};
+use super::RawRwLock;
+use super::readers::{ReaderSlot, Readers};
 use crate::base::instant::Instant;
+use crate::base::under_loom::const_init;
 use crate::entities::goroutine::WaitReason;
 use crate::library::sync::blocking::OnDrop;
 use crate::platform::Platform;
@@ -16,7 +18,7 @@ use crate::platform::Platform;
 // SAFETY: an exclusive holder holds the mutex of the writers, and saw a count of zero after it had closed the count. No
 // reader is admitted until the holder opens the count. A reader is counted until it leaves.
 unsafe impl<P: Platform, R: Readers> lock_api::RawRwLock for RawRwLock<P, R> {
-    const INIT: Self = Self::new();
+    const INIT: Self = const_init!(Self::new());
 
     type SharedGuard = ReaderSlot;
     type ExclusiveGuard = GuardSend;
@@ -63,14 +65,15 @@ unsafe impl<P: Platform, R: Readers> lock_api::RawRwLock for RawRwLock<P, R> {
     }
 }
 
-// SAFETY: the holder is counted as a reader before it opens the count, so no writer comes in between.
+// SAFETY: the writer counts itself as a reader before it lets other Gs in, so no other writer gets the lock in between.
 unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockDowngrade for RawRwLock<P, R> {
     unsafe fn downgrade(&self, _: GuardSend) -> ReaderSlot {
         self.downgrade()
     }
 }
 
-// SAFETY: as for `RawRwLock`.
+// SAFETY: a lock that is taken before its timeout excludes other holders in the same way as in the implementation of
+// `lock_api::RawRwLock` above.
 unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockTimed for RawRwLock<P, R> {
     type Duration = Duration;
     type Instant = Instant;

@@ -1,17 +1,17 @@
-//! Readers counted in several cache lines.
+//! Counts of readers that are spread over several cache lines.
 
 use crossbeam_utils::CachePadded;
 
-#[cfg(not(gmp_loom))]
 use super::RawRwLock;
-use super::readers::{LIMIT, ReaderSlot, Readers, initially, sealed, too_many};
-use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
+use super::readers::{LIMIT, ReaderSlot, Readers, sealed, too_many};
+use crate::base::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use crate::base::points::Site;
+use crate::base::under_loom::{IS_MODEL, associated_const};
 use crate::platform::{Pinned, Platform};
 
 /// A [`RwLock`](super::RwLock) without contention between readers. Each P counts its readers in a cache line of its
-/// own, so reading scales with the number of Ps. The lock takes more than a kilobyte, and a writer has to check all
-/// counts. So it suits values that are read often and written rarely.
+/// own, so reading scales with the number of Ps (up to eight; with more Ps, several share a line). The lock takes more
+/// than a kilobyte, and a writer has to check all counts. So it suits values that are read often and written rarely.
 ///
 /// ```
 /// use gmp_sched::native::{self, ReadMostlyRwLock};
@@ -27,18 +27,18 @@ use crate::platform::{Pinned, Platform};
 /// # Panics
 ///
 /// In the same cases as [`RwLock`](super::RwLock).
-#[cfg(not(gmp_loom))]
 pub type ReadMostlyRwLock<T, P> = lock_api::RwLock<RawRwLock<P, SpreadCounts>, T>;
 
 /// Number of cache lines over which [`SpreadCounts`] spreads readers. With more Ps, several Ps share a line.
 const LINES: usize = 8;
 
-/// A count of readers for each P. Each count has a cache line of its own.
+/// Eight counts of readers, among which the Ps are distributed. Each count has a cache line of its own.
 ///
 /// ```
 /// use gmp_sched::native::{self, Native};
+/// use gmp_sched::sync::RawRwLock;
 /// use gmp_sched::sync::lock_api::RwLock;
-/// use gmp_sched::sync::{RawRwLock, SpreadCounts};
+/// use gmp_sched::sync::readers::SpreadCounts;
 ///
 /// unsafe { native::enter() }.run(1, || {
 ///     assert_eq!(*RwLock::<RawRwLock<Native, SpreadCounts>, _>::new(2).read(), 2);
@@ -57,30 +57,33 @@ impl SpreadCounts {
     }
 }
 
-/// A fence that exists under loom only. loom treats `SeqCst` accesses as acquire and release, and the fence restores
-/// the total order.
+/// A fence under loom, and nothing otherwise. loom treats `SeqCst` accesses as acquire and release, and the fence
+/// restores the total order.
 #[inline(always)]
 fn total_order() {
-    #[cfg(gmp_loom)]
-    crate::base::atomic::fence(Ordering::SeqCst);
+    if IS_MODEL {
+        fence(Ordering::SeqCst);
+    }
 }
 
 impl sealed::Sealed for SpreadCounts {}
 
 impl Readers for SpreadCounts {
-    initially!({
-        let counts = [
-            CachePadded::new(AtomicU32::new(0)),
-            CachePadded::new(AtomicU32::new(0)),
-            CachePadded::new(AtomicU32::new(0)),
-            CachePadded::new(AtomicU32::new(0)),
-            CachePadded::new(AtomicU32::new(0)),
-            CachePadded::new(AtomicU32::new(0)),
-            CachePadded::new(AtomicU32::new(0)),
-            CachePadded::new(AtomicU32::new(0)),
-        ];
-        Self { closed: CachePadded::new(AtomicBool::new(false)), counts }
-    });
+    associated_const! {
+        const NONE: Self = {
+            let counts = [
+                CachePadded::new(AtomicU32::new(0)),
+                CachePadded::new(AtomicU32::new(0)),
+                CachePadded::new(AtomicU32::new(0)),
+                CachePadded::new(AtomicU32::new(0)),
+                CachePadded::new(AtomicU32::new(0)),
+                CachePadded::new(AtomicU32::new(0)),
+                CachePadded::new(AtomicU32::new(0)),
+                CachePadded::new(AtomicU32::new(0)),
+            ];
+            Self { closed: CachePadded::new(AtomicBool::new(false)), counts }
+        };
+    }
 
     #[inline]
     fn current<P: Platform>() -> ReaderSlot {
@@ -113,8 +116,8 @@ impl Readers for SpreadCounts {
     #[inline]
     fn leave<P: Platform>(&self, slot: ReaderSlot) -> bool {
         P::point(Site::Sync);
-        // Ordering: SeqCst as in `enter`. It also orders this reader's reads before the next writer, as the Release
-        // in `OneCount::leave` does.
+        // Ordering: SeqCst as in `enter`. It also orders this reader's reads before the writes of the next writer, as
+        // the Release in `OneCount::leave` does.
         self.count(slot).fetch_sub(1, Ordering::SeqCst);
         total_order();
         P::point(Site::Sync);
@@ -131,7 +134,8 @@ impl Readers for SpreadCounts {
     #[inline]
     fn open<P: Platform>(&self) {
         P::point(Site::Sync);
-        // Ordering: Release; partner: the load in `enter`.
+        // Ordering: Release, so that a reader that finds the lock open sees the writes of the last writer. Partner: the
+        // load in `enter`.
         self.closed.store(false, Ordering::Release);
     }
 

@@ -1,55 +1,48 @@
-//! Counting readers: the interface, and the count in one word.
+//! How a [`RawRwLock`](super::RawRwLock) counts its readers. Only code that names the raw lock with its second type
+//! parameter needs this module; [`RwLock`](super::RwLock) and `ReadMostlyRwLock` choose the count.
+//!
+//! ```
+//! use gmp_sched::native::{self, Native};
+//! use gmp_sched::sync::RawRwLock;
+//! use gmp_sched::sync::lock_api::RwLock;
+//! use gmp_sched::sync::readers::{OneCount, Readers};
+//!
+//! fn read<R: Readers>(lock: &RwLock<RawRwLock<Native, R>, u32>) -> u32 {
+//!     *lock.read()
+//! }
+//!
+//! unsafe { native::enter() }.run(1, || {
+//!     assert_eq!(read(&RwLock::<RawRwLock<Native, OneCount>, _>::new(1)), 1);
+//! });
+//! ```
 
 use core::fmt::Debug;
 
 use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::points::Site;
+use crate::base::under_loom::associated_const;
 use crate::platform::Platform;
 
-/// The index of the counter in which a reader is counted, until it leaves. See [`Readers`] for an example.
+#[cfg(feature = "extras")]
+pub use super::read_mostly::SpreadCounts;
+
+/// The index of the counter that counts a reader. The reader's guard contains this index, as the `SharedGuard` of
+/// `lock_api`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReaderSlot(pub(super) usize);
 
-impl From<usize> for ReaderSlot {
-    fn from(slot: usize) -> Self {
-        Self(slot)
-    }
-}
-
-impl From<ReaderSlot> for usize {
-    fn from(slot: ReaderSlot) -> Self {
-        slot.0
-    }
-}
-
-/// How the readers of a lock are counted: [`OneCount`], or `SpreadCounts` of the feature `extras`.
+/// A type that counts the readers of a lock: [`OneCount`], or `SpreadCounts` of the feature `extras`.
 ///
-/// Four operations must be in one total order: a reader counts itself and then checks whether the count is closed; a
-/// writer closes the count and then checks whether it is zero.
-///
-/// ```
-/// use gmp_sched::native::{self, Native};
-/// use gmp_sched::sync::lock_api::RwLock;
-/// use gmp_sched::sync::{OneCount, ReaderSlot, RawRwLock, Readers};
-///
-/// fn read<R: Readers>(lock: &RwLock<RawRwLock<Native, R>, u32>) -> u32 {
-///     *lock.read()
-/// }
-///
-/// unsafe { native::enter() }.run(1, || {
-///     assert_eq!(read(&RwLock::<RawRwLock<Native, OneCount>, _>::new(1)), 1);
-/// });
-/// assert_eq!(usize::from(ReaderSlot::from(3)), 3);
-/// ```
+/// This trait is a bound for code that is generic over the two types. It is sealed, so that no other type can implement
+/// it, because the lock is sound only if the count is right. Its methods are called by the lock alone and are not
+/// documented. Four operations must be in one total order: a reader counts itself and then checks whether the count is
+/// closed; a writer closes the count and then checks whether it is zero.
 pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
-    /// The state without readers, not closed.
-    #[cfg(not(gmp_loom))]
-    #[doc(hidden)]
-    const NONE: Self;
-
-    /// The state without readers, not closed.
-    #[cfg(gmp_loom)]
-    fn none() -> Self;
+    associated_const! {
+        /// A count of zero readers that is not closed.
+        #[doc(hidden)]
+        const NONE: Self;
+    }
 
     /// The slot for a reader that enters now.
     #[doc(hidden)]
@@ -67,7 +60,7 @@ pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
     #[doc(hidden)]
     fn leave<P: Platform>(&self, slot: ReaderSlot) -> bool;
 
-    /// Keeps readers from entering by themselves.
+    /// Closes the count: from now on a reader enters only if the writer admits it.
     #[doc(hidden)]
     fn close<P: Platform>(&self);
 
@@ -79,49 +72,19 @@ pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
     #[doc(hidden)]
     fn is_closed(&self) -> bool;
 
-    /// Whether the count is zero. While the count is closed, zero is final. A reader may still increment the count,
-    /// but then finds it closed and leaves again at once.
+    /// Whether the count is zero. Once a closed count has been zero, no reader stays: a reader that then increments the
+    /// count finds it closed and leaves again at once.
     #[doc(hidden)]
     fn is_empty<P: Platform>(&self) -> bool;
 }
-
-/// The counts of a free lock, for constructors.
-macro_rules! none {
-    ($readers:ty) => {{
-        #[cfg(not(gmp_loom))]
-        {
-            <$readers>::NONE
-        }
-        #[cfg(gmp_loom)]
-        {
-            <$readers>::none()
-        }
-    }};
-}
-pub(super) use none;
-
-/// Defines the initial counts: as a constant, or as a function under loom.
-macro_rules! initially {
-    ($value:expr) => {
-        #[cfg(not(gmp_loom))]
-        const NONE: Self = $value;
-
-        #[cfg(gmp_loom)]
-        fn none() -> Self {
-            $value
-        }
-    };
-}
-#[cfg(feature = "extras")]
-pub(super) use initially;
 
 pub(super) mod sealed {
     pub trait Sealed {}
     impl Sealed for super::OneCount {}
 }
 
-/// Counts all readers in one word, whose top bit is set while the count is closed. See [`Readers`] for an example. Go:
-/// `readerCount`.
+/// Counts all readers in one word, whose top bit is set while the count is closed. See the [module](self) for an
+/// example. Go: `readerCount`.
 #[doc(alias = "readerCount")]
 #[derive(Debug)]
 pub struct OneCount(AtomicU32);
@@ -136,7 +99,9 @@ pub(super) fn too_many() -> ! {
 }
 
 impl Readers for OneCount {
-    initially!(Self(AtomicU32::new(0)));
+    associated_const! {
+        const NONE: Self = Self(AtomicU32::new(0));
+    }
 
     #[inline]
     fn current<P: Platform>() -> ReaderSlot {
