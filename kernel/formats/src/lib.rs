@@ -2,11 +2,14 @@
 //! The tests of this crate need no hardware.
 //!
 //! The kernel itself is tested in a virtual machine, which does not have every mode of every device: QEMU's TCG has no
-//! x2APIC and no TSC-deadline timer. So the code that computes the values of their registers is here. It accesses the
-//! registers through the trait [`Bus`](local_apic::Bus). The kernel implements `Bus` with the hardware, and the tests
-//! of this crate implement it with a recorder.
+//! x2APIC and no TSC-deadline timer. So the code that computes the values of their registers is here. This code
+//! accesses the registers through the trait [`Bus`](local_apic::Bus). The kernel implements `Bus` with the hardware,
+//! and the tests of this crate implement it with a recorder.
 //!
+//! - [`calibration`]: how the rates of the clocks are measured.
+//! - [`fixed_point`]: how the units of one clock are converted to those of another.
 //! - [`local_apic`]: the local APIC in its two modes, and its timer in its two modes.
+//! - [`madt`]: the firmware's table of CPUs and interrupt controllers.
 //! - [`soft_off`]: how to turn the computer off by ACPI.
 //! - [`suspicion`]: when the watchdog reports a CPU.
 //!
@@ -14,6 +17,9 @@
 #![no_std]
 #![deny(unsafe_code)]
 
+pub mod calibration;
+pub mod fixed_point;
 pub mod local_apic;
+pub mod madt;
 pub mod soft_off;
 pub mod suspicion;

@@ -13,9 +13,9 @@ pub struct SleepTypes {
     pub b: u8,
 }
 
-/// The position of the field with the sleep type in a PM1 control register. The next constant is the mask of that
-/// field.
+/// The position of the field with the sleep type in a PM1 control register.
 const TYPE_SHIFT: u32 = 10;
+/// The bits of the field with the sleep type.
 const TYPE: u16 = 0b111 << TYPE_SHIFT;
 /// The bit of a PM1 control register that starts the transition to the sleep state.
 const ENABLE: u16 = 1 << 13;
@@ -48,7 +48,7 @@ fn object(code: &[u8]) -> Option<SleepTypes> {
     let code = code.strip_prefix(&[NAME])?;
     let code = code.strip_prefix(&[ROOT]).unwrap_or(code);
     let code = code.strip_prefix(b"_S5_")?.strip_prefix(&[PACKAGE])?;
-    // Skip the length of the package, which has 1 to 4 bytes. The number of elements follows this length.
+    // Skip the field with the length of the package. The field has 1 to 4 bytes. After it comes the number of elements.
     let (&lead, code) = code.split_first()?;
     let (&count, code) = code.get(usize::from(lead >> 6)..)?.split_first()?;
     let (a, code) = number(code)?;
@@ -70,7 +70,7 @@ pub fn control(content: u16, sleep_type: u8) -> u16 {
     content & !(TYPE | ENABLE) | u16::from(sleep_type) << TYPE_SHIFT & TYPE | ENABLE
 }
 
-/// Whether ACPI is enabled. Only then can the computer be turned off. `content` is the value of control register PM1a.
+/// Whether ACPI is enabled, so that the computer can be turned off. `content` is the value of control register PM1a.
 pub fn is_acpi_on(content: u16) -> bool {
     content & ACPI_ENABLED != 0
 }

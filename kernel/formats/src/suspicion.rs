@@ -13,17 +13,38 @@
 //! Each CPU has two suspicions: that interrupts are off for too long, and that preemption is off for too long. In the
 //! picture, "off" and "on" refer to interrupts in the first suspicion, and to preemption in the second.
 //!
-//! At each check the watchdog reads a number, the *mark*. If interrupts (or preemption) were on since the last check,
-//! the mark has changed. But the mark of a virtual CPU also stays the same while the host does not run that CPU. So the
-//! watchdog does not report a CPU until the CPU has confirmed several times, at later checks, that interrupts (or
-//! preemption) are off. Such a report can still be wrong, but only if the host hardly runs the CPU between the
-//! questions, and each question finds the CPU in another short critical section.
+//! At each check the watchdog reads a number, the *mark*. If interrupts (or preemption) were on at any moment since the
+//! last check, the mark has changed. But the mark of a virtual CPU also stays the same while the host does not run that
+//! CPU. So the watchdog asks the CPU, at each later check, whether interrupts (or preemption) are off. The watchdog
+//! reports the CPU after many confirmations: [`ANSWERS`], of which a *prompt* one counts as [`PROMPT_WEIGHT`].
+//!
+//! A CPU that answers has run since its last answer, at least for one instruction or one access to a device. So a CPU
+//! whose critical section makes fewer than [`ANSWERS`] accesses is not reported, even if the host lets the CPU wait at
+//! each access. And an answer within [`PROMPT`] shows that the CPU was running when it was asked. At checks that are 50
+//! ms apart, such answers estimate for how long the CPU has really run with interrupts (or preemption) off. A CPU that
+//! is stuck is reported on every host, but later if it gets a small share of the host's time.
 
 /// For how long interrupts (or preemption) must be off before the CPU is suspected, in ns.
 pub const LIMIT: u64 = 1_000_000_000;
 
 /// How often a CPU must confirm that interrupts (or preemption) are off before the watchdog reports it.
-pub const ANSWERS: u32 = 4;
+pub const ANSWERS: u32 = 32;
+
+/// A prompt confirmation counts as this many confirmations.
+pub const PROMPT_WEIGHT: u32 = 4;
+
+/// The longest time from a request to an answer that is prompt, in ns. A CPU that runs answers within microseconds. A
+/// CPU that does not run waits for a time slice of the host, which takes milliseconds.
+pub const PROMPT: u64 = 1_000_000;
+
+/// The answer of a suspected CPU to a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// Whether interrupts (or preemption) are off.
+    pub is_off: bool,
+    /// The time from the request to the answer, in ns.
+    pub latency: u64,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
@@ -62,11 +83,11 @@ impl Suspicion {
         Self { mark: 0, since: 0, stage: Stage::Quiet }
     }
 
-    /// Checks the CPU, and ends the suspicion if interrupts (or preemption) were on since the last check. They were on
-    /// if `mark` differs from the mark of the last check, or if `is_on` is true.
+    /// Checks the CPU, and ends the suspicion if interrupts (or preemption) were on at any moment since the last
+    /// check. They were on if `mark` differs from the mark of the last check, or if `is_on` is true.
     ///
-    /// If they were on, `since` is the earliest time at which they may have been turned off again. `u64::MAX` means that
-    /// they are still on.
+    /// If they were on, `since` is the earliest time at which they may have been turned off again. `u64::MAX` means
+    /// that they are still on.
     ///
     /// If the suspicion ends after the CPU was reported, returns for how long interrupts (or preemption) were off.
     /// Otherwise returns `None`.
@@ -93,20 +114,20 @@ impl Suspicion {
     }
 
     /// Returns the next step with a CPU that [is suspected](Self::is_suspect). `answer` is the CPU's answer to the last
-    /// request: `Some(true)` means that interrupts (or preemption) are off, and `None` that the CPU has not answered.
-    pub fn pursue(&mut self, answer: Option<bool>, now: u64) -> Step {
+    /// request; `None` means that the CPU has not answered.
+    pub fn pursue(&mut self, answer: Option<Answer>, now: u64) -> Step {
         let Stage::Asked { confirmed } = self.stage else {
             self.stage = Stage::Asked { confirmed: 0 };
             return Step::Ask { is_first: true };
         };
         match answer {
             None => Step::Wait,
-            Some(false) => {
+            Some(Answer { is_off: false, .. }) => {
                 *self = Self { mark: self.mark, since: now, stage: Stage::Quiet };
                 Step::Wait
             }
-            Some(true) => {
-                let confirmed = (confirmed + 1).min(ANSWERS);
+            Some(Answer { is_off: true, latency }) => {
+                let confirmed = (confirmed + if latency <= PROMPT { PROMPT_WEIGHT } else { 1 }).min(ANSWERS);
                 self.stage = Stage::Asked { confirmed };
                 if confirmed < ANSWERS { Step::Ask { is_first: false } } else { Step::Report }
             }
@@ -121,7 +142,10 @@ impl Suspicion {
 
 #[cfg(test)]
 mod tests {
-    use super::{ANSWERS, LIMIT, Step, Suspicion};
+    use super::{ANSWERS, Answer, LIMIT, PROMPT, PROMPT_WEIGHT, Step, Suspicion};
+
+    const OFF: Option<Answer> = Some(Answer { is_off: true, latency: PROMPT + 1 });
+    const ON: Option<Answer> = Some(Answer { is_off: false, latency: PROMPT + 1 });
 
     /// Returns a suspicion of a CPU whose mark has been 1 since time 0, and which was asked at time `LIMIT`.
     fn asked() -> Suspicion {
@@ -136,9 +160,9 @@ mod tests {
     fn reported() -> Suspicion {
         let mut suspicion = asked();
         for _ in 1..ANSWERS {
-            assert_eq!(suspicion.pursue(Some(true), LIMIT), Step::Ask { is_first: false });
+            assert_eq!(suspicion.pursue(OFF, LIMIT), Step::Ask { is_first: false });
         }
-        assert_eq!(suspicion.pursue(Some(true), LIMIT), Step::Report);
+        assert_eq!(suspicion.pursue(OFF, LIMIT), Step::Report);
         suspicion.reported();
         suspicion
     }
@@ -182,10 +206,10 @@ mod tests {
     fn report_that_could_not_be_made_is_due_again() {
         let mut suspicion = asked();
         for _ in 0..ANSWERS {
-            suspicion.pursue(Some(true), LIMIT);
+            suspicion.pursue(OFF, LIMIT);
         }
         assert!(suspicion.is_suspect(LIMIT));
-        assert_eq!(suspicion.pursue(Some(true), LIMIT), Step::Report);
+        assert_eq!(suspicion.pursue(OFF, LIMIT), Step::Report);
     }
 
     #[test]
@@ -194,18 +218,18 @@ mod tests {
         for _ in 0..10 * ANSWERS {
             assert_eq!(suspicion.pursue(None, LIMIT), Step::Wait);
         }
-        assert_eq!(suspicion.pursue(Some(true), LIMIT), Step::Ask { is_first: false });
+        assert_eq!(suspicion.pursue(OFF, LIMIT), Step::Ask { is_first: false });
     }
 
     #[test]
     fn denial_ends_the_suspicion_and_its_count() {
         let mut suspicion = asked();
-        suspicion.pursue(Some(true), LIMIT);
-        assert_eq!(suspicion.pursue(Some(false), LIMIT), Step::Wait);
+        suspicion.pursue(OFF, LIMIT);
+        assert_eq!(suspicion.pursue(ON, LIMIT), Step::Wait);
         assert!(!suspicion.is_suspect(2 * LIMIT - 1));
         assert_eq!(suspicion.pursue(None, 2 * LIMIT), Step::Ask { is_first: true });
         for _ in 1..ANSWERS {
-            assert_eq!(suspicion.pursue(Some(true), 2 * LIMIT), Step::Ask { is_first: false });
+            assert_eq!(suspicion.pursue(OFF, 2 * LIMIT), Step::Ask { is_first: false });
         }
     }
 
@@ -222,5 +246,121 @@ mod tests {
         let mut suspicion = asked();
         assert_eq!(suspicion.check(2, false, 2 * LIMIT, 2 * LIMIT), None);
         assert!(!suspicion.is_suspect(2 * LIMIT));
+    }
+
+    #[test]
+    fn prompt_confirmation_counts_as_several() {
+        let mut suspicion = asked();
+        let prompt = Some(Answer { is_off: true, latency: PROMPT });
+        for _ in 1..ANSWERS / PROMPT_WEIGHT {
+            assert_eq!(suspicion.pursue(prompt, LIMIT), Step::Ask { is_first: false });
+        }
+        assert_eq!(suspicion.pursue(prompt, LIMIT), Step::Report);
+    }
+
+    #[test]
+    fn late_denial_ends_the_suspicion() {
+        let mut suspicion = asked();
+        suspicion.pursue(Some(Answer { is_off: false, latency: 100 * PROMPT }), LIMIT);
+        assert!(!suspicion.is_suspect(2 * LIMIT - 1));
+    }
+
+    const MS: u64 = 1_000_000;
+
+    /// The next pseudo-random number below `limit`.
+    fn random(seed: &mut u64, limit: u64) -> u64 {
+        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*seed >> 33) % limit
+    }
+
+    /// A virtual CPU that executes one critical section after another, with interrupts off. Between two sections it
+    /// takes the interrupts that are pending. The host runs the CPU for a slice, and then not for a while, and so on.
+    struct VirtualCpu {
+        seed: u64,
+        /// `slice` is the length of a slice, and `pause` is the average time between two slices.
+        slice: u64,
+        pause: u64,
+        /// The time that the CPU needs for a section. `u64::MAX` means for ever.
+        section: u64,
+        /// How much of the current section is left.
+        left: u64,
+        /// The number of sections so far.
+        mark: u64,
+        /// `start` is the start of the current or next slice. `now` is the time until which the CPU has been simulated.
+        start: u64,
+        now: u64,
+        asked_at: Option<u64>,
+        answer: Option<Answer>,
+    }
+
+    impl VirtualCpu {
+        fn new(seed: u64, slice: u64, pause: u64, section: u64) -> Self {
+            Self { seed, slice, pause, section, left: section, mark: 1, start: 0, now: 0, asked_at: None, answer: None }
+        }
+
+        /// Simulates the CPU until the time `to`.
+        fn run_until(&mut self, to: u64) {
+            while self.now.max(self.start) < to {
+                self.now = self.now.max(self.start);
+                if let Some(asked) = self.asked_at.take() {
+                    self.answer = Some(Answer { is_off: true, latency: self.now - asked });
+                }
+                let end = self.start + self.slice;
+                let run = end.min(to) - self.now;
+                self.now += run;
+                if run < self.left {
+                    self.left -= if self.left == u64::MAX { 0 } else { run };
+                } else {
+                    self.left = self.section - (run - self.left) % self.section;
+                    self.mark += 1;
+                }
+                if self.now == end {
+                    self.start = end + self.pause / 2 + random(&mut self.seed, self.pause + 1);
+                }
+            }
+        }
+
+        /// Checks the CPU for a minute. Returns when it was reported, if it was.
+        fn reported_at(&mut self) -> Option<u64> {
+            let mut suspicion = Suspicion::new();
+            let mut now = 0;
+            while now < 60 * LIMIT {
+                self.run_until(now);
+                suspicion.check(self.mark, false, now, now);
+                let is_suspect = suspicion.is_suspect(now);
+                if is_suspect {
+                    match suspicion.pursue(self.answer.take(), now) {
+                        Step::Report => return Some(now),
+                        Step::Wait => {}
+                        Step::Ask { .. } => self.asked_at = Some(now),
+                    }
+                }
+                now += if is_suspect { 50 * MS } else { 500 * MS };
+            }
+            None
+        }
+    }
+
+    #[test]
+    fn cpu_that_the_host_hardly_runs_is_never_reported() {
+        for seed in 0..200 {
+            // Each of the 20 accesses to a device in a section waits for some time in the virtual machine monitor.
+            let mut waiting = VirtualCpu::new(seed, 2_000, 100 * MS, 20 * 2_000);
+            assert_eq!(waiting.reported_at(), None, "seed {seed}");
+            // The host is so busy that the CPU gets one slice in a second.
+            let mut starved = VirtualCpu::new(seed, 4 * MS, 1000 * MS, 20 * MS);
+            assert_eq!(starved.reported_at(), None, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn stuck_cpu_is_reported_on_every_host() {
+        for seed in 0..200 {
+            let alone = VirtualCpu::new(seed, 60 * LIMIT, 0, u64::MAX).reported_at();
+            assert!(alone.is_some_and(|at| at < 2 * LIMIT), "seed {seed}: {alone:?}");
+            // The CPU gets an eighth of the host's time.
+            let shared = VirtualCpu::new(seed, 4 * MS, 28 * MS, u64::MAX).reported_at();
+            assert!(shared.is_some_and(|at| at < 20 * LIMIT), "seed {seed}: {shared:?}");
+        }
     }
 }
