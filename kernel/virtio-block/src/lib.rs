@@ -1,0 +1,65 @@
+//! The driver's half of the virtio block protocol (Virtual I/O Device 1.2, 5.2), without interrupts, locks and waiting.
+//! The kernel adds those in `drivers/virtio`. The queue and the transport are those of the crate virtio-drivers.
+//!
+//! A [`Device`] has one or several [`Queue`]s of up to 256 entries each. Each queue has its own requests in flight, and its
+//! own [`Buffer`]s in memory that the device may access. So CPUs that use different queues share nothing but the device,
+//! and a queue needs no lock but its own. Only a reset concerns all queues.
+//!
+//! A request takes two entries, because it consists of two pieces of memory. The device reads the first piece (the
+//! header, and the data to write), and writes the second piece (the data read, and the status). Up to 128 requests are
+//! in flight, in all queues together.
+//!
+//! Two features of the queue are not used:
+//!
+//! - *Indirect descriptors*, with which a request would take one entry. virtio-drivers allocates them from the heap for
+//!   each request. The kernel cannot allocate there, because it submits requests with interrupts off. And more requests
+//!   would need more buffers: 128 requests already need 8.5 MiB.
+//! - *Event indices*: they need a full fence between the write of one index and the read of the other (virtio 1.2,
+//!   2.7.13.4.1), and virtio-drivers has no such fence. It also compares the indices incorrectly when they wrap.
+//!
+//! # Who owns a buffer
+//!
+//! | from | to | who may access the buffer |
+//! |---|---|---|
+//! | [`Queue::take_buffer`] | [`Queue::submit`] | the caller, who has the value |
+//! | [`Queue::submit`] | [`Queue::complete`] | the device; the queue has the value |
+//! | [`Queue::complete`] | [`Queue::put_buffer`] | the caller again |
+//!
+//! A [`Buffer`] is moved at each of these steps. So the compiler checks that nothing else uses a buffer while the
+//! device may use it. A request cannot be cancelled: its buffer is returned only when the device has completed the
+//! request, or has been reset.
+//!
+//! # What a device can do
+//!
+//! The device is not trusted. It may write anything to the memory that it shares with the driver, at any time. Then a
+//! request may fail, or return wrong data. But the driver never panics and never accesses other memory. If a buffer is
+//! lost, the answer to its request is an error:
+//!
+//! - A device that completes a request which is not in flight is *broken*. All requests in flight, in all queues, are
+//!   answered with [`Failure::Broken`]. Their buffers are never used again, because the device may still access them.
+//! - A device that does not answer a request in time can be [reset](Device::reset). The age of each request counts,
+//!   because a device may lose one request and answer others.
+//!
+//! The tests of this crate contain a device that does all this at random.
+//!
+//! No function of this crate blocks. Only [`Device::open`] uses the heap. Only [`Device::open`] and [`Device::reset`]
+//! call [`Hal::dma_alloc`].
+//!
+//! [`Hal::dma_alloc`]: virtio_drivers::Hal::dma_alloc
+
+#![no_std]
+#![deny(unsafe_code)]
+
+extern crate alloc;
+
+mod buffer;
+mod device;
+mod protocol;
+mod queue;
+mod ring;
+pub mod stripes;
+
+pub use buffer::{BUFFER_PAGES, Buffer, REQUEST_BYTES};
+pub use device::{Device, MAX_QUEUES, OpenError};
+pub use protocol::{Failure, Properties, Request, SECTOR_SIZE};
+pub use queue::{Completion, Queue, Refused};

@@ -1,0 +1,465 @@
+//! A virtio block device in the memory of the test, and memory that it shares with the driver.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::cell::RefCell;
+use std::ptr::NonNull;
+
+use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Transport};
+use virtio_drivers::{BufferDirection, Error, Hal, PAGE_SIZE, PhysAddr, Result};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use kernel_virtio_block::SECTOR_SIZE;
+
+/// The memory that is shared with devices. Each test runs on a thread of its own and has its own shared memory. A
+/// physical address is the same as the virtual address.
+#[derive(Debug)]
+pub(crate) struct Memory;
+
+/// Consecutive pages that were allocated together. The page before them and the page after them are filled with
+/// [`MARK`].
+struct Block {
+    start: NonNull<u8>,
+    pages: usize,
+    is_free: bool,
+}
+
+const MARK: u8 = 0x5a;
+
+thread_local! {
+    static BLOCKS: RefCell<Vec<Block>> = const { RefCell::new(Vec::new()) };
+    /// The least number of pages for which an allocation fails. The kernel has no blocks of more than 1,024 pages.
+    static FAIL_FROM: RefCell<usize> = const { RefCell::new(1025) };
+}
+
+impl Block {
+    fn layout(&self) -> Layout {
+        Layout::from_size_align((self.pages + 2) * PAGE_SIZE, PAGE_SIZE).expect("not too large")
+    }
+
+    fn surroundings(&mut self) -> [&mut [u8]; 2] {
+        let before = self.start.as_ptr().wrapping_sub(PAGE_SIZE);
+        let after = self.start.as_ptr().wrapping_add(self.pages * PAGE_SIZE);
+        // SAFETY: the allocation contains one page before the block's pages and one page after them. Only tests access
+        // these two pages.
+        [before, after].map(|page| unsafe { std::slice::from_raw_parts_mut(page, PAGE_SIZE) })
+    }
+}
+
+impl Memory {
+    pub(crate) fn fail_from(pages: usize) {
+        FAIL_FROM.set(pages);
+    }
+
+    /// The number of pages that are allocated.
+    pub(crate) fn pages() -> usize {
+        BLOCKS.with_borrow(|blocks| blocks.iter().map(|block| block.pages).sum())
+    }
+
+    /// Checks that nothing was written next to the shared memory.
+    pub(crate) fn check_surroundings() {
+        BLOCKS.with_borrow_mut(|blocks| {
+            for block in blocks {
+                assert!(block.surroundings().iter().all(|page| page.iter().all(|&byte| byte == MARK)));
+            }
+        });
+    }
+
+    /// Frees all memory. Drivers do not access their memory when they are dropped.
+    pub(crate) fn free_all() {
+        BLOCKS.with_borrow_mut(|blocks| {
+            for block in blocks.drain(..) {
+                // SAFETY: the block was allocated with this layout, and no driver uses it any more.
+                unsafe { dealloc(block.start.as_ptr().wrapping_sub(PAGE_SIZE), block.layout()) };
+            }
+        });
+    }
+
+    /// Returns a pointer to the `bytes` bytes at `address` if all of them are in one block of the shared memory.
+    fn shared(address: u64, bytes: usize) -> Option<*mut u8> {
+        BLOCKS.with_borrow(|blocks| {
+            blocks.iter().filter(|block| !block.is_free).find_map(|block| {
+                let offset = usize::try_from(address).ok()?.checked_sub(block.start.as_ptr().addr())?;
+                let is_within = offset.checked_add(bytes)? <= block.pages * PAGE_SIZE;
+                is_within.then(|| block.start.as_ptr().wrapping_add(offset))
+            })
+        })
+    }
+
+    /// Writes random bytes to random shared memory. Half of the writes go to small blocks, which contain the queue.
+    fn scribble(random: &mut fastrand::Rng, writes: usize) {
+        BLOCKS.with_borrow(|blocks| {
+            for _ in 0..writes {
+                let small = random.bool();
+                let of_size = |block: &&Block| !block.is_free && (block.pages <= 4) == small;
+                let candidates: Vec<_> = blocks.iter().filter(of_size).collect();
+                let Some(block) = random.choice(&candidates) else { continue };
+                let at = block.start.as_ptr().wrapping_add(random.usize(..block.pages * PAGE_SIZE));
+                // SAFETY: the address is within the block.
+                unsafe { at.write_volatile(random.u8(..)) };
+            }
+        });
+    }
+}
+
+// SAFETY: the memory is aligned to pages, filled with zeros, and allocated once.
+unsafe impl Hal for Memory {
+    fn dma_alloc(pages: usize, _: BufferDirection) -> (PhysAddr, NonNull<u8>) {
+        if pages >= FAIL_FROM.get_copied() {
+            return (0, NonNull::dangling());
+        }
+        let mut block = Block { start: NonNull::dangling(), pages, is_free: false };
+        // SAFETY: the layout is not empty.
+        let start = NonNull::new(unsafe { alloc_zeroed(block.layout()) }).expect("memory");
+        // SAFETY: the allocation has a page before the block.
+        block.start = unsafe { start.add(PAGE_SIZE) };
+        block.surroundings().into_iter().for_each(|page| page.fill(MARK));
+        let start = block.start;
+        BLOCKS.with_borrow_mut(|blocks| blocks.push(block));
+        (start.as_ptr().addr() as u64, start)
+    }
+
+    unsafe fn dma_dealloc(_: PhysAddr, start: NonNull<u8>, pages: usize) -> i32 {
+        BLOCKS.with_borrow_mut(|blocks| {
+            let index = blocks.iter().position(|block| block.start == start && block.pages == pages);
+            let block = blocks.swap_remove(index.expect("only what was allocated is freed"));
+            // SAFETY: the block was allocated with this layout, and the caller promises that it is not in use.
+            unsafe { dealloc(block.start.as_ptr().wrapping_sub(PAGE_SIZE), block.layout()) };
+        });
+        0
+    }
+
+    unsafe fn mmio_phys_to_virt(_: PhysAddr, _: usize) -> NonNull<u8> {
+        unreachable!("the fake has no registers")
+    }
+
+    unsafe fn share(buffer: NonNull<[u8]>, _: BufferDirection) -> PhysAddr {
+        let address = buffer.cast::<u8>().as_ptr().addr() as u64;
+        assert!(Memory::shared(address, buffer.len()).is_some(), "only shared memory is given to devices");
+        address
+    }
+
+    unsafe fn unshare(_: PhysAddr, _: NonNull<[u8]>, _: BufferDirection) {}
+}
+
+trait Copied {
+    fn get_copied(&'static self) -> usize;
+}
+
+impl Copied for std::thread::LocalKey<RefCell<usize>> {
+    fn get_copied(&'static self) -> usize {
+        self.with_borrow(|value| *value)
+    }
+}
+
+/// The properties of the device, and the violations of the protocol that it commits.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) entries: u32,
+    pub(crate) queues: u16,
+    pub(crate) sectors: u64,
+    pub(crate) block_bytes: u32,
+    pub(crate) is_legacy: bool,
+    pub(crate) refuses_features: bool,
+    pub(crate) ignores_reset: bool,
+    pub(crate) changes_configuration: bool,
+    /// Requests that touch this sector fail.
+    pub(crate) bad_sector: Option<u64>,
+    /// How many bytes fewer the device reports than it has written.
+    pub(crate) written_less: u32,
+    pub(crate) writes_no_status: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            entries: 256,
+            queues: 1,
+            sectors: super::SECTORS,
+            block_bytes: 512,
+            is_legacy: false,
+            refuses_features: false,
+            ignores_reset: false,
+            changes_configuration: false,
+            bad_sector: None,
+            written_less: 0,
+            writes_no_status: false,
+        }
+    }
+}
+
+/// The addresses of the parts of a queue, as the driver has set them.
+#[derive(Clone, Copy, Debug)]
+struct Queue {
+    entries: u16,
+    descriptors: u64,
+    available: u64,
+    used: u64,
+    /// The number of requests that the device has taken from the queue.
+    taken: u16,
+    completed: u16,
+}
+
+#[derive(Debug)]
+struct State {
+    settings: Settings,
+    status: DeviceStatus,
+    /// The queues that the driver has set up, by number.
+    queues: Vec<Option<Queue>>,
+    content: Vec<u8>,
+    generation: u32,
+}
+
+/// The device, as the driver sees it.
+#[derive(Debug)]
+pub(crate) struct Fake(RefCell<State>);
+
+/// A descriptor: address, length, flags, next.
+type Descriptor = (u64, u32, u16, u16);
+const NEXT: u16 = 1;
+const WRITABLE: u16 = 2;
+
+fn peek<T: Copy>(address: u64) -> Option<T> {
+    // SAFETY: `shared` has checked that the memory is allocated. The read needs no alignment.
+    Memory::shared(address, size_of::<T>()).map(|memory| unsafe { memory.cast::<T>().read_unaligned() })
+}
+
+fn poke<T>(address: u64, value: T) {
+    if let Some(memory) = Memory::shared(address, size_of::<T>()) {
+        // SAFETY: `shared` has checked that the memory is allocated. The write needs no alignment.
+        unsafe { memory.cast::<T>().write_unaligned(value) };
+    }
+}
+
+impl Queue {
+    /// Takes the next request that the driver has made available.
+    fn take(&mut self) -> Option<u16> {
+        if peek::<u16>(self.available + 2)? == self.taken {
+            return None;
+        }
+        let slot = self.taken % self.entries;
+        self.taken = self.taken.wrapping_add(1);
+        peek(self.available + 4 + 2 * u64::from(slot))
+    }
+
+    fn descriptor(&self, index: u16) -> Option<Descriptor> {
+        let at = self.descriptors + 16 * u64::from(index);
+        (index < self.entries).then_some(())?;
+        Some((peek(at)?, peek(at + 8)?, peek(at + 12)?, peek(at + 14)?))
+    }
+
+    /// Returns the addresses and lengths of the memory that the device may read and of the memory that it may write,
+    /// for the request whose first descriptor is `head`.
+    fn pieces(&self, head: u16) -> Option<[(u64, u32); 2]> {
+        let (input, input_bytes, flags, next) = self.descriptor(head)?;
+        let (output, output_bytes, last, _) = self.descriptor(next)?;
+        (flags == NEXT && last == WRITABLE).then_some([(input, input_bytes), (output, output_bytes)])
+    }
+
+    fn complete(&mut self, token: u32, written: u32) {
+        let at = self.used + 4 + 8 * u64::from(self.completed % self.entries);
+        poke(at, token);
+        poke(at + 4, written);
+        self.completed = self.completed.wrapping_add(1);
+        poke(self.used + 2, self.completed);
+    }
+}
+
+impl State {
+    /// Does one request. Returns the number of written bytes that the device reports, or `None` if the request is
+    /// malformed.
+    fn serve(&mut self, queue: &Queue, head: u16) -> Option<u32> {
+        let [(input, input_bytes), (output, output_bytes)] = queue.pieces(head)?;
+        let (kind, sector) = (peek::<u32>(input)?, peek::<u64>(input + 8)?);
+        let read = input_bytes.checked_sub(16)? as usize;
+        let written = output_bytes.checked_sub(1)? as usize;
+        let start = usize::try_from(sector).ok()?.checked_mul(SECTOR_SIZE)?;
+        let is_bad = self
+            .settings
+            .bad_sector
+            .is_some_and(|bad| (sector..sector + (read.max(written) / SECTOR_SIZE) as u64).contains(&bad));
+        let status = match kind {
+            _ if is_bad => 1,
+            0 => {
+                let from = self.content.get(start..start.checked_add(written)?)?;
+                let into = Memory::shared(output, written)?;
+                // SAFETY: `shared` has checked that the memory is allocated.
+                unsafe { into.copy_from_nonoverlapping(from.as_ptr(), written) };
+                0
+            }
+            1 => {
+                let into = self.content.get_mut(start..start.checked_add(read)?)?;
+                let from = Memory::shared(input + 16, read)?;
+                // SAFETY: `shared` has checked that the memory is allocated.
+                unsafe { from.copy_to_nonoverlapping(into.as_mut_ptr(), read) };
+                0
+            }
+            4 => 0,
+            11 => {
+                let first = usize::try_from(peek::<u64>(input + 16)?).ok()?.checked_mul(SECTOR_SIZE)?;
+                let bytes = peek::<u32>(input + 24)? as usize * SECTOR_SIZE;
+                self.content.get_mut(first..first.checked_add(bytes)?)?.fill(0);
+                0
+            }
+            _ => 2,
+        };
+        if !self.settings.writes_no_status {
+            poke(output + written as u64, status as u8);
+        }
+        Some((written as u32 + 1).saturating_sub(self.settings.written_less))
+    }
+}
+
+impl Fake {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let content = vec![0; super::SECTORS as usize * SECTOR_SIZE];
+        let queues = vec![None; settings.queues.into()];
+        Self(RefCell::new(State { settings, status: DeviceStatus::empty(), queues, content, generation: 0 }))
+    }
+
+    /// Changes the device while the driver uses it.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Settings)) {
+        change(&mut self.0.borrow_mut().settings);
+    }
+
+    /// The content of a sector.
+    pub(crate) fn content(&self, sector: usize) -> Vec<u8> {
+        self.0.borrow().content[sector * SECTOR_SIZE..][..SECTOR_SIZE].to_vec()
+    }
+
+    /// Does all requests that are available in all queues.
+    pub(crate) fn work(&self) {
+        let queues = self.0.borrow().queues.len();
+        (0..queues).for_each(|queue| while self.work_once(queue).is_some() {});
+    }
+
+    fn work_once(&self, number: usize) -> Option<()> {
+        let state = &mut *self.0.borrow_mut();
+        let mut queue = state.queues[number]?;
+        let head = queue.take()?;
+        if let Some(written) = state.serve(&queue, head) {
+            queue.complete(head.into(), written);
+        }
+        state.queues[number] = Some(queue);
+        Some(())
+    }
+
+    /// Completes a request that was not submitted.
+    pub(crate) fn complete_wrongly(&self, queue: usize, token: u32) {
+        if let Some(queue) = &mut self.0.borrow_mut().queues[queue] {
+            queue.complete(token, 1);
+        }
+    }
+
+    /// Takes the next request from a queue, and never completes it.
+    pub(crate) fn lose_request(&self, queue: usize) {
+        if let Some(queue) = &mut self.0.borrow_mut().queues[queue] {
+            let _ = queue.take();
+        }
+    }
+
+    /// Does a request of a queue correctly, or rarely violates the protocol instead.
+    pub(crate) fn work_at_random(&self, queue: usize, random: &mut fastrand::Rng) {
+        match random.u32(..2_000) {
+            0 => {
+                let bits = random.u32(1..32);
+                self.complete_wrongly(queue, random.u32(..1 << bits));
+            }
+            1 => self.change(|settings| settings.written_less ^= 1),
+            2 => self.change(|settings| settings.writes_no_status ^= true),
+            3 => self.lose_request(queue),
+            4 => self.change(|settings| settings.ignores_reset = random.u32(..4) == 0),
+            _ => drop(self.work_once(queue)),
+        }
+    }
+
+    /// Overwrites random bytes of the shared memory, as a broken device might.
+    pub(crate) fn scribble(&self, random: &mut fastrand::Rng, writes: usize) {
+        Memory::scribble(random, writes);
+    }
+}
+
+impl Transport for Fake {
+    fn device_type(&self) -> DeviceType {
+        DeviceType::Block
+    }
+
+    fn read_device_features(&mut self) -> u64 {
+        let modern = if self.0.borrow().settings.is_legacy { 0 } else { 1 << 32 };
+        modern | 1 << 6 | 1 << 9 | 1 << 12 | 1 << 13 | 1 << 28 | 1 << 29
+    }
+
+    fn write_driver_features(&mut self, features: u64) {
+        assert_eq!(features & (1 << 28 | 1 << 29), 0, "features that the driver does not implement");
+    }
+
+    fn max_queue_size(&mut self, _: u16) -> u32 {
+        self.0.borrow().settings.entries
+    }
+
+    fn notify(&mut self, _: u16) {}
+
+    fn get_status(&self) -> DeviceStatus {
+        self.0.borrow().status
+    }
+
+    fn set_status(&mut self, status: DeviceStatus) {
+        let state = self.0.get_mut();
+        if status == DeviceStatus::empty() {
+            if state.settings.ignores_reset {
+                state.status = DeviceStatus::DRIVER;
+                return;
+            }
+            state.queues.fill(None);
+        }
+        let refused = if state.settings.refuses_features { DeviceStatus::FEATURES_OK } else { DeviceStatus::empty() };
+        state.status = status - refused;
+    }
+
+    fn set_guest_page_size(&mut self, _: u32) {}
+
+    fn requires_legacy_layout(&self) -> bool {
+        false
+    }
+
+    fn queue_set(&mut self, queue: u16, entries: u32, descriptors: u64, available: u64, used: u64) {
+        let entries = entries as u16;
+        let queue = &mut self.0.get_mut().queues[usize::from(queue)];
+        assert!(queue.is_none(), "a queue is set up again only after a reset");
+        *queue = Some(Queue { entries, descriptors, available, used, taken: 0, completed: 0 });
+    }
+
+    fn queue_unset(&mut self, queue: u16) {
+        self.0.get_mut().queues[usize::from(queue)] = None;
+    }
+
+    fn queue_used(&mut self, queue: u16) -> bool {
+        self.0.get_mut().queues[usize::from(queue)].is_some()
+    }
+
+    fn ack_interrupt(&mut self) -> InterruptStatus {
+        InterruptStatus::empty()
+    }
+
+    fn read_config_generation(&self) -> u32 {
+        let mut state = self.0.borrow_mut();
+        state.generation += u32::from(state.settings.changes_configuration);
+        state.generation
+    }
+
+    fn read_config_space<T: FromBytes + IntoBytes>(&self, offset: usize) -> Result<T> {
+        let state = self.0.borrow();
+        let word = match offset {
+            0 => state.settings.sectors as u32,
+            4 => (state.settings.sectors >> 32) as u32,
+            20 => state.settings.block_bytes,
+            32 => u32::from(state.settings.queues) << 16,
+            36 => 1_000,
+            _ => return Err(Error::ConfigSpaceTooSmall),
+        };
+        T::read_from_bytes(word.as_bytes()).map_err(|_| Error::ConfigSpaceTooSmall)
+    }
+
+    fn write_config_space<T: IntoBytes + Immutable>(&mut self, _: usize, _: T) -> Result<()> {
+        Err(Error::ConfigSpaceTooSmall)
+    }
+}
