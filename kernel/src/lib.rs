@@ -46,7 +46,8 @@
 //! | [`platform`] | the scheduler, for this kernel: Gs, channels, locks that block |
 //! | [`mod@select`], [`chan`], [`cancel`], [`time`] | types that belong to the scheduler: cases of selects, errors, points in time |
 //! | [`gmp_sched`] | the crate of the scheduler, with everything else |
-//! | [`console`], [`disk`], [`clock`] | `println!` and input, disks, time |
+//! | [`console`], [`disk`], [`pit`], [`clock`] | `println!` and input, disks, a device that is polled, time |
+//! | [`random()`], [`fill_random`] | random numbers |
 //! | [`cpus`], [`percpu`], [`sync`] | the CPUs that are up, preemption, locks that do not block |
 //! | [`mm`], [`watchdog`] | how much memory is in use; CPUs that have interrupts or preemption off for too long |
 //!
@@ -57,8 +58,8 @@
 //! | `boot` | boot protocols, order of the start, start of the other CPUs, the kernel's options |
 //! | `program` | what a program gets from the kernel; `internals`: what only the guest tests need |
 //! | `traps` | interrupts and exceptions: how they enter Rust, and what each of them does |
-//! | `drivers` | console, disk, `pci`, `virtio` |
-//! | `diagnostics` | `panic`, `isolation`, `inspection`, `snapshot`, `backtrace`: reports of panics and exceptions, and of the state of every CPU |
+//! | `drivers` | console, `screen`, disk, `pit`, `random`: random numbers, `pci`, `virtio`, `trace_memory` |
+//! | `diagnostics` | `panic`, `isolation`, `inspection`, `snapshot`, `backtrace`: reports of panics and exceptions, and of the state of every CPU; `schedtrace`: prints the scheduler's state periodically |
 //! | `sched` | `platform`: the scheduler's platform; `kthread`: kernel threads; `blocking`: blocking in a driver; `idle`: what an idle CPU does; `storm`: preemptions every few microseconds, for tests |
 //! | `arch` | the processor: segments and interrupt stacks, interrupt controllers, clocks; `acpi`: reads the tables of the firmware |
 //! | `mm` | frames, page tables, heap, stacks |
@@ -99,7 +100,10 @@ pub use program::internals;
 pub use {
     cpu::{cpus, percpu, sync},
     diagnostics::watchdog,
-    drivers::{console, disk},
+    drivers::{
+        console, disk, pit,
+        random::{fill_random, fill_random_until, random, random_until},
+    },
     program::{args, exit},
     sched::platform,
 };
@@ -114,8 +118,8 @@ pub mod clock {
 #[global_allocator]
 static HEAP: mm::heap::KernelHeap = mm::heap::KernelHeap;
 
-// The kernel for the host. It has the same public modules as the kernel for the machine, which the test
-// `qemu-tests/tests/surface` checks.
+// The kernel for the host. The test `qemu-tests/tests/surface` checks that it has the same public modules as the kernel
+// for the machine.
 #[cfg(not(gmp_machine))]
 extern crate std;
 #[cfg(not(gmp_machine))]
@@ -123,8 +127,9 @@ mod host;
 
 #[cfg(not(gmp_machine))]
 pub use host::{
-    clock, console, cpus, disk, mm, percpu, platform, program,
+    clock, console, cpus, disk, mm, percpu, pit, platform, program,
     program::{args, exit},
+    random::{fill_random, fill_random_until, random, random_until},
     sync, watchdog,
 };
 
@@ -173,6 +178,7 @@ pub mod prelude {
     pub use alloc::{format, vec};
     pub use core::time::Duration;
 
+    pub use crate::console::stdin;
     pub use crate::platform::{
         Barrier, Builder, Chan, Condvar, Context, JoinHandle, Lazy, Mutex, MutexGuard, Once, OnceCell,
         ReadMostlyRwLock, Receiver, RwLock, Semaphore, Sender, Ticker, Timer, WaitGroup, after, after_func, channel,

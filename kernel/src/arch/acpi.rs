@@ -1,13 +1,14 @@
-//! The firmware's ACPI tables. They describe the CPUs, the interrupt controllers, the clocks, and how to turn the computer
-//! off.
+//! The firmware's ACPI tables. They describe the CPUs, the interrupt controllers, the clocks, and how to turn the
+//! computer off.
 
 use core::ptr::NonNull;
 use core::slice;
 
 use ::acpi::address::{AddressSpace, GenericAddress};
 use ::acpi::fadt::Fadt;
-use ::acpi::madt::{Madt, MadtEntry};
+use ::acpi::madt::Madt;
 use ::acpi::{AcpiHandler, AcpiTables, HpetInfo, PhysicalMapping};
+use kernel_formats::madt::{self, Entry, Interrupt};
 use kernel_formats::soft_off::{self, SleepTypes};
 use spin::Once;
 use x86_64::instructions::port::Port;
@@ -20,23 +21,25 @@ pub(crate) const MAX_IO_APICS: usize = 8;
 /// The number of interrupts on the ISA bus.
 const ISA_INTERRUPTS: usize = 16;
 
-/// The flag in a CPU's MADT entry that says that the CPU can be used.
-const CPU_ENABLED: u32 = 1;
-
 static TABLES: Once<Tables> = Once::new();
 
 /// What the kernel uses of the firmware's tables.
 #[derive(Default, Debug)]
 pub(crate) struct Tables {
-    /// The ids of the local APICs of all usable CPUs, including the boot CPU.
+    /// The ids of the local APICs of the usable CPUs. If the firmware lists more CPUs than the kernel can use, the list
+    /// ends early, and need not contain the boot CPU.
     pub apic_ids: heapless::Vec<u32, MAX_CPUS>,
+    /// The number of CPUs for which `apic_ids` has no room.
+    pub ignored_cpus: usize,
     /// The I/O APICs that the firmware lists.
     pub io_apics: heapless::Vec<IoApic, MAX_IO_APICS>,
-    /// The ISA interrupts whose number, polarity or trigger mode differs from the default of the ISA bus. The first element
-    /// of each pair is the interrupt's number on that bus.
+    /// The ISA interrupts whose number, polarity or trigger mode differs from the default of the ISA bus. The first
+    /// element of each pair is the interrupt's number on that bus.
     overrides: heapless::Vec<(u8, Interrupt), ISA_INTERRUPTS>,
     /// The address of the registers of the HPET (high precision event timer), if there is one.
     pub hpet: Option<PhysAddr>,
+    /// The port of the power management timer, if there is one.
+    pub pm_timer: Option<u16>,
     /// How to turn the computer off, if the tables describe it.
     power: Option<Power>,
 }
@@ -57,78 +60,43 @@ struct Power {
 /// An I/O APIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct IoApic {
-    /// The address of its registers.
+    /// The physical address of the I/O APIC's registers.
     pub address: PhysAddr,
     /// The number of the first input of this I/O APIC. Inputs have consecutive numbers across all I/O APICs (ACPI:
     /// global system interrupts).
     pub first_interrupt: u32,
 }
 
-/// Which level of an interrupt line is the active one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Polarity {
-    /// The high level. If the interrupt is edge-triggered, the rising edge.
-    ActiveHigh,
-    /// The low level. If the interrupt is edge-triggered, the falling edge.
-    ActiveLow,
-}
-
-/// What part of a device's signal raises the interrupt.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Trigger {
-    /// The edge at the beginning of the signal.
-    Edge,
-    /// The level of the signal, as long as it is active.
-    Level,
-}
-
-/// An input of an I/O APIC, and the signal that a device sends to it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Interrupt {
-    /// The number of the input, which is unique across all I/O APICs (ACPI: global system interrupt).
-    pub number: u32,
-    /// The polarity of the signal.
-    pub polarity: Polarity,
-    /// The trigger mode of the signal.
-    pub trigger: Trigger,
-}
-
 impl Tables {
     /// Returns the I/O APIC's input for an interrupt of the ISA bus.
     pub(crate) fn isa_interrupt(&self, irq: u8) -> Interrupt {
-        let standard = Interrupt { number: u32::from(irq), polarity: Polarity::ActiveHigh, trigger: Trigger::Edge };
-        self.overrides.iter().find(|(source, _)| *source == irq).map_or(standard, |(_, interrupt)| *interrupt)
+        let overridden = self.overrides.iter().find(|(source, _)| *source == irq);
+        overridden.map_or(Interrupt::of_isa_bus(irq), |&(_, interrupt)| interrupt)
     }
 
     /// Adds a CPU, if it is not in the list yet. Some firmware lists a CPU twice, once in the format for xAPIC ids and
     /// once in the format for x2APIC ids.
     fn add_cpu(&mut self, apic_id: u32) {
-        if !self.apic_ids.contains(&apic_id) {
-            let _ = self.apic_ids.push(apic_id);
+        if !self.apic_ids.contains(&apic_id) && self.apic_ids.push(apic_id).is_err() {
+            self.ignored_cpus += 1;
         }
     }
 
-    /// Adds one entry of the MADT (multiple APIC description table). Entries for which the lists have no room are ignored.
-    fn add(&mut self, entry: &MadtEntry<'_>) {
+    /// Adds one entry of the MADT. An I/O APIC or an override for which its list has no room is not used.
+    fn add(&mut self, entry: Entry) {
         match entry {
-            MadtEntry::LocalApic(cpu) if cpu.flags & CPU_ENABLED != 0 => {
-                self.add_cpu(cpu.apic_id.into());
+            Entry::Cpu { apic_id } => self.add_cpu(apic_id),
+            Entry::IoApic { address, first_interrupt } => {
+                let io_apic = IoApic { address: PhysAddr::new(address.into()), first_interrupt };
+                if self.io_apics.push(io_apic).is_err() {
+                    log::warn!("the I/O APIC at {address:#x} is not used: the kernel uses at most {MAX_IO_APICS}");
+                }
             }
-            MadtEntry::LocalX2Apic(cpu) if cpu.flags & CPU_ENABLED != 0 => self.add_cpu(cpu.x2apic_id),
-            MadtEntry::IoApic(io_apic) => {
-                let address = PhysAddr::new(u64::from(io_apic.io_apic_address));
-                let first_interrupt = io_apic.global_system_interrupt_base;
-                let _ = self.io_apics.push(IoApic { address, first_interrupt });
+            Entry::SourceOverride { irq, interrupt } => {
+                if self.overrides.push((irq, interrupt)).is_err() {
+                    log::warn!("the firmware describes interrupt {irq} of the ISA bus more than once: {interrupt:?}");
+                }
             }
-            MadtEntry::InterruptSourceOverride(source) => {
-                // Polarity and trigger mode have two bits each. Zero means the default of the bus, which for ISA is active
-                // high and edge-triggered (ACPI 6.5, table 5.26).
-                let polarity = if source.flags & 0b11 == 0b11 { Polarity::ActiveLow } else { Polarity::ActiveHigh };
-                let trigger = if source.flags & 0b1100 == 0b1100 { Trigger::Level } else { Trigger::Edge };
-                let interrupt = Interrupt { number: source.global_system_interrupt, polarity, trigger };
-                let _ = self.overrides.push((source.irq, interrupt));
-            }
-            _ => {}
         }
     }
 }
@@ -156,12 +124,19 @@ fn read(rsdp: Option<u64>) -> Result<Tables, &'static str> {
     // SAFETY: the boot protocol promises that this is the physical address of the root pointer (RSDP).
     let acpi = unsafe { AcpiTables::from_rsdp(PhysicalMemory, rsdp) }.map_err(|_| "their root is damaged")?;
     let madt = acpi.find_table::<Madt>().map_err(|_| "there is no MADT")?;
+    // SAFETY: the mapping covers the whole table, and is never unmapped. Nothing writes to the firmware's tables.
+    let madt = unsafe { slice::from_raw_parts(madt.virtual_start().as_ptr().cast::<u8>(), madt.region_length()) };
     let mut tables = Tables::default();
-    for entry in madt.get().entries() {
-        tables.add(&entry);
+    for entry in madt::entries(madt) {
+        match entry {
+            Ok(entry) => tables.add(entry),
+            Err(malformed) => log::warn!("{malformed}: CPUs and I/O APICs behind it are not used"),
+        }
     }
     tables.power = read_power(&acpi);
     tables.hpet = HpetInfo::new(&acpi).ok().and_then(|hpet| PhysAddr::try_new(hpet.base_address as u64).ok());
+    let fadt = acpi.find_table::<Fadt>().ok();
+    tables.pm_timer = fadt.and_then(|fadt| fadt.pm_timer_block().ok().flatten()).and_then(port);
     Ok(tables)
 }
 
@@ -173,10 +148,6 @@ fn read_power(acpi: &AcpiTables<PhysicalMemory>) -> Option<Power> {
     let code = unsafe { slice::from_raw_parts(code.virtual_start().as_ptr(), code.region_length()) };
     let types = soft_off::find(code)?;
     let fadt = acpi.find_table::<Fadt>().ok()?;
-    let port = |register: GenericAddress| {
-        let is_port = register.address_space == AddressSpace::SystemIo && register.address != 0;
-        u16::try_from(register.address).ok().filter(|_| is_port)
-    };
     let control_b = fadt.get().pm1b_control_block().ok().flatten().and_then(port);
     let command = u16::try_from(fadt.get().smi_cmd_port).ok().filter(|&port| port != 0);
     Some(Power {
@@ -187,19 +158,25 @@ fn read_power(acpi: &AcpiTables<PhysicalMemory>) -> Option<Power> {
     })
 }
 
-/// Turns the computer off. Returns if the tables do not describe how to do so, or if the computer is still on after about a
-/// second. Callable from everywhere.
+/// Returns the I/O port of a register, or `None` if the register is in memory or does not exist.
+fn port(register: GenericAddress) -> Option<u16> {
+    let is_port = register.address_space == AddressSpace::SystemIo && register.address != 0;
+    u16::try_from(register.address).ok().filter(|_| is_port)
+}
+
+/// Turns the computer off. Returns if the tables do not describe how to do so, or if the computer is still on after
+/// about a second. Callable from everywhere.
 pub(crate) fn power_off() {
     let Some(power) = TABLES.get().and_then(|tables| tables.power) else { return };
     let mut control_a = Port::<u16>::new(power.control_a);
-    // SAFETY: the firmware's table says that this is the port of control register PM1a. Reading that register has no side
-    // effect.
+    // SAFETY: the firmware's table says that this is the port of control register PM1a. Reading that register has no
+    // side effect.
     let content = unsafe { control_a.read() };
     if !soft_off::is_acpi_on(content)
         && let Some((port, value)) = power.hand_over
     {
-        // SAFETY: the firmware's table says that writing this value to this port makes the firmware hand the control registers
-        // over to the kernel.
+        // SAFETY: the firmware's table says that writing this value to this port makes the firmware hand the control
+        // registers over to the kernel.
         unsafe { Port::<u8>::new(port).write(value) };
         // SAFETY: this is the port of control register PM1a. Reading that register has no side effect.
         wait_until(|| soft_off::is_acpi_on(unsafe { control_a.read() }));
@@ -210,8 +187,8 @@ pub(crate) fn power_off() {
     unsafe { control_a.write(soft_off::control(content, power.types.a)) };
     if let Some(port) = power.control_b {
         let mut control_b = Port::<u16>::new(port);
-        // SAFETY: the firmware's table says that this is the port of control register PM1b. Reading that register has no
-        // side effect.
+        // SAFETY: the firmware's table says that this is the port of control register PM1b. Reading that register has
+        // no side effect.
         let content = unsafe { control_b.read() };
         // SAFETY: the only effect of this write is to turn the computer off.
         unsafe { control_b.write(soft_off::control(content, power.types.b)) };

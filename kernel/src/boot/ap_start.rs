@@ -8,10 +8,10 @@
 //! tables that map this page and the kernel's upper half. So the kernel's own tables need not map low memory, and a CPU
 //! that starts too late still finds its code.
 //!
-//! In the trampoline each CPU increments an atomic counter (the ticket) to get the index of its stack. Then it increments
-//! [`ENTERED`] to get its CPU number. The boot CPU waits for a bounded time and then sets [`CLOSED`]. CPUs that have
-//! incremented [`ENTERED`] before this are used; CPUs that come later halt. So CPU numbers have no gaps, and a late CPU
-//! does no harm.
+//! In the trampoline each CPU increments an atomic counter (the ticket) to get the index of its stack. Then it
+//! increments [`ENTERED`] to get its CPU number. The boot CPU waits for a bounded time and then sets [`CLOSED`]. CPUs
+//! that have incremented [`ENTERED`] before this are used; CPUs that come later halt. So CPU numbers have no gaps, and
+//! a late CPU does no harm.
 
 use alloc::vec::Vec;
 use core::arch::global_asm;
@@ -79,23 +79,31 @@ struct Prepared {
     tables: &'static gdt::Tables,
 }
 
-// The next two statics contain `Vec`s, which are on the heap, and not arrays. An unoptimised build would copy an array
-// with an element for each CPU several times on the boot CPU's stack.
+// The next two statics contain a `Vec` each instead of an array. An unoptimised build would copy an array with an
+// element for each CPU several times on the boot CPU's stack.
 static PREPARED: Once<Vec<Prepared>> = Once::new();
 static STACKS: Once<Vec<u64>> = Once::new();
 
-/// The trampoline's page tables, one of each level. They are in the image, which is below 4 GiB, because 32-bit code loads
-/// their address into CR3.
+/// The trampoline's page tables, one of each level. They are in the image, which is below 4 GiB, because the trampoline
+/// loads their address into CR3 by a 32-bit instruction.
 static TABLES: SpinMutex<[PageTable; 4]> = SpinMutex::new([const { PageTable::new() }; 4]);
 
 /// The APIC ids of the CPUs that are to start.
 type Processors = heapless::Vec<u32, MAX_CPUS>;
 
-/// Resets all other CPUs, and returns their APIC ids. 10 ms must pass before [`start`] is called.
+/// Resets the other CPUs, and returns their APIC ids. CPUs that the mode of the local APIC cannot address are left out.
+/// 10 ms must pass before [`start`] is called.
 pub(crate) fn send_init() -> Processors {
     let this = apic::id();
-    let (processors, unreachable): (Processors, Processors) =
-        acpi::tables().apic_ids.iter().filter(|&&id| id != this).partition(|&&id| apic::is_in_reach(id));
+    let tables = acpi::tables();
+    let (mut processors, unreachable): (Processors, Processors) =
+        tables.apic_ids.iter().filter(|&&id| id != this).partition(|&&id| apic::is_in_reach(id));
+    // The boot CPU is used in any case, even if it is not among the CPUs in the list.
+    let surplus = processors.len().saturating_sub(MAX_CPUS - 1);
+    processors.truncate(MAX_CPUS - 1);
+    if surplus + tables.ignored_cpus > 0 {
+        log::warn!("{} CPUs are left out: the kernel uses at most {MAX_CPUS}", surplus + tables.ignored_cpus);
+    }
     if !unreachable.is_empty() {
         log::warn!("{} CPUs are left out: their ids need an x2APIC, which this one has not", unreachable.len());
     }
@@ -104,7 +112,10 @@ pub(crate) fn send_init() -> Processors {
 }
 
 /// Starts the CPUs that [`send_init`] has reset. Waits at most [`PATIENCE_NS`] for them to enter the kernel, and leaves
-/// out those that have not. Returns when all CPUs that have entered are up.
+/// out those that have not. Returns when all CPUs that have entered are up, that is, when they wait for kernel threads.
+///
+/// # Panics
+/// If a CPU has entered the kernel, but does not finish its start within another [`PATIENCE_NS`].
 pub(crate) fn start(processors: Processors) {
     if processors.is_empty() {
         return;
@@ -158,8 +169,8 @@ fn wait(ns: u64, done: impl Fn() -> bool) {
     }
 }
 
-/// Allocates the memory that `count` CPUs need to start. Returns for how many CPUs there was memory. Stops early enough
-/// to leave the memory that the scheduler needs for those CPUs, and a little for the program.
+/// Allocates the memory that `count` CPUs need to start. Returns for how many CPUs there was memory. Leaves enough free
+/// memory for the scheduler on those CPUs and the boot CPU, and a little for the program.
 fn prepare(count: usize) -> usize {
     let (mut prepared, mut stacks) = (Vec::new(), Vec::new());
     for index in 1..=count {
@@ -177,8 +188,8 @@ fn prepare(count: usize) -> usize {
     STACKS.call_once(|| stacks).len()
 }
 
-/// The most frames that [`prepare_one`] takes: for the stack of the CPU, the stacks of its trap handlers, and their page
-/// tables.
+/// The most frames that [`prepare_one`] takes: for the stack of the CPU, the stacks of its trap handlers, and their
+/// page tables.
 const PREPARED_FRAMES: usize = 96;
 
 fn prepare_one(id: CpuId) -> Result<(Prepared, u64), OutOfMemory> {
@@ -194,8 +205,8 @@ fn install_trampoline(page: PhysAddr) -> &'static Data {
     let offset_of = |symbol: *const u8| symbol.addr() - start.addr();
     let copy = physical_to_virtual(page).as_mut_ptr::<u8>();
     let length = offset_of(&raw const trampoline_end);
-    // SAFETY: `frame::low_page` has returned this page, which is mapped and not used otherwise. The trampoline is smaller
-    // than a page.
+    // SAFETY: `frame::low_page` has returned this page, which is mapped and not used otherwise. The trampoline is
+    // smaller than a page.
     unsafe { ptr::copy_nonoverlapping(start, copy, length) };
     for symbol in [(&raw const trampoline_gdt_pointer).wrapping_add(2), &raw const trampoline_long_mode] {
         let address = copy.wrapping_add(offset_of(symbol)).cast::<u32>();
@@ -213,10 +224,11 @@ fn install_trampoline(page: PhysAddr) -> &'static Data {
         stack_count: u32::try_from(stacks.len()).expect("few"),
         ticket: AtomicU32::new(0),
     };
-    // SAFETY: the address is inside the copy and aligned (`trampoline.s`). No CPU has started, so nothing else accesses the
-    // copy.
+    // SAFETY: the address is inside the copy and aligned (`trampoline.s`). No CPU has started, so nothing else accesses
+    // the copy.
     unsafe { data.write(contents) };
-    // SAFETY: the data was written above and is never freed. From now on only the field `ticket` changes, which is atomic.
+    // SAFETY: the data was written above and is never freed. From now on only the field `ticket` changes, which is
+    // atomic.
     unsafe { &*data }
 }
 
@@ -224,8 +236,8 @@ fn page_address(page: PhysAddr) -> u32 {
     u32::try_from(page.as_u64()).expect("below 1 MiB")
 }
 
-/// Builds the page tables of the trampoline. They map the kernel's upper half, and `page` at its physical address. Returns
-/// the value for CR3.
+/// Builds the page tables of the trampoline. They map the kernel's upper half, and `page` at its physical address.
+/// Returns the value for CR3.
 fn start_tables(page: PhysAddr) -> u32 {
     let flags = PageTableFlags::PRESENT | PageTableFlags::WRITABLE;
     let [top, third, second, first] = SpinMutexGuard::leak(TABLES.lock());

@@ -1,15 +1,15 @@
 //! The entry from the rust-osdev `bootloader`, which can boot the same ELF from a BIOS or UEFI disk.
 //!
-//! The tests use only the PVH path, since building a disk image needs a nightly compiler. The program `tour` was once
-//! booted by hand from a BIOS disk image of bootloader 0.11.17 in QEMU, and ran as it does with PVH. The bootloader passes
-//! no command line to the kernel.
+//! The bootloader has no command line. The crate `boot/image` puts the command line into the ramdisk of the disk image,
+//! and the bootloader loads the ramdisk into memory.
 
 use core::arch::naked_asm;
+use core::slice;
 
 use bootloader_api::config::Mapping;
 use bootloader_api::{BootInfo, BootloaderConfig};
 
-use crate::mm;
+use crate::mm::{self, VirtAddr};
 
 /// The configuration that the kernel requests from the bootloader. All mappings have fixed addresses, because the
 /// bootloader finds no free level-4 entry for dynamic addresses when the kernel is at -2 GiB.
@@ -20,6 +20,7 @@ const CONFIG: BootloaderConfig = {
     config.mappings.kernel_stack = Mapping::FixedAddress(0xffff_f000_0000_0000);
     config.mappings.boot_info = Mapping::FixedAddress(0xffff_f100_0000_0000);
     config.mappings.framebuffer = Mapping::FixedAddress(0xffff_f200_0000_0000);
+    config.mappings.ramdisk_memory = Mapping::FixedAddress(0xffff_f300_0000_0000);
     config
 };
 
@@ -29,8 +30,8 @@ const CONFIG: BootloaderConfig = {
 static SERIALIZED_CONFIG: [u8; BootloaderConfig::SERIALIZED_LEN] = CONFIG.serialize();
 
 /// The entry to which the bootloader jumps, in long mode. The entry must be assembly, because Rust code needs SSE,
-/// which the bootloader's BIOS stages leave off. For the same reason `bootloader_api::entry_point!` cannot be used: it
-/// defines a Rust function as the entry.
+/// which the bootloader's BIOS stages leave off. `bootloader_api::entry_point!` cannot be used, because it defines a
+/// Rust function as the entry.
 #[unsafe(naked)]
 #[unsafe(export_name = "_start")]
 unsafe extern "C" fn bootloader_start(boot_info: &'static mut BootInfo) -> ! {
@@ -59,5 +60,17 @@ extern "C" fn bootloader_main(boot_info: &'static mut BootInfo) -> ! {
         boot_info.physical_memory_offset.into_option() == Some(mm::PHYSICAL_OFFSET),
         "the bootloader did not map physical memory where it was asked to"
     );
-    super::start(boot_info, "")
+    let command_line = command_line(boot_info);
+    super::start(boot_info, command_line)
+}
+
+/// Returns the command line, which is the content of the ramdisk.
+fn command_line(boot_info: &BootInfo) -> &'static str {
+    let Some(address) = boot_info.ramdisk_addr.into_option() else { return "" };
+    let bytes = VirtAddr::new(address).as_ptr::<u8>();
+    let length = usize::try_from(boot_info.ramdisk_len).expect("64 bits");
+    // SAFETY: the bootloader has mapped this many bytes at this address, and nothing writes to them. The kernel's page
+    // tables keep the mapping (`mm::paging`). The memory map does not list the memory as usable, so it is never
+    // allocated.
+    super::valid_text(unsafe { slice::from_raw_parts(bytes, length) })
 }

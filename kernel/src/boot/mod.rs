@@ -1,7 +1,7 @@
 //! The boot: from the first instruction of the kernel to a running scheduler, with all CPUs, memory and devices.
 //!
-//! There are two boot protocols: PVH (`pvh`), which QEMU's `-kernel` uses, and the rust-osdev bootloader (`bootloader`).
-//! Both call [`start`] with a [`BootInfo`]. Later code does not depend on which of them was used.
+//! There are two boot protocols: PVH (`pvh`), which QEMU's `-kernel` uses, and the rust-osdev bootloader
+//! (`bootloader`). Both call [`start`] with a [`BootInfo`]. Later code does not depend on which of them was used.
 
 mod ap_start;
 mod bootloader;
@@ -9,15 +9,17 @@ mod options;
 mod pvh;
 
 use core::arch::naked_asm;
+use core::mem;
 
 use boot_protocol::command_line::DISK;
 use bootloader_api::BootInfo;
+use bootloader_api::info::Optional;
 
 use crate::arch::acpi;
 use crate::arch::x86_64::{apic, cpu, gdt, interrupts, ioapic, timer};
 use crate::cpu::local;
 use crate::diagnostics::{inspection, isolation, panic};
-use crate::drivers::{console, disk};
+use crate::drivers::{console, disk, random, screen};
 use crate::mm;
 use crate::mm::stack::{self, Stack};
 use crate::program::{self, args, exit};
@@ -33,16 +35,20 @@ use crate::traps::idt;
 /// | step | from here on |
 /// |---|---|
 /// | `local::init_boot_cpu` | per-CPU data can be used, and so can locks, which need them; the boot CPU is pinned once |
+/// | `screen::init` | the console's output is also shown on the screen, if the boot protocol has passed a framebuffer |
 /// | `console::init` | `println!` and the log work; a panic is reported |
 /// | `gdt::load_early`, `idt::init` | an exception is reported; all exceptions share one stack |
 /// | `cpu::init` | the control registers have the values that the kernel needs |
 /// | `mm::init` | frames and heap memory can be allocated; the kernel's own page tables are in use |
 /// | `args::init`, `options::check` | kernel options can be read, and all are valid |
-/// | `console::configure` | the log has its level |
+/// | `console::configure` | the log has its level; it is known whether standard error is a terminal |
 /// | `acpi::init` | it is known which CPUs and interrupt controllers there are, and how to turn the computer off |
 /// | `enter` | the boot CPU is on its final stack, which has a guard page |
 fn start(boot_info: &'static mut BootInfo, command_line: &'static str) -> ! {
     local::init_boot_cpu();
+    if let Optional::Some(framebuffer) = mem::replace(&mut boot_info.framebuffer, Optional::None) {
+        screen::init(framebuffer);
+    }
     console::init();
     gdt::load_early();
     idt::init();
@@ -50,7 +56,8 @@ fn start(boot_info: &'static mut BootInfo, command_line: &'static str) -> ! {
     mm::init(&boot_info.memory_regions);
     args::init(command_line);
     options::check();
-    console::configure(options::log_level(), options::drain_time());
+    console::configure(options::log_level(), options::drain_time(), options::stderr_is_terminal());
+    pvh::warn_of_ignored_regions();
     acpi::init(boot_info.rsdp_addr.into_option());
 
     let stack = Stack::allocate_whole(stack::CPU_STACK_BYTES).expect("no memory for the boot CPU's stack");
@@ -68,7 +75,9 @@ fn start(boot_info: &'static mut BootInfo, command_line: &'static str) -> ! {
 /// | `ap_start::send_init` | the other CPUs are being reset, which takes 10 ms |
 /// | `timer::calibrate`, `timer::init_cpu` | the clock runs; the boot CPU's timer can be armed |
 /// | `ap_start::start` | all CPUs that have started in time are up, and wait for kernel threads in `cpu_main` |
+/// | `console::start_virtio` | output uses the virtio console, if there is one, so the serial port does not interrupt for output |
 /// | `console::serve` | the serial port's interrupt, or a timer, writes the console's ring to the port; input is read |
+/// | `random::init` | the source of random numbers is chosen |
 /// | `disk::init` | disks can be used by Gs |
 /// | `isolation::init` | it is decided whether a panic ends one G or the program |
 /// | `startup::boot_main` | the scheduler runs the program |
@@ -83,15 +92,29 @@ extern "C" fn start_devices() -> ! {
     timer::calibrate(options::timer());
     timer::init_cpu();
     ap_start::start(processors);
+    if options::allows_virtio_console() {
+        console::start_virtio();
+    }
     console::serve(options::console_service(), || inspection::write("the console"));
-    disk::init(args::options(DISK));
+    random::init(options::seed());
+    disk::init(args::options(DISK), options::disk_timeout());
     isolation::init(options::panic());
     // SAFETY: this is called once, on the boot CPU's final stack, with interrupts off.
     unsafe { startup::boot_main(&options::scheduler(), PROGRAM) }
 }
 
 /// The program that the scheduler runs, and the function that ends the kernel after a fatal error.
-const PROGRAM: Program = Program { main: || exit::exit(program::run()), fatal: panic::fatal };
+const PROGRAM: Program =
+    Program { stack_size: program::stack_size, main: || exit::exit(program::run()), fatal: panic::fatal };
+
+/// Returns a command line as text. If the bytes are not valid UTF-8, returns only the valid part before the first
+/// error.
+fn valid_text(bytes: &[u8]) -> &str {
+    match str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
+    }
+}
 
 /// Switches to the stack whose upper end is `top`, and calls `next` there.
 ///

@@ -2,20 +2,28 @@
 //! each value to the module that the option configures. README.md lists all options.
 
 use core::fmt::Display;
+use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
-use boot_protocol::kernel_option;
+use boot_protocol::kernel_option::{self, STDERR, STDERR_TERMINAL};
+use gmp_sched::schedtrace::Schedtrace;
 
 use crate::cpu::cpus;
+use crate::diagnostics::{publish, schedtrace};
 use crate::drivers::console::Service;
+use crate::drivers::random;
+use crate::drivers::trace_memory;
 use crate::program::{args, exit};
-use crate::sched::startup::{self, Settings};
+use crate::sched::startup::{self, Observer, Settings};
 
 /// The exit status for an invalid option. It is the usual status for wrong use of a command (`EX_USAGE` in sysexits.h).
 const WRONG_USE: u8 = 64;
 
-/// Checks all options against the table [`kernel_option::OPTIONS`], which the host's command `boot` also uses. If an option
-/// is unknown or its value is invalid, prints a message and ends the program with exit status [`WRONG_USE`].
+/// The default of the option `disk_timeout_s`. Linux waits as long for a disk.
+const DISK_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Checks all options against the table [`kernel_option::OPTIONS`], which the host's command `boot` also uses. If an
+/// option is unknown or its value is invalid, prints a message and ends the program with exit status [`WRONG_USE`].
 pub(super) fn check() {
     for word in args::kernel_options() {
         if let Err(mistake) = kernel_option::check(word) {
@@ -39,9 +47,25 @@ pub(super) fn drain_time() -> Option<Duration> {
     number("drain_s").map(Duration::from_secs)
 }
 
-/// The option `console`: whether the serial port is served by interrupts or polled.
+/// Whether standard error is a terminal, according to the option `stderr`.
+pub(super) fn stderr_is_terminal() -> bool {
+    args::option(STDERR) == Some(STDERR_TERMINAL)
+}
+
+/// How the serial port is served, according to the option `console`: with `polled` it is polled, otherwise it is served
+/// by interrupts.
 pub(super) fn console_service() -> Service {
     if args::option("console") == Some("polled") { Service::Polled } else { Service::ByInterrupt }
+}
+
+/// Whether output may use the virtio console instead of the serial port, according to the option `console`.
+pub(super) fn allows_virtio_console() -> bool {
+    args::option("console").is_none_or(|console| console == "virtio")
+}
+
+/// The option `disk_timeout_s`: how long a disk may be silent before it is reset.
+pub(super) fn disk_timeout() -> Duration {
+    number("disk_timeout_s").map_or(DISK_TIMEOUT, Duration::from_secs)
 }
 
 /// The option `timer`: which mode of the local APIC's timer is used.
@@ -59,26 +83,62 @@ pub(super) fn panic() -> Option<&'static str> {
     args::option("panic")
 }
 
-/// The options `procs`, `seed`, `slice_us`, `undisturbed_us` and `halt_poll_us`. Called when the number of CPUs is known,
-/// because the default and the limit of `procs` depend on it.
+/// The option `seed`: the seed of all random numbers.
+pub(super) fn seed() -> Option<u64> {
+    number("seed")
+}
+
+/// The options `trace` and `top`: the memory into which the scheduler writes its trace, and the kernel thread that
+/// publishes the numbers of the scheduler. Both use the memory of the same device, so only one of them can be given.
+fn shared_memory() -> (Option<&'static [AtomicU64]>, Option<Observer>) {
+    let is_trace = args::option("trace").is_some();
+    let key = match (is_trace, args::option("top").is_some()) {
+        (false, false) => return (None, None),
+        (true, true) => refuse(&"top=memory", &"not together with trace=memory"),
+        (true, false) => "trace",
+        (false, true) => "top",
+    };
+    let Some(memory) = trace_memory::find() else {
+        let missing = "the machine has no memory that the host reads, or not enough memory to use it";
+        refuse(&format_args!("{key}=memory"), &missing)
+    };
+    if is_trace { (Some(memory), None) } else { (None, Some(publish::configure(memory))) }
+}
+
+/// The options `schedtrace` and `scheddetail`: the kernel thread that prints the state of the scheduler.
+fn schedtrace() -> Option<Observer> {
+    let interval = Duration::from_millis(number("schedtrace")?);
+    Some(schedtrace::configure(Schedtrace { interval, detailed: number("scheddetail") == Some(1) }))
+}
+
+/// The options `procs`, `seed`, `slice_us`, `undisturbed_us`, `halt_poll_us`, `blocking_limit`, `trace`, `top`, `schedtrace`
+/// and `scheddetail`. Called when the number of CPUs is known, because the default and the limit of `procs` depend on it.
 pub(super) fn scheduler() -> Settings {
     let micros = |key, default| number(key).map_or(default, Duration::from_micros);
-    let standard = Settings::standard(cpus::count());
+    let standard = Settings::standard(cpus::count(), seed().unwrap_or_else(random::seed));
+    // A run that fails can be repeated with the same random choices.
+    log::info!("seed={}", standard.seed);
     let procs = number("procs").map_or(standard.procs, |procs| procs as usize);
     let limit = startup::procs_limit();
     if procs > limit {
         refuse(&format_args!("procs={procs}"), &format_args!("expected a number from 1 to {limit}"));
     }
+    let (trace, publisher) = shared_memory();
     Settings {
         procs,
-        seed: number("seed").unwrap_or(standard.seed),
         slice: micros("slice_us", standard.slice),
         undisturbed: micros("undisturbed_us", standard.undisturbed),
         halt_poll: micros("halt_poll_us", standard.halt_poll),
+        // Lossless: `check` has ensured that the number is in the range of the option.
+        blocking_limit: number("blocking_limit").map_or(standard.blocking_limit, |limit| limit as u32),
+        trace,
+        observers: [schedtrace(), publisher],
+        ..standard
     }
 }
 
-/// The value of a kernel option that is a number. [`check`] has ensured that it is in the range of the option.
+/// Returns the value of a kernel option that is a number, or `None` if the option is not given. [`check`] has ensured
+/// that the value is in the range of the option.
 fn number(key: &str) -> Option<u64> {
     args::option(key)?.parse().ok()
 }

@@ -1,8 +1,8 @@
 //! The PVH entry: the protocol by which QEMU starts an ELF that is given with `-kernel`. The tests use this boot path.
 //!
-//! QEMU loads the segments at their physical addresses, and finds the address of the entry in an ELF note (name `Xen`, type
-//! 18). It jumps to the entry in 32-bit protected mode without paging, with the physical address of an [`hvm_start_info`]
-//! in EBX.
+//! QEMU loads the segments at their physical addresses, and finds the address of the entry in an ELF note (name `Xen`,
+//! type 18). It jumps to the entry in 32-bit protected mode without paging, with the physical address of an
+//! [`hvm_start_info`] in EBX.
 //!
 //! The entry stub (`pvh.s`) turns on SSE and long mode. Its page tables are data in the same file. They map the first 4
 //! GiB of physical memory at address 0, for the stub itself, and at [`PHYSICAL_OFFSET`](crate::mm::PHYSICAL_OFFSET).
@@ -12,8 +12,12 @@
 
 use core::arch::global_asm;
 use core::ffi::CStr;
+use core::ops::Range;
 use core::slice;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
+use boot_protocol::console::Stream;
+use boot_protocol::status::{DEBUG_EXIT_PORT, KERNEL_BROKEN, debug_exit_value};
 use bootloader_api::BootInfo;
 use bootloader_api::info::{MemoryRegion, MemoryRegionKind, Optional};
 use spin::mutex::{SpinMutex, SpinMutexGuard};
@@ -24,6 +28,9 @@ global_asm!(
     include_str!("pvh.s"),
     stack_bytes = const EARLY_STACK_BYTES,
     main = sym pvh_main,
+    exit_port = const DEBUG_EXIT_PORT,
+    exit_value = const debug_exit_value(KERNEL_BROKEN),
+    error_stream = const Stream::Error.mark(),
     options(att_syntax)
 );
 
@@ -57,11 +64,17 @@ struct MemoryMapEntry {
     reserved: u32,
 }
 
+/// The end of the physical memory that the stub's page tables map.
+const EARLY_END: u64 = 1 << 32;
+
 /// The E820 type of memory that is free for use.
 const E820_RAM: u32 = 1;
 
-/// The most memory regions that the kernel uses. No known firmware reports as many; further regions would be ignored.
-const MAX_REGIONS: usize = 128;
+/// The most memory regions that the kernel uses. UEFI firmware has been seen to report 145.
+const MAX_REGIONS: usize = 512;
+
+/// The number of memory regions for which [`REGIONS`] had no room.
+static IGNORED_REGIONS: AtomicUsize = AtomicUsize::new(0);
 
 static REGIONS: SpinMutex<[MemoryRegion; MAX_REGIONS]> = SpinMutex::new([MemoryRegion::empty(); MAX_REGIONS]);
 static BOOT_INFO: SpinMutex<Option<BootInfo>> = SpinMutex::new(None);
@@ -81,52 +94,76 @@ extern "C" fn pvh_main(start_info: u32) -> ! {
     // Nothing has overwritten the table yet.
     let map = unsafe { slice::from_raw_parts(map, start_info.memory_map_entries as usize) };
     let regions = SpinMutexGuard::leak(REGIONS.lock());
-    let count = copy_memory_map(map, regions);
+    let command_line = command_line(start_info.command_line);
+    let count = copy_memory_map(map, &reserved(start_info.command_line, command_line.len()), regions);
 
     let mut boot_info = BootInfo::new((&mut regions[..count]).into());
     boot_info.physical_memory_offset = Optional::Some(mm::PHYSICAL_OFFSET);
     boot_info.rsdp_addr = if start_info.rsdp == 0 { Optional::None } else { Optional::Some(start_info.rsdp) };
     let boot_info = SpinMutexGuard::leak(BOOT_INFO.lock()).insert(boot_info);
-    super::start(boot_info, command_line(start_info.command_line))
+    super::start(boot_info, command_line)
 }
 
-/// Fills `regions` from the loader's memory map. The part of a usable region that contains the image becomes a region of
-/// its own, which is not usable. Returns how many regions there are.
-fn copy_memory_map(map: &[MemoryMapEntry], regions: &mut [MemoryRegion]) -> usize {
-    let (image_start, image_end) = (mm::layout::boot_start(), mm::layout::image_end() - mm::layout::KERNEL_BASE);
+/// Logs how many memory regions are not used. Called when the log works.
+pub(super) fn warn_of_ignored_regions() {
+    let ignored = IGNORED_REGIONS.load(Ordering::Relaxed);
+    if ignored > 0 {
+        log::warn!("{ignored} memory regions are not used: the kernel uses at most {MAX_REGIONS}");
+    }
+}
+
+/// Returns the physical memory that is in use although the loader's memory map calls it usable: the image and the
+/// command line. The command line has `length` bytes and is at the physical address `text`; 0 means that there is none.
+/// The two ranges are in the order of their addresses.
+fn reserved(text: u64, length: usize) -> [Range<u64>; 2] {
+    let image = mm::layout::boot_start()..mm::layout::image_end() - mm::layout::KERNEL_BASE;
+    // The zero byte at the end also belongs to the text.
+    let text = text..if text == 0 { 0 } else { text + length as u64 + 1 };
+    if text.start < image.start { [text, image] } else { [image, text] }
+}
+
+/// Fills `regions` from the loader's memory map. The parts of usable regions that are in `reserved` become regions of
+/// their own, which are not usable. Returns how many regions there are.
+fn copy_memory_map(map: &[MemoryMapEntry], reserved: &[Range<u64>], regions: &mut [MemoryRegion]) -> usize {
     let mut count = 0;
     let mut push = |start: u64, end: u64, kind| {
-        if start < end && count < regions.len() {
-            regions[count] = MemoryRegion { start, end, kind };
+        if start < end {
+            match regions.get_mut(count) {
+                Some(region) => *region = MemoryRegion { start, end, kind },
+                None => {
+                    IGNORED_REGIONS.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
+            }
             count += 1;
         }
     };
     // On some boards the map ends with empty entries.
     for entry in map.iter().filter(|entry| entry.size != 0) {
-        let (start, end) = (entry.address, entry.address.saturating_add(entry.size));
-        if entry.kind == E820_RAM {
-            push(start, end.min(image_start), MemoryRegionKind::Usable);
-            push(start.max(image_start), end.min(image_end), MemoryRegionKind::Bootloader);
-            push(start.max(image_end), end, MemoryRegionKind::Usable);
-        } else {
+        let (mut start, end) = (entry.address, entry.address.saturating_add(entry.size));
+        if entry.kind != E820_RAM {
             push(start, end, MemoryRegionKind::UnknownBios(entry.kind));
+            continue;
         }
+        for reserved in reserved {
+            push(start, end.min(reserved.start), MemoryRegionKind::Usable);
+            push(start.max(reserved.start), end.min(reserved.end), MemoryRegionKind::Bootloader);
+            start = start.max(reserved.end);
+        }
+        push(start, end, MemoryRegionKind::Usable);
     }
     count
 }
 
-/// Returns the command line at a physical address. Address 0 means that there is none. If the text is not valid UTF-8,
-/// returns only the valid part before the first error.
+/// Returns the command line at a physical address. Address 0 means that there is none.
 fn command_line(address: u64) -> &'static str {
     if address == 0 {
         return "";
     }
     let text = mm::physical_to_virtual(PhysAddr::new(address)).as_ptr();
-    // SAFETY: the loader puts the text below 1 MiB and ends it with a zero byte. The frame allocator never allocates
-    // this memory, and this memory is never unmapped.
+    assert!(address < EARLY_END, "the command line is at {address:#x}, where no memory is mapped yet");
+    // SAFETY: the loader has put the text at this physical address, which the stub's page tables map, and has ended it
+    // with a zero byte. `reserved` keeps this memory from being allocated, and it is never unmapped.
     let bytes = unsafe { CStr::from_ptr(text) }.to_bytes();
-    match str::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
-    }
+    super::valid_text(bytes)
 }

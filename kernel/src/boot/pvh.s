@@ -14,6 +14,18 @@
 pvh_start:
     cli
     cld
+    // Turning on a feature that the CPU does not have would raise an exception, for which there is no handler yet.
+    movl %ebx, %esi                 // the start info, because cpuid changes EBX
+    movl $0x80000000, %eax
+    cpuid
+    cmpl $0x80000001, %eax
+    jb no_such_feature
+    movl $0x80000001, %eax
+    cpuid
+    notl %edx
+    testl $0x20100000, %edx         // long mode (bit 29) and NX (bit 20)
+    jnz no_such_feature
+    movl %esi, %ebx
     // In CR4, set PAE, OSFXSR and OSXMMEXCPT. The prebuilt `core` may use SSE in any function.
     movl %cr4, %eax
     orl $0x620, %eax
@@ -48,6 +60,29 @@ pvh_start:
     call *%rax
     ud2
 
+.code32
+// Writes the message to the serial port, ends QEMU, and halts. Needs no stack.
+no_such_feature:
+    movl $message, %esi
+2:  lodsb
+    testb %al, %al
+    jz 4f
+    movb %al, %bl
+    movl $100000, %ecx              // waits until the port accepts a byte, but not for ever if there is no port
+    movw $0x3fd, %dx
+3:  inb %dx, %al
+    testb $0x20, %al
+    loopz 3b
+    movw $0x3f8, %dx
+    movb %bl, %al
+    outb %al, %dx
+    jmp 2b
+4:  movw ${exit_port}, %dx
+    movl ${exit_value}, %eax
+    outl %eax, %dx
+5:  hlt
+    jmp 5b
+
 .section .boot.data, "aw", @progbits
     .balign 8
 boot_gdt:
@@ -57,6 +92,10 @@ boot_gdt:
 boot_gdt_pointer:
     .word . - boot_gdt - 1
     .long boot_gdt
+
+message:
+    .byte {error_stream}
+    .asciz "kernel: this CPU cannot run the kernel, because it has no long mode (64 bits) or no NX (pages without execution)\n"
 
     .balign 4096
 boot_pml4:

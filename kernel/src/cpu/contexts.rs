@@ -21,7 +21,9 @@
 //! refused.
 
 use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
 
+use crate::cpu::local::cpu_local;
 use crate::cpu::percpu::{self, LOCKS, NMIS, PINS, TRAPS};
 
 /// A column of the table: the context that code runs in. The contexts are in the order of the columns. Each context
@@ -122,8 +124,8 @@ pub(crate) fn may_allocate() -> bool {
 pub(crate) const REFUSING_INTERRUPT_MUTEX: u32 = refusing(Act::TakeInterruptMutex);
 
 /// # Panics
-/// Always. Called if an `InterruptMutex` is taken in a context that forbids this, or while the CPU already holds too
-/// many of these locks.
+/// Always, because the caller may not take an `InterruptMutex`. Either its context forbids this, or the CPU already
+/// holds too many of these locks.
 #[cold]
 #[inline(never)]
 #[track_caller]
@@ -168,6 +170,15 @@ pub(crate) fn may_block_pinned() -> bool {
 }
 
 /// # Panics
+/// If the caller must not block, yield or end.
+#[track_caller]
+pub(crate) fn assert_may_block() {
+    if percpu::is_any_set::<{ refusing(Act::Block) }>() {
+        refuse(Act::Block);
+    }
+}
+
+/// # Panics
 /// If the caller must not block, yield or end. The caller has pinned itself once for this operation, and that pin is
 /// ignored.
 #[inline(always)]
@@ -179,17 +190,46 @@ pub(crate) fn assert_may_block_pinned() {
 }
 
 /// # Panics
-/// Always. Called if `act` is not allowed in the context of the caller.
+/// Always, because `act` is not allowed in the context of the caller.
 #[cold]
 #[inline(never)]
 #[track_caller]
 pub(crate) fn refuse(act: Act) -> ! {
-    panic!("{act} {}", Context::here())
+    misuse(format_args!("{act} {}", Context::here()))
 }
 
-// In nested contexts the preempt word has the bits of all these contexts, and an act is refused if one of them forbids
-// it. But only the leftmost of their columns should decide. Both rules agree if every act that is allowed in a column
-// is also allowed in every column to its right. The following code checks this.
+cpu_local! {
+    /// Whether the panic on this CPU reports a misuse by the G that runs there. Never cleared, because the panic stops
+    /// the kernel.
+    static IS_MISUSED: AtomicBool = AtomicBool::new(false);
+}
+
+/// Panics because the caller of the kernel has done what it may not do in its context.
+///
+/// A G that is pinned or holds an `InterruptMutex` is not in user code, so in general its panic counts as a fault of
+/// the kernel. But the panic of this function counts as a fault of the program, because the G has made a forbidden
+/// call. If the caller is a handler, the panic counts as a fault of the kernel, because programs have no handlers.
+///
+/// # Panics
+/// Always.
+#[cold]
+#[track_caller]
+pub(crate) fn misuse(message: fmt::Arguments<'_>) -> ! {
+    if matches!(Context::here(), Context::InterruptLock | Context::Pinned) {
+        // The caller stays on this CPU, because preemption is off.
+        IS_MISUSED.here().store(true, Ordering::Relaxed);
+    }
+    panic!("{message}")
+}
+
+/// Whether the panic on this CPU reports a [misuse]. Called by the handler of panics.
+pub(crate) fn is_misuse() -> bool {
+    IS_MISUSED.here().load(Ordering::Relaxed)
+}
+
+// In nested contexts the preempt word has the bits of all these contexts, so an act is refused if any of these contexts
+// forbids it. In the table, however, only the leftmost of the contexts' columns decides. Both rules agree if every act
+// that is allowed in a column is also allowed in every column to its right. The following code checks this.
 const _: () = {
     let (acts, mut index) =
         ([Act::TakeInterruptMutex, Act::TakePreemptMutex, Act::Allocate, Act::Spawn, Act::Block], 0);

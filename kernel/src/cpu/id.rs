@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-/// The most CPUs that the kernel uses. An xAPIC id has 8 bits, and 255 is the broadcast address, so there are at most 255
-/// ids.
+/// The largest number of CPUs that the kernel uses. In xAPIC mode a local APIC cannot address more, because an id has 8
+/// bits and 255 is the broadcast address.
 pub const MAX_CPUS: usize = 255;
 
 /// The number of a CPU. The boot CPU has the number 0. The other CPUs are numbered without gaps, in the order in which

@@ -44,8 +44,8 @@ pub use super::id::{CpuId, MAX_CPUS};
 
 /// The top bit of the preempt word: set while no switch is pending.
 const NOTHING_PENDING: u32 = 1 << 31;
-/// The counts in the preempt word. A singular name is the value that one unit adds to the word. A plural name is the
-/// mask of the count's bits.
+/// The counts in the preempt word. A constant with a singular name, as `LOCK`, is the value that one lock adds to the
+/// word. A constant with a plural name, as `LOCKS`, is the mask of that count's bits.
 pub(crate) const PINS: u32 = 0xffff;
 pub(crate) const LOCK: u32 = 1 << 16;
 pub(crate) const LOCKS: u32 = 0xff * LOCK;
@@ -103,16 +103,17 @@ pub(crate) fn set_current_machine(machine: usize) {
     store!(CURRENT_MACHINE, machine);
 }
 
-/// Records where this CPU took the lock that has turned interrupts off. `None` means that interrupts are about to be
-/// turned on again. Takes one instruction.
+/// Records where this CPU took the lock that has turned interrupts off. `None` means that no lock has turned them off, or
+/// that they are about to be turned on again. Takes one instruction.
 #[inline(always)]
 pub(super) fn set_interrupts_off_at(location: Option<&'static Location<'static>>) {
     store!(INTERRUPTS_OFF_AT, location.map_or(ptr::null(), ptr::from_ref));
 }
 
 unsafe extern "Rust" {
-    /// Makes the pending switch. Called when preemption is on again while a switch is pending. This is a hook that a layer
-    /// above this one defines (`traps::preempt`). The linker resolves the call, so it takes one instruction.
+    /// Makes the pending switch. Called when preemption is turned on again while a switch is pending. This is a hook
+    /// that a layer above this one defines (`traps::divert`). The linker resolves the name, so a call of the hook is
+    /// one instruction.
     #[cold]
     safe fn gmp_honour_pending();
 }
@@ -194,8 +195,8 @@ fn subtract_from_preempt_word<const UNITS: u32>() {
     change!("sub", PREEMPT, UNITS);
 }
 
-/// Counts the handler that calls this function in the preempt word. The call must be the first action of the handler,
-/// with interrupts off.
+/// Adds the calling handler to the counts in the preempt word. The call must be the first action of the handler, with
+/// interrupts off.
 #[inline(always)]
 pub(crate) fn enter_trap(is_nmi: bool) {
     if is_nmi {

@@ -2,7 +2,7 @@
 //!
 //! All code, including the prebuilt `core`, is compiled with frame pointers. RBP points to the saved RBP of the caller,
 //! and the return address is the word above. Each word is read only if the page tables map it. So a corrupt chain of
-//! frame pointers ends the backtrace and does no harm.
+//! frame pointers does no harm: it only ends the backtrace.
 
 use core::arch::asm;
 
@@ -17,7 +17,8 @@ use crate::sched::platform::Kernel;
 /// The largest number of frames in a backtrace. Several equal frames in succession (recursion) count as one.
 const MAX_FRAMES: usize = 64;
 
-/// The largest number of frames that are visited. A corrupt chain of frame pointers may be a cycle.
+/// The largest number of frames that are visited. There must be a limit, because a corrupt chain of frame pointers may
+/// be a cycle.
 const MAX_DEPTH: usize = 1 << 17;
 
 /// The program counters of a chain of calls, innermost first.
@@ -26,7 +27,8 @@ pub(crate) struct Backtrace {
     /// The first address to yield, which is the program counter of the innermost frame. `None` if it has been yielded,
     /// or if the backtrace begins with a return address.
     innermost: Option<u64>,
-    /// The return address of the innermost frame, if that frame has no entry in the chain of frame pointers.
+    /// The return address of the innermost frame, if code has jumped to an invalid address. In this case the chain of
+    /// frame pointers has no entry for that frame.
     caller: Option<u64>,
     frame_pointer: u64,
     /// The return address of the frame visited before.
@@ -61,16 +63,28 @@ impl Backtrace {
     }
 }
 
-/// The most frames of a G that does not run.
+/// The largest number of frames in the backtrace of a G that does not run.
 const MAX_PLACE_FRAMES: usize = 32;
 
-/// Returns the backtrace of a G that does not run: the address at which the G will continue, and the calls that led there.
-/// The result is empty if the G runs or has not begun.
+/// The number of frames at the outer end of each G's stack that belong to the scheduler. They are the frames of the
+/// context's entry and of the function that completes the first switch to the G.
+const ENTRY_FRAMES: usize = 2;
+
+/// Returns the backtrace of a G that does not run: the address at which the G will continue, and the calls that led
+/// there. The result is empty if the G runs or has not begun.
+///
+/// The frames in which each G begins are left out. The scheduler can reach the closure of a G on several paths, so Gs
+/// that wait at the same line of the program may differ in these frames.
 pub(crate) fn place(goroutine: &Goroutine<Kernel>) -> Place<impl Iterator<Item = u64> + Clone + use<>> {
     let suspended = goroutine
         .suspended_at()
         .and_then(|(code, frame_pointer_at)| Some(Backtrace::from(code as u64, read(frame_pointer_at as u64)?)));
-    Place(suspended.into_iter().flatten().take(MAX_PLACE_FRAMES))
+    let mut addresses: heapless::Vec<u64, MAX_PLACE_FRAMES> =
+        suspended.into_iter().flatten().take(MAX_PLACE_FRAMES).collect();
+    if !addresses.is_full() {
+        addresses.truncate(addresses.len().saturating_sub(ENTRY_FRAMES));
+    }
+    Place(addresses.into_iter())
 }
 
 /// Yields addresses in the form that the host tools expect: first the program counter, then return addresses minus one.
@@ -99,7 +113,7 @@ impl Iterator for Backtrace {
     }
 }
 
-/// Reads the word at `address`; `None` if it is not aligned or not mapped.
+/// Returns the word at `address`, or `None` if the address is not aligned or not mapped.
 fn read(address: u64) -> Option<u64> {
     if !address.is_multiple_of(8) {
         return None;

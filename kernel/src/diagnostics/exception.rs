@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use gmp_sched::goroutine::GoroutineId;
+use gmp_sched::goroutine::Goroutine;
+use gmp_sched::stack_overflow::StackOverflow;
 use x86_64::registers::control::{Cr2, Cr3};
 use x86_64::registers::rflags::RFlags;
 use x86_64::structures::idt::{DescriptorTable, PageFaultErrorCode, SelectorErrorCode};
@@ -11,6 +12,7 @@ use crate::arch::x86_64::machine_check;
 use crate::arch::x86_64::trap::{TrapFrame, Vector};
 use crate::mm::stack::Slot;
 use crate::sched::goroutines;
+use crate::sched::platform::Kernel;
 
 /// Returns the name and the abbreviation of an exception.
 fn name(vector: Vector) -> (&'static str, &'static str) {
@@ -158,17 +160,8 @@ impl fmt::Display for GeneralRegisters<'_> {
     }
 }
 
-/// The report of a stack overflow.
-pub(crate) struct StackOverflow {
-    pub(crate) goroutine: GoroutineId,
-    pub(crate) slot: Slot,
-}
-
-impl fmt::Display for StackOverflow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { goroutine, slot } = *self;
-        // The pages below the stack that are reserved for preemption do not count as part of the stack.
-        let touched = slot.touched().min(slot.bytes()) / 1024;
-        write!(f, "goroutine {goroutine} exceeds its {slot}, of which {touched} KiB have been in use")
-    }
+/// Describes that `goroutine` has overflowed its stack. If a stack probe has touched the guard page, `frame_bytes` is
+/// the size of the frame that was probed.
+pub(crate) fn stack_overflow(goroutine: &Goroutine<Kernel>, frame_bytes: Option<usize>) -> StackOverflow<'_, Kernel> {
+    StackOverflow { goroutine, frame_bytes, for_main: "`kernel::main!(main, stack_size = BYTES)`" }
 }

@@ -1,5 +1,5 @@
-//! A report of what a running kernel is doing. The report shows where each CPU is, and the state of every M, P and G. All
-//! of them continue to run while the report is written.
+//! A report of what a running kernel is doing. The report shows where each CPU is, and the state of every M, P and G.
+//! All of them continue to run while the report is written.
 //!
 //! There are two ways to request the report. One is a key on the console,
 //! [`INSPECT_KEY`](boot_protocol::console::INSPECT_KEY). The other is a non-maskable interrupt from outside (`nmi` in
@@ -7,8 +7,8 @@
 //!
 //! The handler of the non-maskable interrupt must not print, because it may have interrupted code that prints. So it
 //! makes the CPU's timer fire, and the first CPU that takes a timer interrupt writes the report. A CPU with interrupts
-//! off takes no timer interrupt. If no CPU has written the report within half a second, all CPUs probably have
-//! interrupts off, and a second request stops the kernel as an exception does.
+//! off takes no timer interrupt. If no CPU has begun the report within half a second, all CPUs probably have interrupts
+//! off, and a second request stops the kernel as an exception does.
 
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -19,23 +19,24 @@ use crate::diagnostics::snapshot;
 use crate::drivers::console::LineWriter;
 use crate::sched::platform;
 
-/// The time, in ns, in which some CPU should begin a requested report. No CPU should have interrupts off for so long. If
-/// no CPU has begun the report when this time is over, the next request stops the kernel.
+/// The time, in ns, in which some CPU should begin a requested report. No CPU should have interrupts off for so long.
+/// If no CPU has begun the report when this time is over, the next request stops the kernel.
 const PATIENCE: u64 = 500_000_000;
 
-/// Number of requests. Each request interrupts every CPU, but not all at the same time. If a CPU has taken fewer
-/// interrupts than this number, its next interrupt belongs to an old request.
+/// The number of requests so far. Each request sends an interrupt to every CPU, and the CPUs take it at different
+/// times. A CPU's n-th interrupt belongs to request n, so it is a new request only if n exceeds this number.
 static QUESTIONS: AtomicU32 = AtomicU32::new(0);
 cpu_local! {
     /// How many of the interrupts that request a report this CPU has taken.
     static SEEN: AtomicU32 = AtomicU32::new(0);
 }
 
-/// When the report was requested, in ns. Zero if no report is requested, or if the requested report has been written.
+/// When the report was requested, in ns. Zero if no report is requested, or if a CPU has begun to write the requested
+/// report.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
 /// Requests a report. Called in the handler of a non-maskable interrupt, if no CPU has sent this interrupt. Returns
-/// `false` if an earlier request has not been served in time.
+/// `false` if no CPU has begun an earlier report in time.
 pub(crate) fn ask() -> bool {
     let now = timer::now().max(1);
     let seen = SEEN.here().fetch_add(1, Ordering::Relaxed) + 1;
@@ -62,10 +63,11 @@ pub(crate) fn answer() {
     }
 }
 
-/// Writes the report, line by line. Other output may come between the lines. This function does not wait, so lines for
-/// which the console has no room are lost. Callable from everywhere except the handler of a non-maskable interrupt.
+/// Writes the report, line by line. Other output may come between the lines. This function does not wait for the
+/// console, so lines for which the console has no room are lost. It waits for the other CPUs, for some seconds if one
+/// does not answer. Callable from everywhere except the handler of a non-maskable interrupt.
 pub(crate) fn write(asked_by: &str) {
-    // This cannot fail: writing to the console returns no errors.
+    // This cannot fail, because writing to the console returns no errors.
     let _ = write_to(&mut LineWriter::new(), asked_by);
 }
 
@@ -74,7 +76,8 @@ fn write_to(out: &mut LineWriter, asked_by: &str) -> fmt::Result {
     writeln!(out, "-- asked by {asked_by} at {}.{:06} s:", now / 1_000_000_000, now / 1_000 % 1_000_000)?;
     snapshot::write_all(out)?;
     if let Some(scheduler) = platform::scheduler() {
-        writeln!(out, "{}", scheduler.scheddetail())?;
+        writeln!(out, "{}", scheduler.scheddetail_without_goroutines())?;
+        writeln!(out, "{}", scheduler.goroutine_list())?;
     }
     writeln!(out, "-- the machine goes on")
 }

@@ -1,11 +1,11 @@
 //! The kernel option `panic=isolate`: a panic, an exception or a stack overflow ends only the G in which it happens.
 //!
-//! Without this option, all three stop the kernel, as in Go. With this option, a report about the G
-//! is printed, and the other Gs continue. Joining the G returns [`JoinError::Panicked`], also after an exception, or
-//! [`JoinError::StackOverflow`]. The stack of the G is not unwound, so nothing that the G owned is dropped. If it held
-//! a lock, the lock is never released. If it was about to send a value, the value is never sent. Its stack is never
-//! used again, because other Gs may have references into it. If it ran the function of a `Once`, the waiters and later
-//! callers of that `Once` panic.
+//! Without this option, each of the three stops the kernel, as in Go. With this option, a report about the G is
+//! printed, and the other Gs continue. Joining the G returns [`JoinError::StackOverflow`] after a stack overflow, and
+//! [`JoinError::Panicked`] after a panic or an exception. The stack of the G is not unwound, so nothing that the G
+//! owned is dropped. If the G held a lock, the lock is never released. If it was about to send a value, the value is
+//! never sent. Its stack is never used again, because other Gs may have references into that stack. If the G ran the
+//! function of a `Once`, the waiters and later callers of that `Once` panic.
 //!
 //! If the G has open scopes, their children continue, and they may borrow from the stack frames of the G and of its
 //! ancestors. So joining the G returns only after the last child has ended, as it would with unwinding. If a child
@@ -17,11 +17,14 @@
 //! The kernel stops in spite of the option in these cases:
 //!
 //! - The main G panics or raises an exception. The program cannot continue without it.
-//! - The panic or exception is in the scheduler or in a handler, or preemption or interrupts are off. Shared data may be
-//!   inconsistent.
+//! - The panic or exception is in the scheduler or in a handler, or preemption or interrupts are off. Shared data may
+//!   be inconsistent.
 //! - The G is in a system call. Its M may have lost its P, and a G can end only on an M with a P.
 //! - A second panic happens during the report of the first.
 //! - The stack has overflowed, and there is no memory for the other stack.
+//! - The local variables of the G's closure itself are too large for the stack. The compiler may have inlined the
+//!   closure into the function with which a G begins. Preemption is still off when that function makes room for its
+//!   frame.
 
 use core::fmt::{self, Write as _};
 use core::panic::PanicInfo;
@@ -36,20 +39,21 @@ use gmp_sched::platform::Pinned;
 use crate::arch::x86_64::trap::TrapFrame;
 use crate::cpu::percpu::{self, CpuId, PreemptGuard};
 use crate::diagnostics::backtrace::Backtrace;
-use crate::diagnostics::exception::{Description, Registers, StackOverflow};
+use crate::diagnostics::exception::{self, Description, Registers};
 use crate::drivers::console::{self, LineWriter};
-use crate::mm::stack::Slot;
 use crate::sched::platform::Kernel;
 
-/// Whether a panic ends only its G. Set once, before the first G runs.
+/// Whether a panic, an exception or a stack overflow ends only its G. Set once, before the first G runs.
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
-/// Sets whether a panic stops the kernel or ends only its G. `what` is the value of the kernel option `panic`.
+/// Sets whether a panic, an exception or a stack overflow stops the kernel or ends only its G. `what` is the value of
+/// the kernel option `panic`.
 pub(crate) fn init(what: Option<&str>) {
     IS_ON.store(what == Some("isolate"), Ordering::Relaxed);
 }
 
-/// Returns whether a panic of `goroutine` ends only that G. `goroutine` is the calling G.
+/// Returns whether a panic, an exception or a stack overflow of `goroutine` ends only that G. `goroutine` is the
+/// calling G.
 pub(crate) fn covers(goroutine: &Goroutine<Kernel>) -> bool {
     // The last condition excludes a G in a system call, whose status is not `Running`.
     IS_ON.load(Ordering::Relaxed) && goroutine.id() != GoroutineId::MAIN && goroutine.status() == Status::Running
@@ -61,11 +65,12 @@ pub(crate) fn end(goroutine: &Goroutine<Kernel>, info: &PanicInfo<'_>, backtrace
     leave(JoinError::panicked())
 }
 
-/// Reports that the calling G has overflowed its stack, which is in `slot`, and ends the G. The caller has checked that
-/// [`covers`] returns `true`, and runs on another stack now.
-pub(crate) fn end_after_overflow(slot: Slot, backtrace: Backtrace) -> ! {
+/// Reports that the calling G has overflowed its stack, and ends the G. If a stack probe has touched the guard page,
+/// `frame_bytes` is the size of the frame that was probed. The caller has checked that [`covers`] returns `true`, and
+/// has switched to another stack.
+pub(crate) fn end_after_overflow(frame_bytes: Option<usize>, backtrace: Backtrace) -> ! {
     let goroutine = Pinned::<Kernel>::new().goroutine();
-    report(goroutine, Cause::Overflow(slot), backtrace);
+    report(goroutine, Cause::Overflow { frame_bytes }, backtrace);
     leave(JoinError::StackOverflow)
 }
 
@@ -73,14 +78,15 @@ pub(crate) fn end_after_overflow(slot: Slot, backtrace: Backtrace) -> ! {
 fn leave(reason: JoinError) -> ! {
     #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
     // SAFETY: only the children of the G's scopes can borrow from its frames, and `abandon` waits until they have
-    // ended.
+    // ended. Programs are `no_std`, so no frame belongs to code, such as `std::thread::scope`, that must not be left
+    // early.
     unsafe {
         abandon::<Kernel>(reason)
     }
 }
 
-/// Reports that `goroutine`, which is [covered](covers), has raised the exception that this CPU is handling. Other output may
-/// come between the lines.
+/// Reports that `goroutine`, which is [covered](covers), has raised the exception that this CPU is handling. Other
+/// output may come between the lines.
 pub(crate) fn report_exception(goroutine: &Goroutine<Kernel>, frame: &TrapFrame) {
     let cause = Cause::Exception(frame, Description::new(frame));
     let report = Report { goroutine, cause, backtrace: Backtrace::of(frame), cpu: percpu::current() };
@@ -94,8 +100,7 @@ pub(crate) fn end_after_exception() -> ! {
 }
 
 fn report(goroutine: &Goroutine<Kernel>, cause: Cause<'_>, backtrace: Backtrace) {
-    // Preemption is off, so a second panic in this function stops the kernel. It can happen while the message is
-    // formatted.
+    // A second panic can happen while the message is formatted. It stops the kernel, because preemption is off.
     let _off = PreemptGuard::new();
     let report = Report { goroutine, cause, backtrace, cpu: percpu::current() };
     console::eprint(format_args!("{report}"));
@@ -104,8 +109,11 @@ fn report(goroutine: &Goroutine<Kernel>, cause: Cause<'_>, backtrace: Backtrace)
 /// Why a G ends.
 enum Cause<'a> {
     Panic(&'a PanicInfo<'a>),
-    /// The stack that overflowed.
-    Overflow(Slot),
+    /// The stack has overflowed.
+    Overflow {
+        /// The size of the stack frame that did not fit, if a stack probe has touched the guard page; otherwise `None`.
+        frame_bytes: Option<usize>,
+    },
     Exception(&'a TrapFrame, Description<'a>),
 }
 
@@ -127,7 +135,9 @@ impl fmt::Display for Report<'_> {
             Cause::Exception(frame, ref description) => {
                 writeln!(f, "exception in goroutine {id}: {description}\n{}", Registers(frame))?;
             }
-            Cause::Overflow(slot) => writeln!(f, "stack overflow:\n{}\n", StackOverflow { goroutine: id, slot })?,
+            Cause::Overflow { frame_bytes } => {
+                writeln!(f, "stack overflow:\n{}\n", exception::stack_overflow(self.goroutine, frame_bytes))?;
+            }
         }
         writeln!(f, "goroutine {id} [running] on CPU {}:", self.cpu)?;
         write!(f, "{}", Frames(self.backtrace.clone()))?;

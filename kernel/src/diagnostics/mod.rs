@@ -6,6 +6,8 @@ pub(crate) mod exception;
 pub(crate) mod inspection;
 pub(crate) mod isolation;
 pub(crate) mod panic;
+pub(crate) mod publish;
+pub(crate) mod schedtrace;
 #[expect(unsafe_code, reason = "keeps a place as a pointer")]
 pub(crate) mod snapshot;
 pub mod watchdog;

@@ -1,8 +1,11 @@
 //! Panics and exceptions that stop the kernel.
 //!
 //! The first CPU that panics stops all other CPUs by a non-maskable interrupt, which also reaches CPUs with interrupts
-//! off. Then it prints the cause, the state of every CPU or of every G, and the cause again, and stops the kernel. It takes no
-//! lock and does not allocate. An exception in a G's own code is a fault of the program, like a panic.
+//! off. It then prints the cause, details, and the cause again, and stops the kernel. If the kernel is at fault, the
+//! details are the state of every CPU and the last log messages. If the program is at fault, they are the state of
+//! every G. A panic or an exception in a G's own code is the fault of the program, and so is a panic because a G waits
+//! with preemption off or while it holds an `InterruptMutex`. The reporting CPU takes no lock and
+//! does not allocate.
 
 use core::fmt::{self, Write};
 use core::panic::PanicInfo;
@@ -10,18 +13,18 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use boot_protocol::console::Frames;
 use boot_protocol::status::{EXCEPTION, KERNEL_BROKEN};
-use gmp_sched::goroutine::{Goroutine, GoroutineId};
+use gmp_sched::goroutine::Goroutine;
 use x86_64::instructions::interrupts;
 
 use crate::arch::x86_64::cpu;
 use crate::arch::x86_64::trap::{TrapFrame, Vector};
+use crate::cpu::contexts;
 use crate::cpu::percpu::{self, CpuId};
 use crate::diagnostics::backtrace::{Backtrace, place};
-use crate::diagnostics::exception::{Description, Registers, StackOverflow};
+use crate::diagnostics::exception::{self, Description, Registers};
 use crate::diagnostics::{inspection, isolation, snapshot};
 use crate::drivers::console::{self, Emergency};
 use crate::drivers::debug_exit;
-use crate::mm::stack::Slot;
 use crate::sched::goroutines;
 use crate::sched::platform::{Kernel, scheduler};
 
@@ -32,7 +35,7 @@ const NOBODY: u32 = u32::MAX;
 /// Exit status of a program that has panicked or cannot continue, as in Go.
 const STATUS_FATAL: u8 = 2;
 
-/// What the report shows in addition to the reason.
+/// What the report shows in addition to the cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Show {
     /// The program counter and backtrace of every CPU. This is shown for a fault of the kernel.
@@ -44,10 +47,15 @@ enum Show {
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
     let backtrace = Backtrace::here();
-    if let Some(goroutine) = goroutines::in_user_code() {
-        if isolation::covers(goroutine) {
-            isolation::end(goroutine, info, backtrace);
-        }
+    let in_user_code = goroutines::in_user_code();
+    if let Some(goroutine) = in_user_code
+        && isolation::covers(goroutine)
+    {
+        isolation::end(goroutine, info, backtrace);
+    }
+    // After a misuse preemption is off, so the caller stays on this CPU.
+    let misusing = || contexts::is_misuse().then(goroutines::interrupted).flatten();
+    if let Some(goroutine) = in_user_code.or_else(misusing) {
         let cause = |console: &mut Emergency, _| write_cause(console, "panic", info);
         end(STATUS_FATAL, None, Show::Goroutines, cause, |console, cpu| {
             writeln!(console, "\ngoroutine {} [running] on CPU {cpu}:", goroutine.id())?;
@@ -66,17 +74,18 @@ fn write_cause(console: &mut Emergency, what: impl fmt::Display, info: &PanicInf
     }
 }
 
-/// The G whose own code has raised the exception that this CPU is handling; `None` if the cause is in the kernel or unknown.
+/// Returns the G whose own code has raised the exception that this CPU is handling, or `None` if the cause is in the
+/// kernel or unknown.
 pub(crate) fn faulty(frame: &TrapFrame) -> Option<&'static Goroutine<Kernel>> {
     match frame.vector() {
-        // These three may have another cause than the interrupted instruction.
+        // The cause of one of these three exceptions may be something other than the interrupted instruction.
         Vector::DOUBLE_FAULT | Vector::MACHINE_CHECK | Vector::NON_MASKABLE => None,
         _ => goroutines::interrupted_in_user_code(frame),
     }
 }
 
-/// Stops the kernel because of an exception that cannot be handled. If the exception is the fault of a G's own code, the
-/// program has failed, otherwise the kernel.
+/// Stops the kernel because of an exception that cannot be handled. If the exception is the fault of a G's own code,
+/// the program has failed. Otherwise the kernel has failed.
 pub(crate) fn exception(frame: &TrapFrame) -> ! {
     let description = Description::new(frame);
     let goroutine = faulty(frame).map(Goroutine::id);
@@ -94,13 +103,13 @@ pub(crate) fn exception(frame: &TrapFrame) -> ! {
     })
 }
 
-/// Stops the kernel because a G has overflowed its stack. Runs on another stack than that of the G.
-pub(crate) fn stack_overflow(frame: &TrapFrame, goroutine: GoroutineId, slot: Slot) -> ! {
-    let cause = |console: &mut Emergency, _| {
-        writeln!(console, "{}\nfatal error: stack overflow", StackOverflow { goroutine, slot })
-    };
+/// Stops the kernel because `goroutine` has overflowed its stack. If a stack probe has touched the guard page,
+/// `frame_bytes` is the size of the frame that was probed. Runs on another stack than that of the G.
+pub(crate) fn stack_overflow(frame: &TrapFrame, goroutine: &Goroutine<Kernel>, frame_bytes: Option<usize>) -> ! {
+    let overflow = exception::stack_overflow(goroutine, frame_bytes);
+    let cause = |console: &mut Emergency, _| writeln!(console, "{overflow}\nfatal error: stack overflow");
     end(STATUS_FATAL, Some(frame), Show::Goroutines, cause, |console, cpu| {
-        writeln!(console, "\ngoroutine {goroutine} [running] on CPU {cpu}:")?;
+        writeln!(console, "\ngoroutine {} [running] on CPU {cpu}:", goroutine.id())?;
         write!(console, "{}", Frames(Backtrace::of(frame)))
     })
 }
@@ -117,7 +126,7 @@ pub(crate) fn fatal(message: fmt::Arguments<'_>) -> ! {
 /// - Another CPU is stopping the kernel: this CPU records its state and stops.
 /// - Another CPU has asked for this CPU's state: this CPU records its state and continues.
 /// - The interrupt comes from outside of the kernel: a report is requested.
-/// - The interrupt comes from outside, but an earlier report has not been written in time: the kernel stops, as for an
+/// - The interrupt comes from outside, but no CPU has begun an earlier report in time: the kernel stops, as for an
 ///   exception.
 pub(crate) fn non_maskable(frame: &TrapFrame) {
     match ENDING.load(Ordering::Relaxed) {
@@ -132,10 +141,10 @@ pub(crate) fn non_maskable(frame: &TrapFrame) {
     }
 }
 
-/// Stops the kernel. Only the first CPU that calls this function writes a report. `cause` writes the lines with which the
-/// report begins, and they are repeated at its end. `details` writes what follows them at the beginning. Other CPUs that
-/// call this function meanwhile stop. The report shows where these CPUs were, but not why they called. If the caller
-/// handles an exception, `frame` contains the registers of the interrupted code.
+/// Stops the kernel. Only the first CPU that calls this function writes a report. `cause` writes the first lines of the
+/// report, and is called again for its last lines. `details` writes what follows the first lines. Other CPUs that call
+/// this function meanwhile stop. The report shows where these CPUs were, but not why they called. If the caller handles
+/// an exception, `frame` contains the registers of the interrupted code.
 fn end(
     status: u8,
     frame: Option<&TrapFrame>,
@@ -167,7 +176,7 @@ fn end(
     snapshot::ask_others();
     let mut console = Emergency::new();
     console.announce(status);
-    // Writing cannot fail: bytes that the port does not accept are dropped.
+    // Writing cannot fail, because bytes that the port does not accept are dropped.
     let _ = cause(&mut console, this).and_then(|()| details(&mut console, this));
     let _ = match show {
         Show::Goroutines => {

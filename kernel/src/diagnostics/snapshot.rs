@@ -2,8 +2,9 @@
 //! interrupts off. The asked CPU records its state and continues.
 //!
 //! Each request has a number, which is stored in the per-CPU data of the asked CPU. The asked CPU records its state
-//! there, too, and then stores the number of the request as that of its last answer. So the asked CPU can distinguish a
-//! request from other causes of a non-maskable interrupt, and the asking CPU can continue without waiting.
+//! there, too, and then stores the number of the request as that of its last answer. By these two numbers the asked CPU
+//! sees whether a non-maskable interrupt is a request or has another cause. The asking CPU sees whether the answer has
+//! come, so it need not wait for the answer at once.
 
 use core::fmt;
 use core::hint::spin_loop;
@@ -14,8 +15,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use boot_protocol::console::Frames;
 use x86_64::registers::rflags::RFlags;
 
-use crate::arch::x86_64::apic;
 use crate::arch::x86_64::trap::TrapFrame;
+use crate::arch::x86_64::{apic, timer};
 use crate::cpu::cpus;
 use crate::cpu::local::cpu_local;
 use crate::cpu::percpu::{self, CpuId};
@@ -32,7 +33,8 @@ const MAX_FRAMES: usize = 48;
 /// The value of `answered` of a CPU that has stopped for ever. It counts as the answer to every request.
 const STOPPED: u32 = u32::MAX;
 
-/// Held while a CPU asks the others and waits for their answers, because each CPU has room for only one answer.
+/// Held by [`write_all`] while a CPU asks the others and waits for their answers, because each CPU has room for only
+/// one answer. A panic asks without this lock.
 static ASKING: InterruptMutex<()> = InterruptMutex::new(());
 
 cpu_local! {
@@ -47,9 +49,13 @@ pub(crate) fn of(cpu: CpuId) -> Option<&'static Snapshot> {
 /// Where a CPU was when it was last asked. The CPU itself writes this, in the handler of a non-maskable interrupt.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
-    /// The number of the last request, and the number of the last request that was answered.
+    /// The number of the last request.
     asked: AtomicU32,
+    /// The number of the last request that the CPU has answered, or [`STOPPED`].
     answered: AtomicU32,
+    /// When the last request was made, and when it was answered, in ns.
+    asked_at: AtomicU64,
+    answered_at: AtomicU64,
     /// The number of interrupts that may still come although their requests have been answered. If several requests are
     /// waiting when the first interrupt comes, its handler answers all of them.
     left_over: AtomicU32,
@@ -70,6 +76,8 @@ impl Snapshot {
         Self {
             asked: AtomicU32::new(0),
             answered: AtomicU32::new(0),
+            asked_at: AtomicU64::new(0),
+            answered_at: AtomicU64::new(0),
             left_over: AtomicU32::new(0),
             preempt_count: AtomicU32::new(0),
             trap_depth: AtomicU32::new(0),
@@ -90,6 +98,11 @@ impl Snapshot {
         answered == STOPPED || answered == self.asked.load(Ordering::Relaxed)
     }
 
+    /// The time from the last request to its answer, in ns. A CPU that does not run when it is asked answers late.
+    pub(crate) fn latency(&self) -> u64 {
+        self.answered_at.load(Ordering::Relaxed).saturating_sub(self.asked_at.load(Ordering::Relaxed))
+    }
+
     /// Whether the CPU could take no interrupts when it was asked, because it was in a handler or had interrupts off.
     pub(crate) fn had_interrupts_off(&self) -> bool {
         self.trap_depth.load(Ordering::Relaxed) != 0
@@ -103,6 +116,7 @@ impl Snapshot {
 
     /// Records where this CPU is. `frame` has the registers of the code that was interrupted.
     fn note(&self, frame: &TrapFrame) {
+        self.answered_at.store(timer::now(), Ordering::Relaxed);
         self.preempt_count.store(percpu::preempt_count(), Ordering::Relaxed);
         // The handler that calls this function is not counted, because it was not active in the interrupted code.
         self.trap_depth.store(percpu::trap_depth().saturating_sub(1), Ordering::Relaxed);
@@ -154,14 +168,16 @@ fn write_location(f: &mut fmt::Formatter<'_>, location: &AtomicPtr<Location<'sta
 /// Asks a CPU where it is. Does not wait for the answer. Callable from everywhere.
 pub(crate) fn ask(cpu: CpuId) {
     if let Some(snapshot) = of(cpu) {
-        // Ordering: SeqCst. The request must be visible before the command to the APIC, which is a write to device
-        // memory.
+        snapshot.asked_at.store(timer::now(), Ordering::Relaxed);
+        // Ordering: SeqCst, because the request must be visible before the command to the APIC, which is a write to
+        // device memory. Partner: the load of `asked` in `answer`.
         snapshot.asked.fetch_add(1, Ordering::SeqCst);
         apic::send_nmi(cpu);
     }
 }
 
-/// The number of the last request that a CPU has answered; 0 if the CPU is not up.
+/// Returns the number of the last request that a CPU has answered, [`STOPPED`] if it has stopped for ever, or 0 if it
+/// is not up.
 pub(crate) fn answers(cpu: CpuId) -> u32 {
     of(cpu).map_or(0, |snapshot| snapshot.answered.load(Ordering::Relaxed))
 }
@@ -172,7 +188,7 @@ pub(crate) fn answer(frame: &TrapFrame) -> bool {
     let snapshot = SNAPSHOT.here();
     let asked = snapshot.asked.load(Ordering::Acquire);
     let new = asked.wrapping_sub(snapshot.answered.load(Ordering::Relaxed));
-    // A load and a store are enough: only this CPU writes `left_over`, and non-maskable interrupts do not nest.
+    // A load and a store are enough, because only this CPU writes `left_over`, and non-maskable interrupts do not nest.
     let left_over = snapshot.left_over.load(Ordering::Relaxed);
     if new == 0 {
         snapshot.left_over.store(left_over.saturating_sub(1), Ordering::Relaxed);
@@ -195,8 +211,8 @@ pub(crate) fn answer_for_good(frame: &TrapFrame) {
     snapshot.answered.store(STOPPED, Ordering::Release);
 }
 
-/// Asks all other CPUs where they are, and waits for their answers, but for a few seconds at most. Takes no lock. If
-/// two CPUs call this at the same time, each may see the answers to the requests of the other.
+/// Asks all other CPUs where they are, and waits for their answers for at most a few seconds. Takes no lock. If two
+/// CPUs call this at the same time, each may see the answers to the requests of the other.
 pub(crate) fn ask_others() {
     for (cpu, _) in others() {
         ask(cpu);
@@ -223,9 +239,10 @@ pub(crate) fn write_others(out: &mut impl fmt::Write) -> fmt::Result {
     Ok(())
 }
 
-/// Writes where every CPU is: whether interrupts are on, its preempt count, registers and backtrace. All CPUs continue.
-/// The caller waits for the other CPUs with its interrupts off. This takes microseconds, or some seconds if a CPU does
-/// not answer. Callable from everywhere except the handler of a non-maskable interrupt.
+/// Writes the backtrace of this CPU, and the state of each other CPU: whether interrupts are on, its preempt count, its
+/// registers and its backtrace. All CPUs continue. The caller waits for the other CPUs with interrupts off. The wait
+/// takes microseconds, or some seconds if a CPU does not answer. Callable from everywhere except the handler of a
+/// non-maskable interrupt.
 ///
 /// # Errors
 /// The errors that `out` returns.

@@ -3,7 +3,7 @@
 use boot_protocol::status::{DEBUG_EXIT_PORT, debug_exit_value};
 use x86_64::instructions::port::Port;
 
-/// Makes QEMU exit with the code that stands for `status`. Returns only if the computer has no such device. Callable
+/// Makes QEMU exit with the exit code that encodes `status`. Returns only if the computer has no such device. Callable
 /// from everywhere.
 pub(crate) fn end_qemu(status: u8) {
     let mut port = Port::<u32>::new(DEBUG_EXIT_PORT);

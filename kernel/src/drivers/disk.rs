@@ -1,4 +1,4 @@
-//! Disks: reads and writes that block the calling G and its M, while its P is handed off.
+//! Disks: reads and writes of any bytes, which block the calling G with its M, or the G alone.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -7,12 +7,16 @@ use core::time::Duration;
 
 use boot_protocol::command_line::DiskOption;
 use gmp_sched::platform::OutOfResources;
+use kernel_virtio_block::{REQUEST_BYTES, Request, SECTOR_SIZE, stripes};
 use spin::Once;
 
+use crate::cpu::contexts;
 use crate::drivers::virtio;
-use crate::drivers::virtio::blk::{BlockDevice, REQUEST_BYTES, SECTOR_SIZE};
-use crate::sched::blocking::block;
+use crate::drivers::virtio::call::{Call, Mode};
+use crate::drivers::virtio::device::BlockDevice;
+use crate::sched::blocking;
 use crate::sched::kthread;
+use crate::sched::platform::Limit;
 
 pub use crate::drivers::disk_error::{DiskError, PciError, RequestError, SetupError};
 
@@ -33,9 +37,9 @@ pub fn disks() -> &'static [Disk] {
 }
 
 /// Finds the disks. `options` has the descriptions of the disks that `boot` has announced, in the order of their bus
-/// addresses. Called once, after all CPUs have started.
-pub(crate) fn init(mut options: impl Iterator<Item = &'static str>) {
-    virtio::init();
+/// addresses. A device that is silent for `time_limit` is reset. Called once, after all CPUs have started.
+pub(crate) fn init(mut options: impl Iterator<Item = &'static str>, time_limit: Duration) {
+    virtio::init(time_limit);
     let devices = virtio::block_devices().iter().map(|device| device.as_ref().map_err(|&error| error));
     let mut disks: Vec<Disk> =
         devices.enumerate().map(|(index, device)| Disk::new(index, device, options.next())).collect();
@@ -46,7 +50,7 @@ pub(crate) fn init(mut options: impl Iterator<Item = &'static str>) {
 
 impl Disk {
     fn new(index: usize, device: Result<&'static BlockDevice, SetupError>, option: Option<&'static str>) -> Self {
-        let capacity = device.map_or(0, |device| device.sectors().saturating_mul(SECTOR_SIZE as u64));
+        let capacity = device.map_or(0, |device| device.properties().sectors * SECTOR_SIZE as u64);
         let (name, bytes) = match option.and_then(DiskOption::parse) {
             Some(DiskOption { name, bytes }) => (name.to_string(), bytes),
             None => (format!("disk{index}"), capacity),
@@ -57,14 +61,16 @@ impl Disk {
         Self { name, bytes, device }
     }
 
-    /// The name of the file as given to `boot`. If the kernel was not started by `boot`, the name is `disk` and a number.
+    /// The name of the file as given to `boot`. If the kernel was not started by `boot`, the name is `disk` and a
+    /// number.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The length of the disk in bytes. This is the length of the file, which need not be a multiple of the sector
-    /// size.
+    /// size. If the kernel was not started by `boot` and the device could not be set up, the length is 0, and every
+    /// access fails with [`DiskError::Unusable`].
     #[must_use]
     pub fn len_bytes(&self) -> u64 {
         self.bytes
@@ -73,99 +79,319 @@ impl Disk {
     /// Whether the disk is read-only.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
-        self.device.is_ok_and(BlockDevice::is_read_only)
+        self.device.is_ok_and(|device| device.properties().is_read_only)
     }
 
-    /// Reads bytes from `offset` on. Returns the number of bytes read. Reads fewer bytes than the buffer holds only if
-    /// the disk ends before the buffer is full.
-    ///
-    /// Blocks the calling G and its M; the P is handed off at once. Not callable from interrupts.
+    /// The disk, with calls that block the calling G and its M. They are system calls: the P is handed off at once.
+    #[must_use]
+    pub fn blocking(&self) -> DiskAccess<'_> {
+        DiskAccess { disk: self, mode: Mode::Blocking }
+    }
+
+    /// The disk, with calls that block only the calling G. The interrupt of the device readies the G.
+    #[must_use]
+    pub fn asynchronous(&self) -> DiskAccess<'_> {
+        DiskAccess { disk: self, mode: Mode::Asynchronous }
+    }
+
+    /// [`DiskAccess::read_at`] of a [blocking](Self::blocking) access.
     ///
     /// # Errors
     ///
-    /// See [`DiskError`]. If the error is `OutOfRange`, `OutOfResources` or `Unusable`, nothing has been read. After other
-    /// errors the beginning of the buffer may have been overwritten.
+    /// In the cases of [`DiskAccess::read_at`].
     ///
     /// # Panics
     ///
-    /// If the caller is not a G.
+    /// In the cases of [`DiskAccess::read_at`].
     #[track_caller]
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, DiskError> {
-        let rest = self.bytes.checked_sub(offset).ok_or(DiskError::OutOfRange)?;
-        let length = usize::try_from(rest).map_or(buffer.len(), |rest| buffer.len().min(rest));
-        let device = self.device(offset, length)?;
-        if length == 0 {
-            return Ok(0);
-        }
-        block(|blocked| {
-            let mut position = offset;
-            let mut buffer = &mut buffer[..length];
-            while !buffer.is_empty() {
-                let (sector, skip) = split(position);
-                let (part, rest) = buffer.split_at_mut(buffer.len().min(REQUEST_BYTES - skip));
-                device.read(blocked, sector, skip, part)?;
-                position += part.len() as u64;
-                buffer = rest;
-            }
-            Ok(length)
-        })?
+        self.blocking().read_at(offset, buffer)
     }
 
-    /// Writes whole sectors. `offset` must be the start of a sector. When this returns, the host's file has the data,
-    /// but the host may not have written the data to its own disk yet.
-    ///
-    /// Blocks the calling G and its M; the P is handed off at once. Not callable from interrupts.
+    /// [`DiskAccess::write_at`] of a [blocking](Self::blocking) access.
     ///
     /// # Errors
     ///
-    /// See [`DiskError`]. If the error is `Request`, some of the sectors may have been written. After any other error,
-    /// nothing has been written.
+    /// In the cases of [`DiskAccess::write_at`].
     ///
     /// # Panics
     ///
-    /// If the caller is not a G.
+    /// In the cases of [`DiskAccess::write_at`].
     #[track_caller]
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DiskError> {
-        let (mut sector, skip) = split(offset);
-        let device = self.device(offset, data.len())?;
-        if device.is_read_only() {
-            return Err(DiskError::ReadOnly);
-        }
-        if self.bytes.checked_sub(offset).is_none_or(|rest| rest < data.len() as u64) {
-            return Err(DiskError::OutOfRange);
-        }
-        if skip != 0 || !data.len().is_multiple_of(SECTOR_SIZE) {
-            return Err(DiskError::Unaligned);
-        }
-        block(|blocked| {
-            for part in data.chunks(REQUEST_BYTES) {
-                device.write(blocked, sector, part)?;
-                sector += (part.len() / SECTOR_SIZE) as u64;
-            }
-            Ok(())
-        })?
+        self.blocking().write_at(offset, data)
     }
 
-    /// Returns the device if it works and has the `length` bytes from `offset` on.
+    /// The number of requests that can be in flight, and how many of them are not in use at the moment. Both are 0 if
+    /// the disk has no device.
+    #[must_use]
+    pub fn requests(&self) -> (usize, usize) {
+        self.device.map_or((0, 0), |device| (device.capacity(), device.free_slots()))
+    }
+
+    /// Returns the device if it was set up.
+    ///
+    /// # Panics
+    /// If the caller may not block. Without this check, a request could be submitted before the caller panics.
+    #[track_caller]
+    fn usable_device(&self) -> Result<&'static BlockDevice, DiskError> {
+        contexts::assert_may_block();
+        self.device.map_err(DiskError::Unusable)
+    }
+
+    /// Like [`usable_device`](Self::usable_device), but also checks that the device contains the `length` bytes from
+    /// `offset` on.
+    #[track_caller]
     fn device(&self, offset: u64, length: usize) -> Result<&'static BlockDevice, DiskError> {
-        let device = self.device.map_err(DiskError::Unusable)?;
+        let device = self.usable_device()?;
         let end = offset.checked_add(length as u64).ok_or(DiskError::OutOfRange)?;
-        if end.div_ceil(SECTOR_SIZE as u64) > device.sectors() {
+        let block = device.properties().block_bytes as u64;
+        let capacity = device.properties().sectors * SECTOR_SIZE as u64;
+        if end.checked_next_multiple_of(block).is_none_or(|end| end > capacity) {
+            return Err(DiskError::OutOfRange);
+        }
+        Ok(device)
+    }
+
+    /// Like [`device`](Self::device), but also checks that the bytes can be written.
+    #[track_caller]
+    fn writable_device(&self, offset: u64, length: u64) -> Result<&'static BlockDevice, DiskError> {
+        let length_in_memory = usize::try_from(length).map_err(|_| DiskError::OutOfRange)?;
+        let device = self.device(offset, length_in_memory)?;
+        if device.properties().is_read_only {
+            return Err(DiskError::ReadOnly);
+        }
+        if self.bytes.checked_sub(offset).is_none_or(|rest| rest < length) {
             return Err(DiskError::OutOfRange);
         }
         Ok(device)
     }
 }
 
-/// The sector of the byte at `offset`, and the byte's offset in that sector.
-fn split(offset: u64) -> (u64, usize) {
-    let size = SECTOR_SIZE as u64;
-    (offset / size, usize::try_from(offset % size).expect("less than a sector"))
+/// A disk, and how a G waits for it: [`Disk::blocking`] or [`Disk::asynchronous`]. Both ways have the same results and
+/// errors. Each call waits until the device has answered. Each call has a variant with a [`Limit`], whose name ends in
+/// `_until`.
+///
+/// If the limit of a call is over, the call returns [`DiskError::Limit`] at once, but the device may still do what was
+/// requested. So a write or a discard may happen before or after the return, or not at all. A later write to the same
+/// sectors waits until the device has answered the earlier call, so the earlier call never destroys the later write. If
+/// there is no memory for a G that waits for the late answer, the call itself waits for it.
+#[derive(Clone, Copy, Debug)]
+pub struct DiskAccess<'a> {
+    disk: &'a Disk,
+    mode: Mode,
+}
+
+impl DiskAccess<'_> {
+    /// Reads bytes from `offset` on. Returns the number of bytes read. Reads fewer bytes than the buffer holds only if
+    /// the disk ends before the buffer is full.
+    ///
+    /// Blocks the calling G, and its M if the access is blocking. Not callable from interrupts.
+    ///
+    /// # Errors
+    ///
+    /// See [`DiskError`]. If the error is `OutOfRange` or `Unusable`, nothing has been read. After other errors the
+    /// beginning of the buffer may have been overwritten.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G.
+    #[track_caller]
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, DiskError> {
+        self.read_at_until(offset, buffer, Limit::NONE)
+    }
+
+    /// Like [`read_at`](Self::read_at), but waits no longer than `limit`.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`read_at`](Self::read_at), and if the limit is over.
+    ///
+    /// # Panics
+    ///
+    /// In the cases of [`read_at`](Self::read_at).
+    #[track_caller]
+    pub fn read_at_until<'l>(
+        &self,
+        offset: u64,
+        buffer: &mut [u8],
+        limit: impl Into<Limit<'l>>,
+    ) -> Result<usize, DiskError> {
+        let limit = limit.into();
+        // If the device was refused, the disk may have the length 0. So this check comes before that of the offset.
+        self.disk.usable_device()?;
+        let rest = self.disk.bytes.checked_sub(offset).ok_or(DiskError::OutOfRange)?;
+        let length = usize::try_from(rest).map_or(buffer.len(), |rest| buffer.len().min(rest));
+        let device = self.disk.device(offset, length)?;
+        let block = device.properties().block_bytes;
+        let mut position = offset;
+        let mut buffer = &mut buffer[..length];
+        while !buffer.is_empty() {
+            let (sector, skip) = split(position, block);
+            let (part, rest) = buffer.split_at_mut(buffer.len().min(REQUEST_BYTES - skip));
+            let bytes = (skip + part.len()).next_multiple_of(block);
+            let mut call = Call::admit(device, self.mode, None, &limit)?.run(Request::Read { sector, bytes })?;
+            call.buffer().read(skip, part);
+            position += part.len() as u64;
+            buffer = rest;
+        }
+        Ok(length)
+    }
+
+    /// Writes `data` from `offset` on. When this returns, the device has the data, but may keep it in a cache: see
+    /// [`flush`](Self::flush).
+    ///
+    /// If only a part of a sector is to be written, the sector is read first. No other write of this program to the
+    /// sector happens in between. If the length of the disk is not a multiple of the sector size, a write to the last
+    /// sector extends the file on the host with zeros, up to the end of the sector.
+    ///
+    /// Blocks the calling G, and its M if the access is blocking. Not callable from interrupts.
+    ///
+    /// # Errors
+    ///
+    /// See [`DiskError`]. If the error is `OutOfRange`, `ReadOnly` or `Unusable`, nothing has been written. After other
+    /// errors the beginning of the data may have been written.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G.
+    #[track_caller]
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DiskError> {
+        self.write_at_until(offset, data, Limit::NONE)
+    }
+
+    /// Like [`write_at`](Self::write_at), but waits no longer than `limit`.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`write_at`](Self::write_at), and if the limit is over.
+    ///
+    /// # Panics
+    ///
+    /// In the cases of [`write_at`](Self::write_at).
+    #[track_caller]
+    pub fn write_at_until<'l>(&self, offset: u64, data: &[u8], limit: impl Into<Limit<'l>>) -> Result<(), DiskError> {
+        let limit = limit.into();
+        let device = self.disk.writable_device(offset, data.len() as u64)?;
+        let block = device.properties().block_bytes;
+        let mut position = offset;
+        let mut data = data;
+        while !data.is_empty() {
+            let (sector, skip) = split(position, block);
+            // Each part consists of whole blocks, or is within one block.
+            let longest = if skip != 0 { block - skip } else { REQUEST_BYTES };
+            let whole = data.len().min(longest);
+            let length = if skip == 0 && whole > block { whole / block * block } else { whole };
+            let (part, rest) = data.split_at(length);
+            let bytes = (skip + length).next_multiple_of(block);
+            let locked = device.lock_sectors(sector, (bytes / SECTOR_SIZE) as u64, &limit)?;
+            let mut call = Call::admit(device, self.mode, Some(locked), &limit)?;
+            if length < bytes {
+                call = call.run(Request::Read { sector, bytes })?;
+            }
+            call.buffer().write(skip, part);
+            call.run(Request::Write { sector, bytes })?;
+            position += length as u64;
+            data = rest;
+        }
+        Ok(())
+    }
+
+    /// Makes all data permanent that was written by calls that have returned without an error. If the device has no
+    /// cache, the data is permanent already.
+    ///
+    /// Blocks the calling G, and its M if the access is blocking. Not callable from interrupts.
+    ///
+    /// # Errors
+    ///
+    /// See [`DiskError`].
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G.
+    #[track_caller]
+    pub fn flush(&self) -> Result<(), DiskError> {
+        self.flush_until(Limit::NONE)
+    }
+
+    /// Like [`flush`](Self::flush), but waits no longer than `limit`.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`flush`](Self::flush), and if the limit is over.
+    ///
+    /// # Panics
+    ///
+    /// In the cases of [`flush`](Self::flush).
+    #[track_caller]
+    pub fn flush_until<'l>(&self, limit: impl Into<Limit<'l>>) -> Result<(), DiskError> {
+        let device = self.disk.usable_device()?;
+        if device.properties().has_cache {
+            Call::admit(device, self.mode, None, &limit.into())?.run(Request::Flush)?;
+        }
+        Ok(())
+    }
+
+    /// Tells the device that the `length` bytes from `offset` on are no longer needed. Their contents are undefined
+    /// afterwards. Sectors that are only partly in this range keep their contents.
+    ///
+    /// Blocks the calling G, and its M if the access is blocking. Not callable from interrupts.
+    ///
+    /// # Errors
+    ///
+    /// See [`DiskError`]. The error is `Request(Unsupported)` if the device has no such request.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G.
+    #[track_caller]
+    pub fn discard(&self, offset: u64, length: u64) -> Result<(), DiskError> {
+        self.discard_until(offset, length, Limit::NONE)
+    }
+
+    /// Like [`discard`](Self::discard), but waits no longer than `limit`.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`discard`](Self::discard), and if the limit is over.
+    ///
+    /// # Panics
+    ///
+    /// In the cases of [`discard`](Self::discard).
+    #[track_caller]
+    pub fn discard_until<'l>(&self, offset: u64, length: u64, limit: impl Into<Limit<'l>>) -> Result<(), DiskError> {
+        let limit = limit.into();
+        let device = self.disk.writable_device(offset, length)?;
+        let in_block = (device.properties().block_bytes / SECTOR_SIZE) as u64;
+        let most = u64::from(device.properties().max_discard_sectors).min(stripes::MAX_SECTORS) / in_block * in_block;
+        if most == 0 {
+            return Err(DiskError::Request(RequestError::Unsupported));
+        }
+        let block = device.properties().block_bytes as u64;
+        let mut sector = offset.div_ceil(block) * in_block;
+        let end = (offset + length) / block * in_block;
+        while sector < end {
+            let count = (end - sector).min(most);
+            let locked = device.lock_sectors(sector, count, &limit)?;
+            // The conversion loses nothing, because `most` is at most `u32::MAX`.
+            let request = Request::Discard { sector, sectors: count as u32 };
+            Call::admit(device, self.mode, Some(locked), &limit)?.run(request)?;
+            sector += count;
+        }
+        Ok(())
+    }
+}
+
+/// The first sector of the block that contains the byte at `offset`, and the byte's offset in that block.
+fn split(offset: u64, block_bytes: usize) -> (u64, usize) {
+    let skip = offset % block_bytes as u64;
+    ((offset - skip) / SECTOR_SIZE as u64, usize::try_from(skip).expect("less than a block"))
 }
 
 /// Blocks the calling G and its M for `duration`, like a request to a device that transfers nothing. The P is handed
 /// off at once. A disk access takes a different time in each run. This function always takes the same time, so tests of
-/// the handoff that use it are deterministic.
+/// the handoff that use it are deterministic. If as many Ms are blocked as the kernel option `blocking_limit` allows, first
+/// waits until one of them is free.
 ///
 /// Programs should wait with [`sleep`](crate::platform::sleep), which blocks only the G. Not callable from interrupts.
 ///
@@ -178,6 +404,8 @@ fn split(offset: u64) -> (u64, usize) {
 /// If the caller is not a G.
 #[track_caller]
 pub fn delay(duration: Duration) -> Result<(), OutOfResources> {
+    contexts::assert_may_block();
+    let permit = blocking::admit(Limit::NONE).expect("a wait without a limit is not ended by one");
     let deadline = kthread::now() + duration;
-    block(|blocked| blocked.wait_for(deadline))
+    permit.block(|blocked| blocked.wait_for(deadline))
 }

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use gmp_sched::cancel::ContextError;
 use gmp_sched::platform::OutOfResources;
 
 use crate::mm::OutOfMemory;
@@ -9,15 +10,17 @@ use crate::mm::OutOfMemory;
 /// Why a disk could not be read or written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskError {
-    /// The offset is past the end of the disk, or the data to write does not fit before the end of the disk or of its
-    /// device.
+    /// The offset is past the end of the disk. Or the range to write or to discard extends past the end of the disk. Or
+    /// a range to read or to write extends past the end of the device, because the device is smaller than the disk.
     OutOfRange,
-    /// The offset or the length of the data to write is not a multiple of the sector size.
-    Unaligned,
     /// The disk is read-only.
     ReadOnly,
-    /// No M could be created to run the other Gs during the access.
+    /// No M could be created to run the other Gs during the access. Or the context of the access needs a G that ends
+    /// the access, and there was no memory for that G.
     OutOfResources,
+    /// The access reached its limit (a deadline or a context) before the device answered. The device may still do what
+    /// was requested.
+    Limit(ContextError),
     /// The disk has no device, or the device could not be set up.
     Unusable(SetupError),
     /// The device reported an error.
@@ -28,9 +31,9 @@ impl fmt::Display for DiskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OutOfRange => f.write_str("past the end of the disk"),
-            Self::Unaligned => f.write_str("not whole sectors"),
             Self::ReadOnly => f.write_str("the disk is read-only"),
             Self::OutOfResources => OutOfResources.fmt(f),
+            Self::Limit(error) => error.fmt(f),
             Self::Unusable(error) => error.fmt(f),
             Self::Request(error) => error.fmt(f),
         }
@@ -42,6 +45,12 @@ impl core::error::Error for DiskError {}
 impl From<OutOfResources> for DiskError {
     fn from(_: OutOfResources) -> Self {
         Self::OutOfResources
+    }
+}
+
+impl From<ContextError> for DiskError {
+    fn from(error: ContextError) -> Self {
+        Self::Limit(error)
     }
 }
 
@@ -58,11 +67,19 @@ pub enum RequestError {
     Failed,
     /// The device does not know the request.
     Unsupported,
-    /// The queue of the device did not take the request.
-    Refused,
+    /// The device says that it has completed the request, but the status, or a part of the data, is missing.
+    Short,
+    /// The device did not answer. It was reset and the request was submitted again, but it did not answer then, either.
+    Silent,
     /// The device has violated the protocol, for example by completing a request that was not submitted. The driver
     /// does not use the device any more.
     Broken,
+    /// The device was silent, and does not confirm a reset or has other properties after it. It may have been
+    /// unplugged. The driver does not use the device any more.
+    Gone,
+    /// The device was silent and was reset, but then there was no memory to set it up again. The driver does not use
+    /// the device any more.
+    OutOfMemory,
 }
 
 impl fmt::Display for RequestError {
@@ -70,8 +87,11 @@ impl fmt::Display for RequestError {
         f.write_str(match self {
             Self::Failed => "the device reports an input/output error",
             Self::Unsupported => "the device does not know the request",
-            Self::Refused => "the queue does not take the request",
+            Self::Short => "the device has not answered the whole request",
+            Self::Silent => "the device does not answer",
             Self::Broken => "the device does not keep to the protocol and is not used any more",
+            Self::Gone => "the device cannot be set up again after a reset and is not used any more",
+            Self::OutOfMemory => "there is no memory to set up the device again after a reset: it is not used any more",
         })
     }
 }
@@ -89,9 +109,9 @@ pub enum SetupError {
     NoVector,
     /// The device's registers cannot be accessed, or its interrupts cannot be routed.
     Pci(PciError),
-    /// The device does not support virtio 1.
+    /// The device does not support virtio 1, or its configuration makes no sense.
     NotVirtio,
-    /// The device refused the queue or its interrupt vector.
+    /// The device refused the features, the queue or its interrupt vector, or has not confirmed a reset.
     Refused,
 }
 
@@ -127,11 +147,15 @@ impl From<OutOfMemory> for SetupError {
 pub enum PciError {
     /// There is no memory to map the device's registers.
     OutOfMemory,
-    /// The registers are not at the address that the device reports, or the firmware has not assigned an address.
+    /// The device describes its registers wrongly, or the firmware has not assigned an address to them.
     NoRegisters,
+    /// The device has registers that are I/O ports instead of memory.
+    Ports,
+    /// The kernel has mapped the registers of as many devices as it can.
+    TooManyDevices,
     /// The device has no MSI-X.
     NoMessages,
-    /// The CPU that should take the interrupts is not up, or its APIC id does not fit into an interrupt message.
+    /// There is no CPU whose APIC id fits into an interrupt message.
     NoSuchCpu,
 }
 
@@ -140,6 +164,8 @@ impl fmt::Display for PciError {
         f.write_str(match self {
             Self::OutOfMemory => "no memory to map the registers",
             Self::NoRegisters => "the registers are not where they should be",
+            Self::Ports => "the driver needs registers in memory, but the device's are I/O ports",
+            Self::TooManyDevices => "the kernel uses the registers of at most 32 devices",
             Self::NoMessages => "the device does not interrupt by messages (MSI-X)",
             Self::NoSuchCpu => "messages cannot reach the CPU",
         })

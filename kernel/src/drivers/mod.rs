@@ -8,5 +8,12 @@ pub mod disk;
 mod disk_error;
 #[expect(unsafe_code, reason = "reads and writes registers of devices")]
 pub(crate) mod pci;
+pub mod pit;
+mod pit_error;
+pub(crate) mod random;
+#[expect(unsafe_code, reason = "takes its lock from a CPU that has stopped")]
+pub(crate) mod screen;
+#[expect(unsafe_code, reason = "uses the memory of a device")]
+pub(crate) mod trace_memory;
 #[expect(unsafe_code, reason = "shares memory with devices")]
 pub(crate) mod virtio;

@@ -6,8 +6,9 @@
 use alloc::vec::Vec;
 use core::ptr::NonNull;
 
+use spin::Once;
 use virtio_drivers::transport::pci::bus::{
-    BarInfo, Command, ConfigurationAccess, DeviceFunction, DeviceFunctionInfo, HeaderType, PciRoot,
+    BarInfo, Command, ConfigurationAccess, DeviceFunction, DeviceFunctionInfo, PciRoot,
 };
 use x86_64::instructions::port::Port;
 
@@ -28,23 +29,26 @@ const ENABLE: u32 = 1 << 31;
 
 /// Number of the capability that describes the table of MSI-X vectors (PCI Local Bus 3.0, 6.8.2).
 const MSIX: u8 = 0x11;
-/// The next two constants are bits of the first 32-bit word of the MSI-X capability. The upper half of this word is the
+/// The bit of the first 32-bit word of the MSI-X capability that enables MSI-X. The upper half of this word is the
 /// control word.
 const MSIX_ENABLE: u32 = 1 << 31;
+/// The bit of the first 32-bit word of the MSI-X capability that masks all vectors of the device.
 const MSIX_MASK_ALL: u32 = 1 << 30;
+/// The position in the same word of the bits that contain the table's size, and their mask. The size is one more than
+/// their value.
+const MSIX_SIZE_SHIFT: u32 = 16;
+const MSIX_SIZE: u32 = 0x7ff;
 /// Bits of the second 32-bit word of the MSI-X capability: the number of the BAR that contains the table. The other
 /// bits are the offset of the table in that BAR.
 const MSIX_BAR: u32 = 0b111;
+/// Length of an entry of the MSI-X table.
+const ENTRY_BYTES: usize = 16;
 /// The address to which a device writes to interrupt a CPU. Bits 12 to 19 are the APIC id of that CPU (SDM 11.11.1).
 const MESSAGE_ADDRESS: u32 = 0xfee0_0000;
 
 /// The largest number of capabilities in a configuration space. The space has 256 bytes, of which the header takes 64,
 /// and each capability takes at least 4.
 const MAX_CAPABILITIES: usize = (256 - 64) / 4;
-
-/// The register of a bridge that contains the numbers of buses. Bits 8 to 15 are the number of the bus behind the
-/// bridge.
-const BUS_NUMBERS: u8 = 0x18;
 
 /// Access to configuration space by ports.
 #[derive(Debug)]
@@ -87,27 +91,15 @@ pub(crate) fn root() -> Root {
 }
 
 /// Returns all functions of all devices, bus by bus. On each bus the functions are in the order of their numbers.
+///
+/// The first call tries all 256 buses. Following the bridges from bus 0 is not enough, because a computer may have more
+/// than one root bus. Only the firmware's byte code contains the numbers of the root buses.
 pub(crate) fn functions(root: &Root) -> Vec<(DeviceFunction, DeviceFunctionInfo)> {
-    let mut found = Vec::new();
-    let mut buses = alloc::vec![0];
-    let mut next = 0;
-    while let Some(&bus) = buses.get(next) {
-        for (function, info) in root.enumerate_bus(bus) {
-            if info.header_type == HeaderType::PciPciBridge {
-                let [_, behind, ..] = ConfigurationPorts.read_word(function, BUS_NUMBERS).to_le_bytes();
-                // If the firmware has not set up the bridge, the register is 0.
-                if !buses.contains(&behind) {
-                    buses.push(behind);
-                }
-            }
-            found.push((function, info));
-        }
-        next += 1;
-    }
-    found
+    static FOUND: Once<Vec<(DeviceFunction, DeviceFunctionInfo)>> = Once::new();
+    FOUND.call_once(|| (0..=u8::MAX).flat_map(|bus| root.enumerate_bus(bus)).collect()).clone()
 }
 
-/// Checks that the list of a device's capabilities ends.
+/// Checks that the list of a device's capabilities has an end.
 ///
 /// # Errors
 /// If the list is a cycle.
@@ -140,7 +132,12 @@ impl Registers {
         self.start
     }
 
-    /// Returns the registers in the `bytes` bytes from `offset` on; `None` if this exceeds the range.
+    /// The number of bytes of the range.
+    pub(crate) fn bytes(self) -> usize {
+        self.bytes
+    }
+
+    /// Returns the `bytes` bytes of registers that begin at `offset`, or `None` if they are not inside of this range.
     pub(crate) fn part(self, offset: usize, bytes: usize) -> Option<Self> {
         (offset.checked_add(bytes)? <= self.bytes).then(|| Self {
             physical: self.physical + offset as u64,
@@ -182,7 +179,7 @@ impl Registers {
     }
 }
 
-/// The largest number of BARs that can be mapped. A virtio device has two.
+/// The largest number of BARs that can be mapped. A virtio device has two, so these are 32 devices.
 const MAX_MAPPED: usize = 64;
 
 /// The BARs that have been mapped.
@@ -191,17 +188,21 @@ static MAPPED: InterruptMutex<heapless::Vec<Registers, MAX_MAPPED>> = InterruptM
 /// Maps a BAR. If the BAR is mapped already, returns the existing mapping.
 ///
 /// # Errors
-/// If the BAR is not in memory space, has no address, or cannot be mapped because memory is exhausted.
+/// If the BAR is not in memory space, has no address, or cannot be mapped because memory is exhausted or too many BARs
+/// have been mapped.
 pub(crate) fn map_bar(root: &mut Root, function: DeviceFunction, index: u8) -> Result<Registers, PciError> {
-    let bar = root.bar_info(function, index).ok().flatten().as_ref().and_then(BarInfo::memory_address_size);
-    let (address, bytes) = bar.filter(|&(address, _)| address != 0).ok_or(PciError::NoRegisters)?;
+    let bar = root.bar_info(function, index).ok().flatten().ok_or(PciError::NoRegisters)?;
+    let (address, bytes) = bar.memory_address_size().ok_or(PciError::Ports)?;
+    if address == 0 {
+        return Err(PciError::NoRegisters);
+    }
     let physical = PhysAddr::try_new(address).map_err(|_| PciError::NoRegisters)?;
     let bytes = usize::try_from(bytes).map_err(|_| PciError::NoRegisters)?;
     if let Some(known) = mapped(physical, bytes) {
         return Ok(known);
     }
     let registers = Registers { physical, start: paging::map_device(physical, bytes)?, bytes };
-    MAPPED.lock().push(registers).map_err(|_| PciError::OutOfMemory)?;
+    MAPPED.lock().push(registers).map_err(|_| PciError::TooManyDevices)?;
     Ok(registers)
 }
 
@@ -234,30 +235,39 @@ pub(crate) fn enable(root: &mut Root, function: DeviceFunction) {
     root.set_command(function, command | Command::MEMORY_SPACE | Command::BUS_MASTER | Command::INTERRUPT_DISABLE);
 }
 
-/// Sets entry 0 of a device's MSI-X table, so that the device raises the interrupt `vector` on `cpu`, with fixed delivery
-/// and edge trigger.
+/// Sets the first entries of a device's MSI-X table, one for each of `cpus`. With an entry, the device raises the
+/// interrupt `vector` on the entry's CPU, with fixed delivery and edge trigger. If the messages of devices cannot reach
+/// this CPU, another CPU gets the interrupt. Returns the number of entries that were set. If `cpus` are more
+/// than the table has entries, this is the size of the table.
 ///
 /// # Errors
-/// If the device has no MSI-X table, or its interrupt messages cannot reach the CPU.
+/// If the device has no MSI-X table, or its interrupt messages cannot reach any CPU.
 pub(crate) fn route_messages(
     root: &mut Root,
     function: DeviceFunction,
     vector: Vector,
-    cpu: CpuId,
-) -> Result<(), PciError> {
-    let apic_id = apic::id_of(cpu).filter(|&id| id < 0xff).ok_or(PciError::NoSuchCpu)?;
+    cpus: &[CpuId],
+) -> Result<u16, PciError> {
     let capability =
         root.capabilities(function).find(|capability| capability.id == MSIX).ok_or(PciError::NoMessages)?;
     let table = read_capability(function, capability.offset, 4).ok_or(PciError::NoMessages)?;
     let bar = map_bar(root, function, (table & MSIX_BAR) as u8)?;
-    let entry = bar.part((table & !MSIX_BAR) as usize, 16).ok_or(PciError::NoRegisters)?;
-    // The four words of the entry: lower half of the address, upper half, data, and control (bit 0 masks the entry).
-    for (offset, word) in [(0, MESSAGE_ADDRESS | apic_id << 12), (4, 0), (8, u32::from(vector.0)), (12, 0)] {
-        // SAFETY: the address is that of the local APIC of a CPU that is up. So a write of the device to this address
-        // only raises an interrupt, and the vector of that interrupt has a handler.
-        unsafe { entry.write(offset, word) };
-    }
     let control = ConfigurationPorts.read_word(function, capability.offset);
+    let size = (control >> MSIX_SIZE_SHIFT & MSIX_SIZE) as u16 + 1;
+    let mut set = 0;
+    for (&cpu, number) in cpus.iter().zip(0..size) {
+        let apic_id = u32::from(apic::device_target(cpu).ok_or(PciError::NoSuchCpu)?);
+        let offset = (table & !MSIX_BAR) as usize + usize::from(number) * ENTRY_BYTES;
+        let entry = bar.part(offset, ENTRY_BYTES).ok_or(PciError::NoRegisters)?;
+        // The four words of the entry: lower half of the address, upper half, data, and control (bit 0 masks the
+        // entry).
+        for (offset, word) in [(0, MESSAGE_ADDRESS | apic_id << 12), (4, 0), (8, u32::from(vector.0)), (12, 0)] {
+            // SAFETY: the address is that of the local APIC of a CPU that is up. So a write of the device to this
+            // address only raises an interrupt, and the vector of that interrupt has a handler.
+            unsafe { entry.write(offset, word) };
+        }
+        set = number + 1;
+    }
     ConfigurationPorts.write_word(function, capability.offset, control & !MSIX_MASK_ALL | MSIX_ENABLE);
-    Ok(())
+    Ok(set)
 }

@@ -4,7 +4,8 @@ use gmp_sched::platform::Platform as _;
 
 use super::platform::Kernel;
 
-/// Returns the nanoseconds since the first call of this function. Callable from everywhere.
+/// Returns the nanoseconds since the clock was first read, by the program or by the scheduler. Callable from
+/// everywhere.
 pub fn now() -> u64 {
     Kernel::now().as_nanos()
 }

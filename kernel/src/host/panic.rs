@@ -1,8 +1,12 @@
 //! Panics on the host. Their report names the G and the line of code, as the report on the machine does.
 //!
-//! In a program, a panic ends the process with status 2, as it ends the run on the machine. With the kernel option
-//! `panic=isolate`, a panic ends only its G, by unwinding the stack. In a test, a panic fails the test. A panic of the
-//! main G fails the test at once, and a panic of another G fails it when the main G has ended.
+//! In a program, a panic of a G ends the process with status 2, as it ends the run on the machine. In a test, a panic
+//! fails the test: a panic of the main G at once, and a panic of another G when the main G has ended. With the kernel
+//! option `panic=isolate`, a panic of a G other than the main G ends only that G, by unwinding the stack, in programs
+//! and in tests.
+//!
+//! An exception of the processor, such as a division by zero, is reported like a panic. In a program with
+//! `panic=isolate`, it ends its G without unwinding, as on the machine. In a test, it always ends the process.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -19,7 +23,10 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 
 use boot_protocol::status::KERNEL_BROKEN;
-use gmp_sched::goroutine::{Goroutine, GoroutineId};
+use gmp_sched::JoinError;
+use gmp_sched::exit::abandon;
+use gmp_sched::goroutine::{Goroutine, GoroutineId, Status};
+use gmp_sched::native::{self, Exception};
 use gmp_sched::scheduler::Scheduler;
 
 use super::note;
@@ -34,50 +41,64 @@ fn is_isolated() -> bool {
     args::option("panic") == Some("isolate")
 }
 
-/// Installs a panic hook. From then on a panic ends the process, or only its G if panics are isolated. Must be called
-/// in a G: [`gmp_sched::native`] installs its own hook before the first G runs, and this function must replace that
-/// hook.
+/// Installs a panic hook, and a function that reports exceptions. From then on a panic or an exception ends the
+/// process, or only its G if panics are isolated. Must be called in a G: [`gmp_sched::native`] installs its own hook
+/// before the first G runs, and this function must replace that hook.
 pub(super) fn end_program() {
-    panic::set_hook(Box::new(|info| match platform::goroutine() {
-        Some(goroutine) if is_isolated() && goroutine.id() != GoroutineId::MAIN => {
-            let end = format!("goroutine {} is dead and the others go on.\n", goroutine.id());
-            print(&Report { goroutine: Some(goroutine), info, end });
-        }
-        goroutine => {
-            static IS_ENDING: AtomicBool = AtomicBool::new(false);
-            // Only the first panic is reported, as on the machine. A thread that panics later waits here until the
-            // process ends.
-            while IS_ENDING.swap(true, Ordering::Relaxed) {
-                thread::park();
-            }
-            let end = goroutine.map_or_else(String::new, |goroutine| {
-                // The cause is repeated after the list of Gs, so that it is also at the end of the report.
-                let list = goroutine.scheduler().goroutine_list();
-                format!("{list}\n\npanic at {}", Panic(info))
-            });
-            print(&Report { goroutine, info, end });
-            process::exit(if goroutine.is_some() { STATUS_FATAL } else { KERNEL_BROKEN }.into());
+    panic::set_hook(Box::new(|info| {
+        let (cause, backtrace) = (format!("panic at {}", Panic(info)), Backtrace::capture());
+        match platform::goroutine() {
+            Some(goroutine) if is_covered(goroutine) => end_goroutine(goroutine, &cause, &backtrace),
+            goroutine => end(goroutine, &cause, &backtrace),
         }
     }));
+    native::set_exception_hook(exception);
 }
 
-/// The report of a panic, without the backtrace.
-struct Report<'a> {
-    /// The G that panics; `None` on a thread that runs no G.
-    goroutine: Option<&'static Goroutine<Kernel>>,
-    info: &'a PanicHookInfo<'a>,
-    /// The text after the backtrace.
-    end: String,
+/// Whether a panic or an exception of `goroutine` ends only this G.
+fn is_covered(goroutine: &Goroutine<Kernel>) -> bool {
+    is_isolated() && goroutine.id() != GoroutineId::MAIN
 }
 
-impl fmt::Display for Report<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "panic at {}\n", Panic(self.info))?;
-        match self.goroutine {
-            Some(goroutine) => writeln!(f, "goroutine {} [running]:", goroutine.id()),
-            None => writeln!(f, "a thread that runs no goroutine:"),
-        }
+/// Reports an exception of the calling G, and ends this G or the process.
+fn exception(exception: &Exception) {
+    let (goroutine, backtrace) = (exception.goroutine(), Backtrace::force_capture());
+    // In these cases the process ends, not only the G. A G in a system call cannot end alone, because its M may have no
+    // P. A G that holds a spin lock or has preemption off must not leave its thread in this state.
+    if !is_covered(goroutine) || goroutine.status() != Status::Running || !native::may_wait() {
+        end(Some(goroutine), exception, &backtrace);
     }
+    end_goroutine(goroutine, exception, &backtrace);
+    #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
+    // SAFETY: the program does not link `std`, so only the children of the G's scopes can borrow from its frames.
+    // `abandon` waits until they have ended.
+    unsafe {
+        abandon::<Kernel>(JoinError::panicked())
+    }
+}
+
+/// Reports that the calling G ends because of `cause`.
+fn end_goroutine(goroutine: &'static Goroutine<Kernel>, cause: &dyn fmt::Display, backtrace: &Backtrace) {
+    let end = format!("goroutine {} is dead and the others go on.\n", goroutine.id());
+    print(Some(goroutine), cause, backtrace, &end);
+}
+
+/// Reports `cause`, which is a panic or an exception of the calling G, and ends the process. If the caller is a thread
+/// that runs no G, `goroutine` is `None`.
+fn end(goroutine: Option<&'static Goroutine<Kernel>>, cause: &dyn fmt::Display, backtrace: &Backtrace) -> ! {
+    static IS_ENDING: AtomicBool = AtomicBool::new(false);
+    // Only the first cause is reported, as on the machine. If another thread calls this function meanwhile, it waits
+    // here until the process ends.
+    while IS_ENDING.swap(true, Ordering::Relaxed) {
+        thread::park();
+    }
+    let end = goroutine.map_or_else(String::new, |goroutine| {
+        // The cause is repeated after the list of Gs, so that it is also at the end of the report.
+        let list = goroutine.scheduler().goroutine_list();
+        format!("{list}\n\n{cause}")
+    });
+    print(goroutine, cause, backtrace, &end);
+    process::exit(if goroutine.is_some() { STATUS_FATAL } else { KERNEL_BROKEN }.into());
 }
 
 /// Displays the line of code and the message of a panic.
@@ -92,10 +113,14 @@ impl fmt::Display for Panic<'_> {
     }
 }
 
-/// Prints a report on standard error, together with the backtrace of the caller.
-fn print(report: &Report<'_>) {
-    let (head, end) = (format!("{report}"), &report.end);
-    let backtrace = Backtrace::capture();
+/// Prints a report on standard error: the cause, the G that it concerns (`None` for a thread that runs no G), the
+/// backtrace, and the text `end`.
+fn print(goroutine: Option<&'static Goroutine<Kernel>>, cause: &dyn fmt::Display, backtrace: &Backtrace, end: &str) {
+    let who = goroutine.map_or_else(
+        || String::from("a thread that runs no goroutine"),
+        |goroutine| format!("goroutine {} [running]", goroutine.id()),
+    );
+    let head = format!("{cause}\n\n{who}:\n");
     let write = || match backtrace.status() {
         BacktraceStatus::Captured => note::report(format_args!("{head}{backtrace}{end}")),
         _ => note::report(format_args!("{head}  (RUST_BACKTRACE=1 shows its backtrace)\n{end}")),

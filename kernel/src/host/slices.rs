@@ -1,5 +1,6 @@
-//! Prints a note if a program relies on preemption, because the host preempts no G. A program is assumed to do so if
-//! one of its Gs runs for a second while other Gs wait.
+//! Prints a note if a program seems to rely on preemption, because the host preempts no G. A program seems to rely on
+//! preemption if a G runs for a second while other Gs wait in the queue of its P, or if on each P a G runs for a
+//! second.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -56,8 +57,8 @@ impl Drop for SliceWatch {
     }
 }
 
-/// For each P, its tick (the number of slices that it has begun) at the last check, and how many checks in succession
-/// have found this same tick.
+/// Two numbers for each P. The first is the P's tick (how many slices the P has begun) at the last check. The second is
+/// how many checks in succession have found that tick.
 #[derive(Default)]
 struct Slices(Vec<(u64, u32)>);
 

@@ -1,86 +1,27 @@
-//! Locks that spin, for short critical sections in which nothing waits. On the host they only exclude other threads,
-//! because there are no interrupts and no preemption to turn off.
+//! Locks that spin, for short critical sections in which the holder does not wait. On the host the locks exclude other
+//! threads. There are no interrupts and no preemption to turn off. As on the machine, a holder that blocks, yields or
+//! ends panics. Unlike on the machine, the holder of an [`InterruptMutex`] may allocate, spawn and take a
+//! [`PreemptMutex`].
 
 use core::fmt;
-use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::panic::Location;
 use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use gmp_sched::native::{WaitsForbidden, forbid_waits};
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 
+use super::percpu::PREEMPTION_OFF;
 use super::platform;
-
-/// A lock that interrupt handlers may take on the machine. Its holder must not wait. On the machine, waiting while
-/// holding the lock panics.
-pub struct InterruptMutex<T> {
-    /// The address of the G that holds the lock; [`NOBODY`] if the lock is free or its holder is not a G.
-    holder: AtomicUsize,
-    mutex: SpinMutex<T>,
-}
 
 /// The value of `holder` if the lock is free, or if a thread that runs no G holds it.
 const NOBODY: usize = 0;
 
-impl<T> InterruptMutex<T> {
-    /// Makes a lock that guards `value` and is free.
-    pub const fn new(value: T) -> Self {
-        Self { holder: AtomicUsize::new(NOBODY), mutex: SpinMutex::new(value) }
-    }
-
-    /// Takes the lock. Callable from everywhere.
-    ///
-    /// # Panics
-    /// If the calling G holds the lock.
-    #[track_caller]
-    pub fn lock(&self) -> InterruptMutexGuard<'_, T> {
-        loop {
-            if let Some(guard) = self.try_lock() {
-                return guard;
-            }
-            let me = own_address();
-            // Ordering: Relaxed is enough. Only this G stores its own address, so the load returns this address only if
-            // this G holds the lock.
-            if me != NOBODY && self.holder.load(Ordering::Relaxed) == me {
-                panic!("a G waits for itself: at {} for a lock that it holds", Location::caller());
-            }
-            // The operating system may have preempted the thread that holds the lock, so this thread gives its CPU up.
-            thread::yield_now();
-        }
-    }
-
-    /// Takes the lock if it is free; otherwise returns `None`. Callable from everywhere.
-    pub fn try_lock(&self) -> Option<InterruptMutexGuard<'_, T>> {
-        let guard = self.mutex.try_lock()?;
-        self.holder.store(own_address(), Ordering::Relaxed);
-        Some(InterruptMutexGuard { _clear: ClearOnDrop(&self.holder), guard, not_send: PhantomData })
-    }
-}
-
 /// The address of the calling G; [`NOBODY`] if the caller is not a G.
 fn own_address() -> usize {
     platform::goroutine().map_or(NOBODY, |goroutine| ptr::from_ref(goroutine).addr())
-}
-
-impl<T: fmt::Debug> fmt::Debug for InterruptMutex<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.try_lock() {
-            Some(guard) => f.debug_tuple("InterruptMutex").field(&*guard).finish(),
-            None => f.write_str("InterruptMutex(<locked>)"),
-        }
-    }
-}
-
-/// Access to the data that an [`InterruptMutex`] guards. Dropping it releases the lock.
-#[derive(Debug)]
-pub struct InterruptMutexGuard<'a, T> {
-    // Fields are dropped in the order of their declaration. So `holder` is cleared while the lock is still held.
-    _clear: ClearOnDrop<'a>,
-    guard: SpinMutexGuard<'a, T>,
-    /// This field makes the guard not `Send`, because the guard is not `Send` on the machine either.
-    not_send: PhantomData<*mut ()>,
 }
 
 #[derive(Debug)]
@@ -92,23 +33,156 @@ impl Drop for ClearOnDrop<'_> {
     }
 }
 
+/// What both types of lock have in common.
+struct Spinning<T> {
+    /// The address of the G that holds the lock; [`NOBODY`] if the lock is free or its holder is not a G.
+    holder: AtomicUsize,
+    mutex: SpinMutex<T>,
+}
+
+impl<T> Spinning<T> {
+    const fn new(value: T) -> Self {
+        Self { holder: AtomicUsize::new(NOBODY), mutex: SpinMutex::new(value) }
+    }
+
+    /// Takes the lock. A holder that waits panics with a message that contains `context`. The machine uses the same
+    /// words.
+    #[track_caller]
+    fn lock(&self, context: &'static str) -> Held<'_, T> {
+        loop {
+            if let Some(held) = self.try_lock(context) {
+                return held;
+            }
+            let me = own_address();
+            // Ordering: Relaxed is enough. Only a G itself stores its address, and it clears the address before it
+            // releases the lock. So the load returns this G's address only if this G holds the lock.
+            if me != NOBODY && self.holder.load(Ordering::Relaxed) == me {
+                panic!("a G waits for itself: at {} for a lock that it holds", Location::caller());
+            }
+            // The operating system may have preempted the thread that holds the lock, so this thread lets other threads
+            // use its CPU.
+            thread::yield_now();
+        }
+    }
+
+    #[track_caller]
+    fn try_lock(&self, context: &'static str) -> Option<Held<'_, T>> {
+        let guard = self.mutex.try_lock()?;
+        self.holder.store(own_address(), Ordering::Relaxed);
+        Some(Held { _clear: ClearOnDrop(&self.holder), guard, _section: forbid_waits(context) })
+    }
+
+    fn show(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result
+    where
+        T: fmt::Debug,
+    {
+        match self.mutex.try_lock() {
+            Some(guard) => f.debug_tuple(name).field(&*guard).finish(),
+            None => write!(f, "{name}(<locked>)"),
+        }
+    }
+}
+
+/// What both types of guard have in common.
+#[derive(Debug)]
+struct Held<'a, T> {
+    // Fields are dropped in the order of their declaration. So `holder` is cleared while the lock is still held, and
+    // waits are allowed after the lock has been released.
+    _clear: ClearOnDrop<'a>,
+    guard: SpinMutexGuard<'a, T>,
+    _section: WaitsForbidden,
+}
+
+/// A lock that interrupt handlers may take on the machine. Its holder panics if it blocks, yields or ends.
+pub struct InterruptMutex<T>(Spinning<T>);
+
+impl<T> InterruptMutex<T> {
+    const CONTEXT: &str = "with an `InterruptMutex` held";
+
+    /// Makes a lock that guards `value` and is free.
+    pub const fn new(value: T) -> Self {
+        Self(Spinning::new(value))
+    }
+
+    /// Takes the lock. Callable from everywhere.
+    ///
+    /// # Panics
+    /// If the calling G holds the lock.
+    #[track_caller]
+    pub fn lock(&self) -> InterruptMutexGuard<'_, T> {
+        InterruptMutexGuard(self.0.lock(Self::CONTEXT))
+    }
+
+    /// Takes the lock if it is free; otherwise returns `None`. Callable from everywhere.
+    #[track_caller]
+    pub fn try_lock(&self) -> Option<InterruptMutexGuard<'_, T>> {
+        self.0.try_lock(Self::CONTEXT).map(InterruptMutexGuard)
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for InterruptMutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.show("InterruptMutex", f)
+    }
+}
+
+/// Access to the data that an [`InterruptMutex`] guards. Dropping it releases the lock.
+#[derive(Debug)]
+pub struct InterruptMutexGuard<'a, T>(Held<'a, T>);
+
 impl<T> Deref for InterruptMutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        &self.guard
+        &self.0.guard
     }
 }
 
 impl<T> DerefMut for InterruptMutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        &mut self.guard
+        &mut self.0.guard
     }
 }
 
-/// A lock for data that interrupt handlers of the machine do not use. On the host it is the same type as
-/// [`InterruptMutex`].
-pub type PreemptMutex<T> = InterruptMutex<T>;
+/// A lock for data that interrupt handlers of the machine do not use. Its holder panics if it blocks, yields or ends.
+pub struct PreemptMutex<T>(Spinning<T>);
+
+impl<T> PreemptMutex<T> {
+    /// Makes a lock that guards `value` and is free.
+    pub const fn new(value: T) -> Self {
+        Self(Spinning::new(value))
+    }
+
+    /// Takes the lock. Callable from everywhere.
+    ///
+    /// # Panics
+    /// If the calling G holds the lock.
+    #[track_caller]
+    pub fn lock(&self) -> PreemptMutexGuard<'_, T> {
+        PreemptMutexGuard(self.0.lock(PREEMPTION_OFF))
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for PreemptMutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.show("PreemptMutex", f)
+    }
+}
 
 /// Access to the data that a [`PreemptMutex`] guards. Dropping it releases the lock.
-pub type PreemptMutexGuard<'a, T> = InterruptMutexGuard<'a, T>;
+#[derive(Debug)]
+pub struct PreemptMutexGuard<'a, T>(Held<'a, T>);
+
+impl<T> Deref for PreemptMutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0.guard
+    }
+}
+
+impl<T> DerefMut for PreemptMutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0.guard
+    }
+}

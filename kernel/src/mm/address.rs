@@ -9,6 +9,7 @@
 //! | `0xffff_c000_0000_0000` | device registers (`paging`) | 4 KiB, uncached |
 //! | `0xffff_d000_0000_0000` | stacks with guard pages (`stack`) | 4 KiB; most get a frame when they are first touched |
 //! | `0xffff_e000_0000_0000` | the heap (`heap`) | 4 KiB |
+//! | `0xffff_f000_0000_0000` | what the rust-osdev bootloader has mapped: its stack, the boot information, the framebuffer, the command line (`boot::bootloader`) | 4 KiB |
 //! | `0xffff_ffff_8000_0000` | the kernel's image | 4 KiB; code and constants are read-only, only code is executable |
 
 pub(crate) use x86_64::{PhysAddr, VirtAddr};

@@ -3,8 +3,7 @@
 //! Once a device has the address of a buffer, it may write there at any time, even after the driver has abandoned the
 //! request. So a device never gets the address of memory that Rust code uses for anything else. A driver copies
 //! ("bounces") data between the caller's buffer and pages of this pool. These pages stay allocated as long as the
-//! device may use them. A driver may also abandon a device. It then never frees the pages that the device may still
-//! use.
+//! device may use them. If a driver abandons a device, the driver never frees the pages that the device may still use.
 //!
 //! All functions may be called from everywhere. They take only leaf locks, whose holders take no other lock.
 
@@ -17,9 +16,10 @@ use super::error::OutOfMemory;
 use super::frame;
 use crate::cpu::sync::InterruptMutex;
 
-/// The most blocks that the pool can have. A disk needs three.
-const MAX_BLOCKS: usize = 128;
+/// The most blocks that the pool can have. A disk needs about three, and two for each queue.
+const MAX_BLOCKS: usize = 1024;
 
+/// The blocks, in the order of their addresses.
 static POOL: InterruptMutex<heapless::Vec<Block, MAX_BLOCKS>> = InterruptMutex::new(heapless::Vec::new());
 
 /// Consecutive pages of the pool that were allocated together.
@@ -51,12 +51,19 @@ pub(crate) fn allocate(pages: usize) -> Result<NonNull<u8>, OutOfMemory> {
     // SAFETY: the frames were just allocated and are not in use. All physical memory is mapped, so `start` is their virtual
     // address.
     unsafe { start.write_bytes(0, pages * PAGE_SIZE) };
-    if POOL.lock().push(block).is_err() {
+    if !insert(block) {
         // SAFETY: the frames were allocated above, and their address was not passed to any device.
         unsafe { frame::free_contiguous(block.first, pages) };
         return Err(OutOfMemory);
     }
     NonNull::new(start).ok_or(OutOfMemory)
+}
+
+/// Adds a block to the pool. Returns `false` if there is no room.
+fn insert(block: Block) -> bool {
+    let mut pool = POOL.lock();
+    let index = pool.partition_point(|other| other.first < block.first);
+    pool.insert(index, block).is_ok()
 }
 
 /// Frees pages that [`allocate`] has returned.
@@ -68,9 +75,9 @@ pub(crate) fn allocate(pages: usize) -> Result<NonNull<u8>, OutOfMemory> {
 /// If the pool has no block with this `start` and this number of `pages`.
 pub(crate) unsafe fn free(start: NonNull<u8>, pages: usize) {
     let mut pool = POOL.lock();
-    let index =
-        pool.iter().position(|block| block.start() == VirtAddr::from_ptr(start.as_ptr()) && block.pages == pages);
-    let block = pool.swap_remove(index.expect("only what came from the DMA pool is given back to it"));
+    let index = pool.binary_search_by_key(&VirtAddr::from_ptr(start.as_ptr()), |block| block.start()).ok();
+    let index = index.filter(|&index| pool[index].pages == pages);
+    let block = pool.remove(index.expect("only what came from the DMA pool is given back to it"));
     drop(pool);
     // SAFETY: every block in the pool came from `allocate_contiguous`. This block is no longer in the pool, so it is
     // freed only once. The caller promises that the block is not in use.
@@ -82,6 +89,7 @@ pub(crate) unsafe fn free(start: NonNull<u8>, pages: usize) {
 pub(crate) fn device_address(memory: NonNull<[u8]>) -> Option<PhysAddr> {
     let start = VirtAddr::from_ptr(memory.cast::<u8>().as_ptr());
     let pool = POOL.lock();
-    let block = pool.iter().find(|block| block.contains(start, memory.len()))?;
+    let after = pool.partition_point(|block| block.start() <= start);
+    let block = pool.get(after.checked_sub(1)?).filter(|block| block.contains(start, memory.len()))?;
     Some(block.first.start_address() + (start - block.start()))
 }

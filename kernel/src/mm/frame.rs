@@ -1,18 +1,20 @@
 //! The frame allocator: a buddy system for the usable memory of the firmware's memory map.
 //!
-//! Free memory is kept as blocks of 2^k frames, aligned to their size, for k up to 10 (4 MiB). A request takes the smallest
-//! block that is large enough, and returns the halves that it does not need. A freed block is merged with its buddy, the
-//! neighbour with which it forms a block of twice the size, if the buddy is free too. The merged block is then merged with
-//! its own buddy, and so on. (Knuth, The Art of Computer Programming 1, 2.5, algorithms R and S.)
+//! Free memory is kept as blocks of 2^k frames, aligned to their size, for k up to 10 (4 MiB). A request takes the
+//! smallest block that is large enough, and returns the halves that it does not need. A freed block is merged with its
+//! buddy, the neighbour with which it forms a block of twice the size, if the buddy is free too. The merged block is
+//! then merged with its own buddy, and so on. (Knuth, The Art of Computer Programming 1, 2.5, algorithms R and S.)
 //!
 //! The state of a frame is in tables, nine bytes for each frame, and not in the frame itself. So free memory is not
-//! touched, and in a virtual machine the host need not provide it.
+//! touched, and in a virtual machine the host need not provide it. The first tables describe only the memory below 4
+//! GiB, which is mapped first. On a computer with more memory they are then replaced by tables for all frames, which
+//! are in the memory above 4 GiB.
 //!
 //! Memory below 1 MiB is never allocated: the other CPUs start there, and it may contain tables of the firmware.
 //!
-//! All functions may be called from everywhere, including the handlers of interrupts and page faults. They take one lock,
-//! whose holder takes no other lock. The page fault handler takes this lock, too, when a page of a stack is touched for the
-//! first time. So the holder of the lock must not touch such a page: see `lock`.
+//! All functions may be called from everywhere, including the handlers of interrupts and page faults. They take one
+//! lock, whose holder takes no other lock. The page fault handler takes this lock, too, when a page of a stack is
+//! touched for the first time. So the holder of the lock must not touch such a page: see `lock`.
 //!
 //! # When memory runs short
 //!
@@ -26,7 +28,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use bootloader_api::info::{MemoryRegion, MemoryRegionKind};
 use x86_64::structures::paging::{FrameAllocator, PhysFrame, Size4KiB};
 
-use super::address::{PAGE_SIZE, PhysAddr, physical_to_virtual};
+use super::address::{PAGE_SIZE, PHYSICAL_MAP_BYTES, PHYSICAL_OFFSET, PhysAddr, VirtAddr, physical_to_virtual};
 use super::error::OutOfMemory;
 use super::stack::ahead;
 use crate::cpu::sync::{InterruptMutex, InterruptMutexGuard};
@@ -39,6 +41,9 @@ const FIRST_ADDRESS: u64 = 1 << 20;
 
 /// The end of the physical memory that is mapped before the kernel has page tables of its own.
 const EARLY_END: u64 = 1 << 32;
+/// The end of the physical memory that the kernel can use. It is the lower of two limits: a [`FrameNumber`] has 32
+/// bits, and the window for physical memory has a fixed size.
+const HIGHEST_END: u64 = if PHYSICAL_MAP_BYTES < 1 << 44 { PHYSICAL_MAP_BYTES } else { 1 << 44 };
 
 /// The reserve is the number of all frames divided by this constant, but stays within the two bounds below.
 const RESERVE_SHARE: usize = 64;
@@ -56,7 +61,8 @@ static FRAMES: InterruptMutex<Buddies> = InterruptMutex::new(Buddies::new());
 /// The priority of a request for frames. When memory runs short, requests of lower priority fail first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Priority {
-    /// For new stacks, since spawning may fail. The request must leave twice the reserve.
+    /// For new stacks. Such requests fail first, because a spawn can return an error. The request must leave twice the
+    /// reserve.
     Spawn,
     /// For the heap and for stacks with all their memory. The request must leave the reserve.
     Ordinary,
@@ -87,10 +93,11 @@ type FrameNumber = core::num::NonZeroU32;
 #[derive(Debug)]
 struct Buddies {
     heads: [Option<FrameNumber>; ORDERS],
-    /// For each frame, the order of the free block that begins with it, or [`NOT_FREE`] if no free block begins with the
-    /// frame.
+    /// For each frame, the order of the free block that begins with it, or [`NOT_FREE`] if no free block begins with
+    /// the frame.
     states: &'static mut [u8],
-    /// For each frame, the links of the free block that begins with it. Meaningless if no free block begins with the frame.
+    /// For each frame, the links of the free block that begins with it. Meaningless if no free block begins with the
+    /// frame.
     links: &'static mut [Links],
     free_frames: usize,
     /// The number of free frames that only urgent requests may take.
@@ -201,30 +208,46 @@ fn usable(regions: &[MemoryRegion], from: u64, to: u64) -> impl Iterator<Item = 
     })
 }
 
+/// Returns the size of the tables for the first `frames` frames of memory. The size is a number of frames, too.
+fn table_frames(frames: usize) -> u64 {
+    (frames * (size_of::<Links>() + size_of::<u8>())).div_ceil(PAGE_SIZE) as u64
+}
+
+/// Makes the tables for the first `frames` frames of memory, and marks none of the frames as free. The tables begin in the
+/// frame `table`.
+///
+/// # Safety
+/// The memory for the tables must be mapped, and nothing else must ever use it.
+unsafe fn make_tables(table: u64, frames: usize) -> (&'static mut [u8], &'static mut [Links]) {
+    let links = physical_to_virtual(address(table)).as_mut_ptr::<Links>();
+    let states = links.wrapping_add(frames).cast::<u8>();
+    // SAFETY: the caller promises that this memory is mapped and not used otherwise.
+    unsafe { ptr::write_bytes(states, NOT_FREE, frames) };
+    // SAFETY: the line above has initialised these bytes, and nothing else uses them.
+    let states = unsafe { slice::from_raw_parts_mut(states, frames) };
+    // SAFETY: the address is aligned to a page, and nothing else uses this memory. Any bytes are valid `Links`.
+    let links = unsafe { slice::from_raw_parts_mut(links, frames) };
+    (states, links)
+}
+
 /// Sets the allocator up with the usable memory below 4 GiB, which every boot protocol has mapped.
 pub(crate) fn init(regions: &[MemoryRegion]) {
     if let Some((first, count)) = usable(regions, LOW_START, LOW_END).max() {
         LOW_PAGE.store(address(first + count - 1).as_u64(), Ordering::Relaxed);
     }
-    let (first, count) = usable(regions, 0, u64::MAX).max().expect("the memory map has no usable memory");
+    let (first, count) = usable(regions, 0, EARLY_END).max().expect("the memory map has no usable memory below 4 GiB");
     let frames = usize::try_from(first + count).expect("64 bits");
-    let table_frames = (frames * (size_of::<Links>() + size_of::<u8>())).div_ceil(PAGE_SIZE) as u64;
     let (table, _) = usable(regions, FIRST_ADDRESS, EARLY_END)
-        .find(|&(_, count)| count >= table_frames)
+        .find(|&(_, count)| count >= table_frames(frames))
         .expect("no room for the tables of frames");
-    let links = physical_to_virtual(address(table)).as_mut_ptr::<Links>();
-    let states = links.wrapping_add(frames).cast::<u8>();
-    // SAFETY: this is usable memory below 4 GiB, which is mapped. Nothing else uses it, since the loop below does not add
-    // it to the allocator.
-    unsafe { ptr::write_bytes(states, NOT_FREE, frames) };
     let mut buddies = lock();
-    // SAFETY: the line above has initialised these bytes, and they are never allocated.
-    buddies.states = unsafe { slice::from_raw_parts_mut(states, frames) };
-    // SAFETY: the address is aligned to a page, and this memory is never allocated. Any bytes are valid `Links`.
-    buddies.links = unsafe { slice::from_raw_parts_mut(links, frames) };
+    // SAFETY: this is usable memory below 4 GiB, which is mapped. Nothing else uses it, since the loop below does not
+    // add it to the allocator.
+    let (states, links) = unsafe { make_tables(table, frames) };
+    (buddies.states, buddies.links) = (states, links);
     for (first, count) in usable(regions, FIRST_ADDRESS, EARLY_END) {
         if first == table {
-            buddies.free_range(first + table_frames, count - table_frames);
+            buddies.free_range(first + table_frames(frames), count - table_frames(frames));
         } else {
             buddies.free_range(first, count);
         }
@@ -240,13 +263,43 @@ pub(crate) fn low_page() -> Option<PhysAddr> {
 /// Adds the memory above 4 GiB, and sets the reserve. Called when the kernel's own page tables are in use, because only
 /// these map the memory above 4 GiB.
 pub(crate) fn add_high_memory(regions: &[MemoryRegion]) {
-    for (first, count) in usable(regions, EARLY_END, u64::MAX) {
-        lock().free_range(first, count);
+    let high = || usable(regions, EARLY_END, HIGHEST_END);
+    if let Some((first, count)) = high().max() {
+        let frames = usize::try_from(first + count).expect("64 bits");
+        match high().find(|&(_, count)| count >= table_frames(frames)) {
+            Some((table, _)) => {
+                grow_tables(table, frames);
+                for (first, count) in high() {
+                    let taken = if first == table { table_frames(frames) } else { 0 };
+                    lock().free_range(first + taken, count - taken);
+                }
+            }
+            None => log::warn!("no memory above 4 GiB is used: no region there has room for the tables of frames"),
+        }
+    }
+    let ignored: u64 = usable(regions, HIGHEST_END, u64::MAX).map(|(_, count)| count).sum();
+    if ignored > 0 {
+        log::warn!("{} GiB of memory are not used: their addresses are too high", (ignored * PAGE_SIZE as u64) >> 30);
     }
     let mut buddies = lock();
-    let total: u64 = usable(regions, FIRST_ADDRESS, u64::MAX).map(|(_, count)| count).sum();
+    let total: u64 = usable(regions, FIRST_ADDRESS, HIGHEST_END).map(|(_, count)| count).sum();
     buddies.total_frames = usize::try_from(total).expect("64 bits");
     buddies.reserve = (buddies.total_frames / RESERVE_SHARE).clamp(RESERVE_LEAST, RESERVE_MOST);
+}
+
+/// Replaces the tables by larger ones, which cover the first `frames` frames of memory. The new tables are put into the
+/// usable memory that begins with the frame `table`. Frees the memory of the old tables.
+fn grow_tables(table: u64, frames: usize) {
+    // SAFETY: this is usable memory above 4 GiB, which the kernel's page tables map. Nothing else uses it, since the
+    // caller does not add it to the allocator.
+    let (states, links) = unsafe { make_tables(table, frames) };
+    let mut buddies = lock();
+    let old_frames = buddies.states.len();
+    states[..old_frames].copy_from_slice(buddies.states);
+    links[..old_frames].copy_from_slice(buddies.links);
+    let old = VirtAddr::from_ptr(buddies.links.as_ptr()).as_u64() - PHYSICAL_OFFSET;
+    (buddies.states, buddies.links) = (states, links);
+    buddies.free_range(old / PAGE_SIZE as u64, table_frames(old_frames));
 }
 
 /// Takes the lock. Before that, touches the next two pages of the caller's stack. The holder of the lock needs no more
@@ -270,14 +323,15 @@ pub(crate) fn allocate() -> Result<PhysFrame, OutOfMemory> {
 /// The frame must have come from this module and must not be in use.
 ///
 /// # Panics
-/// If the frame is free already.
+/// If the frame is the first frame of a free block, or is not in the tables. No panic reports that a frame inside a
+/// larger free block is freed a second time.
 pub(crate) unsafe fn free(frame: PhysFrame) {
     // SAFETY: the caller promises what `free_contiguous` requires.
     unsafe { free_contiguous(frame, 1) }
 }
 
-/// Takes `pages` consecutive frames, even the last ones. The first frame is aligned to their total size, rounded up to a
-/// power of two.
+/// Takes `pages` consecutive frames, even the last ones. The first frame is aligned to their total size, rounded up to
+/// a power of two.
 ///
 /// # Errors
 /// If no block is large enough, or if `pages` is 0 or more than 1024.
@@ -312,7 +366,8 @@ pub(crate) fn allocate_for(priority: Priority, pages: usize) -> Result<PhysFrame
 /// The frames must have come from this module and must not be in use.
 ///
 /// # Panics
-/// If the first frame of a block into which the range is divided is free already. Other frames are not checked.
+/// The range is freed in aligned blocks. Panics if one of these blocks begins with the first frame of a free block, or
+/// is not in the tables. The other frames are not checked.
 pub(crate) unsafe fn free_contiguous(first: PhysFrame, pages: usize) {
     lock().free_range(first.start_address().as_u64() / PAGE_SIZE as u64, pages as u64);
 }

@@ -3,9 +3,9 @@
 //! An object of up to 2 KiB comes from the calling CPU's cache for its size class (`object_cache`). The memory for these
 //! objects, and every larger object, comes from the large heap (`large_heap`).
 //!
-//! The heap must not be used by interrupt handlers, or while an `InterruptMutex` is held: see [`contexts`]. Such a use
-//! panics, because the code that was interrupted may be in the middle of a change to a list of the heap. When memory is
-//! exhausted, `try_reserve` and similar functions return their error; other allocations panic.
+//! The heap must not be used by interrupt handlers, or while an `InterruptMutex` is held. Such a use panics: see
+//! [`contexts`] for the reasons. When memory is exhausted, `try_reserve` and similar functions return their error; other
+//! allocations panic.
 
 use alloc::vec::Vec;
 use core::alloc::{GlobalAlloc, Layout};
@@ -39,8 +39,8 @@ unsafe impl GlobalAlloc for KernelHeap {
             // SAFETY: the caller promises that `alloc` has returned `memory` for this layout. The class depends only on
             // the layout, so `alloc` has used the same class.
             Some(class) => unsafe { object_cache::free(memory, class) },
-            // SAFETY: the caller promises that `alloc` has returned `memory` for this layout. A layout without a class is allocated
-            // from the large heap, so the memory came from there.
+            // SAFETY: the caller promises that `alloc` has returned `memory` for this layout. A layout without a class is
+            // allocated from the large heap, so the memory came from there.
             None => unsafe { free_large(memory, layout) },
         }
     }

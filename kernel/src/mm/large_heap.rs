@@ -21,8 +21,8 @@ static LARGE: PreemptMutex<LargeHeap> = PreemptMutex::new(LargeHeap(Heap::empty(
 struct LargeHeap(Heap);
 
 impl LargeHeap {
-    /// Returns how many bytes after the end of the heap an allocation would skip to get its alignment, rounded down to
-    /// whole steps.
+    /// Returns how many bytes above the end of the heap an allocation with this alignment would begin. The result is
+    /// rounded down to whole steps.
     ///
     /// # Errors
     /// If the allocation would not fit into the window of the heap.
@@ -60,9 +60,9 @@ impl LargeHeap {
     }
 }
 
-/// Refuses a layout whose alignment is so large that the next aligned address after the window, plus the size, exceeds
-/// 64 bits. For such a layout the arithmetic of `linked_list_allocator` would wrap around, and the allocator would
-/// write outside of the heap.
+/// Refuses a layout that is so large that the first aligned address after the window, plus the layout's size, exceeds 64
+/// bits. For such a layout the arithmetic of `linked_list_allocator` would wrap around, and the allocator would write
+/// outside of the heap.
 fn refuse_wrapping(layout: Layout) -> Result<(), OutOfMemory> {
     let window_end = (HEAP + WINDOW_BYTES) as usize;
     let aligned = window_end.checked_next_multiple_of(layout.align());

@@ -23,7 +23,7 @@ macro_rules! symbols {
 }
 
 symbols! {
-    /// The physical address at which the image begins, with the segment of the PVH stub.
+    /// The physical address at which the image begins. The first part of the image is the segment of the PVH stub.
     boot_start = __boot_start;
     /// The first virtual address of the image, after the segment of the PVH stub.
     image_start = __image_start;
@@ -42,6 +42,23 @@ symbols! {
 /// Returns the addresses of the code. Every return address is in this range.
 pub(crate) fn text() -> Range<u64> {
     text_start()..text_end()
+}
+
+/// Returns up to `bytes` bytes of the code before `address`, and as many from `address` on. The result is shorter at the
+/// ends of the code, and empty if `address` is not in the code.
+pub(crate) fn code_around(address: u64, bytes: usize) -> (&'static [u8], &'static [u8]) {
+    if !text().contains(&address) {
+        return (&[], &[]);
+    }
+    // SAFETY: the linker script puts the code between these two addresses. It is mapped and never changes.
+    let code = unsafe {
+        core::slice::from_raw_parts(
+            core::ptr::with_exposed_provenance::<u8>(text_start() as usize),
+            (text_end() - text_start()) as usize,
+        )
+    };
+    let (before, from) = code.split_at((address - text_start()) as usize);
+    (&before[before.len().saturating_sub(bytes)..], &from[..from.len().min(bytes)])
 }
 
 /// The access that a page of the image allows.

@@ -13,6 +13,7 @@ pub(crate) mod object_cache;
 pub(crate) mod paging;
 mod pressure;
 pub(crate) mod stack;
+mod statistics;
 pub(crate) mod tlb;
 mod usage;
 
@@ -20,13 +21,14 @@ use bootloader_api::info::MemoryRegion;
 #[doc(hidden)]
 pub use pressure::free_cached_memory;
 pub(crate) use pressure::{StackCache, make_room, set_stack_cache};
-pub use usage::{Usage, usage};
+pub use statistics::usage;
+pub use usage::Usage;
 
 pub(crate) use address::{PAGE_SIZE, PHYSICAL_MAP_BYTES, PHYSICAL_OFFSET, PhysAddr, VirtAddr, physical_to_virtual};
 pub use error::OutOfMemory;
 
 /// Sets up memory management: first the frames below 4 GiB, then the kernel's own page tables. The frames above 4 GiB
-/// come last, because only these page tables map them.
+/// come last, because only the kernel's own page tables map them.
 pub(crate) fn init(regions: &[MemoryRegion]) {
     frame::init(regions);
     paging::init(regions);

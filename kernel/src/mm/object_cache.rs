@@ -1,10 +1,10 @@
 //! Allocates small objects by size class: each CPU has a cache of free objects, and the CPUs share spans of objects.
 //!
-//! A *span* is a block of 32 KiB from the large heap, aligned to its size. It contains a header and objects of one class.
-//! So the span of an object is found by masking the object's address. Each class has a shared list of the spans that have
-//! free objects (Go: `mcentral`). A CPU takes objects from these spans and returns them in batches (Go: `mcache.refill`,
-//! runtime/mcache.go). When all objects of a span are free, the span is returned to the large heap. But the last span on
-//! the list of its class is kept.
+//! A *span* is a block of 32 KiB from the large heap, aligned to its size. It contains a header and objects of one
+//! class. So the span of an object is found by masking the object's address. Each class has a shared list of the spans
+//! that have free objects (Go: `mcentral`). A CPU takes objects from these spans and returns them in batches (Go:
+//! `mcache.refill`, runtime/mcache.go). When all objects of a span are free, the span is returned to the large heap,
+//! unless it is the only span on the list of its class.
 
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
@@ -166,8 +166,8 @@ struct SharedClass {
     partial: *mut Span,
 }
 
-// SAFETY: only the holder of the class's lock accesses the list and the headers of its spans. Neither depends on the
-// CPU that accesses it.
+// SAFETY: only the holder of the class's lock accesses the list and the headers of its spans. The holder may be on any
+// CPU, because this memory belongs to no particular CPU.
 unsafe impl Send for SharedClass {}
 
 impl SharedClass {

@@ -68,7 +68,7 @@ pub(crate) fn load() {
 }
 
 /// Copies the entries of the kernel's upper half into another top-level page table. The copy stays complete, because the
-/// entries never change: later mappings are made in lower tables, which both top-level tables share.
+/// entries never change. Later mappings are made in lower tables, which both top-level tables share.
 pub(crate) fn copy_upper_half(to: &mut PageTable) {
     let top = top();
     for index in (256..512).map(PageTableIndex::new) {
@@ -79,8 +79,8 @@ pub(crate) fn copy_upper_half(to: &mut PageTable) {
 
 /// Fills in the entries of the upper half of the top-level table, without those of physical memory and of the image.
 /// The windows for devices, stacks and the heap get new, empty tables. The other entries are copied from the page
-/// tables of the boot protocol. If the rust-osdev bootloader has made those, the copied entries map the current stack
-/// and the boot information.
+/// tables of the boot protocol. If the rust-osdev bootloader has started the kernel, the copied entries map the current
+/// stack and the boot information.
 fn keep_boot_mappings(top: &mut PageTable) {
     let boot_top = Cr3::read().0.start_address();
     let physical_map_end = VirtAddr::new(DEVICES).p4_index();
@@ -122,8 +122,8 @@ fn map_image(tables: &mut OffsetPageTable<'static>) {
     }
 }
 
-/// Maps physical memory at [`PHYSICAL_OFFSET`]. Below 4 GiB it maps all regions of the memory map, since firmware tables
-/// may be in regions of any kind. Above 4 GiB it maps only usable regions.
+/// Maps physical memory at [`PHYSICAL_OFFSET`]. Maps all regions of the memory map that end at or below 4 GiB, because
+/// firmware tables may be in regions of any kind. Maps the other regions only if they are usable.
 fn map_physical_memory(tables: &mut OffsetPageTable<'static>, regions: &[MemoryRegion]) {
     const LARGE: u64 = 2 << 20;
     for region in regions {
@@ -133,8 +133,8 @@ fn map_physical_memory(tables: &mut OffsetPageTable<'static>, regions: &[MemoryR
         for start in (region.start / LARGE * LARGE..region.end.min(PHYSICAL_MAP_BYTES)).step_by(LARGE as usize) {
             let frame = PhysFrame::<Size2MiB>::containing_address(PhysAddr::new(start));
             let page = Page::containing_address(physical_to_virtual(frame.start_address()));
-            // SAFETY: no Rust object is at these addresses. Only unsafe code accesses them, and only for physical memory
-            // that it owns.
+            // SAFETY: no Rust object is at these addresses. Unsafe code accesses an address here only if it owns the
+            // physical memory behind that address.
             match unsafe { tables.map_to_with_table_flags(page, frame, DATA, TABLE, &mut Frames) } {
                 // The page was not mapped before, so no CPU has a translation of it to flush.
                 Ok(flush) => flush.ignore(),
@@ -178,11 +178,13 @@ pub(super) fn add(
 /// Maps `bytes` bytes of device registers at `physical`, uncached. The mapping is permanent. Callable from everywhere.
 ///
 /// # Errors
-/// If there is no memory for page tables, or the window is full.
+/// If there is no memory for page tables, the window is full, or the range extends beyond the physical addresses that
+/// the architecture allows.
 pub(crate) fn map_device(physical: PhysAddr, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
     let flags = DATA | PageTableFlags::NO_CACHE | PageTableFlags::WRITE_THROUGH;
     let offset = physical.as_u64() % PAGE_SIZE as u64;
-    // The device or the firmware has reported the address and the size, so they may be wrong: check for overflow.
+    // The device or the firmware has reported the address and the size. They may be wrong, so the sums are checked for
+    // overflow.
     let length = offset.checked_add(bytes as u64).and_then(|end| end.checked_next_multiple_of(PAGE_SIZE as u64));
     let length = length.filter(|&length| length <= PHYSICAL_END - (physical.as_u64() - offset)).ok_or(OutOfMemory)?;
     let pages = length / PAGE_SIZE as u64;

@@ -72,9 +72,9 @@ pub(super) fn frames_within_reach(wanted: usize) -> usize {
     frame::ordinary_frames()
 }
 
-/// Frees all cached memory, which is the memory of free stacks and the stacks of dead Gs. Returns how many bytes were
-/// freed. When memory runs short, the kernel frees cached memory by itself. Does not block. Does nothing in an interrupt
-/// handler. Go: `debug.FreeOSMemory`.
+/// Frees cached memory: the memory of free stacks and of the stacks of dead Gs. Up to 64 stacks of dead Gs may remain
+/// on each P except that of the caller. Returns how many bytes were freed. When memory runs short, the kernel frees
+/// cached memory by itself. Does not block. Does nothing in an interrupt handler. Go: `debug.FreeOSMemory`.
 #[doc(alias = "FreeOSMemory")]
 pub fn free_cached_memory() -> usize {
     relieve(usize::MAX) * PAGE_SIZE

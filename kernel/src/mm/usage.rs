@@ -1,9 +1,6 @@
-//! Statistics: what the memory is used for.
+//! What the memory is used for. The machine and the host share this type.
 
-use super::address::PAGE_SIZE;
-use super::{frame, large_heap, pressure, stack};
-
-/// The use of memory at one moment, in bytes unless noted otherwise.
+/// The use of memory at one moment. All values are in bytes, except two numbers of stacks.
 ///
 /// The parts are counted one after the other while all CPUs continue, so they may not add up exactly. The rest of the
 /// memory contains page tables, the tables of the frame allocator, buffers of devices, and each CPU's reserve of frames.
@@ -24,20 +21,4 @@ pub struct Usage {
     /// The memory of the stacks in use and of the cached stacks: the touched pages of Gs' stacks, and all pages of the
     /// other stacks.
     pub stacks_committed: usize,
-}
-
-/// Counts the memory. Does not block. Not callable from interrupt handlers.
-#[must_use]
-pub fn usage() -> Usage {
-    let stacks = stack::figures();
-    let kept_by_goroutines = pressure::cached_stacks();
-    Usage {
-        total: frame::total_frames() * PAGE_SIZE,
-        free: frame::free_frames() * PAGE_SIZE,
-        heap: large_heap::bytes(),
-        stacks_in_use: stacks.in_use.saturating_sub(kept_by_goroutines),
-        stacks_cached: stacks.free + kept_by_goroutines,
-        stacks_reserved: stacks.reserved_bytes,
-        stacks_committed: stacks.committed_bytes,
-    }
 }

@@ -1,4 +1,4 @@
-//! The end of a run.
+//! Ends the kernel with an exit status.
 
 use boot_protocol::status::OUTPUT_LOST;
 
@@ -7,8 +7,9 @@ use crate::arch::acpi;
 use crate::arch::x86_64::cpu;
 use crate::drivers::{console, debug_exit};
 
-/// Sends all output so far, and then ends the run with a status. If the console accepts no bytes for a minute (see
-/// [`console::flush`]), the run ends with the status [`OUTPUT_LOST`] instead. Callable from everywhere.
+/// Sends all output so far, and then ends the run with a status. If the console accepts no bytes for too long (see
+/// [`console::flush`]), the run ends with the status [`OUTPUT_LOST`] instead. Callable from everywhere except handlers
+/// of non-maskable interrupts.
 ///
 /// A status above 100 is replaced by 100, and a message on standard error says so. The kernel uses the higher statuses
 /// for itself.

@@ -1,6 +1,7 @@
 //! The parts of the kernel that the guest tests need. They are not part of the public interface, and change without
 //! notice. A function that can break something is `unsafe`, so that a safe program cannot call it. This module is
-//! hidden, but is not a feature of the crate. So the tests run with the same kernel that programs get.
+//! hidden in the documentation, but no feature of the crate is needed to use it. So the tests run with the same kernel
+//! as programs.
 
 use core::fmt;
 use core::ops::Range;
@@ -12,10 +13,11 @@ use crate::cpu::percpu;
 use crate::diagnostics::snapshot;
 use crate::drivers::console;
 use crate::mm::{OutOfMemory, frame, tlb};
-use crate::traps::preempt;
+use crate::traps::divert;
 
 pub use crate::arch::x86_64::interrupts::{NoVectorLeft, Vector};
 pub use crate::cpu::percpu::CpuId;
+pub use crate::drivers::console::bulk::Mute;
 pub use crate::drivers::console::state::Stalled;
 pub use crate::mm::stack::{Slot, Stack};
 pub use crate::sched::storm::Storm;
@@ -77,7 +79,7 @@ pub fn as_if_in_nmi<R>(body: impl FnOnce() -> R) -> R {
 /// # Safety
 /// `code` does not use its red zone, or does not rely on its contents.
 pub unsafe fn leave_red_zone_unprotected_in(code: Range<u64>) {
-    preempt::leave_red_zone_unprotected_in(code);
+    divert::leave_red_zone_unprotected_in(code);
 }
 
 /// The preemption-disable depth of this CPU.
@@ -85,9 +87,14 @@ pub fn preempt_count() -> u32 {
     percpu::preempt_count()
 }
 
-/// Calls `body` while no CPU can print and the output ring is not emptied.
+/// Calls `body`. Meanwhile no CPU can print, and the contents of the output ring are not sent.
 pub fn with_console_locked<R>(body: impl FnOnce() -> R) -> R {
     console::with_all_locked(body)
+}
+
+/// Whether output goes to the virtio console.
+pub fn uses_virtio() -> bool {
+    console::uses_virtio()
 }
 
 /// Takes a free frame, even if it is the last free one.
@@ -98,7 +105,7 @@ pub fn allocate_frame() -> Result<PhysFrame, OutOfMemory> {
     frame::allocate()
 }
 
-/// Returns a frame to the allocator.
+/// Frees a frame: returns it to the frame allocator.
 ///
 /// # Safety
 /// `frame` comes from [`allocate_frame`] and is not in use.

@@ -1,6 +1,7 @@
 //! What each CPU records about itself: whether it runs a thread, how many interrupts it has taken, and for how long
-//! preemption has been off. The watchdog reads these records. Only interrupt handlers and thread switches write the
-//! records, so turning interrupts or preemption off costs nothing extra.
+//! preemption has been off. The watchdog reads these records. They are written only by interrupt handlers, when the CPU
+//! switches threads or becomes idle, and when a pending switch takes effect. So turning interrupts or preemption off
+//! costs nothing extra.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -40,13 +41,13 @@ pub(crate) struct Activity {
     /// Whether the record's CPU runs a thread, and whether it is on watchdog duty.
     duty: CpuDuty,
     /// A *series* consists of timer ticks that found preemption off, and between which preemption was never on. This word
-    /// is the time of the first tick of the current series, or [`NEVER`] if there is no series. The next word is the number
-    /// of ticks in the series.
+    /// is the time of the first tick of the current series, or [`NEVER`] if there is no series.
     pinned_since: AtomicU64,
+    /// The number of ticks in the current series, if there is one.
     pinned_ticks: AtomicU32,
-    /// The longest time from the first tick of a series until preemption was on again, in ns. The next word is the longest
-    /// delay of a timer interrupt, also in ns.
+    /// The longest time from the first tick of a series until preemption was on again, in ns.
     longest_pin: AtomicU64,
+    /// The longest delay of a timer interrupt, in ns.
     latest_interrupt: AtomicU64,
 }
 

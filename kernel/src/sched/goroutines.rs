@@ -1,5 +1,5 @@
 //! Queries of the scheduler, for reports and for the handlers of interrupts and page faults. They return which G runs
-//! on this CPU, which G owns a stack, and which Gs are alive.
+//! on this CPU, and which G owns a stack.
 
 use gmp_sched::goroutine::Goroutine;
 use gmp_sched::machine::Machine;
@@ -19,8 +19,8 @@ pub(crate) fn interrupted() -> Option<&'static Goroutine<Kernel>> {
     Kernel::current_machine().and_then(Machine::current_goroutine)
 }
 
-/// The G whose own code has raised the exception that this CPU is handling; `None` if the scheduler, a driver or a handler
-/// has raised it.
+/// Returns the G whose own code has raised the exception that this CPU is handling, or `None` if the scheduler, a driver
+/// or a handler has raised it.
 pub(crate) fn interrupted_in_user_code(frame: &TrapFrame) -> Option<&'static Goroutine<Kernel>> {
     let is_in_user_code = percpu::trap_depth() == 1
         && !percpu::is_preemption_off()

@@ -70,7 +70,7 @@ const _: () =
 
 // SAFETY: the promises of `Platform` are kept as follows. Pinned code stays on its M, because a pinned CPU does not
 // switch threads. The current M is a per-CPU word, which the thread switch sets and which is loaded at each use. Stacks
-// are in slots with guard pages. A thread starts pinned, when it is first unparked.
+// are in slots with guard pages. A thread begins to run when it is first unparked, and is pinned at that time.
 unsafe impl Platform for Kernel {
     type Thread = &'static KernelThread;
 
@@ -140,10 +140,6 @@ unsafe impl Platform for Kernel {
         if let Some(thread) = machine.thread() {
             thread.unpark();
         }
-    }
-
-    fn exit_thread() -> ! {
-        unreachable!("the machine's scheduler is never shut down")
     }
 
     fn request_preemption(machine: &'static Machine<Self>) {

@@ -1,6 +1,7 @@
-//! Starts the scheduler on the boot CPU. Then the other CPUs also run the kernel threads of the scheduler's Ms.
+//! Starts the scheduler on the boot CPU. From then on all CPUs run kernel threads, on which the scheduler's Ms run.
 
 use core::fmt::Arguments;
+use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
 use gmp_sched::platform::{SLICE, UNDISTURBED};
@@ -13,16 +14,21 @@ use crate::cpu::cpus;
 use crate::cpu::percpu::CpuId;
 use crate::mm::{self, PAGE_SIZE, StackCache, frame, stack};
 use crate::sched::platform::{self, Kernel, fatal, scheduler};
-use crate::sched::{idle, kthread, sysmon};
+use crate::sched::{blocking, idle, kthread, sysmon};
 
 /// The functions of higher layers of the kernel that the scheduler calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Program {
+    /// Returns the size of the main G's stack in bytes.
+    pub(crate) stack_size: fn() -> usize,
     /// The body of the main G: runs the program, and ends the kernel with the program's status.
     pub(crate) main: fn() -> !,
     /// Ends the kernel with a message when the program cannot continue and no single G is the cause.
     pub(crate) fatal: fn(Arguments<'_>) -> !,
 }
+
+/// The body of a kernel thread that observes the scheduler. The thread is no M, and runs from the start of the scheduler.
+pub(crate) type Observer = fn(usize) -> !;
 
 /// The settings of the scheduler. They are chosen once, before the scheduler is made.
 #[derive(Clone, Copy, Debug)]
@@ -37,12 +43,28 @@ pub(crate) struct Settings {
     pub(crate) undisturbed: Duration,
     /// How long the last CPU to become idle polls before it halts.
     pub(crate) halt_poll: Duration,
+    /// How many calls may block their Ms in drivers at the same time.
+    pub(crate) blocking_limit: u32,
+    /// The memory into which the scheduler writes its trace. `None` if no trace is recorded.
+    pub(crate) trace: Option<&'static [AtomicU64]>,
+    /// The kernel threads that observe the scheduler.
+    pub(crate) observers: [Option<Observer>; 2],
 }
 
 impl Settings {
-    /// The default settings for this number of CPUs. If Go has such a setting, the default is the same as in Go.
-    pub(crate) fn standard(cpus: usize) -> Self {
-        Self { procs: cpus, seed: 0, slice: SLICE, undisturbed: UNDISTURBED, halt_poll: Duration::ZERO }
+    /// The default settings for `cpus` CPUs and the seed `seed`. A setting that Go has, too, has the same default as in
+    /// Go.
+    pub(crate) fn standard(cpus: usize, seed: u64) -> Self {
+        Self {
+            procs: cpus,
+            seed,
+            slice: SLICE,
+            undisturbed: UNDISTURBED,
+            halt_poll: Duration::ZERO,
+            blocking_limit: blocking::BLOCKING_LIMIT,
+            trace: None,
+            observers: [None; 2],
+        }
     }
 }
 
@@ -86,6 +108,7 @@ pub(crate) unsafe fn boot_main(settings: &Settings, program: Program) -> ! {
     platform::set_fatal(program.fatal);
     assert_memory_suffices();
     idle::set_polling(settings.halt_poll);
+    blocking::init(settings.blocking_limit);
     kthread::init();
     stack::fill_last_frames();
     platform::configure(settings.seed, settings.slice, settings.undisturbed);
@@ -93,8 +116,15 @@ pub(crate) unsafe fn boot_main(settings: &Settings, program: Program) -> ! {
     platform::install(scheduler);
     mm::set_stack_cache(STACK_CACHE);
     sysmon::init();
+    if let Some(memory) = settings.trace {
+        scheduler.start_trace_in(memory).expect("memory for what describes the rings of a trace");
+    }
     // SAFETY: the kernel has no thread-local variables, and this scheduler has not been started before.
-    unsafe { scheduler.start(move || (program.main)()) }.expect("memory for one M per P and the main G");
+    unsafe { scheduler.start_with_stack((program.stack_size)(), move || (program.main)()) }
+        .expect("memory for one M per P and the main G");
+    for observer in settings.observers.into_iter().flatten() {
+        platform::make_thread(observer, 0).expect("memory for a thread that observes the scheduler").unpark();
+    }
     // Interrupt the other CPUs, which wait in `cpu_main` until kernel threads are set up.
     for cpu in 1..cpus::count() {
         apic::send(CpuId::new(cpu), RESCHEDULE);
@@ -117,7 +147,7 @@ pub(crate) unsafe fn cpu_main() -> ! {
     unsafe { kthread::all().idle_loop() }
 }
 
-/// The largest number of Ps that a program may choose, if the computer has no more CPUs than this.
+/// The least value of [`procs_limit`].
 const PROCS_LIMIT: usize = 64;
 
 /// The largest number of Ps that a program may choose. With more Ps than CPUs, the Ms that hold the Ps share the CPUs,

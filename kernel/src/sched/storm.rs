@@ -13,9 +13,9 @@ use gmp_sched::preempt;
 use crate::cpu::percpu;
 use crate::sched::platform::Kernel;
 
-/// The shortest time between two preemptions on a CPU, in nanoseconds, or zero if there is no storm. A random time is
-/// added to this time. The next static is the width of the range of these random times, also in nanoseconds.
+/// The shortest time between two preemptions on a CPU, in nanoseconds, or zero if there is no storm.
 static SHORTEST: AtomicU32 = AtomicU32::new(0);
+/// The range of the random time that is added to [`SHORTEST`]: from zero to this number of nanoseconds.
 static WIDTH: AtomicU32 = AtomicU32::new(0);
 static RANDOM: AtomicU64 = AtomicU64::new(0x9E37_79B9_7F4A_7C15);
 
@@ -30,7 +30,7 @@ impl Storm {
     ///
     /// # Panics
     ///
-    /// If there is a storm already, or if `gaps` is empty, begins at zero or ends beyond 4 s.
+    /// If there is a storm already, or if `gaps` is empty, begins at zero or ends beyond 4.29 s (2^32 ns).
     #[track_caller]
     pub fn begin(gaps: Range<Duration>) -> Self {
         let nanoseconds = |duration: Duration| u32::try_from(duration.as_nanos()).expect("a gap of 4 s at most");
@@ -50,7 +50,7 @@ impl Drop for Storm {
 }
 
 /// In a storm, ends the slice of the G that was interrupted on this CPU, and returns the time until the next preemption.
-/// Called by the timer's handler.
+/// Returns `None` if there is no storm. Called by the timer's handler.
 #[inline]
 pub(crate) fn strike(machine: Option<&'static Machine<Kernel>>) -> Option<Duration> {
     let shortest = SHORTEST.load(Ordering::Relaxed);

@@ -28,15 +28,16 @@ pub(super) fn unpark_if_needed() {
     }
 }
 
-/// Parks until a timer tick finds an M in a system call. Then makes passes as long as an M is in a system call.
+/// Checks all Ps repeatedly, as long as an M is in a system call. Then parks until a timer tick finds an M in a system
+/// call. The thread begins to run when the first such tick unparks it.
 fn run(_: usize) -> ! {
     let scheduler = scheduler().expect("sysmon starts after the scheduler");
     let mut sysmon = Sysmon::new(scheduler);
     loop {
-        kthread::park(None);
         while scheduler.is_any_in_syscall() {
             let delay = sysmon.check();
             kthread::park(Some(kthread::now() + delay));
         }
+        kthread::park(None);
     }
 }

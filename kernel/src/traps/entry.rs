@@ -9,14 +9,15 @@
 use core::arch::naked_asm;
 use core::mem::offset_of;
 
-use super::{exception, interrupt, page_fault, preempt};
+use super::{divert, exception, interrupt, page_fault};
 use crate::arch::x86_64::cpu;
 use crate::arch::x86_64::trap::{TrapFrame, Vector};
 use crate::cpu::percpu;
 use crate::diagnostics::panic;
 use crate::sched::activity;
 
-/// The exceptions for which the processor pushes an error code. Bit n is for vector n.
+/// The exceptions for which the processor pushes an error code. Bit n is for vector n. Exceptions of features that the
+/// kernel does not use (control-flow enforcement, encrypted guests) are left out, because they do not occur.
 const WITH_ERROR_CODE: u32 = 1 << Vector::DOUBLE_FAULT.0
     | 1 << Vector::INVALID_TSS.0
     | 1 << Vector::SEGMENT_NOT_PRESENT.0
@@ -99,8 +100,8 @@ extern "C" fn enter() {
     )
 }
 
-/// Handles an interrupt or exception. If a preemption is pending at the end of an interrupt, the interrupted G gives
-/// way. At the end of an exception, a pending preemption stays pending.
+/// Handles an interrupt or exception. At the end of an interrupt, the interrupted G is preempted if a preemption is
+/// pending and the G can be preempted now. At the end of an exception, a pending preemption stays pending.
 extern "sysv64" fn dispatch(frame: &mut TrapFrame) {
     let vector = frame.vector();
     let is_nmi = vector == Vector::NON_MASKABLE;
@@ -117,12 +118,12 @@ extern "sysv64" fn dispatch(frame: &mut TrapFrame) {
     }
     percpu::leave_trap(is_nmi);
     if is_interrupt {
-        preempt::on_interrupt_return(frame);
+        divert::on_interrupt_return(frame);
     }
 }
 
-/// Handles an exception. A page fault can be resolved. Any other exception is reported, and stops the kernel or ends the G
-/// that has raised it.
+/// Handles an exception. Only a page fault can be resolved. Any other exception is reported, and stops the kernel or ends
+/// the G that has raised the exception.
 fn handle_exception(frame: &mut TrapFrame) {
     match frame.vector() {
         Vector::PAGE_FAULT => page_fault::handle(frame),

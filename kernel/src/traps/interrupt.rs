@@ -48,8 +48,8 @@ fn timer() {
     }
 }
 
-/// Handles the interrupt by which another CPU sends one of three requests: run a thread that is ready, preempt the current
-/// G, or go on watchdog duty, which means to check whether the sender is stuck.
+/// Handles an interrupt that another CPU has sent. The CPU may have to do three things: run a thread that has become
+/// ready, preempt the current G, and go on watchdog duty, which means that it checks whether other CPUs are stuck.
 fn reschedule() {
     if !kthread::is_up() {
         return;

@@ -1,21 +1,22 @@
 //! Page faults: the first touch of a page of a stack, a stack overflow, and the lack of memory for a page.
 //!
 //! The handler runs on a stack of its own. So it can also handle faults that other handlers cause, and faults that
-//! accesses to the interrupted stack cause. It does not log, block or switch. It takes only one lock, that of the frame
-//! allocator: see [`stack`].
+//! accesses to the interrupted stack cause. While it maps a page, it does not log, block or switch, and it takes only one
+//! lock, that of the frame allocator: see [`stack`].
 
 use gmp_sched::interrupt_return::MODES;
+use gmp_sched::stack_overflow::{PROBE_BYTES, probed_frame};
 use x86_64::registers::control::Cr2;
 use x86_64::registers::rflags::RFlags;
 use x86_64::structures::idt::PageFaultErrorCode;
 
-use super::{exception, preempt};
+use super::{divert, exception};
 use crate::arch::x86_64::trap::TrapFrame;
 use crate::cpu::percpu;
 use crate::diagnostics::backtrace::Backtrace;
 use crate::diagnostics::{isolation, panic};
-use crate::mm;
 use crate::mm::stack::{self, Slot, Source, Stack, Touch};
+use crate::mm::{self, layout};
 use crate::sched::goroutines;
 
 /// The number of additional stack pages that a G may need while it ends for lack of memory.
@@ -40,7 +41,7 @@ pub(super) fn handle(frame: &mut TrapFrame) {
     }
 }
 
-/// Whether the interrupted code takes interrupts.
+/// Whether the interrupted code had interrupts on.
 fn has_interrupts_on(frame: &TrapFrame) -> bool {
     RFlags::from_bits_truncate(frame.rflags).contains(RFlags::INTERRUPT_FLAG)
 }
@@ -56,19 +57,21 @@ fn overflow(frame: &mut TrapFrame, slot: Slot) {
     else {
         return exception::handle(frame);
     };
+    let (before, at) = layout::code_around(frame.rip, PROBE_BYTES);
+    let frame_bytes = probed_frame(before, at);
     let is_in_user_code = goroutines::interrupted_in_user_code(frame).is_some();
-    if !(is_in_user_code && isolation::covers(goroutine) && divert_to_another_stack(frame, slot)) {
-        panic::stack_overflow(frame, goroutine.id(), slot)
+    if !(is_in_user_code && isolation::covers(goroutine) && divert_to_another_stack(frame, frame_bytes)) {
+        panic::stack_overflow(frame, goroutine, frame_bytes)
     }
 }
 
 /// The size, in bytes, of the second stack on which a G ends after it has overflowed its own stack.
 const STACK_TO_DIE: usize = 16 * 1024;
 
-/// Makes the interrupted G, which is in user code, end on another stack. It cannot end on its own stack. That stack has
-/// no room left, and its frames must not be overwritten, since other Gs may have references into them. Returns `false`
-/// if there is no memory for the other stack.
-fn divert_to_another_stack(frame: &mut TrapFrame, slot: Slot) -> bool {
+/// Makes the interrupted G end on another stack. The G is in user code (unpinned and on its own stack). It cannot end on
+/// that stack, which has no room left. The frames on that stack must not be overwritten, since other Gs may have
+/// references into them. Returns `false` if there is no memory for the other stack.
+fn divert_to_another_stack(frame: &mut TrapFrame, frame_bytes: Option<usize>) -> bool {
     // The allocation may take locks in this handler, because the interrupted G is in user code and holds no lock of the
     // kernel. No page fault can occur here, because the stack of this handler has all its pages.
     let Ok(stack) = Stack::allocate(STACK_TO_DIE) else { return false };
@@ -79,7 +82,7 @@ fn divert_to_another_stack(frame: &mut TrapFrame, slot: Slot) -> bool {
     // SAFETY: the address is in the highest page of the new stack, which has a frame from the start, and nothing else uses
     // this stack yet.
     unsafe { core::ptr::with_exposed_provenance_mut::<u64>(return_address).write(0) };
-    (frame.rdi, frame.rsi, frame.rdx) = (frame.rip, frame.rbp, slot.bottom() as u64);
+    (frame.rdi, frame.rsi, frame.rdx) = (frame.rip, frame.rbp, frame_bytes.unwrap_or(0) as u64);
     frame.rsp = return_address as u64;
     frame.rip = end_after_overflow as *const () as u64;
     frame.rflags &= !MODES;
@@ -87,19 +90,19 @@ fn divert_to_another_stack(frame: &mut TrapFrame, slot: Slot) -> bool {
 }
 
 /// Ends the calling G, which has overflowed its stack and now runs on another one. `program_counter` and
-/// `frame_pointer` are the G's values of RIP and RBP at the overflow. `bottom` is the lowest address of the overflowed
-/// stack.
-extern "sysv64" fn end_after_overflow(program_counter: u64, frame_pointer: u64, bottom: usize) -> ! {
-    let slot = Slot::containing(bottom).expect("it was one");
-    isolation::end_after_overflow(slot, Backtrace::from(program_counter, frame_pointer))
+/// `frame_pointer` are the G's values of RIP and RBP at the overflow. `frame_bytes` is the size of the frame whose
+/// stack probe has overflowed the stack, or 0 if no probe has.
+extern "sysv64" fn end_after_overflow(program_counter: u64, frame_pointer: u64, frame_bytes: usize) -> ! {
+    let frame_bytes = Some(frame_bytes).filter(|&bytes| bytes != 0);
+    isolation::end_after_overflow(frame_bytes, Backtrace::from(program_counter, frame_pointer))
 }
 
 /// Handles the case that there is no frame for a page of a stack. A G in user code is diverted, so that it frees
 /// memory, or panics if there is none to free. Other code can do neither, so it gets a frame from the reserve of its
-/// CPU.
+/// CPU. If the reserve is empty, the kernel stops.
 fn out_of_memory(frame: &mut TrapFrame, address: usize) {
     let may_wait = has_interrupts_on(frame);
-    if may_wait && preempt::divert(frame, make_room) {
+    if may_wait && divert::divert(frame, make_room) {
         return;
     }
     if stack::first_touch(address, Source::LastFrames) != Touch::Committed {

@@ -1,9 +1,9 @@
 //! The local APIC of each CPU (SDM 11): signals the end of an interrupt, sends interrupts to other CPUs, and contains a
 //! timer.
 //!
-//! The kernel uses xAPIC mode, in which the registers are in memory. It uses x2APIC mode only if the firmware has left that
-//! mode on, or if the APIC id of a CPU is above 254. [`kernel_formats::local_apic`] computes the values of the registers;
-//! this module accesses the hardware.
+//! The kernel uses xAPIC mode, in which the registers are in memory. It uses x2APIC mode only if the firmware has left
+//! that mode on, or if the APIC id of a CPU is above 254. [`kernel_formats::local_apic`] computes the values of the
+//! registers; this module accesses the hardware.
 
 use core::arch::x86_64::{_mm_lfence, _mm_mfence};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -28,12 +28,13 @@ const REGISTER_BYTES: usize = 4096;
 /// The bits of the register [`APIC_BASE`] that hold the physical address of the APIC's registers.
 const BASE_ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
-/// How often [`command`] polls whether the previous command has been sent. After that many polls it sends the next
-/// command anyway, so that a panic cannot hang here. On hardware the first poll succeeds.
+/// The maximum number of times that [`command`] polls whether the previous command has been sent. After that many polls
+/// it sends the next command anyway, so that a panic cannot hang here. Usually the first poll finds that the command
+/// has been sent.
 const SEND_POLLS: u32 = 1_000_000;
 
-/// The virtual address of the registers, which is the same for every CPU. Null in x2APIC mode, in which the registers are
-/// not in memory.
+/// The virtual address of the registers, which is the same for every CPU. Null in x2APIC mode, in which the registers
+/// are not in memory.
 static REGISTERS: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The registers of the calling CPU's APIC. To be used only after [`init`].
@@ -72,7 +73,8 @@ impl Bus for Hardware {
 
     #[inline]
     fn write_msr(&self, number: u32, value: u64) {
-        // SAFETY: `LocalApic` writes only registers that exist in the chosen mode, and only values that are valid for them.
+        // SAFETY: `LocalApic` writes only registers that exist in the chosen mode, and only values that are valid for
+        // them.
         unsafe { Msr::new(number).write(value) }
     }
 
@@ -146,6 +148,18 @@ pub(crate) fn id_of(cpu: CpuId) -> Option<u32> {
     APIC_ID.of(cpu).map(|id| id.load(Ordering::Relaxed))
 }
 
+/// Returns the APIC id to which a device sends interrupts that are meant for `cpu`. Devices can address only ids of
+/// eight bits. If the id of `cpu` is larger, returns that of another CPU; `None` if all ids are larger. Callable only
+/// when all CPUs are up.
+pub(crate) fn device_target(cpu: CpuId) -> Option<u8> {
+    local_apic::device_target([cpu].into_iter().chain(cpus::all()).filter_map(id_of))
+}
+
+/// Whether interrupts of devices can reach `cpu` itself. Callable only when all CPUs are up.
+pub(crate) fn is_device_target(cpu: CpuId) -> bool {
+    device_target(cpu).map(u32::from) == id_of(cpu)
+}
+
 /// Interrupts a CPU on `vector`. Does nothing if the CPU is not up. Callable from everywhere.
 pub(crate) fn send(to: CpuId, vector: Vector) {
     if let Some(id) = id_of(to) {
@@ -214,7 +228,8 @@ pub(super) fn start_timer(counts: u32) {
     local_apic().start_timer(counts);
 }
 
-/// Makes the timer of this CPU fire when the time stamp counter reaches `time_stamp`. The timer must be in deadline mode.
+/// Makes the timer of this CPU fire when the time stamp counter reaches `time_stamp`. The timer must be in deadline
+/// mode.
 #[inline]
 pub(super) fn start_timer_at(time_stamp: u64) {
     local_apic().start_timer_at(time_stamp);

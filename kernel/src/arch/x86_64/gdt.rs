@@ -105,8 +105,8 @@ pub(crate) fn load_early() {
 
 /// Loads `tables` on the calling CPU. These tables must not be in use on another CPU.
 pub(crate) fn load(tables: &'static Tables) {
-    // Restores the GS base afterwards. This is only a precaution, because `load_registers` does not load GS. GS may still
-    // contain a selector of the boot loader's descriptor table, and that table is replaced here.
+    // `load_registers` does not load GS, so the GS base should stay as it is. Restoring it is a precaution: GS may
+    // still contain a selector of the boot loader's descriptor table, and that table is replaced here.
     local::keep_base(|| load_registers(tables));
 }
 

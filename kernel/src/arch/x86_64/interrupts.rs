@@ -15,8 +15,9 @@ const DEVICES: usize = 0xf0 - FIRST_DEVICE as usize;
 
 /// The vector of the local APIC's timer.
 pub(crate) const TIMER: Vector = Vector(0xf0);
-/// The vector by which another CPU sends one of three requests to this CPU: run a thread that is ready, preempt the
-/// current G, or go on watchdog duty, which means to check whether the sender is stuck.
+/// The vector by which a CPU interrupts another CPU. The receiver then runs a thread that has become ready, preempts its
+/// current G, or goes on watchdog duty, which means that it checks whether the sender is stuck. During the boot, the
+/// interrupt makes the other CPUs run kernel threads.
 pub(crate) const RESCHEDULE: Vector = Vector(0xf1);
 /// The vector on which the local APIC reports that it has detected an error.
 pub(crate) const ERROR: Vector = Vector(0xfe);

@@ -7,9 +7,11 @@
 use core::fmt;
 use core::ptr::NonNull;
 
+use kernel_formats::madt::{Polarity, Trigger};
+
 use super::apic;
 use super::interrupts::Vector;
-use crate::arch::acpi::{self, Polarity, Trigger};
+use crate::arch::acpi;
 use crate::cpu::percpu::CpuId;
 use crate::cpu::sync::InterruptMutex;
 use crate::mm::paging;
@@ -45,8 +47,8 @@ struct IoApic {
     entries: u32,
 }
 
-// SAFETY: every CPU may access these device registers, at the same address, and the lock of `CONTROLLERS` serialises the
-// accesses.
+// SAFETY: every CPU may access these device registers, at the same address, and the lock of `CONTROLLERS` serialises
+// the accesses.
 unsafe impl Send for IoApic {}
 
 impl IoApic {
@@ -74,8 +76,8 @@ impl IoApic {
     }
 }
 
-/// The error that an interrupt cannot be routed. Either no I/O APIC has the interrupt, or the CPU is not up, or the
-/// CPU's APIC id does not fit into an entry.
+/// The error that an interrupt cannot be routed. Either no I/O APIC has the interrupt, or no CPU's APIC id fits into an
+/// entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NoSuchInterrupt;
 
@@ -106,14 +108,14 @@ pub(crate) fn init() {
 }
 
 /// Makes an I/O APIC deliver an interrupt of the ISA bus to a CPU, on `vector`. If the firmware's tables override the
-/// number, polarity or trigger mode of the interrupt, the values in the tables are used.
+/// number, polarity or trigger mode of the interrupt, the values in the tables are used. If the interrupts of devices
+/// cannot reach `cpu`, another CPU gets the interrupt.
 ///
 /// # Errors
-/// If no I/O APIC has the interrupt, the CPU is not up, or the CPU's APIC id has more than eight bits.
+/// If no I/O APIC has the interrupt, or if the interrupts of devices can reach no CPU.
 pub(crate) fn route_isa(irq: u8, vector: Vector, cpu: CpuId) -> Result<(), NoSuchInterrupt> {
     let source = acpi::tables().isa_interrupt(irq);
-    // An entry has only eight bits for the APIC id of the destination.
-    let apic_id = apic::id_of(cpu).and_then(|id| u8::try_from(id).ok()).ok_or(NoSuchInterrupt)?;
+    let apic_id = apic::device_target(cpu).ok_or(NoSuchInterrupt)?;
     let mut controllers = CONTROLLERS.lock();
     let (controller, entry) = controllers
         .iter_mut()

@@ -27,7 +27,7 @@ const IS_VALID: u64 = 1 << 63;
 /// The bit of a bank's status register that says that the bank's address register contains the address of the error.
 const HAS_ADDRESS: u64 = 1 << 58;
 
-/// A register of a bank. The value is the register's index in the bank.
+/// One of the four registers of a bank. The variant's number is the register's index in the bank.
 #[derive(Clone, Copy)]
 enum Register {
     Control = 0,
@@ -41,13 +41,13 @@ fn has_banks() -> bool {
 }
 
 fn read(number: u32) -> u64 {
-    // SAFETY: the callers read only registers that the processor reports to have. Reading them has no side effect.
+    // SAFETY: the callers read only registers whose existence the processor reports. Reading them has no side effect.
     unsafe { Msr::new(number).read() }
 }
 
 fn write(number: u32, value: u64) {
-    // SAFETY: the callers write only registers that the processor reports to have. These registers only control error
-    // reports and record errors, so a write cannot violate memory safety.
+    // SAFETY: the callers write only registers whose existence the processor reports. These registers only control
+    // error reports and record errors, so a write cannot violate memory safety.
     unsafe { Msr::new(number).write(value) }
 }
 
@@ -81,7 +81,7 @@ fn is_first_control_of_firmware() -> bool {
     features.family_id() == 6 && features.model_id() < 0x1a
 }
 
-/// The errors in the banks of the calling CPU. Its `Display` is a part of the report of a machine check.
+/// The errors in the banks of the calling CPU. The `Display` of this type writes a part of the report of a machine check.
 pub(crate) struct Errors;
 
 impl fmt::Display for Errors {

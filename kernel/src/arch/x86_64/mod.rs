@@ -10,6 +10,7 @@ pub(crate) mod gdt;
 pub(crate) mod interrupts;
 pub(crate) mod ioapic;
 pub(crate) mod machine_check;
+pub(crate) mod pit;
 mod reference_clock;
 pub(crate) mod timer;
 pub(crate) mod trap;

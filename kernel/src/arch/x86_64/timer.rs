@@ -1,20 +1,21 @@
 //! Time: a monotonic clock that is the same on all CPUs, and a one-shot timer on each CPU.
 //!
 //! The clock is the time stamp counter (TSC), and the timer is that of the local APIC. The rates of both are unknown at
-//! first. A hypervisor may report them. Otherwise both are measured against a clock with a known rate, the HPET or the PIT.
-//! All rates are 32.32 fixed-point factors.
+//! first. A hypervisor may report them. Otherwise both are measured against a clock with a known rate
+//! ([`kernel_formats::calibration`]).
 //!
-//! The timer's counter has 32 bits, so at 1 GHz it can count for at most 4.29 s. For later deadlines the timer is started
-//! several times. No deadline is reported early: if the interrupt comes before the deadline, because the counter is too
-//! short or the measurement is inexact, the timer is started again.
+//! The timer's counter has 32 bits, so at 1 GHz it can count for at most 4.29 s. For later deadlines the timer is
+//! started several times. No deadline is reported early: if the interrupt comes before the deadline, because the
+//! counter is too short or the measurement is inexact, the timer is started again.
 //!
-//! With the kernel option `timer=tsc-deadline` the timer instead fires when the time stamp counter reaches a value, if the
-//! processor supports that.
+//! With the kernel option `timer=tsc-deadline` the timer instead fires when the time stamp counter reaches a value, if
+//! the processor supports that.
 
 use core::arch::x86_64::{_mm_lfence, _rdtsc};
-use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use kernel_formats::calibration::{self, Clocks, Rates, Reading, Source};
+use kernel_formats::fixed_point::Factor;
 use kernel_formats::local_apic::TimerMode;
 use raw_cpuid::CpuId;
 use x86_64::instructions::interrupts::without_interrupts;
@@ -34,12 +35,10 @@ const NEVER: u64 = u64::MAX;
 
 /// The value of the time stamp counter at which the clock was zero.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
-/// Nanoseconds per tick of the time stamp counter. Zero before the rates are known, so that the clock shows zero until
-/// then.
+/// Nanoseconds per tick of the time stamp counter, as the bits of a [`Factor`]. Zero before the rates are known, so
+/// that the clock shows zero until then.
 static NS_PER_TICK: AtomicU64 = AtomicU64::new(0);
-/// Ticks of the time stamp counter per nanosecond.
-static TICKS_PER_NS: AtomicU64 = AtomicU64::new(0);
-/// Counts of the APIC's timer per nanosecond.
+/// Counts of the APIC's timer per nanosecond, as the bits of a [`Factor`].
 static COUNTS_PER_NS: AtomicU64 = AtomicU64::new(0);
 /// Whether the timers are in deadline mode. Otherwise they are in one-shot mode.
 static WAITS_FOR_TIME_STAMP: AtomicBool = AtomicBool::new(false);
@@ -49,13 +48,18 @@ static WAITS_FOR_TIME_STAMP: AtomicBool = AtomicBool::new(false);
 #[inline]
 pub fn now() -> u64 {
     let ticks = time_stamp().wrapping_sub(EPOCH.load(Ordering::Relaxed));
-    scale(ticks, NS_PER_TICK.load(Ordering::Relaxed))
+    ns_per_tick().convert(ticks)
 }
 
-/// Returns the nanoseconds since the time stamp counter was zero, which is when the computer was switched on. Callable from
-/// everywhere.
+/// Returns the nanoseconds since the time stamp counter was zero, which is when the computer was switched on. Callable
+/// from everywhere.
 pub fn since_power_on() -> u64 {
-    scale(time_stamp(), NS_PER_TICK.load(Ordering::Relaxed))
+    ns_per_tick().convert(time_stamp())
+}
+
+#[inline]
+fn ns_per_tick() -> Factor {
+    Factor::from_bits(NS_PER_TICK.load(Ordering::Relaxed))
 }
 
 /// Reads the time stamp counter, after all earlier loads of this CPU have completed.
@@ -67,69 +71,39 @@ fn time_stamp() -> u64 {
     unsafe { _rdtsc() }
 }
 
-/// Multiplies `value` by a 32.32 fixed-point factor.
-#[inline]
-fn scale(value: u64, factor: u64) -> u64 {
-    ((u128::from(value) * u128::from(factor)) >> 32) as u64
-}
+/// The clocks of the boot CPU during the calibration.
+struct Hardware<'a>(&'a mut ReferenceClock);
 
-/// Returns `numerator / denominator` as a 32.32 fixed-point factor.
-fn ratio(numerator: u64, denominator: u64) -> u64 {
-    u64::try_from((u128::from(numerator) << 32) / u128::from(denominator)).expect("a clock is too slow")
-}
+impl Clocks for Hardware<'_> {
+    fn start_timer(&mut self) {
+        apic::start_timer(u32::MAX);
+    }
 
-/// The values of the three clocks at one moment.
-#[derive(Clone, Copy)]
-struct Reading {
-    reference: u64,
-    time_stamp: u64,
-    /// The count of the timer, which counts down.
-    timer: u32,
-    /// How long the reading took, in ticks of the time stamp counter.
-    width: u64,
-}
-
-/// Reads the three clocks at nearly the same moment. The host may preempt a virtual CPU during a reading, so this
-/// function makes several readings and returns the one that took the shortest time.
-fn read_clocks(clock: &mut ReferenceClock) -> Reading {
-    (0..8)
-        .map(|_| {
+    fn read(&mut self) -> Reading {
+        let read = |_| {
             let before = time_stamp();
-            let reference = clock.read();
+            let reference = self.0.read();
             let timer = apic::timer_counts();
-            let width = time_stamp() - before;
-            Reading { reference, time_stamp: before + width / 2, timer, width }
-        })
-        .min_by_key(|reading| reading.width)
-        .expect("more than none")
+            let width = time_stamp().wrapping_sub(before);
+            (width, Reading { reference, time_stamp: before.wrapping_add(width / 2), timer })
+        };
+        let (_, reading) = (0..8).map(read).min_by_key(|&(width, _)| width).expect("there are eight");
+        reading
+    }
 }
 
-/// The rates of the time stamp counter and of the timer, expressed as how far each counts in an interval.
-#[derive(Clone, Copy, Debug)]
-struct Rates {
-    /// The length of the interval, in nanoseconds.
-    ns: u64,
-    /// The ticks of the time stamp counter in the interval.
-    ticks: u64,
-    /// The counts of the timer in the interval.
-    counts: u64,
-}
-
-/// Determines the rates of the time stamp counter and of the timer, on the boot CPU, and starts the clock. Takes at least
-/// 10 ms. `kind` is the value of the kernel option `timer`.
+/// Determines the rates of the time stamp counter and of the timer, on the boot CPU, and starts the clock. Takes at
+/// least 10 ms. `kind` is the value of the kernel option `timer`.
 pub(crate) fn calibrate(kind: Option<&str>) {
     let begin = time_stamp();
     let (source, rates) = known_rates().map_or_else(measure, |rates| ("hypervisor", rates));
-    let Rates { ns, ticks, counts } = rates;
-    assert!(ns > 0 && ticks > 0 && counts > 0, "a clock stands still: {rates:?}");
     EPOCH.store(begin, Ordering::Relaxed);
-    NS_PER_TICK.store(ratio(ns, ticks), Ordering::Relaxed);
-    TICKS_PER_NS.store(ratio(ticks, ns), Ordering::Relaxed);
-    COUNTS_PER_NS.store(ratio(counts, ns), Ordering::Relaxed);
+    NS_PER_TICK.store(Factor::new(rates.ticks, rates.ns).to_bits(), Ordering::Relaxed);
+    COUNTS_PER_NS.store(Factor::new(rates.ns, rates.counts).to_bits(), Ordering::Relaxed);
     while now() < MEASURE_NS {
         core::hint::spin_loop();
     }
-    log::info!("{source}: TSC {} kHz, timer {} kHz", ticks * 1_000_000 / ns, counts * 1_000_000 / ns);
+    log::info!("{source}: TSC {} kHz, timer {} kHz", rates.ticks_hz() / 1000, rates.counts_hz() / 1000);
     choose_timer(kind);
 }
 
@@ -142,12 +116,13 @@ fn known_rates() -> Option<Rates> {
     (ticks != 0 && counts != 0).then_some(Rates { ns: 1_000_000, ticks: ticks.into(), counts: counts.into() })
 }
 
-/// Chooses the kind of timer that the kernel option requests, if the processor has it, and otherwise the one-shot timer.
+/// Chooses the kind of timer that the kernel option requests, if the processor has it, and otherwise the one-shot
+/// timer.
 fn choose_timer(kind: Option<&str>) {
     match kind {
         Some("tsc-deadline") if apic::has_deadline_timer() => WAITS_FOR_TIME_STAMP.store(true, Ordering::Relaxed),
         Some("tsc-deadline") => log::warn!("timer=tsc-deadline: this processor has none; one-shot is used"),
-        // The option is absent or `one-shot`: the kernel has checked its value.
+        // The option is absent or `one-shot`. The kernel has already rejected other values.
         _ => {}
     }
 }
@@ -157,24 +132,33 @@ fn timer_mode() -> TimerMode {
 }
 
 /// Measures the rates against a clock with a known rate. Returns the name of that clock and the rates.
+///
+/// # Panics
+/// If no clock can be used.
 fn measure() -> (&'static str, Rates) {
-    let mut clock = ReferenceClock::start(acpi::tables().hpet);
     apic::set_timer(TimerMode::OneShot);
-    apic::start_timer(u32::MAX);
-    let first = read_clocks(&mut clock);
-    while clock.ns_since(first.reference) < MEASURE_NS {
-        // Wait between the reads of the clock, because in a virtual machine a read of a device register is slow and takes a
-        // lock of the host.
-        for count in 0..2000 {
-            black_box(count);
+    let measurements = ReferenceClock::all(acpi::tables()).filter_map(|mut clock| {
+        let measured = calibration::measure(clock.reference(), &mut Hardware(&mut clock), MEASURE_NS);
+        let measured = measured.inspect_err(|failure| log::warn!("clock {} is not used: {failure}", clock.name()));
+        measured.ok().map(|rates| (clock.name(), rates))
+    });
+    let chosen = calibration::choose(measurements, stated_rate());
+    apic::stop_timer(TimerMode::OneShot);
+    match chosen.expect("no clock with a known rate counts: neither HPET nor ACPI timer nor PIT") {
+        (Source::Measured(name), rates) => (name, rates),
+        (Source::Stated(name), rates) => {
+            log::warn!("clock {name} contradicts the processor, which states the rate of its TSC: the latter is used");
+            ("CPUID", rates)
         }
     }
-    let last = read_clocks(&mut clock);
-    apic::stop_timer(TimerMode::OneShot);
-    let ns = clock.to_ns(clock.difference(first.reference, last.reference));
-    let ticks = last.time_stamp - first.time_stamp;
-    let counts = u64::from(first.timer.wrapping_sub(last.timer));
-    (clock.name(), Rates { ns, ticks, counts })
+}
+
+/// Returns the rate of the time stamp counter in Hz, as CPUID states it (leaf 0x15). If CPUID does not state this rate,
+/// returns the base frequency of the processor (leaf 0x16), which usually equals it.
+fn stated_rate() -> Option<u64> {
+    let cpuid = CpuId::new();
+    let base_rate = || Some(u64::from(cpuid.get_processor_frequency_info()?.processor_base_frequency()) * 1_000_000);
+    cpuid.get_tsc_info().and_then(|tsc| tsc.tsc_frequency()).or_else(base_rate)
 }
 
 cpu_local! {
@@ -208,11 +192,14 @@ pub(crate) fn arm(deadline: u64) {
 /// Starts the timer for the time until `deadline`, or for the longest time that it can count, if that is shorter.
 fn start(deadline: u64) {
     if WAITS_FOR_TIME_STAMP.load(Ordering::Relaxed) {
-        let ticks = scale(deadline, TICKS_PER_NS.load(Ordering::Relaxed));
-        apic::start_timer_at(EPOCH.load(Ordering::Relaxed).saturating_add(ticks).saturating_add(1));
+        // After this many ticks since `EPOCH`, `now` returns `deadline` or more for the first time. If the timer fired
+        // earlier, `expire` would start it again.
+        let ticks = ns_per_tick().convert_back(deadline);
+        apic::start_timer_at(EPOCH.load(Ordering::Relaxed).saturating_add(ticks));
         return;
     }
-    let counts = scale(deadline.saturating_sub(now()), COUNTS_PER_NS.load(Ordering::Relaxed));
+    let factor = Factor::from_bits(COUNTS_PER_NS.load(Ordering::Relaxed));
+    let counts = factor.convert(deadline.saturating_sub(now()));
     // One count is added, because zero would stop the timer.
     apic::start_timer(u32::try_from(counts.saturating_add(1)).unwrap_or(u32::MAX));
 }

@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use x86_64::instructions::interrupts::without_interrupts;
 
+use crate::cpu::contexts;
 use crate::cpu::percpu::{self, CpuId};
 
 /// The value of [`Holder::cpu`] while no CPU holds the lock.
@@ -49,6 +50,7 @@ impl Holder {
     /// # Panics
     /// If this CPU holds the lock. In this case the caller, or the code that it has interrupted, has taken the lock, so
     /// the wait would never end.
+    #[track_caller]
     pub(super) fn check(&self, location: &'static Location<'static>) {
         // Interrupts are off so that the caller cannot migrate between the load of its CPU's number and the comparison. If it
         // migrated in between, its former CPU could take the lock before the comparison. The caller would then panic for
@@ -59,7 +61,9 @@ impl Holder {
             // reference to a constant.
             let taken = unsafe { self.location.load(Ordering::Relaxed).as_ref() };
             let taken = taken.expect("a lock that is held was taken somewhere");
-            panic!("a CPU waits for itself: at {location} for the lock that it took at {taken}");
+            contexts::misuse(format_args!(
+                "a CPU waits for itself: at {location} for the lock that it took at {taken}"
+            ));
         }
     }
 }

@@ -8,7 +8,8 @@ use x86_64::instructions::interrupts;
 use crate::cpu::contexts;
 use crate::cpu::percpu::{self, LOCK, LOCKS};
 
-/// The top bit of the count of `InterruptMutex`es. It is set if 128 are held, which happens only if guards were leaked.
+/// The top bit of the count of `InterruptMutex`es. This bit is set if a CPU holds 128 of them, which happens only if guards
+/// were leaked.
 const TOO_MANY_LOCKS: u32 = 0x80 * LOCK;
 
 /// Records that the caller takes an `InterruptMutex` at `location`. The caller has turned interrupts off; `were_on` says
@@ -47,8 +48,8 @@ pub(super) fn leave() {
     }
     percpu::set_interrupts_off_at(None);
     interrupts::enable();
-    // If a switch becomes pending after the load of `word`, an interrupt has requested it, and the switch is made when that
-    // interrupt returns.
+    // The value of `word` from before is enough. If a switch becomes pending after the load of `word`, an interrupt has
+    // requested it, and the switch is made when that interrupt returns.
     if word == 0 {
         percpu::honour_pending();
     }

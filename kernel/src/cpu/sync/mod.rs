@@ -123,7 +123,7 @@ impl<T> DerefMut for InterruptMutexGuard<'_, T> {
 impl<T> Drop for InterruptMutexGuard<'_, T> {
     fn drop(&mut self) {
         self.holder.clear();
-        // Release the lock before interrupts are turned on: otherwise a handler could spin on it for ever.
+        // The lock is released before interrupts are turned on, because a handler could otherwise spin on it for ever.
         // SAFETY: this is the only place that drops `guard`, and nothing uses `guard` afterwards.
         unsafe { ManuallyDrop::drop(&mut self.guard) };
         interrupts_off::leave();

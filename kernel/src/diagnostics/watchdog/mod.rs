@@ -15,8 +15,9 @@
 //!
 //! If the host does not run a virtual CPU for a second, that CPU takes no interrupts either. So the checking CPU asks a
 //! suspected CPU where it is, by a non-maskable interrupt, and asks again at each later check. The suspected CPU is
-//! reported only if it has answered several times that interrupts or preemption are off, and has taken no other
-//! interrupt in between. The report contains the last answer.
+//! reported only if it has answered many times that interrupts (or preemption) are off, and if nothing shows that they
+//! were on in between. An answer that comes at once counts more, because a CPU that the host does not run answers
+//! later. The report contains the last answer.
 //!
 //! When a check is due, the first CPU whose timer fires makes it. `WatchdogDuty` (`gmp_sched::kthread::watchdog`)
 //! ensures that there is such a CPU as long as any CPU is busy. The checking CPU may always be the same one, and may
@@ -43,8 +44,8 @@ pub(crate) fn is_called(now: u64) -> u64 {
 pub(crate) fn tick(now: u64) -> u64 {
     activity::note_tick(now);
     scan::check_if_due(now);
-    // A single CPU needs no timer for the checks. While it runs something, its tick makes them. While it halts, there
-    // is nothing to check.
+    // A single CPU needs no timer for the checks. While it runs something, its timer tick checks it. While it halts,
+    // there is nothing to check.
     if cpus::count() == 1 {
         return NEVER;
     }
@@ -65,13 +66,14 @@ pub struct Windows {
     pub recoveries: u64,
 }
 
-/// How many interrupts a CPU has taken, without non-maskable ones; 0 if the CPU is not up. Callable from everywhere.
+/// Returns how many interrupts a CPU has taken, or 0 if the CPU is not up. Non-maskable interrupts are not counted.
+/// Callable from everywhere.
 pub fn interrupts(cpu: CpuId) -> u64 {
     activity::of(cpu).map_or(0, Activity::interrupts)
 }
 
-/// The longest times for which interrupts and preemption were off on any CPU. Only times that a tick has noticed are
-/// included. Callable from everywhere.
+/// Returns the longest times for which interrupts and preemption were off on any CPU. Only times that a timer tick has
+/// noticed are included. Callable from everywhere.
 pub fn longest_windows() -> Windows {
     let (lockups, recoveries) = report::counts();
     let all = cpus::all().filter_map(activity::of);

@@ -10,12 +10,12 @@ use crate::drivers::console::{Hold, LineWriter};
 /// The target of the log messages, which is the public name of the module.
 const LOG: &str = "kernel::watchdog";
 
-/// How many CPUs were reported.
+/// How often a CPU was reported.
 static LOCKUPS: AtomicU64 = AtomicU64::new(0);
-/// How many of the reported CPUs have recovered.
+/// How often a reported CPU has recovered.
 static RECOVERIES: AtomicU64 = AtomicU64::new(0);
 
-/// Returns how many CPUs were reported, and how many of these have recovered.
+/// Returns how often a CPU was reported, and how often a reported CPU has recovered.
 pub(super) fn counts() -> (u64, u64) {
     (LOCKUPS.load(Ordering::Relaxed), RECOVERIES.load(Ordering::Relaxed))
 }
@@ -31,13 +31,13 @@ pub(super) fn lockup(cpu: CpuId, what: &str, off_for: u64, console: Hold) -> boo
     // panics instead, because a panic prints without the lock.
     assert!(!console.is_of(cpu), "CPU {cpu} has had {what} off for {}, and the console is locked", Seconds(off_for));
     if console.goes_on() {
-        // Another CPU has held the lock all the time, so that CPU is suspected, too. When its suspicion is confirmed,
-        // the assertion above fails and reports it.
+        // Another CPU has held the lock all the time, so that CPU is suspected, too. When that suspicion is confirmed,
+        // the assertion above fails and its message reports the CPU.
         return false;
     }
     log::error!(target: LOG, "CPU {cpu} has had {what} off for {}:", Seconds(off_for));
     if let Some(snapshot) = snapshot::of(cpu) {
-        // This cannot fail: writing to the console returns no errors.
+        // This cannot fail, because writing to the console returns no errors.
         let _ = write!(LineWriter::new(), "CPU {cpu}: {snapshot}");
     }
     // The report is counted after it has been printed, because a test may end the run as soon as it sees the count.

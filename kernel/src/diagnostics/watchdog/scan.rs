@@ -1,8 +1,8 @@
-//! The check of all CPUs. One CPU at a time makes it.
+//! The watchdog's check of all CPUs. Only one CPU at a time makes this check.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use kernel_formats::suspicion::{Step, Suspicion};
+use kernel_formats::suspicion::{Answer, Step, Suspicion};
 
 use super::report;
 use crate::cpu::cpus;
@@ -12,15 +12,17 @@ use crate::diagnostics::snapshot::{self, Snapshot};
 use crate::drivers::console::{self, Hold};
 use crate::sched::activity::{self, Activity, NEVER};
 
-/// The time between two checks in ns: the first while no CPU is suspected, the second while one is.
+/// The time between two checks while no CPU is suspected, in ns.
 const INTERVAL: u64 = 500_000_000;
+/// The time between two checks while a CPU is suspected, in ns.
 const SHORT_INTERVAL: u64 = 50_000_000;
 /// A CPU is suspected to have preemption off only if this many ticks in succession have found it off. A virtual CPU
 /// that its host does not run for a second has no ticks in this second, so it is not suspected.
 const TICKS: u32 = 8;
 
-/// When the next check is due, and whether the last check has found a suspected CPU.
+/// When the next check is due.
 static NEXT_CHECK: AtomicU64 = AtomicU64::new(0);
+/// Whether the last check has found a suspected CPU.
 static IS_ANY_SUSPECT: AtomicBool = AtomicBool::new(false);
 
 /// The suspicions about each CPU. Locked during a check.
@@ -32,7 +34,8 @@ struct Suspect {
     preemption_off: Case,
 }
 
-/// A suspicion. Also records whether the console's lock was held when the CPU was first asked where it is (see [`Hold`]).
+/// A suspicion. Also records whether the console's lock was held when the CPU was first asked where it is (see
+/// [`Hold`]).
 struct Case {
     suspicion: Suspicion,
     console: Hold,
@@ -77,7 +80,8 @@ impl Case {
             return false;
         }
         let snapshot = snapshot::of(cpu).filter(|snapshot| snapshot.is_answered());
-        match self.suspicion.pursue(snapshot.map(confirms), now) {
+        let answer = snapshot.map(|snapshot| Answer { is_off: confirms(snapshot), latency: snapshot.latency() });
+        match self.suspicion.pursue(answer, now) {
             Step::Wait => {}
             Step::Ask { is_first } => {
                 if is_first {
@@ -114,7 +118,7 @@ pub(super) fn check_if_due(now: u64) {
     NEXT_CHECK.store(now + interval(), Ordering::Relaxed);
 }
 
-/// The time until the next check, in ns.
+/// Returns the time until the next check, in ns.
 pub(super) fn interval() -> u64 {
     if IS_ANY_SUSPECT.load(Ordering::Relaxed) { SHORT_INTERVAL } else { INTERVAL }
 }

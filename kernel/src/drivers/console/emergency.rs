@@ -3,17 +3,19 @@
 use core::fmt::{self, Write as _};
 use core::hint;
 
-use boot_protocol::console::{ENDING, INPUT_READY, Stream, encode};
+use boot_protocol::console::{BEGIN, ENDING, INPUT_READY, Stream, encode};
 use uart_16550::spec::registers::LSR;
 
+use super::bulk;
 use super::lost::{self, Lost};
 use super::output;
 use super::port::{RING, RING_BYTES, Uart, config, last_sent, send_from_ring, uart};
 use crate::arch::x86_64::timer;
+use crate::drivers::screen;
 
-/// The least number of polls before a panic gives up a port that accepts no bytes. This number of polls takes longer than
-/// a working port needs to send the bytes in its FIFO. If the clock is set up, [`output::patience`] must have passed as
-/// well.
+/// The least number of polls before a panic treats a port that accepts no bytes as missing. This number of polls takes
+/// longer than a working port needs to send the bytes in its FIFO. If the clock is set up, [`output::patience`] must
+/// have passed as well.
 const LEAST_POLLS: usize = 10_000_000;
 
 /// The console of a panic. Nothing else prints while it is in use: the other CPUs have stopped, and the panic never
@@ -24,9 +26,12 @@ pub(crate) struct Emergency {
 }
 
 impl Emergency {
-    /// Sets up the port again, sends what is still in the ring, and begins a new line of standard error.
+    /// Stops the virtio console, sets up the serial port again, sends what is still in the ring, and begins a new line
+    /// of standard error.
     pub(crate) fn new() -> Self {
-        let mut console = Self { uart: uart(), is_there: true };
+        // SAFETY: the other CPUs have stopped for ever, and this CPU does not return from the panic.
+        unsafe { screen::take_over() };
+        let mut console = Self { uart: uart(), is_there: bulk::stop_for_panic(output::patience()) };
         // Setting up the port discards the bytes in its FIFO, so these bytes are sent first.
         console.wait_until(is_empty);
         console.is_there = console.is_there && console.uart.init(config()).is_ok();
@@ -38,8 +43,9 @@ impl Emergency {
             send_from_ring(&mut console.uart, console.is_there, usize::MAX);
         }
         console.send(&[Stream::Error.mark()]);
-        // No new line is needed after a newline, or after the byte that asks for input, because that byte is not text.
-        if !matches!(last_sent(), b'\n' | INPUT_READY) {
+        // No new line is needed if the last byte was a newline or one of two bytes that are not text: the first byte of
+        // the output and the request for input.
+        if !matches!(last_sent(), b'\n' | INPUT_READY | BEGIN) {
             console.send(b"\n");
         }
         if lost::is_any() {
@@ -65,6 +71,7 @@ impl Emergency {
     }
 
     fn send(&mut self, mut bytes: &[u8]) {
+        screen::show(bytes);
         while self.is_there && !bytes.is_empty() {
             self.wait_until(takes_more);
             let sent = self.uart.send_bytes(bytes);

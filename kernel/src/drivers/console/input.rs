@@ -1,10 +1,20 @@
-//! Input for programs, byte by byte.
+//! Input for programs, byte by byte. A G that waits for input parks, so that its M can run other Gs. The port's interrupt
+//! makes the G ready.
 
 use core::sync::atomic::{AtomicBool, Ordering};
+
+use gmp_sched::cancel::ContextError;
+use gmp_sched::device_signals::Signal;
 
 use super::output;
 use super::received;
 use super::state::with_port;
+use super::stdin::InputError;
+use crate::sched::platform::{self, Kernel, Limit};
+
+/// The signal that wakes the G that waits for input. At most one G waits for this signal, because other readers wait
+/// for the lock of `stdin` first.
+static ARRIVED: Signal<Kernel> = Signal::new();
 
 /// Whether the kernel has asked the sender at the other end of the port for input.
 static IS_REQUESTED: AtomicBool = AtomicBool::new(false);
@@ -38,5 +48,31 @@ pub fn try_read() -> Option<u8> {
         if byte.is_some() || !is_paused {
             return byte;
         }
+    }
+}
+
+/// Waits for the next byte of the input, and returns it. [`END_OF_INPUT`](boot_protocol::console::END_OF_INPUT) is
+/// returned like any other byte. Only one G at a time may call this. Blocks the calling G, but not its M.
+///
+/// # Errors
+/// If the limit ends the wait. On the host the same function may return other errors, too.
+#[track_caller]
+pub(super) fn wait_for_byte(limit: &Limit<'_>) -> Result<u8, InputError> {
+    received::set_waker(wake_reader);
+    loop {
+        if let Some(byte) = try_read() {
+            return Ok(byte);
+        }
+        // A byte that has come meanwhile has raised the signal, so the wait ends at once.
+        if !ARRIVED.wait_until(*limit) {
+            return Err(limit.err().unwrap_or(ContextError::DeadlineExceeded).into());
+        }
+    }
+}
+
+/// Makes the G that waits for input ready, if there is one. Called by the port's interrupt handler.
+fn wake_reader() {
+    if let Some(scheduler) = platform::scheduler() {
+        ARRIVED.raise(scheduler);
     }
 }

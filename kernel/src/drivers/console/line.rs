@@ -70,9 +70,9 @@ pub(super) fn with_formatted(arguments: fmt::Arguments<'_>, mut write: impl FnMu
     }
 }
 
-/// Prints a report to standard error, line by line. A line of at most 256 bytes is not mixed with other output. Interrupt
-/// handlers use this for long text, because they cannot allocate the memory to format it as a whole. Dropping this writer
-/// prints an incomplete last line.
+/// Prints a report to standard error, line by line. A line of at most 256 bytes is not mixed with other output.
+/// Interrupt handlers use this for long text, because they cannot allocate the memory to format it as a whole. Dropping
+/// this writer prints an incomplete last line.
 pub(crate) struct LineWriter(heapless::Vec<u8, SHORT>);
 
 impl LineWriter {

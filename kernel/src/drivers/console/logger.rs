@@ -60,10 +60,8 @@ pub(super) fn init() {
 
 /// If the kernel option `log` is set, its value becomes the level of the messages that are printed.
 pub(super) fn set_level(option: Option<&str>) {
-    let Some(option) = option else { return };
-    match option.parse() {
-        Ok(level) => set_printed(level),
-        Err(_) => log::warn!("log={option}: not one of off, error, warn, info, debug, trace"),
+    if let Some(option) = option {
+        set_printed(option.parse().expect("the table of kernel options allows only levels"));
     }
 }
 

@@ -1,15 +1,17 @@
-//! The console on the first serial port: `println!`, the log, and input.
+//! The console: `println!`, the log, and input. Output uses a virtio console if there is one, and otherwise the first
+//! serial port. Input uses the serial port.
 //!
 //! # The life of a line
 //!
 //! ```text
-//!   caller            ring of 128 KiB           port
-//!  ┌────────┐  put   ┌──────────────────┐ send ┌──────────────┐
-//!  │ format │ ─────▶ │ lines, in order  │ ───▶ │ FIFO of 16 B │ ───▶ the reader
-//!  └────────┘   ▲    │                  │  ▲   └──────┬───────┘
-//!   `line`      │    └──────────────────┘  │          │ interrupt: there is room (`service`)
-//!               │     `state`, `ring`      └──────────┘
-//!               │                             `port`
+//!   caller            ring of 128 KiB            port
+//!  ┌────────┐  put   ┌──────────────────┐ send ┌─────────────────┐
+//!  │ format │ ─────▶ │ lines, in order  │ ───▶ │ virtio: 16 KiB  │ ───▶ the reader
+//!  └────────┘   ▲    │                  │  ▲   │ serial: 16 byte │
+//!   `line`      │    └──────────────────┘  │   └──────┬──────────┘
+//!               │     `state`, `ring`      │          │ interrupt: there is room (`service`)
+//!               │                          └──────────┘
+//!               │                             `bulk`, `port`
 //!               └ a G waits here for room (`output`); nothing waits at the other arrows
 //! ```
 //!
@@ -19,32 +21,38 @@
 //!   order, so each gets the same share of the port. A caller that cannot park (an interrupt handler, a driver, code
 //!   with preemption or interrupts off) never waits, but may fill the other half, too. If the ring has no room for its
 //!   text, the text is dropped and counted. A line with the count is put in its place (`lost`).
-//! - **Send**: the caller sends as many bytes as it has put, in bursts of 128, until the port accepts no more. The
-//!   interrupt of the port sends the remaining bytes, burst by burst. If the port has no interrupt, a timer sends a
-//!   burst every millisecond.
+//! - **Send**: a virtio console takes chunks of up to 16 KiB (`bulk`). If it has not used its chunk yet, its interrupt
+//!   sends the next one. To the serial port, the caller sends as many bytes as it has put, in bursts of 128, until the
+//!   port accepts no more. The interrupt of the port sends the remaining bytes, burst by burst. If the port has no
+//!   interrupt, a timer sends a burst every millisecond.
 //! - **Port**: the port is as fast as its reader. If nothing reads the pipe that QEMU writes to, each G continues until
 //!   it prints a line for which the ring has no room.
 //!
-//! The console's lock is held with interrupts off, for one put and one burst at most. If a handler waits for the lock,
-//! the handler gets it before other callers. If the ring is not empty when the lock is released, the port's interrupt
-//! is enabled. So every byte in the ring is sent at some time.
+//! The console's lock is held with interrupts off, for one put and one burst. With a virtio console it is held until
+//! the ring is empty or the device has a chunk that it has not used yet. If a handler waits for the lock, the handler
+//! gets it before other callers. If the ring is not empty when the lock is released, an interrupt of the port or of a
+//! timer will come. So every byte in the ring is sent at some time.
 //!
-//! The program's text is standard output; the log, reports and `eprintln!` are standard error. Both streams are in the ring
-//! in the order of the calls, with a mark at each change: see [`boot_protocol::console`].
+//! The program's text is standard output; the log, reports and `eprintln!` are standard error. Both streams are in the
+//! ring in the order of the calls, with a mark at each change: see [`boot_protocol::console`].
 //!
 //! Lines end with `\n` alone; the terminal adds a carriage return. The console's functions may be called from
 //! everywhere except the handler of a non-maskable interrupt, but only a G can read lines. A panic uses none of these
-//! functions: it polls the port without the lock (`emergency`). [`flush`] waits, for a bounded time, until everything
-//! has been sent.
+//! functions: it stops the virtio console, and then polls the serial port without the lock (`emergency`). [`flush`]
+//! waits, for a bounded time, until everything has been sent.
+//!
+//! Each byte that leaves the ring for the serial port is also shown on the screen, if there is one
+//! (`drivers/screen.rs`). If there is no port, bytes leave the ring at once. What the virtio console takes is not
+//! shown: drawing so many bytes at once would keep interrupts off for too long.
 //!
 //! For input, the port's interrupt moves received bytes into another ring (`received`). Programs read bytes (`input`)
-//! or lines (`lines`) from that ring.
+//! or lines (`stdin`) from that ring.
 
+pub(crate) mod bulk;
 mod emergency;
 mod history;
 mod input;
 mod line;
-mod lines;
 mod logger;
 mod lost;
 mod macros;
@@ -54,36 +62,55 @@ mod received;
 mod ring;
 mod service;
 pub(crate) mod state;
+mod stdin;
 
 use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 
 pub use boot_protocol::console::SincePowerOn;
-use boot_protocol::console::Stream;
+use boot_protocol::console::{BEGIN, Stream};
 
+pub(crate) use self::bulk::{is_in_use as uses_virtio, start as start_virtio};
 pub(crate) use self::emergency::Emergency;
 pub use self::input::try_read;
 pub(crate) use self::line::LineWriter;
-pub use self::lines::read_line;
 pub(crate) use self::logger::write_history;
+pub(crate) use self::output::has_room_for_unwaited;
 pub use self::output::{flush, write};
+use self::port::RING;
 pub(crate) use self::service::{Service, serve, tick};
 pub(crate) use self::state::{Hold, hold, with_all_locked};
+pub use self::stdin::{InputError, Lines, Stdin, stdin};
 pub use crate::{eprint, eprintln, print, println};
+
+/// Whether the kernel option `stderr` says that standard error is a terminal.
+static STDERR_IS_TERMINAL: AtomicBool = AtomicBool::new(false);
 
 /// Sets up the port and the log.
 pub(crate) fn init() {
-    state::locked(|console| console.port.init());
+    state::locked(|console| {
+        console.port.init();
+        RING.put(&[BEGIN]);
+    });
     logger::init();
 }
 
-/// Applies two kernel options: the level of the messages that are printed, and how long [`flush`] waits while the port
-/// accepts no bytes.
-pub(crate) fn configure(level: Option<&str>, patience: Option<Duration>) {
+/// Applies three kernel options: the level of the messages that are printed, how long [`flush`] waits while the port
+/// accepts no bytes, and whether standard error is a terminal.
+pub(crate) fn configure(level: Option<&str>, patience: Option<Duration>, stderr_is_terminal: bool) {
     logger::set_level(level);
+    STDERR_IS_TERMINAL.store(stderr_is_terminal, Ordering::Relaxed);
     if let Some(patience) = patience {
         output::set_patience(patience);
     }
+}
+
+/// Whether standard error is a terminal, on which a program can show its progress. The kernel option `stderr` says so,
+/// and `boot` sets it. Callable from everywhere.
+#[must_use]
+pub fn stderr_is_terminal() -> bool {
+    STDERR_IS_TERMINAL.load(Ordering::Relaxed)
 }
 
 /// Prints text. Text of up to 16 KiB is not mixed with other output.
@@ -94,7 +121,7 @@ pub fn print(arguments: fmt::Arguments<'_>) {
     });
 }
 
-/// Prints text to standard error. Up to 16 KiB are not mixed with other output.
+/// Prints text to standard error. A text of up to 16 KiB is not mixed with other output.
 #[doc(hidden)]
 pub fn eprint(arguments: fmt::Arguments<'_>) {
     line::with_formatted(arguments, |text| {

@@ -10,7 +10,7 @@ use gmp_sched::goroutine::Status;
 
 use super::lost;
 use super::port::{IN_THE_PORT, RING};
-use super::state::{BURST, Piece, locked, wait_for_room};
+use super::state::{BURST, Piece, RESERVE, locked, wait_for_room};
 use crate::arch::x86_64::timer;
 use crate::sched::goroutines;
 use crate::sched::platform::{self, Mutex, MutexGuard};
@@ -51,8 +51,8 @@ pub(super) fn write_to(stream: Stream, bytes: &[u8]) -> bool {
     put_all(bytes.chunks(PART).map(|part| Piece::text(stream, part)))
 }
 
-/// Asks the sender at the other end of the port for input. Returns `false` if there is no room for that, and the caller
-/// cannot wait.
+/// Asks the sender at the other end of the port for input. Returns `false` if the ring has no room for the request and
+/// the caller cannot wait.
 pub(super) fn request_input() -> bool {
     put_all(iter::once(Piece::INPUT_READY))
 }
@@ -98,6 +98,12 @@ fn send_rest(bytes: usize) {
     }
 }
 
+/// Whether the part of the ring that callers share who cannot wait is still free. Such a caller that prints much should
+/// wait until this is so, to lose no text and to leave room for others.
+pub(crate) fn has_room_for_unwaited() -> bool {
+    RING.room() >= RESERVE
+}
+
 /// Waits until everything that was printed before the call has been sent. Output that other Gs print meanwhile does not
 /// prolong the wait. Returns `false` if the port accepts no bytes for a minute, or for the number of seconds in the
 /// kernel option `drain_s`.
@@ -113,8 +119,8 @@ pub fn flush() -> bool {
     loop {
         let is_out = locked(|console| {
             let has_sent = console.send(BURST) > 0;
-            // If other Gs keep printing, the ring and the port are never empty. The check after this closure covers
-            // that case.
+            // If other Gs keep printing, this condition never becomes true, because the ring and the port are never
+            // empty. The check after this closure then ends the wait.
             !has_sent && RING.is_taken_to(end) && console.port.is_empty()
         });
         if is_out || RING.is_taken_to(end.wrapping_add(IN_THE_PORT)) {

@@ -14,6 +14,7 @@ use uart_16550::{BaudRate, Config, Uart16550};
 use super::ring::Ring;
 use crate::arch::x86_64::{interrupts, ioapic};
 use crate::cpu::percpu::CpuId;
+use crate::drivers::screen;
 
 /// The first serial port.
 const PORT: u16 = 0x3f8;
@@ -36,7 +37,7 @@ pub(super) type Uart = Uart16550<PioBackend>;
 /// Whether the computer has the port. Without a port, output is dropped.
 static IS_THERE: Once<bool> = Once::new();
 
-/// Access to the port's registers, without setting the port up.
+/// Returns access to the port's registers. Does not set the port up.
 pub(super) const fn uart() -> Uart {
     // SAFETY: these are the I/O ports of a PC's first serial interface. They are accessed only under the console's
     // lock, or by a panic after it has stopped all other CPUs.
@@ -104,10 +105,16 @@ pub(super) fn send_from_ring(uart: &mut Uart, is_there: bool, most: usize) -> us
     let count = RING.peek(&mut bytes[..most.min(FIFO_BYTES)]);
     let sent = if is_there { uart.send_bytes(&bytes[..count]) } else { count };
     RING.skip(sent);
+    screen::show(&bytes[..sent]);
     if let Some(last) = bytes[..sent].last() {
-        LAST_SENT.store(*last, Ordering::Relaxed);
+        note_sent(*last);
     }
     sent
+}
+
+/// Records the last byte that was moved to a port.
+pub(super) fn note_sent(last: u8) {
+    LAST_SENT.store(last, Ordering::Relaxed);
 }
 
 /// The last byte that was moved to the port.

@@ -70,10 +70,26 @@ impl<const N: usize> Ring<N> {
         count
     }
 
+    /// Like [`peek`](Self::peek), but to memory that is shared with a device.
+    pub(super) fn copy_to(&self, to: &[AtomicU8]) -> usize {
+        let taken = self.taken.load(Ordering::Relaxed);
+        // Ordering: Acquire; partner: the Release store in `put`. So the bytes that the count includes are visible.
+        let count = self.put.load(Ordering::Acquire).wrapping_sub(taken).min(to.len());
+        for (index, byte) in to[..count].iter().enumerate() {
+            byte.store(self.bytes[taken.wrapping_add(index) % N].load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        count
+    }
+
     /// Takes out `count` bytes that [`peek`](Self::peek) has copied.
     pub(super) fn skip(&self, count: usize) {
+        self.skip_to(self.taken().wrapping_add(count));
+    }
+
+    /// Takes out the bytes before a position. They were copied by [`peek`](Self::peek) or [`copy_to`](Self::copy_to).
+    pub(super) fn skip_to(&self, position: usize) {
         // Ordering: Release; partner: the Acquire load in `room`. So the producer overwrites the bytes only after they
         // were read.
-        self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_add(count), Ordering::Release);
+        self.taken.store(position, Ordering::Release);
     }
 }

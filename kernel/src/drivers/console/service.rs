@@ -7,7 +7,7 @@ use uart_16550::spec::registers::IER;
 
 use super::port::{self, RING};
 use super::received;
-use super::state::{BURST, IS_POLLED, POLL, locked, try_locked};
+use super::state::{BURST, IS_POLLED, check_interval, locked, try_locked};
 
 /// The time of the next check if no check is needed.
 const NEVER: u64 = u64::MAX;
@@ -15,9 +15,10 @@ const NEVER: u64 = u64::MAX;
 /// What sends the contents of the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Service {
-    /// The port's interrupt, if it can be routed to a CPU.
+    /// The handler of the port's interrupt. This requires that the interrupt can be routed to a CPU.
     ByInterrupt,
-    /// Timers. In this case no input is received.
+    /// A timer. Used if the port's interrupt cannot be routed to a CPU, or if the kernel option `console=polled` is
+    /// given. In this case no input is received.
     Polled,
 }
 
@@ -45,13 +46,11 @@ fn interrupt() {
     received::notify();
 }
 
-/// Sends a burst to a port that has no interrupt. Returns when to call this function again, in ns. Called by the
-/// timer's handler.
+/// Sends a burst to a port that has no interrupt, and checks whether a virtio console still works. Returns when to call
+/// this function again, in ns. Called by the timer's handler.
 pub(crate) fn tick(now: u64) -> u64 {
-    if !IS_POLLED.load(Ordering::Relaxed) || RING.is_empty() {
-        return NEVER;
-    }
+    let Some(interval) = check_interval().filter(|_| !RING.is_empty()) else { return NEVER };
     // If another CPU holds the lock, that CPU arms its own timer for the next check before it releases the lock.
     let sent = try_locked(|console| console.send(BURST));
-    if sent.is_none() || RING.is_empty() { NEVER } else { now + POLL }
+    if sent.is_none() || RING.is_empty() { NEVER } else { now + interval }
 }

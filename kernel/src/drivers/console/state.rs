@@ -1,17 +1,17 @@
 //! The state that the console's lock guards: the port, and the ring that feeds it. [`Console::settle`] establishes the
 //! invariant that holds while the lock is free.
 
-use core::fmt::Write as _;
+use core::fmt::{self, Write as _};
 use core::hint;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 
 use boot_protocol::console::{INPUT_READY, Stream, encode, encoded_len};
 use gmp_sched::device_signals::Signal;
-use spin::Once;
 use uart_16550::spec::registers::IER;
 use x86_64::instructions::interrupts::without_interrupts;
 
+use super::bulk::{self, Bulk, CHUNK, Flight};
 use super::lost::{self, Lost};
 use super::port::{Port, RING, RING_BYTES, Uart};
 use super::received;
@@ -21,12 +21,15 @@ use crate::sched::kthread;
 use crate::sched::platform::{self, Kernel};
 
 /// The number of bytes of the ring that are reserved for callers that cannot wait.
-const RESERVE: usize = RING_BYTES / 2;
+pub(super) const RESERVE: usize = RING_BYTES / 2;
 /// A G that waits for room is woken only when this many bytes are free in addition to the reserve. Then this G, and the
 /// Gs that wait after it, can print many lines before the ring is full again.
 const WORTH_WAKING: usize = 16 * 1024;
 /// The time between two checks of a port that has no interrupt, in ns.
-pub(super) const POLL: u64 = 1_000_000;
+const POLL: u64 = 1_000_000;
+/// The time between two checks whether the virtio console still works, in ns. These checks are made while a chunk is in
+/// flight to the virtio console.
+const CHECK: u64 = 250_000_000;
 /// The largest number of bytes that are sent before the lock is released.
 pub(super) const BURST: usize = 128;
 
@@ -37,7 +40,7 @@ static HANDLERS: AtomicUsize = AtomicUsize::new(0);
 static HOLDS: AtomicU64 = AtomicU64::new(0);
 /// The signal that wakes the G that waits for room in the ring. At most one G waits for this signal, because the others
 /// wait for the lock `WRITER` of the module `output`.
-static ROOM: Once<Signal<Kernel>> = Once::new();
+static ROOM: Signal<Kernel> = Signal::new();
 /// Whether timers send the contents of the ring, because the port has no interrupt.
 pub(super) static IS_POLLED: AtomicBool = AtomicBool::new(false);
 
@@ -47,6 +50,9 @@ pub(super) struct Console {
     pub(super) port: Port,
     /// Whether the port's interrupt sends the contents of the ring.
     pub(super) has_interrupt: bool,
+    bulk: Bulk,
+    /// Whether the virtio console has failed and this has not been reported.
+    is_failure_unreported: bool,
     /// If a G waits for room, the position in the ring that [`Ring::taken`](super::ring::Ring::taken) must reach before
     /// this G can continue.
     awaited: Option<usize>,
@@ -94,7 +100,15 @@ impl<'a> Piece<'a> {
 
 impl Console {
     const fn new() -> Self {
-        Self { port: Port::new(), has_interrupt: false, awaited: None, last_put: b'\n', stream: Stream::Output }
+        Self {
+            port: Port::new(),
+            has_interrupt: false,
+            bulk: Bulk::new(),
+            is_failure_unreported: false,
+            awaited: None,
+            last_put: b'\n',
+            stream: Stream::Output,
+        }
     }
 
     /// Puts a piece into the ring, which has room for it.
@@ -135,8 +149,12 @@ impl Console {
         fits
     }
 
-    /// Sends up to `most` bytes, or fewer if the port accepts no more. Returns the number of bytes sent.
+    /// Sends up to `most` bytes by the serial port, or fewer if the port accepts no more. A virtio console gets the
+    /// whole ring, or as much of it as the device accepts. Returns the number of bytes that have left the ring.
     pub(super) fn send(&mut self, most: usize) -> usize {
+        if bulk::is_in_use() {
+            return if self.port.is_stalled { 0 } else { self.bulk.send() };
+        }
         let mut sent = 0;
         while sent < most {
             match self.port.send(most - sent) {
@@ -153,10 +171,26 @@ impl Console {
         if !lost::is_any() || RING.room() < RESERVE / 2 {
             return;
         }
+        self.put_report(format_args!("{}", Lost::take()));
+    }
+
+    /// If the virtio console has failed, puts a report of it into the ring, as soon as there is room.
+    fn report_failure(&mut self) {
+        if self.is_failure_unreported && RING.room() >= RESERVE / 2 {
+            self.is_failure_unreported = false;
+            let most = CHUNK / 1024;
+            self.put_report(format_args!(
+                "[the virtio console does not answer: the serial port continues, and up to {most} KiB may come twice]"
+            ));
+        }
+    }
+
+    /// Puts a line of at most 126 bytes into the ring, which has room for it.
+    fn put_report(&mut self, report: fmt::Arguments<'_>) {
         let mut line = heapless::String::<128>::new();
         let start = if self.last_put == b'\n' { "" } else { "\n" };
-        // This cannot fail: the two numbers have at most 40 digits, and the text around them fits as well.
-        let _ = writeln!(line, "{start}{}", Lost::take());
+        // This cannot fail: the callers' texts fit.
+        let _ = writeln!(line, "{start}{report}");
         self.put(Piece::text(Stream::Error, line.as_bytes()));
     }
 
@@ -165,17 +199,36 @@ impl Console {
     /// continue.
     fn settle(&mut self) -> bool {
         self.report_loss();
+        if !self.port.is_stalled && self.bulk.settle() == Flight::Failed {
+            self.is_failure_unreported = true;
+        }
+        self.report_failure();
         let is_more = !RING.is_empty();
         let mut wanted = IER::empty();
         if self.has_interrupt {
-            wanted.set(IER::THR_EMPTY, is_more && !self.port.is_stalled);
+            wanted.set(IER::THR_EMPTY, is_more && !self.port.is_stalled && !bulk::is_in_use());
             wanted.set(IER::DATA_READY, received::is_wanted());
-        } else if is_more && IS_POLLED.load(Ordering::Relaxed) {
-            kthread::arm(kthread::now() + Duration::from_nanos(POLL));
+        }
+        if is_more && let Some(interval) = check_interval() {
+            kthread::arm(kthread::now() + Duration::from_nanos(interval));
         }
         self.port.set_interrupts(wanted);
         self.awaited.take_if(|position| RING.is_taken_to(*position)).is_some()
     }
+}
+
+/// The time between two checks by a timer while the ring is not empty, in ns; `None` if no timer is needed.
+pub(super) fn check_interval() -> Option<u64> {
+    match () {
+        () if bulk::is_in_use() => Some(CHECK),
+        () if IS_POLLED.load(Ordering::Relaxed) => Some(POLL),
+        () => None,
+    }
+}
+
+/// Sends as much of the ring as possible. Called by the interrupt handler of the virtio console.
+pub(super) fn serve() {
+    locked(|console| console.send(BURST));
 }
 
 /// Takes the lock. Interrupt handlers have precedence: while a handler waits, other callers spin with interrupts on and
@@ -209,17 +262,17 @@ fn hold_during<R>(mut console: InterruptMutexGuard<'_, Console>, body: impl FnOn
     let can_continue = console.settle();
     HOLDS.fetch_add(1, Ordering::Relaxed);
     drop(console);
-    if can_continue && let (Some(room), Some(scheduler)) = (ROOM.get(), platform::scheduler()) {
+    if can_continue && let Some(scheduler) = platform::scheduler() {
         // Interrupts are off while the signal is raised, as in a handler, because this CPU must not be preempted
         // meanwhile.
-        without_interrupts(|| room.raise(scheduler));
+        without_interrupts(|| ROOM.raise(scheduler));
     }
     result
 }
 
 /// Blocks the calling G until there is room. Called after [`Console::put_waiting`] has returned `false`.
 pub(super) fn wait_for_room() {
-    ROOM.call_once(Signal::new).wait();
+    ROOM.wait();
 }
 
 /// Calls `body` with the port's registers, under the console's lock.

@@ -22,7 +22,8 @@ unsafe impl Hal for DmaPool {
     }
 
     unsafe fn dma_dealloc(_: DeviceAddress, start: NonNull<u8>, pages: usize) -> i32 {
-        // SAFETY: the caller promises that the memory came from `dma_alloc`, and that the device does not use it any more.
+        // SAFETY: the caller promises that the memory came from `dma_alloc`, and that the device does not use it any
+        // more.
         unsafe { dma::free(start, pages) };
         0
     }
@@ -37,6 +38,6 @@ unsafe impl Hal for DmaPool {
         address.expect("only memory of the DMA pool is shared with devices").as_u64()
     }
 
-    /// There is nothing to do: the memory stays in the pool, and the caller copies the data from it.
+    /// Does nothing: the memory stays in the pool, and the caller copies the data from it.
     unsafe fn unshare(_: DeviceAddress, _: NonNull<[u8]>, _: BufferDirection) {}
 }

@@ -1,26 +1,110 @@
-//! Virtio devices on the PCI bus (Virtual I/O Device 1.2). Disks are the only devices that are supported.
+//! Virtio devices on the PCI bus (Virtual I/O Device 1.2): disks, the console and the entropy device.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`blk`] | the block device: blocking requests, completed by interrupt |
-//! | `request` | a request: its memory, its entry in the completion table, its outcome |
-//! | `admission` | the queue of callers that wait while all slots are in use |
+//! | [`device`] | a block device: its queues, its interrupts, its reset |
+//! | `request_queue` | a queue of a block device: its lock, its slots, and the wakeup of the G whose answer has arrived |
+//! | [`call`] | a slot that a G has taken, its requests, and its wait for the answers |
+//! | `sectors` | locks for sectors, so that no write or discard destroys another write |
+//! | [`console`] | the console device: a port for output |
+//! | [`entropy`] | the entropy device: random numbers |
+//! | `queue`, `setup` | the queues of the console and of the entropy device, and what their set-up has in common |
 //! | `transport` | interrupts and notifications, which the crate virtio-drivers does not handle |
 //! | `hal` | the DMA pool and mapped registers, for virtio-drivers |
+//! | crate `kernel-virtio-block` | the protocol, without interrupts, locks and waiting; tested on the host |
+//!
+//! # The life of a request
+//!
+//! ```text
+//!  G   lock the sectors (writes, discards) ▶ take a slot and its buffer ▶ copy in ▶ submit, ring the doorbell ▶ wait
+//!                                                                              │                        ▲
+//!  device                                                                      ▼                        │ wake
+//!                                                            reads and writes the buffer ▶ interrupt    │
+//!                                                                                            │          │
+//!  handler                                                                                   ▼          │
+//!                                          match the completion with a request ▶ put the answer into the slot
+//!
+//!  G   take the answer ▶ copy out ▶ return the buffer and the slot ▶ unlock the sectors
+//! ```
+//!
+//! | step | who owns the buffer | who waits, and how |
+//! |---|---|---|
+//! | lock the sectors | the queue's list of free buffers | the G, in the FIFO queue of a [`Mutex`](crate::platform::Mutex) |
+//! | take a slot | the same | the G, in the FIFO queue of a [`Semaphore`](crate::platform::Semaphore) with one permit per slot |
+//! | copy in | the G | nobody |
+//! | submitted | the device; the `Buffer` is in the queue's table of requests in flight | the G, see below |
+//! | answered | the slot | nobody |
+//! | copy out | the G | nobody |
+//!
+//! A slot is an entry of a queue's table of answers, and each slot has a buffer in the DMA pool. A device has 128 slots,
+//! or fewer if memory is short or the device's queues are small. The queues share them equally. All slots are allocated
+//! when the device is set up, so a request does not allocate. A G never waits for the lock of a sector while it has a
+//! slot.
+//!
+//! # A queue for each CPU
+//!
+//! A device with several queues (`VIRTIO_BLK_F_MQ`) is used with one for each CPU, up to
+//! [`MAX_QUEUES`](kernel_virtio_block::MAX_QUEUES). A G submits its request in the queue of the CPU on which it runs, and
+//! the interrupt of the queue goes to that CPU. So CPUs do not wait for each other's locks, and an answer arrives where
+//! the data of the request is in the cache. If the queue of the CPU has no free slot, the G waits for one, even if other
+//! queues have some.
+//!
+//! All interrupts of a device have the same vector. Each queue has its own entry of the MSI-X table, and only the CPU in
+//! that entry differs. So the handler knows by its CPU which queue to serve, and 255 CPUs do not need 255 vectors.
+//!
+//! There are fewer queues if the device has fewer, or not enough MSI-X entries or memory. CPUs then share them. If
+//! messages of devices cannot reach all CPUs, there is one.
+//!
+//! The two ways to access a disk differ only in how a G waits for the answer:
+//!
+//! - *Blocking*: a system call. The P is handed off, then the request is submitted, and the thread of the M parks. The
+//!   handler unparks the thread. If no M can be created for the P, nothing is submitted.
+//! - *Asynchronous*: the G parks until the slot's [signal](gmp_sched::device_signals) is raised. The handler raises it.
+//!
+//! # If the limit of a call is over first
+//!
+//! A request that was submitted cannot be cancelled, so it stays in flight. The call passes the slot and the locks of
+//! the sectors to a new G, and returns an error at once. The new G waits for the answer without a limit. Then it
+//! returns the slot and releases the locks. So no other request uses the buffer before the device has answered, and a
+//! late write or discard never destroys a later write. If there is no memory for the new G, the call itself waits for
+//! the answer.
+//!
+//! # A silent device
+//!
+//! The kernel option `disk_timeout_s` (30 by default) is a number of seconds. If a request has been in flight for this
+//! time, the G that waits for it resets the device, even if the device has answered other requests meanwhile. The
+//! requests in flight are submitted again, which is safe for writes, too: see
+//! [`Device::reset`](kernel_virtio_block::Device::reset). Meanwhile the G holds the locks of all queues. A request that
+//! is in flight during two resets fails with `RequestError::Silent`.
+//!
+//! Three events make a device unusable. Then all its requests fail, and the buffers that were in flight are never used
+//! again:
+//!
+//! | event | error |
+//! |---|---|
+//! | it completes a request that is not in flight | `RequestError::Broken` |
+//! | it does not confirm a reset, or has other properties afterwards: it may have been unplugged | `RequestError::Gone` |
+//! | after a reset, there is no memory for the new queues | `RequestError::OutOfMemory` |
 
-mod admission;
-pub(crate) mod blk;
+pub(crate) mod call;
+pub(crate) mod console;
+pub(crate) mod device;
+pub(crate) mod entropy;
 mod hal;
-mod request;
+mod queue;
+mod request_queue;
+mod sectors;
+mod setup;
 mod transport;
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use spin::Once;
 use virtio_drivers::transport::DeviceType;
 use virtio_drivers::transport::pci::virtio_device_type;
 
-use self::blk::BlockDevice;
+use self::device::BlockDevice;
 use crate::cpu::cpus;
 use crate::cpu::percpu::CpuId;
 use crate::drivers::disk_error::SetupError;
@@ -33,16 +117,18 @@ pub(crate) fn block_devices() -> &'static [Result<BlockDevice, SetupError>] {
     BLOCK_DEVICES.get().map_or(&[], Vec::as_slice)
 }
 
-/// Finds the devices and sets them up. Called once, after all CPUs have started, because each device gets a CPU for its
-/// interrupts.
-pub(crate) fn init() {
+/// Finds the devices and sets them up. A device that does not answer a request for `time_limit` is reset. Called once,
+/// after all CPUs have started, because they get the interrupts of the devices. The first queues of the devices are
+/// assigned to different CPUs.
+pub(crate) fn init(time_limit: Duration) {
     BLOCK_DEVICES.call_once(|| {
         let mut root = pci::root();
         let functions = pci::functions(&root).into_iter();
         let block = functions.filter(|(_, info)| virtio_device_type(info) == Some(DeviceType::Block));
         let devices = block.enumerate().map(|(index, (function, _))| {
             let cpu = CpuId::new(index % cpus::count());
-            BlockDevice::open(&mut root, function, cpu, (serve_block_device, index))
+            BlockDevice::open(&mut root, function, cpu, (serve_block_device, index), time_limit)
+                .inspect(|device| log::info!("block device {function}: {device}"))
                 .inspect_err(|error| log::error!("block device {function}: {error}"))
         });
         devices.collect()

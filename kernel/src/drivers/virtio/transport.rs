@@ -1,16 +1,15 @@
 //! Virtio over PCI (virtio 1.2, 4.1). This wraps the transport of the crate virtio-drivers, which does not support
 //! interrupts.
 //!
-//! The wrapper assigns entry 0 of the device's MSI-X table to queue 0, and disables three features:
+//! The wrapper assigns an entry of the device's MSI-X table to each queue, and hides two features that no driver uses:
+//! indirect descriptors and event indices (the documentation of the crate `kernel-virtio-block` explains why).
 //!
-//! - *Indirect descriptors*: virtio-drivers allocates them from the heap. But a request is submitted with an interrupt
-//!   lock held, and then allocating is forbidden.
-//! - *Event indices*: they need a full fence between the write of one index and the read of the other (virtio 1.2,
-//!   2.7.13.4.1), and virtio-drivers has no such fence. It also compares the indices incorrectly when they wrap.
-//! - *Suppression of notifications*, because of the same missing fence: if the device stopped reading its queue while
-//!   virtio-drivers reads the device's flag, the device would miss the new request. Instead, the driver rings the
-//!   [`Doorbell`] for each request, while it holds no lock.
+//! `Transport::notify` does nothing. In virtio-drivers, a flag of the device determines whether `notify` is called. But
+//! there is no fence between the write of the queue's index and the read of this flag. If the device stopped reading
+//! the queue at the same time, it would miss the new request. So the kernel's drivers ring the [`Doorbell`] for each
+//! request instead. The driver for disks does this without holding a lock.
 
+use core::mem::ManuallyDrop;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use virtio_drivers::transport::pci::bus::{DeviceFunction, PCI_CAP_ID_VNDR};
@@ -26,20 +25,22 @@ use crate::drivers::pci::{self, Registers};
 /// `VIRTIO_F_INDIRECT_DESC` and `VIRTIO_F_EVENT_IDX`.
 const UNUSED_FEATURES: u64 = 1 << 28 | 1 << 29;
 
-/// Offsets of three registers in the common configuration (virtio 1.2, 4.1.4.3), and the size of the common
+/// Offsets of four registers in the common configuration (virtio 1.2, 4.1.4.3), and the size of the common
 /// configuration.
+const DEVICE_STATUS: usize = 0x14;
 const QUEUE_SELECT: usize = 0x16;
 const QUEUE_MSIX_VECTOR: usize = 0x1a;
 const QUEUE_NOTIFY_OFF: usize = 0x1e;
 const COMMON_BYTES: usize = 0x38;
 
-/// The entry of the MSI-X table that queue 0 uses.
-const MESSAGE: u16 = 0;
-
 /// A virtio device on the PCI bus. Its queues interrupt by MSI-X messages.
 pub(super) struct MessageTransport {
-    device: PciTransport,
+    // Never dropped. Dropping the transport of virtio-drivers resets the device, and waits without a limit until the
+    // device confirms that.
+    device: ManuallyDrop<PciTransport>,
     common: Registers,
+    /// The number of entries of the MSI-X table that are set.
+    messages: u16,
 }
 
 /// The register to which the driver writes to notify the device that a queue has new requests.
@@ -75,20 +76,42 @@ pub(super) fn check(root: &pci::Root, function: DeviceFunction) -> core::result:
     if capabilities.all(|capability| ends(capability.offset)) { Ok(()) } else { Err(SetupError::NotVirtio) }
 }
 
-/// Opens a device and the doorbell of its queue 0. The caller has [checked](check) the device and has mapped its BARs.
+/// Opens a device. The caller has [checked](check) the device, has mapped its BARs, and has set `messages` entries of its
+/// MSI-X table, at least one.
 pub(super) fn open(
     root: &mut pci::Root,
     function: DeviceFunction,
-) -> core::result::Result<(MessageTransport, Doorbell), SetupError> {
+    messages: u16,
+) -> core::result::Result<MessageTransport, SetupError> {
     let (common, _) = structure(root, function, VIRTIO_PCI_CAP_COMMON_CFG)?;
     let common = common.part(0, COMMON_BYTES).ok_or(PciError::NoRegisters)?;
-    let (notify, multiplier) = structure(root, function, VIRTIO_PCI_CAP_NOTIFY_CFG)?;
+    // Checks the structure of the register for notifications, because virtio-drivers, which uses it too, would not say
+    // what is wrong with it.
+    structure(root, function, VIRTIO_PCI_CAP_NOTIFY_CFG)?;
     let device = PciTransport::new::<DmaPool, _>(root, function).map_err(|_| SetupError::NotVirtio)?;
-    select_queue(common, 0);
+    Ok(MessageTransport { device: ManuallyDrop::new(device), common, messages })
+}
+
+/// Returns the doorbell of a queue of a device that was [opened](open).
+pub(super) fn doorbell(
+    root: &mut pci::Root,
+    function: DeviceFunction,
+    queue: u16,
+) -> core::result::Result<Doorbell, SetupError> {
+    let (common, _) = structure(root, function, VIRTIO_PCI_CAP_COMMON_CFG)?;
+    let (notify, multiplier) = structure(root, function, VIRTIO_PCI_CAP_NOTIFY_CFG)?;
+    let common = common.part(0, COMMON_BYTES).ok_or(PciError::NoRegisters)?;
+    select_queue(common, queue);
     // Both factors come from the device. One is below 2^16 and the other below 2^32, so the product does not overflow.
     let offset = usize::from(common.read::<u16>(QUEUE_NOTIFY_OFF)) * multiplier as usize;
     let register = notify.part(offset, size_of::<u16>()).ok_or(PciError::NoRegisters)?;
-    Ok((MessageTransport { device, common }, Doorbell { register, queue: 0 }))
+    Ok(Doorbell { register, queue })
+}
+
+/// Resets the device to which these registers belong, so that it stops using its queues.
+pub(super) fn reset(transport_registers: Registers) {
+    // SAFETY: the write makes the device stop using its queues.
+    unsafe { transport_registers.write::<u8>(DEVICE_STATUS, 0) };
 }
 
 /// Returns the registers that the virtio capability of type `kind` describes, and the word that follows this
@@ -114,17 +137,21 @@ fn select_queue(common: Registers, queue: u16) {
     unsafe { common.write(QUEUE_SELECT, queue) };
 }
 
-/// Whether the device interrupts through its MSI-X entry when it has completed requests of queue 0.
-pub(super) fn is_routed(transport_registers: Registers) -> bool {
-    select_queue(transport_registers, 0);
-    transport_registers.read::<u16>(QUEUE_MSIX_VECTOR) == MESSAGE
-}
-
 impl MessageTransport {
-    /// The registers that [`is_routed`] reads. A caller must take this copy before it passes the transport to `VirtIOBlk`,
-    /// which owns the transport afterwards.
+    /// The registers that [`reset`] writes to.
     pub(super) fn common(&self) -> Registers {
         self.common
+    }
+
+    /// The entry of the MSI-X table that a queue uses.
+    fn message(&self, queue: u16) -> u16 {
+        queue % self.messages
+    }
+
+    /// Whether the device interrupts through its MSI-X entry when it has completed requests of this queue.
+    pub(super) fn is_routed(&self, queue: u16) -> bool {
+        select_queue(self.common, queue);
+        self.common.read::<u16>(QUEUE_MSIX_VECTOR) == self.message(queue)
     }
 }
 
@@ -144,7 +171,7 @@ impl Transport for MessageTransport {
         select_queue(self.common, queue);
         // SAFETY: the MSI-X entry raises an interrupt that has a handler. If the device cannot use the entry, it
         // changes the register to another value, which `is_routed` detects.
-        unsafe { self.common.write(QUEUE_MSIX_VECTOR, MESSAGE) };
+        unsafe { self.common.write(QUEUE_MSIX_VECTOR, self.message(queue)) };
         self.device.queue_set(queue, size, descriptors, driver_area, device_area);
     }
 

@@ -1,25 +1,20 @@
 //! Input. A thread reads standard input. The thread is started when the program first asks for input.
 
 use alloc::collections::VecDeque;
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, Ordering};
 use std::io::{self, Read as _};
 use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 
 use boot_protocol::console::END_OF_INPUT;
-use gmp_sched::platform::OutOfResources;
+use gmp_sched::cancel::ContextError;
 
-use crate::host::platform::Kernel;
+use super::stdin::InputError;
+use crate::host::platform::{self, Kernel, Limit};
 
 /// Bytes of standard input that the program has not read yet.
 static RECEIVED: Mutex<VecDeque<u8>> = Mutex::new(VecDeque::new());
 /// Notified when bytes have been added to [`RECEIVED`].
 static ARRIVED: Condvar = Condvar::new();
-/// Whether the input has ended. A special byte, which is received once, marks the end of the input. If this byte follows
-/// an incomplete line, it also ends that line.
-static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 
 /// Locks [`RECEIVED`]. Poisoning is ignored, because nothing panics while the lock is held.
 fn received() -> MutexGuard<'static, VecDeque<u8>> {
@@ -62,40 +57,43 @@ pub fn try_read() -> Option<u8> {
     received().pop_front()
 }
 
-/// Reads the next line of the console's input. Returns the line without its newline, or `None` at the end of the input.
-/// Invalid UTF-8 is replaced. Blocks the calling G. Only one G at a time should read.
+/// Waits for the next byte of the input, and returns it. [`END_OF_INPUT`] is returned like any other byte. Blocks the
+/// calling G and its M.
 ///
 /// # Errors
-///
-/// If no M can be created to run the other Gs during the call.
-///
-/// # Panics
-///
-/// If the caller is not a G.
+/// If the limit ends the wait, or if no M can be created to run the other Gs during the call. Also if there is no memory
+/// to wait for the context of the limit.
 #[track_caller]
-pub fn read_line() -> Result<Option<String>, OutOfResources> {
-    let mut line = Vec::new();
-    while !HAS_ENDED.load(Ordering::Relaxed) {
-        let byte = match try_read() {
-            Some(byte) => byte,
-            None => gmp_sched::syscall::try_blocking::<Kernel, _>(wait_for_byte)?,
-        };
-        HAS_ENDED.store(byte == END_OF_INPUT, Ordering::Relaxed);
-        match byte {
-            END_OF_INPUT if line.is_empty() => return Ok(None),
-            b'\n' | b'\r' | END_OF_INPUT => return Ok(Some(String::from_utf8_lossy(&line).into_owned())),
-            _ => line.push(byte),
-        }
+pub(super) fn wait_for_byte(limit: &Limit<'_>) -> Result<u8, InputError> {
+    if let Some(byte) = try_read() {
+        return Ok(byte);
     }
-    Ok(None)
+    // When the context of the limit is done, this function wakes the thread. The lock ensures that the thread does not
+    // check the limit before and wait afterwards.
+    let woken = limit.when_context_is_done(|| {
+        let _received = received();
+        ARRIVED.notify_all();
+    })?;
+    let byte = gmp_sched::syscall::try_blocking::<Kernel, _>(|| wait(limit));
+    if let Some(woken) = woken {
+        woken.stop();
+    }
+    byte?.map_err(InputError::Limit)
 }
 
-fn wait_for_byte() -> u8 {
+fn wait(limit: &Limit<'_>) -> Result<u8, ContextError> {
     let mut received = received();
     loop {
         if let Some(byte) = received.pop_front() {
-            return byte;
+            return Ok(byte);
         }
-        received = ARRIVED.wait(received).unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = limit.err() {
+            return Err(error);
+        }
+        let rest = limit.deadline().duration_since(platform::now());
+        received = match ARRIVED.wait_timeout(received, rest) {
+            Ok((received, _)) => received,
+            Err(poisoned) => poisoned.into_inner().0,
+        };
     }
 }

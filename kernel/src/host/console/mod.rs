@@ -1,24 +1,30 @@
 //! The console: standard input, output and error of the process.
 //!
 //! Text is written to standard output as soon as it is printed, even if it ends without a newline. Writing is a system
-//! call, so other Gs run while the caller waits until the reader of standard output accepts the text.
+//! call of the calling G. So other Gs run while the caller waits for the reader of standard output.
 
 mod input;
 #[path = "../../drivers/console/macros.rs"]
 mod macros;
+#[path = "../../drivers/console/stdin.rs"]
+mod stdin;
 
 use core::fmt;
 use core::str;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::format;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
+use boot_protocol::kernel_option::{STDERR, STDERR_TERMINAL};
 use gmp_sched::goroutine::Status;
+use gmp_sched::native;
 
 use super::platform::Kernel;
+use super::program::args;
 use super::{platform, program};
 
-pub use self::input::{read_line, try_read};
+pub use self::input::try_read;
+pub use self::stdin::{InputError, Lines, Stdin, stdin};
 pub use crate::{eprint, eprintln, print, println};
 pub use boot_protocol::console::SincePowerOn;
 
@@ -28,6 +34,16 @@ static IS_CAPTURED: AtomicBool = AtomicBool::new(false);
 /// Sends all further output to the test harness.
 pub(super) fn capture() {
     IS_CAPTURED.store(true, Ordering::Relaxed);
+}
+
+/// Whether standard error is a terminal, on which a program can show its progress. The kernel option `stderr` has
+/// precedence over what standard error is. Callable from everywhere.
+#[must_use]
+pub fn stderr_is_terminal() -> bool {
+    match args::option(STDERR) {
+        Some(value) => value == STDERR_TERMINAL,
+        None => io::stderr().is_terminal(),
+    }
 }
 
 /// Prints text. The text is not mixed with other output.
@@ -55,11 +71,12 @@ pub fn write(bytes: &[u8]) -> bool {
     true
 }
 
-/// Calls `send` in a system call of the calling G, so that other Gs run meanwhile. If the caller is a G that is already
-/// in a system call, or a thread that runs no G, calls `send` directly. The thread then waits.
+/// Calls `send` in a system call of the calling G, so that other Gs run meanwhile. In three cases calls `send`
+/// directly, so that the thread waits: the calling G is already in a system call, it must not wait, or the thread runs
+/// no G.
 fn block(send: impl FnOnce()) {
     let is_running = platform::goroutine().is_some_and(|goroutine| goroutine.status() == Status::Running);
-    if is_running {
+    if is_running && native::may_wait() {
         gmp_sched::syscall::syscall::<Kernel, _>(send);
     } else {
         send();

@@ -12,10 +12,10 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::thread;
 
+use gmp_sched::native::try_blocking;
 use gmp_sched::platform::OutOfResources;
-use gmp_sched::syscall::try_blocking;
 
-use crate::host::platform::Kernel;
+use crate::host::platform::Limit;
 use crate::host::program::run::{WRONG_USE, fail};
 
 pub use self::error::{DiskError, PciError, RequestError, SetupError};
@@ -26,8 +26,11 @@ mod error;
 const DISKS: &str = "GMP_DISKS";
 const WRITABLE: &str = "GMP_DISKS_WRITABLE";
 
-/// The position and the length of a write must be multiples of this number, as on the machine.
-const SECTOR_SIZE: usize = 512;
+/// The position and the length of a discarded range are rounded to multiples of this number, as on the machine.
+const SECTOR_SIZE: u64 = 512;
+
+/// The number of requests that a disk of the machine can have in flight.
+const REQUESTS: usize = 128;
 
 /// A disk. On the host, a disk is a file.
 #[derive(Debug)]
@@ -90,6 +93,83 @@ impl Disk {
         self.is_read_only
     }
 
+    /// The disk, with calls that block the calling G and its M. They are system calls: the P is handed off at once.
+    #[must_use]
+    pub fn blocking(&self) -> DiskAccess<'_> {
+        DiskAccess { disk: self }
+    }
+
+    /// The same as [`blocking`](Self::blocking). On the machine these calls block only the calling G, but the host has
+    /// no such calls for files.
+    #[must_use]
+    pub fn asynchronous(&self) -> DiskAccess<'_> {
+        DiskAccess { disk: self }
+    }
+
+    /// [`DiskAccess::read_at`] of a [blocking](Self::blocking) access.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`DiskAccess::read_at`].
+    ///
+    /// # Panics
+    ///
+    /// In the cases of [`DiskAccess::read_at`].
+    #[track_caller]
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, DiskError> {
+        self.blocking().read_at(offset, buffer)
+    }
+
+    /// [`DiskAccess::write_at`] of a [blocking](Self::blocking) access.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`DiskAccess::write_at`].
+    ///
+    /// # Panics
+    ///
+    /// In the cases of [`DiskAccess::write_at`].
+    #[track_caller]
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DiskError> {
+        self.blocking().write_at(offset, data)
+    }
+
+    /// On the machine, the number of requests that can be in flight, and how many of them are not in use at the moment.
+    /// The host does not count requests, so both numbers are always the machine's maximum.
+    #[must_use]
+    pub fn requests(&self) -> (usize, usize) {
+        (REQUESTS, REQUESTS)
+    }
+
+    fn check_write(&self, offset: u64, length: u64) -> Result<(), DiskError> {
+        let end = offset.checked_add(length).ok_or(DiskError::OutOfRange)?;
+        if end.div_ceil(SECTOR_SIZE) > self.bytes.div_ceil(SECTOR_SIZE) {
+            return Err(DiskError::OutOfRange);
+        }
+        if self.is_read_only {
+            return Err(DiskError::ReadOnly);
+        }
+        if end > self.bytes { Err(DiskError::OutOfRange) } else { Ok(()) }
+    }
+}
+
+/// A disk, and how a G waits for it: [`Disk::blocking`] or [`Disk::asynchronous`]. Each call waits until the host has
+/// done what was requested. Each call has a variant with a [`Limit`], whose name ends in `_until`.
+///
+/// A call to the host cannot be interrupted. So a limit is checked only before the call, and never ends the call.
+#[derive(Clone, Copy, Debug)]
+pub struct DiskAccess<'a> {
+    disk: &'a Disk,
+}
+
+impl DiskAccess<'_> {
+    fn call(&self, limit: &Limit<'_>, call: impl FnOnce(&File) -> std::io::Result<()>) -> Result<(), DiskError> {
+        if let Some(error) = limit.err() {
+            return Err(DiskError::Limit(error));
+        }
+        try_blocking(|| call(&self.disk.file))?.map_err(|_| DiskError::Request(RequestError::Failed))
+    }
+
     /// Reads bytes from `offset` on. Returns the number of bytes read. Reads fewer bytes than the buffer holds only if
     /// the disk ends before the buffer is full.
     ///
@@ -97,58 +177,147 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// See [`DiskError`]. If the error is `OutOfRange` or `OutOfResources`, nothing has been read. If it is `Request`,
-    /// the beginning of the buffer may have been overwritten.
+    /// See [`DiskError`]. If the error is `OutOfRange`, `OutOfResources` or `Unusable`, nothing has been read. After
+    /// other errors the beginning of the buffer may have been overwritten.
     ///
     /// # Panics
     ///
     /// If the caller is not a G.
     #[track_caller]
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, DiskError> {
-        let rest = self.bytes.checked_sub(offset).ok_or(DiskError::OutOfRange)?;
-        let length = usize::try_from(rest).map_or(buffer.len(), |rest| buffer.len().min(rest));
-        if length == 0 {
-            return Ok(0);
-        }
-        let read = try_blocking::<Kernel, _>(|| self.file.read_exact_at(&mut buffer[..length], offset))?;
-        read.map(|()| length).map_err(|_| DiskError::Request(RequestError::Failed))
+        self.read_at_until(offset, buffer, Limit::NONE)
     }
 
-    /// Writes whole sectors. `offset` must be the start of a sector.
+    /// Like [`read_at`](Self::read_at), but returns an error if `limit` is over before the call to the host.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`read_at`](Self::read_at), and if the limit is over.
+    ///
+    /// # Panics
+    ///
+    /// In the cases of [`read_at`](Self::read_at).
+    #[track_caller]
+    pub fn read_at_until<'l>(
+        &self,
+        offset: u64,
+        buffer: &mut [u8],
+        limit: impl Into<Limit<'l>>,
+    ) -> Result<usize, DiskError> {
+        let limit = limit.into();
+        let rest = self.disk.bytes.checked_sub(offset).ok_or(DiskError::OutOfRange)?;
+        let length = usize::try_from(rest).map_or(buffer.len(), |rest| buffer.len().min(rest));
+        if length != 0 {
+            self.call(&limit, |file| file.read_exact_at(&mut buffer[..length], offset))?;
+        }
+        Ok(length)
+    }
+
+    /// Writes `data` from `offset` on. When this returns, the device has the data, but may keep it in a cache: see
+    /// [`flush`](Self::flush).
     ///
     /// Blocks the calling G and its M; the P is handed off at once.
     ///
     /// # Errors
     ///
-    /// See [`DiskError`]. If the error is `Request`, some of the sectors may have been written. After any other error,
-    /// nothing has been written.
+    /// See [`DiskError`]. If the error is `OutOfRange`, `ReadOnly` or `Unusable`, nothing has been written. After other
+    /// errors the beginning of the data may have been written.
     ///
     /// # Panics
     ///
     /// If the caller is not a G.
     #[track_caller]
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DiskError> {
-        let end = offset.checked_add(data.len() as u64).ok_or(DiskError::OutOfRange)?;
-        let sectors = |bytes: u64| bytes.div_ceil(SECTOR_SIZE as u64);
-        if sectors(end) > sectors(self.bytes) {
-            return Err(DiskError::OutOfRange);
-        }
-        if self.is_read_only {
-            return Err(DiskError::ReadOnly);
-        }
-        if end > self.bytes {
-            return Err(DiskError::OutOfRange);
-        }
-        if !offset.is_multiple_of(SECTOR_SIZE as u64) || !data.len().is_multiple_of(SECTOR_SIZE) {
-            return Err(DiskError::Unaligned);
-        }
-        let written = try_blocking::<Kernel, _>(|| self.file.write_all_at(data, offset))?;
-        written.map_err(|_| DiskError::Request(RequestError::Failed))
+        self.write_at_until(offset, data, Limit::NONE)
+    }
+
+    /// Like [`write_at`](Self::write_at), but returns an error if `limit` is over before the call to the host.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`write_at`](Self::write_at), and if the limit is over.
+    ///
+    /// # Panics
+    ///
+    /// In the cases of [`write_at`](Self::write_at).
+    #[track_caller]
+    pub fn write_at_until<'l>(&self, offset: u64, data: &[u8], limit: impl Into<Limit<'l>>) -> Result<(), DiskError> {
+        let limit = limit.into();
+        self.disk.check_write(offset, data.len() as u64)?;
+        if data.is_empty() { Ok(()) } else { self.call(&limit, |file| file.write_all_at(data, offset)) }
+    }
+
+    /// Makes all data permanent that was written by calls that have returned without an error. If the device has no
+    /// cache, the data is permanent already.
+    ///
+    /// Blocks the calling G and its M; the P is handed off at once.
+    ///
+    /// # Errors
+    ///
+    /// See [`DiskError`].
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G.
+    #[track_caller]
+    pub fn flush(&self) -> Result<(), DiskError> {
+        self.flush_until(Limit::NONE)
+    }
+
+    /// Like [`flush`](Self::flush), but returns an error if `limit` is over before the call to the host.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`flush`](Self::flush), and if the limit is over.
+    ///
+    /// # Panics
+    ///
+    /// In the cases of [`flush`](Self::flush).
+    #[track_caller]
+    pub fn flush_until<'l>(&self, limit: impl Into<Limit<'l>>) -> Result<(), DiskError> {
+        self.call(&limit.into(), File::sync_data)
+    }
+
+    /// Declares that the `length` bytes from `offset` on are no longer needed. Their contents are undefined afterwards.
+    /// (On the host they do not change, but a program must not rely on that.) Sectors that are only partly in this range
+    /// keep their contents.
+    ///
+    /// Blocks the calling G and its M; the P is handed off at once.
+    ///
+    /// # Errors
+    ///
+    /// See [`DiskError`].
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G.
+    #[track_caller]
+    pub fn discard(&self, offset: u64, length: u64) -> Result<(), DiskError> {
+        self.discard_until(offset, length, Limit::NONE)
+    }
+
+    /// Like [`discard`](Self::discard), but returns an error if `limit` is over before the call to the host.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`discard`](Self::discard), and if the limit is over.
+    ///
+    /// # Panics
+    ///
+    /// In the cases of [`discard`](Self::discard).
+    #[track_caller]
+    pub fn discard_until<'l>(&self, offset: u64, length: u64, limit: impl Into<Limit<'l>>) -> Result<(), DiskError> {
+        let limit = limit.into();
+        self.disk.check_write(offset, length)?;
+        let (start, end) = (offset.next_multiple_of(SECTOR_SIZE), (offset + length) / SECTOR_SIZE * SECTOR_SIZE);
+        // Nothing has to be done: the contents may be undefined afterwards, so the old contents are allowed.
+        if start < end { self.call(&limit, |_| Ok(())) } else { Ok(()) }
     }
 }
 
 /// Blocks the calling G and its M for `duration`, like a request to a device that transfers nothing. The P is handed
-/// off at once.
+/// off at once. If as many Ms are blocked as the kernel option `blocking_limit` allows, first waits until one of them is
+/// free.
 ///
 /// # Errors
 ///
@@ -159,5 +328,5 @@ impl Disk {
 /// If the caller is not a G.
 #[track_caller]
 pub fn delay(duration: Duration) -> Result<(), OutOfResources> {
-    try_blocking::<Kernel, _>(|| thread::sleep(duration))
+    try_blocking(|| thread::sleep(duration))
 }

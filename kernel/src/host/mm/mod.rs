@@ -3,28 +3,12 @@
 use crate::host::note::Note;
 
 pub use self::error::OutOfMemory;
+pub use self::usage::Usage;
 
 #[path = "../../mm/error.rs"]
 mod error;
-
-/// The use of the machine's memory at one moment, in bytes unless noted otherwise. All zeros on the host.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Usage {
-    /// Memory that the kernel manages.
-    pub total: usize,
-    /// Memory in free frames.
-    pub free: usize,
-    /// Memory of the heap, allocated or not.
-    pub heap: usize,
-    /// Number of stacks in use, including those of CPUs, interrupts and kernel threads.
-    pub stacks_in_use: usize,
-    /// Number of stacks that are cached for the next Gs, together with their memory.
-    pub stacks_cached: usize,
-    /// Reserved address space of the stacks that are in use or cached.
-    pub stacks_reserved: usize,
-    /// Committed memory of these stacks: the part that has been touched.
-    pub stacks_committed: usize,
-}
+#[path = "../../mm/usage.rs"]
+mod usage;
 
 /// Returns how the memory of the machine is used. On the host, all numbers are zero. Does not block.
 #[must_use]

@@ -9,6 +9,9 @@
 //! | `boot --disk-rw` | `GMP_DISKS_WRITABLE=1` |
 //! | console | standard input and output; reports go to standard error |
 //! | exit status | the same status; 64 for wrong options, 74 if standard output cannot be written |
+//! | an exception of a G ends the program with status 2 | the same, with the same words; the backtrace is in the form of `std` |
+//! | a holder of an `InterruptMutex` must not wait, allocate, spawn or take a `PreemptMutex` | it must not wait |
+//! | a panic of a G that holds an `InterruptMutex` or has preemption off ends with status 101 | it ends with status 2 |
 //! | a loop without calls is preempted | the loop keeps its thread; a note is printed after a second |
 
 #[path = "../../program/args.rs"]
@@ -20,14 +23,14 @@ pub mod exit;
 #[expect(unsafe_code, reason = "enters the platform of threads; reads the arguments of a C program")]
 pub mod run;
 
-pub use self::entry::Termination;
+pub use self::entry::{LARGEST_STACK, MAIN_STACK, Termination};
 
 /// The part of [`main!`](crate::main!) for the host: defines the C function `main` of the process. In tests the test
 /// harness defines that function, so this macro only checks the type of the program's `main`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __main {
-    ($main:path) => {
+    ($main:path, $stack_size:expr) => {
         #[cfg(not(test))]
         const _: () = {
             $crate::__assert_no_std!();
@@ -39,14 +42,15 @@ macro_rules! __main {
                 // SAFETY: the C library calls this function once, with the arguments of the process. The crate does not
                 // link `std`, so its Gs have no thread-local variables: see `kernel::main!`.
                 unsafe {
-                    $crate::program::run::program(count, words, |arguments| {
+                    $crate::program::run::program(count, words, $stack_size, |arguments| {
                         $crate::program::Termination::report($main(arguments))
                     })
                 }
             }
         };
         #[cfg(test)]
-        const _: fn(&[&str]) -> u8 = |arguments| $crate::program::Termination::report($main(arguments));
+        const _: (usize, fn(&[&str]) -> u8) =
+            ($stack_size, |arguments| $crate::program::Termination::report($main(arguments)));
     };
 }
 
@@ -60,7 +64,8 @@ macro_rules! __main {
 /// }
 /// ```
 ///
-/// A panic in any G fails the test, as it would end a program. The closure and its result must be `Send` and `'static`.
+/// A panic in any G fails the test, as it would end a program. With the kernel option `panic=isolate`, only a panic of
+/// the main G does. The closure and its result must be `Send` and `'static`.
 ///
 /// # Safety
 ///
@@ -88,8 +93,8 @@ macro_rules! __assert_no_std {
     };
 }
 
-/// The declaration of the module is in a separate, nested macro. If a macro both declared and used the name, the name
-/// would not be ambiguous.
+/// Declares the module `std` for `__assert_no_std!`. This is a macro of its own, because a name that the same macro
+/// both declares and uses is not ambiguous.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __declare_std {

@@ -5,12 +5,14 @@ use core::ffi::{CStr, c_char, c_int};
 use core::fmt;
 use core::fmt::Write as _;
 use core::slice;
+use core::time::Duration;
 use std::env;
 use std::sync::Once;
 
 use boot_protocol::command_line::{SEPARATOR, quote};
-use boot_protocol::kernel_option;
-use gmp_sched::native::{self, PROCS_LIMIT};
+use boot_protocol::kernel_option::{self, STDERR};
+use gmp_sched::native::{self, PROCS_LIMIT, Threads};
+use gmp_sched::schedtrace::Schedtrace;
 
 use super::{args, exit};
 use crate::host::note::report;
@@ -20,19 +22,19 @@ use crate::host::{console, cpus, disk, panic};
 /// The environment variable that contains the kernel options.
 const OPTIONS: &str = "GMP_KERNEL_OPTIONS";
 /// The keys of the kernel options that have an effect on the host.
-const EFFECTIVE: [&str; 2] = ["panic", "procs"];
+const EFFECTIVE: [&str; 6] = ["blocking_limit", "panic", "procs", "scheddetail", "schedtrace", STDERR];
 /// Exit status for wrong arguments. The command `boot` uses the same status.
 pub(crate) const WRONG_USE: u8 = 64;
 /// Exit status if standard output cannot be written. The command `boot` uses the same status.
 pub(crate) const CANNOT_WRITE: u8 = 74;
 
-/// Runs `main` as the main G, and ends the process with the status that `main` returns.
+/// Runs `main` as the main G, on a stack of `stack_size` bytes. Ends the process with the status that `main` returns.
 ///
 /// # Safety
 ///
-/// `words` must point to `count` C strings, which live as long as the process, and `count` must be at least one. While a
-/// G waits, it must not keep a reference to thread-local data, as [`native::enter`] requires.
-pub unsafe fn program(count: c_int, words: *const *const c_char, main: fn(&[&str]) -> u8) -> ! {
+/// `words` must point to `count` C strings, which live as long as the process, and `count` must be at least one. While
+/// a G waits, it must not keep a reference to thread-local data, as [`native::enter`] requires.
+pub unsafe fn program(count: c_int, words: *const *const c_char, stack_size: usize, main: fn(&[&str]) -> u8) -> ! {
     let mut line = options();
     line.push_str(SEPARATOR);
     // SAFETY: the caller promises that `words` points to `count` pointers.
@@ -52,7 +54,7 @@ pub unsafe fn program(count: c_int, words: *const *const c_char, main: fn(&[&str
     let procs = procs();
     // SAFETY: the caller promises that no G keeps a reference to thread-local data while it waits.
     let threads = unsafe { native::enter() };
-    threads.run_with(procs, move |scheduler| {
+    with_schedtrace(threads).stack_size(stack_size).run_with(procs, move |scheduler| {
         panic::end_program();
         let _watch = SliceWatch::start(scheduler);
         exit::exit(main(args::program()))
@@ -67,7 +69,7 @@ pub unsafe fn program(count: c_int, words: *const *const c_char, main: fn(&[&str
 ///
 /// # Panics
 ///
-/// If `body` or another G panics.
+/// If `body` panics. Also if another G panics and the kernel option `panic=isolate` is not set.
 #[track_caller]
 pub unsafe fn test<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     args::init(&options());
@@ -77,7 +79,7 @@ pub unsafe fn test<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static)
     let own = panics.clone();
     // SAFETY: the caller promises that no G keeps a reference to thread-local data while it waits.
     let threads = unsafe { native::enter() };
-    let result = threads.run_with(procs(), move |scheduler| {
+    let result = with_schedtrace(threads).run_with(procs(), move |scheduler| {
         let _watch = SliceWatch::start(scheduler);
         let _recording = own.begin(scheduler);
         body()
@@ -95,9 +97,10 @@ fn options() -> String {
     }
 }
 
-/// Checks the kernel options. If one of them is not an option of the kernel or has a wrong value, prints a message and ends
-/// the process with the status [`WRONG_USE`]. Prints a note for each option that has an effect only on the machine. Only
-/// the first call in a process has an effect, because all tests of a process have the same options.
+/// Checks the kernel options. If one of them is not an option of the kernel or has a wrong value, prints a message and
+/// ends the process with the status [`WRONG_USE`]. Prints a note for each option that has an effect only on the
+/// machine. Sets the limit of blocking calls. Only the first call in a process has an effect, because all tests of a
+/// process have the same options.
 fn check_options() {
     static CHECK: Once = Once::new();
     CHECK.call_once(|| {
@@ -112,7 +115,22 @@ fn check_options() {
                 Ok(_) => {}
             }
         }
+        if let Some(limit) = args::option("blocking_limit").and_then(|limit| limit.parse().ok()) {
+            native::set_blocking_limit(limit);
+        }
     });
+}
+
+/// Applies the kernel options `schedtrace` and `scheddetail`.
+fn with_schedtrace(threads: Threads) -> Threads {
+    let number = |key| args::option(key)?.parse::<u64>().ok();
+    match number("schedtrace") {
+        Some(milliseconds) => threads.schedtrace(Schedtrace {
+            interval: Duration::from_millis(milliseconds),
+            detailed: number("scheddetail") == Some(1),
+        }),
+        None => threads,
+    }
 }
 
 /// The number of Ps: the value of the kernel option `procs`, or the number of CPUs.

@@ -46,7 +46,7 @@ pub(super) static ALL: [Class; CLASSES] = {
     classes
 };
 
-/// The number of pages of stacks that have a frame.
+/// The number of stack pages that have a frame.
 pub(super) static COMMITTED: AtomicUsize = AtomicUsize::new(0);
 
 /// All slots of one class.
@@ -83,7 +83,7 @@ impl Class {
         Self { number, lists: InterruptMutex::new(lists) }
     }
 
-    /// Returns a slot with memory: a free one, or else a new one.
+    /// Returns a slot with memory. Takes a free slot if there is one, and otherwise makes a new one.
     pub(super) fn take(&self) -> Result<Slot, OutOfMemory> {
         let free = self.lists.lock().pop_free(self.number);
         match free {
@@ -169,7 +169,8 @@ impl Class {
         }
     }
 
-    /// Frees all frames of a free slot, which is bare afterwards. Returns how many frames were freed.
+    /// Frees all frames of a free slot. Afterwards the slot is bare: it has no memory. Returns how many frames were
+    /// freed.
     fn strip(&self, slot: Slot) -> usize {
         let mut frames = 0;
         for page in slot.pages() {
@@ -205,13 +206,15 @@ impl Lists {
         self.free_count += 1;
     }
 
-    /// Takes a slot without memory: a bare slot whose epoch has passed, or else a slot that was never used. In both
-    /// cases no CPU will use an old translation of the slot's pages.
+    /// Takes a slot without memory. This is a bare slot whose epoch (the grace period of its TLB flush) has passed, if
+    /// there is one, and otherwise a slot that was never used. In both cases no CPU will use an old translation of the
+    /// slot's pages.
     fn take_bare(&mut self, class: usize) -> Option<Slot> {
         self.pop_bare(class).or_else(|| self.make(class))
     }
 
-    /// If the epoch of the first slot in the queue of bare slots has passed, takes that slot. It has waited longest.
+    /// Takes the first slot in the queue of bare slots if its epoch has passed. Otherwise takes none: the other slots were
+    /// queued later, so their epochs have hardly passed either.
     fn pop_bare(&mut self, class: usize) -> Option<Slot> {
         let (first, last) = self.bare?;
         let slot = Slot { class, index: first };
@@ -247,8 +250,8 @@ impl Lists {
     }
 
     /// Undoes [`make`](Self::make) for a slot that did not get its first page. If other slots have been made since, the
-    /// slot is lost: its addresses are never used again. The slot cannot become a bare slot, because there may be no
-    /// page table for it, and so no entry that could hold the link.
+    /// addresses of the slot are never used again. The slot cannot become a bare slot, because there may be no page table
+    /// for it, and so no entry that could hold the link.
     fn unmake(&mut self, slot: Slot) {
         if self.made == slot.index + 1 {
             self.made = slot.index;
@@ -256,7 +259,8 @@ impl Lists {
     }
 }
 
-/// Returns the address of a stack's highest word. While the stack is free, this word contains the link.
+/// Returns the address of a stack's highest word. While the stack is free, this word contains the link of the list of
+/// free stacks.
 fn link(slot: Slot) -> *mut usize {
     core::ptr::with_exposed_provenance_mut::<usize>(slot.top()).wrapping_sub(1)
 }

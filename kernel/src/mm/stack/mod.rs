@@ -8,8 +8,8 @@
 //! | `touch` | the part of the page fault handler that maps a page at its first touch |
 //!
 //! At first only the highest page of a G's stack has a frame. The other pages get theirs when they are first touched.
-//! The stacks of CPUs, trap handlers and kernel threads have all their frames from the start, because the page fault
-//! handler, or code that it calls, may run on these stacks.
+//! The stacks of CPUs, trap handlers and kernel threads have all their frames from the start. The reason is that the page
+//! fault handler, or code that it calls, may run on these stacks.
 //!
 //! If no frame is free when one is needed:
 //!
@@ -34,8 +34,8 @@ use class::{ALL, COMMITTED};
 use slot::Commit;
 
 pub(crate) use ahead::touch_pages_ahead;
-pub(crate) use slot::RESERVE;
 pub use slot::Slot;
+pub(crate) use slot::{LARGEST, RESERVE};
 pub(crate) use touch::{Source, Touch, fill_last_frames, first_touch};
 
 /// The size of the stack on which a CPU boots and later runs its idle loop, in bytes.
@@ -46,8 +46,9 @@ pub(crate) const CPU_STACK_BYTES: usize = 64 * 1024;
 pub struct Stack(Slot);
 
 impl Stack {
-    /// Allocates a stack for a G, of at least `bytes` bytes. Its pages get frames when they are first touched, and are not
-    /// cleared. Not callable from interrupt handlers.
+    /// Allocates a stack for a G, of at least `bytes` bytes. Its highest page has a frame, and the other pages get
+    /// frames when they are first touched. The memory is not cleared. Not callable from handlers, except that the page
+    /// fault handler may call it if it has interrupted a G in user code.
     ///
     /// # Errors
     /// If memory is short, or if `bytes` is more than 4 MiB.
@@ -73,12 +74,13 @@ impl Stack {
         slot.map(Self)
     }
 
-    /// Returns the lowest address of the stack, above the room for preemption.
+    /// Returns the lowest address of the stack. Below it is the room for preemption, if the stack is for a G (see
+    /// `slot`).
     pub(crate) fn bottom(&self) -> usize {
         self.0.bottom()
     }
 
-    /// Returns the upper end of the stack: the first push writes below it. The upper end is a multiple of the page size.
+    /// Returns the upper end of the stack, below which the first push writes. The upper end is a multiple of the page size.
     pub(crate) fn top(&self) -> usize {
         self.0.top()
     }

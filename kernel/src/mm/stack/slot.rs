@@ -22,6 +22,8 @@ use crate::mm::address::{PAGE_SIZE, STACKS, STACKS_BYTES, VirtAddr};
 const SMALLEST: usize = 16 * 1024;
 /// The number of sizes: the powers of two from 16 KiB to 4 MiB.
 const SIZES: usize = 9;
+/// The size of the largest stacks, in bytes.
+pub(crate) const LARGEST: usize = SMALLEST << (SIZES - 1);
 /// The number of classes: first one for each size with [`Commit::OnTouch`], then one for each size with [`Commit::Whole`].
 pub(super) const CLASSES: usize = 2 * SIZES;
 /// The size of each class's address range, in bytes. For Gs' stacks of 64 KiB, the default size, this is enough for 3.3
@@ -32,9 +34,9 @@ const _: () = assert!(CLASS_BYTES as u64 * CLASSES as u64 <= STACKS_BYTES);
 /// The size, in bytes, of the room below a G's stack that is reserved for preemption. The room is for the red zone and
 /// the registers of a preempted G, and for the stack frames that the scheduler then needs.
 ///
-/// This is enough for unoptimised code, which needs six times as much as optimised code. The size is the same for
-/// optimised code, for two reasons: a crate cannot know at compile time how it is optimised, and unused room takes
-/// address space but no memory. A test measures what both kinds of code need.
+/// The room is large enough for unoptimised code, which needs six times as much as optimised code. The size is the same
+/// for optimised code, because a crate cannot know at compile time how it is optimised. Unused room takes address space
+/// but no memory. A test measures what both kinds of code need.
 pub(crate) const RESERVE: usize = 3 * PAGE_SIZE;
 
 /// When the pages of a stack get their frames.

@@ -97,8 +97,9 @@ pub(crate) fn fill_last_frames() {
     cpus::all().filter_map(|cpu| LAST_FRAMES.of(cpu)).for_each(LastFrames::fill);
 }
 
-/// The reserve of one CPU: frames for pages of stacks, which are used when the frame allocator has no frame left. An
-/// entry is the address of a frame, or 0 if the entry is empty.
+/// The reserve of one CPU: frames for pages of stacks, which are used when the frame allocator has no frame left. (The
+/// frame allocator has another reserve, which all CPUs share.) An entry is the address of a frame, or 0 if the entry is
+/// empty.
 #[derive(Debug)]
 struct LastFrames([AtomicU64; LAST_FRAMES_COUNT]);
 
@@ -109,7 +110,8 @@ impl LastFrames {
 
     fn take(&self) -> Option<PhysFrame> {
         self.0.iter().map(|place| place.swap(0, Ordering::Relaxed)).find(|&frame| frame != 0).map(|frame| {
-            // `fill` has stored the address of a frame that it has allocated.
+            // The entry was the address of a frame that `fill` has allocated. The swap has emptied the entry, so only the
+            // caller uses this frame.
             PhysFrame::containing_address(PhysAddr::new(frame))
         })
     }

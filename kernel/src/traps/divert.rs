@@ -1,6 +1,16 @@
-//! Asynchronous preemption: takes the CPU from a G at any instruction of user code. The mechanism is in
-//! [`gmp_sched::interrupt_return`]. A handler *diverts* the interrupted G, which then saves its registers and calls the
-//! scheduler on its own stack. This file connects the mechanism with the CPUs of this computer.
+//! Asynchronous preemption: takes the CPU from a G at any instruction of user code. A handler *diverts* the interrupted
+//! G, which then saves its registers and calls the scheduler on its own stack. The mechanism is in
+//! [`gmp_sched::interrupt_return`], and this file connects it with the CPUs of this computer.
+//!
+//! These are the steps from a timer interrupt to the switch:
+//!
+//! | step | where |
+//! |---|---|
+//! | The timer interrupts the CPU | `timer` in `traps::interrupt` |
+//! | The scheduler decides that the running G has to give way, so a preemption becomes pending | `tick` in `sched::preemption`, which calls [`gmp_sched::preempt::tick`] |
+//! | When the interrupt returns, the G is diverted | [`on_interrupt_return`] |
+//! | The G saves its registers on its stack | `context/diverted.rs` of `gmp-sched` |
+//! | The G calls the scheduler, which switches to the next G | [`give_way`](preemption::give_way), which calls [`gmp_sched::preempt::give_way`] |
 //!
 //! Only *user code* is diverted: code that runs with preemption on and whose stack pointer is inside the stack of the current
 //! G. A request that comes while preemption is off stays pending until preemption is on again ([`honour_pending`]).
@@ -40,7 +50,7 @@ pub(crate) fn leave_red_zone_unprotected_in(code: Range<u64>) {
 
 // SAFETY: the slots are per-CPU data. The preempt word counts the pins and the `InterruptMutex`es that the CPU holds. The
 // red zone is protected everywhere except in the code of one test. That code keeps in its red zone only words that the
-// test compares.
+// test compares, so overwriting them violates no memory safety.
 unsafe impl InterruptReturn for Kernel {
     fn slots() -> &'static Slots {
         DIVERTED.here()
@@ -86,8 +96,9 @@ fn interrupted(frame: &mut TrapFrame) -> Interrupted<'_> {
 /// If a preemption is pending and the interrupted G can be preempted now, makes this G give way. Called at the end of
 /// every interrupt, after the end-of-interrupt was signalled, on the interrupt stack, with interrupts off.
 pub(crate) fn on_interrupt_return(frame: &mut TrapFrame) {
-    // SAFETY: `traps::entry` calls this last in the handler of each interrupt, and then restores the registers from the
-    // frame. The room below each G's stack (`mm::stack::RESERVE`) is large enough for a diversion.
+    // SAFETY: `traps::entry` calls this last in the handler of each maskable interrupt, and then restores the registers
+    // from the frame. Handlers run on stacks of their own, with interrupts off. The room below each G's stack
+    // (`mm::stack::RESERVE`) is large enough for a diversion.
     unsafe { interrupt_return::on_interrupt_return::<Kernel>(interrupted(frame)) };
 }
 
@@ -96,14 +107,16 @@ pub(crate) fn on_interrupt_return(frame: &mut TrapFrame) {
 /// pinned once, and must return pinned once, perhaps on another CPU. Called at the end of a handler, with interrupts
 /// off.
 pub(super) fn divert(frame: &mut TrapFrame, function: extern "sysv64" fn()) -> bool {
-    // SAFETY: the handler of page faults calls this only if the interrupted code had interrupts on. If the G is
-    // diverted, the handler does nothing more, and `traps::entry` restores the registers from the frame. The room below
-    // each G's stack (`mm::stack::RESERVE`) is large enough for a diversion.
+    // SAFETY: the callers are the handlers of page faults and of other exceptions. They run on stacks of their own, with
+    // interrupts off, and call this only if the interrupted code had interrupts on. If the G is diverted, they do nothing
+    // more, and `traps::entry` restores the registers from the frame. The room below each G's stack
+    // (`mm::stack::RESERVE`) is large enough for a diversion.
     unsafe { interrupt_return::divert::<Kernel>(interrupted(frame), function) }
 }
 
-/// Makes the calling G give way, if it is in user code. Called by [`preempt_enable`](percpu::preempt_enable) when the
-/// preempt count has become zero while a preemption is pending.
+/// Makes the calling G give way, if it is in user code. Called when preemption is turned on again and a preemption is
+/// pending. The callers are [`preempt_enable`](percpu::preempt_enable) and the release of the last `InterruptMutex` that
+/// the CPU holds.
 #[cold]
 #[unsafe(export_name = "gmp_honour_pending")]
 fn honour_pending() {

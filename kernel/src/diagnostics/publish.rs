@@ -1,0 +1,37 @@
+//! Publishes the numbers of the scheduler in memory that the host reads, for `boot --top`. A kernel thread does this,
+//! which is no M and needs no P. Without the option `top` there is no such thread.
+
+use core::sync::atomic::AtomicU64;
+use core::time::Duration;
+
+use gmp_sched::snapshot::Publisher;
+use spin::Once;
+
+use crate::sched::startup::Observer;
+use crate::sched::{kthread, platform};
+
+/// The time between two publications.
+const INTERVAL: Duration = Duration::from_millis(10);
+/// At least this many times as long as a publication takes, the thread then waits. So it takes at most a small share of a
+/// CPU, even if there are so many Gs that it takes long to count them.
+const PAUSE: u32 = 20;
+
+static MEMORY: Once<&'static [AtomicU64]> = Once::new();
+
+/// Stores the memory, and returns the body of the thread.
+pub(crate) fn configure(memory: &'static [AtomicU64]) -> Observer {
+    MEMORY.call_once(|| memory);
+    run
+}
+
+fn run(_: usize) -> ! {
+    let scheduler = platform::scheduler().expect("the thread starts after the scheduler");
+    let memory = *MEMORY.get().expect("the memory is stored before the thread is made");
+    let mut publisher = Publisher::new(scheduler, memory);
+    loop {
+        let start = kthread::now();
+        publisher.publish();
+        let end = kthread::now();
+        kthread::park(Some(end + INTERVAL.max((end - start) * PAUSE)));
+    }
+}

@@ -1,0 +1,231 @@
+//! The fast way out of the ring: a port of a virtio console, which takes up to 16 KiB at once. The serial port takes
+//! one byte at a time, and each byte costs an exit of the virtual machine.
+//!
+//! Both ports write to the same reader, in the order in which the kernel uses them. So the order is kept if one port is
+//! used only when the other one is empty:
+//!
+//! - *Start*: the serial port is used until the device has been set up. Then the kernel waits until the serial port is
+//!   empty, and uses the device.
+//! - *A chunk* stays in the ring until the device has used it. At most one chunk is in flight.
+//! - *The device does not answer*: the device is reset, and the serial port sends the ring again. This includes the
+//!   chunk in flight, because it is not known how much of it the device has sent. This part may be duplicated, but
+//!   nothing is lost.
+//! - *A panic* waits until the chunk in flight has been used, and then uses the serial port.
+//!
+//! A device whose reader is slow also does not use its chunk for a long time. The kernel must not reset such a device,
+//! because a part of the chunk may have been sent. So if a chunk has been in flight for a second, the kernel sends a
+//! control message, which a working device uses at once. If it has not done so for five seconds, the device is reset.
+
+use core::hint::spin_loop;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use spin::Once;
+
+use super::port::{self, RING};
+use super::state::{self, locked};
+use crate::arch::x86_64::timer;
+use crate::cpu::percpu::CpuId;
+use crate::drivers::disk_error::SetupError;
+use crate::drivers::virtio::console::{self, OpenError, OutputPort};
+
+/// The largest number of bytes in a chunk.
+pub(super) const CHUNK: usize = 16 * 1024;
+/// How long a chunk is in flight before the device is probed, in ns.
+const PROBE_AFTER: u64 = 1_000_000_000;
+/// How long the device may take to answer a probe, in ns.
+const ANSWER_WITHIN: u64 = 5_000_000_000;
+/// How long the start waits until the serial port is empty, in ns.
+const EMPTY_WITHIN: u64 = 1_000_000_000;
+
+static PORT: Once<OutputPort> = Once::new();
+/// Whether output goes to the device. Changed under the console's lock, or by a panic.
+static IS_IN_USE: AtomicBool = AtomicBool::new(false);
+/// Element `n % 2` is the position in the ring after chunk number `n`. The positions of two chunks are kept, because a
+/// panic may stop the kernel after the position of the next chunk was stored, but before that chunk was sent. The
+/// position of the chunk before is then the valid one.
+static ENDS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+/// Whether output goes to the device.
+pub(crate) fn is_in_use() -> bool {
+    IS_IN_USE.load(Ordering::Relaxed)
+}
+
+/// The device, if output goes to it.
+fn port() -> Option<&'static OutputPort> {
+    PORT.get().filter(|_| is_in_use())
+}
+
+/// Sets up the device, if there is one, and sends all further output to it. Called once, after the clock was set up.
+pub(crate) fn start() {
+    match console::open(CpuId::BOOT, |_| state::serve()) {
+        Ok(port) => {
+            PORT.call_once(|| port);
+            locked(|console| {
+                let start = timer::now();
+                while !console.port.is_empty() {
+                    // Nothing reads the output. The serial port stays in use, because it cannot be emptied.
+                    if timer::now().saturating_sub(start) > EMPTY_WITHIN {
+                        return;
+                    }
+                    spin_loop();
+                }
+                ENDS.iter().for_each(|end| end.store(RING.taken(), Ordering::Relaxed));
+                IS_IN_USE.store(true, Ordering::Relaxed);
+            });
+        }
+        Err(OpenError::Setup(SetupError::Missing)) => {}
+        Err(error) => log::warn!("virtio console: {error}; all output uses the serial port"),
+    }
+}
+
+/// The part of the state that the console's lock guards.
+#[derive(Debug)]
+pub(super) struct Bulk {
+    /// When the chunk in flight was sent. If the device has been probed since, the time at which it answered the last
+    /// probe.
+    since: u64,
+    /// When the probe was sent to which the device has not answered yet. `None` if it has answered every probe.
+    probed: Option<u64>,
+}
+
+/// What has become of the chunk in flight.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Flight {
+    /// The device has used the chunk, or there was none.
+    Done,
+    /// The device has not used the chunk yet.
+    Pending,
+    /// The device does not answer, or drops its output. It has been reset, and output goes to the serial port.
+    Failed,
+}
+
+impl Bulk {
+    pub(super) const fn new() -> Self {
+        Self { since: 0, probed: None }
+    }
+
+    /// Sends chunks until the ring is empty or a chunk remains in flight. Returns how many bytes have left the ring.
+    pub(super) fn send(&mut self) -> usize {
+        let before = RING.taken();
+        while let Some(port) = port()
+            && take_out_used(port)
+            && !RING.is_empty()
+        {
+            send_chunk(port);
+            if !port.output().is_idle() {
+                (self.since, self.probed) = (timer::now(), None);
+            }
+        }
+        RING.taken().wrapping_sub(before)
+    }
+
+    /// Sends what is left. Called before the console's lock is released. If a chunk remains in flight, makes the device
+    /// interrupt when it has used the chunk. Resets a device that does not answer.
+    pub(super) fn settle(&mut self) -> Flight {
+        let Some(port) = port() else { return Flight::Done };
+        let output = port.output();
+        self.send();
+        if !output.is_idle() {
+            output.set_interrupts(true);
+            // Check once more, because the device may have used the chunk before its interrupts were on.
+            self.send();
+        }
+        if output.is_idle() {
+            output.set_interrupts(false);
+            return Flight::Done;
+        }
+        if port.has_closed() || self.is_mute(port) {
+            stop(port);
+            return Flight::Failed;
+        }
+        Flight::Pending
+    }
+
+    /// Whether the device, which has a chunk in flight, has failed to answer a probe. Probes the device if the chunk
+    /// has been in flight for a long time.
+    fn is_mute(&mut self, port: &OutputPort) -> bool {
+        let now = timer::now();
+        match self.probed {
+            Some(_) if port.has_answered() => (self.since, self.probed) = (now, None),
+            Some(probed) => return now.saturating_sub(probed) > ANSWER_WITHIN,
+            None if now.saturating_sub(self.since) > PROBE_AFTER => {
+                port.probe();
+                self.probed = Some(now);
+            }
+            None => {}
+        }
+        false
+    }
+}
+
+/// Takes the last chunk out of the ring, if the device has used it. Returns whether no chunk is in flight.
+fn take_out_used(port: &OutputPort) -> bool {
+    let output = port.output();
+    let is_idle = output.is_idle();
+    if is_idle {
+        RING.skip_to(ENDS[usize::from(output.sent() % 2)].load(Ordering::Relaxed));
+    }
+    is_idle
+}
+
+/// Sends the next chunk of the ring. No chunk is in flight.
+fn send_chunk(port: &OutputPort) {
+    let output = port.output();
+    let chunk = &output.buffer()[..CHUNK];
+    let length = RING.copy_to(chunk);
+    let Some(last) = chunk[..length].last() else { return };
+    let number = output.sent().wrapping_add(1);
+    ENDS[usize::from(number % 2)].store(RING.taken().wrapping_add(length), Ordering::Relaxed);
+    port::note_sent(last.load(Ordering::Relaxed));
+    output.send(length);
+    take_out_used(port);
+}
+
+/// Resets the device. All further output goes to the serial port.
+fn stop(port: &OutputPort) {
+    port.reset();
+    IS_IN_USE.store(false, Ordering::Relaxed);
+}
+
+/// Waits until the chunk in flight has been used, and then resets the device, so that the serial port can be used.
+/// Called by a panic, which has stopped all other CPUs. Returns `false` if nothing reads the output for `patience`, in
+/// ns.
+pub(super) fn stop_for_panic(patience: u64) -> bool {
+    let Some(port) = port() else { return true };
+    // Another CPU may have been stopped after it had filled a chunk or a control message, but before it notified the
+    // device. So notify the device again.
+    port.resume();
+    port.probe();
+    let start = timer::now();
+    let is_read = loop {
+        let waited = timer::now().saturating_sub(start);
+        if take_out_used(port) || waited > ANSWER_WITHIN && !port.has_answered() {
+            break true;
+        }
+        if waited > patience {
+            break false;
+        }
+        spin_loop();
+    };
+    stop(port);
+    is_read
+}
+
+/// As long as this value exists, the device is not notified, so it does not answer. Tests use this.
+#[derive(Debug)]
+pub struct Mute(());
+
+impl Mute {
+    /// Stops notifying the device.
+    #[expect(clippy::new_without_default, reason = "it has an effect")]
+    pub fn new() -> Self {
+        PORT.get().into_iter().for_each(|port| port.set_mute(true));
+        Self(())
+    }
+}
+
+impl Drop for Mute {
+    fn drop(&mut self) {
+        PORT.get().into_iter().for_each(|port| port.set_mute(false));
+    }
+}

@@ -1,0 +1,154 @@
+//! Standard input for programs, line by line, on the machine and on the host. The module `host/console` includes this
+//! file by its path.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::{fmt, mem};
+
+use boot_protocol::console::END_OF_INPUT;
+use gmp_sched::cancel::ContextError;
+use gmp_sched::platform::OutOfResources;
+use gmp_sched::sync::LimitedMutex as _;
+
+use super::input::wait_for_byte;
+use crate::platform::{Limit, Mutex};
+
+/// What has been read. The G that reads a line holds the lock, so that each G gets whole lines.
+static INPUT: Mutex<Input> = Mutex::new(Input { line: Vec::new(), has_ended: false });
+
+struct Input {
+    /// The beginning of the next line.
+    line: Vec<u8>,
+    /// Whether the input has ended. The byte [`END_OF_INPUT`], which is received once, marks the end of the input.
+    has_ended: bool,
+}
+
+/// The standard input of the program, which all values of this type share.
+#[derive(Clone, Copy, Debug)]
+pub struct Stdin(());
+
+/// Returns a handle to the standard input of the program. Does not read anything.
+#[must_use]
+pub const fn stdin() -> Stdin {
+    Stdin(())
+}
+
+impl Stdin {
+    /// Reads the next line and appends it to `line`, with the newline at its end. A carriage return counts as a newline.
+    /// The last line of the input may be without a newline. Invalid UTF-8 is replaced. Returns how many bytes were
+    /// appended, which is 0 only at the end of the input.
+    ///
+    /// Blocks the calling G until a whole line has been received. On the machine the M of the G is not blocked. If
+    /// several Gs read, each gets whole lines, in the order of the calls.
+    ///
+    /// # Errors
+    ///
+    /// On the machine, never. On the host, if no M can be created to run the other Gs during the call. Nothing of the
+    /// input is lost in this case.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G.
+    #[track_caller]
+    pub fn read_line(&self, line: &mut String) -> Result<usize, OutOfResources> {
+        self.read_line_until(line, Limit::NONE).map_err(|error| match error {
+            InputError::OutOfResources => OutOfResources,
+            InputError::Limit(_) => unreachable!("a wait without a limit is not ended by one"),
+        })
+    }
+
+    /// Like [`read_line`](Self::read_line), but waits no longer than `limit`. If the limit ends the wait, the part of the
+    /// line that has been received is kept for the next call.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`read_line`](Self::read_line), and if the limit ends the wait. On the host, also if `limit` has a
+    /// context and there is no memory to wait for this context.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G.
+    #[track_caller]
+    pub fn read_line_until<'l>(&self, line: &mut String, limit: impl Into<Limit<'l>>) -> Result<usize, InputError> {
+        let limit = limit.into();
+        let mut input = INPUT.lock_until(limit)?;
+        while !input.has_ended {
+            match wait_for_byte(&limit)? {
+                END_OF_INPUT => input.has_ended = true,
+                b'\n' | b'\r' => {
+                    input.line.push(b'\n');
+                    break;
+                }
+                byte => input.line.push(byte),
+            }
+        }
+        let bytes = mem::take(&mut input.line);
+        let text = String::from_utf8_lossy(&bytes);
+        line.push_str(&text);
+        Ok(text.len())
+    }
+
+    /// Returns an iterator over the remaining lines of the input, without their newlines. The iterator ends at the end
+    /// of the input. Its items are the results of [`read_line`](Self::read_line), which also describes when a call of
+    /// `next` blocks and panics.
+    #[must_use]
+    pub fn lines(self) -> Lines {
+        Lines(self)
+    }
+}
+
+/// Why a line could not be read: [`Stdin::read_line_until`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InputError {
+    /// No M could be created to run the other Gs during the call. Or the context of the limit needs a G that ends the
+    /// wait, and there was no memory for that G.
+    OutOfResources,
+    /// The limit (a deadline or a context) was over before a whole line had been received.
+    Limit(ContextError),
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfResources => OutOfResources.fmt(f),
+            Self::Limit(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for InputError {}
+
+impl From<OutOfResources> for InputError {
+    fn from(_: OutOfResources) -> Self {
+        Self::OutOfResources
+    }
+}
+
+impl From<ContextError> for InputError {
+    fn from(error: ContextError) -> Self {
+        Self::Limit(error)
+    }
+}
+
+/// An iterator over the lines of the input: [`Stdin::lines`].
+#[derive(Clone, Debug)]
+pub struct Lines(Stdin);
+
+impl Iterator for Lines {
+    type Item = Result<String, OutOfResources>;
+
+    #[track_caller]
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut line = String::new();
+        match self.0.read_line(&mut line) {
+            Ok(0) => None,
+            Ok(_) => {
+                if line.ends_with('\n') {
+                    line.pop();
+                }
+                Some(Ok(line))
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! A device that is polled: the driver reads a register until the device is done, with its CPU busy.
+//!
+//! This is the third way in which a driver waits. The other two need an interrupt: the G blocks with its M, or it parks
+//! alone (see [`disk`](crate::disk)). A poll is a system call that does not block its M. The M leaves its P, but the P
+//! stays marked for this M, because most polls are short. If a poll lasts, sysmon retakes the P
+//! ([`gmp_sched::sysmon`]), and other Gs run.
+
+use core::hint::black_box;
+use core::time::Duration;
+
+use gmp_sched::syscall::syscall;
+use kernel_formats::calibration::PIT_HZ;
+
+use crate::arch::x86_64::{pit, timer};
+use crate::cpu::contexts;
+use crate::sched::platform::{Kernel, Mutex};
+
+pub use crate::drivers::pit_error::NotCounting;
+
+/// Held by the G that uses the channel.
+static CHANNEL: Mutex<()> = Mutex::new(());
+
+/// If a countdown takes longer than twice its length and this time (in nanoseconds), the PIT does not count at its
+/// rate. This time is generous, because another thread may have the CPU meanwhile.
+const LATE_NS: u64 = 10_000_000;
+
+/// How far the driver counts between two reads of the output. A read of a port takes as long as hundreds of
+/// instructions, and in a virtual machine longer.
+const PAUSE: u32 = 1000;
+
+/// Waits for `duration` by polling the output of channel 2 of the programmable interval timer (PIT), which sends no
+/// interrupt. The CPU is busy meanwhile. If there is other work for the P of the calling G, sysmon retakes the P.
+///
+/// Programs should wait with [`sleep`](crate::platform::sleep), which needs no CPU. This function shows what happens to
+/// the P of a driver that polls. If another G polls the channel, the calling G first parks until that G is done.
+/// Not callable from interrupts.
+///
+/// # Errors
+///
+/// If the computer has no PIT, or the PIT does not count at its rate.
+///
+/// # Panics
+///
+/// If the caller is not a G.
+#[track_caller]
+pub fn wait(duration: Duration) -> Result<(), NotCounting> {
+    contexts::assert_may_block();
+    let _channel = CHANNEL.lock();
+    syscall::<Kernel, _>(|| poll(duration))
+}
+
+/// Counts down the ticks in `duration`, at most 65,535 of them at a time.
+fn poll(duration: Duration) -> Result<(), NotCounting> {
+    let ticks = (duration.as_nanos() * u128::from(PIT_HZ)).div_ceil(1_000_000_000);
+    let mut left = u64::try_from(ticks).unwrap_or(u64::MAX);
+    while left > 0 {
+        let count = u16::try_from(left).unwrap_or(u16::MAX);
+        count_down(count)?;
+        left -= u64::from(count);
+    }
+    Ok(())
+}
+
+fn count_down(count: u16) -> Result<(), NotCounting> {
+    let length = u64::from(count) * 1_000_000_000 / PIT_HZ;
+    let start = timer::now();
+    pit::start(count);
+    loop {
+        // The clock is read before the output, so a pause between the two is not mistaken for a PIT that does not count.
+        let is_late = timer::now() - start > 2 * length + LATE_NS;
+        if pit::is_over() {
+            // If there is no PIT, all bits of its ports read as 1, so the countdown seems to be over at once.
+            let is_early = timer::now() - start < length / 2;
+            return if is_early { Err(NotCounting) } else { Ok(()) };
+        }
+        if is_late {
+            return Err(NotCounting);
+        }
+        (0..PAUSE).for_each(|n| _ = black_box(n));
+    }
+}

@@ -1,0 +1,206 @@
+//! A call: a slot of a queue that a G has taken, the requests that it runs there, and its wait for the answers.
+
+use core::fmt;
+
+use gmp_sched::cancel::ContextError;
+use gmp_sched::time::Instant;
+use kernel_virtio_block::{Buffer, Failure, Refused, Request};
+
+use super::device::BlockDevice;
+use super::request_queue::{RequestQueue, Slot, SlotNumber};
+use super::sectors::Locked;
+use crate::cpu::percpu;
+use crate::drivers::disk_error::{DiskError, RequestError};
+use crate::sched::blocking::{self, Blocked};
+use crate::sched::kthread::{self, KernelThread};
+use crate::sched::platform::{Builder, Limit};
+
+/// How a G waits for the answer of the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    /// The G waits in a system call. Its M blocks, too, and the P is handed off.
+    Blocking,
+    /// Only the G parks.
+    Asynchronous,
+}
+
+/// A slot that a G has taken. Dropping this value returns the slot. If a request of the slot is in flight, the G that
+/// drops the value first waits for the answer.
+struct Held {
+    device: &'static BlockDevice,
+    queue: &'static RequestQueue,
+    slot: SlotNumber,
+    in_flight: bool,
+    /// The buffer of the slot. `None` while a request is in flight, and if the device is broken.
+    buffer: Option<Buffer>,
+    /// The locks of the sectors that the request changes.
+    _locked: Option<Locked>,
+}
+
+impl Held {
+    fn slot(&self) -> &'static Slot {
+        self.queue.slot(self.slot)
+    }
+
+    /// Submits a request. When the answer arrives in the slot, the interrupt handler wakes `thread`, or raises the
+    /// slot's signal if there is no thread.
+    fn submit(&mut self, request: Request, thread: Option<&'static KernelThread>) -> Result<(), Failure> {
+        let buffer = self.buffer.take().ok_or(Failure::Broken)?;
+        if let Err(Refused { buffer, reason }) = self.queue.submit(request, buffer, self.slot, thread) {
+            self.buffer = Some(buffer);
+            return Err(reason);
+        }
+        self.in_flight = true;
+        Ok(())
+    }
+
+    /// Waits for the answer by calling `wait` repeatedly. A call of `wait` returns when the slot is woken or the given
+    /// time has come; it may also return earlier. Returns `None` if the limit is over before the answer has arrived.
+    fn wait(&mut self, limit: &Limit<'_>, wait: impl Fn(Instant)) -> Option<Result<(), Failure>> {
+        let mut check = kthread::now() + self.device.time_limit;
+        loop {
+            if let Some((buffer, result)) = self.slot().take_answer() {
+                (self.in_flight, self.buffer) = (false, buffer);
+                return Some(result);
+            }
+            if limit.err().is_some() {
+                return None;
+            }
+            wait(check);
+            if kthread::now() >= check {
+                check = self.device.check_age(self.queue);
+            }
+        }
+    }
+
+    /// Submits a request, and waits while the calling G is parked.
+    fn run_parked(&mut self, request: Request, limit: &Limit<'_>) -> Option<Result<(), Failure>> {
+        if let Err(failure) = self.submit(request, None) {
+            return Some(Err(failure));
+        }
+        let signal = &self.slot().signal;
+        self.wait(limit, |until| {
+            signal.wait_until(limit.and(until));
+        })
+    }
+
+    /// Submits a request, and waits while the thread of the calling G is blocked.
+    fn run_blocked(&mut self, request: Request, limit: &Limit<'_>, blocked: &Blocked) -> Option<Result<(), Failure>> {
+        if let Err(failure) = self.submit(request, Some(blocked.thread())) {
+            return Some(Err(failure));
+        }
+        self.wait(limit, |until| blocked.park(until.min(limit.deadline())))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.in_flight {
+            // From now on no thread waits for the answer, so the interrupt handler raises the signal.
+            self.slot().mail.lock().thread = None;
+            let signal = &self.slot().signal;
+            self.wait(&Limit::NONE, |until| {
+                signal.wait_until(until);
+            });
+        }
+        self.queue.put_back(self.slot, self.buffer.take());
+    }
+}
+
+/// A slot in which the calling G runs requests.
+pub(crate) struct Call<'l> {
+    held: Held,
+    mode: Mode,
+    limit: &'l Limit<'l>,
+}
+
+impl fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").field("slot", &self.held.slot).field("mode", &self.mode).finish_non_exhaustive()
+    }
+}
+
+impl<'l> Call<'l> {
+    /// Waits until a slot of the current CPU's queue is free, and takes it. `locked` is released together with the
+    /// slot, or before this function returns an error.
+    ///
+    /// # Errors
+    /// If the limit ends the wait, or the device is broken.
+    pub(crate) fn admit(
+        device: &'static BlockDevice,
+        mode: Mode,
+        locked: Option<Locked>,
+        limit: &'l Limit<'l>,
+    ) -> Result<Self, DiskError> {
+        let queue = device.queue_of(percpu::current());
+        queue.permits.acquire_until(1, *limit)?.forget();
+        match queue.take() {
+            Ok((slot, buffer)) => {
+                let held = Held { device, queue, slot, in_flight: false, buffer: Some(buffer), _locked: locked };
+                Ok(Self { held, mode, limit })
+            }
+            Err(failure) => {
+                queue.permits.release(1);
+                Err(DiskError::Request(failure.into()))
+            }
+        }
+    }
+
+    /// The memory for the data of a request.
+    pub(crate) fn buffer(&mut self) -> &mut Buffer {
+        self.held.buffer.as_mut().expect("a call has its buffer unless a request is in flight")
+    }
+
+    /// Runs a request and waits for the answer. If the limit ends the wait, the request stays in flight. Another G then
+    /// waits for the answer, and afterwards returns the slot and releases the locks of the sectors.
+    ///
+    /// # Errors
+    /// See [`DiskError`]. After [`DiskError::Limit`] another G may still hold the slot. After other errors the slot has
+    /// been returned.
+    pub(crate) fn run(mut self, request: Request) -> Result<Self, DiskError> {
+        let (held, limit) = (&mut self.held, self.limit);
+        let answer = match self.mode {
+            Mode::Asynchronous => held.run_parked(request, limit),
+            Mode::Blocking => {
+                let permit = blocking::admit(*limit)?;
+                let slot = held.slot();
+                // When the context of the limit is done, this function wakes the thread. The deadline of the limit
+                // needs no function, because the thread parks only until the deadline.
+                let woken = limit.when_context_is_done(move || slot.wake(slot.mail.lock().thread))?;
+                let answer = permit.block(|blocked| held.run_blocked(request, limit, blocked));
+                if let Some(woken) = woken {
+                    woken.stop();
+                }
+                answer?
+            }
+        };
+        match answer {
+            Some(result) => result.map_err(RequestError::from)?,
+            None => {
+                let error = limit.err().unwrap_or(ContextError::DeadlineExceeded);
+                let Self { held, .. } = self;
+                // If there is no memory for a G, `try_go` drops the closure, and `held` with it. The drop of `held`
+                // then waits for the answer in the calling G.
+                if let Ok(waits) = Builder::new().name("late disk request").try_go(move || drop(held)) {
+                    waits.detach();
+                }
+                return Err(DiskError::Limit(error));
+            }
+        }
+        Ok(self)
+    }
+}
+
+impl From<Failure> for RequestError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Failed => Self::Failed,
+            Failure::Unsupported => Self::Unsupported,
+            Failure::Short => Self::Short,
+            Failure::Silent => Self::Silent,
+            Failure::Broken => Self::Broken,
+            Failure::Gone => Self::Gone,
+            Failure::OutOfMemory => Self::OutOfMemory,
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! A block device: its queues, its interrupts, and the reset of a device that does not answer. The documentation of the
+//! module [`super`] contains a picture of the life of a request.
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::time::Duration;
+
+use gmp_sched::cancel::ContextError;
+use gmp_sched::time::Instant;
+use kernel_virtio_block::{Device, Failure, MAX_QUEUES, OpenError, Properties};
+use virtio_drivers::transport::pci::bus::DeviceFunction;
+
+use super::hal::DmaPool;
+use super::request_queue::RequestQueue;
+use super::sectors::{Locked, SectorLocks};
+use super::transport::{self, MessageTransport};
+use crate::arch::x86_64::{apic, interrupts};
+use crate::cpu::cpus;
+use crate::cpu::percpu::{self, CpuId};
+use crate::cpu::sync::InterruptMutex;
+use crate::drivers::disk_error::{RequestError, SetupError};
+use crate::drivers::pci;
+use crate::mm::frame;
+use crate::sched::kthread;
+use crate::sched::platform::Limit;
+
+/// The buffers of a device take at most the free memory divided by this number.
+const MEMORY_SHARE: usize = 16;
+
+/// A virtio block device on the PCI bus.
+pub(crate) struct BlockDevice {
+    /// Locked while the ages of requests are checked and the device is reset. Taken before the locks of the queues.
+    device: InterruptMutex<Device<DmaPool, MessageTransport>>,
+    queues: Box<[RequestQueue]>,
+    /// The CPU that gets the interrupts of the first queue.
+    first_cpu: CpuId,
+    sectors: SectorLocks,
+    properties: Properties,
+    /// How long a request may be in flight. If the device has not answered it by then, the device is reset.
+    pub(super) time_limit: Duration,
+}
+
+impl fmt::Debug for BlockDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockDevice").field("properties", &self.properties).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for BlockDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} queues, {} requests", self.queues.len(), self.capacity())
+    }
+}
+
+impl BlockDevice {
+    /// Sets up the device. It gets a queue for each CPU if possible, and the interrupts of each queue go to its CPU,
+    /// beginning with `first_cpu`. The interrupts call the function in `handler` with the number in `handler`.
+    ///
+    /// # Errors
+    /// If the device lacks or refuses something that the driver needs. The device is then not used.
+    pub(super) fn open(
+        root: &mut pci::Root,
+        function: DeviceFunction,
+        first_cpu: CpuId,
+        handler: (fn(usize), usize),
+        time_limit: Duration,
+    ) -> Result<Self, SetupError> {
+        transport::check(root, function)?;
+        pci::map_bars(root, function)?;
+        pci::enable(root, function);
+        let vector = interrupts::allocate(handler.0, handler.1).map_err(|_| SetupError::NoVector)?;
+        let messages = pci::route_messages(root, function, vector, &targets(first_cpu))?;
+        let transport = transport::open(root, function, messages)?;
+        let (device, queues) = Device::open(transport, messages.into(), frame::free_frames() / MEMORY_SHARE)?;
+        let queues = queues.into_iter().map(|queue| {
+            if !device.transport().is_routed(queue.number()) {
+                return Err(SetupError::Refused);
+            }
+            let doorbell = transport::doorbell(root, function, queue.number())?;
+            Ok(RequestQueue::new(queue, doorbell))
+        });
+        Ok(Self {
+            queues: queues.collect::<Result<_, _>>()?,
+            properties: device.properties(),
+            device: InterruptMutex::new(device),
+            first_cpu,
+            sectors: SectorLocks::new(),
+            time_limit,
+        })
+    }
+
+    /// The properties that the device has reported.
+    pub(crate) fn properties(&self) -> Properties {
+        self.properties
+    }
+
+    /// The number of requests that can be in flight.
+    pub(crate) fn capacity(&self) -> usize {
+        self.queues.iter().map(RequestQueue::capacity).sum()
+    }
+
+    /// The number of slots that no G uses.
+    pub(crate) fn free_slots(&self) -> usize {
+        self.queues.iter().map(RequestQueue::free_slots).sum()
+    }
+
+    /// Waits until no other G holds the lock of any of these sectors, and locks them. A G that holds such a lock may
+    /// wait for a slot, so a G that has a slot must not call this function.
+    ///
+    /// # Errors
+    /// If the limit ends the wait.
+    pub(crate) fn lock_sectors(
+        &'static self,
+        first: u64,
+        count: u64,
+        limit: &Limit<'_>,
+    ) -> Result<Locked, ContextError> {
+        self.sectors.lock(first, count, limit)
+    }
+
+    /// The queue that a CPU uses. If there are as many queues as CPUs, this is the queue whose interrupts the CPU gets.
+    /// If there are fewer, CPUs share queues, and a CPU that gets the interrupts of a queue uses that queue.
+    pub(super) fn queue_of(&'static self, cpu: CpuId) -> &'static RequestQueue {
+        let distance = (cpu.index() + cpus::count() - self.first_cpu.index()) % cpus::count();
+        &self.queues[distance % self.queues.len()]
+    }
+
+    /// The interrupt handler: passes on the answers to all completed requests of the queue that interrupts the current
+    /// CPU. Does not allocate.
+    pub(super) fn serve_interrupt(&'static self) {
+        if let Err(reason) = self.queue_of(percpu::current()).serve() {
+            self.fail(reason);
+        }
+    }
+
+    /// Ends the use of the device. All Gs that wait for an answer get this error, whichever queue they use.
+    fn fail(&'static self, reason: Failure) {
+        if self.queues.iter().map(|queue| queue.fail(reason)).sum::<usize>() != 0 {
+            log::error!("a block device has failed: {}", RequestError::from(reason));
+        }
+    }
+
+    /// Resets the device if it has not answered a request of `queue` for too long. Returns the time of the next check.
+    pub(super) fn check_age(&'static self, queue: &'static RequestQueue) -> Instant {
+        let mut device = self.device.lock();
+        let now = kthread::now();
+        let since = queue.oldest().unwrap_or(now);
+        if now < since + self.time_limit {
+            return since + self.time_limit;
+        }
+        log::warn!("a block device has not answered a request for {:?}; it is reset", self.time_limit);
+        let outcome = self.reset(&mut device, now);
+        drop(device);
+        match outcome {
+            Ok(()) => self.queues.iter().for_each(|queue| queue.doorbell().ring()),
+            Err(reason) => self.fail(reason),
+        }
+        now + self.time_limit
+    }
+
+    /// Resets the device and submits the requests in flight again. Meanwhile no CPU can use a queue.
+    fn reset(&'static self, device: &mut Device<DmaPool, MessageTransport>, now: Instant) -> Result<(), Failure> {
+        let mut locked: heapless::Vec<_, MAX_QUEUES> = self.queues.iter().map(RequestQueue::lock).collect();
+        let mut queues: heapless::Vec<_, MAX_QUEUES> = locked.iter_mut().map(|state| state.queue()).collect();
+        device.reset(now.as_nanos(), &mut queues, |number, completion| {
+            self.queues[usize::from(number)].deliver(completion);
+        });
+        queues.iter().find_map(|queue| queue.broken()).map_or(Ok(()), Err)
+    }
+}
+
+/// The CPUs that get the interrupts of the queues, by the number of the queue. If messages of devices cannot reach all
+/// of these CPUs, there is only one, because [`queue_of`](BlockDevice::queue_of) assumes that each message reaches its
+/// CPU.
+fn targets(first: CpuId) -> heapless::Vec<CpuId, MAX_QUEUES> {
+    let cpus = (0..cpus::count()).map(|index| CpuId::new((first.index() + index) % cpus::count())).take(MAX_QUEUES);
+    if cpus.clone().all(apic::is_device_target) { cpus.collect() } else { core::iter::once(first).collect() }
+}
+
+impl From<OpenError> for SetupError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::OutOfMemory => Self::OutOfMemory,
+            OpenError::NotSupported => Self::NotVirtio,
+            OpenError::Refused => Self::Refused,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The virtio entropy device (virtio 1.2, 5.4): the host's random numbers.
+//!
+//! The device has one queue. It fills each buffer of the queue, or a part of it, with random bytes. This driver uses one
+//! buffer.
+
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use gmp_sched::time::Instant;
+use virtio_drivers::transport::pci::bus::DeviceFunction;
+use virtio_drivers::transport::{DeviceStatus, DeviceType, Transport as _};
+
+use super::queue::Lane;
+use super::setup;
+use super::transport::{self, MessageTransport};
+use crate::cpu::percpu::CpuId;
+use crate::drivers::disk_error::SetupError;
+use crate::drivers::pci;
+
+/// The feature that the driver needs: `VIRTIO_F_VERSION_1`.
+const FEATURES: u64 = 1 << 32;
+/// The number of the device's only queue.
+const QUEUE: u16 = 0;
+
+/// The entropy device. Only one caller at a time may use it.
+pub(crate) struct EntropyDevice {
+    lane: Lane,
+    registers: pci::Registers,
+    /// How many bytes were requested and not taken yet.
+    requested: AtomicUsize,
+    /// When they were requested, in nanoseconds of the clock.
+    requested_at: AtomicU64,
+}
+
+/// Sets up the device. Its interrupts go to `cpu`, where they call `handler`.
+///
+/// # Errors
+/// `SetupError::Missing` if there is no such device. Other errors if it cannot be used; the device has then been reset.
+pub(crate) fn open(cpu: CpuId, handler: fn(usize)) -> Result<EntropyDevice, SetupError> {
+    let mut root = pci::root();
+    let (function, mut transport) = setup::find(&mut root, DeviceType::EntropySource, cpu, handler)?;
+    let registers = transport.common();
+    let lane = set_up(&mut root, function, &mut transport).inspect_err(|_| transport::reset(registers))?;
+    Ok(EntropyDevice { lane, registers, requested: AtomicUsize::new(0), requested_at: AtomicU64::new(0) })
+}
+
+/// Negotiates the features and sets up the queue.
+fn set_up(
+    root: &mut pci::Root,
+    function: DeviceFunction,
+    transport: &mut MessageTransport,
+) -> Result<Lane, SetupError> {
+    let status = setup::negotiate(transport, FEATURES)?;
+    let lane = Lane::receiving(root, function, transport, QUEUE)?;
+    transport.set_status(status | DeviceStatus::DRIVER_OK);
+    Ok(lane)
+}
+
+impl EntropyDevice {
+    /// Requests `count` random bytes, or fewer if the device's buffer is smaller. Requests nothing while an earlier request
+    /// has not been taken. Returns when the bytes were requested, which is `now` or the time of the earlier request.
+    pub(crate) fn request(&self, count: usize, now: Instant) -> Instant {
+        if self.requested.load(Ordering::Relaxed) == 0 {
+            let count = count.min(self.lane.buffer().len());
+            self.requested.store(count, Ordering::Relaxed);
+            self.requested_at.store(now.as_nanos(), Ordering::Relaxed);
+            self.lane.send(count);
+        }
+        Instant::from_nanos(self.requested_at.load(Ordering::Relaxed))
+    }
+
+    /// Whether the device has answered the request.
+    pub(crate) fn has_answered(&self) -> bool {
+        self.lane.is_idle()
+    }
+
+    /// Takes the answer to the request: copies random bytes to the beginning of `bytes`, and erases them in the buffer of
+    /// the device. Returns how many bytes were copied. Returns `None` if the device has not answered yet, or says that it
+    /// has written no bytes or more bytes than were requested.
+    pub(crate) fn take(&self, bytes: &mut [u8]) -> Option<usize> {
+        let requested = self.requested.load(Ordering::Relaxed);
+        if !self.has_answered() || !(1..=requested).contains(&self.lane.received()) {
+            return None;
+        }
+        let count = bytes.len().min(self.lane.received());
+        for (to, from) in bytes.iter_mut().zip(&self.lane.buffer()[..count]) {
+            *to = from.swap(0, Ordering::Relaxed);
+        }
+        self.requested.store(0, Ordering::Relaxed);
+        Some(count)
+    }
+
+    /// Resets the device, which then answers no request any more.
+    pub(crate) fn reset(&self) {
+        transport::reset(self.registers);
+    }
+}

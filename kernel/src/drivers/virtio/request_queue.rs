@@ -1,0 +1,193 @@
+//! A queue of a block device, with the slots in which the answers to its requests arrive. The interrupt handler of the
+//! queue puts each answer into its slot, and wakes the G or the thread that waits there.
+
+use alloc::boxed::Box;
+
+use gmp_sched::device_signals::Signal;
+use gmp_sched::time::Instant;
+use kernel_virtio_block::{Buffer, Completion, Failure, Queue, Refused, Request};
+
+use super::hal::DmaPool;
+use super::transport::Doorbell;
+use crate::cpu::sync::{InterruptMutex, InterruptMutexGuard};
+use crate::sched::kthread::{self, KernelThread};
+use crate::sched::platform::{Kernel, Semaphore, scheduler};
+
+/// The number of a slot in its queue.
+pub(super) type SlotNumber = u8;
+
+/// The most slots that a queue can have. This is the number of requests for which the largest queue has room.
+const MAX_SLOTS: usize = 128;
+
+/// Where the answer to a request arrives.
+pub(super) struct Slot {
+    /// Raised when the answer has arrived, if no thread waits for it.
+    pub(super) signal: Signal<Kernel>,
+    pub(super) mail: InterruptMutex<Mail>,
+}
+
+#[derive(Default)]
+pub(super) struct Mail {
+    /// The thread that waits for the answer.
+    pub(super) thread: Option<&'static KernelThread>,
+    answer: Option<Answer>,
+}
+
+/// The outcome of a request, with the request's buffer. The buffer is `None` if the device may still access it.
+type Answer = (Option<Buffer>, Result<(), Failure>);
+
+impl Slot {
+    fn new() -> Self {
+        Self { signal: Signal::new(), mail: InterruptMutex::new(Mail::default()) }
+    }
+
+    /// Wakes the G that waits for the answer: unparks `thread`, or raises the signal if there is no thread. The G then
+    /// checks whether the answer has arrived. Callable from interrupts.
+    pub(super) fn wake(&'static self, thread: Option<&'static KernelThread>) {
+        match (thread, scheduler()) {
+            (Some(thread), _) => thread.unpark(),
+            (None, Some(scheduler)) => self.signal.raise(scheduler),
+            // This case does not occur, because only Gs make requests, so there is a scheduler.
+            (None, None) => {}
+        }
+    }
+
+    pub(super) fn take_answer(&self) -> Option<Answer> {
+        self.mail.lock().answer.take()
+    }
+}
+
+/// The state under the queue's lock.
+pub(super) struct State {
+    queue: Queue<DmaPool, SlotNumber>,
+    /// The slots that no G uses.
+    free: heapless::Vec<SlotNumber, MAX_SLOTS>,
+}
+
+impl State {
+    pub(super) fn queue(&mut self) -> &mut Queue<DmaPool, SlotNumber> {
+        &mut self.queue
+    }
+}
+
+/// A queue of a block device. It has its own lock and slots, so that CPUs with different queues do not wait for each
+/// other.
+pub(super) struct RequestQueue {
+    state: InterruptMutex<State>,
+    doorbell: Doorbell,
+    slots: Box<[Slot]>,
+    /// One permit for each slot. Gs wait here for a slot, in the order in which they come.
+    pub(super) permits: Semaphore,
+}
+
+impl RequestQueue {
+    pub(super) fn new(queue: Queue<DmaPool, SlotNumber>, doorbell: Doorbell) -> Self {
+        let slots: Box<[Slot]> = (0..queue.free_buffers()).map(|_| Slot::new()).collect();
+        Self {
+            doorbell,
+            permits: Semaphore::new(slots.len() as u32),
+            state: InterruptMutex::new(State { queue, free: (0..).take(slots.len()).collect() }),
+            slots,
+        }
+    }
+
+    /// The number of requests that can be in flight.
+    pub(super) fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The number of slots that no G uses.
+    pub(super) fn free_slots(&self) -> usize {
+        self.state.lock().free.len()
+    }
+
+    pub(super) fn slot(&self, number: SlotNumber) -> &Slot {
+        &self.slots[usize::from(number)]
+    }
+
+    pub(super) fn doorbell(&self) -> Doorbell {
+        self.doorbell
+    }
+
+    pub(super) fn lock(&self) -> InterruptMutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Takes a free slot and a buffer. There is one of each, because the caller has a permit.
+    ///
+    /// # Errors
+    /// If the device is broken. In that case the buffers that were in flight are missing.
+    pub(super) fn take(&self) -> Result<(SlotNumber, Buffer), Failure> {
+        let state = &mut *self.state.lock();
+        if let Some(reason) = state.queue.broken() {
+            return Err(reason);
+        }
+        let (slot, buffer) = (state.free.pop(), state.queue.take_buffer());
+        Ok((slot.expect("a slot for each permit"), buffer.expect("a buffer for each slot")))
+    }
+
+    /// Returns a slot, its buffer and its permit. `buffer` is `None` if the device may still access the buffer.
+    pub(super) fn put_back(&self, slot: SlotNumber, buffer: Option<Buffer>) {
+        {
+            let state = &mut *self.state.lock();
+            if let Some(buffer) = buffer {
+                state.queue.put_buffer(buffer);
+            }
+            // The push cannot fail, because the slot's number was taken from this list.
+            let _ = state.free.push(slot);
+        }
+        self.permits.release(1);
+    }
+
+    /// Submits a request. When the answer arrives in the slot, the interrupt handler wakes `thread`, or raises the
+    /// slot's signal if there is no thread.
+    pub(super) fn submit(
+        &self,
+        request: Request,
+        buffer: Buffer,
+        slot: SlotNumber,
+        thread: Option<&'static KernelThread>,
+    ) -> Result<(), Refused> {
+        *self.slot(slot).mail.lock() = Mail { thread, answer: None };
+        let now = kthread::now().as_nanos();
+        self.state.lock().queue.submit(request, buffer, slot, now)?;
+        self.doorbell.ring();
+        Ok(())
+    }
+
+    /// When the oldest request in flight was submitted.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        self.state.lock().queue.oldest().map(Instant::from_nanos)
+    }
+
+    /// Passes on the answers to all completed requests. Callable from interrupts.
+    ///
+    /// # Errors
+    /// If the device is broken. The caller must then [`fail`](Self::fail) all queues of the device.
+    pub(super) fn serve(&'static self) -> Result<(), Failure> {
+        let mut state = self.state.lock();
+        while let Some(completion) = state.queue.complete() {
+            self.deliver(completion);
+        }
+        state.queue.broken().map_or(Ok(()), Err)
+    }
+
+    /// Ends the use of the queue. All Gs that wait for an answer get the error `reason`. Returns the number of these
+    /// Gs. Callable from interrupts.
+    pub(super) fn fail(&'static self, reason: Failure) -> usize {
+        let mut state = self.state.lock();
+        state.queue.fail(reason);
+        core::iter::from_fn(|| state.queue.take_failed()).map(|failed| self.deliver(failed)).count()
+    }
+
+    pub(super) fn deliver(&'static self, completion: Completion<SlotNumber>) {
+        let Completion { owner, buffer, result } = completion;
+        let slot = self.slot(owner);
+        let thread = {
+            let mut mail = slot.mail.lock();
+            mail.answer = Some((buffer, result));
+            mail.thread.take()
+        };
+        slot.wake(thread);
+    }
+}

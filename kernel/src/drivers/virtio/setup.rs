@@ -1,0 +1,56 @@
+//! The part of the set-up that the console and the entropy device have in common: from the PCI bus to the point at which
+//! the driver sets up its queues (virtio 1.2, 3.1.1).
+
+use virtio_drivers::transport::pci::bus::DeviceFunction;
+use virtio_drivers::transport::pci::virtio_device_type;
+use virtio_drivers::transport::{DeviceStatus, DeviceType, Transport as _};
+
+use super::transport::{self, MessageTransport};
+use crate::arch::x86_64::interrupts;
+use crate::cpu::percpu::CpuId;
+use crate::drivers::disk_error::SetupError;
+use crate::drivers::pci;
+
+/// Finds the first device of this type, and prepares it for its driver. The interrupts of the device go to `cpu`, where
+/// they call `handler`.
+///
+/// # Errors
+/// `SetupError::Missing` if there is no such device. Other errors if it cannot be used.
+pub(super) fn find(
+    root: &mut pci::Root,
+    wanted: DeviceType,
+    cpu: CpuId,
+    handler: fn(usize),
+) -> Result<(DeviceFunction, MessageTransport), SetupError> {
+    let mut functions = pci::functions(root).into_iter();
+    let found = functions.find(|(_, info)| virtio_device_type(info) == Some(wanted));
+    let (function, _) = found.ok_or(SetupError::Missing)?;
+    transport::check(root, function)?;
+    pci::map_bars(root, function)?;
+    pci::enable(root, function);
+    let vector = interrupts::allocate(handler, 0).map_err(|_| SetupError::NoVector)?;
+    let messages = pci::route_messages(root, function, vector, &[cpu])?;
+    Ok((function, transport::open(root, function, messages)?))
+}
+
+/// Resets the device and agrees with it on `features`. Returns the status of the device. When the device has its queues,
+/// the driver adds `DRIVER_OK` to this status.
+///
+/// # Errors
+/// If the device lacks one of the features.
+pub(super) fn negotiate(transport: &mut MessageTransport, features: u64) -> Result<DeviceStatus, SetupError> {
+    let mut status = DeviceStatus::empty();
+    transport.set_status(status);
+    for step in [DeviceStatus::ACKNOWLEDGE, DeviceStatus::DRIVER] {
+        status |= step;
+        transport.set_status(status);
+    }
+    if transport.read_device_features() & features != features {
+        return Err(SetupError::Refused);
+    }
+    transport.write_driver_features(features);
+    status |= DeviceStatus::FEATURES_OK;
+    transport.set_status(status);
+    let is_agreed = transport.get_status().contains(DeviceStatus::FEATURES_OK);
+    is_agreed.then_some(status).ok_or(SetupError::Refused)
+}

@@ -1,0 +1,59 @@
+//! Random numbers of the host.
+
+use gmp_sched::cancel::ContextError;
+
+use super::platform::Limit;
+
+/// Returns a random number of the host. Callable from everywhere. Go: `math/rand/v2.Uint64`.
+///
+/// # Panics
+///
+/// If the host has no random numbers.
+#[must_use]
+#[track_caller]
+pub fn random() -> u64 {
+    let mut bytes = [0; 8];
+    fill_random(&mut bytes);
+    u64::from_le_bytes(bytes)
+}
+
+/// Like [`random`]. Never fails, because nothing waits. On the machine this function may wait for a device, but no longer
+/// than `limit`.
+///
+/// # Errors
+///
+/// None on the host.
+///
+/// # Panics
+///
+/// If the host has no random numbers.
+#[track_caller]
+pub fn random_until<'l>(_limit: impl Into<Limit<'l>>) -> Result<u64, ContextError> {
+    Ok(random())
+}
+
+/// Fills `bytes` with random bytes of the host. Callable from everywhere. Go: `crypto/rand.Read`.
+///
+/// # Panics
+///
+/// If the host has no random numbers.
+#[track_caller]
+pub fn fill_random(bytes: &mut [u8]) {
+    getrandom::fill(bytes).expect("the host has random numbers");
+}
+
+/// Like [`fill_random`]. Never fails, because nothing waits. On the machine this function may wait for a device, but no
+/// longer than `limit`.
+///
+/// # Errors
+///
+/// None on the host.
+///
+/// # Panics
+///
+/// If the host has no random numbers.
+#[track_caller]
+pub fn fill_random_until<'l>(bytes: &mut [u8], _limit: impl Into<Limit<'l>>) -> Result<(), ContextError> {
+    fill_random(bytes);
+    Ok(())
+}
