@@ -1,7 +1,7 @@
 //! The kernel's command line: `<kernel options> -- <arguments of the program>`.
 //!
 //! Words are separated by one space. A word is enclosed in double quotes if it is empty or contains a space, a
-//! backslash or a quote. Inside the quotes, `\\` stands for a backslash and `\"` for a quote. The first `--` without
+//! backslash or a quote. Inside the quotes, `\\` is a backslash and `\"` is a quote. The first `--` without
 //! quotes is the separator. After the separator, an argument `--` needs no quotes.
 //!
 //! The user may type a command line into a boot loader. So [`split`] also accepts forms that [`quote`] never writes:
@@ -101,8 +101,7 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// A word in the form in which it is on the command line. [`chars`](Self::chars) and `Display` remove its quotes and
-/// escapes.
+/// A word as it is written on the command line. [`chars`](Self::chars) and `Display` remove its quotes and escapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word<'a> {
     raw: &'a str,
@@ -116,7 +115,7 @@ impl<'a> Word<'a> {
     }
 
     /// Returns the characters of the word without its quotes and escapes. The result never has more bytes than the
-    /// quoted word, so it can be stored in the place of that word.
+    /// quoted word, so it can overwrite that word in memory.
     pub fn chars(&self) -> WordChars<'a> {
         WordChars { raw: self.raw.chars(), quoted: false }
     }

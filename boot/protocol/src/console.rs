@@ -10,8 +10,8 @@
 //! writes this form with [`encode`], and `boot` reads it with [`Decoder`]. A terminal ignores marks and [`ESCAPE`], so
 //! the output is also readable without `boot`.
 //!
-//! The kernel ends lines with `\n` alone, and does not echo input. The user's terminal adds the carriage returns and the
-//! echo.
+//! The kernel ends lines with `\n` alone, and does not echo input. The user's terminal adds the carriage returns and
+//! the echo.
 
 use core::fmt;
 use core::hash::{Hash, Hasher};
@@ -23,6 +23,10 @@ use core::time::Duration;
 /// input that the program never reads would interrupt the machine at a different time in each run. `boot` removes the
 /// byte from the output. A terminal ignores it.
 pub const INPUT_READY: u8 = 0x11;
+
+/// The byte (`SYN`) that the kernel sends first. Everything before it comes from the firmware or the boot loader, which
+/// print to the same port. A terminal ignores it.
+pub const BEGIN: u8 = 0x16;
 
 /// A stream of the console's output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,13 +56,14 @@ pub const ESCAPE: u8 = 0x10;
 /// The bit that is inverted in an escaped byte.
 const INVERTED: u8 = 1 << 6;
 
-/// The byte (`ETX`) that precedes the status with which the program is going to end. The kernel sends both before it writes
-/// the report of a panic, which may be long. If a time limit cuts the report, `boot` still ends with this status.
+/// The byte (`ETX`) that precedes the status with which the program is going to end. The kernel sends both before it
+/// writes the report of a panic, which may be long. If a time limit cuts the report, `boot` still ends with this
+/// status.
 pub const ENDING: u8 = 0x03;
 
 /// Whether a byte of the text must be escaped.
 const fn is_special(byte: u8) -> bool {
-    byte == Stream::Output.mark() || matches!(byte, 0x01 | ENDING | ESCAPE | INPUT_READY)
+    byte == Stream::Output.mark() || matches!(byte, 0x01 | BEGIN | ENDING | ESCAPE | INPUT_READY)
 }
 
 /// The number of bytes that [`encode`] makes of `text`.
@@ -113,6 +118,8 @@ enum Previous {
 /// What the next byte of the output means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
+    /// The kernel has begun to print: see [`BEGIN`].
+    Begin,
     /// A byte of the text of a stream.
     Byte(Stream, u8),
     /// The request for input, [`INPUT_READY`].
@@ -122,8 +129,8 @@ pub enum Received {
 }
 
 impl Decoder {
-    /// Decodes the next byte of the output. Returns `None` for a mark of a stream. Also returns `None` for [`ESCAPE`] and
-    /// [`ENDING`], because the byte after them is needed for the result.
+    /// Decodes the next byte of the output. Returns `None` for a mark of a stream. Also returns `None` for [`ESCAPE`]
+    /// and [`ENDING`], because the byte after them is needed for the result.
     pub fn decode(&mut self, byte: u8) -> Option<Received> {
         match core::mem::take(&mut self.previous) {
             Previous::Other => {}
@@ -133,6 +140,10 @@ impl Decoder {
         match byte {
             ESCAPE => self.previous = Previous::Escape,
             ENDING => self.previous = Previous::Ending,
+            BEGIN => {
+                *self = Self::default();
+                return Some(Received::Begin);
+            }
             INPUT_READY => return Some(Received::InputReady),
             _ if byte == Stream::Output.mark() => self.stream = Stream::Output,
             _ if byte == Stream::Error.mark() => self.stream = Stream::Error,
@@ -218,8 +229,8 @@ impl<I: Iterator<Item = u64> + Clone> fmt::Display for Frames<I> {
     }
 }
 
-/// The text before each address of a [`Place`], at the beginning of a line. `boot` shows the line only if the address is
-/// in code of the program. It drops the line if the address is in code of the kernel or a library.
+/// The text before each address of a [`Place`], at the beginning of a line. `boot` shows the line only if the address
+/// is in code of the program. It drops the line if the address is in code of the kernel or a library.
 pub const PLACE_PREFIX: &str = "  in 0x";
 
 /// The backtrace of a G that does not run. Its first address is where the G will continue, and the others are in the
@@ -287,7 +298,7 @@ mod tests {
             let before = sent.len();
             encode(&all, |piece| sent.extend_from_slice(piece));
             assert_eq!(sent.len() - before, encoded_len(&all));
-            assert!(!sent[before..].contains(&INPUT_READY) && !sent[before..].contains(&ENDING));
+            assert!([BEGIN, ENDING, INPUT_READY].iter().all(|special| !sent[before..].contains(special)));
             expected.extend(all.iter().map(|&byte| Received::Byte(stream, byte)));
         }
         let mut decoder = Decoder::default();
@@ -295,5 +306,14 @@ mod tests {
         assert_eq!(received, expected);
         let received: Vec<Received> = [ENDING, ENDING, b'a'].iter().filter_map(|&byte| decoder.decode(byte)).collect();
         assert_eq!(received, [Received::Ending(ENDING), Received::Byte(Stream::Output, b'a')]);
+    }
+
+    #[test]
+    fn begin_starts_a_new_output() {
+        let mut decoder = Decoder::default();
+        let sent = [Stream::Error.mark(), b'a', BEGIN, b'b'];
+        let received: Vec<Received> = sent.iter().filter_map(|&byte| decoder.decode(byte)).collect();
+        let expected = [Received::Byte(Stream::Error, b'a'), Received::Begin, Received::Byte(Stream::Output, b'b')];
+        assert_eq!(received, expected);
     }
 }

@@ -1,7 +1,7 @@
-//! The kernel's options. `boot` checks the options on its command line against this table, and the kernel checks those
-//! on its own. README.md explains what each option does.
+//! The kernel's options, in a table. Both `boot` and the kernel check the options on their command lines against this
+//! table. README.md explains what each option does.
 //!
-//! A key that begins with [`PROGRAM_PREFIX`] is not in the table: it belongs to the program.
+//! The table has no keys that begin with [`PROGRAM_PREFIX`], because such keys belong to the program.
 
 use core::fmt;
 use core::ops::RangeInclusive;
@@ -10,6 +10,19 @@ use crate::command_line::{DISK, DiskOption};
 
 /// The prefix of the keys that belong to the program. The kernel accepts each of them with any value.
 pub const PROGRAM_PREFIX: &str = "program.";
+
+/// The key of the option that chooses the device for output.
+pub const CONSOLE: &str = "console";
+/// The default value of the option [`CONSOLE`]: output uses a virtio console if there is one.
+pub const CONSOLE_VIRTIO: &str = "virtio";
+
+/// The key of the option that states what standard error is.
+pub const STDERR: &str = "stderr";
+/// The value of the option [`STDERR`] if standard error is a terminal.
+pub const STDERR_TERMINAL: &str = "terminal";
+
+/// The key of the option from which all random numbers follow.
+pub const SEED: &str = "seed";
 
 /// An option of the kernel.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,21 +47,32 @@ pub enum Value {
 /// All options of the kernel.
 pub const OPTIONS: &[KernelOption] = &[
     KernelOption { key: "log", value: Value::Word(&["off", "error", "warn", "info", "debug", "trace"]) },
-    // The kernel supports at most 255 CPUs. When it starts, it also checks a limit that depends on the number of CPUs.
+    // The kernel supports at most 255 CPUs. When the kernel starts, it also checks that the number of Ps does not
+    // exceed a limit that depends on the number of CPUs.
     KernelOption { key: "procs", value: Value::Number(1..=255) },
     // With a shorter slice the CPUs would spend most of their time on switches. With a longer slice a G could wait
     // for more than ten seconds.
     KernelOption { key: "slice_us", value: Value::Number(100..=10_000_000) },
     KernelOption { key: "undisturbed_us", value: Value::Number(0..=10_000_000) },
     KernelOption { key: "halt_poll_us", value: Value::Number(0..=10_000_000) },
+    // The default is the greatest value. With an M for each P, and those that sysmon needs, that many Ms are within the
+    // limit of the scheduler.
+    KernelOption { key: "blocking_limit", value: Value::Number(1..=8_000) },
     KernelOption { key: "drain_s", value: Value::Number(0..=1_000_000) },
-    KernelOption { key: "console", value: Value::Word(&["interrupt", "polled"]) },
+    KernelOption { key: CONSOLE, value: Value::Word(&[CONSOLE_VIRTIO, "serial", "polled"]) },
+    KernelOption { key: STDERR, value: Value::Word(&[STDERR_TERMINAL, "file"]) },
     KernelOption { key: "panic", value: Value::Word(&["end", "isolate"]) },
-    KernelOption { key: "seed", value: Value::Number(0..=u64::MAX) },
+    KernelOption { key: SEED, value: Value::Number(0..=u64::MAX) },
+    KernelOption { key: "trace", value: Value::Word(&["memory"]) },
+    // The interval is in milliseconds. The time of a longer interval would not fit into 32 bits.
+    KernelOption { key: "top", value: Value::Word(&["memory"]) },
+    KernelOption { key: "schedtrace", value: Value::Number(1..=u32::MAX as u64) },
+    KernelOption { key: "scheddetail", value: Value::Number(0..=1) },
     KernelOption { key: "timer", value: Value::Word(&["one-shot", "tsc-deadline"]) },
     // The values are APIC ids.
     KernelOption { key: "dead_cpu", value: Value::Number(0..=u32::MAX as u64) },
     KernelOption { key: DISK, value: Value::Disk },
+    KernelOption { key: "disk_timeout_s", value: Value::Number(1..=1_000_000) },
 ];
 
 impl Value {
@@ -89,7 +113,7 @@ pub enum Mistake<'a> {
     Form,
     /// There is no option with this key.
     Key(&'a str),
-    /// The option does not accept this value, but only the values of the table.
+    /// The option does not accept the given value. The field contains the values that it accepts.
     Value(&'static Value),
 }
 
@@ -107,7 +131,8 @@ impl fmt::Display for Mistake<'_> {
     }
 }
 
-/// Checks a word of the form `KEY=VALUE`. Returns the entry of the table, or `None` if the option belongs to the program.
+/// Checks a word of the form `KEY=VALUE`. Returns the entry of the table, or `None` if the option belongs to the
+/// program.
 ///
 /// # Errors
 ///

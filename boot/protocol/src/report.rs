@@ -77,7 +77,7 @@ impl fmt::Display for Report<'_> {
 pub struct Plan<'a> {
     /// The name of the test, of the form `module::function`.
     pub name: &'a str,
-    /// The numbers of CPUs to run the test with. The test runs once for each number, each time in a new machine.
+    /// The numbers of CPUs to run the test with. The test runs once for each number, on a machine with that many CPUs.
     pub cpus: &'a [u32],
     /// The time limit in seconds, by the host's clock. The limit is only for ending a test that hangs.
     pub seconds: u32,

@@ -1,0 +1,170 @@
+//! Reads a trace from memory into which another program writes it, such as the kernel in a virtual machine. The layout
+//! of the memory is described in [`gmp_sched::trace::memory`].
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+use gmp_sched::trace::Event;
+use gmp_sched::trace::memory::{EVENT_WORDS, HEADER_WORDS, MAGIC, RING_HEADER_WORDS};
+
+use crate::Part;
+
+/// The most events that a reader keeps, of all Ps together. It counts later events as lost.
+pub const LIMIT: usize = 16_000_000;
+
+/// Copies the events out of the shared memory, which is a file. It can do so while the machine writes them, or later.
+#[derive(Debug)]
+pub struct Reader {
+    file: File,
+    parts: Vec<Part>,
+    /// The number of the next event to copy from each ring.
+    next: Vec<u64>,
+    kept: usize,
+}
+
+/// The number of bytes of a word.
+const WORD: u64 = 8;
+
+impl Reader {
+    /// Makes a reader of the memory that is `file`. The machine need not have begun to write.
+    #[must_use]
+    pub fn new(file: File) -> Self {
+        Self { file, parts: Vec::new(), next: Vec::new(), kept: 0 }
+    }
+
+    /// Copies the events that were written since the last call. Counts the events that were overwritten before they
+    /// could be copied.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or the sizes in its header are impossible.
+    pub fn poll(&mut self) -> io::Result<()> {
+        if self.word(0)? != MAGIC {
+            // The machine has not started the trace.
+            return Ok(());
+        }
+        let (rings, words) = (self.word(1)?, self.word(2)?);
+        let fits = rings.checked_mul(words).and_then(|all| all.checked_add(HEADER_WORDS as u64)?.checked_mul(WORD));
+        let capacity = words.saturating_sub(RING_HEADER_WORDS as u64) / EVENT_WORDS as u64;
+        if capacity == 0 || fits.is_none_or(|bytes| self.file.metadata().is_ok_and(|data| bytes > data.len())) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the machine's trace has an unknown layout"));
+        }
+        for ring in 0..rings {
+            if self.parts.len() as u64 == ring {
+                self.parts.push(Part { processor: ring as u32, ..Part::default() });
+                self.next.push(0);
+            }
+            self.copy(ring as usize, HEADER_WORDS as u64 + ring * words, capacity)?;
+        }
+        Ok(())
+    }
+
+    /// Copies the new events of the ring that begins at the word `at`.
+    fn copy(&mut self, ring: usize, at: u64, capacity: u64) -> io::Result<()> {
+        let written = self.word(at + 1)?;
+        let begin = self.next[ring].max(written.saturating_sub(capacity));
+        let slots = at + RING_HEADER_WORDS as u64;
+        let mut bytes = vec![0; (written - begin) as usize * Event::BYTES];
+        // After the last slot, the events continue in the first one.
+        let until_end = ((capacity - begin % capacity).min(written - begin)) as usize * Event::BYTES;
+        let (first, rest) = bytes.split_at_mut(until_end);
+        self.file.read_exact_at(first, slots * WORD + begin % capacity * Event::BYTES as u64)?;
+        self.file.read_exact_at(rest, slots * WORD)?;
+        let overwritten = self.word(at)?.saturating_sub(capacity).max(begin).min(written);
+        let part = &mut self.parts[ring];
+        let whole = bytes.as_chunks::<{ Event::BYTES }>().0[(overwritten - begin) as usize..].iter();
+        let events: Vec<_> = whole.take(LIMIT - self.kept).filter_map(|bytes| Event::from_bytes(*bytes)).collect();
+        part.lost += written - self.next[ring] - events.len() as u64;
+        self.kept += events.len();
+        part.events.extend(events);
+        self.next[ring] = written;
+        Ok(())
+    }
+
+    fn word(&self, number: u64) -> io::Result<u64> {
+        let mut bytes = [0; WORD as usize];
+        self.file.read_exact_at(&mut bytes, number * WORD)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Returns the events of each P so far.
+    #[must_use]
+    pub fn into_parts(self) -> Vec<Part> {
+        self.parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gmp_sched::trace::EventKind;
+
+    use super::*;
+
+    const CAPACITY: u64 = 4;
+    const RING: u64 = RING_HEADER_WORDS as u64 + CAPACITY * EVENT_WORDS as u64;
+
+    fn memory() -> File {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len((HEADER_WORDS as u64 + 2 * RING) * WORD).expect("room");
+        file
+    }
+
+    fn put(file: &File, word: u64, value: u64) {
+        file.write_all_at(&value.to_le_bytes(), word * WORD).expect("written");
+    }
+
+    /// Writes the events with these numbers into a ring.
+    fn write(file: &File, ring: u64, numbers: std::ops::Range<u64>) {
+        let at = HEADER_WORDS as u64 + ring * RING;
+        put(file, at, numbers.end);
+        for number in numbers.clone() {
+            let slot = at + RING_HEADER_WORDS as u64 + number % CAPACITY * EVENT_WORDS as u64;
+            put(file, slot, number);
+            put(file, slot + 2, (EventKind::Idle as u64) << 56);
+        }
+        put(file, at + 1, numbers.end);
+    }
+
+    fn numbers(reader: &Reader, ring: usize) -> Vec<u64> {
+        reader.parts[ring].events.iter().map(|event| event.when.as_nanos()).collect()
+    }
+
+    #[test]
+    fn events_are_copied_across_the_end_of_a_ring_and_lost_ones_are_counted() {
+        let file = memory();
+        let mut reader = Reader::new(file.try_clone().expect("a handle"));
+        reader.poll().expect("an empty memory");
+        assert!(reader.parts.is_empty());
+        put(&file, 1, 2);
+        put(&file, 2, RING);
+        put(&file, 0, MAGIC);
+        write(&file, 1, 0..3);
+        reader.poll().expect("a memory");
+        write(&file, 1, 3..6);
+        reader.poll().expect("a memory");
+        assert_eq!(numbers(&reader, 1), [0, 1, 2, 3, 4, 5]);
+        assert_eq!((reader.parts[0].lost, reader.parts[1].lost), (0, 0));
+        write(&file, 1, 6..13);
+        reader.poll().expect("a memory");
+        assert_eq!(numbers(&reader, 1), [0, 1, 2, 3, 4, 5, 9, 10, 11, 12]);
+        assert_eq!(reader.parts[1].lost, 3);
+        // The machine has begun to overwrite two events that it had completed.
+        write(&file, 0, 0..4);
+        put(&file, HEADER_WORDS as u64, 6);
+        reader.poll().expect("a memory");
+        assert_eq!(numbers(&reader, 0), [2, 3]);
+        assert_eq!(reader.parts[0].lost, 2);
+    }
+
+    #[test]
+    fn memory_with_impossible_sizes_is_refused() {
+        for (rings, words) in [(1, 5), (3, RING), (u64::MAX, RING)] {
+            let file = memory();
+            put(&file, 1, rings);
+            put(&file, 2, words);
+            put(&file, 0, MAGIC);
+            assert_eq!(Reader::new(file).poll().expect_err("refused").kind(), io::ErrorKind::InvalidData);
+        }
+    }
+}

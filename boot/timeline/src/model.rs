@@ -1,0 +1,413 @@
+//! Replays a trace: when each G ran and where, why it waited, and who readied it.
+//!
+//! The page repeats this in `page/replay.js`, because it can also show the state at any moment.
+
+use std::fmt;
+
+use gmp_sched::goroutine::WaitReason;
+use gmp_sched::trace::{EventKind, PreemptReason};
+
+use crate::{Cause, Entry, Trace};
+
+/// What a P does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// It runs the G with this index.
+    Run(usize),
+    /// The G with this index is in a system call, and the P is still marked for the M of this G.
+    Syscall(usize),
+    /// Its M picks the next G.
+    Schedule,
+    /// Its M searches the other Ps for work.
+    Search,
+    /// No M holds it.
+    Idle,
+    /// It is stopped with the world.
+    Stopped,
+}
+
+/// A period in which a P did one thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// The P.
+    pub processor: u32,
+    /// The M that held the P, if known.
+    pub machine: Option<u64>,
+    /// What the P did.
+    pub activity: Activity,
+    /// When the period began, in nanoseconds.
+    pub from: u64,
+    /// When it ended.
+    pub to: u64,
+    /// Why it ended.
+    pub end: End,
+    /// How the G of this slice had become runnable. `None` if no G began to run, or if that is unknown.
+    pub readied: Option<Readied>,
+}
+
+/// Why a period of a P ended. `Display` describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The trace ended during the period.
+    Trace,
+    /// The G parked.
+    Parks(WaitReason),
+    /// The reason that these words describe.
+    Other(&'static str),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Trace => formatter.write_str("the trace ends"),
+            Self::Parks(reason) => write!(formatter, "parks: {reason}"),
+            Self::Other(words) => formatter.write_str(words),
+        }
+    }
+}
+
+/// How a G became runnable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Readied {
+    /// When, in nanoseconds.
+    pub at: u64,
+    /// The P on which it happened, if known.
+    pub processor: Option<u32>,
+    /// Why. `None` if the G was runnable because it gave way.
+    pub cause: Option<Cause>,
+}
+
+/// A period in which an M was blocked in a system call and held no P.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    /// The M.
+    pub machine: u64,
+    /// The G in the call.
+    pub goroutine: usize,
+    /// When the M lost its P.
+    pub from: u64,
+    /// When the call ended.
+    pub to: u64,
+}
+
+/// A wait of a G.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The G.
+    pub goroutine: usize,
+    /// When it parked.
+    pub from: u64,
+    /// When it was readied.
+    pub to: u64,
+    /// Why it waited.
+    pub reason: WaitReason,
+    /// What ended the wait.
+    pub cause: Cause,
+}
+
+/// What an arrow means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ArrowKind {
+    /// From the point where a G was readied by another G to the point where it began to run.
+    Ready,
+    /// From the P from which a G was stolen to the point where this G began to run.
+    Steal,
+    /// From the point where a P left an M in a system call to the point where the next G began to run on this P.
+    HandOff,
+}
+
+/// An arrow from a time on one P to the beginning of a slice, perhaps on another P.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrow {
+    /// What it means.
+    pub kind: ArrowKind,
+    /// Time and P of its origin.
+    pub from: (u64, u32),
+    /// Time and P of its end.
+    pub to: (u64, u32),
+}
+
+/// How many Gs run, how many are runnable, and how many Ps are idle, from a point in time until the next change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Numbers {
+    /// When, in nanoseconds.
+    pub when: u64,
+    /// Gs that run.
+    pub running: usize,
+    /// Gs that are runnable.
+    pub runnable: usize,
+    /// Ps without an M.
+    pub idle: usize,
+}
+
+/// All that a trace shows.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    /// What the Ps did, in the order in which the periods ended.
+    pub slices: Vec<Slice>,
+    /// Ms that were blocked.
+    pub blocked: Vec<Blocked>,
+    /// Waits that ended.
+    pub waits: Vec<Wait>,
+    /// Arrows.
+    pub arrows: Vec<Arrow>,
+    /// Numbers of Gs and Ps. There is an entry for each point in time at which they change.
+    pub numbers: Vec<Numbers>,
+}
+
+/// What a G does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Unknown,
+    Runnable,
+    Running,
+    Waiting { since: u64, reason: WaitReason },
+    Blocked { since: u64, machine: Option<u64> },
+    Dead,
+}
+
+#[derive(Clone, Copy)]
+struct G {
+    state: State,
+    readied: Option<Readied>,
+    /// When it was stolen, and from which P.
+    stolen: Option<(u64, u32)>,
+}
+
+#[derive(Clone)]
+struct P {
+    activity: Activity,
+    since: u64,
+    machine: Option<u64>,
+    readied: Option<Readied>,
+    /// When the P was last handed off. `None` after the next G has begun to run on the P: its slice has got an arrow.
+    handed_off: Option<u64>,
+    /// Whether an event of the P has been replayed.
+    is_known: bool,
+}
+
+struct Replay<'a> {
+    goroutines: Vec<G>,
+    processors: Vec<P>,
+    /// The current numbers of Gs and Ps.
+    numbers: Numbers,
+    model: &'a mut Model,
+}
+
+impl Model {
+    /// Replays `trace`.
+    #[must_use]
+    pub fn of(trace: &Trace) -> Self {
+        let mut model = Self::default();
+        let unknown = G { state: State::Unknown, readied: None, stolen: None };
+        let idle =
+            P { activity: Activity::Idle, since: 0, machine: None, readied: None, handed_off: None, is_known: false };
+        let mut replay = Replay {
+            goroutines: vec![unknown; trace.goroutines().len()],
+            processors: vec![idle; trace.processors() as usize],
+            numbers: Numbers { idle: trace.processors() as usize, ..Numbers::default() },
+            model: &mut model,
+        };
+        for simultaneous in trace.events().chunk_by(|left, right| left.when == right.when) {
+            simultaneous.iter().for_each(|entry| replay.step(entry));
+            replay.count(simultaneous[0].when);
+        }
+        for processor in 0..trace.processors() {
+            replay.change(processor, trace.duration(), Activity::Stopped, End::Trace);
+        }
+        model
+    }
+}
+
+impl Replay<'_> {
+    fn step(&mut self, entry: &Entry) {
+        let (when, on) = (entry.when, entry.processor);
+        self.assume(entry);
+        match (entry.kind, entry.goroutine) {
+            (EventKind::Spawn | EventKind::Ready, Some(goroutine)) => self.ready(entry, goroutine),
+            (EventKind::Start, Some(goroutine)) => self.start(entry, goroutine),
+            (EventKind::Yield, Some(goroutine)) => self.give_way(entry, goroutine, "yields"),
+            (EventKind::Preempt, Some(goroutine)) => self.give_way(entry, goroutine, preemption(entry.detail)),
+            (EventKind::Park, Some(goroutine)) => {
+                let reason = wait_reason(entry.detail);
+                self.set(goroutine, State::Waiting { since: when, reason });
+                self.change(on, when, Activity::Schedule, End::Parks(reason));
+            }
+            (EventKind::End, Some(goroutine)) => {
+                self.set(goroutine, State::Dead);
+                self.change(on, when, Activity::Schedule, End::Other("ends"));
+            }
+            (EventKind::SyscallEnter, Some(goroutine)) => {
+                self.change(on, when, Activity::Syscall(goroutine), End::Other("enters a system call"));
+            }
+            (EventKind::SyscallExit, Some(goroutine)) => {
+                self.unblock(goroutine, when);
+                self.set(goroutine, State::Running);
+                self.change(on, when, Activity::Run(goroutine), End::Other("the call ends"));
+                self.processors[on as usize].machine = Some(entry.detail);
+            }
+            (EventKind::HandOff, Some(goroutine)) => self.hand_off(entry, goroutine, "enters a blocking call"),
+            (EventKind::Retake, _) => {
+                if let Activity::Syscall(goroutine) = self.processors[on as usize].activity {
+                    self.hand_off(entry, goroutine, "sysmon retakes the P");
+                }
+            }
+            (EventKind::Steal, Some(goroutine)) => {
+                self.goroutines[goroutine].stolen = Some((when, entry.detail as u32));
+            }
+            (EventKind::Idle, _) => self.release(on, when, Activity::Idle),
+            (EventKind::Stop, _) => self.release(on, when, Activity::Stopped),
+            (EventKind::Busy, _) => {
+                self.change(on, when, Activity::Schedule, End::Other("an M takes the P"));
+                self.processors[on as usize].machine = Some(entry.detail);
+            }
+            (EventKind::Spin, _) => self.change(on, when, Activity::Search, End::Other("finds no G")),
+            _ => {}
+        }
+    }
+
+    /// Called before an event is replayed. If it is the first event of its P, the trace does not say what the P did
+    /// before. But if the event is that a G leaves the P, that G was running.
+    fn assume(&mut self, entry: &Entry) {
+        let processor = &mut self.processors[entry.processor as usize];
+        if processor.is_known {
+            return;
+        }
+        processor.is_known = true;
+        let leaves = [
+            EventKind::Yield,
+            EventKind::Preempt,
+            EventKind::Park,
+            EventKind::End,
+            EventKind::SyscallEnter,
+            EventKind::HandOff,
+        ];
+        if let Some(goroutine) = entry.goroutine.filter(|_| leaves.contains(&entry.kind)) {
+            processor.activity = Activity::Run(goroutine);
+            self.numbers.idle -= 1;
+            self.set(goroutine, State::Running);
+        }
+    }
+
+    fn ready(&mut self, entry: &Entry, goroutine: usize) {
+        let readied = Readied { at: entry.when, processor: Some(entry.processor), cause: Some(entry.cause) };
+        if let State::Waiting { since, reason } = self.goroutines[goroutine].state {
+            self.model.waits.push(Wait { goroutine, from: since, to: entry.when, reason, cause: entry.cause });
+        }
+        self.enqueue(goroutine, readied);
+    }
+
+    fn give_way(&mut self, entry: &Entry, goroutine: usize, how: &'static str) {
+        let readied = Readied { at: entry.when, processor: Some(entry.processor), cause: None };
+        self.enqueue(goroutine, readied);
+        self.change(entry.processor, entry.when, Activity::Schedule, End::Other(how));
+    }
+
+    fn enqueue(&mut self, goroutine: usize, readied: Readied) {
+        self.set(goroutine, State::Runnable);
+        let g = &mut self.goroutines[goroutine];
+        (g.readied, g.stolen) = (Some(readied), None);
+    }
+
+    fn set(&mut self, goroutine: usize, state: State) {
+        let old = std::mem::replace(&mut self.goroutines[goroutine].state, state);
+        for (state, is_new) in [(old, false), (state, true)] {
+            let number = match state {
+                State::Running => &mut self.numbers.running,
+                State::Runnable => &mut self.numbers.runnable,
+                _ => continue,
+            };
+            *number = if is_new { *number + 1 } else { *number - 1 };
+        }
+    }
+
+    fn start(&mut self, entry: &Entry, goroutine: usize) {
+        let (when, on) = (entry.when, entry.processor);
+        self.unblock(goroutine, when.saturating_sub(entry.detail));
+        let g = &mut self.goroutines[goroutine];
+        // If the G was readied by a thread without a P, there is no `Ready` event. The latency in the `Start` event
+        // shows when it was readied.
+        let at = when.saturating_sub(entry.detail);
+        if let State::Waiting { since, reason } = g.state {
+            let cause = Cause::Unknown;
+            self.model.waits.push(Wait { goroutine, from: since.min(at), to: at, reason, cause });
+            g.readied = None;
+        }
+        let unseen = Readied { at, processor: None, cause: Some(Cause::Unknown) };
+        let readied = g.readied.take().unwrap_or(unseen);
+        let stolen = g.stolen.take();
+        self.set(goroutine, State::Running);
+        if let (Some(Cause::Goroutine(_)), Some(from)) = (readied.cause, readied.processor) {
+            self.model.arrows.push(Arrow { kind: ArrowKind::Ready, from: (readied.at, from), to: (when, on) });
+        }
+        if let Some((_, victim)) = stolen {
+            // The arrow begins at the time when the G was readied, because at the time of the steal the other P may be
+            // doing something else.
+            let kind = ArrowKind::Steal;
+            self.model.arrows.push(Arrow { kind, from: (readied.at, victim), to: (when, on) });
+        }
+        if let Some(at) = self.processors[on as usize].handed_off.take() {
+            self.model.arrows.push(Arrow { kind: ArrowKind::HandOff, from: (at, on), to: (when, on) });
+        }
+        self.change(on, when, Activity::Run(goroutine), End::Other("runs a G"));
+        self.processors[on as usize].readied = Some(readied);
+    }
+
+    fn hand_off(&mut self, entry: &Entry, goroutine: usize, how: &'static str) {
+        let machine = self.processors[entry.processor as usize].machine;
+        self.set(goroutine, State::Blocked { since: entry.when, machine });
+        self.processors[entry.processor as usize].handed_off = Some(entry.when);
+        self.change(entry.processor, entry.when, Activity::Idle, End::Other(how));
+        self.processors[entry.processor as usize].machine = None;
+    }
+
+    fn release(&mut self, on: u32, when: u64, activity: Activity) {
+        self.change(on, when, activity, End::Other("the M releases the P"));
+        self.processors[on as usize].machine = None;
+    }
+
+    /// Called when a G has returned from a system call.
+    fn unblock(&mut self, goroutine: usize, to: u64) {
+        if let State::Blocked { since, machine: Some(machine) } = self.goroutines[goroutine].state {
+            self.model.blocked.push(Blocked { machine, goroutine, from: since, to: to.max(since) });
+        }
+    }
+
+    /// Ends the current period of a P and begins the next one.
+    fn change(&mut self, on: u32, when: u64, activity: Activity, end: End) {
+        let processor = &mut self.processors[on as usize];
+        self.model.slices.push(Slice {
+            processor: on,
+            machine: processor.machine,
+            activity: processor.activity,
+            from: processor.since,
+            to: when,
+            end,
+            readied: processor.readied.take(),
+        });
+        let old = std::mem::replace(&mut processor.activity, activity);
+        processor.since = when;
+        self.numbers.idle += usize::from(activity == Activity::Idle);
+        self.numbers.idle -= usize::from(old == Activity::Idle);
+    }
+
+    fn count(&mut self, when: u64) {
+        let numbers = Numbers { when, ..self.numbers };
+        if self.model.numbers.last().is_none_or(|last| Numbers { when, ..*last } != numbers) {
+            self.model.numbers.push(numbers);
+        }
+    }
+}
+
+fn wait_reason(detail: u64) -> WaitReason {
+    WaitReason::of_number(u8::try_from(detail).unwrap_or(u8::MAX))
+}
+
+fn preemption(detail: u64) -> &'static str {
+    match detail {
+        detail if detail == PreemptReason::WorldStop as u64 => "is preempted: the world stops",
+        detail if detail == PreemptReason::Timer as u64 => "is preempted: a timer is due",
+        detail if detail == PreemptReason::Device as u64 => "is preempted: a device is ready",
+        _ => "is preempted: its slice is over",
+    }
+}

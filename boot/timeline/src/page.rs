@@ -1,0 +1,122 @@
+//! Writes a trace as one HTML file that needs no network.
+//!
+//! The file contains the style, the scripts and the events. The scripts are in `page`: `replay.js` replays the events,
+//! `timeline.js` draws them, `moment.js` draws the state at one moment, `tables.js` has the table of waits and the
+//! histogram, and `main.js` connects them. The events are columns of little-endian numbers, as base64: see `columns`.
+
+use std::io::{self, Write};
+
+use gmp_sched::goroutine::WaitReason;
+use gmp_sched::trace::EventKind;
+
+use crate::perfetto::quoted;
+use crate::{Cause, Trace};
+
+const PAGE: &str = include_str!("page/page.html");
+const STYLE: &str = include_str!("page/page.css");
+const SCRIPTS: [&str; 5] = [
+    include_str!("page/replay.js"),
+    include_str!("page/timeline.js"),
+    include_str!("page/moment.js"),
+    include_str!("page/tables.js"),
+    include_str!("page/main.js"),
+];
+
+/// The number in the column of Gs of an event that has no G.
+const NONE: u32 = u32::MAX;
+
+/// Writes the page, with this title.
+///
+/// # Errors
+///
+/// The output cannot be written.
+pub fn write(trace: &Trace, title: &str, out: &mut impl Write) -> io::Result<()> {
+    let after = |rest: &'static str, mark: &str| rest.split_once(mark).expect("the page has this mark");
+    let (before, rest) = after(PAGE, "@TITLE@");
+    write!(out, "{before}{}", escaped(title))?;
+    let (before, rest) = after(rest, "@STYLE@");
+    write!(out, "{before}{STYLE}")?;
+    let (before, rest) = after(rest, "@DATA@");
+    write!(out, "{before}")?;
+    data(trace, out)?;
+    let (before, rest) = after(rest, "@SCRIPT@");
+    write!(out, "{before}{}{rest}", SCRIPTS.concat())
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
+}
+
+/// Writes the trace as a JavaScript object.
+fn data(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
+    let list = |texts: &mut dyn Iterator<Item = String>| texts.collect::<Vec<_>>().join(",");
+    let kinds = list(&mut EventKind::ALL.iter().map(|kind| format!("\"{kind:?}\"")));
+    let reasons =
+        list(&mut (0..=WaitReason::Parked as u8).map(|number| quoted(&WaitReason::of_number(number).to_string())));
+    let goroutines = list(&mut trace.goroutines().iter().map(|goroutine| {
+        let creator = goroutine.creator.map_or(-1, |creator| creator as i64);
+        let (label, function) = (quoted(&goroutine.label()), quoted(&goroutine.function));
+        format!("[{},{label},{function},{creator}]", goroutine.id)
+    }));
+    let texts = list(&mut trace.texts().iter().map(|text| quoted(text)));
+    write!(
+        out,
+        "{{processors:{},lost:{},kinds:[{kinds}],reasons:[{reasons}],\ngoroutines:[{goroutines}],\ntexts:[{texts}],\n\
+         count:{},columns:\"",
+        trace.processors(),
+        trace.lost(),
+        trace.events().len()
+    )?;
+    base64(&columns(trace), out)?;
+    write!(out, "\"}}")
+}
+
+/// Returns the events as columns, each with all events: time and detail (64-bit floating point), index of the G (32
+/// bits), P (16 bits), kind (8 bits). If the event is that a G becomes runnable, its detail is the cause: the index of
+/// another G, -2 for a timer, -3 for a device, -1 if the cause is unknown.
+fn columns(trace: &Trace) -> Vec<u8> {
+    let events = trace.events();
+    let times = events.iter().flat_map(|entry| (entry.when as f64).to_le_bytes());
+    let details = events.iter().flat_map(|entry| {
+        let detail = match (entry.kind, entry.cause) {
+            (EventKind::Spawn | EventKind::Ready, Cause::Goroutine(by)) => by as f64,
+            (EventKind::Spawn | EventKind::Ready, Cause::Unknown) => -1.0,
+            (EventKind::Spawn | EventKind::Ready, Cause::Timer) => -2.0,
+            (EventKind::Spawn | EventKind::Ready, Cause::Device) => -3.0,
+            _ => entry.detail as f64,
+        };
+        detail.to_le_bytes()
+    });
+    let goroutines = events.iter().flat_map(|entry| {
+        entry.goroutine.map_or(NONE, |goroutine| u32::try_from(goroutine).unwrap_or(NONE)).to_le_bytes()
+    });
+    let processors = events.iter().flat_map(|entry| (entry.processor as u16).to_le_bytes());
+    let kinds = events.iter().map(|entry| entry.kind as u8);
+    times.chain(details).chain(goroutines).chain(processors).chain(kinds).collect()
+}
+
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+fn base64(bytes: &[u8], out: &mut impl Write) -> io::Result<()> {
+    for chunk in bytes.chunks(3) {
+        let word = chunk.iter().fold(0, |word, &byte| word << 8 | u32::from(byte)) << (8 * (3 - chunk.len()));
+        let mut digits: [u8; 4] = std::array::from_fn(|place| DIGITS[(word >> (18 - 6 * place)) as usize & 63]);
+        digits[chunk.len() + 1..].fill(b'=');
+        out.write_all(&digits)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base64;
+
+    #[test]
+    fn base64_pads_the_last_group() {
+        for (text, expected) in [("", ""), ("M", "TQ=="), ("Ma", "TWE="), ("Man", "TWFu"), ("Many", "TWFueQ==")] {
+            let mut out = Vec::new();
+            base64(text.as_bytes(), &mut out).expect("memory");
+            assert_eq!(out, expected.as_bytes());
+        }
+    }
+}

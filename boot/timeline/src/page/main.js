@@ -1,0 +1,311 @@
+// Connects the parts of the page with the pointer, the keys and the address. The part of the address after `#` contains
+// what is shown, so an address can be passed on: `#g=17&event=500&from=0&to=2000&tab=waits&theme=dark&rows=m`.
+
+const element = (id) => document.getElementById(id);
+const history_ = new History();
+const given = new URLSearchParams(location.hash.slice(1));
+
+const dark = matchMedia('(prefers-color-scheme: dark)').matches;
+document.documentElement.dataset.theme = given.get('theme') ?? (dark ? 'dark' : 'light');
+
+let position = 0;
+let tab = 'moment';
+let playing = 0;
+
+const timeline = new Timeline(element('timeline'), history_, () => saveSoon());
+const moment = new Moment(element('moment'), timeline);
+
+// What is shown.
+
+/** Shows the state after `to` events, and moves the timeline there if it shows another time. */
+function goTo(to, isToMove = true) {
+  position = Math.max(0, Math.min(to, EVENTS.count));
+  timeline.cursor = position > 0 ? EVENTS.when[position - 1] : 0;
+  if (isToMove) timeline.reveal(timeline.cursor);
+  else timeline.draw();
+  element('event').textContent = position > 0
+    ? `${position} of ${EVENTS.count}, ${duration(timeline.cursor)}, ${describe(position - 1)}`
+    : `before the first of ${EVENTS.count} events`;
+  drawMoment();
+  saveSoon();
+}
+
+function drawMoment() {
+  if (tab !== 'moment') return;
+  const g = position > 0 ? EVENTS.goroutine[position - 1] : NO_GOROUTINE;
+  timeline.isDark = document.documentElement.dataset.theme === 'dark';
+  moment.draw(history_.stateAt(position), g === NO_GOROUTINE ? -1 : g);
+}
+
+function choose(g) {
+  timeline.chosen = g;
+  timeline.draw();
+  drawMoment();
+  saveSoon();
+}
+
+/** Shows a period of time with some room around it, and the state at its end. */
+function showPeriod(g, from, to) {
+  choose(g);
+  const room = Math.max(to - from, 50) * 0.4;
+  timeline.show(from - room, to + room);
+  goTo(countUpTo(EVENTS.when, to));
+}
+
+function showTab(name) {
+  tab = name;
+  for (const section of ['moment', 'waits', 'latency']) element(section).hidden = section !== name;
+  for (const button of document.querySelectorAll('nav [data-tab]')) {
+    button.setAttribute('aria-selected', button.dataset.tab === name);
+  }
+  // Drawn when it is first shown, because sorting a million waits takes a while.
+  if (name === 'waits' && !element('waits').firstChild) {
+    drawWaits(element('waits'), history_, ({ g, from, to }) => showPeriod(g, from, to));
+  }
+  if (name === 'latency' && !element('latency').firstChild) drawLatencies(element('latency'), history_);
+  drawMoment();
+  saveSoon();
+}
+
+function showRows(byMachine) {
+  timeline.byMachine = byMachine;
+  element('rows').textContent = byMachine ? 'Ms' : 'Ps';
+  timeline.makeRows();
+  saveSoon();
+}
+
+function showTheme(name) {
+  document.documentElement.dataset.theme = name;
+  timeline.draw();
+  drawMoment();
+  saveSoon();
+}
+
+const otherTheme = () => (document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark');
+
+function play(isPlaying) {
+  clearInterval(playing);
+  playing = 0;
+  if (isPlaying && position < EVENTS.count) {
+    playing = setInterval(() => {
+      goTo(position + 1);
+      if (position >= EVENTS.count) play(false);
+    }, 500);
+  }
+  element('play').textContent = playing ? 'stop' : 'play';
+}
+
+/** Goes to the next or previous period of the chosen G. */
+function nextSlice(direction) {
+  if (timeline.chosen < 0) return;
+  const list = history_.ofGoroutine[timeline.chosen];
+  const at = timeline.cursor;
+  const n = direction > 0 ? list.find((m) => history_.from[m] > at) : list.findLast((m) => history_.from[m] < at);
+  if (n !== undefined) goTo(countUpTo(EVENTS.when, history_.from[n]));
+}
+
+let saving = 0;
+function saveSoon() {
+  clearTimeout(saving);
+  saving = setTimeout(() => {
+    const shown = new URLSearchParams();
+    if (timeline.chosen >= 0) shown.set('g', DATA.goroutines[timeline.chosen][0]);
+    if (position > 0) shown.set('event', position);
+    shown.set('from', Math.round(timeline.from));
+    shown.set('to', Math.round(timeline.to));
+    shown.set('tab', tab);
+    shown.set('theme', document.documentElement.dataset.theme);
+    if (timeline.byMachine) shown.set('rows', 'm');
+    try {
+      history.replaceState(null, '', `#${shown}`);
+    } catch {
+      // Some browsers do not allow this for files. Then the address stays as it is.
+    }
+  }, 300);
+}
+
+// Search.
+
+/** Returns the Gs whose number is `text` or whose name or function contains `text`. A G with that number comes first. */
+function search(text) {
+  const words = text.trim().toLowerCase();
+  if (!words) return [];
+  const number = Number(words.replace(/^g/, ''));
+  const found = [];
+  DATA.goroutines.forEach(([id, name, function_], g) => {
+    if (id === number) found.unshift(g);
+    else if (name.toLowerCase().includes(words) || function_.toLowerCase().includes(words)) found.push(g);
+  });
+  return found;
+}
+
+function showHits() {
+  const hits = search(element('search').value);
+  element('hits').innerHTML = hits.slice(0, 40)
+    .map((g) => `<li data-g="${g}">${escapeText(label(g))} <small>${escapeText(DATA.goroutines[g][2])}</small></li>`)
+    .join('') + (hits.length > 40 ? `<li>and ${hits.length - 40} more</li>` : '');
+  element('hits').hidden = hits.length === 0;
+}
+
+function takeHit(g) {
+  element('hits').hidden = true;
+  choose(g);
+  const first = history_.ofGoroutine[g][0];
+  if (first !== undefined) goTo(countUpTo(EVENTS.when, history_.from[first]));
+  element('timeline').focus();
+}
+
+element('search').addEventListener('input', showHits);
+element('search').addEventListener('keydown', (event) => {
+  if (event.key === 'Enter') {
+    const [g] = search(element('search').value);
+    if (g !== undefined) takeHit(g);
+  } else if (event.key === 'Escape') {
+    element('hits').hidden = true;
+    element('timeline').focus();
+  }
+  event.stopPropagation();
+});
+element('hits').addEventListener('click', (event) => {
+  const hit = event.target.closest('[data-g]');
+  if (hit) takeHit(Number(hit.dataset.g));
+});
+
+// The pointer.
+
+{
+  const canvas = element('timeline'), tip = element('tip');
+  let drag = null;
+  canvas.addEventListener('wheel', (event) => {
+    event.preventDefault();
+    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) timeline.pan((event.deltaX || event.deltaY) / 800);
+    else timeline.zoom(1.0016 ** event.deltaY, event.offsetX);
+  }, { passive: false });
+  canvas.addEventListener('pointerdown', (event) => {
+    canvas.setPointerCapture(event.pointerId);
+    drag = { x: event.offsetX, from: timeline.from, to: timeline.to, isOverview: event.offsetY < OVERVIEW, moved: false };
+    if (drag.isOverview) moveOverview(event.offsetX);
+  });
+  const moveOverview = (x) => {
+    const when = ((x - LEFT) / (timeline.width - LEFT)) * DURATION, half = (timeline.to - timeline.from) / 2;
+    timeline.show(when - half, when + half);
+  };
+  canvas.addEventListener('pointermove', (event) => {
+    if (drag?.isOverview) return moveOverview(event.offsetX);
+    if (drag) {
+      drag.moved ||= Math.abs(event.offsetX - drag.x) > 3;
+      if (drag.moved) {
+        const by = ((drag.x - event.offsetX) / (timeline.width - LEFT)) * (drag.to - drag.from);
+        const from = Math.max(0, Math.min(drag.from + by, DURATION - (drag.to - drag.from)));
+        timeline.show(from, from + (drag.to - drag.from));
+      }
+      tip.hidden = true;
+      return undefined;
+    }
+    const n = timeline.sliceAt(event.offsetX, event.offsetY);
+    tip.hidden = n < 0;
+    if (n >= 0) {
+      tip.textContent = describeSlice(history_, n);
+      tip.style.left = `${Math.min(event.clientX + 14, window.innerWidth - tip.offsetWidth - 8)}px`;
+      tip.style.top = `${Math.min(event.clientY + 16, window.innerHeight - tip.offsetHeight - 8)}px`;
+    }
+    return undefined;
+  });
+  canvas.addEventListener('pointerup', (event) => {
+    const wasClick = drag && !drag.moved && !drag.isOverview;
+    drag = null;
+    if (!wasClick || event.offsetY < OVERVIEW) return;
+    const n = timeline.sliceAt(event.offsetX, event.offsetY);
+    choose(n >= 0 ? history_.goroutine[n] : -1);
+    goTo(countUpTo(EVENTS.when, timeline.when(event.offsetX)));
+  });
+  canvas.addEventListener('pointerleave', () => (tip.hidden = true));
+}
+element('moment').addEventListener('click', (event) => {
+  const circle = event.target.closest('[data-g]');
+  if (circle) choose(Number(circle.dataset.g));
+});
+
+// Buttons and keys.
+
+const KEYS = {
+  ArrowLeft: () => goTo(position - 1),
+  ArrowRight: () => goTo(position + 1),
+  ' ': () => play(!playing),
+  w: () => timeline.zoom(0.7), '+': () => timeline.zoom(0.7),
+  s: () => timeline.zoom(1 / 0.7), '-': () => timeline.zoom(1 / 0.7),
+  a: () => timeline.pan(-0.15),
+  d: () => timeline.pan(0.15),
+  f: () => timeline.show(0, DURATION),
+  n: () => nextSlice(1),
+  p: () => nextSlice(-1),
+  m: () => showRows(!timeline.byMachine),
+  t: () => showTheme(otherTheme()),
+  '/': () => element('search').focus(),
+  '?': () => element('keys').showModal(),
+  1: () => showTab('moment'),
+  2: () => showTab('waits'),
+  3: () => showTab('latency'),
+  Escape: () => choose(-1),
+};
+document.addEventListener('keydown', (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || element('keys').open) return;
+  const action = KEYS[event.key];
+  if (!action) return;
+  event.preventDefault();
+  action();
+});
+for (const [id, key] of [['back', 'ArrowLeft'], ['forward', 'ArrowRight'], ['play', ' '], ['fit', 'f'], ['theme', 't'], ['rows', 'm'], ['help', '?']]) {
+  element(id).addEventListener('click', KEYS[key]);
+}
+element('keys').addEventListener('click', () => element('keys').close());
+for (const button of document.querySelectorAll('nav [data-tab]')) {
+  button.addEventListener('click', () => showTab(button.dataset.tab));
+}
+window.addEventListener('resize', () => drawMoment());
+
+// The first picture.
+
+element('title').textContent = document.title;
+element('facts').innerHTML =
+  `${DATA.processors} Ps, ${DATA.goroutines.length} Gs, ${EVENTS.count} events in ${duration(DURATION)}` +
+  (DATA.lost ? `, <span class="lost">${DATA.lost} events lost</span>` : '');
+if (given.get('rows') === 'm') showRows(true);
+if (given.has('g')) timeline.chosen = DATA.goroutines.findIndex(([id]) => id === Number(given.get('g')));
+if (given.has('from')) timeline.show(Number(given.get('from')), Number(given.get('to')));
+showTab(['waits', 'latency'].includes(given.get('tab')) ? given.get('tab') : 'moment');
+goTo(Number(given.get('event') ?? 0), !given.has('from'));
+if (given.has('check')) document.body.append(Object.assign(document.createElement('pre'), { id: 'checked', textContent: JSON.stringify(check()) }));
+
+/** For the test of this page: what it shows, in numbers. */
+function check() {
+  const run = [];
+  let wrongArrows = 0;
+  for (let n = 0; n < history_.count; n++) {
+    if (history_.activity[n] !== RUN) continue;
+    run.push(n);
+    // An arrow ends where its G begins to run, so it must not begin later.
+    for (const { at } of arrowsTo(history_, n)) wrongArrows += !(at <= history_.from[n]);
+  }
+  // Jumping to a moment must lead to the same state as replaying all events until that moment.
+  const stepped = new State();
+  const picture = (state) => JSON.stringify([state.next, state.rings, state.global, state.runs, state.state, [...state.blocked]]);
+  let differences = 0;
+  const stride = Math.max(1, Math.floor(EVENTS.count / 50));
+  for (let i = 0; i <= EVENTS.count; i++) {
+    if (i % stride === 0) differences += picture(stepped) !== picture(history_.stateAt(i));
+    if (i < EVENTS.count) stepped.step(null);
+  }
+  const perProcessor = history_.ofProcessor.map((list) => list.filter((n) => history_.activity[n] === RUN).length);
+  const start = performance.now();
+  for (let frame = 0; frame < 20; frame++) timeline.drawNow();
+  return {
+    run: run.length,
+    arrows: run.reduce((sum, n) => sum + arrowsTo(history_, n).length, 0),
+    wrongArrows, differences, perProcessor,
+    found: search(given.get('check')).map((g) => label(g)),
+    frame: (performance.now() - start) / 20,
+    rows: document.querySelectorAll('#waits tbody tr').length,
+    pictures: document.querySelectorAll('#moment svg g.goroutine').length,
+  };
+}

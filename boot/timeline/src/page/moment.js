@@ -1,0 +1,134 @@
+// Draws the state at one moment, as Go's documents draw it: Gs are circles, Ms triangles, Ps boxes.
+
+/** The radius of a G, and the distance between the centers of two neighbors, in pixels. */
+const R = 19, PITCH = 44;
+/** The most Gs of a P's ring that are drawn. */
+const SHOWN = 9;
+
+const escapeText = (text) => String(text).replace(/[&<"]/g, (character) => ({ '&': '&amp;', '<': '&lt;', '"': '&quot;' })[character]);
+
+class Moment {
+  constructor(section, timeline) {
+    this.section = section;
+    this.timeline = timeline;
+  }
+
+  /** Draws the state before the event at `state.position`; `now` is the G of the event before that one. */
+  draw(state, now) {
+    this.now = now;
+    const width = Math.max(640, this.section.clientWidth - 24);
+    const parts = [];
+    let y = this.drawQueue(parts, 'global run queue', state.global, 8, 8, width - 16);
+    y = this.drawProcessors(parts, state, y + 10, width);
+    y = this.drawWaiting(parts, state, y + 10, width);
+    this.section.innerHTML = `<svg width="${width}" height="${y + 8}" role="img" aria-label="the scheduler at this moment">${parts.join('')}</svg>`;
+  }
+
+  goroutine(parts, g, x, y, note = '') {
+    const isNow = g === this.now ? ' now' : '';
+    const isDim = this.timeline.chosen >= 0 && this.timeline.chosen !== g;
+    const title = escapeText(`${label(g)}${note ? `: ${note}` : ''}`);
+    parts.push(
+      `<g class="goroutine${isNow}" data-g="${g}"><title>${title}</title>` +
+      `<circle cx="${x}" cy="${y}" r="${R}" fill="${this.timeline.color(g, isDim)}"/>` +
+      `<text x="${x}" y="${y + 5}" font-size="${DATA.goroutines[g][0] > 9999 ? 11 : 14}">${DATA.goroutines[g][0]}</text></g>`,
+    );
+  }
+
+  text(parts, x, y, text, isDim = false) {
+    parts.push(`<text x="${x}" y="${y}"${isDim ? ' class="dim"' : ''}>${escapeText(text)}</text>`);
+  }
+
+  machine(parts, x, y, number) {
+    parts.push(`<path class="machine" d="M${x} ${y - 20} L${x + 22} ${y + 16} L${x - 22} ${y + 16} Z"/>`);
+    parts.push(`<text x="${x}" y="${y + 12}" text-anchor="middle" font-size="13">M${number}</text>`);
+  }
+
+  /** Draws a queue as a row of Gs, the first one on the left. Returns the y coordinate of the row's lower edge. */
+  drawQueue(parts, name, queue, x, y, width) {
+    parts.push(`<rect class="box" x="${x}" y="${y}" width="${width}" height="52" rx="6"/>`);
+    this.text(parts, x + 10, y + 31, `${name}: ${queue.length}`, true);
+    const left = x + 190, room = Math.max(1, Math.floor((width - 240) / PITCH));
+    queue.slice(0, room).forEach((g, index) => this.goroutine(parts, g, left + index * PITCH, y + 26));
+    if (queue.length > room) this.text(parts, left + room * PITCH - 12, y + 31, `+ ${queue.length - room}`);
+    return y + 52;
+  }
+
+  drawProcessors(parts, state, top, width) {
+    const cell = 312, height = 168, columns = Math.max(1, Math.floor(width / cell));
+    for (let p = 0; p < DATA.processors; p++) {
+      const x = 8 + (p % columns) * cell, y = top + Math.floor(p / columns) * (height + 8);
+      this.drawProcessor(parts, state, p, x, y, cell - 10, height);
+    }
+    return top + Math.ceil(DATA.processors / columns) * (height + 8);
+  }
+
+  drawProcessor(parts, state, p, x, y, width, height) {
+    const activity = state.activity[p];
+    const words = ['idle', 'runs', 'in a system call', 'picks a G', 'searches for work', 'stopped with the world'];
+    const isOff = activity === IDLE || activity === STOPPED;
+    parts.push(`<rect class="processor${isOff ? ' off' : ''}" x="${x}" y="${y}" width="${width}" height="${height}" rx="6"/>`);
+    this.text(parts, x + 10, y + 22, `P${p}`);
+    this.text(parts, x + 44, y + 22, words[activity], true);
+    if (state.machine[p] >= 0) this.machine(parts, x + 36, y + 58, state.machine[p]);
+    if (state.runs[p] >= 0) {
+      this.goroutine(parts, state.runs[p], x + 86, y + 58);
+      this.text(parts, x + 112, y + 63, this.fitting(DATA.goroutines[state.runs[p]][1].replace(/^G\d+ ?/, ''), width - 118));
+    }
+    parts.push(`<rect class="slot" x="${x + 12}" y="${y + 84}" width="48" height="48" rx="6"/>`);
+    if (state.next[p] >= 0) this.goroutine(parts, state.next[p], x + 36, y + 108);
+    this.text(parts, x + 12, y + 152, 'runnext', true);
+    const ring = state.rings[p], room = Math.min(SHOWN, Math.floor((width - 80) / PITCH));
+    ring.slice(0, room).forEach((g, index) => this.goroutine(parts, g, x + 98 + index * PITCH, y + 108));
+    this.text(parts, x + 80, y + 152, ring.length > room ? `ring: ${ring.length}, the first ${room}` : `ring: ${ring.length}`, true);
+  }
+
+  fitting(text, width) {
+    const most = Math.floor(width / 8);
+    return text.length > most ? `${text.slice(0, Math.max(0, most - 1))}…` : text;
+  }
+
+  /** Draws the Gs that wait, by reason; the Gs that are about to run; the Gs that are blocked with their Ms; the idle Ms. */
+  drawWaiting(parts, state, top, width) {
+    const groups = new Map();
+    const add = (name, g) => groups.set(name, [...(groups.get(name) ?? []), g]);
+    const counts = new Map();
+    for (let g = 0; g < state.state.length; g++) {
+      let name;
+      if (state.state[g] === WAITING) name = DATA.reasons[state.reason[g]];
+      else if (state.state[g] === RUNNABLE && (state.place[g] === HANDED || state.place[g] === NOWHERE)) name = 'about to run';
+      else continue;
+      const count = (counts.get(name) ?? 0) + 1;
+      counts.set(name, count);
+      // At most 64 Gs of a group are drawn. The others are only counted.
+      if (count <= 64) add(name, g);
+    }
+    let y = top;
+    for (const [name, list] of groups) {
+      const left = 260, room = Math.max(1, Math.floor((width - left - 60) / PITCH));
+      this.text(parts, 12, y + 28, `${name === 'about to run' ? '' : 'waits: '}${name}: ${counts.get(name)}`, true);
+      list.slice(0, room).forEach((g, index) => this.goroutine(parts, g, left + index * PITCH, y + 24, duration(this.timeline.cursor - state.since[g])));
+      if (counts.get(name) > room) this.text(parts, left + room * PITCH - 12, y + 29, `+ ${counts.get(name) - room}`);
+      y += 48;
+    }
+    if (state.blocked.size) {
+      this.text(parts, 12, y + 28, 'blocked in calls, without a P', true);
+      let x = 282;
+      for (const [g, machine] of [...state.blocked].slice(0, Math.floor((width - 300) / 100))) {
+        this.machine(parts, x, y + 26, machine);
+        this.goroutine(parts, g, x + 44, y + 26);
+        x += 100;
+      }
+      y += 54;
+    }
+    const busy = new Set([...state.machine, ...state.blocked.values()]);
+    const idle = [...state.machines].filter((machine) => !busy.has(machine)).sort((a, b) => a - b);
+    if (idle.length) {
+      const room = Math.max(1, Math.floor((width - 300) / 56));
+      this.text(parts, 12, y + 28, `idle Ms: ${idle.length}`, true);
+      idle.slice(0, room).forEach((machine, index) => this.machine(parts, 282 + index * 56, y + 26, machine));
+      y += 54;
+    }
+    return y;
+  }
+}

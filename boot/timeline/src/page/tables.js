@@ -1,0 +1,99 @@
+// The table of the longest waits, and the histogram of how long Gs were runnable before they ran.
+
+const ROWS = 60;
+
+/** The longest waits of both kinds: parked, and runnable. */
+function longestWaits(history) {
+  const { waits } = history;
+  const all = [];
+  for (let n = 0; n < waits.goroutine.length; n++) {
+    all.push({
+      g: waits.goroutine[n], from: waits.from[n], to: waits.to[n], why: DATA.reasons[waits.reason[n]],
+      by: waits.by[n], processor: -1,
+    });
+  }
+  for (let n = 0; n < history.count; n++) {
+    if (history.activity[n] !== RUN || Number.isNaN(history.readyAt[n])) continue;
+    all.push({ g: history.goroutine[n], from: history.readyAt[n], to: history.from[n], why: 'run queue', by: BY_UNKNOWN, processor: history.processor[n] });
+  }
+  all.sort((a, b) => b.to - b.from - (a.to - a.from));
+  return all.slice(0, ROWS);
+}
+
+/** The G that ran longest on a P in a period of time: it is what a runnable G waited for. */
+function ranMeanwhile(history, processor, from, to) {
+  const list = history.ofProcessor[processor];
+  const sums = new Map();
+  let low = 0, high = list.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (history.to[list[middle]] <= from) low = middle + 1;
+    else high = middle;
+  }
+  for (let index = low, seen = 0; index < list.length && history.from[list[index]] < to && seen < 5000; index++, seen++) {
+    const n = list[index];
+    if (history.goroutine[n] < 0) continue;
+    const overlap = Math.min(history.to[n], to) - Math.max(history.from[n], from);
+    sums.set(history.goroutine[n], (sums.get(history.goroutine[n]) ?? 0) + overlap);
+  }
+  return [...sums].reduce((most, sum) => (sum[1] > most[1] ? sum : most), [-1, 0]);
+}
+
+function drawWaits(section, history, choose) {
+  const rows = longestWaits(history);
+  const cells = rows.map(({ g, from, to, why, by, processor }, index) => {
+    let cause = causeOf(by);
+    if (processor >= 0) {
+      const [other, time] = ranMeanwhile(history, processor, from, to);
+      cause = other >= 0 ? `${label(other)} ran ${duration(time)} on P${processor} meanwhile` : `P${processor} ran no G meanwhile`;
+    }
+    return `<tr data-row="${index}"><td class="number">${duration(to - from)}</td><td>${escapeText(label(g))}</td>` +
+      `<td>${escapeText(why)}</td><td class="number">${duration(from)}</td><td>${escapeText(cause)}</td></tr>`;
+  });
+  section.innerHTML =
+    '<table><thead><tr><th class="number">waited</th><th>G</th><th>for</th><th class="number">from</th>' +
+    `<th>ended or caused by</th></tr></thead><tbody>${cells.join('')}</tbody></table>`;
+  section.onclick = (event) => {
+    const row = event.target.closest('tr[data-row]');
+    if (row) choose(rows[row.dataset.row]);
+  };
+}
+
+/** Counts the run-queue latencies by powers of two. */
+function latencies(history) {
+  const values = [];
+  for (let n = 0; n < history.count; n++) {
+    if (history.activity[n] === RUN && !Number.isNaN(history.readyAt[n])) values.push(history.from[n] - history.readyAt[n]);
+  }
+  const sorted = Float64Array.from(values).sort();
+  const buckets = new Map();
+  for (const value of sorted) {
+    const power = value < 1 ? 0 : Math.floor(Math.log2(value));
+    buckets.set(power, (buckets.get(power) ?? 0) + 1);
+  }
+  return { sorted, buckets };
+}
+
+function drawLatencies(section, history) {
+  const { sorted, buckets } = latencies(history);
+  if (sorted.length === 0) {
+    section.textContent = 'No G became runnable and then ran.';
+    return;
+  }
+  const percentile = (share) => duration(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]);
+  const powers = [...buckets.keys()];
+  const first = Math.min(...powers), last = Math.max(...powers), most = Math.max(...buckets.values());
+  const step = 26, width = 760, bars = [];
+  for (let power = first; power <= last; power++) {
+    const count = buckets.get(power) ?? 0, y = 30 + (power - first) * step;
+    bars.push(
+      `<text x="150" y="${y + 17}" text-anchor="end" class="dim">${duration(power === 0 ? 0 : 2 ** power)} – ${duration(2 ** (power + 1))}</text>` +
+      `<rect class="bar" x="162" y="${y + 3}" width="${(count / most) * (width - 260)}" height="${step - 6}" rx="2"/>` +
+      `<text x="${168 + (count / most) * (width - 260)}" y="${y + 17}">${count || ''}</text>`,
+    );
+  }
+  section.innerHTML =
+    `<p>How long Gs were runnable before they ran: ${sorted.length} times. Median ${percentile(0.5)}, 90 % ${percentile(0.9)}, ` +
+    `99 % ${percentile(0.99)}, longest ${duration(sorted[sorted.length - 1])}.</p>` +
+    `<svg width="${width}" height="${40 + (last - first + 1) * step}">${bars.join('')}</svg>`;
+}

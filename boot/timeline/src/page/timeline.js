@@ -1,0 +1,510 @@
+// Draws the timeline on a canvas. Each row takes one binary search per column of pixels, so drawing takes as long for a
+// million periods as for a thousand.
+
+const ROW = 44, GAP = 4, LEFT = 64, RULER = 24, OVERVIEW = 34, COUNTS = 44, SPAN_ROW = 18;
+
+class Timeline {
+  constructor(canvas, history, onChange) {
+    this.canvas = canvas;
+    this.context = canvas.getContext('2d');
+    this.history = history;
+    this.onChange = onChange;
+    this.from = 0;
+    this.to = Math.max(1, DURATION);
+    this.byMachine = false;
+    this.chosen = -1;
+    this.cursor = -1;
+    this.dirty = false;
+    this.spans = this.collectSpans();
+    this.makeRows();
+    new ResizeObserver(() => this.resize()).observe(canvas.parentElement);
+    this.resize();
+  }
+
+  /** The spans of the program, one row for each name. */
+  collectSpans() {
+    const rows = new Map(), open = new Map();
+    for (let i = 0; i < EVENTS.count; i++) {
+      const kind = EVENTS.kind[i];
+      if (kind !== KIND.SpanBegin && kind !== KIND.SpanEnd && kind !== KIND.Mark) continue;
+      const text = EVENTS.detail[i], g = EVENTS.goroutine[i], key = `${g} ${text}`;
+      if (!rows.has(text)) rows.set(text, []);
+      if (kind === KIND.SpanBegin) open.set(key, [...(open.get(key) ?? []), EVENTS.when[i]]);
+      else {
+        const from = kind === KIND.Mark ? EVENTS.when[i] : (open.get(key)?.pop() ?? 0);
+        rows.get(text).push({ from, to: EVENTS.when[i], g });
+      }
+    }
+    for (const [key, starts] of open) {
+      const [g, text] = key.split(' ').map(Number);
+      starts.forEach((from) => rows.get(text).push({ from, to: DURATION, g }));
+    }
+    return [...rows].map(([text, list]) => ({ text, list: list.sort((a, b) => a.from - b.from) }));
+  }
+
+  makeRows() {
+    const { history } = this;
+    const lists = this.byMachine ? history.ofMachine : history.ofProcessor;
+    const letter = this.byMachine ? 'M' : 'P';
+    this.rows = lists.map((list, number) => {
+      const list32 = Int32Array.from(list);
+      const from = Float64Array.from(list, (n) => history.from[n]);
+      const to = Float64Array.from(list, (n) => history.to[n]);
+      // How long the row was busy until the end of each period.
+      const busy = new Float64Array(list.length + 1);
+      list.forEach((n, index) => (busy[index + 1] = busy[index] + to[index] - from[index]));
+      return { name: `${letter}${number}`, list: list32, from, to, busy };
+    });
+    this.resize();
+  }
+
+  resize() {
+    const { canvas } = this;
+    const width = canvas.parentElement.clientWidth;
+    const rows = this.rows?.length ?? 0;
+    this.top = OVERVIEW + RULER + COUNTS;
+    const wanted = this.top + rows * (ROW + GAP) + this.spans.length * SPAN_ROW + 8;
+    const height = Math.max(180, Math.min(wanted, window.innerHeight * 0.62));
+    // If the rows do not fit at their full height, they are made lower.
+    this.row = Math.max(3, Math.min(ROW, (height - this.top - this.spans.length * SPAN_ROW - 8) / Math.max(1, rows) - this.gap(rows)));
+    const scale = window.devicePixelRatio || 1;
+    canvas.style.height = `${height}px`;
+    canvas.width = Math.max(1, Math.round(width * scale));
+    canvas.height = Math.round(height * scale);
+    this.width = width;
+    this.height = height;
+    this.context.setTransform(scale, 0, 0, scale, 0, 0);
+    this.draw();
+  }
+
+  gap(rows) {
+    return rows > 40 ? 1 : GAP;
+  }
+
+  /** Draws before the next frame. */
+  draw() {
+    if (this.dirty) return;
+    this.dirty = true;
+    requestAnimationFrame(() => {
+      this.dirty = false;
+      this.drawNow();
+    });
+  }
+
+  x(when) {
+    return LEFT + ((when - this.from) / (this.to - this.from)) * (this.width - LEFT);
+  }
+
+  when(x) {
+    return this.from + ((x - LEFT) / (this.width - LEFT)) * (this.to - this.from);
+  }
+
+  y(row) {
+    return this.top + row * (this.row + this.gap(this.rows.length));
+  }
+
+  rowOf(n) {
+    return this.byMachine ? this.history.machine[n] : this.history.processor[n];
+  }
+
+  color(g, isDim) {
+    const hue = (DATA.goroutines[g][0] * 137.508) % 360;
+    const dark = this.isDark;
+    if (isDim) return `hsl(${hue} 12% ${dark ? 30 : 80}%)`;
+    return `hsl(${hue} ${dark ? 48 : 55}% ${dark ? 42 : 44}%)`;
+  }
+
+  style(name) {
+    return this.styles[name] ?? (this.styles[name] = getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  }
+
+  drawNow() {
+    const { context: c } = this;
+    this.styles = {};
+    this.isDark = document.documentElement.dataset.theme === 'dark';
+    c.clearRect(0, 0, this.width, this.height);
+    c.font = '13px system-ui, "DejaVu Sans", sans-serif';
+    c.textBaseline = 'middle';
+    this.drawOverview();
+    this.drawRuler();
+    this.drawCounts();
+    this.rows.forEach((row, number) => this.drawRow(row, number));
+    this.drawSpans();
+    this.drawStops();
+    if (this.chosen >= 0) this.drawPath();
+    this.drawArrows();
+    this.drawCursor();
+  }
+
+  /** Draws the overview of the whole trace: how many Ps are busy, and which part of the trace is shown below. */
+  drawOverview() {
+    const { context: c, width } = this;
+    const rows = this.rows;
+    c.fillStyle = this.style('--idle');
+    c.fillRect(LEFT, 2, width - LEFT, OVERVIEW - 6);
+    c.fillStyle = this.style('--accent');
+    const span = Math.max(1, DURATION);
+    for (let x = LEFT; x < width; x += 2) {
+      const from = ((x - LEFT) / (width - LEFT)) * span, to = ((x + 2 - LEFT) / (width - LEFT)) * span;
+      const busy = rows.reduce((sum, row) => sum + this.busyBetween(row, from, to), 0);
+      const height = (busy / (to - from) / Math.max(1, rows.length)) * (OVERVIEW - 6);
+      c.fillRect(x, OVERVIEW - 4 - height, 2, height);
+    }
+    const left = LEFT + (this.from / span) * (width - LEFT), right = LEFT + (this.to / span) * (width - LEFT);
+    c.strokeStyle = this.style('--front');
+    c.lineWidth = 1.5;
+    c.strokeRect(left, 1.5, Math.max(3, right - left), OVERVIEW - 5);
+  }
+
+  /** How long a row was busy in a period of time. */
+  busyBetween(row, from, to) {
+    const until = (when) => {
+      const ended = countUpTo(row.to, when);
+      const begun = ended < row.list.length && row.from[ended] < when ? when - row.from[ended] : 0;
+      return row.busy[ended] + begun;
+    };
+    return until(to) - until(from);
+  }
+
+  drawRuler() {
+    const { context: c } = this;
+    const span = this.to - this.from;
+    const rough = (span / Math.max(1, this.width - LEFT)) * 130;
+    const power = 10 ** Math.floor(Math.log10(Math.max(1, rough)));
+    const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough) ?? power * 10;
+    c.fillStyle = this.style('--dim');
+    c.strokeStyle = this.style('--line');
+    c.lineWidth = 1;
+    for (let when = Math.ceil(this.from / step) * step; when <= this.to; when += step) {
+      const x = Math.round(this.x(when)) + 0.5;
+      c.beginPath();
+      c.moveTo(x, OVERVIEW);
+      c.lineTo(x, this.height);
+      c.stroke();
+      c.fillText(duration(when), x + 4, OVERVIEW + RULER / 2);
+    }
+  }
+
+  /** Draws the number of runnable Gs over time. */
+  drawCounts() {
+    const { context: c, width } = this;
+    const { when, runnable } = this.history.counts;
+    const top = OVERVIEW + RULER, height = COUNTS - 6;
+    c.fillStyle = this.style('--dim');
+    c.textAlign = 'right';
+    c.fillText('runnable', LEFT - 6, top + height / 2 - 8);
+    const first = Math.max(0, countUpTo(when, this.from) - 1), last = countUpTo(when, this.to);
+    let most = 1;
+    const columns = new Float64Array(width - LEFT + 1);
+    // A column of pixels without an event shows the number after the last event before it.
+    const perColumn = (this.to - this.from) / (width - LEFT);
+    let index = first;
+    let current = runnable[index] ?? 0;
+    for (let column = 0; column <= width - LEFT; column++) {
+      const end = this.from + (column + 1) * perColumn;
+      let peak = current;
+      const next = last - index > 4 * width ? Math.min(last, countUpTo(when, end)) : index;
+      // If there are far more events than pixels, a few of each column are enough.
+      const stride = Math.max(1, Math.floor((next - index) / 64));
+      for (let at = index; at < next; at += stride) peak = Math.max(peak, runnable[at]);
+      index = Math.max(index, next);
+      while (index < last && when[index] <= end) peak = Math.max(peak, runnable[index++]);
+      if (index > first) current = runnable[index - 1];
+      columns[column] = peak;
+      most = Math.max(most, peak);
+    }
+    c.fillText(`≤ ${most}`, LEFT - 6, top + height / 2 + 8);
+    c.textAlign = 'left';
+    c.fillStyle = this.style('--search');
+    for (let column = 0; column < columns.length; column++) {
+      const bar = (columns[column] / most) * height;
+      c.fillRect(LEFT + column, top + height - bar, 1, bar);
+    }
+  }
+
+  drawRow(row, number) {
+    const { context: c } = this;
+    const y = this.y(number), height = this.row;
+    c.fillStyle = this.style('--front');
+    c.textAlign = 'right';
+    if (height >= 9 || number % Math.ceil(10 / height) === 0) c.fillText(row.name, LEFT - 6, y + height / 2);
+    c.textAlign = 'left';
+    c.fillStyle = this.style('--idle');
+    c.fillRect(LEFT, y, this.width - LEFT, height);
+    const perPixel = (this.to - this.from) / (this.width - LEFT);
+    let index = countUpTo(row.to, this.from);
+    while (index < row.list.length && row.from[index] <= this.to) {
+      const n = row.list[index];
+      const from = Math.max(row.from[index], this.from), to = Math.min(row.to[index], this.to);
+      if (to - from >= perPixel) {
+        this.drawSlice(n, this.x(from), this.x(to), y, height);
+        index++;
+        continue;
+      }
+      // The period is shorter than a pixel. The height of this column shows for how long the row was busy, and its color
+      // is that of the G in the middle.
+      const column = Math.floor(this.x(from));
+      const begin = this.when(column), end = this.when(column + 1);
+      const share = Math.min(1, this.busyBetween(row, begin, end) / perPixel);
+      const middle = Math.min(row.list.length - 1, countUpTo(row.to, (begin + end) / 2));
+      c.fillStyle = this.fill(row.list[Math.max(index, middle)]);
+      const bar = Math.max(share * height, Math.min(4, height));
+      c.fillRect(column, y + height - bar, 1, bar);
+      index = Math.max(index + 1, countUpTo(row.to, end));
+    }
+  }
+
+  fill(n) {
+    const { activity, goroutine } = this.history;
+    if (activity[n] === SEARCH) return this.style('--search');
+    if (activity[n] === STOPPED) return this.style('--stopped');
+    return this.color(goroutine[n], this.chosen >= 0 && goroutine[n] !== this.chosen);
+  }
+
+  drawSlice(n, left, right, y, height) {
+    const { context: c, history } = this;
+    const activity = history.activity[n];
+    c.fillStyle = this.fill(n);
+    const isThin = activity === SEARCH || activity === STOPPED;
+    const inset = isThin ? height * 0.3 : 0;
+    c.fillRect(left, y + inset, Math.max(1, right - left - 0.5), height - 2 * inset);
+    if (activity === SYSCALL || activity === BLOCKED) {
+      c.fillStyle = this.style('--blocked');
+      c.fillRect(left, y + height * 0.72, Math.max(1, right - left - 0.5), height * 0.28);
+    }
+    if (isThin || right - left < 26 || height < 12) return;
+    c.save();
+    c.beginPath();
+    c.rect(left, y, right - left - 2, height);
+    c.clip();
+    c.fillStyle = this.chosen >= 0 && history.goroutine[n] !== this.chosen ? this.style('--front') : '#fff';
+    c.fillText(label(history.goroutine[n]), Math.max(left, LEFT) + 4, y + height / 2);
+    c.restore();
+  }
+
+  drawSpans() {
+    const { context: c } = this;
+    const top = this.y(this.rows.length) + 4;
+    this.spans.forEach(({ text, list }, row) => {
+      const y = top + row * SPAN_ROW;
+      let end = -1;
+      for (const { from, to, g } of list) {
+        const left = Math.max(LEFT, this.x(from)), right = Math.max(left + 2, this.x(to));
+        if (to < this.from || from > this.to || right <= end) continue;
+        end = right;
+        c.fillStyle = this.color(g, this.chosen >= 0 && g !== this.chosen);
+        c.globalAlpha = 0.75;
+        c.fillRect(left, y, right - left, SPAN_ROW - 3);
+        c.globalAlpha = 1;
+      }
+      c.fillStyle = this.style('--front');
+      c.fillText(DATA.texts[text], LEFT + 4, y + SPAN_ROW / 2);
+    });
+  }
+
+  drawStops() {
+    const { context: c } = this;
+    c.fillStyle = this.style('--stopped');
+    c.globalAlpha = 0.18;
+    for (const [from, to] of this.history.stops) {
+      if (to < this.from || from > this.to) continue;
+      const left = Math.max(LEFT, this.x(from));
+      c.fillRect(left, this.top, Math.max(1, this.x(to) - left), this.y(this.rows.length) - this.top);
+    }
+    c.globalAlpha = 1;
+  }
+
+  /** Draws how the chosen G moves from row to row. Dashed lines are waits; dotted lines are times on a run queue. */
+  drawPath() {
+    const { context: c, history } = this;
+    const list = history.ofGoroutine[this.chosen];
+    const middle = (n) => this.y(this.rowOf(n)) + this.row / 2;
+    const isShown = (n) => this.rowOf(n) >= 0 && this.rowOf(n) < this.rows.length;
+    const shown = list.filter(isShown);
+    const begins = shown.map((n) => history.from[n]);
+    let index = Math.max(0, countUpTo(begins, this.from) - 1);
+    let lastX = -10;
+    c.lineWidth = 2;
+    for (; index < shown.length && history.from[shown[index]] <= this.to; index++) {
+      const n = shown[index];
+      const left = this.x(history.from[n]), right = this.x(history.to[n]);
+      if (right < lastX + 1) continue;
+      lastX = right;
+      const x = Math.max(LEFT, left);
+      c.fillStyle = this.color(this.chosen, false);
+      c.fillRect(x, this.y(this.rowOf(n)), Math.max(2, right - x), this.row);
+      c.strokeStyle = this.style('--front');
+      c.setLineDash([]);
+      if (right - x > 5) c.strokeRect(x, this.y(this.rowOf(n)) + 1, right - x, this.row - 2);
+      const next = shown[index + 1];
+      if (next === undefined) continue;
+      c.strokeStyle = this.style('--accent');
+      const waits = !Number.isNaN(history.parkedAt[next]);
+      c.setLineDash(waits ? [7, 5] : [2, 4]);
+      c.beginPath();
+      c.moveTo(Math.max(LEFT, right), middle(n));
+      c.lineTo(Math.max(LEFT, this.x(history.from[next])), middle(next));
+      c.stroke();
+    }
+    c.setLineDash([]);
+  }
+
+  /** Draws the arrows that end at visible periods. If there are too many, draws only those of the chosen G. */
+  drawArrows() {
+    const { history } = this;
+    let budget = 400;
+    const visible = (list, from) => list.length ? countUpTo(from, this.to) - countUpTo(from, this.from) : 0;
+    const all = this.rows.reduce((sum, row) => sum + visible(row.list, row.from), 0);
+    const draw = (n) => {
+      if (history.activity[n] !== RUN || budget <= 0) return;
+      budget -= this.drawArrowsTo(n);
+    };
+    if (all <= 120) {
+      for (const row of this.rows) {
+        for (let index = countUpTo(row.from, this.from); index < row.list.length && row.from[index] <= this.to; index++) {
+          if (this.chosen < 0 || this.concerns(row.list[index])) draw(row.list[index]);
+        }
+      }
+    } else if (this.chosen >= 0) {
+      for (const n of history.ofGoroutine[this.chosen]) {
+        if (history.from[n] >= this.from && history.from[n] <= this.to) draw(n);
+      }
+    }
+  }
+
+  concerns(n) {
+    return this.history.goroutine[n] === this.chosen || this.history.by[n] === this.chosen;
+  }
+
+  /** Draws the arrows that end where the period `n` begins. Returns their number. */
+  drawArrowsTo(n) {
+    const arrows = arrowsTo(this.history, n);
+    const row = this.rowOf(n);
+    for (const { kind, at, processor } of arrows) {
+      // With Ms as rows, the origin is on the M that held the P at that time.
+      const origin = this.byMachine ? this.machineAt(processor, at) : processor;
+      if (origin < 0 || row < 0) continue;
+      const styles = { ready: ['--arrow', []], steal: ['--search', [5, 3]], handoff: ['--blocked', [2, 3]] };
+      const [color, dash] = styles[kind];
+      this.arrow(this.x(at), this.y(origin) + this.row / 2, this.x(this.history.from[n]), this.y(row) + this.row / 2, this.style(color), dash);
+    }
+    return arrows.length;
+  }
+
+  machineAt(processor, when) {
+    const list = this.history.ofProcessor[processor];
+    const found = list.findLast?.((n) => this.history.from[n] <= when);
+    return found === undefined ? -1 : this.history.machine[found];
+  }
+
+  arrow(fromX, fromY, toX, toY, color, dash) {
+    const { context: c } = this;
+    if (toX < LEFT) return;
+    c.strokeStyle = c.fillStyle = color;
+    c.lineWidth = 1.25;
+    c.setLineDash(dash);
+    const bend = Math.max(10, (toX - fromX) / 2);
+    c.save();
+    c.beginPath();
+    c.rect(LEFT, this.top, this.width, this.height);
+    c.clip();
+    c.beginPath();
+    c.moveTo(fromX, fromY);
+    c.bezierCurveTo(fromX + bend, fromY, toX - bend, toY, toX - 3, toY);
+    c.stroke();
+    c.setLineDash([]);
+    c.beginPath();
+    c.moveTo(toX, toY);
+    c.lineTo(toX - 7, toY - 4);
+    c.lineTo(toX - 7, toY + 4);
+    c.fill();
+    c.restore();
+  }
+
+  drawCursor() {
+    if (this.cursor < 0 || this.cursor < this.from || this.cursor > this.to) return;
+    const { context: c } = this;
+    const x = this.x(this.cursor);
+    c.strokeStyle = this.style('--stopped');
+    c.lineWidth = 2;
+    c.beginPath();
+    c.moveTo(x, OVERVIEW);
+    c.lineTo(x, this.height);
+    c.stroke();
+  }
+
+  /** Shows this period of time, or the part of it that is within the trace. */
+  show(from, to) {
+    const span = Math.min(Math.max(to - from, 20), Math.max(20, DURATION));
+    this.from = Math.max(0, Math.min(from, DURATION - span));
+    this.to = this.from + span;
+    this.draw();
+    this.onChange();
+  }
+
+  zoom(factor, x = LEFT + (this.width - LEFT) / 2) {
+    const when = this.when(x);
+    this.show(when - (when - this.from) * factor, when + (this.to - when) * factor);
+  }
+
+  pan(share) {
+    const by = (this.to - this.from) * share;
+    const from = Math.max(0, Math.min(this.from + by, DURATION - (this.to - this.from)));
+    this.show(from, from + (this.to - this.from));
+  }
+
+  /** Moves the view if `when` is not visible. */
+  reveal(when) {
+    const span = this.to - this.from;
+    if (when < this.from || when > this.to) this.show(when - span / 2, when + span / 2);
+    else this.draw();
+  }
+
+  /** The period at a point of the canvas, or -1. */
+  sliceAt(x, y) {
+    const pitch = this.row + this.gap(this.rows.length);
+    const number = Math.floor((y - this.top) / pitch);
+    const row = this.rows[number];
+    if (!row || x < LEFT) return -1;
+    const tolerance = ((this.to - this.from) / (this.width - LEFT)) * 2;
+    const when = this.when(x);
+    const index = countUpTo(row.to, when);
+    if (index < row.list.length && row.from[index] <= when) return row.list[index];
+    if (index < row.list.length && row.from[index] <= when + tolerance) return row.list[index];
+    if (index > 0 && row.to[index - 1] >= when - tolerance) return row.list[index - 1];
+    return -1;
+  }
+}
+
+/** The arrows that end where the period `n` begins: from the waker, from the victim of a steal, from a handoff. */
+function arrowsTo(history, n) {
+  const arrows = [];
+  const at = history.readyAt[n];
+  if (history.by[n] >= 0 && history.readyOn[n] >= 0) arrows.push({ kind: 'ready', at, processor: history.readyOn[n] });
+  if (history.stolenFrom[n] >= 0) arrows.push({ kind: 'steal', at, processor: history.stolenFrom[n] });
+  if (!Number.isNaN(history.handedOffAt[n])) {
+    arrows.push({ kind: 'handoff', at: history.handedOffAt[n], processor: history.processor[n] });
+  }
+  return arrows;
+}
+
+/** Describes a period, for the pointer. */
+function describeSlice(history, n) {
+  const g = history.goroutine[n], activity = history.activity[n];
+  const p = history.processor[n], m = history.machine[n];
+  const where = `${p === NO_P ? 'without a P' : `on P${p}`}${m >= 0 ? `, M${m}` : ''}`;
+  const took = duration(history.to[n] - history.from[n]);
+  const what = { [RUN]: 'ran', [SYSCALL]: 'in a system call', [BLOCKED]: 'blocked in a call', [SEARCH]: 'searches for work', [STOPPED]: 'stopped with the world' }[activity];
+  const lines = [`${label(g)} ${what} ${took} ${where}`.trim(), `from ${duration(history.from[n])}`];
+  const at = history.readyAt[n];
+  if (!Number.isNaN(at)) {
+    const parked = history.parkedAt[n];
+    if (!Number.isNaN(parked)) lines.push(`before, it waited ${duration(at - parked)}: ${DATA.reasons[history.reason[n]]}`);
+    const on = history.readyOn[n] >= 0 && history.by[n] !== GAVE_WAY ? ` on P${history.readyOn[n]}` : '';
+    lines.push(`readied by ${causeOf(history.by[n])}${on}; runnable for ${duration(history.from[n] - at)}`);
+    if (history.stolenFrom[n] >= 0) lines.push(`stolen from P${history.stolenFrom[n]}`);
+  }
+  if (activity === RUN && history.end[n] < EVENTS.count) lines.push(`then ${describe(history.end[n]).replace(/^P\d+: /, '')}`);
+  if (g >= 0 && DATA.goroutines[g][2]) lines.push(DATA.goroutines[g][2]);
+  return lines.join('\n');
+}

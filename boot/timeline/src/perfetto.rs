@@ -1,0 +1,223 @@
+//! Writes a trace as JSON, in the Trace Event Format that Perfetto and chrome://tracing open.
+//!
+//! | process in the viewer | tracks |
+//! |---|---|
+//! | P | one for each P: the Gs that ran, system calls, searches for work; counters |
+//! | M | one for each M: the Gs that ran on it, and the calls in which it was blocked without a P |
+//! | spans | one for each G with spans and marks |
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+use gmp_sched::trace::EventKind;
+
+use crate::model::{Activity, ArrowKind, Model, Readied, Slice};
+use crate::{Cause, Trace};
+
+/// The numbers of the processes in the viewer.
+const P: u32 = 1;
+const M: u32 = 2;
+const SPANS: u32 = 3;
+
+/// The most values that are written of each counter. Some viewers are slow if there are more.
+const COUNTERS: u64 = 20_000;
+
+/// Writes `trace`.
+///
+/// # Errors
+///
+/// The output cannot be written.
+pub fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
+    let model = Model::of(trace);
+    write!(out, "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"lost events\":{}}},\"traceEvents\":[", trace.lost())?;
+    let mut writer = Writer { trace, out, is_first: true };
+    writer.tracks(&model)?;
+    writer.slices(&model)?;
+    writer.arrows(&model)?;
+    writer.counters(&model)?;
+    writer.instants()?;
+    writeln!(writer.out, "\n]}}")
+}
+
+struct Writer<'a, W> {
+    trace: &'a Trace,
+    out: &'a mut W,
+    is_first: bool,
+}
+
+impl<W: Write> Writer<'_, W> {
+    /// Writes an event of this phase (the format's word for the kind of an event). `fields` are its other fields, as
+    /// JSON.
+    fn event(&mut self, phase: &str, fields: std::fmt::Arguments<'_>) -> io::Result<()> {
+        let comma = if std::mem::take(&mut self.is_first) { "" } else { "," };
+        write!(self.out, "{comma}\n{{\"ph\":\"{phase}\",{fields}}}")
+    }
+
+    fn label(&self, goroutine: usize) -> String {
+        quoted(&self.trace.goroutines()[goroutine].label())
+    }
+
+    /// Writes the names of the processes and threads that the viewer shows.
+    fn tracks(&mut self, model: &Model) -> io::Result<()> {
+        for (process, name) in [(P, "P"), (M, "M"), (SPANS, "spans")] {
+            self.name("process_name", process, 0, name)?;
+        }
+        for processor in 0..self.trace.processors() {
+            self.name("thread_name", P, processor.into(), &format!("P{processor}"))?;
+        }
+        let machines: BTreeSet<_> = model.slices.iter().filter_map(|slice| slice.machine).collect();
+        for machine in machines {
+            self.name("thread_name", M, machine, &format!("M{machine}"))?;
+        }
+        for goroutine in self.trace.goroutines() {
+            self.name("thread_name", SPANS, goroutine.id, &goroutine.label())?;
+        }
+        Ok(())
+    }
+
+    fn name(&mut self, what: &str, process: u32, thread: u64, name: &str) -> io::Result<()> {
+        let name = quoted(name);
+        self.event(
+            "M",
+            format_args!("\"name\":\"{what}\",\"pid\":{process},\"tid\":{thread},\"args\":{{\"name\":{name}}}"),
+        )
+    }
+
+    fn slices(&mut self, model: &Model) -> io::Result<()> {
+        for slice in &model.slices {
+            let (name, category) = match slice.activity {
+                Activity::Run(goroutine) => (self.label(goroutine), "run"),
+                Activity::Syscall(goroutine) => (self.label(goroutine), "syscall"),
+                Activity::Search => (quoted("search"), "search"),
+                Activity::Stopped if slice.to > slice.from => (quoted("stopped"), "stopped"),
+                Activity::Stopped | Activity::Schedule | Activity::Idle => continue,
+            };
+            let arguments = self.arguments(slice);
+            let times = times(slice.from, slice.to);
+            let fields = format!("\"name\":{name},\"cat\":\"{category}\",{times},\"args\":{arguments}");
+            self.event("X", format_args!("\"pid\":{P},\"tid\":{},{fields}", slice.processor))?;
+            if let Some(machine) = slice.machine {
+                self.event("X", format_args!("\"pid\":{M},\"tid\":{machine},{fields}"))?;
+            }
+        }
+        for blocked in &model.blocked {
+            let (name, times) = (self.label(blocked.goroutine), times(blocked.from, blocked.to));
+            let machine = blocked.machine;
+            let fields = format_args!("\"pid\":{M},\"tid\":{machine},\"name\":{name},\"cat\":\"blocked\",{times}");
+            self.event("X", fields)?;
+        }
+        Ok(())
+    }
+
+    /// Returns what the viewer shows about a slice, as JSON.
+    fn arguments(&self, slice: &Slice) -> String {
+        let end = quoted(&slice.end.to_string());
+        let Some(Readied { at, cause, .. }) = slice.readied else { return format!("{{\"then\":{end}}}") };
+        let by = match cause {
+            Some(Cause::Goroutine(by)) => self.label(by),
+            Some(Cause::Timer) => quoted("a timer"),
+            Some(Cause::Device) => quoted("a device"),
+            Some(Cause::Unknown) => quoted("unknown"),
+            None => quoted("gave way"),
+        };
+        format!("{{\"readied by\":{by},\"runnable for ns\":{},\"then\":{end}}}", slice.from.saturating_sub(at))
+    }
+
+    fn arrows(&mut self, model: &Model) -> io::Result<()> {
+        for (number, arrow) in model.arrows.iter().enumerate() {
+            let name = match arrow.kind {
+                ArrowKind::Ready => "ready",
+                ArrowKind::Steal => "steal",
+                ArrowKind::HandOff => "handoff",
+            };
+            let end = |(when, processor): (u64, u32)| {
+                let ts = micros(when);
+                format!(
+                    "\"name\":\"{name}\",\"cat\":\"{name}\",\"id\":{number},\"pid\":{P},\"tid\":{processor},\"ts\":{ts}"
+                )
+            };
+            self.event("s", format_args!("{}", end(arrow.from)))?;
+            self.event("f", format_args!("\"bp\":\"e\",{}", end(arrow.to)))?;
+        }
+        Ok(())
+    }
+
+    fn counters(&mut self, model: &Model) -> io::Result<()> {
+        let interval = self.trace.duration() / COUNTERS + 1;
+        for numbers in model.numbers.chunk_by(|left, right| left.when / interval == right.when / interval) {
+            let Some(numbers) = numbers.last() else { continue };
+            let ts = micros(numbers.when);
+            for (name, value) in
+                [("running Gs", numbers.running), ("runnable Gs", numbers.runnable), ("idle Ps", numbers.idle)]
+            {
+                let fields = format_args!("\"name\":\"{name}\",\"pid\":{P},\"ts\":{ts},\"args\":{{\"count\":{value}}}");
+                self.event("C", fields)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the spans and marks of the program, and the stops of the world.
+    fn instants(&mut self) -> io::Result<()> {
+        let trace = self.trace;
+        for entry in trace.events() {
+            let (phase, name) = match entry.kind {
+                EventKind::SpanBegin => ("b", quoted(&trace.texts()[entry.detail as usize])),
+                EventKind::SpanEnd => ("e", quoted(&trace.texts()[entry.detail as usize])),
+                EventKind::Mark => ("n", quoted(&trace.texts()[entry.detail as usize])),
+                EventKind::WorldStop => ("b", quoted("the world is stopped")),
+                EventKind::WorldStart => ("e", quoted("the world is stopped")),
+                _ => continue,
+            };
+            let thread = entry.goroutine.map_or(0, |goroutine| trace.goroutines()[goroutine].id);
+            let ts = micros(entry.when);
+            let fields = format_args!(
+                "\"name\":{name},\"cat\":\"span\",\"id\":{thread},\"pid\":{SPANS},\"tid\":{thread},\"ts\":{ts}"
+            );
+            self.event(phase, fields)?;
+        }
+        Ok(())
+    }
+}
+
+/// Converts nanoseconds to microseconds, the unit of the format.
+fn micros(nanoseconds: u64) -> String {
+    format!("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000)
+}
+
+fn times(from: u64, to: u64) -> String {
+    format!("\"ts\":{},\"dur\":{}", micros(from), micros(to - from))
+}
+
+/// Returns `text` as a JSON string.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            // The string may be in a script of an HTML page, where `</script>` would end it.
+            '<' => quoted.push_str("\\u003c"),
+            character if character.is_control() || matches!(character, '\u{2028}' | '\u{2029}') => {
+                quoted.push_str(&format!("\\u{:04x}", u32::from(character)));
+            }
+            character => quoted.push(character),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn quoted_text_is_read_back_unchanged() {
+        for text in ["", "G1 main", "a\"b\\c", "</script>\u{2028}\n\u{1}", "ö"] {
+            let quoted = quoted(text);
+            assert!(!quoted.contains('<'));
+            assert_eq!(serde_json::from_str::<String>(&quoted).expect("JSON"), text);
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! A trace: the events of all Ps in one list, and what is known about the Gs.
+
+use std::collections::HashMap;
+
+use gmp_sched::goroutine::GoroutineId;
+use gmp_sched::trace::{Event, EventKind, ProcessorTrace};
+
+/// The events of one P.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// The number of the P.
+    pub processor: u32,
+    /// The events, oldest first.
+    pub events: Vec<Event>,
+    /// How many events of the P were lost.
+    pub lost: u64,
+}
+
+impl From<ProcessorTrace> for Part {
+    fn from(trace: ProcessorTrace) -> Self {
+        Self { processor: trace.processor.get(), events: trace.events, lost: trace.lost }
+    }
+}
+
+/// Why a G became runnable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The G with this index in [`Trace::goroutines`] spawned or readied it.
+    Goroutine(usize),
+    /// A due timer readied it.
+    Timer,
+    /// A device for which it waited became ready.
+    Device,
+    /// The trace names no cause.
+    Unknown,
+}
+
+/// One event of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// When it happened, in nanoseconds since the first event.
+    pub when: u64,
+    /// What happened.
+    pub kind: EventKind,
+    /// The P on which it happened.
+    pub processor: u32,
+    /// The index in [`Trace::goroutines`] of the G to which it happened.
+    pub goroutine: Option<usize>,
+    /// More about the event; see [`EventKind`]. For spans and marks, the index in [`Trace::texts`].
+    pub detail: u64,
+    /// Why a G became runnable, if the event is a `Spawn` or a `Ready`.
+    pub cause: Cause,
+}
+
+/// A G that occurs in a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Goroutine {
+    /// The number of the G.
+    pub id: u64,
+    /// The name that its spawner has chosen; empty if it has none.
+    pub name: String,
+    /// The function that it executes; empty if it is unknown.
+    pub function: String,
+    /// The index of the G that spawned it.
+    pub creator: Option<usize>,
+}
+
+impl Goroutine {
+    /// The number of the G and its name or function, such as `G7 worker`.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let name = if self.name.is_empty() { short(&self.function) } else { self.name.clone() };
+        format!("G{} {name}", self.id).trim_end().to_owned()
+    }
+}
+
+/// Returns a function's path without the crate and without the names of closures.
+fn short(function: &str) -> String {
+    let path: Vec<_> = function.split("::").filter(|part| *part != "{{closure}}").collect();
+    path.get(1..).filter(|rest| !rest.is_empty()).unwrap_or(&path).join("::")
+}
+
+/// A trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    processors: u32,
+    events: Vec<Entry>,
+    goroutines: Vec<Goroutine>,
+    texts: Vec<String>,
+    lost: u64,
+}
+
+impl Trace {
+    /// Merges what [`Scheduler::traces`](gmp_sched::scheduler::Scheduler::traces) returns.
+    #[must_use]
+    pub fn of_processors(traces: Vec<ProcessorTrace>) -> Self {
+        Self::new(traces.into_iter().map(Part::from).collect())
+    }
+
+    /// Merges the events of all Ps. Events with the same time are in the order of `parts`, and those of one part keep
+    /// their order.
+    #[must_use]
+    pub fn new(parts: Vec<Part>) -> Self {
+        let mut reader = Reader::default();
+        for part in &parts {
+            reader.read_texts(part);
+        }
+        let start = parts.iter().filter_map(|part| part.events.first()).map(|event| event.when.as_nanos()).min();
+        let mut events = Vec::new();
+        for part in &parts {
+            reader.read_events(part, start.unwrap_or_default(), &mut events);
+        }
+        events.sort_by_key(|entry| entry.when);
+        Self {
+            processors: parts.iter().map(|part| part.processor + 1).max().unwrap_or_default(),
+            events,
+            goroutines: reader.goroutines,
+            texts: reader.texts,
+            lost: parts.iter().map(|part| part.lost).sum(),
+        }
+    }
+
+    /// The number of Ps.
+    #[must_use]
+    pub fn processors(&self) -> u32 {
+        self.processors
+    }
+
+    /// The events, oldest first. Those that only define names and texts are left out.
+    #[must_use]
+    pub fn events(&self) -> &[Entry] {
+        &self.events
+    }
+
+    /// The Gs that occur in the events.
+    #[must_use]
+    pub fn goroutines(&self) -> &[Goroutine] {
+        &self.goroutines
+    }
+
+    /// The names of spans and marks.
+    #[must_use]
+    pub fn texts(&self) -> &[String] {
+        &self.texts
+    }
+
+    /// How many events of all Ps were lost.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// The time of the last event, in nanoseconds since the first one.
+    #[must_use]
+    pub fn duration(&self) -> u64 {
+        self.events.last().map_or(0, |entry| entry.when)
+    }
+}
+
+/// Collects the Gs and the texts that occur in the events.
+#[derive(Default)]
+struct Reader {
+    goroutines: Vec<Goroutine>,
+    index_of: HashMap<u64, usize>,
+    /// The text that the trace defines for each number.
+    defined: HashMap<u64, String>,
+    texts: Vec<String>,
+    index_of_text: HashMap<String, usize>,
+}
+
+impl Reader {
+    fn index(&mut self, id: u64) -> usize {
+        *self.index_of.entry(id).or_insert_with(|| {
+            let name = if id == GoroutineId::MAIN.get() { "main" } else { "" };
+            self.goroutines.push(Goroutine { id, name: name.to_owned(), function: String::new(), creator: None });
+            self.goroutines.len() - 1
+        })
+    }
+
+    fn text(&mut self, number: u64) -> usize {
+        let text = self.defined.get(&number).cloned().unwrap_or_else(|| "(lost)".to_owned());
+        *self.index_of_text.entry(text).or_insert_with_key(|text| {
+            self.texts.push(text.clone());
+            self.texts.len() - 1
+        })
+    }
+
+    /// Reads the definitions of texts.
+    fn read_texts(&mut self, part: &Part) {
+        let mut bytes = Vec::new();
+        let mut number = None;
+        for event in &part.events {
+            match event.kind {
+                EventKind::TextBegin => {
+                    self.define(number.replace(event.detail), &mut bytes);
+                }
+                EventKind::TextBytes => bytes.extend(text_bytes(event.detail)),
+                _ => self.define(number.take(), &mut bytes),
+            }
+        }
+        self.define(number, &mut bytes);
+    }
+
+    fn define(&mut self, number: Option<u64>, bytes: &mut Vec<u8>) {
+        if let Some(number) = number {
+            self.defined.insert(number, String::from_utf8_lossy(bytes).into_owned());
+        }
+        bytes.clear();
+    }
+
+    /// Reads the events of one P, and the names and functions of the Gs.
+    fn read_events(&mut self, part: &Part, start: u64, entries: &mut Vec<Entry>) {
+        let mut last = None;
+        let mut name: (Option<usize>, Vec<u8>) = (None, Vec::new());
+        for event in &part.events {
+            let goroutine = event.goroutine.map(|id| self.index(id.get()));
+            if event.kind == EventKind::Name {
+                name.0 = goroutine;
+                name.1.extend(text_bytes(event.detail));
+                continue;
+            }
+            self.set_name(&mut name);
+            let mut entry = Entry {
+                when: event.when.as_nanos() - start,
+                kind: event.kind,
+                processor: part.processor,
+                goroutine,
+                detail: event.detail,
+                cause: Cause::Unknown,
+            };
+            match event.kind {
+                EventKind::Function => {
+                    let function = self.defined.get(&event.detail).cloned().unwrap_or_default();
+                    if let Some(goroutine) = goroutine {
+                        self.goroutines[goroutine].function = function;
+                    }
+                    continue;
+                }
+                EventKind::TextBegin | EventKind::TextBytes => continue,
+                EventKind::SpanBegin | EventKind::SpanEnd | EventKind::Mark => {
+                    entry.detail = self.text(event.detail) as u64;
+                }
+                EventKind::Spawn | EventKind::Ready => {
+                    let by = (event.detail != 0).then(|| self.index(event.detail));
+                    entry.cause = match last {
+                        Some(EventKind::Timer) => Cause::Timer,
+                        Some(EventKind::Device) => Cause::Device,
+                        _ => by.map_or(Cause::Unknown, Cause::Goroutine),
+                    };
+                    if event.kind == EventKind::Spawn
+                        && let Some(goroutine) = goroutine
+                    {
+                        self.goroutines[goroutine].creator = by;
+                    }
+                }
+                _ => {}
+            }
+            last = Some(event.kind);
+            entries.push(entry);
+        }
+        self.set_name(&mut name);
+    }
+
+    fn set_name(&mut self, name: &mut (Option<usize>, Vec<u8>)) {
+        if let Some(goroutine) = name.0.take() {
+            self.goroutines[goroutine].name = String::from_utf8_lossy(&name.1).into_owned();
+        }
+        name.1.clear();
+    }
+}
+
+/// Returns the bytes of a text that are in the detail of one event.
+fn text_bytes(detail: u64) -> impl Iterator<Item = u8> {
+    detail.to_le_bytes().into_iter().take_while(|&byte| byte != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Makes an event from the words of its binary form.
+    fn event(when: u64, kind: EventKind, goroutine: u64, detail: u64) -> Event {
+        let mut bytes = [0; Event::BYTES];
+        let words = [when, goroutine, (kind as u64) << 56 | detail];
+        for (part, word) in bytes.chunks_exact_mut(8).zip(words) {
+            part.copy_from_slice(&word.to_le_bytes());
+        }
+        Event::from_bytes(bytes).expect("a known kind")
+    }
+
+    fn text(text: &str) -> u64 {
+        text.bytes().rev().fold(0, |detail, byte| detail << 8 | u64::from(byte))
+    }
+
+    #[test]
+    fn names_functions_and_causes_are_collected() {
+        let first = vec![
+            event(100, EventKind::Spawn, 16, 1),
+            event(100, EventKind::TextBegin, 0, 9),
+            event(100, EventKind::TextBytes, 0, text("a::b::{")),
+            event(100, EventKind::TextBytes, 0, text("{closur")),
+            event(100, EventKind::TextBytes, 0, text("e}}")),
+            event(100, EventKind::Function, 16, 9),
+            event(101, EventKind::Spawn, 17, 1),
+            event(101, EventKind::Function, 17, 9),
+            event(101, EventKind::Name, 17, text("product")),
+            event(101, EventKind::Name, 17, text("ion")),
+        ];
+        let second = vec![
+            event(90, EventKind::Timer, 0, 1),
+            event(90, EventKind::Ready, 1, 17),
+            event(120, EventKind::Ready, 17, 1),
+            event(130, EventKind::Ready, 16, 0),
+        ];
+        let part = |processor, events| Part { processor, events, lost: 3 };
+        let trace = Trace::new(vec![part(0, first), part(1, second)]);
+        let mut labels: Vec<_> = trace.goroutines().iter().map(Goroutine::label).collect();
+        labels.sort();
+        assert_eq!(labels, ["G1 main", "G16 b", "G17 production"]);
+        let main = trace.goroutines().iter().position(|goroutine| goroutine.id == 1).expect("main");
+        let causes: Vec<_> = trace.events().iter().map(|entry| (entry.when, entry.cause)).collect();
+        assert_eq!(
+            causes,
+            [
+                (0, Cause::Unknown),
+                (0, Cause::Timer),
+                (10, Cause::Goroutine(main)),
+                (11, Cause::Goroutine(main)),
+                (30, Cause::Goroutine(main)),
+                (40, Cause::Unknown),
+            ]
+        );
+        assert_eq!((trace.processors(), trace.lost(), trace.duration()), (2, 6, 40));
+    }
+}
