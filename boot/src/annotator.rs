@@ -233,8 +233,8 @@ mod tests {
             String::from_utf8(output).expect("text")
         };
         let own = annotated(&format!("goroutine 5{}{}\n", place(landmark()), place(1)));
-        // The code of this test is in the folder of `boot`, so its place is dropped. The address 1 is unknown, so its line
-        // is shown.
+        // The place in the code of this test is dropped, because that code is in the folder of `boot`. The address 1
+        // belongs to no known code, so its line is shown.
         assert_eq!(own, format!("goroutine 5{}\n", place(1)));
         for text in ["  in 0x12\n", "  in 0x0000000000000001", "  in 0xabcdefg\n  a prompt? ", "  in\n\n in 0x"] {
             assert_eq!(annotated(text), text);

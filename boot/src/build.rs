@@ -5,6 +5,9 @@
 //! needs no build script, profile or linker script of its own. One of the flags is `--cfg gmp_machine`. Without this
 //! flag, the kernel crate is compiled for programs on the host.
 //!
+//! There are three [profiles](Profile). Ordinary runs use one in which a program soon runs again after an edit. Instructions
+//! are counted, and the kernel is tested, in the profile that makes the fastest code.
+//!
 //! Each workspace has a target directory. The ELF file is put into the folder `machine` of the target directory of the
 //! program's workspace. Intermediate files are put into the folder `machine` of the target directory of the kernel's
 //! workspace. So the kernel is built once for all programs, and separately from code for the host.
@@ -14,17 +17,19 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
 use std::hash::DefaultHasher;
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, IsTerminal as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 
 use cargo_metadata::Message;
+use cargo_metadata::diagnostic::Diagnostic;
 
 use crate::Error;
+use crate::advice::Advice;
 use crate::program::Program;
 
-/// Specifies the addresses of the parts of the program in memory, and their positions in the file.
+/// The linker script. It specifies the addresses of the program's parts in memory, and their positions in the file.
 const LINKER_SCRIPT: &str = include_str!("../../kernel/link.ld");
 
 /// The target for which the C compiler of the host is the linker.
@@ -34,7 +39,7 @@ const LINUX: &str = "x86_64-unknown-linux-gnu";
 const BARE: &str = "x86_64-unknown-none";
 
 /// Environment variables that would override the flags or directories which this file sets.
-const CLEARED: [&str; 8] = [
+pub(crate) const CLEARED: [&str; 8] = [
     "RUSTFLAGS",
     "RUSTC_WORKSPACE_WRAPPER",
     "CARGO_BUILD_BUILD_DIR",
@@ -48,7 +53,7 @@ const CLEARED: [&str; 8] = [
 /// The options of a build.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Whether to build with optimisation, or without it and with all checks.
+    /// Whether to build with optimisation and with checks.
     pub profile: Profile,
     /// The target to compile for.
     pub target: Target,
@@ -57,11 +62,36 @@ pub struct Options {
 /// The build profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
-    /// Compiles with optimisation, and adds line tables.
+    /// Compiles with optimisation, but incrementally, and adds line tables. After an edit, only the changed parts of a
+    /// crate are compiled again. For this, each crate is split into many parts, and a function is inlined into another
+    /// part only if it is marked with `#[inline]`. So the scheduler needs about twice as many instructions as with
+    /// [`Release`](Self::Release).
     #[default]
+    Quick,
+    /// Compiles with full optimisation, and adds line tables.
     Release,
     /// Compiles without optimisation, and adds overflow checks and debug assertions.
     Debug,
+}
+
+impl Profile {
+    /// Returns the arguments with which cargo uses this profile. The crate of a program needs no profile of its own, so
+    /// [`Quick`](Self::Quick) is defined here.
+    fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Quick => &[
+                "--profile=quick",
+                "--config=profile.quick.inherits='release'",
+                "--config=profile.quick.incremental=true",
+                // Rust's default for incremental compilation, in case that the crate's release profile has another number.
+                "--config=profile.quick.codegen-units=256",
+                // By default, the parts of a crate are optimised together in the end, which takes half of the time.
+                "--config=profile.quick.lto='off'",
+            ],
+            Self::Release => &["--profile=release"],
+            Self::Debug => &["--profile=dev"],
+        }
+    }
 }
 
 /// The target to compile for.
@@ -134,17 +164,16 @@ pub fn build(program: &Program, options: Options) -> Result<PathBuf, Error> {
     let mut command = Command::new(cargo());
     command.arg("build").arg("--manifest-path").arg(&manifest).args(["--bin", name]);
     command.args(["--target", options.target.triple()]).arg("--target-dir").arg(own.target_directory.join("machine"));
-    command.arg("--message-format=json-render-diagnostics");
-    if options.profile == Profile::Release {
-        command.arg("--release");
-    }
-    // Cargo reads the configuration files of its current folder and of the parents of this folder.
+    command.arg(message_format()).args(options.profile.arguments());
+    // Cargo must run in the folder of the crate, because it reads the configuration files of its current folder and of
+    // the parents of that folder.
     command.current_dir(manifest.parent().unwrap_or(Path::new(".")));
     for variable in CLEARED {
         command.env_remove(variable);
     }
     command.env("CARGO_ENCODED_RUSTFLAGS", encoded_flags(options.target, &script));
-    // Backtraces need line tables. This variable adds them even if the release profile of the crate omits them.
+    // Backtraces need line tables. This variable adds them even if the release profile of the crate omits them. The
+    // profile `quick` inherits them.
     command.env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only");
     command.env("CARGO_BUILD_BUILD_DIR", &shared);
     if own != kernel {
@@ -154,24 +183,72 @@ pub fn build(program: &Program, options: Options) -> Result<PathBuf, Error> {
     executable.ok_or_else(|| Error::Build(format!("cargo did not say where it put `{name}`")))
 }
 
-/// Runs cargo, and returns the path of the executable that cargo has built for the binary `name`.
+/// Returns the option that makes cargo print the compiler's messages as JSON. Each message includes its text, with
+/// colours if cargo itself would print it in colours.
+fn message_format() -> &'static str {
+    let has_colors = match env::var("CARGO_TERM_COLOR").as_deref() {
+        Ok("always") => true,
+        Ok("never") => false,
+        _ => io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none(),
+    };
+    if has_colors { "--message-format=json-diagnostic-rendered-ansi" } else { "--message-format=json" }
+}
+
+/// Runs cargo, and returns the path of the executable that cargo has built for the binary `name`. The messages of the
+/// compiler are shown on standard error.
 fn run(mut command: Command, name: &str) -> Result<Option<PathBuf>, Error> {
     let cannot = |error: io::Error| Error::Build(format!("cannot run cargo: {error}"));
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(cannot)?;
-    let messages = BufReader::new(child.stdout.take().expect("asked for a pipe"));
-    let mut executable = None;
-    for message in Message::parse_stream(messages) {
-        if let Message::CompilerArtifact(artifact) = message.map_err(cannot)?
-            && artifact.target.is_bin()
-            && artifact.target.name == name
-        {
-            executable = artifact.executable.map(Into::into);
-        }
+    let output = child.stdout.take().expect("asked for a pipe");
+    let said = Said::read(output, name);
+    if said.is_err() {
+        // Otherwise cargo would continue to build after this process has reported the error. The call fails only if
+        // cargo has ended already.
+        drop(child.kill());
     }
-    if child.wait().map_err(cannot)?.success() {
-        Ok(executable)
-    } else {
-        Err(Error::Build(format!("`{name}` does not build; see cargo's output above")))
+    let status = child.wait().map_err(cannot)?;
+    let said = said.map_err(cannot)?;
+    if status.success() {
+        return Ok(said.executable);
+    }
+    let advice = Advice::find(&said.about_program, said.uses_kernel).map(|advice| format!("\nboot: {}", advice.text()));
+    Err(Error::Build(format!("`{name}` does not build; see cargo's output above{}", advice.unwrap_or_default())))
+}
+
+/// What cargo has said about the build of one binary.
+#[derive(Default)]
+struct Said {
+    /// The path of the executable, if cargo has built it.
+    executable: Option<PathBuf>,
+    /// Whether the crate `kernel` was built or was up to date.
+    uses_kernel: bool,
+    /// The messages of the compiler about the binary itself.
+    about_program: Vec<Diagnostic>,
+}
+
+impl Said {
+    /// Reads cargo's messages until cargo closes its output. Shows the messages of the compiler on standard error. `name`
+    /// is the name of the binary.
+    fn read(output: impl io::Read, name: &str) -> io::Result<Self> {
+        let mut said = Self::default();
+        for message in Message::parse_stream(BufReader::new(output)) {
+            match message? {
+                Message::CompilerArtifact(artifact) if artifact.target.is_bin() && artifact.target.name == name => {
+                    said.executable = artifact.executable.map(Into::into);
+                }
+                Message::CompilerArtifact(artifact) => said.uses_kernel |= artifact.target.name == "kernel",
+                Message::CompilerMessage(message) => {
+                    let text = message.message.rendered.as_deref().unwrap_or(&message.message.message);
+                    // An error is ignored, because there is no other way to report it.
+                    let _ = write!(io::stderr(), "{text}");
+                    if message.target.is_bin() && message.target.name == name {
+                        said.about_program.push(message.message);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(said)
     }
 }
 
@@ -184,8 +261,8 @@ fn encoded_flags(target: Target, script: &Path) -> OsString {
         // The kernel is in the highest 2 GiB.
         "-Ccode-model=kernel",
         "-Cpanic=abort",
-        // An interrupt may come at any instruction and use the stack. So code must keep no data below its stack
-        // pointer.
+        // The prebuilt `core` keeps data in the red zone below its stack pointer, so the kernel never writes to the red
+        // zone of interrupted code. All other code is compiled without a red zone, as is usual in a kernel.
         "-Cno-redzone=yes",
         // Backtraces need frame pointers.
         "-Cforce-frame-pointers=yes",
@@ -235,6 +312,8 @@ fn write_once(directory: &Path, name: &str, content: &str, mode: u32) -> io::Res
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::{Pid, test_kill_process};
+
     use super::*;
 
     #[test]
@@ -247,6 +326,20 @@ mod tests {
         assert_eq!(flags.last(), Some(&"-Clink-arg=-Wl,-T/a b/link.ld"));
         let bare = encoded_flags(Target::Bare, Path::new("/link.ld"));
         assert!(bare.to_str().expect("text").ends_with("-Clink-arg=-T/link.ld"));
+    }
+
+    #[test]
+    fn cargo_whose_messages_cannot_be_read_is_ended() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let id = directory.path().join("id");
+        // This command replaces cargo. It writes its process id to a file, prints bytes that are no text, and then runs
+        // for longer than any test.
+        let mut command = Command::new("sh");
+        command.args(["-c", r#"echo $$ > "$0"; printf '\377\n'; exec sleep 100000"#]).arg(&id);
+        let error = run(command, "any").expect_err("the output is no text");
+        assert!(error.to_string().contains("cannot run cargo"), "{error}");
+        let id = fs::read_to_string(id).expect("text").trim().parse().ok().and_then(Pid::from_raw);
+        assert!(test_kill_process(id.expect("an id")).is_err(), "it still runs");
     }
 
     #[test]

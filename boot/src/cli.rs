@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use boot::Error;
 use boot::build::{Options, Profile, Target};
 use boot::program::DEFAULT;
-use boot::qemu::{Accelerator, Access, Configuration, Disk};
+use boot::qemu::{Accelerator, Access, Configuration, Disk, Firmware};
+use boot::{recording, top};
 use boot_protocol::kernel_option::{self, Mistake, OPTIONS};
 use clap::{ArgAction, Parser};
 
@@ -19,7 +20,7 @@ Ctrl-C ends the machine, Ctrl-D ends its input, Ctrl-\\ has it say what it is do
 Exit status:
   0-100  that of the program (2 after a panic or an exception in it, or a deadlock)
   64     wrong use: an option, a program or a file that does not exist
-  65     the program does not build
+  65     the program does not build, or its disk image cannot be written
   74     the console cannot be written to standard output
   101    the kernel found itself broken
   102    an exception in the kernel, or a triple fault
@@ -31,6 +32,11 @@ Examples:
   cargo run                          boots `tour` on 8 CPUs
   cargo run -- --smp 2 tour          the same on 2
   cargo run -- --disk notes.txt sha256
+  cargo run -- --disk ext4.img ls -l /
+  cargo run -- --firmware uefi tour  the same on UEFI (needs ./setup --images)
+  cargo run -- --firmware bios --image stick.img tour
+  cargo run -- --trace run tour      records the scheduler: run.html shows it
+  cargo run -- --top tour            shows live what the Ps do
   cargo run -- new ../my-crate       makes the crate of a new program
   cargo run -- ../my-crate --its-own-option";
 
@@ -56,7 +62,7 @@ pub(crate) struct Cli {
     #[arg(long, requires = "disk")]
     disk_rw: bool,
 
-    /// Count instructions instead of time, so that all runs are equal
+    /// Count instructions instead of time, so that all runs are equal. Implies --release, except with --debug
     #[arg(long)]
     icount: bool,
 
@@ -64,11 +70,11 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 
-    /// Build with optimisation (the default)
+    /// Build with full optimisation. The default is optimised for less time between an edit and its run
     #[arg(long, conflicts_with = "debug")]
     release: bool,
 
-    /// Build without optimisation, with all checks
+    /// Build without optimisation, so that arithmetic overflow and a false `debug_assert!` panic
     #[arg(long)]
     debug: bool,
 
@@ -79,6 +85,14 @@ pub(crate) struct Cli {
     /// The binary to boot, if PROGRAM is the path of a crate with several
     #[arg(long, value_name = "NAME")]
     bin: Option<String>,
+
+    /// What starts the program: QEMU itself, or SeaBIOS or OVMF from a disk image
+    #[arg(long, default_value_t, value_enum)]
+    firmware: Firmware,
+
+    /// Write the disk image for --firmware to this file, for a USB stick, and boot nothing
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
 
     /// How QEMU runs the machine's instructions
     #[arg(long, value_name = "ACCELERATOR", default_value_t, value_enum)]
@@ -91,6 +105,14 @@ pub(crate) struct Cli {
     /// Give the kernel an option, such as log=debug (repeatable)
     #[arg(long, value_name = "KEY=VALUE", value_parser = kernel_option)]
     kernel_option: Vec<String>,
+
+    /// Record what the scheduler does, and write FILE.json (for Perfetto) and FILE.html (a page that shows it)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["image", "dry_run"])]
+    trace: Option<PathBuf>,
+
+    /// Show live on the terminal what the Ps of the machine do
+    #[arg(long, conflicts_with_all = ["trace", "image", "dry_run"])]
+    top: bool,
 
     /// Wait for gdb on this port (1234) before the first instruction
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "1234")]
@@ -141,6 +163,12 @@ pub(crate) struct Order {
     pub(crate) arguments: Vec<String>,
     pub(crate) options: Options,
     pub(crate) configuration: Configuration,
+    /// The file to which the disk image is written. If there is one, nothing is booted.
+    pub(crate) image: Option<PathBuf>,
+    /// The files to which the trace is written begin with this name.
+    pub(crate) trace: Option<PathBuf>,
+    /// Whether to show the live view.
+    pub(crate) top: bool,
     pub(crate) limit: Option<Duration>,
     pub(crate) dry_run: bool,
 }
@@ -150,7 +178,8 @@ impl Cli {
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] for a disk that cannot be read or an argument that is not Unicode.
+    /// [`Error::Usage`] if a disk cannot be opened, if an argument is not Unicode, or if `new` is not followed by one
+    /// path.
     pub(crate) fn request(self) -> Result<Request, Error> {
         if self.list {
             return Ok(Request::List);
@@ -165,9 +194,20 @@ impl Cli {
                 )),
             };
         }
+        if self.image.is_some() && self.firmware == Firmware::Pvh {
+            return Err(Error::Usage("--image also needs --firmware bios or --firmware uefi".into()));
+        }
         let access = if self.disk_rw { Access::ReadWrite } else { Access::ReadOnly };
-        let profile = if self.debug { Profile::Debug } else { Profile::Release };
+        let profile = match (self.debug, self.release || self.icount) {
+            (true, _) => Profile::Debug,
+            // Counts of instructions are for comparisons, so they are those of the fastest code.
+            (false, true) => Profile::Release,
+            (false, false) => Profile::Quick,
+        };
         let disks = self.disk.iter().map(|name| Disk::open(name, access)).collect::<Result<_, _>>()?;
+        let tracing = self.trace.is_some().then(|| recording::OPTION.to_owned());
+        let publishing = self.top.then(|| top::OPTION.to_owned());
+        let kernel_options = tracing.into_iter().chain(publishing).chain(self.kernel_option).collect();
         Ok(Request::Boot(Box::new(Order {
             program,
             binary: self.bin,
@@ -178,12 +218,16 @@ impl Cli {
                 memory: self.memory,
                 disks,
                 icount: self.icount,
+                firmware: self.firmware,
                 accelerator: self.accel,
                 cpu_model: self.cpu,
-                kernel_options: self.kernel_option,
+                kernel_options,
                 gdb_port: self.gdb,
                 qemu_arguments: self.qemu_arg,
             },
+            image: self.image,
+            trace: self.trace,
+            top: self.top,
             limit: self.timeout,
             dry_run: self.dry_run,
         })))
@@ -216,9 +260,9 @@ fn kernel_option(text: &str) -> Result<String, String> {
     }
 }
 
-/// Returns the key of the kernel option that the user has probably meant by `key`. It is a key that begins with `key`, as
-/// `slice_us` begins with `slice`. If there is none, it is the most similar key, of which at most a third of the
-/// characters may differ.
+/// Returns the key of the kernel option that the user has probably meant by `key`. That is a key that begins with
+/// `key`, as `slice_us` begins with `slice`. If there is no such key, it is the key with the fewest different
+/// characters. At most a third of the characters of `key` may differ, but one may always differ.
 fn similar_key(key: &str) -> Option<&'static str> {
     let key = key.to_lowercase();
     let keys = || OPTIONS.iter().map(|option| option.key);
@@ -279,6 +323,7 @@ mod tests {
             "--debug",
             "--target=x86_64-unknown-none",
             "--cpu=qemu64",
+            "--firmware=uefi",
             "--kernel-option=log=debug",
             "--kernel-option=procs=4",
             "--kernel-option=program.size=large",
@@ -292,6 +337,7 @@ mod tests {
         let expected = Configuration {
             memory: 64,
             icount: true,
+            firmware: Firmware::Uefi,
             cpu_model: "qemu64".into(),
             kernel_options: vec!["log=debug".into(), "procs=4".into(), "program.size=large".into()],
             qemu_arguments: vec!["-d".into(), "int".into()],
@@ -304,10 +350,34 @@ mod tests {
     }
 
     #[test]
+    fn programs_are_built_quickly_unless_instructions_are_counted() {
+        let profile = |words: &[&str]| order(words).options.profile;
+        assert_eq!(profile(&["tour"]), Profile::Quick);
+        assert_eq!(profile(&["--release", "tour"]), Profile::Release);
+        assert_eq!(profile(&["--icount", "tour"]), Profile::Release);
+        assert_eq!(profile(&["--icount", "--release", "tour"]), Profile::Release);
+        assert_eq!(profile(&["--icount", "--debug", "tour"]), Profile::Debug);
+    }
+
+    #[test]
     fn gdb_port_is_optional_and_never_the_program() {
         assert_eq!(order(&["--gdb", "greet"]).configuration.gdb_port, Some(1234));
         assert_eq!(order(&["--gdb", "greet"]).program, "greet");
         assert_eq!(order(&["--gdb=4321", "greet"]).configuration.gdb_port, Some(4321));
+    }
+
+    #[test]
+    fn image_is_written_only_for_a_firmware_that_boots_from_one() {
+        assert_eq!(order(&["--firmware=bios", "--image=x.img"]).image, Some("x.img".into()));
+        let cli = Cli::try_parse_from(["boot", "--image=x.img"]).expect("right use");
+        assert!(matches!(cli.request(), Err(Error::Usage(text)) if text.contains("--firmware bios")));
+    }
+
+    #[test]
+    fn trace_is_an_option_of_the_kernel_too() {
+        let order = order(&["--trace=run", "--kernel-option=log=debug"]);
+        assert_eq!(order.trace, Some("run".into()));
+        assert_eq!(order.configuration.kernel_options, [recording::OPTION, "log=debug"]);
     }
 
     #[test]
@@ -332,6 +402,7 @@ mod tests {
             (&["--kernel-option", "log=verbose"], "expected one of off, error, warn, info, debug, trace"),
             (&["--target", "riscv64"], "riscv64"),
             (&["--accel", "xen"], "tcg, kvm, hvf"),
+            (&["--firmware", "coreboot"], "pvh, bios, uefi"),
             (&["--gdb=x"], "invalid digit"),
             (&["--debug", "--release"], "cannot be used with"),
             (&["--disk-rw"], "--disk"),

@@ -23,18 +23,30 @@ use crate::session::{Ending, Event, Input, Session};
 /// # Errors
 ///
 /// [`Error::Qemu`] if QEMU fails. [`Error::Output`] or [`Error::Closed`] if writing to standard output fails.
-pub fn show(mut session: Session, limit: Option<Duration>) -> Result<u8, Error> {
+pub fn show(session: Session, limit: Option<Duration>) -> Result<u8, Error> {
+    show_on(&mut Screen::standard(), session, limit)
+}
+
+/// Like [`show`], but on a console of the caller's choice.
+///
+/// # Errors
+///
+/// In the same cases as [`show`].
+pub fn show_on(screen: &mut impl Console, mut session: Session, limit: Option<Duration>) -> Result<u8, Error> {
     let input = session.input();
     thread::spawn(move || forward_standard_input(&input));
     let deadline = limit.map(|limit| Instant::now() + limit);
-    let (output, errors) = (io::stdout().lock(), io::stderr());
-    let is_terminal = output.is_terminal() && errors.is_terminal();
-    let mut screen = Screen::new(output, errors, is_terminal);
     loop {
-        match session.next(deadline) {
+        let tick = screen.next_tick();
+        if tick.is_some_and(|tick| tick <= Instant::now()) {
+            screen.tick();
+            continue;
+        }
+        match session.next([deadline, tick].into_iter().flatten().min()) {
             Event::Output(stream, bytes) => screen.show(stream, &bytes)?,
             Event::Ended(Ending::Failed(error)) => return Err(error),
             Event::Ended(ending) => {
+                screen.end();
                 if ending == Ending::Reset {
                     say("the machine reset itself, as it does on a triple fault");
                 }
@@ -43,7 +55,9 @@ pub fn show(mut session: Session, limit: Option<Duration>) -> Result<u8, Error> 
                 }
                 return Ok(ending.status());
             }
+            Event::TimedOut if deadline.is_none_or(|deadline| Instant::now() < deadline) => {}
             Event::TimedOut => {
+                screen.end();
                 let mut result = Ok(());
                 let limit = limit.unwrap_or_default();
                 match session.announced() {
@@ -67,7 +81,30 @@ pub fn say(text: &str) {
 }
 
 /// Where the output of the machine is shown.
-struct Screen<O, E> {
+pub trait Console {
+    /// Shows text.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Output`] or [`Error::Closed`] if writing to standard output fails.
+    fn show(&mut self, stream: Stream, text: &[u8]) -> Result<(), Error>;
+
+    /// When to call [`tick`](Self::tick) next.
+    fn next_tick(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Called at the time that [`next_tick`](Self::next_tick) has returned, or later.
+    fn tick(&mut self) {}
+
+    /// Called when the machine has ended, or before it is asked for its last words. From then on, text is shown on
+    /// standard output and standard error.
+    fn end(&mut self) {}
+}
+
+/// Standard output and standard error.
+#[derive(Debug)]
+pub struct Screen<O, E> {
     output: O,
     errors: E,
     /// Whether `output` and `errors` are both terminals.
@@ -76,11 +113,22 @@ struct Screen<O, E> {
     is_in_line: bool,
 }
 
+impl Screen<io::Stdout, io::Stderr> {
+    /// The streams of this process.
+    pub(crate) fn standard() -> Self {
+        let (output, errors) = (io::stdout(), io::stderr());
+        let is_terminal = output.is_terminal() && errors.is_terminal();
+        Self::new(output, errors, is_terminal)
+    }
+}
+
 impl<O: Write, E: Write> Screen<O, E> {
     fn new(output: O, errors: E, is_terminal: bool) -> Self {
         Self { output, errors, is_terminal, is_in_line: false }
     }
+}
 
+impl<O: Write, E: Write> Console for Screen<O, E> {
     /// Shows text. On a terminal, a report that comes while a line of the program is incomplete begins on a new line.
     fn show(&mut self, stream: Stream, text: &[u8]) -> Result<(), Error> {
         let was_in_line = mem::take(&mut self.is_in_line);

@@ -4,28 +4,38 @@
 //!
 //! 1. [`program`] finds the program for a name or a path.
 //! 2. [`build`] builds the program into a bootable ELF file, with cargo.
-//! 3. [`qemu`] turns the configuration of the machine into QEMU's arguments. [`memory`] checks that the program fits.
-//! 4. [`session`] runs the machine and determines how it ended. [`process`] ensures that QEMU ends when `boot` ends.
-//! 5. [`annotator`] adds functions and lines to the addresses that the machine prints. It finds them in the symbols of
+//! 3. [`image`] writes a disk image around the ELF file, if the machine is to boot on BIOS or UEFI.
+//! 4. [`qemu`] turns the configuration of the machine into QEMU's arguments. [`memory`] checks that the program fits.
+//! 5. [`session`] runs the machine and determines how it ended. [`process`] ensures that QEMU ends when `boot` ends.
+//! 6. [`annotator`] adds functions and lines to the addresses that the machine prints. It finds them in the symbols of
 //!    the ELF file.
-//! 6. [`console`] shows the result.
+//! 7. [`console`] shows the result.
+//!
+//! With `--trace`, [`recording`] records what the scheduler of the machine does. With `--top`, [`top`] shows it live. Both
+//! read memory that the machine shares with the host ([`shared_memory`]).
 //!
 //! [`new`] creates the crate of a new program.
 //!
 //! All these modules run on the host.
 #![deny(unsafe_code)]
 
+mod advice;
 pub mod annotator;
 pub mod build;
 pub mod console;
+mod disk;
 mod error;
+pub mod image;
 pub mod memory;
 mod monitor;
 pub mod new;
 pub mod process;
 pub mod program;
 pub mod qemu;
+pub mod recording;
 pub mod session;
+pub mod shared_memory;
 mod symbols;
+pub mod top;
 
 pub use error::Error;

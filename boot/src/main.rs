@@ -3,15 +3,21 @@
 
 mod cli;
 
-use std::io::{self, Write as _};
+use std::ffi::OsStr;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
-use boot::console::{say, show};
+use boot::console::{say, show, show_on};
+use boot::image::Writer;
 use boot::process::share_signals;
 use boot::program::{Program, listing};
-use boot::qemu::{QEMU, shell_quoted};
+use boot::qemu::{Firmware, QEMU, shell_quoted};
+use boot::recording::Recording;
 use boot::session::Session;
-use boot::{Error, build, memory, new};
+use boot::shared_memory::SharedMemory;
+use boot::top::{self, View};
+use boot::{Error, build, image, memory, new};
 use clap::Parser as _;
 
 use crate::cli::{Cli, Order, Request};
@@ -44,17 +50,47 @@ fn main() -> ExitCode {
 
 fn boot(order: &Order) -> Result<u8, Error> {
     let program = Program::find(&order.program, order.binary.as_deref())?;
-    // The command line is checked before the build, because the build takes longest. So the user sees a mistake early.
-    order.configuration.qemu_arguments("".as_ref(), &order.arguments)?;
+    let firmware = order.configuration.firmware;
+    // The command line and the tools are checked before the build, because the build takes longest. So the user sees a
+    // mistake early.
+    order.configuration.command_line(&order.arguments)?;
+    if order.top {
+        top::check_terminal()?;
+    }
+    if order.image.is_none() {
+        order.configuration.qemu_arguments("".as_ref(), &order.arguments)?;
+    }
+    if firmware != Firmware::Pvh {
+        image::check_tools()?;
+    }
     let elf = build::build(&program, order.options)?;
-    memory::check(&elf, order.configuration.memory)?;
-    let arguments = order.configuration.qemu_arguments(&elf, &order.arguments)?;
+    let write_image = |image: &Path| {
+        let line = order.configuration.command_line(&order.arguments)?;
+        Writer::get()?.write(firmware, &elf, &line, image)
+    };
+    if let Some(image) = &order.image {
+        write_image(image)?;
+        return Ok(0);
+    }
+    memory::check(&elf, order.configuration.memory, firmware)?;
     if order.dry_run {
+        let mut file = elf.clone();
+        if firmware != Firmware::Pvh {
+            file.set_extension(format!("{}.img", firmware.name()));
+            write_image(&file)?;
+        }
+        let arguments = order.configuration.qemu_arguments(&file, &order.arguments)?;
         let words = [QEMU.as_ref()].into_iter().chain(arguments.iter().map(AsRef::as_ref));
         return print(&(shell_quoted(words) + "\n"));
     }
     share_signals().map_err(|error| Error::Qemu(format!("cannot handle signals: {error}")))?;
-    let session = Session::start(&elf, &arguments)?;
+    let recording = order.trace.as_deref().map(Recording::start).transpose()?;
+    let published = order.top.then(SharedMemory::new).transpose()?;
+    let shared = recording.as_ref().map(Recording::memory).or(published.as_ref());
+    // The view takes the terminal, so the program cannot use it.
+    let has_terminal = io::stderr().is_terminal() && !order.top;
+    let configuration = order.configuration.clone().with_stderr(has_terminal);
+    let session = Session::boot_sharing(&configuration, &elf, &order.arguments, shared)?;
     if let Some(port) = order.configuration.gdb_port {
         let target = format!("target remote 127.0.0.1:{port}");
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/gmp.py");
@@ -62,7 +98,25 @@ fn boot(order: &Order) -> Result<u8, Error> {
         let command = ["gdb".as_ref()].into_iter().chain(words);
         say(&format!("waiting for gdb: {}", shell_quoted(command)));
     }
-    show(session, order.limit).map_err(|error| order.configuration.accelerator.explain(error))
+    let shown = match &published {
+        Some(memory) => show_on(&mut View::begin(memory, title(&order.program))?, session, order.limit),
+        None => show(session, order.limit),
+    };
+    let shown = shown.map_err(|error| order.configuration.accelerator.explain(error));
+    if let Some(recording) = recording {
+        match recording.finish() {
+            Ok(recorded) => say(&recorded.to_string()),
+            // If the program has succeeded, the status shows that the trace is missing.
+            Err(error) if shown == Ok(0) => return Err(error),
+            Err(error) => say(&error.to_string()),
+        }
+    }
+    shown
+}
+
+/// The name of a program for the first line of the view: the last part of its path.
+fn title(program: &OsStr) -> String {
+    Path::new(program).file_name().unwrap_or(program).display().to_string()
 }
 
 fn print(text: &str) -> Result<u8, Error> {

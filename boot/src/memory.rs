@@ -8,10 +8,11 @@ use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{Endianness, Error as ElfError};
 
 use crate::Error;
+use crate::qemu::Firmware;
 
-/// How many bytes the kernel needs on a machine with one CPU, in addition to the program's ELF file, before `main` begins:
-/// for the scheduler (`startup::frames_for_start` in the kernel), for what the kernel allocates earlier, and for the ACPI
-/// tables. The value was measured with programs of several sizes and rounded up.
+/// How many bytes the kernel needs on a machine with one CPU before `main` begins, in addition to the program's ELF
+/// file. These bytes are for the scheduler (`startup::frames_for_start` in the kernel), for what the kernel allocates
+/// earlier, and for the ACPI tables. The value was measured with programs of several sizes and rounded up.
 const BYTES_TO_START: u64 = 2940 << 10;
 const MIB: u64 = 1 << 20;
 
@@ -21,11 +22,12 @@ const MIB: u64 = 1 << 20;
 ///
 /// # Errors
 ///
-/// [`Error::Usage`] with the least amount of memory.
-pub fn check(elf: &Path, mebibytes: u32) -> Result<(), Error> {
+/// [`Error::Usage`] if the memory is not enough. The message contains the least amount that is enough.
+pub fn check(elf: &Path, mebibytes: u32, firmware: Firmware) -> Result<(), Error> {
     // If the file cannot be read or is not an ELF file, QEMU reports this.
-    let Some(end) = fs::read(elf).ok().and_then(|bytes| end_of_program(&bytes).ok()) else { return Ok(()) };
-    let least = (end + BYTES_TO_START).div_ceil(MIB);
+    let Ok(bytes) = fs::read(elf) else { return Ok(()) };
+    let Ok(end) = end_of_program(&bytes) else { return Ok(()) };
+    let least = (end + BYTES_TO_START + before_program(firmware, bytes.len() as u64)).div_ceil(MIB);
     if u64::from(mebibytes) >= least {
         return Ok(());
     }
@@ -33,8 +35,20 @@ pub fn check(elf: &Path, mebibytes: u32) -> Result<(), Error> {
     Err(Error::Usage(message))
 }
 
-/// Returns the physical address at which the program ends in memory when QEMU has loaded it. `elf` is the content of the
-/// ELF file. The result includes the first MiB of memory, which belongs to the firmware.
+/// Returns how many bytes of memory the firmware and the bootloader use and do not free before the program starts. This
+/// includes the whole ELF file, of `length` bytes, which the bootloader keeps in memory.
+fn before_program(firmware: Firmware, length: u64) -> u64 {
+    match firmware {
+        Firmware::Pvh => 0,
+        // The bootloader loads the file at 16 MiB.
+        Firmware::Bios => 16 * MIB + length,
+        // With less memory, OVMF does not start the bootloader.
+        Firmware::Uefi => 96 * MIB + length,
+    }
+}
+
+/// Returns the physical address at which the program ends in memory when QEMU has loaded it. `elf` is the content of
+/// the ELF file. The result includes the first MiB of memory, which belongs to the firmware.
 fn end_of_program(elf: &[u8]) -> Result<u64, ElfError> {
     let header = FileHeader64::<Endianness>::parse(elf)?;
     let order = header.endian()?;

@@ -1,11 +1,12 @@
-//! QEMU's monitor: sends commands to QEMU, and receives an event when QEMU has stopped the machine or the machine has reset
-//! itself.
+//! QEMU's monitor: sends commands to QEMU, and receives an event when QEMU has stopped the machine or the machine has
+//! reset itself.
 //!
 //! The protocol (QMP) consists of lines of JSON. The messages that are used here always have the same form, so they are
 //! compared as text and not parsed.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -41,8 +42,8 @@ pub(crate) struct Monitor {
 
 impl Monitor {
     /// Connects to the QEMU at the other end of `stream`. If QEMU later stops the machine and the machine cannot
-    /// continue, the connection makes QEMU exit. The thread that is returned ends when QEMU has ended and all its events
-    /// have been received.
+    /// continue, the connection makes QEMU exit. The thread that is returned ends when QEMU has ended and all its
+    /// events have been received.
     pub(crate) fn new(stream: UnixStream) -> io::Result<(Self, JoinHandle<()>)> {
         let replies = BufReader::new(stream.try_clone()?);
         let monitor = Self { stream: Arc::new(stream), stopped: Arc::default(), was_reset: Arc::default() };
@@ -64,6 +65,11 @@ impl Monitor {
     /// Makes the first CPU of the machine report a hardware error.
     pub(crate) fn inject_machine_check(&self) -> io::Result<()> {
         self.send(INJECT_MACHINE_CHECK)
+    }
+
+    /// Makes QEMU write a picture of the screen to `file`. The name must not contain characters that JSON escapes.
+    pub(crate) fn dump_screen(&self, file: &Path) -> io::Result<()> {
+        self.send(&format!(r#"{{"execute": "screendump", "arguments": {{"filename": "{}"}}}}"#, file.display()))
     }
 
     /// If QEMU has stopped the machine and the machine cannot continue, returns the state that QEMU reports.

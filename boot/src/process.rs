@@ -1,16 +1,21 @@
-//! The life of a QEMU process. QEMU ends when the `boot` that started it ends, whatever the reason is.
+//! The life of a QEMU process. QEMU ends when the `boot` that started it ends, with two exceptions on systems other than
+//! Linux.
 //!
 //! QEMU runs in a process group of its own. So Ctrl-C reaches only `boot`, which then ends QEMU and itself. On Linux,
-//! the operating system ends QEMU if `boot` ends in any other way, even by SIGKILL. On other operating systems, QEMU
-//! continues to run if SIGKILL or SIGHUP ends `boot`.
+//! the operating system ends QEMU if `boot` ends in any other way, even by SIGKILL. On other operating systems, there
+//! are two exceptions: QEMU continues to run if SIGKILL or SIGHUP ends `boot`.
 
 use core::error::Error as StdError;
+use core::mem::MaybeUninit;
+use core::ptr;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -25,6 +30,7 @@ use signal_hook::low_level::emulate_default_handler;
 use crate::Error;
 use crate::monitor::Monitor;
 use crate::qemu::{OLDEST_QEMU, QEMU};
+use crate::top;
 
 /// The process ids of the running QEMUs, and the monitor of each of them.
 static RUNNING: Mutex<BTreeMap<i32, Monitor>> = Mutex::new(BTreeMap::new());
@@ -44,12 +50,13 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts QEMU with `arguments`. Returns the process, and the pipes for the output and the input of the console.
+    /// Starts QEMU with `arguments`. QEMU inherits the `files`, with the same file descriptors. Returns the process, and
+    /// the pipes for the output and the input of the console.
     ///
     /// # Errors
     ///
     /// [`Error::Qemu`] if QEMU is not installed or cannot be started.
-    pub fn start(arguments: &[OsString]) -> Result<(Self, ChildStdout, ChildStdin), Error> {
+    pub fn start(arguments: &[OsString], files: Vec<File>) -> Result<(Self, ChildStdout, ChildStdin), Error> {
         let cannot = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => Error::Qemu(format!("{QEMU} is not installed: run ./setup")),
             _ => Error::Qemu(format!("{QEMU} cannot be started: {error}")),
@@ -65,7 +72,7 @@ impl Process {
             "monitor,mode=control",
         ]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
-        prepare(&mut command, theirs);
+        prepare(&mut command, theirs, files);
         let mut child = spawn(command).map_err(cannot)?;
         running().insert(child.id().cast_signed(), monitor.clone());
         let output = child.stdout.take().expect("asked for a pipe");
@@ -91,12 +98,23 @@ impl Process {
         self.monitor.inject_machine_check()
     }
 
+    /// Makes QEMU write a picture of the screen to `file`, in the format PPM. Does not wait until QEMU has done so. The
+    /// name of the file must be Unicode without quotes and backslashes.
+    ///
+    /// # Errors
+    ///
+    /// If the write to QEMU's monitor fails.
+    pub fn dump_screen(&mut self, file: &Path) -> io::Result<()> {
+        self.monitor.dump_screen(file)
+    }
+
     /// If QEMU has stopped the machine for ever, returns QEMU's name for the reason. Otherwise returns `None`.
     pub fn stopped(&self) -> Option<&'static str> {
         self.monitor.stopped()
     }
 
-    /// Returns whether the machine has reset itself. All resets before the end of QEMU are known after [`wait`](Self::wait).
+    /// Returns whether the machine has reset itself. All resets before the end of QEMU are known after
+    /// [`wait`](Self::wait).
     pub fn was_reset(&self) -> bool {
         self.monitor.was_reset()
     }
@@ -116,7 +134,7 @@ impl Process {
         let status = self.child.wait();
         running().remove(&self.child.id().cast_signed());
         if let Some(listening) = self.listening.take() {
-            // The thread does not panic.
+            // `join` returns no error, because the thread does not panic.
             drop(listening.join());
         }
         status
@@ -133,15 +151,15 @@ impl Drop for Process {
 
 /// Starts `command` on a thread that lives as long as this process.
 ///
-/// [`prepare`] makes Linux end QEMU when the *thread* that has started QEMU ends, even if the process of this
-/// thread continues. So this thread must not end early.
+/// [`prepare`] makes Linux end QEMU when the *thread* that has started QEMU ends, even if the process of that thread
+/// continues. So the thread that starts QEMU must live as long as the process.
 fn spawn(command: Command) -> io::Result<Child> {
     type Order = (Command, Sender<io::Result<Child>>);
     static SPAWNER: LazyLock<Sender<Order>> = LazyLock::new(|| {
         let (sender, orders) = mpsc::channel::<Order>();
         thread::spawn(move || {
             for (mut command, reply) in orders {
-                // This cannot fail, because the caller waits for the reply.
+                // The send cannot fail, because the caller waits for the reply.
                 drop(reply.send(command.spawn()));
             }
         });
@@ -156,30 +174,34 @@ fn thread_is_gone(error: impl StdError) -> io::Error {
     io::Error::other(format!("the thread that starts QEMU is gone: {error}"))
 }
 
-/// Passes `monitor` to the child process of `command`, and makes Linux end the child when the thread that has started it
-/// ends.
+/// Passes `monitor` and `files` to the child process of `command`, and makes Linux end the child when the thread that
+/// has started it ends.
 ///
-/// Only this child inherits `monitor`. So the connection is closed when the child ends, even if other processes have been
-/// started meanwhile.
+/// Only this child inherits `monitor` and `files`. So the connection is closed when the child ends, even if other
+/// processes have been started meanwhile.
 #[expect(unsafe_code, reason = "what runs between fork and exec is unsafe to state")]
-fn prepare(command: &mut Command, monitor: UnixStream) {
+fn prepare(command: &mut Command, monitor: UnixStream, files: Vec<File>) {
     let parent = getpid();
     let prepare = move || {
         fcntl_setfd(&monitor, FdFlags::empty())?;
+        for file in &files {
+            fcntl_setfd(file, FdFlags::empty())?;
+        }
         die_with_parent(parent)
     };
     // SAFETY: after the fork, the closure makes only a few system calls. It does not allocate and takes no lock.
     unsafe { command.pre_exec(prepare) };
 }
 
-/// Makes Linux end the calling process when the thread that has started it ends.
+/// Makes Linux end the calling process when the thread that has started it ends. `parent` is the process of that
+/// thread.
 #[cfg(target_os = "linux")]
 fn die_with_parent(parent: Pid) -> io::Result<()> {
     use rustix::process::{getppid, set_parent_process_death_signal};
 
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    // If the parent has ended before the call above, no signal will come. In this case an error is returned, so the command
-    // is not started.
+    // If the parent has ended before the call above, no signal will come. In this case an error is returned, so the
+    // command is not started.
     if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
 }
 
@@ -192,15 +214,21 @@ fn die_with_parent(_: Pid) -> io::Result<()> {
 /// and then this process. SIGTSTP stops all of them, and SIGCONT continues them. SIGQUIT (Ctrl-\ on a terminal) only
 /// makes the machines report their state. This process and the machines continue afterwards.
 ///
+/// Before this process ends or is stopped, the terminal is restored if the [view](crate::top) uses it.
+///
+/// A signal that this process ignores stays ignored. For example, a shell without job control starts a command in the
+/// background with SIGINT and SIGQUIT ignored, so that Ctrl-C does not end it.
+///
 /// # Errors
 ///
 /// If a signal handler cannot be installed.
 pub fn share_signals() -> io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGQUIT, SIGTSTP, SIGCONT])?;
+    let handled = [SIGINT, SIGTERM, SIGQUIT, SIGTSTP, SIGCONT].into_iter().filter(|&signal| !is_ignored(signal));
+    let mut signals = Signals::new(handled)?;
     thread::spawn(move || {
         for signal in signals.forever() {
             if signal == SIGQUIT {
-                // The call fails if the machine has ended. Then there is nothing to report.
+                // The call fails if the machine has ended. In this case there is nothing to report.
                 running().values().for_each(|monitor| drop(monitor.inject_nmi()));
                 continue;
             }
@@ -209,12 +237,28 @@ pub fn share_signals() -> io::Result<()> {
                 SIGCONT => Signal::CONT,
                 _ => Signal::KILL,
             });
+            match signal {
+                SIGCONT => top::resume(),
+                SIGTSTP => top::suspend(),
+                _ => top::leave(),
+            }
             if signal != SIGCONT && emulate_default_handler(signal).is_err() {
                 std::process::exit(128 + signal);
             }
         }
     });
     Ok(())
+}
+
+/// Returns whether this process ignores a signal.
+#[expect(unsafe_code, reason = "asks the system for the action of a signal")]
+fn is_ignored(signal: i32) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: `action` is valid for writes. The null pointer means that the action is not changed.
+    let asked = unsafe { libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) };
+    // SAFETY: zeros are a valid `sigaction`.
+    let action = unsafe { action.assume_init() };
+    asked == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
 fn send_to_all(signal: Signal) {
@@ -226,8 +270,8 @@ fn send_to_all(signal: Signal) {
     }
 }
 
-/// Returns advice for a user whose QEMU has failed. If the installed QEMU is older than [`OLDEST_QEMU`], the advice is to
-/// install a newer one. Otherwise the text is empty.
+/// Returns advice for a user whose QEMU has failed. If the installed QEMU is older than [`OLDEST_QEMU`], the advice is
+/// to install a newer one. Otherwise the text is empty.
 pub fn advice_on_version() -> String {
     let output = Command::new(QEMU).arg("--version").output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Finds the program to boot. The user gives its name in `programs`, the path of a crate, or an ELF file.
+//! Finds the program to boot. The user passes the name of one of `programs`, the path of a crate, or the path of
+//! an ELF file.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -61,7 +62,7 @@ impl Program {
     /// [`Error::Usage`] if there is no such program. The message then lists the names that exist.
     pub fn find(name: &OsStr, binary: Option<&str>) -> Result<Self, Error> {
         let path = Path::new(name);
-        // A word with a path separator is a path. Any other word may be the name of a program, so this is tried first.
+        // These words are paths. Any other word is first looked up among the names of programs, and then as a path.
         let looks_like_path = path.components().count() > 1 || name == "." || name == ".." || name == "Cargo.toml";
         let named = if looks_like_path { None } else { in_programs(name)? };
         match named {
@@ -114,6 +115,15 @@ pub fn listing() -> Result<String, Error> {
     Ok("Programs:\n".to_owned() + &programs.into_iter().map(line).collect::<String>())
 }
 
+/// Returns the target directory of the kernel's workspace.
+///
+/// # Errors
+///
+/// [`Error::Usage`] if `programs` cannot be read.
+pub(crate) fn target_directory() -> Result<PathBuf, Error> {
+    Ok(Workspace::from(&package(&Path::new(PROGRAMS).join("Cargo.toml"))?.0).target_directory)
+}
+
 fn in_programs(name: &OsStr) -> Result<Option<Program>, Error> {
     let manifest = Path::new(PROGRAMS).join("Cargo.toml");
     let (metadata, package) = package(&manifest)?;
@@ -159,7 +169,8 @@ fn package(manifest: &Path) -> Result<(Metadata, Package), Error> {
     let manifest = manifest.canonicalize().map_err(|error| cannot(&error))?;
     let mut command = MetadataCommand::new();
     command.cargo_path(cargo()).manifest_path(&manifest).no_deps();
-    // Cargo reads the configuration files of its current folder and of the parents of this folder.
+    // Cargo must run in the folder of the crate, because it reads the configuration files of its current folder and of
+    // the parents of that folder.
     command.current_dir(manifest.parent().unwrap_or(Path::new(".")));
     let metadata = command.exec().map_err(|error| cannot(&error))?;
     let package = metadata.packages.iter().find(|package| package.manifest_path.as_std_path() == manifest).cloned();

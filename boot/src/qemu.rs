@@ -2,13 +2,15 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{ErrorKind, Seek as _, SeekFrom};
-use std::path::{self, Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::Path;
 
 use boot_protocol::command_line::{CAPACITY, DISK, DiskOption, Line};
+use boot_protocol::kernel_option::{CONSOLE, CONSOLE_VIRTIO, SEED, STDERR, STDERR_TERMINAL};
 use boot_protocol::status;
 
 use crate::Error;
+pub use crate::disk::{Access, Disk};
 
 /// The name of the QEMU program.
 pub const QEMU: &str = "qemu-system-x86_64";
@@ -16,11 +18,14 @@ pub const QEMU: &str = "qemu-system-x86_64";
 /// The oldest version of QEMU with which `boot` has been tested.
 pub const OLDEST_QEMU: (u32, u32) = (7, 2);
 
-/// This kernel option makes all runs equal when instructions are counted. With it, the last CPU that becomes idle polls
-/// for one millisecond of instructions before it halts (see the kernel's `sched::idle`). The polling takes several
-/// milliseconds on the host. So QEMU's main loop, which advances the clock when all CPUs halt, is asleep by then, and
-/// cannot advance the clock too early.
+/// With `--icount`, the clock is the number of executed instructions, and this kernel option makes all runs equal. QEMU's
+/// main loop runs for a moment after each timer. If all CPUs halted in that moment, it would advance the clock too early.
+/// So the last CPU to become idle first polls for 1 ms of that clock, which takes several milliseconds on the host. When
+/// this CPU halts, the main loop is asleep again. See the kernel's `sched::idle`.
 const HALT_POLL: &str = "halt_poll_us=1000";
+
+/// This kernel option makes random numbers equal in all runs. It is set when instructions are counted.
+const FIXED_SEED: &str = "seed=0";
 
 /// How QEMU executes the machine's instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
@@ -35,8 +40,8 @@ pub enum Accelerator {
 }
 
 impl Accelerator {
-    /// If `error` is a failure of QEMU, adds why this accelerator may be the cause, and how to run the machine without an
-    /// accelerator. Returns other errors unchanged.
+    /// If `error` is a failure of QEMU, adds why this accelerator may be the cause, and how to run the machine without
+    /// an accelerator. Returns other errors unchanged.
     pub fn explain(self, error: Error) -> Error {
         let (Error::Qemu(failure), true) = (&error, self != Self::Tcg) else { return error };
         let cause = if self == Self::Kvm { kvm_failure() } else { "the host may not be able to run this machine" };
@@ -53,56 +58,56 @@ fn kvm_failure() -> &'static str {
     }
 }
 
-/// Whether the machine may write to its disks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Access {
-    /// The machine cannot write to the disk.
-    ReadOnly,
-    /// The machine can write to the disk, which changes the file.
-    ReadWrite,
+/// What starts the program on the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Firmware {
+    /// QEMU itself loads the ELF file, and starts it by the PVH protocol.
+    #[default]
+    Pvh,
+    /// SeaBIOS, which starts the rust-osdev bootloader from a disk image.
+    Bios,
+    /// OVMF, an implementation of UEFI, which starts the rust-osdev bootloader from a disk image.
+    Uefi,
 }
 
-/// A file that is a disk of the machine.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Disk {
-    /// The name exactly as the user gave it.
-    pub name: String,
-    /// The absolute path of the file.
-    pub path: PathBuf,
-    /// The length of the file in bytes. It need not be a multiple of the sector size.
-    pub bytes: u64,
-    /// Whether the machine may write to this disk.
-    pub access: Access,
-}
-
-impl Disk {
-    /// Opens the file `name`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] if the file cannot be opened, or is neither a regular file nor a block device.
-    pub fn open(name: &OsStr, access: Access) -> Result<Self, Error> {
-        let cannot =
-            |why: &dyn core::fmt::Display| Error::Usage(format!("disk `{}`: {why}", Path::new(name).display()));
-        let name_in_unicode = name.to_str().ok_or_else(|| cannot(&"the name is not Unicode"))?;
-        // The kind of the file is checked before it is opened, because opening a FIFO would block until it has a
-        // writer.
-        let kind = Path::new(name).metadata().map_err(|error| cannot(&error))?.file_type();
-        if !kind.is_file() && !is_block_device(kind) {
-            return Err(cannot(&"not a regular file or a block device"));
+impl Firmware {
+    /// The name of the firmware on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pvh => "pvh",
+            Self::Bios => "bios",
+            Self::Uefi => "uefi",
         }
-        let mut file =
-            File::options().read(true).write(access == Access::ReadWrite).open(name).map_err(|error| cannot(&error))?;
-        // The length is found by seeking to the end, because the metadata of a block device does not contain its
-        // length.
-        let bytes = file.seek(SeekFrom::End(0)).map_err(|error| cannot(&error))?;
-        let path = path::absolute(name).map_err(|error| cannot(&error))?;
-        Ok(Self { name: name_in_unicode.to_owned(), path, bytes, access })
     }
 }
 
-fn is_block_device(kind: std::fs::FileType) -> bool {
-    std::os::unix::fs::FileTypeExt::is_block_device(&kind)
+/// Where packages install OVMF: the file of its code, and the file of the initial content of its variables.
+const OVMF: [[&str; 2]; 9] = [
+    // Debian, Ubuntu.
+    ["/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"],
+    ["/usr/share/OVMF/OVMF_CODE.fd", "/usr/share/OVMF/OVMF_VARS.fd"],
+    // Fedora.
+    ["/usr/share/edk2/ovmf/OVMF_CODE.fd", "/usr/share/edk2/ovmf/OVMF_VARS.fd"],
+    // Arch.
+    ["/usr/share/edk2/x64/OVMF_CODE.4m.fd", "/usr/share/edk2/x64/OVMF_VARS.4m.fd"],
+    // openSUSE.
+    ["/usr/share/qemu/ovmf-x86_64-code.bin", "/usr/share/qemu/ovmf-x86_64-vars.bin"],
+    // The files that come with QEMU, in this order: on Alpine; from Homebrew on ARM; from Homebrew on Intel, or from a
+    // build of QEMU from source; from MacPorts.
+    ["/usr/share/qemu/edk2-x86_64-code.fd", "/usr/share/qemu/edk2-i386-vars.fd"],
+    ["/opt/homebrew/share/qemu/edk2-x86_64-code.fd", "/opt/homebrew/share/qemu/edk2-i386-vars.fd"],
+    ["/usr/local/share/qemu/edk2-x86_64-code.fd", "/usr/local/share/qemu/edk2-i386-vars.fd"],
+    ["/opt/local/share/qemu/edk2-x86_64-code.fd", "/opt/local/share/qemu/edk2-i386-vars.fd"],
+];
+
+/// Finds the files of OVMF.
+///
+/// # Errors
+///
+/// [`Error::Qemu`] if OVMF is not installed.
+pub fn ovmf() -> Result<[&'static str; 2], Error> {
+    let found = OVMF.into_iter().find(|files| files.iter().all(|file| Path::new(file).is_file()));
+    found.ok_or_else(|| Error::Qemu("OVMF, the firmware for UEFI, is not installed: run ./setup --images".into()))
 }
 
 /// The configuration of a machine. The default is the machine that `boot` runs without options.
@@ -116,6 +121,8 @@ pub struct Configuration {
     pub disks: Vec<Disk>,
     /// Whether QEMU counts instructions instead of time. All runs are equal then.
     pub icount: bool,
+    /// What starts the program.
+    pub firmware: Firmware,
     /// How QEMU executes the machine's instructions.
     pub accelerator: Accelerator,
     /// The CPU model, in QEMU's terms.
@@ -135,6 +142,7 @@ impl Default for Configuration {
             memory: 1024,
             disks: Vec::new(),
             icount: false,
+            firmware: Firmware::default(),
             accelerator: Accelerator::default(),
             cpu_model: "max".to_owned(),
             kernel_options: Vec::new(),
@@ -145,12 +153,25 @@ impl Default for Configuration {
 }
 
 impl Configuration {
-    /// Returns the QEMU arguments that boot the ELF file `program` on this machine, with `arguments` for the program.
+    /// Returns this configuration for a standard error that is or is not a terminal. If it is, the kernel gets an option
+    /// that says so, except if instructions are counted, because then all runs must be equal.
+    #[must_use]
+    pub fn with_stderr(mut self, is_terminal: bool) -> Self {
+        if is_terminal && !self.icount {
+            // The user's options come last, so they have precedence.
+            self.kernel_options.insert(0, format!("{STDERR}={STDERR_TERMINAL}"));
+        }
+        self
+    }
+
+    /// Returns the QEMU arguments that boot `program` on this machine, with `arguments` for the program. If QEMU itself
+    /// loads the program ([`Firmware::Pvh`]), `program` is an ELF file. Otherwise `program` is a disk image, which
+    /// contains the program and its [`command_line`](Self::command_line).
     ///
     /// # Errors
     ///
     /// [`Error::Usage`] if the kernel's command line is longer than a guest can receive, or if it cannot be
-    /// represented.
+    /// represented. [`Error::Qemu`] if the firmware is not installed.
     pub fn qemu_arguments(&self, program: &Path, arguments: &[String]) -> Result<Vec<OsString>, Error> {
         let mut words: Vec<OsString> = Vec::new();
         let mut add = |text: &str| words.extend(text.split(' ').map(OsString::from));
@@ -173,6 +194,18 @@ impl Configuration {
         }
         add(&format!("-smp {} -m {}", self.cpus, self.memory));
         add("-serial stdio");
+        if self.has_virtio_console() {
+            // The virtio console writes to the same pipe as the serial port, so the output is in the order in which the
+            // machine uses the two devices. With `ioeventfd=off`, QEMU writes the output before the CPU of the machine
+            // continues. So the machine waits for an interrupt only if the pipe is full.
+            add("-chardev file,id=bulk,path=/dev/stdout,append=on \
+                 -device virtio-serial-pci,disable-legacy=on,max_ports=2,ioeventfd=off \
+                 -device virtserialport,chardev=bulk");
+        }
+        if self.has_entropy_device() {
+            // Tests refer to the device by its id.
+            add("-device virtio-rng-pci,id=random,disable-legacy=on");
+        }
         add(&format!("-device isa-debug-exit,iobase={:#x},iosize=0x04", status::DEBUG_EXIT_PORT));
         if let Some(port) = self.gdb_port {
             add(&format!("-S -gdb tcp:127.0.0.1:{port}"));
@@ -185,16 +218,56 @@ impl Configuration {
             words.push(format!("virtio-blk-pci,drive=d{index},disable-legacy=on").into());
         }
         words.extend(self.qemu_arguments.iter().cloned());
-        words.extend(["-kernel".into(), program.into(), "-append".into(), self.command_line(arguments)?.into()]);
+        let line = self.command_line(arguments)?;
+        match self.firmware {
+            Firmware::Pvh => words.extend(["-kernel".into(), program.into(), "-append".into(), line.into()]),
+            Firmware::Bios => words.extend(boot_disk(program)),
+            Firmware::Uefi => {
+                let [code, variables] = ovmf()?;
+                // With `snapshot=on`, what OVMF writes to its variables is dropped when the machine ends.
+                for (unit, access, file) in [(0, "readonly=on", code), (1, "snapshot=on", variables)] {
+                    words.extend([
+                        "-drive".into(),
+                        format!("if=pflash,unit={unit},format=raw,{access},file={file}").into(),
+                    ]);
+                }
+                words.extend(boot_disk(program));
+            }
+        }
         Ok(words)
     }
 
-    fn command_line(&self, arguments: &[String]) -> Result<String, Error> {
+    /// Whether the machine has a virtio console for its output. It has none in three cases:
+    ///
+    /// - Instructions are counted. The device would answer at a different time in each run, so runs would differ.
+    /// - The option `console` has another value than `virtio`. The kernel would not use the device.
+    /// - Firmware boots the machine. The kernel's screen shows only what is sent to the serial port.
+    fn has_virtio_console(&self) -> bool {
+        let mut options = self.kernel_options.iter().filter_map(|word| word.split_once('='));
+        // If an option occurs several times, the kernel uses its last value.
+        let choice = options.rfind(|&(key, _)| key == CONSOLE);
+        let is_chosen = choice.is_none_or(|(_, value)| value == CONSOLE_VIRTIO);
+        is_chosen && !self.icount && self.firmware == Firmware::Pvh
+    }
+
+    /// Whether the machine has an entropy device. It has none if instructions are counted, because then runs must be
+    /// equal. It also has none if the option `seed` is given, because the kernel would not use the device.
+    fn has_entropy_device(&self) -> bool {
+        let has_seed = self.kernel_options.iter().any(|word| word.split_once('=').is_some_and(|(key, _)| key == SEED));
+        !has_seed && !self.icount
+    }
+
+    /// Returns the kernel's command line, with `arguments` for the program.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if the command line is longer than a guest can receive.
+    pub fn command_line(&self, arguments: &[String]) -> Result<String, Error> {
         let disks =
             self.disks.iter().map(|disk| format!("{DISK}={}", DiskOption { name: &disk.name, bytes: disk.bytes }));
-        // If an option occurs several times, the kernel uses its last value. So the user's options come after this one.
-        let polling = self.icount.then(|| HALT_POLL.to_owned());
-        let options: Vec<String> = disks.chain(polling).chain(self.kernel_options.iter().cloned()).collect();
+        // If an option occurs several times, the kernel uses its last value. So the user's options come last.
+        let for_icount = [HALT_POLL, FIXED_SEED].into_iter().filter(|_| self.icount).map(str::to_owned);
+        let options: Vec<String> = disks.chain(for_icount).chain(self.kernel_options.iter().cloned()).collect();
         let line = Line { options: &options, arguments }.to_string();
         if line.len() >= CAPACITY {
             let room = CAPACITY - 1;
@@ -207,17 +280,29 @@ impl Configuration {
     }
 }
 
-/// Returns the value of `-drive` for a disk. The path in this value is absolute, because QEMU could take a `name:` at the
-/// beginning of a relative path for a protocol.
-fn drive(index: usize, disk: &Disk) -> OsString {
-    use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+/// Returns the arguments for the disk from which the firmware boots, and for the graphics card, without which the
+/// bootloader does not start. The disk is not a virtio disk, so the kernel does not list it among the disks.
+fn boot_disk(image: &Path) -> [OsString; 6] {
+    let drive = with_path("if=none,id=boot,format=raw,file=".to_owned(), image);
+    ["-drive".into(), drive, "-device".into(), "ide-hd,drive=boot,bootindex=0".into(), "-device".into(), "VGA".into()]
+}
 
+/// Returns the value of `-drive` for a disk. The path in this value is absolute, because QEMU could take a `name:` at
+/// the beginning of a relative path for a protocol.
+fn drive(index: usize, disk: &Disk) -> OsString {
     let readonly = match disk.access {
         Access::ReadOnly => "on",
         Access::ReadWrite => "off",
     };
-    let mut value = format!("if=none,id=d{index},format=raw,readonly={readonly},file=").into_bytes();
-    for &byte in disk.path.as_os_str().as_bytes() {
+    with_path(format!("if=none,id=d{index},format=raw,readonly={readonly},file="), &disk.path)
+}
+
+/// Appends a path to the value of an option of QEMU.
+fn with_path(value: String, path: &Path) -> OsString {
+    use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+
+    let mut value = value.into_bytes();
+    for &byte in path.as_os_str().as_bytes() {
         // A comma ends the value. To include a comma in the path, QEMU requires two commas.
         value.extend(if byte == b',' { &b",,"[..] } else { core::slice::from_ref(&byte) });
     }
@@ -252,8 +337,49 @@ mod tests {
         assert_eq!(
             command(&Configuration::default(), &[]),
             "-machine q35 -nodefaults -display none -no-reboot -accel 'tcg,thread=multi' -smp 8 -m 1024 -serial stdio \
+             -chardev 'file,id=bulk,path=/dev/stdout,append=on' \
+             -device 'virtio-serial-pci,disable-legacy=on,max_ports=2,ioeventfd=off' \
+             -device 'virtserialport,chardev=bulk' -device 'virtio-rng-pci,id=random,disable-legacy=on' \
              -device 'isa-debug-exit,iobase=0xf4,iosize=0x04' -cpu max -kernel /t/tour -append --"
         );
+    }
+
+    #[test]
+    fn virtio_console_is_absent_if_runs_must_be_equal_or_the_kernel_does_not_use_it() {
+        let options = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+        for (icount, words, is_there) in [
+            (false, &["log=debug"][..], true),
+            (true, &[], false),
+            (false, &["console=serial"], false),
+            (false, &["console=polled"], false),
+            (false, &["console=serial", "console=virtio"], true),
+        ] {
+            let configuration = Configuration { icount, kernel_options: options(words), ..Configuration::default() };
+            let command = command(&configuration, &[]);
+            assert_eq!(command.contains("-device 'virtserialport,"), is_there, "{command}");
+        }
+    }
+
+    #[test]
+    fn entropy_device_is_absent_if_runs_must_be_equal() {
+        for (icount, options, is_there) in
+            [(false, &["log=debug"][..], true), (true, &[], false), (false, &["seed=7"], false)]
+        {
+            let kernel_options = options.iter().map(|&word| word.to_owned()).collect();
+            let command = command(&Configuration { icount, kernel_options, ..Configuration::default() }, &[]);
+            assert_eq!(command.contains("-device 'virtio-rng-pci,"), is_there, "{command}");
+        }
+    }
+
+    #[test]
+    fn terminal_is_announced_unless_runs_must_be_equal() {
+        let of = |icount, is_terminal| {
+            let kernel_options = vec!["log=debug".to_owned()];
+            Configuration { icount, kernel_options, ..Configuration::default() }.with_stderr(is_terminal).kernel_options
+        };
+        assert_eq!(of(false, true), ["stderr=terminal", "log=debug"]);
+        assert_eq!(of(false, false), ["log=debug"]);
+        assert_eq!(of(true, true), ["log=debug"]);
     }
 
     #[test]
@@ -275,10 +401,20 @@ mod tests {
             "-S -gdb tcp:127.0.0.1:1234 ",
             "-cpu 'qemu64,+x' ",
             "-d int ",
-            r#"-append 'halt_poll_us=1000 log=debug -- "two words"'"#,
+            r#"-append 'halt_poll_us=1000 seed=0 log=debug -- "two words"'"#,
         ] {
             assert!(command.contains(part), "{part} is not in {command}");
         }
+    }
+
+    #[test]
+    fn firmware_boots_from_the_image_and_gets_no_command_line() {
+        let bios = Configuration { firmware: Firmware::Bios, ..Configuration::default() };
+        let words = command(&bios, &["word"]);
+        let end =
+            "-drive 'if=none,id=boot,format=raw,file=/t/tour' -device 'ide-hd,drive=boot,bootindex=0' -device VGA";
+        assert!(words.ends_with(end) && !words.contains("-append"), "{words}");
+        assert_eq!(bios.command_line(&["word".to_owned()]).expect("a line"), "-- word");
     }
 
     #[test]

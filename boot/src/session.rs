@@ -3,7 +3,9 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, ExitStatus};
@@ -11,15 +13,21 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::Instant;
 
-use boot_protocol::console::{Decoder, Received, Stream};
+use boot_protocol::console::{BEGIN, Decoder, Received, Stream};
 use boot_protocol::status;
 
 use crate::Error;
 use crate::annotator::Annotator;
+use crate::image::Writer;
 use crate::process::{Process, advice_on_version};
+use crate::qemu::{Configuration, Firmware};
+use crate::shared_memory::SharedMemory;
 
-/// After a time-out, the machine gets this long to report its state.
+/// How long the machine may take to answer a request for its state, after a time-out.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// The character with which the control sequences of a terminal begin.
+const ESCAPE_CHARACTER: u8 = 0x1b;
 
 /// The next event of a machine.
 #[derive(Debug)]
@@ -76,6 +84,9 @@ pub type Input = SyncSender<Vec<u8>>;
 #[derive(Debug)]
 pub struct Session {
     process: Process,
+    /// What the firmware and the bootloader have printed. `None` if the kernel has already printed something, or if
+    /// QEMU itself loads the program.
+    before_kernel: Option<Vec<u8>>,
     decoder: Decoder,
     /// The annotators of standard output and standard error.
     annotators: [Annotator; 2],
@@ -91,22 +102,60 @@ pub struct Session {
 }
 
 impl Session {
-    /// Boots the ELF file `program` in QEMU.
-    /// [`Configuration::qemu_arguments`](crate::qemu::Configuration::qemu_arguments) returns the `arguments`.
+    /// Boots the ELF file `program` in QEMU, with `arguments` for the program. If the firmware boots from a disk image,
+    /// writes the image first. The image has no name, so it is deleted when QEMU ends.
     ///
     /// # Errors
     ///
-    /// [`Error::Qemu`] if QEMU is not installed or cannot be started.
-    pub fn start(program: &Path, arguments: &[OsString]) -> Result<Self, Error> {
+    /// Those of [`Configuration::qemu_arguments`] and of [`Writer`]. [`Error::Qemu`] if QEMU is not installed or cannot
+    /// be started.
+    pub fn boot(configuration: &Configuration, program: &Path, arguments: &[String]) -> Result<Self, Error> {
+        Self::boot_sharing(configuration, program, arguments, None)
+    }
+
+    /// Like [`boot`](Self::boot). If there is shared memory, the machine gets the device for it.
+    ///
+    /// # Errors
+    ///
+    /// In the same cases as [`boot`](Self::boot).
+    pub fn boot_sharing(
+        configuration: &Configuration,
+        program: &Path,
+        arguments: &[String],
+        memory: Option<&SharedMemory>,
+    ) -> Result<Self, Error> {
+        let cannot = |error: io::Error| Error::Qemu(format!("cannot pass on the shared memory: {error}"));
+        let device = memory.map(SharedMemory::device).transpose().map_err(cannot)?;
+        let (shared, device) = device.map_or_else(Default::default, |(memory, words)| (vec![memory], words.to_vec()));
+        let with_device = |mut words: Vec<OsString>| {
+            words.extend(device);
+            words
+        };
+        if configuration.firmware == Firmware::Pvh {
+            let words = configuration.qemu_arguments(program, arguments)?;
+            return Self::start(program, &with_device(words), None, shared);
+        }
+        let line = configuration.command_line(arguments)?;
+        let image = Writer::get()?.write_nameless(configuration.firmware, program, &line)?;
+        let path = format!("/dev/fd/{}", image.as_raw_fd());
+        let words = configuration.qemu_arguments(path.as_ref(), arguments)?;
+        Self::start(program, &with_device(words), Some(image), shared)
+    }
+
+    /// Starts QEMU with `arguments`. QEMU inherits `files` and, if there is one, the disk image.
+    fn start(program: &Path, arguments: &[OsString], image: Option<File>, mut files: Vec<File>) -> Result<Self, Error> {
         // If instructions are counted, the output should be the same in each run. So `boot` adds no times to it.
         let started = (!arguments.iter().any(|word| word == "-icount")).then(Instant::now);
-        let (process, stdout, stdin) = Process::start(arguments)?;
+        let before_kernel = image.is_some().then(Vec::new);
+        files.extend(image);
+        let (process, stdout, stdin) = Process::start(arguments, files)?;
         // Both channels are bounded. So if the machine or the reader is slow, the other side waits.
         let (sender, output) = mpsc::sync_channel(16);
         let (input, to_write) = mpsc::sync_channel(1);
         thread::spawn(move || forward_output(stdout, &sender));
         Ok(Self {
             process,
+            before_kernel,
             decoder: Decoder::default(),
             annotators: [Annotator::new(program, started), Annotator::of_reports(program)],
             output,
@@ -140,7 +189,11 @@ impl Session {
             match received {
                 Ok(bytes) => self.decode(&bytes),
                 Err(RecvTimeoutError::Timeout) => return Event::TimedOut,
-                Err(RecvTimeoutError::Disconnected) => return Event::Ended(self.ending()),
+                // QEMU has ended. If the kernel has printed nothing, the output of the firmware may show why.
+                Err(RecvTimeoutError::Disconnected) => match self.take_before_kernel() {
+                    Some(text) => self.decoded.push_back((Stream::Error, text)),
+                    None => return Event::Ended(self.ending()),
+                },
             }
         }
     }
@@ -148,6 +201,14 @@ impl Session {
     /// Separates the streams of `bytes`. When the machine asks for input, starts to send the input.
     fn decode(&mut self, bytes: &[u8]) {
         for &byte in bytes {
+            if let Some(text) = &mut self.before_kernel {
+                if byte == BEGIN {
+                    self.before_kernel = None;
+                } else {
+                    text.push(byte);
+                }
+                continue;
+            }
             match self.decoder.decode(byte) {
                 Some(Received::Byte(stream, byte)) => match self.decoded.back_mut() {
                     Some((last, text)) if *last == stream => text.push(byte),
@@ -155,9 +216,17 @@ impl Session {
                 },
                 Some(Received::InputReady) => self.release_input(),
                 Some(Received::Ending(status)) => self.announced = Some(status),
-                None => {}
+                Some(Received::Begin) | None => {}
             }
         }
+    }
+
+    /// Returns what the firmware and the bootloader have printed. Returns `None` if they have printed nothing, or if
+    /// the kernel has printed something. Leaves out the escape characters, because OVMF's control sequences would clear
+    /// the terminal.
+    fn take_before_kernel(&mut self) -> Option<Vec<u8>> {
+        let text = self.before_kernel.take()?.into_iter().filter(|&byte| byte != ESCAPE_CHARACTER).collect();
+        Some(text).filter(|text: &Vec<u8>| !text.is_empty())
     }
 
     /// The status with which the machine is going to end, if it is writing the report of a panic.
@@ -174,9 +243,12 @@ impl Session {
         self.process.inject_machine_check()
     }
 
-    /// Asks the machine for a report, unless it is writing one already, and passes the machine's output to `show`. Then ends
-    /// the machine, if it has not ended.
+    /// Asks the machine for a report if it is not writing one already, and passes the machine's output to `show`. Then
+    /// ends the machine, if it has not ended.
     pub fn last_words(&mut self, mut show: impl FnMut(Stream, &[u8])) {
+        if let Some(text) = self.take_before_kernel() {
+            show(Stream::Error, &text);
+        }
         // If no CPU reacts to the first request, the kernel ends the machine with a report at the second one.
         for _ in 0..2 {
             if self.announced.is_some() {
@@ -217,7 +289,7 @@ impl Session {
         }
     }
 
-    /// Starts to send the input, unless the machine has asked for it before.
+    /// Starts to send the input. Does nothing if the machine has asked for input before.
     fn release_input(&mut self) {
         if let Some((to_write, stdin)) = self.held_input.take() {
             thread::spawn(move || forward_input(&to_write, stdin));
@@ -226,7 +298,7 @@ impl Session {
 }
 
 fn forward_output(mut stdout: ChildStdout, sender: &SyncSender<Vec<u8>>) {
-    let mut buffer = [0; 4096];
+    let mut buffer = vec![0; 64 * 1024];
     loop {
         match stdout.read(&mut buffer) {
             Ok(0) => return,

@@ -11,8 +11,8 @@ pub(crate) struct Symbols {
     pub(crate) program: PathBuf,
     /// `None` until the symbols are first used. The inner `None` means that loading them failed.
     loader: Option<Option<Loader>>,
-    /// Folders that are removed from the beginning of paths of source files: the workspace of the kernel, and the
-    /// current directory.
+    /// Folders that are removed from the beginning of paths of source files. The first is the workspace of the kernel,
+    /// and the second is the current directory.
     directories: [PathBuf; 2],
 }
 
@@ -29,8 +29,8 @@ impl Symbols {
         self.describe_if(address, |_| true).unwrap_or_default()
     }
 
-    /// Returns the same text as [`describe`](Self::describe), but without functions of the kernel or a library. Returns an
-    /// empty text if the address is only in such functions, and `None` if the address is unknown.
+    /// Returns the same text as [`describe`](Self::describe), but without functions of the kernel or a library. Returns
+    /// an empty text if the address is only in such functions, and `None` if the address is unknown.
     pub(crate) fn describe_own(&mut self, address: u64) -> Option<String> {
         let workspace = self.directories[0].clone();
         self.describe_if(address, |file| file.is_some_and(|file| is_own(file, &workspace)))
@@ -40,14 +40,14 @@ impl Symbols {
     /// address is unknown.
     fn describe_if(&mut self, address: u64, is_wanted: impl Fn(Option<&str>) -> bool) -> Option<String> {
         let loader = self.loader.get_or_insert_with(|| Loader::new(&self.program).ok()).as_ref()?;
-        // The line tables also describe functions that the linker has removed. The addresses of these functions are near
-        // zero, so an address outside of the code counts as unknown.
+        // The line tables also describe functions that the linker has removed. The addresses of these functions are
+        // near zero, so an address outside of the code counts as unknown.
         let code = loader.get_section_range(b".text");
         if !code.is_some_and(|code| (code.begin..code.end).contains(&address)) {
             return None;
         }
         let mut frames = Vec::new();
-        if let Ok(mut found) = loader.find_frames(address) {
+        if let Ok(mut found) = loader.find_frames(with_line(loader, address, &self.directories[0])) {
             while let Ok(Some(frame)) = found.next() {
                 frames.push(frame);
             }
@@ -77,8 +77,29 @@ impl Symbols {
     }
 }
 
-/// Returns whether a source file belongs to a program. The other files are those of the kernel, the scheduler and `boot`,
-/// whose workspace is `workspace`, of Rust's library, and of downloaded crates.
+/// How many bytes after an address [`with_line`] searches for a line of the program.
+const SEARCHED: u64 = 16 * 1024;
+
+/// Returns an address whose source line describes `address`. If the compiler has assigned a line to `address`, this is
+/// `address` itself. A stack probe, with which a function with a large frame begins, has no line. The function may
+/// belong to the scheduler, and the closure of a G may be inlined into it. So for an address without a line, returns
+/// the next address in the same function that belongs to a line of the program. If there is none, returns `address`.
+/// `workspace` is the workspace of the kernel.
+fn with_line(loader: &Loader, address: u64, workspace: &Path) -> u64 {
+    let has_line = |location: &addr2line::Location<'_>| location.line.is_some_and(|line| line != 0);
+    let function_at = |address| loader.find_symbol_info(address).map(|symbol| symbol.address());
+    if loader.find_location(address).is_ok_and(|location| location.is_some_and(|location| has_line(&location))) {
+        return address;
+    }
+    let Ok(lines) = loader.find_location_range(address, address + SEARCHED) else { return address };
+    let in_function = lines.take_while(|(at, ..)| function_at(*at) == function_at(address));
+    let of_program = |location: &addr2line::Location<'_>| location.file.is_some_and(|file| is_own(file, workspace));
+    let first = in_function.filter(|(_, _, location)| has_line(location) && of_program(location)).map(|(at, ..)| at);
+    first.filter(|&at| at > address).min().unwrap_or(address)
+}
+
+/// Returns whether a source file belongs to a program. Other files belong to the kernel, the scheduler or `boot` (in
+/// the folder `workspace`), to Rust's library, or to downloaded crates.
 fn is_own(file: &str, workspace: &Path) -> bool {
     let of_kernel =
         ["kernel", "gmp-sched", "boot"].iter().any(|part| Path::new(file).starts_with(workspace.join(part)));

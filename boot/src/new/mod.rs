@@ -43,7 +43,7 @@ pub fn create(path: &Path) -> Result<String, Error> {
     fs::write(folder.join("Cargo.toml"), manifest(name, &kernel_from(&folder, &root))).map_err(cannot)?;
     fs::write(folder.join("src/main.rs"), PROGRAM).map_err(cannot)?;
     fs::write(folder.join(".gitignore"), "/target\n").map_err(cannot)?;
-    // `Cargo.lock` selects the versions of the dependencies. The kernel is tested with these versions, and they have
+    // With this `Cargo.lock` the crate uses the versions of the dependencies with which the kernel is tested. They have
     // been downloaded already.
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).map_err(cannot)?;
     let shown = path.display();

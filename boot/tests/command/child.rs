@@ -34,6 +34,8 @@ pub(crate) struct Running {
 /// A message to the thread that enforces the time limit.
 enum Order {
     EndTheGroup,
+    /// From now on, the child gets this much time.
+    Limit(Duration),
 }
 
 /// Starts `command` and waits for its end. Panics if the command does not end within the time limit.
@@ -43,24 +45,33 @@ pub(crate) fn run(command: Command) -> Output {
 
 impl Running {
     /// Starts `command` with the time limit [`LIMIT`].
-    pub(crate) fn start(command: Command) -> Self {
-        Self::start_within(LIMIT, command)
-    }
-
-    fn start_within(limit: Duration, mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         command.process_group(0);
         begin_with_default_signals(&mut command);
         let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let group = Pid::from_child(&child);
         let (orders, received) = mpsc::channel();
-        let watch = thread::spawn(move || match received.recv_timeout(limit) {
-            Err(RecvTimeoutError::Disconnected) => false,
-            end => {
-                end_group(group, &received);
-                end.is_err()
+        let watch = thread::spawn(move || {
+            let mut limit = LIMIT;
+            loop {
+                match received.recv_timeout(limit) {
+                    Err(RecvTimeoutError::Disconnected) => return false,
+                    Ok(Order::Limit(new)) => limit = new,
+                    end => {
+                        end_group(group, &received);
+                        return end.is_err();
+                    }
+                }
             }
         });
-        Self { child, command: format!("{command:?}"), limit, orders: Some(orders), watch: Some(watch) }
+        Self { child, command: format!("{command:?}"), limit: LIMIT, orders: Some(orders), watch: Some(watch) }
+    }
+
+    /// Gives the child this much time from now on.
+    fn set_limit(&mut self, limit: Duration) {
+        self.limit = limit;
+        let orders = self.orders.as_ref().expect("the child has not been waited for");
+        orders.send(Order::Limit(limit)).expect("the time limit is enforced");
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -151,7 +162,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(orders) = &self.orders {
-            // The call fails if the thread has ended already. Then the group has ended, too.
+            // `send` fails if the thread that enforces the time limit has ended. Then it has already ended the group.
             drop(orders.send(Order::EndTheGroup));
             self.reap();
         }
@@ -240,8 +251,9 @@ fn child_starts_with_default_signals() {
 fn child_over_its_time_is_ended_with_its_group() {
     let started = "sleep 1000 & echo $!; wait";
     for script in [started, &format!("trap '' TERM; {started}; wait"), &format!("{started} & kill -STOP $$")] {
-        let mut child = Running::start_within(Duration::from_millis(500), shell(script));
+        let mut child = Running::start(shell(script));
         let sleeper = child.read_until("\n");
+        child.set_limit(Duration::from_millis(500));
         let failed = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| child.wait())).expect_err("it is late");
         let message = failed.downcast::<String>().expect("a text");
         assert!(message.contains("did not end within 500ms and was ended"), "{message}");

@@ -1,4 +1,5 @@
-//! Tests that QEMU ends when the `boot` that started it ends, whatever the reason is.
+//! Tests of the QEMU process that a `boot` has started: when it ends and stops, what signals to `boot` do, and how much
+//! memory and CPU time QEMU uses.
 
 use core::time::Duration;
 use std::env;
@@ -120,6 +121,30 @@ fn tests_of_signals_pass_where_hangups_are_ignored() {
     assert!(text(&output.stdout).contains("1 passed"), "{}{}", text(&output.stdout), text(&output.stderr));
 }
 
+/// A shell without job control starts a command in the background with SIGINT and SIGQUIT ignored. `boot` keeps this.
+#[test]
+fn signals_that_boot_inherits_as_ignored_stay_ignored() {
+    let _machine = only_machine();
+    let mark = format!("program.mark=ignored-{}", process::id());
+    let inner = boot_outside(&["--smp=1", "--kernel-option", &mark], &["sleep"]);
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' INT QUIT; exec \"$0\" \"$@\""]).arg(inner.get_program()).args(inner.get_args());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut sleeper = Sleeper { boot: Running::start(command), mark };
+    assert_eq!(sleeper.boot.read_until("\n"), "sleeping\n");
+    sleeper.signal(Signal::INT);
+    sleeper.signal(Signal::QUIT);
+    // `boot` still handles SIGTSTP, and then it and its machine are alive.
+    sleeper.signal(Signal::TSTP);
+    sleeper.wait_for_state(|state| state == Some('T'));
+    wait_for("boot", SOON, || sleeper.boot_state(), |state| state == Some('T'));
+    sleeper.signal(Signal::CONT);
+    sleeper.signal(Signal::TERM);
+    let output = sleeper.boot.finish();
+    assert_eq!(output.status.signal(), Some(Signal::TERM.as_raw()));
+    assert!(!text(&output.stderr).contains("non-maskable"), "{}", text(&output.stderr));
+}
+
 /// SIGQUIT, which is also the signal for Ctrl-\ on a terminal, makes the machine report the state of each CPU, P, M and
 /// G. The machine continues afterwards.
 #[test]
@@ -127,7 +152,7 @@ fn signal_prints_a_report_of_the_machine() {
     let _machine = only_machine();
     let mut sleeper = Sleeper::start("inspect", 2, 1024);
     // The program prints `sleeping` shortly before its G sleeps, so the first reports may show the G still running.
-    let is_asleep = |printed: &str| printed.contains("(sleep)");
+    let is_asleep = |printed: &str| printed.contains("[sleep, ");
     let deadline = Instant::now() + Duration::from_secs(5);
     let mut printed = sleeper.describe();
     while !is_asleep(&printed) {
@@ -137,7 +162,7 @@ fn signal_prints_a_report_of_the_machine() {
     // The machine has continued, so a second signal makes it report again.
     printed = sleeper.describe();
     assert_eq!(printed.matches("-- asked by").count(), 1, "one answers for all: {printed}");
-    for part in ["-- asked by a non-maskable interrupt at ", "CPU 0", "CPU 1", "SCHED ", "  P1: ", "  M0: ", "(sleep)"]
+    for part in ["-- asked by a non-maskable interrupt at ", "CPU 0", "CPU 1", "SCHED ", "  P1: ", "  M0: ", "[sleep, "]
     {
         assert!(printed.contains(part), "{part} is not in {printed}");
     }
@@ -175,7 +200,7 @@ fn output_without_reader_is_lost_after_a_time_and_reported() {
     assert!(lines.lines().all(|line| line == "one more line") && "one more line".starts_with(last), "{last}");
 }
 
-/// The memory of the machine that the kernel has not used takes no memory of the host.
+/// If the kernel has not used a page of the machine's memory, this page takes no memory of the host.
 #[test]
 fn unused_memory_takes_no_memory_of_the_host() {
     let _machine = only_machine();

@@ -7,5 +7,11 @@ mod lifetime;
 mod limits;
 mod mistakes;
 mod new;
+mod output_devices;
 mod outside;
 mod running;
+mod schedtrace;
+#[path = "../../../gmp-sched/tests/schedtrace_lines/mod.rs"]
+mod schedtrace_lines;
+mod top;
+mod trace;

@@ -16,8 +16,10 @@ fn mistakes_print_a_message_that_names_them() {
         (&["--smp", "none"], "'none' for '--smp <N>'"),
         (&["--no-such-option"], "'--no-such-option'"),
         (&["--kernel-option", "lgo=debug", "tour"], "did you mean `log`?"),
+        (&["--kernel-option", "blockinglimit=8", "tour"], "did you mean `blocking_limit`?"),
+        (&["--kernel-option", "blocking_limit=0", "tour"], "expected a number from 1 to 8000"),
         (&["--kernel-option", "size=large", "tour"], "those of programs begin with `program.`"),
-        (&["--kernel-option", "console=poled", "tour"], "expected one of interrupt, polled"),
+        (&["--kernel-option", "console=poled", "tour"], "expected one of virtio, serial, polled"),
         (&["--kernel-option", "slice_us=99", "tour"], "expected a number from 100 to 10000000"),
         (&["--disk", "no-such-file", "tour"], "disk `no-such-file`: No such file"),
         (&["Cargo.lock.d"], "`Cargo.lock.d`"),
@@ -45,6 +47,57 @@ fn program_that_does_not_build_ends_with_status_65() {
     let output = run(command);
     assert_eq!(status(&output), Some(65));
     assert!(text(&output.stderr).contains("`outside` does not build"), "{}", text(&output.stderr));
+}
+
+/// Parts of the advice of `boot`: what a program has to do.
+const ADVICE: [&str; 5] = [
+    "`main` must be a `fn main(args: &[&str])` that returns nothing, an `i32` or a `Result`",
+    "add the line `kernel::main!(main);`",
+    "the program also needs the line `#![no_main]`",
+    "the program's first line must be `#![no_std]`",
+    "the program does not use the crate `kernel`, so it cannot run on the machine",
+];
+
+#[test]
+fn likely_mistakes_of_a_first_program_are_followed_by_advice() {
+    let [signature, declaration, no_main, no_std, kernel] = ADVICE.map(Some);
+    let head = "#![no_std]\n#![no_main]\nuse kernel::prelude::*;\n";
+    let declared = format!("{head}kernel::main!(main);\n");
+    let c_function = "unsafe extern \"C\" { fn nowhere(); }\nfn main(_: &[&str]) { unsafe { nowhere() } }";
+    let mut program = write_crate("");
+    for (source, advice) in [
+        (format!("{declared}fn main() {{}}"), signature),
+        (format!("{declared}fn main(_: Vec<String>) {{}}"), signature),
+        (format!("{declared}fn main(_: &[&str]) -> String {{ String::new() }}"), signature),
+        (format!("{head}fn main(_: &[&str]) {{ println!() }}"), declaration),
+        (declared.replace("#![no_main]\n", "") + "fn main(_: &[&str]) {}", no_main),
+        (head.replace("#![no_main]\n", "") + "fn main() { println!() }", no_main),
+        (declared.replace("#![no_std]\n", "") + "fn main(_: &[&str]) {}", no_std),
+        // Other mistakes get no advice.
+        (format!("{declared}fn main(_: &[&str]) {{ let _: u8 = \"\"; f(1) }} fn f() {{}}"), None),
+        (format!("{declared}fn mian(_: &[&str]) {{}}"), None),
+        (format!("{declared}{c_function}"), None),
+        ("fn main() { println!() }".into(), kernel),
+    ] {
+        if advice == kernel {
+            program = write_crate("");
+            let manifest = program.path().join("Cargo.toml");
+            let text = fs::read_to_string(&manifest).expect("text");
+            fs::write(&manifest, text.split("kernel =").next().expect("a part")).expect("written");
+        }
+        fs::write(program.path().join("src/main.rs"), &source).expect("written");
+        let mut command = boot();
+        command.arg(program.path());
+        let output = run(command);
+        let said = text(&output.stderr);
+        let end = said.lines().next_back().unwrap_or_default();
+        assert_eq!((status(&output), text(&output.stdout).as_str()), (Some(65), ""), "{source}: {said}");
+        assert!(said.contains("error"), "{source}: {said}");
+        match advice {
+            Some(advice) => assert!(end.starts_with("boot: ") && end.contains(advice), "{source}: {said}"),
+            None => assert!(end.ends_with("see cargo's output above"), "{source}: {said}"),
+        }
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
-//! Tests of the crate that `boot new` makes. Ordinary cargo commands work in this crate, and `boot` boots its program.
+//! Tests of the crate that `boot new` makes. Ordinary cargo commands work in this crate, and `boot` boots
+//! the program of this crate.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
@@ -9,7 +10,7 @@ use std::sync::LazyLock;
 use tempfile::TempDir;
 
 use crate::child::{Running, run};
-use crate::outside::{boot, finish, status, text};
+use crate::outside::{boot, finish, only_machine, status, text};
 
 /// The source of a program that must behave in the same way on the machine and on the host. Its first argument chooses
 /// what it does.
@@ -110,14 +111,10 @@ fn program_behaves_alike_on_the_host_and_on_the_machine() {
         (&["deadlock"], Some(2)),
         (&["select-nothing"], Some(2)),
     ] {
-        let host = run(cargo(&[&["run", "--quiet", "--"], arguments].concat(), &own));
-        let mut machine = boot();
-        machine.arg("--smp=2").arg(&own).args(arguments);
-        let machine = finish(machine);
+        let [host, machine] = on_both(arguments);
         let context = format!("{arguments:?}: {}{}", text(&host.stderr), text(&machine.stderr));
         assert_eq!(status(&host), ends_with, "{context}");
         assert_eq!(status(&machine), ends_with, "{context}");
-        assert_eq!(text(&machine.stdout), text(&host.stdout), "{context}");
         for part in match arguments[0] {
             "panic" => &["panic at src/main.rs:", "as it should", "[running]", "(waits) ["][..],
             "deadlock" => &["all goroutines are asleep - deadlock!", "goroutine 1 [chan receive"],
@@ -130,6 +127,55 @@ fn program_behaves_alike_on_the_host_and_on_the_machine() {
             assert!(text(&host.stderr).contains(part), "host, {part}: {}", text(&host.stderr));
             assert!(text(&machine.stderr).contains(part), "machine, {part}: {}", text(&machine.stderr));
         }
+    }
+}
+
+#[test]
+fn stack_overflow_by_one_huge_frame_names_the_frame_its_line_and_the_remedies() {
+    let line = |wanted: &str| ALIKE.lines().position(|line| line.contains(wanted)).expect("a line") + 1;
+    let (of_gs, of_main) = ("`Builder::stack_size`", "main!");
+    for (frame, stack, who, remedy, place) in [
+        ("function", "", "(diver) exceeds its ", of_gs, format!("src/main.rs:{}", line("[n; 2 << 20]"))),
+        ("closure", "", " exceeds its ", of_gs, format!("src/main.rs:{}", line("[black_box(7); 1 << 20]"))),
+        ("main", "1024 KiB stack 0x", "goroutine 1 exceeds its ", of_main, "src/main.rs:".to_owned()),
+    ] {
+        let [host, machine] = on_both(&["huge-frame", frame]);
+        for output in [host, machine] {
+            let report = text(&output.stderr);
+            for part in [
+                who,
+                stack,
+                " by one huge frame: a function has ",
+                remedy,
+                "a `Box`",
+                "fatal error: stack overflow",
+                "[running]",
+                &place,
+            ] {
+                assert!(report.contains(part), "{frame}: {part} is not in {report}");
+            }
+            assert_eq!(status(&output), Some(2), "{frame}: {report}");
+        }
+    }
+}
+
+#[test]
+fn stack_overflow_by_recursion_names_the_size_and_no_huge_frame() {
+    let [host, machine] = on_both(&["recursion"]);
+    for (output, size) in [(host, "512 KiB"), (machine, "64 KiB")] {
+        let report = text(&output.stderr);
+        assert!(report.contains(&format!(" exceeds its {size} stack 0x")), "{report}");
+        assert!(report.contains("\n(`Builder::stack_size` chooses a larger stack)\n"), "{report}");
+        assert!(!report.contains("huge frame"), "{report}");
+        assert_eq!(status(&output), Some(2), "{report}");
+    }
+}
+
+#[test]
+fn main_has_the_stack_that_the_program_chooses() {
+    for output in on_both(&["large-frame"]) {
+        assert_eq!(text(&output.stdout), "the frame has 921600 bytes\n", "{}", text(&output.stderr));
+        assert_eq!(status(&output), Some(0));
     }
 }
 
@@ -171,6 +217,91 @@ fn panic_of_a_misuse_names_the_line_of_the_call() {
     }
 }
 
+/// Runs the program [`ALIKE`] on the host and on the machine. Asserts that standard output is the same, and returns
+/// both outputs.
+fn on_both(arguments: &[&str]) -> [Output; 2] {
+    let own = ALIKE_CRATE.path().join("alike");
+    let host = run(cargo(&[&["run", "--quiet", "--"], arguments].concat(), &own));
+    let mut machine = boot();
+    machine.arg("--smp=2").arg(&own).args(arguments);
+    let machine = finish(machine);
+    assert_eq!(text(&machine.stdout), text(&host.stdout), "{}{}", text(&host.stderr), text(&machine.stderr));
+    [host, machine]
+}
+
+#[test]
+fn exception_of_a_g_is_reported_with_the_same_words_on_the_host_and_on_the_machine() {
+    for (cause, name) in [
+        ("divide", "divide error (#DE, vector 0)"),
+        ("read", "page fault (#PF, vector 14): read at 0x0000000000000000, nothing is mapped there (a null pointer)"),
+        ("write", "page fault (#PF, vector 14): write at 0x0000000000000008, nothing is mapped there (a null pointer)"),
+        ("not-canonical", "general protection fault (#GP, vector 13)"),
+        ("invalid", "invalid opcode (#UD, vector 6)"),
+    ] {
+        for output in on_both(&["exception", cause]) {
+            let report = text(&output.stderr);
+            assert_eq!((status(&output), text(&output.stdout).as_str()), (Some(2), ""), "{cause}: {report}");
+            let first = report.lines().position(|line| line.starts_with("exception ")).expect("a cause");
+            let cause = report.lines().nth(first).expect("the line that was found");
+            assert!(cause.contains("in goroutine ") && cause.ends_with(&format!(": {name}")), "{report}");
+            assert_eq!(report.lines().next_back(), Some(cause), "{report}");
+            for part in ["[running]", "alike::raise_exception", "src/main.rs:", "(waits) ["] {
+                assert!(report.contains(part), "{part}: {report}");
+            }
+        }
+    }
+}
+
+#[test]
+fn exception_of_an_isolated_g_ends_only_this_g() {
+    let own = ALIKE_CRATE.path().join("alike");
+    let mut host = cargo(&["run", "--quiet", "--", "exception", "invalid"], &own);
+    host.env("GMP_KERNEL_OPTIONS", "panic=isolate");
+    let host = run(host);
+    let mut machine = boot();
+    machine.args(["--smp=2", "--kernel-option", "panic=isolate"]).arg(&own).args(["exception", "invalid"]);
+    for output in [host, finish(machine)] {
+        let report = text(&output.stderr);
+        assert_eq!((status(&output), text(&output.stdout).as_str()), (Some(0), "Err(Panicked(Panic))\n"), "{report}");
+        assert!(
+            report.contains(": invalid opcode (#UD, vector 6)\n") && report.contains(" is dead and the others go on.")
+        );
+    }
+}
+
+#[test]
+fn deadlock_report_shows_the_line_at_which_each_g_waits() {
+    for output in on_both(&["waits"]) {
+        let (printed, report) = (text(&output.stdout), text(&output.stderr));
+        let lines: Vec<&str> = printed.lines().collect();
+        assert_eq!((lines.len(), status(&output)), (3, Some(2)), "{report}");
+        for (waits, line) in ["(receives) [chan receive", "(locks) [sync.Mutex.Lock", "1 [select"].iter().zip(lines) {
+            let mut of_goroutine = report.lines().skip_while(|line| !line.contains(waits)).skip(1);
+            let place = of_goroutine.next().expect("a place");
+            assert!(place.starts_with("  in ") && place.contains(&format!("src/main.rs:{line}")), "{waits}: {report}");
+        }
+    }
+}
+
+#[test]
+fn wait_with_a_spinning_lock_or_preemption_off_is_refused_with_the_same_words() {
+    for (what, message, has_line) in [
+        ("interrupt-mutex", "a G blocks, yields or ends with an `InterruptMutex` held since src/main.rs:", true),
+        // The machine does not always record where preemption was turned off.
+        ("preempt-mutex", "a G blocks, yields or ends with preemption turned off", false),
+        ("guard", "a G blocks, yields or ends with preemption turned off", false),
+        ("itself", " waits for itself: at src/main.rs:", true),
+    ] {
+        for output in on_both(&["held", what]) {
+            let report = text(&output.stderr);
+            assert_eq!(status(&output), Some(2), "{what}: {report}");
+            let line = text(&output.stdout).trim().replace("line ", "") + ":";
+            let place = if has_line { line.as_str() } else { "" };
+            assert!(report.contains(&format!("{message}{place}")), "{what}: {report}");
+        }
+    }
+}
+
 #[test]
 fn input_and_disks_of_the_host_are_like_those_of_the_machine() {
     let own = ALIKE_CRATE.path().join("alike");
@@ -190,7 +321,8 @@ fn input_and_disks_of_the_host_are_like_those_of_the_machine() {
     assert_eq!(text(&host.stdout), text(&machine.stdout), "{}{}", text(&host.stderr), text(&machine.stderr));
     assert_eq!((status(&host), status(&machine)), (Some(0), Some(0)));
     assert!(
-        text(&host.stdout).contains("3 lines") && text(&host.stdout).contains("1300 bytes"),
+        text(&host.stdout).contains("3 lines\nSome(0), unchanged; random numbers differ: true\n")
+            && text(&host.stdout).contains("1300 bytes"),
         "{}",
         text(&host.stdout)
     );
@@ -203,11 +335,55 @@ fn input_and_disks_of_the_host_are_like_those_of_the_machine() {
 }
 
 #[test]
+fn several_gs_that_read_get_whole_lines() {
+    let own = ALIKE_CRATE.path().join("alike");
+    let mut host = cargo(&["run", "--quiet", "--", "readers"], &own);
+    host.env("GMP_KERNEL_OPTIONS", "procs=1");
+    let mut machine = boot();
+    machine.arg("--smp=1").arg(&own).arg("readers");
+    let lines: Vec<String> = (0..1000).map(|number| format!("{number:03};")).collect();
+    let _machine = only_machine();
+    for mut command in [host, machine] {
+        command.stdin(Stdio::piped());
+        let mut child = Running::start(command);
+        assert_eq!(child.read_until("\n"), "waiting, 1000 rounds\n");
+        child.take_input().write_all(lines.join("\n").as_bytes()).expect("taken");
+        let output = child.finish();
+        assert_eq!(text(&output.stdout), format!("1000 lines, {}\n", lines.concat()), "{}", text(&output.stderr));
+        assert_eq!(status(&output), Some(0));
+    }
+}
+
+#[test]
+fn limit_ends_a_wait_for_input_and_loses_nothing() {
+    let own = ALIKE_CRATE.path().join("alike");
+    let host = cargo(&["run", "--quiet", "--", "limits"], &own);
+    let mut machine = boot();
+    machine.arg("--smp=2").arg(&own).arg("limits");
+    let _machine = only_machine();
+    for mut command in [host, machine] {
+        command.stdin(Stdio::piped());
+        let mut child = Running::start(command);
+        assert_eq!(child.read_until("\n"), "Err(Limit(DeadlineExceeded))\n");
+        let mut input = child.take_input();
+        input.write_all(b"ha").expect("taken");
+        let waits = child.read_until("halves\n");
+        assert_eq!(waits, "Err(Limit(Canceled))\nErr(Limit(DeadlineExceeded)) \"\"\nhalves\n");
+        input.write_all(b"lf\n").expect("taken");
+        drop(input);
+        let output = child.finish();
+        let read = "Ok(5) \"half\\n\"\nOk(0)\nOk(0) \"\"\nOk(())\ntrue\n";
+        assert_eq!((text(&output.stdout).as_str(), status(&output)), (read, Some(0)), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn programs_of_the_tree_run_on_the_host() {
     let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let tour = succeed(&["run", "--quiet", "--package", "programs", "--bin", "tour"], &tree);
     let printed = text(&tour.stdout);
-    for part in ["-- stealing", "none on the host", "-- handoff", "-- counters", " handoffs\n"] {
+    for part in ["-- stealing", "none on the host", "-- handoff", "-- counters", " handoffs\n", " retakes by sysmon\n"]
+    {
         assert!(printed.contains(part), "{part}: {printed}");
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -265,8 +441,8 @@ fn second_crate_is_built_with_what_the_first_one_has_built() {
         fs::write(own.join("src/main.rs"), main.replace("{args:?}", &format!("{} {{args:?}}", own.display())))
             .expect("written");
     }
-    // The two crates have the same name, and share one build directory. Each program prints the path of its crate, which
-    // shows whether cargo has mistaken one crate for the other.
+    // The two crates have the same name, and share one build directory. Each program prints the path of its crate,
+    // which shows whether cargo has mistaken one crate for the other.
     for own in [&crates[0], &crates[1], &crates[0]] {
         let mut command = boot();
         command.args(["--smp=1"]).arg(own).env("CARGO_TERM_COLOR", "never");

@@ -1,14 +1,17 @@
 //! A program that runs on the machine and on the host. Its first argument chooses what it does.
 #![no_std]
 #![cfg_attr(not(test), no_main)]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+use core::arch::asm;
 use core::error::Error;
 use core::fmt;
+use core::hint::black_box;
+use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use kernel::chan::{RecvError, TrySendError};
-use kernel::console::{SincePowerOn, flush, read_line, try_read, write};
+use kernel::console::{SincePowerOn, flush, try_read, write};
 use kernel::disk::{Disk, DiskError, PciError, RequestError, SetupError, delay, disks};
 use kernel::mm::{OutOfMemory, Usage, free_cached_memory, usage};
 use kernel::percpu::{CpuId, MAX_CPUS, PreemptGuard};
@@ -18,9 +21,9 @@ use kernel::program::Termination;
 use kernel::select::{Select, recv};
 use kernel::sync::{InterruptMutex, InterruptMutexGuard, PreemptMutex, PreemptMutexGuard};
 use kernel::watchdog::{Windows, interrupts, longest_windows};
-use kernel::{args, clock, cpus, exit, percpu};
+use kernel::{args, clock, cpus, exit, fill_random_until, percpu, random, random_until};
 
-kernel::main!(main);
+kernel::main!(main, stack_size = 1 << 20);
 
 fn main(arguments: &[&str]) -> Result<i32, String> {
     match arguments {
@@ -46,16 +49,77 @@ fn main(arguments: &[&str]) -> Result<i32, String> {
             let _ = receiver.recv();
             println!("after");
         }
+        ["large-frame"] => use_frame(&[black_box(7); 900 << 10]),
+        ["huge-frame", "main"] => use_huge_frame(7),
+        ["huge-frame", "function"] => {
+            let _ = Builder::new().name("diver").go(|| use_huge_frame(7)).join();
+        }
+        ["huge-frame", "closure"] => {
+            let _ = go(|| use_frame(&[black_box(7); 1 << 20])).join();
+        }
+        ["recursion"] => {
+            let _ = go(|| recurse(0)).join();
+        }
+        ["exception", cause] => {
+            let _waits = Builder::new().name("waits").go(|| channel::<i32>(0).1.recv());
+            let cause = String::from(*cause);
+            let end = go(move || raise_exception(&cause)).join();
+            println!("{end:?}");
+        }
+        ["waits"] => {
+            static LOCK: Mutex<()> = Mutex::new(());
+            let _held = LOCK.lock();
+            println!("{}", line!() + 1);
+            let _receives = Builder::new().name("receives").go(|| Chan::<i32>::new(0).recv());
+            println!("{}", line!() + 1);
+            let _locks = Builder::new().name("locks").go(|| drop(LOCK.lock()));
+            println!("{}", line!() + 1);
+            select! {}
+        }
+        ["held", what] => wait_with(what),
         ["select-nothing"] => {
             println!("before");
             select! {}
         }
         ["misuse"] => misuse(),
         ["devices"] => devices(),
+        ["readers"] => readers(),
+        ["limits"] => limits(),
         ["hog"] => hog(),
         other => println!("what is {other:?}?"),
     }
     Ok(0)
+}
+
+fn use_frame(frame: &[u8]) {
+    println!("the frame has {} bytes", black_box(frame).len());
+}
+
+#[inline(never)]
+fn use_huge_frame(n: u8) {
+    use_frame(&[n; 2 << 20]);
+}
+
+fn recurse(depth: u64) -> u64 {
+    let frame = black_box([depth; 16]);
+    if depth == u64::MAX { 0 } else { recurse(depth + 1) + frame[3] }
+}
+
+/// Raises an exception of the processor.
+#[expect(unsafe_code, reason = "safe code raises no exceptions")]
+fn raise_exception(cause: &str) {
+    let null = black_box(ptr::null_mut::<u64>());
+    // SAFETY: these operations violate their conditions on purpose. Each raises an exception, and the tests check its
+    // report.
+    unsafe {
+        match cause {
+            "divide" => asm!("div {0:e}", in(reg) 0, inout("eax") 1 => _, inout("edx") 0 => _),
+            "read" => assert_eq!(null.read_volatile(), 0),
+            "write" => null.wrapping_add(1).write_volatile(1),
+            "not-canonical" => asm!("mov {0}, [{0}]", inout(reg) 1_u64 << 63 => _),
+            _ => asm!("ud2"),
+        }
+    }
 }
 
 /// Uses the library from one G and from several Gs.
@@ -215,13 +279,83 @@ fn misuse() {
     }
 }
 
+/// Many Gs read lines at the same time. Another G counts while all of them wait.
+fn readers() {
+    let counts = go(|| (0..1000).inspect(|_| yield_now()).count());
+    let read = || stdin().lines().map(|line| line.expect("another M")).collect::<Vec<_>>();
+    let readers: Vec<_> = (0..20).map(|_| go(read)).collect();
+    println!("waiting, {} rounds", counts.join().expect("it does not panic"));
+    let mut lines: Vec<_> = readers.into_iter().flat_map(|reader| reader.join().expect("it does not panic")).collect();
+    lines.sort();
+    println!("{} lines, {}", lines.len(), lines.concat());
+}
+
+/// Reads with limits. The test sends the first half of a line after the first line of the output, and the second half
+/// after `halves`.
+fn limits() {
+    const SHORT: Duration = Duration::from_millis(20);
+    let (request, cancel) = Context::background().with_cancel();
+    let mut line = String::new();
+    println!("{:?}", stdin().read_line_until(&mut line, SHORT));
+    go(move || {
+        sleep(SHORT);
+        cancel.cancel();
+    })
+    .detach();
+    println!("{:?}", stdin().read_line_until(&mut line, &request));
+    let reader = go(|| {
+        let mut line = String::new();
+        let read = stdin().read_line(&mut line);
+        format!("{read:?} {line:?}")
+    });
+    // The G waits for the input, or for the other reader.
+    println!("{:?} {line:?}", stdin().read_line_until(&mut line, SHORT));
+    println!("halves");
+    println!("{}", reader.join().expect("it does not panic"));
+    // Nothing has to wait after the end of the input, or for no random bytes.
+    println!("{:?}", stdin().read_line(&mut line));
+    println!("{:?} {line:?}", stdin().read_line_until(&mut line, &request));
+    println!("{:?}", fill_random_until(&mut [], &request));
+    println!("{}", random_until(Duration::MAX) != random_until(Duration::MAX));
+}
+
+/// Waits or yields although a lock that spins is held or preemption is off. Before that, prints the number of the line
+/// that holds the lock or turns preemption off. (Printing is allowed in these contexts.)
+fn wait_with(what: &str) {
+    static SPINS: InterruptMutex<()> = InterruptMutex::new(());
+    static PINS: PreemptMutex<()> = PreemptMutex::new(());
+    match what {
+        "interrupt-mutex" => {
+            let _held = SPINS.lock();
+            println!("line {}", line!() - 1);
+            sleep(Duration::from_millis(1));
+        }
+        "preempt-mutex" => {
+            let _held = PINS.lock();
+            println!("line {}", line!() - 1);
+            yield_now();
+        }
+        "itself" => {
+            let _held = SPINS.lock();
+            println!("line {}", line!() + 1);
+            drop(SPINS.lock());
+        }
+        _ => {
+            let _off = PreemptGuard::new();
+            go(|| ()).detach();
+            println!("line {}", line!() - 2);
+            let _ = channel::<()>(0).1.recv();
+        }
+    }
+}
+
 /// Reads the input, and reads and writes the disks.
 fn devices() {
-    let mut lines = Vec::new();
-    while let Some(line) = read_line().expect("another M") {
-        lines.push(line);
-    }
+    let lines: Vec<_> = stdin().lines().map(|line| line.expect("another M")).collect();
     println!("{lines:?}, {} lines", lines.len());
+    let mut after_the_end = String::from("unchanged");
+    let read = stdin().read_line(&mut after_the_end).ok();
+    println!("{read:?}, {after_the_end}; random numbers differ: {}", random() != random());
     for disk in disks() {
         println!("{} bytes, read-only: {}", disk.len_bytes(), disk.is_read_only());
         for (offset, length) in [(0, 4), (510, 4), (1298, 4), (1300, 4), (1301, 4), (u64::MAX, 4), (0, 2000)] {

@@ -69,6 +69,21 @@ pub(crate) fn finish(command: Command) -> Output {
     run(command)
 }
 
+/// Boots the program with time limits of 2, 4, 8, … 128 seconds, until `is_long_enough` returns true for the output. How
+/// long a machine boots depends on the host, and a limit that is over before the program begins shows nothing about the
+/// program. Returns the last output.
+pub(crate) fn finish_at_limit(options: &[&str], argument: &str, is_long_enough: impl Fn(&Output) -> bool) -> Output {
+    let mut seconds = 2;
+    loop {
+        let limit = format!("--timeout={seconds}");
+        let output = finish(boot_outside(&[options, &[&limit]].concat(), &[argument]));
+        if seconds == 128 || is_long_enough(&output) {
+            return output;
+        }
+        seconds *= 2;
+    }
+}
+
 /// Takes the lock that a test holds while its machine runs. Only one machine runs at a time, because one machine may
 /// need all CPUs of the host.
 pub(crate) fn only_machine() -> MutexGuard<'static, ()> {

@@ -1,16 +1,20 @@
-//! The program of the crate outside of the workspace. Its first argument chooses what it does.
+//! The `main.rs` of a crate that the tests write outside of the workspace (see `outside.rs`). The program's first
+//! argument chooses what the program does.
 #![no_std]
 #![no_main]
 
 use core::arch::asm;
 use core::fmt;
 use core::hint;
+use core::mem;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
-use kernel::console::{read_line, write};
+use kernel::console::write;
+use kernel::gmp_sched::goroutine::WaitReason;
+use kernel::internals::{Mute, uses_virtio};
 use kernel::percpu::PreemptGuard;
-use kernel::platform::channel;
+use kernel::platform::{channel, now, scheduler, span};
 use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
 use kernel::watchdog::longest_windows;
@@ -22,6 +26,7 @@ fn main(arguments: &[&str]) -> i32 {
         ["status", status] => return status.parse().expect("a number"),
         ["arguments", arguments @ ..] => println!("{arguments:?}"),
         ["echo"] => echo(),
+        ["stderr"] => println!("standard error is a terminal: {}", kernel::console::stderr_is_terminal()),
         ["panic"] => panic!("it was meant to panic"),
         ["report", cause] => {
             print!("before\nwithout an end");
@@ -36,6 +41,8 @@ fn main(arguments: &[&str]) -> i32 {
         }),
         ["bytes"] => (0..100).for_each(|_| assert!(write(&Vec::from_iter(0..=u8::MAX)))),
         ["deadlock"] => deadlock(),
+        ["traced"] => traced(),
+        ["idle-then-busy"] => idle_then_busy(),
         ["pinned"] => pinned(),
         // SAFETY: the undefined instruction raises an exception, as intended. No code of the program runs after it.
         ["exception"] => unsafe { asm!("ud2") },
@@ -55,15 +62,23 @@ fn main(arguments: &[&str]) -> i32 {
             }
             println!("that was all");
         }
-        ["print-and-exit"] => {
-            go(|| {
-                loop {
-                    println!("one more line");
+        ["device"] => println!("{}", if uses_virtio() { "virtio" } else { "serial" }),
+        ["mute", then] => {
+            println!("before");
+            // The device never answers again.
+            mem::forget(Mute::new());
+            match *then {
+                "flood" => flood(),
+                "panic" => {
+                    println!("in flight");
+                    println!("waiting");
+                    panic!("it was meant to panic");
                 }
-            })
-            .detach();
-            sleep(Duration::from_secs(2));
+                _ => println!("in flight"),
+            }
+            println!("that was all");
         }
+        ["print-and-exit"] => print_until_blocked(),
         ["prompt"] => prompt(),
         ["times"] => times(),
         ["inspected"] => inspected(),
@@ -75,12 +90,14 @@ fn main(arguments: &[&str]) -> i32 {
 /// Prints the first three lines of the input, and then the number of its lines and bytes.
 fn echo() {
     let (mut lines, mut bytes) = (0, 0);
-    while let Some(line) = read_line().expect("input") {
+    let mut line = String::new();
+    while stdin().read_line(&mut line).expect("input") > 0 {
         lines += 1;
-        bytes += line.len() + 1;
+        bytes += line.len();
         if lines <= 3 {
-            println!("[{line}]");
+            println!("[{}]", line.trim_end_matches('\n'));
         }
+        line.clear();
     }
     println!("{lines} lines, {bytes} bytes");
 }
@@ -101,12 +118,29 @@ fn flood() {
     println!("{} rounds", ROUNDS.load(Ordering::Relaxed));
 }
 
+/// Prints until nothing has found room for two seconds, because nobody reads.
+fn print_until_blocked() {
+    static PRINTED: AtomicU64 = AtomicU64::new(0);
+    go(|| {
+        loop {
+            println!("one more line");
+            PRINTED.fetch_add(1, Ordering::Relaxed);
+        }
+    })
+    .detach();
+    let mut before = 0;
+    while PRINTED.load(Ordering::Relaxed) != before || before == 0 {
+        before = PRINTED.load(Ordering::Relaxed);
+        sleep(Duration::from_secs(2));
+    }
+}
+
 /// Prints a prompt without a newline.
 fn prompt() {
     print!("name? ");
-    if let Some(name) = read_line().expect("input") {
-        println!("hello, {name}");
-    }
+    let mut name = String::new();
+    stdin().read_line(&mut name).expect("input");
+    print!("hello, {name}");
 }
 
 /// Prints the times at which many Gs wake after short sleeps. Several Gs wake at about the same time. The times are the
@@ -123,18 +157,24 @@ fn times() {
         };
         let sleepers: Vec<_> = (0..20).map(sleeper).collect();
         let times: Vec<_> = sleepers.into_iter().map(|sleeper| sleeper.join().expect("it does not panic")).collect();
-        println!("{times:?}");
+        println!("{times:?}, {}", kernel::random());
     }
 }
 
 /// Calls `debugger_stops_here`, at which the test has a breakpoint. At that time one G sleeps, and another G has not
 /// begun.
 fn inspected() {
-    // There is only one P. The first G begins when the main G sleeps. The main G does not wait again, so the second G
-    // does not begin.
     set_procs(1).expect("one is not too many");
-    let _sleeper = go(nap);
-    sleep(Duration::from_millis(200));
+    let sleeper = go(nap);
+    let is_asleep = || {
+        let mut all = scheduler().expect("it runs").goroutines();
+        all.any(|goroutine| goroutine.id() == sleeper.id() && goroutine.wait_reason() == WaitReason::Sleep)
+    };
+    while !is_asleep() {
+        yield_now();
+    }
+    // There is only one P, and the main G keeps it, so the second G does not begin.
+    let _keeps_its_p = PreemptGuard::new();
     let _next = go(nap);
     debugger_stops_here();
 }
@@ -179,8 +219,8 @@ impl fmt::Display for Endless {
     }
 }
 
-/// Ends in a deadlock. Two Gs wait for each other's lock, many Gs wait for a message, and the main G waits for the first
-/// two Gs.
+/// Ends in a deadlock. Two Gs wait for each other's lock, many Gs wait for a message, and the main G waits for the
+/// first two Gs.
 fn philosophers() {
     static FORKS: [Mutex<()>; 2] = [const { Mutex::new(()) }; 2];
     static HAVE_ONE: Barrier = Barrier::new(2);
@@ -236,4 +276,25 @@ fn reset() {
     let none = [0u8; 10];
     // SAFETY: the machine resets, as intended, so no code runs after this.
     unsafe { asm!("lidt [{}]", "ud2", in(reg) &raw const none) };
+}
+
+/// All CPUs are idle for 100 ms, and then busy for 100 ms.
+fn idle_then_busy() {
+    let phase = Duration::from_millis(100);
+    sleep(phase);
+    let end = now() + phase;
+    let hogs: Vec<_> = (0..2 * procs()).map(|_| go(move || while now() < end {})).collect();
+    hogs.into_iter().for_each(|hog| hog.join().unwrap());
+}
+
+/// Runs a G with a name. Meanwhile, main computes, and then prints for how many nanoseconds.
+fn traced() {
+    let worker = Builder::new().name("worker").go(|| sleep(Duration::from_millis(1)));
+    let start = now();
+    let span = span("a span");
+    while now() - start < Duration::from_millis(5) {}
+    drop(span);
+    let computed = now() - start;
+    worker.join().expect("the worker does not panic");
+    println!("{}", computed.as_nanos());
 }

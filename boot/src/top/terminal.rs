@@ -1,0 +1,231 @@
+//! The terminal of the view, which is standard error, and the output that is kept until the view ends.
+//!
+//! [`leave`] restores the terminal and prints what was kept. It is called when the machine ends, when the view is dropped,
+//! in a panic, and before a signal ends this process. Later calls have no effect, and nothing is drawn after the first.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::{mem, panic};
+
+use boot_protocol::console::Stream;
+use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Rect;
+use ratatui::{TerminalOptions, Viewport};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+
+use super::draw::draw;
+use super::model::Model;
+use crate::Error;
+use crate::console::{Console as _, Screen};
+
+/// Switches to the alternate screen, and hides the cursor.
+const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
+/// Resets colours, shows the cursor, and switches back.
+const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
+/// The number of lines of output that the view may show.
+const LINES: usize = 200;
+
+/// The settings of the terminal before the view. `None` while no view is shown.
+static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
+/// Whether the view was left because the process was stopped (Ctrl-Z), and is shown again when it continues.
+static IS_SUSPENDED: AtomicBool = AtomicBool::new(false);
+/// Whether the next picture must be drawn as a whole.
+static NEEDS_REPAINT: AtomicBool = AtomicBool::new(false);
+
+/// Locks a mutex. Ignores poisoning, because its holders do not panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the machine has printed, in order. The text is in a file without a name.
+#[derive(Debug)]
+struct Kept {
+    text: File,
+    /// The stream and the length of each part of the text.
+    parts: Vec<(Stream, u64)>,
+}
+
+/// Switches to the view. Returns an error if standard error is no terminal.
+fn enter() -> io::Result<()> {
+    let terminal = io::stderr();
+    let mut before = lock(&BEFORE);
+    let settings = tcgetattr(&terminal)?;
+    let mut silent = settings.clone();
+    silent.local_modes.remove(LocalModes::ECHO);
+    tcsetattr(&terminal, OptionalActions::Now, &silent)?;
+    *before = Some(settings);
+    terminal.lock().write_all(ENTER)
+}
+
+/// Restores the terminal; returns whether the view was shown. Errors are ignored, because the terminal may be gone.
+fn restore() -> bool {
+    let Some(settings) = lock(&BEFORE).take() else { return false };
+    let mut terminal = io::stderr();
+    let _ = terminal.write_all(LEAVE);
+    let _ = tcsetattr(&terminal, OptionalActions::Now, &settings);
+    true
+}
+
+/// Ends the view: restores the terminal, and prints what was kept. Has no effect if there is no view.
+pub(crate) fn leave() {
+    restore();
+    let Some(mut kept) = lock(&KEPT).take() else { return };
+    let mut screen = Screen::standard();
+    let mut print = || -> io::Result<()> {
+        kept.text.rewind()?;
+        for (stream, length) in mem::take(&mut kept.parts) {
+            let mut left = (&kept.text).take(length);
+            let mut part = Vec::new();
+            left.read_to_end(&mut part)?;
+            screen.show(stream, &part).map_err(io::Error::other)?;
+        }
+        Ok(())
+    };
+    // An error is ignored, because standard output is closed then, or the file cannot be read.
+    let _ = print();
+}
+
+/// Restores the terminal before this process is stopped.
+pub(crate) fn suspend() {
+    IS_SUSPENDED.store(restore(), Ordering::Relaxed);
+}
+
+/// Shows the view again, if it was shown when this process was stopped.
+pub(crate) fn resume() {
+    if IS_SUSPENDED.swap(false, Ordering::Relaxed) {
+        NEEDS_REPAINT.store(true, Ordering::Relaxed);
+        // If the terminal is gone, nothing is drawn.
+        let _ = enter();
+    }
+}
+
+/// Collects a picture, and writes it to the terminal as a whole, if the view is shown.
+struct Gate(Vec<u8>);
+
+impl Write for Gate {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let picture = mem::take(&mut self.0);
+        let shown = lock(&BEFORE);
+        if shown.is_some() { io::stderr().write_all(&picture) } else { Ok(()) }
+    }
+}
+
+/// The terminal of the view. Dropping it ends the view.
+pub(super) struct Terminal {
+    title: String,
+    size: Rect,
+    screen: ratatui::Terminal<CrosstermBackend<Gate>>,
+    /// The last lines of the output. The last one may be incomplete.
+    lines: VecDeque<String>,
+}
+
+impl core::fmt::Debug for Terminal {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Terminal").field("title", &self.title).finish_non_exhaustive()
+    }
+}
+
+impl Terminal {
+    /// Begins the view.
+    pub(super) fn enter(title: String) -> io::Result<Self> {
+        static HOOK: Once = Once::new();
+        let size = size()?;
+        let screen = blank(size)?;
+        *lock(&KEPT) = Some(Kept { text: tempfile::tempfile()?, parts: Vec::new() });
+        enter()?;
+        HOOK.call_once(|| {
+            let before = panic::take_hook();
+            panic::set_hook(Box::new(move |information| {
+                leave();
+                before(information);
+            }));
+        });
+        Ok(Self { title, size, screen, lines: VecDeque::from([String::new()]) })
+    }
+
+    /// Keeps text of the machine until the view ends. If the view has ended, prints it.
+    pub(super) fn keep(&mut self, stream: Stream, text: &[u8]) -> Result<(), Error> {
+        {
+            let mut kept = lock(&KEPT);
+            if let Some(kept) = &mut *kept {
+                kept.text.write_all(text).map_err(Error::writing)?;
+                match kept.parts.last_mut() {
+                    Some((last, length)) if *last == stream => *length += text.len() as u64,
+                    _ => kept.parts.push((stream, text.len() as u64)),
+                }
+                add_lines(&mut self.lines, text);
+                return Ok(());
+            }
+        }
+        Screen::standard().show(stream, text)
+    }
+
+    /// Draws a picture. Errors are ignored, because the terminal may be gone.
+    pub(super) fn draw(&mut self, model: &Model) {
+        let size = size().unwrap_or(self.size);
+        if (NEEDS_REPAINT.swap(false, Ordering::Relaxed) || size != self.size)
+            && let Ok(screen) = blank(size)
+        {
+            (self.screen, self.size) = (screen, size);
+        }
+        let values = model.values();
+        let (title, lines) = (&self.title, self.lines.make_contiguous());
+        let _ = self.screen.draw(|frame| draw(frame, title, values.as_ref(), lines));
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        leave();
+    }
+}
+
+/// Returns a blank screen of this size. Its first picture clears the terminal and is drawn as a whole.
+fn blank(size: Rect) -> io::Result<ratatui::Terminal<CrosstermBackend<Gate>>> {
+    let options = TerminalOptions { viewport: Viewport::Fixed(size) };
+    ratatui::Terminal::with_options(CrosstermBackend::new(Gate(b"\x1b[2J".to_vec())), options)
+}
+
+/// The size of the terminal.
+fn size() -> io::Result<Rect> {
+    let size = tcgetwinsize(io::stderr())?;
+    Ok(Rect::new(0, 0, size.ws_col, size.ws_row))
+}
+
+/// Appends text to the last lines. Control characters, which could change the terminal, become spaces.
+fn add_lines(lines: &mut VecDeque<String>, text: &[u8]) {
+    for character in String::from_utf8_lossy(text).chars() {
+        match (character, lines.back_mut()) {
+            ('\n', _) | (_, None) => lines.push_back(String::new()),
+            (control, Some(last)) if control.is_control() => last.push(' '),
+            (other, Some(last)) => last.push(other),
+        }
+        if lines.len() > LINES {
+            lines.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_last_lines_are_shown_and_no_control_characters() {
+        let mut lines = VecDeque::from([String::new()]);
+        add_lines(&mut lines, b"one\ntw");
+        add_lines(&mut lines, b"o\x1b[31m\tred\r\n");
+        assert_eq!(lines, ["one", "two [31m red ", ""]);
+        (0..LINES).for_each(|_| add_lines(&mut lines, b"more\n"));
+        assert_eq!((lines.len(), lines[0].as_str(), lines[LINES - 1].as_str()), (LINES, "more", ""));
+    }
+}

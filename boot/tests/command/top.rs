@@ -1,0 +1,133 @@
+//! Tests of `--top`, on a terminal of the test (a pseudo-terminal).
+
+use core::time::Duration;
+use std::fs::{File, OpenOptions};
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+
+use rustix::process::Signal;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+
+use crate::child::Running;
+use crate::outside::{boot_outside, finish, only_machine, status, text};
+
+/// The control sequences that begin and end the alternate screen.
+const ENTER: &str = "\x1b[?1049h";
+const LEAVE: &str = "\x1b[?1049l";
+
+/// A terminal, and what was printed on it.
+struct Terminal {
+    /// The side of the programs.
+    programs: File,
+    printed: Receiver<Vec<u8>>,
+    text: String,
+}
+
+impl Terminal {
+    fn new() -> Self {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&ours).expect("granted");
+        unlockpt(&ours).expect("unlocked");
+        let name = ptsname(&ours, Vec::new()).expect("a name");
+        let name = name.into_string().expect("text");
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(libc::O_NOCTTY);
+        let programs = options.open(name).expect("its other end can be opened");
+        let size = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&programs, size).expect("a size");
+        let (sender, printed) = mpsc::channel();
+        thread::spawn(move || {
+            let mut ours = File::from(ours);
+            let mut buffer = [0; 4096];
+            // The read fails when no program has the terminal open any more.
+            while let Ok(count) = ours.read(&mut buffer) {
+                if sender.send(buffer[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { programs, printed, text: String::new() }
+    }
+
+    fn handle(&self) -> Stdio {
+        self.programs.try_clone().expect("a handle").into()
+    }
+
+    /// Reads until `part` was printed.
+    fn read_until(&mut self, part: &str) {
+        while !self.text.contains(part) {
+            match self.printed.recv_timeout(Duration::from_secs(120)) {
+                Ok(bytes) => self.text.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(error) => panic!("{error}, without {part:?} in {:?}", self.text),
+            }
+        }
+    }
+
+    fn echoes(&self) -> bool {
+        tcgetattr(&self.programs).expect("settings").local_modes.contains(LocalModes::ECHO)
+    }
+}
+
+fn top(arguments: &[&str]) -> Command {
+    boot_outside(&["--smp=2", "--top"], arguments)
+}
+
+#[test]
+fn view_shows_the_machine_and_a_signal_restores_the_terminal() {
+    let _machine = only_machine();
+    let mut terminal = Terminal::new();
+    let mut command = top(&["sleep"]);
+    command.stderr(terminal.handle());
+    let child = Running::start(command);
+    // The words are drawn one by one, because the cells between them are blank already.
+    for part in [ENTER, "P0", "P1", "waiting", "second:"] {
+        terminal.read_until(part);
+    }
+    assert!(!terminal.echoes(), "what the user types must not disturb the view");
+    child.signal(Signal::INT);
+    child.finish();
+    terminal.read_until(LEAVE);
+    assert!(terminal.echoes());
+}
+
+#[test]
+fn output_is_printed_after_the_view() {
+    let _machine = only_machine();
+    let mut terminal = Terminal::new();
+    let mut command = top(&["both"]);
+    command.stdout(terminal.handle()).stderr(terminal.handle());
+    let output = Running::start(command).finish();
+    assert_eq!(status(&output), Some(0));
+    terminal.read_until("out 999");
+    terminal.read_until("err 999");
+    let (_, after) = terminal.text.split_once(LEAVE).expect("the view has ended");
+    let lines: Vec<_> = after.lines().collect();
+    assert_eq!(
+        lines.iter().filter(|line| line.starts_with("out ") || line.starts_with("err ")).count(),
+        2000,
+        "{after}"
+    );
+    assert!(terminal.echoes());
+}
+
+#[test]
+fn redirected_output_is_not_kept() {
+    let _machine = only_machine();
+    let mut terminal = Terminal::new();
+    let mut command = top(&["arguments", "hello"]);
+    command.stderr(terminal.handle());
+    let output = Running::start(command).finish();
+    assert_eq!((text(&output.stdout).as_str(), status(&output)), ("[\"hello\"]\n", Some(0)));
+    terminal.read_until(LEAVE);
+}
+
+#[test]
+fn view_without_a_terminal_is_refused() {
+    let output = finish(top(&["sleep"]));
+    assert_eq!(status(&output), Some(64));
+    assert!(text(&output.stderr).contains("--top draws on standard error, which is no terminal"));
+}

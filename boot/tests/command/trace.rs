@@ -1,0 +1,46 @@
+//! Tests of `--trace`.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::outside::{boot_outside, finish, status, text};
+
+#[test]
+fn trace_shows_for_how_long_main_computed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("run");
+    let option = format!("--trace={}", file.display());
+    let output = finish(boot_outside(&["--icount", "--smp=2", &option], &["traced"]));
+    let printed = text(&output.stderr);
+    assert_eq!(status(&output), Some(0), "{printed}");
+    assert!(printed.contains(" 0 lost, in "), "{printed}");
+    let json = fs::read(file.with_extension("json")).expect("the JSON file");
+    let json: Value = serde_json::from_slice(&json).expect("JSON");
+    let events = || json["traceEvents"].as_array().expect("events").iter();
+    for name in ["G1 main", "a span"] {
+        assert!(events().any(|event| event["name"] == name), "{name} is not in {json}");
+    }
+    assert!(
+        events().any(|event| event["args"]["name"].as_str().is_some_and(|name| name.ends_with(" worker"))),
+        "{json}"
+    );
+    let micros = |event: &Value, field: &str| event[field].as_f64().expect("microseconds");
+    let bound = |phase| events().find(|event| event["ph"] == phase && event["name"] == "a span").expect("a span");
+    let (begin, end) = (micros(bound("b"), "ts"), micros(bound("e"), "ts"));
+    // The slices of process 1, which is that of the Ps, within the span.
+    let runs = events().filter(|event| event["cat"] == "run" && event["pid"] == 1 && event["name"] == "G1 main");
+    let within = |run: &Value| (micros(run, "ts") + micros(run, "dur")).min(end) - micros(run, "ts").max(begin);
+    let ran: f64 = runs.map(|run| within(run).max(0.0)).sum();
+    let computed: f64 = text(&output.stdout).trim().parse().expect("nanoseconds");
+    assert!((ran * 1000.0 - computed).abs() < computed / 100.0, "main ran {ran} us, and computed {computed} ns");
+    let page = fs::read_to_string(file.with_extension("html")).expect("the page");
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("worker"));
+}
+
+#[test]
+fn trace_that_cannot_be_written_is_an_error() {
+    let output = finish(boot_outside(&["--trace=/no/such/folder/run"], &["arguments"]));
+    assert_eq!(status(&output), Some(74), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("cannot write the trace"), "{}", text(&output.stderr));
+}
