@@ -1,49 +1,63 @@
 //! Benchmarks of the scheduler.
 //!
 //! Each workload prints a line `bench NAME procs=N VALUE UNIT`. The Go program with which the results are compared uses
-//! the same names and parameters.
+//! the same names and parameters. The module `shared` has the workloads that also run on threads of the host.
 //!
 //! `cargo run -- --icount --smp 1 bench [FILTER]` counts instructions. One nanosecond is then one instruction, and all
-//! runs have the same results.
+//! runs have the same results. `cargo run -- --release bench [FILTER]` measures by the clock.
 
 #![no_std]
 #![cfg_attr(not(test), no_main)]
 
 use core::hint::black_box;
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use kernel::clock::now;
+use kernel::disk::{self, Disk, DiskAccess};
+use kernel::gmp_sched::device_signals::Signal;
+use kernel::gmp_sched::syscall::syscall;
 use kernel::mm;
+use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
+use sha2::{Digest as _, Sha256};
+use shared::SHARED;
+
+#[path = "../../../gmp-sched/benches/shared/mod.rs"]
+mod shared;
+
+/// What the module `shared` requires of this program.
+mod platform {
+    pub(crate) use kernel::platform::*;
+
+    /// Every workload has as many repetitions as in the Go program.
+    pub(crate) const REPETITIONS: u64 = 1;
+}
 
 kernel::main!(main);
 
 fn main(arguments: &[&str]) {
     let filter = arguments.first().copied().unwrap_or("");
     println!("gmp-sched cpus {}", num_cpu());
-    let workloads: &[(&str, fn())] = &[
-        ("yield", yields),
-        ("chan_pingpong", ping_pong),
-        ("spawn_join", spawn_wait),
-        ("spawn_join_handle", spawn_join),
-        ("spawn_batch", spawn_batch),
-        ("chan_mpmc_4x4_cap128", many_to_many),
-        ("select_4", select_of_four),
-        ("ring_1000", ring),
-        ("skynet_100k", skynet),
-        ("mutex_8g", mutex_8g),
-        ("uncontended", uncontended),
-        ("semaphore_8g", semaphore_8g),
-        ("fib27_cut12", fib_parallel),
-        ("sleep_overshoot", sleepers),
-        ("hog_wakeup", hogs),
-        ("bytes_per_parked_g", parked),
-    ];
-    for (_, workload) in workloads.iter().filter(|(name, _)| name.contains(filter)) {
+    for (_, workload) in SHARED.iter().chain(OWN).filter(|(name, _)| name.contains(filter)) {
         workload();
     }
     println!("bench done");
 }
+
+/// The workloads that only this program has.
+const OWN: &[(&str, fn())] = &[
+    ("fib27_cut12", fib_parallel),
+    ("sleep_overshoot", sleepers),
+    ("hog_wakeup", hogs),
+    ("syscall_fast", fast_syscalls),
+    ("handoff", handoffs),
+    ("poll_wake", poll_wakes),
+    ("io", disk_reads),
+    ("io_stream", disk_streams),
+    ("io_sha256", hashing),
+    // The last one, because its Gs end only after it has returned, so they would take time from a workload after it.
+    ("bytes_per_parked_g", parked),
+];
 
 fn report(name: &str, value: f64, unit: &str) {
     println!("bench {name} procs={} {value:.1} {unit}", procs());
@@ -54,213 +68,6 @@ fn measure(name: &str, operations: u64, body: impl FnOnce()) {
     let start = now();
     body();
     report(name, (now() - start) as f64 / operations as f64, "ns/op");
-}
-
-/// Two Gs that yield to each other.
-fn yields() {
-    const EACH: u64 = 200_000;
-    measure("yield", 2 * EACH, || {
-        let other = go(|| (0..EACH).for_each(|_| yield_now()));
-        (0..EACH).for_each(|_| yield_now());
-        other.join().expect("no panic");
-    });
-}
-
-/// Round trips between two Gs over two unbuffered channels.
-fn ping_pong() {
-    const ROUNDS: u64 = 60_000;
-    let (there, here) = (Chan::new(0), Chan::new(0));
-    let (to, from) = (there.clone(), here.clone());
-    let other = go(move || {
-        for _ in 0..ROUNDS {
-            let value: u64 = to.recv().expect("open");
-            from.send(value).expect("open");
-        }
-    });
-    measure("chan_pingpong", ROUNDS, || {
-        for round in 0..ROUNDS {
-            there.send(round).expect("open");
-            here.recv().expect("open");
-        }
-        other.join().expect("no panic");
-    });
-}
-
-/// Messages from four senders to four receivers over a channel with capacity 128.
-fn many_to_many() {
-    const EACH: u64 = 20_000;
-    measure("chan_mpmc_4x4_cap128", 4 * EACH, || {
-        let (sender, receiver) = channel(128);
-        for _ in 0..4 {
-            let sender = sender.clone();
-            go(move || (0..EACH).for_each(|n| sender.send(n).expect("receivers"))).detach();
-        }
-        drop(sender);
-        let receivers: Vec<_> = (0..4)
-            .map(|_| {
-                let receiver = receiver.clone();
-                go(move || receiver.into_iter().sum::<u64>())
-            })
-            .collect();
-        let sum: u64 = receivers.into_iter().map(|handle| handle.join().expect("no panic")).sum();
-        assert_eq!(sum, 2 * EACH * (EACH - 1));
-    });
-}
-
-/// One G receives by selects over four unbuffered channels. Each channel has one sender.
-fn select_of_four() {
-    const EACH: u64 = 10_000;
-    let chans: [Chan<u64>; 4] = core::array::from_fn(|_| Chan::new(0));
-    measure("select_4", 4 * EACH, || {
-        for chan in &chans {
-            let sender = chan.sender().clone();
-            go(move || (0..EACH).for_each(|n| sender.send(n).expect("a receiver"))).detach();
-        }
-        let [one, two, three, four] = chans.each_ref().map(Chan::receiver);
-        for _ in 0..4 * EACH {
-            select! {
-                recv(one) -> value => black_box(value),
-                recv(two) -> value => black_box(value),
-                recv(three) -> value => black_box(value),
-                recv(four) -> value => black_box(value),
-            }
-            .expect("open");
-        }
-    });
-}
-
-/// A token goes around a ring of 1000 Gs, which are linked by unbuffered channels. One hop is one operation.
-fn ring() {
-    const HOPS: u64 = 200_000;
-    let (first, mut receiver) = channel::<u64>(0);
-    for _ in 0..999 {
-        let (sender, next) = channel(0);
-        go(move || receiver.into_iter().for_each(|token| sender.send(token).expect("the ring is closed"))).detach();
-        receiver = next;
-    }
-    measure("ring_1000", HOPS, || {
-        let starter = first.clone();
-        go(move || starter.send(HOPS).expect("the ring is closed")).detach();
-        for token in receiver.iter() {
-            let left = token.saturating_sub(1000);
-            if left == 0 {
-                break;
-            }
-            first.send(left).expect("the ring is closed");
-        }
-    });
-}
-
-fn skynet_node(parent: Sender<u64>, number: u64, size: u64) {
-    if size == 1 {
-        parent.send(number).expect("it waits");
-        return;
-    }
-    let (sender, receiver) = channel(0);
-    for child in 0..10 {
-        let sender = sender.clone();
-        go(move || skynet_node(sender, number + child * (size / 10), size / 10)).detach();
-    }
-    parent.send((0..10).map(|_| receiver.recv().expect("ten of them")).sum()).expect("it waits");
-}
-
-/// Runs a tree of Gs with ten children each and 100,000 leaves. The first run also allocates the stacks, and the second
-/// run reuses them.
-fn skynet() {
-    for name in ["skynet_100k_cold", "skynet_100k"] {
-        measure(name, 111_111, || {
-            let (sender, receiver) = channel(0);
-            go(move || skynet_node(sender, 0, 100_000)).detach();
-            assert_eq!(receiver.recv(), Ok(4_999_950_000));
-        });
-    }
-}
-
-/// Spawns a G and waits for it with a wait group, as the Go program does.
-fn spawn_wait() {
-    const ROUNDS: u64 = 40_000;
-    static GROUP: WaitGroup = WaitGroup::new();
-    measure("spawn_join", ROUNDS, || {
-        for _ in 0..ROUNDS {
-            GROUP.add(1);
-            go(|| GROUP.done()).detach();
-            GROUP.wait();
-        }
-    });
-}
-
-/// Spawns a G and joins it.
-fn spawn_join() {
-    const ROUNDS: u64 = 40_000;
-    measure("spawn_join_handle", ROUNDS, || {
-        for round in 0..ROUNDS {
-            black_box(go(move || round).join().expect("no panic"));
-        }
-    });
-}
-
-/// Spawns 10,000 Gs and waits until all have run. The first round also allocates stacks, and the later rounds reuse
-/// them.
-fn spawn_batch() {
-    const BATCH: usize = 10_000;
-    static LEFT: AtomicUsize = AtomicUsize::new(0);
-    let round = || {
-        LEFT.store(BATCH, Ordering::Relaxed);
-        for _ in 0..BATCH {
-            go(|| LEFT.fetch_sub(1, Ordering::Release)).detach();
-        }
-        while LEFT.load(Ordering::Acquire) != 0 {
-            yield_now();
-        }
-    };
-    measure("spawn_batch_cold", BATCH as u64, round);
-    // In the first rounds main is preempted before it has spawned all Gs, so fewer Gs are alive at once than later. These
-    // rounds are not measured, and allocate the stacks that are still missing.
-    (0..3).for_each(|_| round());
-    measure("spawn_batch", 4 * BATCH as u64, || (0..4).for_each(|_| round()));
-}
-
-/// Runs `body` `each` times in each of eight Gs, and waits for all of them.
-fn in_eight(each: u64, body: impl Fn() + Copy + Send + 'static) {
-    static FINISHED: WaitGroup = WaitGroup::new();
-    FINISHED.add(8);
-    for _ in 0..8 {
-        go(move || {
-            (0..each).for_each(|_| body());
-            FINISHED.done();
-        })
-        .detach();
-    }
-    FINISHED.wait();
-}
-
-/// Eight Gs increment a counter under one mutex.
-fn mutex_8g() {
-    const EACH: u64 = 200_000;
-    static COUNT: Mutex<u64> = Mutex::new(0);
-    measure("mutex_8g", 8 * EACH, || in_eight(EACH, || *COUNT.lock() += 1));
-    assert_eq!(*COUNT.lock() % (8 * EACH), 0);
-}
-
-/// Eight Gs share four permits. Each G acquires and releases one permit at a time.
-fn semaphore_8g() {
-    const EACH: u64 = 50_000;
-    static SEMAPHORE: Semaphore = Semaphore::new(4);
-    measure("semaphore_8g", 8 * EACH, || in_eight(EACH, || drop(SEMAPHORE.acquire(1))));
-}
-
-/// The cost of lock operations without contention.
-fn uncontended() {
-    fn each(name: &str, body: impl Fn()) {
-        const ROUNDS: u64 = 100_000;
-        measure(name, ROUNDS, || (0..ROUNDS).for_each(|_| body()));
-    }
-    let (rwlock, read_mostly, once) = (RwLock::new(0u64), ReadMostlyRwLock::new(0u64), Once::new());
-    each("rwlock_read", || _ = black_box(*rwlock.read()));
-    each("rwlock_write", || *rwlock.write() += 1);
-    each("read_mostly_read", || _ = black_box(*read_mostly.read()));
-    each("read_mostly_write", || *read_mostly.write() += 1);
-    each("once_done", || once.call_once(|| ()));
 }
 
 fn fib(n: u64) -> u64 {
@@ -305,7 +112,7 @@ fn lateness(milliseconds: u64) -> u64 {
     now() - start - milliseconds * 1_000_000
 }
 
-/// 1000 Gs sleep 20 times each, for 1 to 10 ms.
+/// Measures how late sleeps end. 1000 Gs sleep 20 times each, for 1 to 10 ms.
 fn sleepers() {
     let sleeping: Vec<_> = (0..1000)
         .map(|g| go(move || (0..20).map(|n| lateness(1 + (g * 7 + n * 3) % 10)).collect::<Vec<_>>()))
@@ -317,8 +124,13 @@ fn sleepers() {
 static STOP: AtomicBool = AtomicBool::new(false);
 static SINK: AtomicU64 = AtomicU64::new(0);
 
-/// Each P runs a hog (a G that computes and never waits), and main wakes repeatedly from sleeps of 1 ms.
+/// Measures how late main wakes from sleeps of 1 ms beside hogs.
 fn hogs() {
+    report_late("hog_wakeup", beside_hogs(|_| lateness(1)));
+}
+
+/// Calls `body` 100 times while each P runs a hog (a G that computes and never waits). Returns the results.
+fn beside_hogs(body: impl Fn(u64) -> u64) -> Vec<u64> {
     STOP.store(false, Ordering::Relaxed);
     let hogs: Vec<_> = (0..procs())
         .map(|_| {
@@ -331,10 +143,10 @@ fn hogs() {
             })
         })
         .collect();
-    let late = (0..100).map(|_| lateness(1)).collect();
+    let results = (0..100).map(body).collect();
     STOP.store(true, Ordering::Relaxed);
     hogs.into_iter().for_each(|hog| hog.join().expect("no panic"));
-    report_late("hog_wakeup", late);
+    results
 }
 
 /// Measures how much memory a G takes while it waits for a channel, with 100,000 Gs.
@@ -353,4 +165,155 @@ fn parked() {
     }
     report("bytes_per_parked_g", (before - mm::usage().free) as f64 / COUNT as f64, "B");
     drop(sender);
+}
+
+/// Measures a system call that does nothing: entering it and returning from it.
+fn fast_syscalls() {
+    const ROUNDS: u64 = 100_000;
+    measure("syscall_fast", ROUNDS, || (0..ROUNDS).for_each(|_| syscall::<Kernel, _>(|| black_box(()))));
+}
+
+/// The number of events in [`handoffs`] and [`poll_wakes`].
+const EVENTS: u64 = 1000;
+
+/// When the current event began, by the clock in nanoseconds; 0 if none is under way.
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+
+/// Runs `body` with only one P. `body` returns the sum of the times of [`EVENTS`] events in nanoseconds. Prints their
+/// mean.
+fn measure_events(name: &str, body: impl FnOnce() -> u64) {
+    let procs = set_procs(1).expect("one P is allowed");
+    BEGUN.store(0, Ordering::Relaxed);
+    let total = body();
+    set_procs(procs).expect("as many Ps as before");
+    report(name, total as f64 / EVENTS as f64, "ns/op");
+}
+
+/// Measures the time from the call in which a G blocks its M to the next run of another G on the same P.
+fn handoffs() {
+    measure_events("handoff", || {
+        let blocking = go(|| {
+            for _ in 0..EVENTS {
+                BEGUN.store(now(), Ordering::Relaxed);
+                disk::delay(Duration::from_micros(20)).expect("memory for another M");
+            }
+        });
+        let mut total = 0;
+        while !blocking.is_finished() {
+            yield_now();
+            let end = now();
+            let begun = BEGUN.swap(0, Ordering::Relaxed);
+            if begun != 0 {
+                total += end - begun;
+            }
+        }
+        total
+    });
+}
+
+/// Measures the time from the raise of a device's signal to the run of the G that waits for it. Meanwhile another G
+/// computes on the P.
+fn poll_wakes() {
+    static SIGNAL: Signal<Kernel> = Signal::new();
+    let Some(scheduler) = scheduler() else { return };
+    measure_events("poll_wake", || {
+        let waiting = go(|| {
+            let wait = |_| {
+                SIGNAL.wait();
+                now() - BEGUN.swap(0, Ordering::Relaxed)
+            };
+            (0..EVENTS).map(wait).sum()
+        });
+        for _ in 0..EVENTS {
+            // During this sleep the G begins to wait, and the undisturbed time after the last displacement ends.
+            sleep(Duration::from_micros(100));
+            BEGUN.store(now(), Ordering::Relaxed);
+            SIGNAL.raise(scheduler);
+            while BEGUN.load(Ordering::Relaxed) != 0 {
+                if !kernel::PREEMPTS_LOOPS {
+                    yield_now();
+                }
+            }
+        }
+        waiting.join().expect("no panic")
+    });
+}
+
+/// Measures reads of 4 KiB at random offsets of the first disk, in both ways: with one read in flight and with 64, and how
+/// long a read takes beside a hog on each P. Without a disk there is nothing to measure.
+fn disk_reads() {
+    const READS: u64 = 4096;
+    let Some(disk) = disk::disks().first() else { return };
+    let blocks = disk.len_bytes() / BLOCK as u64;
+    assert!(blocks > 0, "the disk has less than {BLOCK} bytes");
+    let read_block = move |access, seed| read_block(access, blocks, seed);
+    for (way, kind) in [(Disk::blocking as fn(&Disk) -> DiskAccess<'_>, "sync"), (Disk::asynchronous, "async")] {
+        for in_flight in [1, 64] {
+            measure(&format!("io_{kind}_{in_flight}"), READS, || {
+                let read_some = move |g| (0..READS / in_flight).for_each(|n| read_block(way(disk), g * READS + n));
+                let reading: Vec<_> = (0..in_flight).map(|g| go(move || read_some(g))).collect();
+                reading.into_iter().for_each(|handle| handle.join().expect("no panic"));
+            });
+        }
+        let timed_read = |number| {
+            let start = now();
+            read_block(way(disk), number);
+            now() - start
+        };
+        report_late(&format!("io_{kind}_hog"), beside_hogs(timed_read));
+    }
+}
+
+/// Measures reads of the first disk from its beginning to its end, at most of 1 GiB, in both ways. Several Gs read, each
+/// the next chunk that no other G reads.
+fn disk_streams() {
+    const CHUNK: u64 = 64 * 1024;
+    const READERS: usize = 16;
+    let Some(disk) = disk::disks().first() else { return };
+    let chunks = (disk.len_bytes() / CHUNK).min((1 << 30) / CHUNK);
+    for (way, kind) in [(Disk::blocking as fn(&Disk) -> DiskAccess<'_>, "sync"), (Disk::asynchronous, "async")] {
+        let next = AtomicU64::new(0);
+        let start = now();
+        scope(|readers| {
+            for _ in 0..READERS {
+                readers.go(|| {
+                    let mut chunk = vec![0; CHUNK as usize];
+                    loop {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        if number >= chunks {
+                            break;
+                        }
+                        assert_eq!(way(disk).read_at(number * CHUNK, &mut chunk), Ok(chunk.len()));
+                    }
+                });
+            }
+        });
+        report(&format!("io_stream_{kind}"), mib_per_second(chunks * CHUNK, now() - start), "MiB/s");
+    }
+}
+
+fn mib_per_second(bytes: u64, nanoseconds: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20) / (nanoseconds as f64 / 1e9)
+}
+
+/// Measures how fast one G hashes memory. The program `sha256` cannot hash a disk faster.
+fn hashing() {
+    const CHUNKS: u64 = 1024;
+    let chunk = black_box(vec![0x5a; 64 * 1024]);
+    let mut state = Sha256::new();
+    let start = now();
+    (0..CHUNKS).for_each(|_| state.update(&chunk));
+    black_box(state.finalize());
+    report("io_sha256", mib_per_second(CHUNKS * chunk.len() as u64, now() - start), "MiB/s");
+}
+
+/// The length of a read of [`disk_reads`] in bytes.
+const BLOCK: usize = 4096;
+
+/// Reads a block of the disk, chosen by `seed`.
+fn read_block(access: DiskAccess<'_>, blocks: u64, seed: u64) {
+    let random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    let mut block = vec![0; BLOCK];
+    let offset = random % blocks * BLOCK as u64;
+    assert_eq!(access.read_at(offset, &mut block), Ok(BLOCK));
 }

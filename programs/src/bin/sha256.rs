@@ -1,13 +1,16 @@
 //! Prints for each disk what `sha256sum` prints for its file: `cargo run -- --disk FILE sha256`.
 //!
-//! A disk is read in chunks. Each chunk has a G of its own, and the number of concurrent chunks is bounded. While a G
-//! waits for the device, its M blocks, and its P runs other Gs.
+//! A disk is read in chunks. Each chunk has a G of its own, and the number of concurrent chunks is bounded. With
+//! `--mode sync`, which is the default, each read is a system call: while a G waits for the device, its M blocks, and
+//! its P runs other Gs. With `--mode async` only the G parks, and the interrupt of the device readies it.
 //!
 //! The state of SHA-256 after a chunk depends on all earlier chunks, so the chunks of one disk are hashed one after the
 //! other. The G of a chunk gets the state of the hash by joining the G of the previous chunk. Meanwhile, the Gs of
 //! later chunks read. All CPUs take part in the hashing, but only chunks of different disks are hashed in parallel.
 //!
-//! With `--verbose` the program then prints how many chunks each CPU has hashed, and the scheduler's counters.
+//! If standard error is a terminal, a progress bar shows how many bytes have been hashed, unless `--quiet` is given. With
+//! `--verbose` the program finally prints how long the hashing took, how many chunks each CPU has hashed, and the
+//! scheduler's counters.
 
 #![no_std]
 #![cfg_attr(not(test), no_main)]
@@ -18,13 +21,15 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use kernel::disk::{Disk, DiskError, disks};
+use kernel::chan::RecvTimeoutError;
+use kernel::disk::{Disk, DiskAccess, DiskError, disks};
 use kernel::gmp_sched::goroutine::{Goroutine, WaitReason};
 use kernel::gmp_sched::park::{park, ready};
 use kernel::percpu;
-use kernel::platform::{Kernel, scheduler};
+use kernel::platform::{Kernel, now, scheduler};
 use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
+use programs::progress::Progress;
 use sha2::{Digest, Sha256};
 
 kernel::main!(main);
@@ -35,33 +40,79 @@ const CHUNK: usize = 64 * 1024;
 const CHUNKS_AHEAD: usize = 16;
 
 fn main(args: &[&str]) -> i32 {
-    let verbose = match args {
-        [] => false,
-        ["--verbose"] => true,
-        _ => return usage(),
+    let options = match Options::parse(args) {
+        Ok(_) if disks().is_empty() => return usage("there is no disk"),
+        Ok(options) => options,
+        Err(mistake) => return usage(&mistake),
     };
-    if disks().is_empty() {
-        return usage();
-    }
-    let sums: Vec<_> = disks().iter().map(|disk| (disk, go(move || sum(disk)))).collect();
+    let total = disks().iter().map(Disk::len_bytes).sum();
+    let start = now();
+    let mut progress = Progress::new(options.quiet);
+    let begin = |disk| {
+        let (sender, result) = channel(1);
+        let access = if options.asynchronous { Disk::asynchronous(disk) } else { disk.blocking() };
+        go(move || sender.send(sum(disk, access)).expect("the main G waits for it")).detach();
+        (disk, result)
+    };
+    let sums: Vec<(&Disk, Receiver<_>)> = disks().iter().map(begin).collect();
     let mut status = 0;
     for (disk, sum) in sums {
-        match sum.join().expect("no G of this program panics") {
+        let sum = loop {
+            match sum.recv_until(progress.limit()) {
+                Err(RecvTimeoutError::Timeout) => progress.draw(HASHED_BYTES.load(Ordering::Relaxed), total),
+                sum => break sum.expect("no G of this program panics"),
+            }
+        };
+        progress.hide();
+        match sum {
             Ok(sum) => println!("{}", Line { sum, name: disk.name() }),
             Err(error) => {
-                println!("sha256: {}: {error}", disk.name());
+                eprintln!("sha256: {}: {error}", disk.name());
                 status = 1;
             }
         }
     }
-    if verbose {
-        report();
+    if options.verbose {
+        report(now() - start);
     }
     status
 }
 
-fn usage() -> i32 {
-    println!("usage: cargo run -- --disk FILE [--disk FILE]... sha256 [--verbose]");
+/// What the arguments of the program request.
+#[derive(Default)]
+struct Options {
+    asynchronous: bool,
+    quiet: bool,
+    verbose: bool,
+}
+
+impl Options {
+    /// Parses the arguments. If they are wrong, returns a message that says why.
+    fn parse(args: &[&str]) -> Result<Self, String> {
+        let mut options = Self::default();
+        let mut args = args.iter();
+        while let Some(&arg) = args.next() {
+            match arg {
+                "--quiet" => options.quiet = true,
+                "--verbose" => options.verbose = true,
+                "--mode" => {
+                    options.asynchronous = match args.next() {
+                        Some(&"sync") => false,
+                        Some(&"async") => true,
+                        Some(mode) => return Err(format!("there is no mode `{mode}`")),
+                        None => return Err("`--mode` needs a value".to_owned()),
+                    }
+                }
+                _ => return Err(format!("there is no option `{arg}`")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn usage(mistake: &str) -> i32 {
+    eprintln!("sha256: {mistake}");
+    eprintln!("usage: cargo run -- --disk FILE [--disk FILE]... sha256 [--mode sync|async] [--quiet] [--verbose]");
     1
 }
 
@@ -94,49 +145,50 @@ impl fmt::Display for ReadError {
 }
 
 /// Hashes a disk and returns the digest.
-fn sum(disk: &'static Disk) -> Result<Sum, ReadError> {
+fn sum(disk: &'static Disk, access: DiskAccess<'static>) -> Result<Sum, ReadError> {
     let window = Arc::new(Window::new());
     let mut last: Option<JoinHandle<Result<Sha256, ReadError>>> = None;
     let mut offset = 0;
-    while offset < disk.len_bytes() && !window.is_abandoned() {
+    // An empty disk has one chunk, which is empty. Reading it returns an error if the disk cannot be used.
+    while offset == 0 || offset < disk.len_bytes() && !window.is_abandoned() {
         window.enter();
         let (window, previous) = (window.clone(), last.take());
         last = Some(go(move || {
-            let state = hash_chunk(disk, offset, previous);
+            let state = hash_chunk(disk, access, offset, previous);
             window.leave(state.is_err());
             state
         }));
         offset += CHUNK as u64;
     }
-    let state = match last {
-        Some(last) => join(last)?,
-        None => Sha256::new(),
-    };
-    Ok(state.finalize().into())
+    let last = last.expect("every disk has a chunk");
+    Ok(join(last)?.finalize().into())
 }
 
 /// Reads the chunk at `offset`, waits for the state after the previous chunk, and hashes the chunk.
 fn hash_chunk(
     disk: &Disk,
+    access: DiskAccess<'_>,
     offset: u64,
     previous: Option<JoinHandle<Result<Sha256, ReadError>>>,
 ) -> Result<Sha256, ReadError> {
-    let chunk = read(disk, offset);
+    let chunk = read(disk, access, offset);
     let mut state = match previous {
         Some(previous) => join(previous)?,
         None => Sha256::new(),
     };
-    state.update(chunk.map_err(|cause| ReadError { offset, cause })?);
+    let chunk = chunk.map_err(|cause| ReadError { offset, cause })?;
+    state.update(&chunk);
+    HASHED_BYTES.fetch_add(chunk.len() as u64, Ordering::Relaxed);
     HASHED[percpu::current().index()].fetch_add(1, Ordering::Relaxed);
     Ok(state)
 }
 
-fn read(disk: &Disk, offset: u64) -> Result<Vec<u8>, Cause> {
+fn read(disk: &Disk, access: DiskAccess<'_>, offset: u64) -> Result<Vec<u8>, Cause> {
     let length = usize::try_from(disk.len_bytes() - offset).map_or(CHUNK, |rest| rest.min(CHUNK));
     let mut chunk = Vec::new();
     chunk.try_reserve_exact(length).map_err(|_| Cause::OutOfMemory)?;
     chunk.resize(length, 0);
-    match disk.read_at(offset, &mut chunk) {
+    match access.read_at(offset, &mut chunk) {
         Ok(read) if read == length => Ok(chunk),
         Ok(_) => Err(Cause::EndedEarly),
         Err(error) => Err(Cause::Disk(error)),
@@ -191,9 +243,9 @@ impl Window {
             waiting
         };
         if let Some(waiting) = waiting {
-            // SAFETY: the closure in `enter` has stored this G, and `park` calls that closure only after it has saved the
-            // context of the G. So the G has parked. `take` has removed the G from the state under the lock, so no other
-            // G readies it.
+            // SAFETY: the closure in `enter` has stored this G, and `park` calls that closure only after it has saved
+            // the context of the G. So the G has parked. `take` has removed the G from the state under the lock, so no
+            // other G readies it. The closure uses nothing of the G after it has released the lock.
             unsafe { ready(waiting) };
         }
     }
@@ -226,13 +278,17 @@ impl fmt::Display for Line<'_> {
     }
 }
 
+/// Number of bytes hashed, of all disks.
+static HASHED_BYTES: AtomicU64 = AtomicU64::new(0);
 /// Maximum number of CPUs.
 const CPUS: usize = 255;
 /// Number of chunks hashed by each CPU.
 static HASHED: [AtomicU64; CPUS] = [const { AtomicU64::new(0) }; CPUS];
 
-fn report() {
+/// Prints how long the hashing took, and which CPUs and Ms took part in it.
+fn report(elapsed: Duration) {
     println!();
+    println!("{} bytes in {:.3} s", HASHED_BYTES.load(Ordering::Relaxed), elapsed.as_secs_f64());
     for (cpu, hashed) in HASHED.iter().enumerate().take(num_cpu()) {
         println!("CPU {cpu} hashed {} chunks", hashed.load(Ordering::Relaxed));
     }

@@ -3,16 +3,22 @@
 #![no_std]
 #![cfg_attr(not(test), no_main)]
 
+use core::hint;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use kernel::clock;
 use kernel::console::SincePowerOn;
 use kernel::disk;
 use kernel::gmp_sched::Counts;
+use kernel::gmp_sched::device_signals::Signal;
 use kernel::gmp_sched::goroutine::GoroutineId;
+use kernel::gmp_sched::platform::Pinned;
 use kernel::gmp_sched::scheduler::Scheduler;
+use kernel::gmp_sched::time::Instant;
+use kernel::gmp_sched::trace::{Event, EventKind};
 use kernel::percpu;
-use kernel::platform::scheduler;
+use kernel::pit;
+use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
 use kernel::watchdog::longest_windows;
 
@@ -25,6 +31,7 @@ fn main(_: &[&str]) {
     spread();
     preemption();
     handoff();
+    waits();
     counters();
 }
 
@@ -58,8 +65,9 @@ fn next_id() -> u64 {
     go(|| ()).id().get() + 1
 }
 
-/// The number of Gs to spread over the Ps. The next constant is how many numbers each G checks.
+/// The number of Gs to spread over the Ps.
 const PARTS: usize = 48;
+/// How many numbers each of these Gs checks.
 const NUMBERS: usize = 5_000;
 
 /// Main spawns all Gs on its P, and the other Ps steal them.
@@ -133,7 +141,7 @@ fn hog() {
 
 static DONE: AtomicUsize = AtomicUsize::new(0);
 
-/// More Gs than there are CPUs block their Ms. The Ps of these Ms are handed off.
+/// Twice as many Gs as there are Ps block their Ms. The Ps of these Ms are handed off.
 fn handoff() {
     let blocked = 2 * procs();
     println!("-- handoff: {blocked} Gs block in a driver for 20 ms each, with their Ms. Their Ps do not wait.");
@@ -158,6 +166,150 @@ fn handoff() {
     println!("   main went on meanwhile ({rounds} yields); there were {before} Ms, now there are {after}.\n");
 }
 
+/// Shows step by step what happens to G, M and P in each of the three ways in which a driver waits. There is only one P
+/// meanwhile, so that main and the G that waits compete for it.
+fn waits() {
+    let Some(scheduler) = scheduler() else { return };
+    println!("-- three ways to wait for a device, with one P: what happens to G, M and P, step by step.");
+    let procs = set_procs(1).expect("one P is allowed");
+    let before = scheduler.counts();
+    println!("   A driver that blocks for 3 ms: the P is handed off at once. Main waits for the G, so the P is free.");
+    let block = || disk::delay(Duration::from_millis(3)).expect("memory for another M");
+    Story::of(scheduler, block, || ()).tell(EventKind::HandOff);
+    println!("   The same, but main does not wait, so the P is busy when the call ends.");
+    Story::of(scheduler, block, || compute(4)).tell(EventKind::HandOff);
+    println!(
+        "   A driver that waits for a signal: M and P stay together. Main raises the signal, as an interrupt does."
+    );
+    Story::of(scheduler, || SIGNAL.wait(), || SIGNAL.raise(scheduler)).tell(EventKind::Park);
+    println!("   A driver that polls a register for 30 ms: its CPU is busy, so the P is not handed off at once.");
+    let poll = || pit::wait(Duration::from_millis(30)).expect("a PIT");
+    Story::of(scheduler, poll, || compute(25)).tell(EventKind::SyscallEnter);
+    let after = scheduler.counts();
+    println!(
+        "   counted: {} handoffs, {} retaken by sysmon, {} parks.\n",
+        after.handoffs - before.handoffs,
+        after.retakes - before.retakes,
+        after.parks - before.parks,
+    );
+    set_procs(procs).expect("as many Ps as before");
+}
+
+static SIGNAL: Signal<Kernel> = Signal::new();
+
+/// Computes for this number of milliseconds.
+fn compute(milliseconds: u64) {
+    let end = clock::now() + milliseconds * 1_000_000;
+    while clock::now() < end {
+        hint::spin_loop();
+    }
+}
+
+/// The M and the P on which a G runs.
+#[derive(Clone, Copy)]
+struct Place {
+    machine: u32,
+    processor: u32,
+}
+
+impl Place {
+    /// Where the calling G runs.
+    fn here() -> Self {
+        let pinned = Pinned::<Kernel>::new();
+        Self { machine: pinned.machine().id().get(), processor: pinned.processor().id().get() }
+    }
+}
+
+/// What happened while a G waited for a device. The events are from the trace, and the places from the Gs themselves.
+struct Story {
+    goroutine: GoroutineId,
+    /// Where the G ran before and after its wait.
+    before: Place,
+    after: Place,
+    /// Where main ran during the wait.
+    main: Place,
+    /// Whether the M on which the G began to wait was idle in the end.
+    is_idle: bool,
+    /// The events on the only P, oldest first.
+    events: Vec<Event>,
+}
+
+impl Story {
+    /// Runs a G that calls `wait`. Main runs next and calls `meanwhile`, and then waits for the G.
+    fn of(
+        scheduler: &'static Scheduler<Kernel>,
+        wait: impl FnOnce() + Send + 'static,
+        meanwhile: impl FnOnce(),
+    ) -> Self {
+        scheduler.start_trace(EVENTS).expect("memory for a trace");
+        let waiting = go(move || {
+            let before = Place::here();
+            wait();
+            (before, Place::here())
+        });
+        let goroutine = waiting.id();
+        yield_now();
+        let main = Place::here();
+        meanwhile();
+        let (before, after) = waiting.join().expect("the G does not panic");
+        scheduler.stop_trace();
+        let idle = |machine: u32| {
+            let mut machines = scheduler.machines().filter(|other| other.id().get() == machine);
+            machines.all(|other| other.current_goroutine().is_none())
+        };
+        let events = scheduler.processors()[0].trace();
+        Self { goroutine, before, after, main, is_idle: idle(before.machine), events }
+    }
+
+    /// Returns when the first event of this kind and this G happened, at `from` or later.
+    fn when(&self, kind: EventKind, goroutine: Option<GoroutineId>, from: Instant) -> Option<Instant> {
+        let is_wanted = |event: &&Event| event.kind == kind && event.goroutine == goroutine && event.when >= from;
+        self.events.iter().find(is_wanted).map(|event| event.when)
+    }
+
+    /// Prints the steps, each with the microseconds since the wait began. The wait begins with an event of the kind
+    /// `wait`.
+    fn tell(&self, wait: EventKind) {
+        let own = Some(self.goroutine);
+        let begin = self.when(wait, own, Instant::from_nanos(0)).expect("the G has waited");
+        let mut steps = self.steps(wait, begin);
+        steps.sort_by_key(|(when, _)| *when);
+        for (when, what) in steps {
+            println!("   {:>8} us  {what}", (when - begin).as_micros());
+        }
+        if self.is_idle && self.after.machine != self.before.machine {
+            println!("   {:>11}  M{} is on the list of idle Ms", "", self.before.machine);
+        }
+    }
+
+    /// Returns what happened from `begin` on, and when.
+    fn steps(&self, wait: EventKind, begin: Instant) -> Vec<(Instant, String)> {
+        let (g, m, p) = (self.goroutine, self.before.machine, self.before.processor);
+        let (n, q) = (self.after.machine, self.after.processor);
+        let begins = match wait {
+            EventKind::HandOff => format!("G{g} blocks M{m}, and P{p} is handed off"),
+            EventKind::Park => format!("G{g} parks; M{m} keeps P{p}"),
+            _ => format!("G{g} begins a system call on M{m}; P{p} stays marked for M{m}"),
+        };
+        let continues = match wait {
+            EventKind::Park => format!("the signal is raised, and G{g} continues on M{n} with P{q}"),
+            _ => format!("the call has ended, with P{p} busy: G{g} was queued, and continues on M{n}"),
+        };
+        let main = format!("M{} runs main with P{}", self.main.machine, self.main.processor);
+        let returns = format!("the call ends; P{q} is free, and G{g} continues with it on M{n}");
+        let when_returned = self.when(EventKind::SyscallExit, Some(g), begin);
+        let when_started = self.when(EventKind::Start, Some(g), begin).filter(|_| when_returned.is_none());
+        let steps = [
+            (Some(begin), begins),
+            (self.when(EventKind::Retake, None, begin), format!("sysmon retakes P{p} from M{m}")),
+            (self.when(EventKind::Start, Some(GoroutineId::MAIN), begin), main),
+            (when_returned, returns),
+            (when_started, continues),
+        ];
+        steps.into_iter().filter_map(|(when, what)| Some((when?, what))).collect()
+    }
+}
+
 /// Prints the counters at the end.
 fn counters() {
     let Some(scheduler) = scheduler() else { return };
@@ -172,6 +324,7 @@ fn counters() {
         ("preemptions", counts.preemptions),
         ("displacements by timers", counts.displacements),
         ("handoffs", counts.handoffs),
+        ("retakes by sysmon", counts.retakes),
         ("taken from the global queue", counts.global_takes),
     ] {
         println!("   {count:>8} {name}");

@@ -1,0 +1,98 @@
+//! What several programs have in common: the file system of a disk, and a progress bar.
+//!
+//! The crate `ext4-view` reads ext2, ext3 and ext4. It asks for bytes of the disk through its trait [`Ext4Read`]. The
+//! type [`Source`] implements this trait, and is all that a file system needs to work on a disk of the kernel.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod progress;
+
+use alloc::boxed::Box;
+use core::error::Error;
+use core::fmt;
+
+use ext4_view::{Ext4, Ext4Error, Ext4Read};
+use kernel::disk::{Disk, DiskAccess, DiskError, disks};
+
+/// Where an ext2, ext3 or ext4 file system has its magic number, and this number.
+const MAGIC_OFFSET: u64 = 1080;
+const MAGIC: [u8; 2] = [0x53, 0xef];
+
+/// A disk, as the source of a file system. A G that waits for the disk parks, and its M runs other Gs.
+#[derive(Clone, Copy, Debug)]
+pub struct Source(DiskAccess<'static>);
+
+impl Source {
+    /// Makes a disk the source of a file system. Does not access the disk.
+    #[must_use]
+    pub fn new(disk: &'static Disk) -> Self {
+        Self(disk.asynchronous())
+    }
+}
+
+impl Ext4Read for Source {
+    /// Fills `bytes` with the bytes from `start` on. Blocks the calling G.
+    ///
+    /// # Errors
+    ///
+    /// If the disk cannot be read or ends too early.
+    fn read(&mut self, start: u64, bytes: &mut [u8]) -> Result<(), Box<dyn Error + Send + Sync>> {
+        if self.0.read_at(start, bytes)? == bytes.len() { Ok(()) } else { Err(DiskError::OutOfRange.into()) }
+    }
+}
+
+/// Why the file system of a disk cannot be used.
+#[derive(Debug)]
+pub enum MountError {
+    /// The disk cannot be read.
+    Disk(DiskError),
+    /// The disk contains none of the supported file systems.
+    NoFileSystem,
+    /// The file system is damaged, or uses a feature that `ext4-view` does not support.
+    FileSystem(Ext4Error),
+}
+
+impl fmt::Display for MountError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disk(error) => error.fmt(f),
+            Self::NoFileSystem => f.write_str("not a file system of type ext2, ext3 or ext4"),
+            Self::FileSystem(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for MountError {}
+
+/// Opens the file system that is on a disk. It must begin at the first byte of the disk: partitions are not supported.
+/// The result belongs to one G, because `ext4-view` is not thread-safe. Gs that read at the same time each open the file
+/// system. Blocks the calling G.
+///
+/// # Errors
+///
+/// If the disk cannot be read, or contains no file system that can be used.
+///
+/// # Panics
+///
+/// If the caller is not a G.
+#[track_caller]
+pub fn mount(disk: &'static Disk) -> Result<Ext4, MountError> {
+    let mut magic = [0; 2];
+    match disk.asynchronous().read_at(MAGIC_OFFSET, &mut magic) {
+        Ok(_) if magic == MAGIC => Ext4::load(Box::new(Source::new(disk))).map_err(MountError::FileSystem),
+        Ok(_) | Err(DiskError::OutOfRange) => Err(MountError::NoFileSystem),
+        Err(error) => Err(MountError::Disk(error)),
+    }
+}
+
+/// The disk, if there is exactly one.
+#[must_use]
+pub fn only_disk() -> Option<&'static Disk> {
+    match disks() {
+        [disk] => Some(disk),
+        _ => None,
+    }
+}
