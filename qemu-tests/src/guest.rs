@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use boot::Error;
-use boot::build::{Options, build};
+use boot::build::{Options, Profile, build};
+use boot::process::share_signals;
 use boot::program::Program;
-use boot::qemu::Configuration;
+use boot::qemu::{Configuration, Firmware};
 use boot::session::{Ending, Event, Session};
 use boot_protocol::report::MARK;
 
@@ -22,6 +23,15 @@ pub(crate) const PATH: &str = "qemu-tests/guest";
 /// machine can answer without waiting for anything.
 pub(crate) const BOOT_TIME: Duration = Duration::from_secs(30);
 
+/// How long firmware and a bootloader may take before the kernel begins. This is long enough for a busy host. Added to
+/// every time limit of a machine that boots from a disk image.
+const FIRMWARE_TIME: Duration = Duration::from_secs(120);
+
+/// Returns how long firmware and a bootloader may take before the kernel begins.
+pub(crate) fn firmware_time(firmware: Firmware) -> Duration {
+    if firmware == Firmware::Pvh { Duration::ZERO } else { FIRMWARE_TIME }
+}
+
 /// The test program, built for the kernel.
 #[derive(Clone, Debug)]
 pub struct Guest {
@@ -29,6 +39,19 @@ pub struct Guest {
 }
 
 impl Guest {
+    /// Prepares a process that runs the tests: shares its signals with the machines that it will boot, builds the test
+    /// program, and lists its tests.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`build`](Self::build) and [`tests`](Self::tests). [`Error::Qemu`] if signals cannot be handled.
+    pub fn prepare() -> Result<(Self, Vec<Test>), Error> {
+        share_signals().map_err(|error| Error::Qemu(format!("signals cannot be handled: {error}")))?;
+        let guest = Self::build()?;
+        let tests = guest.tests()?;
+        Ok((guest, tests))
+    }
+
     /// Builds the test program. Cargo's output goes to standard error.
     ///
     /// # Errors
@@ -37,7 +60,13 @@ impl Guest {
     pub fn build() -> Result<Self, Error> {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("guest");
         let program = Program::find(directory.as_os_str(), None)?;
-        Ok(Self { elf: build(&program, Options::default())? })
+        let options = Options { profile: Profile::Release, ..Options::default() };
+        Ok(Self { elf: build(&program, options)? })
+    }
+
+    /// Returns the path of the ELF file.
+    pub fn elf(&self) -> &Path {
+        &self.elf
     }
 
     /// Boots the program on one CPU and returns the tests that it lists, sorted by name. Hidden tests are included.
@@ -66,7 +95,7 @@ impl Guest {
 
     /// Boots the program with `arguments`.
     pub(crate) fn boot(&self, configuration: &Configuration, arguments: &[String]) -> Result<Session, Error> {
-        Session::start(&self.elf, &configuration.qemu_arguments(&self.elf, arguments)?)
+        Session::boot(configuration, &self.elf, arguments)
     }
 }
 

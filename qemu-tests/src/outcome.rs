@@ -63,7 +63,7 @@ pub struct Failure {
     pub console: String,
     /// The command that runs the test alone.
     pub command: String,
-    /// The tests that ran before this one in the same boot, and the command that runs them and this one.
+    /// The tests that ran before this test in the same boot, and the command that repeats those tests and this test.
     pub before: Option<(Vec<String>, String)>,
 }
 

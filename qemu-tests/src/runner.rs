@@ -5,11 +5,11 @@ use std::ffi::OsStr;
 use std::io::{self, Write as _};
 use std::time::Instant;
 
-use boot::qemu::{Configuration, shell_quoted};
+use boot::qemu::{Configuration, Firmware, shell_quoted};
 use boot::session::{Ending, Event, Session};
 use boot_protocol::report::{Report, SERVE};
 
-use crate::guest::{BOOT_TIME, Guest, PATH};
+use crate::guest::{BOOT_TIME, Guest, PATH, firmware_time};
 use crate::outcome::{Cause, Failure, meaning};
 use crate::pool::Pool;
 use crate::test::Test;
@@ -51,15 +51,16 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// If the test failed. If it failed by returning an error, its machine continues. Otherwise the machine has been ended.
-    pub fn run(&self, test: &Test, cpus: u32) -> Result<(), Box<Failure>> {
-        if test.isolated { self.run_alone(test, cpus) } else { self.run_among_others(test, cpus) }
+    /// If the test failed. A machine that tests share continues if the test returned an error or did not print its
+    /// texts. In all other cases the machine has been ended.
+    pub fn run(&self, test: &Test, firmware: Firmware, cpus: u32) -> Result<(), Box<Failure>> {
+        let configuration = test.configuration(firmware, cpus);
+        if test.isolated { self.run_alone(test, &configuration) } else { self.run_among_others(test, configuration) }
     }
 
-    fn run_among_others(&self, test: &Test, cpus: u32) -> Result<(), Box<Failure>> {
-        let configuration = test.configuration(cpus);
+    fn run_among_others(&self, test: &Test, configuration: Configuration) -> Result<(), Box<Failure>> {
         let fail = |cause, transcript: &Transcript, before: &[String]| {
-            Box::new(Failure::new(test, cpus, cause, transcript.text().into_owned(), before))
+            Box::new(Failure::new(test, &configuration, cause, transcript.text().into_owned(), before))
         };
         let (permit, machine) = self.pool.acquire(Some(&configuration));
         let mut machine = match machine {
@@ -79,19 +80,19 @@ impl Runner {
         }
     }
 
-    fn run_alone(&self, test: &Test, cpus: u32) -> Result<(), Box<Failure>> {
+    fn run_alone(&self, test: &Test, configuration: &Configuration) -> Result<(), Box<Failure>> {
         let _permit = self.pool.acquire(None);
         let mut transcript = Transcript::default();
-        let result = match self.guest.boot(&test.configuration(cpus), &arguments_alone(&[], test)) {
+        let result = match self.guest.boot(configuration, &arguments_alone(&[], test)) {
             Ok(session) => {
                 let mut machine = Machine::new(session, self.echo);
-                let result = machine.run_to_the_end(test);
+                let result = machine.run_to_the_end(test, firmware_time(configuration.firmware));
                 transcript = machine.transcript;
                 result
             }
             Err(error) => Err(error.into()),
         };
-        result.map_err(|cause| Box::new(Failure::new(test, cpus, cause, transcript.text().into_owned(), &[])))
+        result.map_err(|cause| Box::new(Failure::new(test, configuration, cause, transcript.text().into_owned(), &[])))
     }
 }
 
@@ -105,10 +106,11 @@ impl Machine {
         let session =
             guest.boot(configuration, &[SERVE.to_owned()]).map_err(|error| (error.into(), Transcript::default()))?;
         let mut machine = Self::new(session, echo);
-        let why = match machine.next_report(Instant::now() + BOOT_TIME, |report| report == Report::Ready) {
+        let limit = BOOT_TIME + firmware_time(configuration.firmware);
+        let why = match machine.next_report(Instant::now() + limit, |report| report == Report::Ready) {
             Next::Line(_) => return Ok(machine),
             Next::Ended(ending) => format!("the machine did not get as far as to run tests: {}", meaning(&ending)),
-            Next::TimedOut => format!("the machine did not get as far as to run tests within {BOOT_TIME:?}"),
+            Next::TimedOut => format!("the machine did not get as far as to run tests within {limit:?}"),
         };
         Err((Cause::NoMachine(why), machine.transcript))
     }
@@ -149,8 +151,9 @@ impl Machine {
     }
 
     /// Runs a machine that was started for this test alone, until the machine ends.
-    fn run_to_the_end(&mut self, test: &Test) -> Result<(), Cause> {
-        let deadline = deadline(test);
+    /// The time limit of the test begins after `firmware_time`.
+    fn run_to_the_end(&mut self, test: &Test, firmware_time: Duration) -> Result<(), Cause> {
+        let deadline = deadline(test) + firmware_time;
         let mut last = None;
         let ending = loop {
             match self.next(deadline) {
@@ -236,8 +239,8 @@ fn arguments_alone(before: &[String], test: &Test) -> Vec<String> {
 }
 
 impl Failure {
-    fn new(test: &Test, cpus: u32, cause: Cause, console: String, before: &[String]) -> Self {
-        let command = |before: &[String]| command(&test.configuration(cpus), &arguments_alone(before, test));
+    fn new(test: &Test, configuration: &Configuration, cause: Cause, console: String, before: &[String]) -> Self {
+        let command = |before: &[String]| command(configuration, &arguments_alone(before, test));
         let with_before = (!before.is_empty()).then(|| (before.to_vec(), command(before)));
         Self { cause, console, command: command(&[]), before: with_before }
     }
@@ -245,8 +248,10 @@ impl Failure {
 
 /// Returns the command with which a user boots the guest in the same way, from the root of the workspace.
 fn command(configuration: &Configuration, arguments: &[String]) -> String {
-    let mut words: Vec<String> = ["cargo", "run", "--"].map(str::to_owned).into();
+    let mut words: Vec<String> = ["cargo", "run", "--", "--release"].map(str::to_owned).into();
     words.extend([format!("--smp={}", configuration.cpus), format!("--memory={}", configuration.memory)]);
+    let firmware = configuration.firmware;
+    words.extend((firmware != Firmware::Pvh).then(|| format!("--firmware={}", firmware.name())));
     words.extend(configuration.icount.then(|| "--icount".to_owned()));
     words.extend(configuration.kernel_options.iter().map(|option| format!("--kernel-option={option}")));
     words.push(PATH.to_owned());
@@ -268,8 +273,14 @@ mod tests {
             arguments: vec!["".into(), "$x".into()],
             ..Test::default()
         };
-        let failure = Failure::new(&test, 2, Cause::ReturnedError, String::new(), &["c::d".to_owned()]);
-        let start = "cargo run -- '--smp=2' '--memory=64' --icount '--kernel-option=program.smp=2' \
+        let failure = |firmware| {
+            let before = ["c::d".to_owned()];
+            Failure::new(&test, &test.configuration(firmware, 2), Cause::ReturnedError, String::new(), &before)
+        };
+        let start = "cargo run -- --release '--smp=2' '--memory=64' '--firmware=uefi' ";
+        assert!(failure(Firmware::Uefi).command.starts_with(start));
+        let failure = failure(Firmware::Pvh);
+        let start = "cargo run -- --release '--smp=2' '--memory=64' --icount '--kernel-option=program.smp=2' \
                      '--kernel-option=program.path=a b' qemu-tests/guest";
         assert_eq!(failure.command, format!("{start} a::b -- '' '$x'"));
         assert_eq!(failure.before.expect("one").1, format!("{start} c::d a::b -- '' '$x'"));

@@ -1,6 +1,6 @@
 //! The description of a test, as the test program lists it.
 
-use boot::qemu::Configuration;
+use boot::qemu::{Configuration, Firmware};
 use boot_protocol::report::listed;
 
 /// A test in the kernel, as its [`Plan`](boot_protocol::report::Plan) describes it to the host.
@@ -8,7 +8,7 @@ use boot_protocol::report::listed;
 pub struct Test {
     /// The name of the test, in the form `module::function`.
     pub name: String,
-    /// The numbers of CPUs with which the test runs, each on a separate machine.
+    /// The numbers of CPUs with which the test runs, once for each number.
     pub cpus: Vec<u32>,
     /// The time limit of the test.
     pub seconds: u32,
@@ -65,11 +65,12 @@ impl Test {
     }
 
     /// Returns the configuration of the machine for this test.
-    pub fn configuration(&self, cpus: u32) -> Configuration {
+    pub fn configuration(&self, firmware: Firmware, cpus: u32) -> Configuration {
         // The guest checks that it has this number of CPUs.
         let mut kernel_options = vec![format!("program.smp={cpus}")];
         kernel_options.extend(self.options.iter().cloned());
-        Configuration { cpus, memory: self.memory, icount: self.icount, kernel_options, ..Configuration::default() }
+        let (memory, icount) = (self.memory, self.icount);
+        Configuration { cpus, memory, icount, firmware, kernel_options, ..Configuration::default() }
     }
 }
 

@@ -15,7 +15,7 @@ fn printed(cpus: usize) -> String {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
     let mut command = Command::new(env!("CARGO"));
     command.args(["run", "--quiet", "--manifest-path", manifest, "--package", "boot", "--", "--timeout", "60"]);
-    command.args(["--smp", &cpus.to_string(), concat!(env!("CARGO_MANIFEST_DIR"), "/guest"), TEST]);
+    command.args(["--release", "--smp", &cpus.to_string(), concat!(env!("CARGO_MANIFEST_DIR"), "/guest"), TEST]);
     let output = command.output().expect("cargo runs");
     let text = String::from_utf8(output.stdout).expect("text");
     assert_eq!(output.status.code(), Some(0), "{text}\n{}", String::from_utf8_lossy(&output.stderr));

@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use boot::qemu::Firmware;
 use boot::session::Ending;
 use qemu_tests::{Cause, Failure, Guest, Runner, Test};
 
@@ -25,8 +26,8 @@ fn test(function: &str) -> &'static Test {
 /// Runs a test that must fail, and then a test that must pass on a machine of the same configuration. Returns the
 /// failure.
 fn failure_of(function: &str) -> Failure {
-    let failure = PREPARED.runner.run(test(function), 8).expect_err("it must fail");
-    if let Err(failure) = PREPARED.runner.run(test("passes"), 8) {
+    let failure = PREPARED.runner.run(test(function), Firmware::Pvh, 8).expect_err("it must fail");
+    if let Err(failure) = PREPARED.runner.run(test("passes"), Firmware::Pvh, 8) {
         panic!("the test after it failed: {failure}");
     }
     *failure
@@ -35,7 +36,7 @@ fn failure_of(function: &str) -> Failure {
 #[test]
 fn passing_test_is_reported_as_passed() {
     for cpus in [1, 8] {
-        PREPARED.runner.run(test("passes"), cpus).unwrap_or_else(|failure| panic!("{failure}"));
+        PREPARED.runner.run(test("passes"), Firmware::Pvh, cpus).unwrap_or_else(|failure| panic!("{failure}"));
     }
 }
 
@@ -97,21 +98,21 @@ fn a_promised_text_must_come() {
 #[test]
 fn missing_test_is_a_failure() {
     let gone = Test { name: "failing::gone".to_owned(), ..test("passes").clone() };
-    let failure = PREPARED.runner.run(&gone, 8).expect_err("there is none");
+    let failure = PREPARED.runner.run(&gone, Firmware::Pvh, 8).expect_err("there is none");
     assert!(matches!(failure.cause, Cause::NoMachine(_)), "{failure}");
 }
 
 #[test]
 fn machine_that_cannot_be_started_is_a_failure() {
     let test = Test { memory: 1, options: vec!["x".repeat(5000)], ..test("passes").clone() };
-    let failure = PREPARED.runner.run(&test, 1).expect_err("the command line is too long");
+    let failure = PREPARED.runner.run(&test, Firmware::Pvh, 1).expect_err("the command line is too long");
     assert!(matches!(failure.cause, Cause::NoMachine(_)), "{failure}");
 }
 
 #[test]
 fn failure_shows_the_command_that_repeats_it() {
     let failure = failure_of("returns_an_error");
-    let start = "cargo run -- '--smp=8' '--memory=1024' '--kernel-option=program.smp=8' qemu-tests/guest ";
+    let start = "cargo run -- --release '--smp=8' '--memory=1024' '--kernel-option=program.smp=8' qemu-tests/guest ";
     assert_eq!(failure.command, format!("{start}failing::returns_an_error"));
     assert!(failure.to_string().contains(&failure.command));
     if let Some((names, command)) = failure.before {

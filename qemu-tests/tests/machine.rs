@@ -7,8 +7,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use boot::Error;
-use boot::process::share_signals;
+use boot::qemu::Firmware;
 use libtest_mimic::{Arguments, Trial};
 use qemu_tests::{Guest, Runner, Test};
 
@@ -16,7 +15,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // At most two machines run at a time, so more threads would only wait.
     arguments.test_threads = Some(arguments.test_threads.unwrap_or(2).min(2));
-    let (guest, tests) = match prepare() {
+    let (guest, tests) = match Guest::prepare() {
         Ok(prepared) => prepared,
         // Without a machine there is no list of tests. This failure prevents the run from passing with no tests.
         Err(error) => {
@@ -31,13 +30,6 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-fn prepare() -> Result<(Guest, Vec<Test>), Error> {
-    share_signals().map_err(|error| Error::Qemu(format!("signals cannot be handled: {error}")))?;
-    let guest = Guest::build()?;
-    let tests = guest.tests()?;
-    Ok((guest, tests))
-}
-
 /// Returns a trial for each test and number of CPUs. Tests that can share a machine follow each other.
 fn trials(tests: &[Test], runner: &Arc<Runner>) -> Vec<Trial> {
     let mut planned: Vec<(u32, &Test)> = tests
@@ -49,7 +41,7 @@ fn trials(tests: &[Test], runner: &Arc<Runner>) -> Vec<Trial> {
     let trial = |(cpus, test): (u32, &Test)| {
         let (runner, ignored, test) = (Arc::clone(runner), test.ignored, test.clone());
         let name = test.trial_name(cpus);
-        Trial::test(name, move || runner.run(&test, cpus).map_err(Into::into)).with_ignored_flag(ignored)
+        Trial::test(name, move || runner.run(&test, Firmware::Pvh, cpus).map_err(Into::into)).with_ignored_flag(ignored)
     };
     planned.into_iter().map(trial).collect()
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::path::Path;
 use std::time::Instant;
 
-use boot::build::{Options, build};
+use boot::build::{Options, Profile, build};
 use boot::program::Program;
 use boot::qemu::Configuration;
 use boot::session::{Ending, Event, Session};
@@ -16,10 +16,10 @@ use boot_protocol::status::EXCEPTION;
 fn machine(cpus: u32) -> Session {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("guest");
     let program = Program::find(directory.as_os_str(), None).expect("the program is there");
-    let elf = build(&program, Options::default()).expect("it builds");
+    let options = Options { profile: Profile::Release, ..Options::default() };
+    let elf = build(&program, options).expect("it builds");
     let configuration = Configuration { cpus, ..Configuration::default() };
-    let arguments = configuration.qemu_arguments(&elf, &[SERVE.to_owned()]).expect("arguments");
-    Session::start(&elf, &arguments).expect("QEMU starts")
+    Session::boot(&configuration, &elf, &[SERVE.to_owned()]).expect("QEMU starts")
 }
 
 fn check(cpus: u32) {

@@ -1,13 +1,21 @@
-//! Runs some guest tests with an unoptimised kernel. These are the tests that depend on how much stack the kernel uses.
+//! Runs some guest tests with an unoptimised kernel: those that depend on how much stack the kernel uses. Also runs a
+//! program whose mistakes only an unoptimised build detects.
 
-use std::process::Command;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
 
-fn run(cpus: u32, test: &str) -> String {
+/// Runs `boot` with these arguments.
+fn boot(arguments: &[&str]) -> Output {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
     let mut command = Command::new(env!("CARGO"));
     command.args(["run", "--quiet", "--manifest-path", manifest, "--package", "boot", "--", "--timeout", "120"]);
-    command.args(["--debug", "--smp", &cpus.to_string(), concat!(env!("CARGO_MANIFEST_DIR"), "/guest"), test]);
-    let output = command.output().expect("cargo runs");
+    command.args(arguments).output().expect("cargo runs")
+}
+
+fn run(cpus: u32, test: &str) -> String {
+    let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
+    let output = boot(&["--debug", "--smp", &cpus.to_string(), guest, test]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     text
@@ -21,4 +29,40 @@ fn preemption_stays_within_its_reserve_on_one_cpu() {
 #[test]
 fn preemption_stays_within_its_reserve_on_two_cpus() {
     println!("{}", run(2, "preemption::reserve::preemption_stays_within_its_reserve"));
+}
+
+/// A program whose first argument chooses the mistake that it makes.
+const MISTAKEN: &str = r#"#![no_std]
+#![no_main]
+use kernel::prelude::*;
+kernel::main!(main);
+fn main(args: &[&str]) {
+    match args {
+        ["overflow"] => println!("{}", core::hint::black_box(255u8) + 1),
+        _ => debug_assert!(args.is_empty(), "there are arguments"),
+    }
+}
+"#;
+
+#[test]
+fn overflow_and_false_debug_assertions_panic_in_a_debug_build() {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let own = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mistaken");
+    let kernel = workspace.join("kernel");
+    let manifest = format!(
+        "[package]\nname = \"mistaken\"\nedition = \"2024\"\n[dependencies]\nkernel = {{ path = {kernel:?} }}\n[workspace]\n"
+    );
+    fs::create_dir_all(own.join("src")).expect("made");
+    fs::write(own.join("Cargo.toml"), manifest).expect("written");
+    fs::write(own.join("src/main.rs"), MISTAKEN).expect("written");
+    fs::copy(workspace.join("Cargo.lock"), own.join("Cargo.lock")).expect("copied");
+    for (mistake, said) in [
+        ("overflow", "panic at src/main.rs:7:40:\nattempt to add with overflow\n"),
+        ("assertion", "panic at src/main.rs:8:14:\nthere are arguments\n"),
+    ] {
+        let output = boot(&["--debug", "--smp=1", &own.display().to_string(), mistake]);
+        let report = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(report.contains(said), "{report}");
+        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]), "{report}");
+    }
 }

@@ -64,10 +64,19 @@ fn in_nmi(body: fn()) {
     internals::as_if_in_nmi(body);
 }
 
-/// Defines a test that performs `$act` in `$context`. The kernel must end the machine with the status of a broken
-/// invariant, and its report must name the operation and the context.
+/// Defines a test that performs `$act` in `$context`. The panic must end the machine, and its report must name the
+/// operation and the context. In a handler, the kernel is at fault. If a G is pinned or holds a lock, the program is.
 macro_rules! refused {
-    ($name:ident: $context:ident($act:expr), $what:literal, $place:literal $(, $more:literal)*) => {
+    ($name:ident: in_handler($act:expr), $($text:literal),+) => {
+        refused!($name, in_handler($act), 101, "panic on CPU 0", $($text),+);
+    };
+    ($name:ident: in_nmi($act:expr), $($text:literal),+) => {
+        refused!($name, in_nmi($act), 101, "panic on CPU 0", $($text),+);
+    };
+    ($name:ident: $context:ident($act:expr), $($text:literal),+) => {
+        refused!($name, $context($act), 2, "panic at ", $($text),+);
+    };
+    ($name:ident, $context:ident($act:expr), $status:literal, $panic:literal, $what:literal, $place:literal) => {
         fn $name() {
             $context($act);
         }
@@ -75,8 +84,8 @@ macro_rules! refused {
             $name,
             isolated,
             smp = &[1],
-            status = 101,
-            texts = &["panic on CPU 0", concat!($what, " ", $place) $(, $more)*, stringify!($name)]
+            status = $status,
+            texts = &[$panic, concat!($what, " ", $place), stringify!($name)]
         );
     };
 }

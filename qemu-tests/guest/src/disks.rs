@@ -1,12 +1,18 @@
 //! Tests of disks, and of blocking in a driver. The harness does not run the tests that need disks. `tests/disk.rs` on
 //! the host runs these tests, with files of the expected lengths.
 
+use core::hint::black_box;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use kernel::cancel::ContextError;
 use kernel::clock;
-use kernel::disk::{self, Disk, DiskError, disks};
+use kernel::disk::{self, Disk, DiskAccess, DiskError, RequestError, disks};
+use kernel::mm;
 use kernel::platform::scheduler;
 use kernel::prelude::*;
+
+/// The two ways to access a disk.
+const WAYS: [fn(&Disk) -> DiskAccess<'_>; 2] = [Disk::blocking, Disk::asynchronous];
 
 /// The size of a sector in bytes.
 const SECTOR: u64 = 512;
@@ -19,7 +25,7 @@ fn no_disk_is_no_error() {
 guest_test!(no_disk_is_no_error);
 
 /// Many Gs block in the device at the same time. Their delays overlap, so all of them together take hardly longer than
-/// one delay. Time is counted in instructions.
+/// one delay. The clock of this test counts instructions.
 fn delays_overlap() {
     let start = clock::now();
     let blocked: Vec<_> = (0..32).map(|_| go(|| disk::delay(Duration::from_millis(5)).unwrap())).collect();
@@ -43,14 +49,15 @@ fn fill(index: usize, disk: &Disk) -> u64 {
     end
 }
 
-/// Many Gs, more than the device's queue has entries, read from all disks at the same time. The reads have all kinds of
-/// lengths and offsets.
+/// Many Gs, more than the device's queue has entries, read from all disks at the same time, by blocking and by
+/// asynchronous accesses. The reads have all kinds of lengths and offsets.
 fn concurrent_reads_return_what_was_written() {
     static READ: AtomicUsize = AtomicUsize::new(0);
-    const READERS: usize = 64;
-    const READS: usize = 20;
+    const READERS: usize = 300;
+    const READS: usize = 5;
     let ends: Vec<u64> = disks().iter().enumerate().map(|(index, disk)| fill(index, disk)).collect();
     assert!(ends.iter().all(|&end| end > 0), "every disk of this test has sectors");
+    assert!(disks().iter().all(|disk| disk.requests() == (128, 128)), "the queue has 256 entries, and all are free");
     let readers: Vec<_> = (0..READERS)
         .map(|reader| {
             let index = reader % disks().len();
@@ -65,7 +72,8 @@ fn concurrent_reads_return_what_was_written() {
                     let offset = next(end);
                     let wanted = usize::try_from(next(3 * REQUEST as u64).min(end - offset)).unwrap();
                     let mut buffer = vec![0; wanted];
-                    assert_eq!(disk.read_at(offset, &mut buffer), Ok(wanted));
+                    let access = WAYS[reader / 2 % 2](disk);
+                    assert_eq!(access.read_at(offset, &mut buffer), Ok(wanted));
                     let wrong = (offset..).zip(&buffer).find(|&(offset, &byte)| byte != pattern(index, offset));
                     assert_eq!(wrong, None, "disk {index}, {wanted} bytes from {offset} on");
                     READ.fetch_add(1, Ordering::Relaxed);
@@ -95,16 +103,44 @@ fn writes_stay_within_their_range_and_the_disk() {
         assert_eq!(disk.write_at(offset, &[0; 512]), Err(DiskError::OutOfRange));
     }
     assert_eq!(disk.write_at(end, &[1; 512]), Err(DiskError::OutOfRange), "the last sector is not all of the file's");
-    for (offset, count) in [(1, 512), (0, 511), (512, 1)] {
-        assert_eq!(disk.write_at(offset, &vec![1; count]), Err(DiskError::Unaligned));
+    let mut model = vec![0; usize::try_from(length).unwrap()];
+    assert_eq!(disk.read_at(0, &mut model), Ok(model.len()));
+    assert!((0..end).zip(&model).all(|(offset, &byte)| byte == pattern(0, offset)));
+    let request = REQUEST as u64;
+    let ranges = [
+        (0, 0),
+        (SECTOR, 512),
+        (1, 1),
+        (SECTOR - 1, 2),
+        (5 * SECTOR + 3, 509),
+        (6 * SECTOR, 511),
+        (9 * SECTOR - 1, 1_026),
+        (request - 1, 3),
+        (17, REQUEST + 7),
+        (1, REQUEST + 1_023),
+        (end - 1, usize::try_from(length - end).unwrap() + 1),
+    ];
+    let mut content = vec![0; model.len()];
+    for (number, (offset, count)) in ranges.into_iter().enumerate() {
+        let access = WAYS[number % 2](disk);
+        let start = usize::try_from(offset).unwrap();
+        let data: Vec<u8> = (0..count).map(|index| (index as u8).wrapping_mul(3) ^ number as u8 ^ 0x80).collect();
+        assert_eq!(access.write_at(offset, &data), Ok(()), "{count} bytes at {offset}");
+        model[start..start + count].copy_from_slice(&data);
+        assert_eq!(access.read_at(0, &mut content), Ok(model.len()));
+        let wrong = model.iter().zip(&content).position(|(expected, found)| expected != found);
+        assert_eq!(wrong, None, "{count} bytes at {offset}");
     }
-    assert_eq!(disk.write_at(0, &[]), Ok(()));
+    assert_eq!(disk.blocking().flush(), Ok(()));
+    assert_eq!(disk.asynchronous().flush(), Ok(()));
 
-    assert_eq!(disk.write_at(SECTOR, &[7; 512]), Ok(()));
-    assert_eq!(disk.read_at(SECTOR - 1, &mut buffer[..514]), Ok(514));
-    assert_eq!(buffer[0], pattern(0, SECTOR - 1));
-    assert_eq!(buffer[1..513], [7; 512]);
-    assert_eq!(buffer[513], pattern(0, 2 * SECTOR));
+    // Sectors that are only partly discarded keep their contents.
+    let (first, last) = (3 * SECTOR + 1, 7 * SECTOR + 1);
+    assert_eq!(disk.asynchronous().discard(first, last - first), Ok(()));
+    assert_eq!(disk.blocking().discard(first, length), Err(DiskError::OutOfRange));
+    assert_eq!(disk.read_at(0, &mut content), Ok(model.len()));
+    let kept = |offset: u64| !(4 * SECTOR..7 * SECTOR).contains(&offset);
+    assert!((0..).zip(model.iter().zip(&content)).all(|(offset, (old, new))| old == new || !kept(offset)));
 }
 guest_test!(writes_stay_within_their_range_and_the_disk, hidden);
 
@@ -112,6 +148,9 @@ fn read_only_disk_refuses_writes() {
     let disk = &disks()[0];
     assert!(disk.is_read_only());
     assert_eq!(disk.write_at(0, &[1; 512]), Err(DiskError::ReadOnly));
+    assert_eq!(disk.asynchronous().write_at(1, &[1; 3]), Err(DiskError::ReadOnly));
+    assert_eq!(disk.asynchronous().discard(0, 1_024), Err(DiskError::ReadOnly));
+    assert_eq!(disk.asynchronous().flush(), Ok(()));
     assert_eq!(disk.read_at(0, &mut [0; 512]), Ok(512), "it can be read all the same");
 }
 guest_test!(read_only_disk_refuses_writes, hidden);
@@ -131,3 +170,230 @@ fn every_read_hands_off_its_p() {
     assert!(scheduler.machines().count() > procs());
 }
 guest_test!(every_read_hands_off_its_p, hidden);
+
+/// Asynchronous reads need no further Ms, and hand off no P.
+fn asynchronous_reads_park_only_their_gs() {
+    const READERS: usize = 300;
+    let scheduler = scheduler().expect("the scheduler runs");
+    let before = (scheduler.counts().handoffs, scheduler.machines().count());
+    let readers: Vec<_> = (0..READERS)
+        .map(|reader| {
+            go(move || {
+                let mut buffer = [0; 8];
+                disks()[0].asynchronous().read_at(reader as u64, &mut buffer)
+            })
+        })
+        .collect();
+    assert!(readers.into_iter().all(|reader| reader.join().unwrap() == Ok(8)));
+    assert_eq!((scheduler.counts().handoffs, scheduler.machines().count()), before);
+}
+guest_test!(asynchronous_reads_park_only_their_gs, hidden);
+
+/// A thousand Gs write to the disk and read what they have written, by blocking and by asynchronous accesses. Each of
+/// them has its own bytes, but shares sectors with its neighbours.
+fn thousand_gs_read_and_write_parts_of_the_same_sectors() {
+    const WRITERS: usize = 1_000;
+    /// The number of bytes that each G writes. It is not a multiple of the sector size.
+    const OWN: usize = 701;
+    let disk = &disks()[0];
+    assert!(disk.len_bytes() > (WRITERS * OWN) as u64);
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            go(move || {
+                let own = (writer * OWN) as u64;
+                let mut model = [0; OWN];
+                let access = |round: usize| WAYS[(writer + round) % 2](disk);
+                assert_eq!(access(0).read_at(own, &mut model), Ok(OWN));
+                for round in 0..4 {
+                    let (start, count) = ((writer * 37 + round * 211) % OWN, (writer * 113 + round * 59) % OWN);
+                    let range = start..OWN.min(start + count);
+                    model[range.clone()].fill((writer * 7 + round) as u8);
+                    let offset = own + range.start as u64;
+                    assert_eq!(access(round).write_at(offset, &model[range]), Ok(()));
+                    let mut found = [0; OWN];
+                    assert_eq!(access(round + 1).read_at(own, &mut found), Ok(OWN));
+                    assert!(found == model, "G {writer} in round {round}");
+                }
+                model
+            })
+        })
+        .collect();
+    let models: Vec<_> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+    let mut all = vec![0; WRITERS * OWN];
+    assert_eq!(disk.asynchronous().read_at(0, &mut all), Ok(all.len()));
+    assert!(all.chunks(OWN).eq(models.iter().map(|model| &model[..])));
+    let (requests, free) = disk.requests();
+    assert_eq!(free, requests, "a slot is lost");
+}
+guest_test!(thousand_gs_read_and_write_parts_of_the_same_sectors, hidden);
+
+/// Reads fill a buffer on the stack of a G. The buffer covers several pages, and none of them has been touched before.
+fn untouched_buffers_on_a_stack_are_filled() {
+    #[inline(never)]
+    fn read(access: DiskAccess<'_>) -> bool {
+        let mut buffer = [0_u8; 40_000];
+        let read = access.read_at(3, black_box(&mut buffer[1..]));
+        read == Ok(buffer.len() - 1) && (3..).zip(&buffer[1..]).all(|(offset, &byte)| byte == pattern(0, offset))
+    }
+    let disk = &disks()[0];
+    fill(0, disk);
+    for way in WAYS {
+        assert!(go(move || read(way(disk))).join().unwrap());
+    }
+}
+guest_test!(untouched_buffers_on_a_stack_are_filled, hidden);
+
+/// The disk of this test does only a few requests in a second. So most calls with a limit are ended by the limit. How many
+/// depends on the host; in `late_write_keeps_its_slot_and_its_sectors`, all of them are. Later all slots and frames are
+/// free again.
+fn limits_end_calls_to_a_slow_disk() {
+    const CALLS: usize = 20;
+    let disk = &disks()[0];
+    let alive = num_goroutine();
+    let round = || {
+        let calls: Vec<_> = (0..CALLS)
+            .map(|call| {
+                go(move || {
+                    let access = WAYS[call % 2](disk);
+                    let (context, cancel) = Context::background().with_cancel();
+                    let mut buffer = [0; 512];
+                    if call / 2 % 2 == 0 {
+                        let limit = Duration::from_millis(1);
+                        let read = access.read_at_until(call as u64 * SECTOR, &mut buffer, limit);
+                        let late = Err(DiskError::Limit(ContextError::DeadlineExceeded));
+                        assert!(read == Ok(512) || read == late, "{read:?}");
+                        return read.is_err();
+                    }
+                    let cancels = go(move || {
+                        sleep(Duration::from_millis(1));
+                        cancel.cancel();
+                    });
+                    let write = access.write_at_until(call as u64 * SECTOR, &[call as u8; 512], &context);
+                    cancels.join().unwrap();
+                    assert!(write == Ok(()) || write == Err(DiskError::Limit(ContextError::Canceled)), "{write:?}");
+                    write.is_err()
+                })
+            })
+            .collect();
+        let ended = calls.into_iter().map(|call| call.join().unwrap()).filter(|&ended| ended).count();
+        println!("{ended} of {CALLS} calls were ended by their limit");
+        // This write waits for the late writes to the same sectors, so its data is not overwritten.
+        assert_eq!(disk.asynchronous().write_at(0, &vec![9; CALLS * 512]), Ok(()));
+        let mut content = vec![0; CALLS * 512];
+        assert_eq!(disk.blocking().read_at(0, &mut content), Ok(content.len()));
+        assert!(content.iter().all(|&byte| byte == 9), "a late write has overwritten a later one");
+        // The Gs of late requests end, too.
+        while disk.requests().1 < disk.requests().0 || num_goroutine() > alive {
+            sleep(Duration::from_millis(10));
+        }
+        mm::usage().free
+    };
+    // A round may need more memory than the one before, for example for further Ms. A leak would need more in each
+    // round.
+    let mut last = round();
+    let is_stable = (0..10).any(|_| {
+        let (before, now) = (last, round());
+        last = now;
+        now >= before
+    });
+    assert!(is_stable, "each round needs more memory");
+}
+guest_test!(limits_end_calls_to_a_slow_disk, hidden);
+
+/// The device of this test answers the first write. It answers no other write until it is reset, but it answers all
+/// other requests. If a write is ended by its limit, it keeps its slot and the locks of its sectors, because the device
+/// may still perform it. A discard of these sectors waits for the locks. A cancellation ends a call like a deadline.
+fn late_write_keeps_its_slot_and_its_sectors() {
+    const LIMIT: Duration = Duration::from_millis(20);
+    let late = Err(DiskError::Limit(ContextError::DeadlineExceeded));
+    let disk = &disks()[0];
+    let (requests, _) = disk.requests();
+    assert_eq!(disk.write_at(0, &[1; 512]), Ok(()), "the first write is answered");
+    for way in WAYS {
+        assert_eq!(way(disk).discard(0, SECTOR), Ok(()));
+    }
+    assert_eq!(disk.asynchronous().write_at_until(0, &[2; 512], LIMIT), late);
+    assert_eq!(disk.requests(), (requests, requests - 1), "the device may still use the memory of the late write");
+    for way in WAYS {
+        assert_eq!(way(disk).discard_until(0, SECTOR, LIMIT), late, "the device may still write to these sectors");
+        let far = 64 * REQUEST as u64;
+        assert_eq!(way(disk).discard(far, disk.len_bytes() - far), Ok(()), "other sectors");
+        assert_eq!(way(disk).read_at(far, &mut [0; 100]), Ok(100));
+    }
+    assert_eq!(disk.requests(), (requests, requests - 1));
+    for (way, sector) in WAYS.into_iter().zip(8..) {
+        let (context, cancel) = Context::background().with_cancel();
+        let cancels = go(move || cancel.cancel());
+        let canceled = Err(DiskError::Limit(ContextError::Canceled));
+        assert_eq!(way(disk).write_at_until(sector * SECTOR, &[3; 512], &context), canceled);
+        cancels.join().unwrap();
+    }
+}
+guest_test!(late_write_keeps_its_slot_and_its_sectors, hidden);
+
+/// The device is the one of the previous test. While a write waits for its answer, reads are answered. After the time
+/// limit of the write the driver resets the device and sends the write again. When the write is late again, it fails.
+fn lost_request_times_out_while_others_are_answered() {
+    let disk = &disks()[0];
+    assert_eq!(disk.write_at(0, &[1; 512]), Ok(()), "the first write is answered");
+    let lost = go(move || disk.asynchronous().write_at(0, &[2; 512]));
+    while !lost.is_finished() {
+        assert_eq!(disk.asynchronous().read_at(SECTOR, &mut [0; 512]), Ok(512));
+    }
+    assert_eq!(lost.join().unwrap(), Err(DiskError::Request(RequestError::Silent)));
+    let (requests, free) = disk.requests();
+    assert_eq!(free, requests, "a slot is lost");
+}
+guest_test!(lost_request_times_out_while_others_are_answered, hidden);
+
+/// The host unplugs the second disk while Gs read from both. Each read from the second one fails after the time limit,
+/// and then at once. The first one works.
+fn unplugged_disk_fails_every_request() {
+    const READERS: usize = 64;
+    let [good, bad] = disks() else { panic!("two disks") };
+    let (requests, _) = bad.requests();
+    let readers: Vec<_> = (0..READERS)
+        .map(|reader| {
+            go(move || {
+                let mut buffer = [0; 512];
+                loop {
+                    assert_eq!(good.asynchronous().read_at(reader as u64 * SECTOR, &mut buffer), Ok(512));
+                    if let Err(error) = WAYS[reader % 2](bad).read_at(reader as u64 * SECTOR, &mut buffer) {
+                        return error;
+                    }
+                }
+            })
+        })
+        .collect();
+    println!("reading");
+    let gone = DiskError::Request(RequestError::Gone);
+    readers.into_iter().for_each(|reader| assert_eq!(reader.join().unwrap(), gone));
+    for _ in 0..2 * requests {
+        assert_eq!(bad.asynchronous().read_at(0, &mut [0; 512]), Err(gone));
+    }
+    assert_eq!(bad.requests(), (requests, requests), "failed requests do not keep their slots");
+    assert_eq!(good.read_at(0, &mut [0; 512]), Ok(512));
+}
+guest_test!(unplugged_disk_fails_every_request, hidden);
+
+/// The device reports an error for some requests. The others succeed, and no slot is lost.
+fn errors_of_the_device_are_returned_to_their_callers() {
+    let disk = &disks()[0];
+    let bad = 1_000 * SECTOR;
+    for way in WAYS {
+        let readers: Vec<_> = (0..200_u64)
+            .map(|reader| {
+                go(move || {
+                    let mut buffer = [0; 512];
+                    let offset = if reader % 3 == 0 { bad } else { reader * SECTOR };
+                    let expected = if offset == bad { Err(DiskError::Request(RequestError::Failed)) } else { Ok(512) };
+                    assert_eq!(way(disk).read_at(offset, &mut buffer), expected, "at {offset}");
+                })
+            })
+            .collect();
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+    }
+    let (requests, free) = disk.requests();
+    assert_eq!(free, requests, "a slot is lost");
+}
+guest_test!(errors_of_the_device_are_returned_to_their_callers, hidden);

@@ -40,7 +40,7 @@ fn ends_the_machine_with_status_0() {
     kernel::exit::exit(0);
 }
 
-guest_test!(does_not_end_with_the_status_it_promises, hidden, status = 2, seconds = 5);
+guest_test!(does_not_end_with_the_status_it_promises, hidden, status = 2);
 fn does_not_end_with_the_status_it_promises() {}
 
 guest_test!(does_not_print_the_text_it_promises, hidden, texts = &["promised", "never printed"]);

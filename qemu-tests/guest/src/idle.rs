@@ -39,14 +39,17 @@ fn check(taken: &[u64], seconds: u64) {
     assert!(taken.iter().all(|&count| count < hops(seconds).end + A_FEW), "a tick goes on for {seconds} s: {taken:?}");
 }
 
-/// In this test the machine's clock follows the host's clock, and the virtual CPUs run in parallel.
+/// In this test the machine's clock follows the host's clock, and the virtual CPUs run in parallel. If the host does not
+/// run a busy CPU for more than a second, the watchdog makes up to 20 checks in a second. So the bound is only below the
+/// 100 interrupts per second of a tick. The next test has the exact bounds.
 fn sleeping_machine_takes_no_ticks() {
     // Wait until the timers that were armed during the boot have expired.
     sleep(Duration::from_secs(1));
+    let start = now();
     let taken = interrupts_during(|| sleep(Duration::from_secs(4)));
-    println!("interrupts per CPU in 4 s: {taken:?}");
-    // A tick every 10 ms would cause 400 interrupts, and the watchdog's checks would cause 8.
-    check(&taken, 4);
+    let seconds = (now() - start) / 1_000_000_000;
+    println!("interrupts per CPU in {seconds} s: {taken:?}");
+    assert!(taken.iter().all(|&count| count < 30 * seconds), "a tick goes on for {seconds} s: {taken:?}");
 }
 guest_test!(sleeping_machine_takes_no_ticks, smp = &[1, 2, 8], isolated);
 
@@ -65,7 +68,7 @@ fn longer_sleep_only_adds_timer_restarts() {
 }
 guest_test!(longer_sleep_only_adds_timer_restarts, smp = &[1, 2, 8], icount);
 
-/// Checks that the tests above would detect ticks. A computing CPU has a tick. Each end of a slice makes another M search
+/// Checks that the tests above detect ticks. A computing CPU has a tick. Each end of a slice makes another M search
 /// for work. So up to three CPUs take interrupts, and the others stay halted.
 fn busy_cpu_has_a_tick() {
     sleep(Duration::from_secs(1));

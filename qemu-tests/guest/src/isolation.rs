@@ -72,7 +72,8 @@ guest_test!(
         "panic at qemu-tests/guest/src/isolation.rs:",
         "this is the reason",
         "[running] on CPU",
-        // The line of the backtrace for the closure. Its function name is not compared, because it may be inlined.
+        // The backtrace's line for the closure. The name of the function is not compared, because the closure may be
+        // inlined.
         "(qemu-tests/guest/src/isolation.rs:",
         "is dead and the others go on. What it held stays held; its stack of 64 KiB is not used again."
     ],
@@ -144,7 +145,7 @@ fn other_gs_continue() {
 }
 guest_test!(other_gs_continue, smp = &[1, 2, 8], options = &["panic=isolate"], seconds = 60);
 
-/// When a G dies, none of its values is dropped: neither its closure's captures nor its guards.
+/// When a G dies, its values are not dropped. This includes the captures of its closure, and its guards.
 fn guards_of_a_dead_g_are_not_dropped() {
     static DROPPED: AtomicBool = AtomicBool::new(false);
     static LOCK: spin::Mutex<()> = spin::Mutex::new(());
@@ -223,7 +224,8 @@ fn misuse_ends_only_its_g() {
     while !IS_ASKED.load(Ordering::Relaxed) {
         yield_now();
     }
-    // The waiter unlocks the mutex only after it has been queued. So it is queued when main gets the mutex here.
+    // The waiter unlocks the mutex only after it has been queued. So the waiter is queued when main gets the mutex
+    // here.
     drop(MUTEX.lock());
     assert_eq!(go(|| SEMAPHORE.release(2)).join(), Err(JoinError::panicked()));
     let with_another_mutex = || {

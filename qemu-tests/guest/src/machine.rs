@@ -101,7 +101,7 @@ guest_test!(
     texts = &["timer=tsc-deadline: this processor has none"],
 );
 /// The kernel option requests the TSC-deadline timer, which QEMU's CPU does not have. So the kernel prints a warning
-/// and uses the one-shot timer, and sleeps work.
+/// and uses the one-shot timer. `sleep` still works.
 fn missing_timer_is_not_used() {
     for millis in [1, 5, 20] {
         let start = clock::now();

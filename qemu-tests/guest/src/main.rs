@@ -19,6 +19,8 @@ mod disks;
 #[cfg(gmp_machine)]
 mod failing;
 #[cfg(gmp_machine)]
+mod handoff;
+#[cfg(gmp_machine)]
 mod idle;
 #[cfg(gmp_machine)]
 mod isolation;
@@ -35,6 +37,8 @@ mod misuse;
 #[cfg(gmp_machine)]
 mod non_maskable;
 #[cfg(gmp_machine)]
+mod order;
+#[cfg(gmp_machine)]
 mod overflow;
 #[cfg(gmp_machine)]
 mod preemption;
@@ -42,6 +46,8 @@ mod preemption;
 mod printing;
 #[cfg(gmp_machine)]
 mod provoke;
+#[cfg(gmp_machine)]
+mod random;
 #[cfg(gmp_machine)]
 mod reports;
 #[cfg(gmp_machine)]

@@ -1,10 +1,12 @@
 //! Misuse of the library. In these tests a panic ends the machine.
 
+use gmp_sched::goroutine::Status;
 use kernel::percpu::PreemptGuard;
+use kernel::platform::scheduler;
 use kernel::prelude::*;
 
 /// With preemption off, the caller would wait forever for the mutex, because its holder cannot run on this CPU. The
-/// panic reports a broken invariant, so the status is 101.
+/// panic is the program's fault, so the status is 2.
 fn locking_with_preemption_off() {
     static MUTEX: Mutex<()> = Mutex::new(());
     let _held = MUTEX.lock();
@@ -13,11 +15,12 @@ fn locking_with_preemption_off() {
 }
 guest_test!(
     locking_with_preemption_off,
-    status = 101,
+    status = 2,
     texts = &[
-        "panic on CPU",
+        "panic at",
         "misuse.rs",
         "a G blocks, yields or ends with preemption turned off",
+        "goroutine 1 [running]",
         "locking_with_preemption_off"
     ]
 );
@@ -92,6 +95,12 @@ guest_test!(
     texts = &["panic at", "an M without a P may not do this: it is in a system call"]
 );
 
+/// Whether a G waits.
+fn is_waiting(of: &JoinHandle<()>) -> bool {
+    let mut all = scheduler().expect("it runs").goroutines();
+    all.any(|goroutine| goroutine.id() == of.id() && goroutine.status() == Status::Waiting)
+}
+
 /// The report of the deadlock shows what each G waits for.
 fn deadlock_on_a_lock_is_reported() {
     static MUTEX: Mutex<()> = Mutex::new(());
@@ -114,8 +123,12 @@ fn deadlock_on_a_lock_is_reported() {
         || GROUP.wait(),
     ];
     for body in bodies {
-        go(body).detach();
-        yield_now();
+        let waiter = go(body);
+        // Readers wait only if a writer waits already, so each G has to wait before the next one is spawned.
+        while !is_waiting(&waiter) {
+            yield_now();
+        }
+        waiter.detach();
     }
     SEMAPHORE.acquire(0).forget();
     GROUP.wait();

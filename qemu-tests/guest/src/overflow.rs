@@ -27,11 +27,36 @@ guest_test!(
     texts = &[
         "stack overflow:",
         "exceeds its 64 KiB stack",
-        "of which 64 KiB have been in use",
+        "(`Builder::stack_size` chooses a larger stack)",
         "[running] on CPU",
         "deeper (qemu-tests/guest/src/provoke.rs:",
         "is dead and the others go on. What it held stays held; its stack of 64 KiB is not used again.",
         "exceeds its 1024 KiB stack",
+    ],
+);
+
+fn huge_frame_ends_only_its_g() {
+    assert_eq!(go(provoke::huge_frame).join(), Err(JoinError::StackOverflow));
+    assert_eq!(Builder::new().stack_size(2 << 20).go(provoke::huge_frame).join(), Ok(()));
+    // The closure, too, is inlined into the function of the scheduler that calls it.
+    let inlined = go(|| {
+        core::hint::black_box(&[core::hint::black_box(7_u8); 1 << 20]);
+    });
+    assert_eq!(inlined.join(), Err(JoinError::StackOverflow));
+}
+guest_test!(
+    huge_frame_ends_only_its_g,
+    smp = &[1, 8],
+    options = &["panic=isolate"],
+    texts = &[
+        "stack overflow:",
+        "exceeds its 64 KiB stack",
+        " by one huge frame: a function has 1,02",
+        "a `Box` or a `Vec` keeps its content on the heap",
+        "with_large_array (qemu-tests/guest/src/provoke.rs:",
+        "huge_frame (qemu-tests/guest/src/provoke.rs:",
+        "{closure#0} (qemu-tests/guest/src/overflow.rs:",
+        "is dead and the others go on",
     ],
 );
 
@@ -119,7 +144,7 @@ guest_test!(
     texts = &["exceeds its 64 KiB stack", "fatal error: stack overflow"],
 );
 
-/// Ends the calling G. Its children borrow from its stack frames.
+/// Ends the calling G by a stack overflow or by a panic. At that moment its children borrow from its stack frames.
 fn end(by_overflow: bool) {
     if by_overflow {
         provoke::stack_overflow();

@@ -1,5 +1,7 @@
 //! Tests in which many Gs print at the same time, or in which nobody reads the console.
 
+use alloc::sync::Arc;
+use core::array;
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -21,12 +23,12 @@ fn print_line(g: usize, number: usize) {
     println!("<{g:4} {number:6} {:.<49}>", "");
 }
 
-/// Waits until `count` is above zero and has not changed for 50 ms. Returns the count.
-fn wait_until_it_stands(count: &AtomicUsize) -> usize {
+/// Waits until `count` returns a number above zero that has not changed for 50 ms. Returns this number.
+fn wait_until_it_stands(count: impl Fn() -> usize) -> usize {
     loop {
-        let before = count.load(Ordering::Relaxed);
+        let before = count();
         sleep(Duration::from_millis(50));
-        if count.load(Ordering::Relaxed) == before && before > 0 {
+        if count() == before && before > 0 {
             return before;
         }
     }
@@ -46,65 +48,55 @@ fn others_run_while_a_printer_waits_for_room() {
             })
         })
         .collect();
-    let printed = wait_until_it_stands(&PRINTED);
-    assert!(printed < MANY, "{printed} lines have found room");
+    wait_until_it_stands(|| PRINTED.load(Ordering::Relaxed));
     // More Gs than CPUs wait for room. Nevertheless, each CPU runs other Gs.
     let others: Vec<_> = (0..4 * procs()).map(|n| go(move || n)).collect();
     assert!(others.into_iter().all(|other| other.join().is_ok()));
-    assert_eq!(PRINTED.load(Ordering::Relaxed), printed);
+    let printed = PRINTED.load(Ordering::Relaxed);
+    assert!(printed < MANY, "{printed} lines have found room");
     assert_eq!(stalled.lost(), 0);
     drop(stalled);
     printers.into_iter().for_each(|printer| printer.join().expect("it does not panic"));
     assert_eq!(PRINTED.load(Ordering::Relaxed), 3 * procs() * MANY);
 }
 
-guest_test!(blocked_printers_continue_fairly, smp = &[1, 4, 8], isolated);
-fn blocked_printers_continue_fairly() {
+/// Runs four Gs that print until each of them has printed many lines. A G that has printed its lines continues, so a G
+/// that gets no room beside the others would keep the test from ending. If `is_blocked_first` is set, all of them are
+/// first blocked by a full buffer, and each prints its lines after that.
+///
+/// The test does not compare the numbers of lines, because these depend on how long each virtual CPU runs.
+fn all_printers_make_progress(is_blocked_first: bool) {
     const PRINTERS: usize = 4;
-    static PRINTED: [AtomicUsize; PRINTERS] = [const { AtomicUsize::new(0) }; PRINTERS];
-    static TOTAL: AtomicUsize = AtomicUsize::new(0);
-    let stalled = Stalled::new();
-    let printers: Vec<_> = (0..PRINTERS)
-        .map(|g| {
-            go(move || {
-                while TOTAL.load(Ordering::Relaxed) < 5 * MANY {
-                    print_line(g, PRINTED[g].fetch_add(1, Ordering::Relaxed));
-                    TOTAL.fetch_add(1, Ordering::Relaxed);
-                }
-            })
+    let lines: Arc<[AtomicUsize; PRINTERS]> = Arc::default();
+    let goal: Arc<[AtomicUsize; PRINTERS]> = Arc::new([const { AtomicUsize::new(MANY) }; PRINTERS]);
+    let stalled = is_blocked_first.then(Stalled::new);
+    let printers: [_; PRINTERS] = array::from_fn(|g| {
+        let (lines, goal) = (lines.clone(), goal.clone());
+        go(move || {
+            while (0..PRINTERS).any(|g| lines[g].load(Ordering::Relaxed) < goal[g].load(Ordering::Relaxed)) {
+                print_line(g, lines[g].fetch_add(1, Ordering::Relaxed));
+            }
         })
-        .collect();
-    // Waits until all printers are blocked.
-    wait_until_it_stands(&TOTAL);
-    let before = PRINTED.each_ref().map(|count| count.load(Ordering::Relaxed));
-    drop(stalled);
+    });
+    if let Some(stalled) = stalled {
+        let total = || lines.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+        wait_until_it_stands(total);
+        for (goal, lines) in goal.iter().zip(&*lines) {
+            goal.fetch_add(lines.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        drop(stalled);
+    }
     printers.into_iter().for_each(|printer| printer.join().expect("it does not panic"));
-    let lines: Vec<_> = (0..PRINTERS).map(|g| PRINTED[g].load(Ordering::Relaxed) - before[g]).collect();
-    let (fewest, most) = (lines.iter().min().expect("some"), lines.iter().max().expect("some"));
-    println!("lines from each: {lines:?}");
-    assert!(most <= &(2 * fewest), "{lines:?}");
 }
 
-guest_test!(printers_get_equal_shares, smp = &[1, 4, 8], isolated);
-fn printers_get_equal_shares() {
-    const PRINTERS: usize = 4;
-    static PRINTED: [AtomicUsize; PRINTERS] = [const { AtomicUsize::new(0) }; PRINTERS];
-    static TOTAL: AtomicUsize = AtomicUsize::new(0);
-    let printers: Vec<_> = (0..PRINTERS)
-        .map(|g| {
-            go(move || {
-                while TOTAL.load(Ordering::Relaxed) < 10 * MANY {
-                    print_line(g, PRINTED[g].fetch_add(1, Ordering::Relaxed));
-                    TOTAL.fetch_add(1, Ordering::Relaxed);
-                }
-            })
-        })
-        .collect();
-    printers.into_iter().for_each(|printer| printer.join().expect("it does not panic"));
-    let lines = PRINTED.each_ref().map(|count| count.load(Ordering::Relaxed));
-    let (fewest, most) = (lines.iter().min().expect("some"), lines.iter().max().expect("some"));
-    println!("lines from each: {lines:?}");
-    assert!(most <= &(4 * fewest), "{lines:?}");
+guest_test!(blocked_printers_continue, smp = &[1, 4, 8], isolated);
+fn blocked_printers_continue() {
+    all_printers_make_progress(true);
+}
+
+guest_test!(all_printers_get_room, smp = &[1, 4, 8], isolated);
+fn all_printers_get_room() {
+    all_printers_make_progress(false);
 }
 
 guest_test!(many_printers_are_no_lockup, smp = &[4, 8], isolated, seconds = 60);
@@ -122,9 +114,7 @@ fn many_printers_are_no_lockup() {
         })
         .collect();
     printers.into_iter().for_each(|printer| printer.join().expect("it does not panic"));
-    let windows = longest_windows();
-    assert_eq!(windows.lockups, 0);
-    assert!(windows.preemption_off < Duration::from_secs(1), "{windows:?}");
+    assert_eq!(longest_windows().lockups, 0);
 }
 
 guest_test!(waiting_for_the_console_is_no_lockup, smp = &[2, 8], isolated);
@@ -200,7 +190,7 @@ guest_test!(
     texts = &["has had interrupts off for ", "has interrupts on again"],
 );
 /// A CPU prints with interrupts off, until the watchdog reports it. At this moment the CPU may hold the console's lock.
-/// This must not end the machine.
+/// Nevertheless, the report must not end the machine.
 fn stuck_cpu_that_prints_does_not_end_the_machine() {
     let before = longest_windows();
     let lock = InterruptMutex::new(());

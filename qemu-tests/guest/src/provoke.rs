@@ -85,6 +85,17 @@ pub(crate) fn stack_overflow() {
     core::hint::black_box(deeper(0));
 }
 
+/// Calls a function whose frame is larger than the stack of the calling G.
+#[inline(never)]
+pub(crate) fn huge_frame() {
+    #[inline(never)]
+    fn with_large_array(n: u8) {
+        core::hint::black_box(&[n; 1 << 20]);
+    }
+    with_large_array(core::hint::black_box(7));
+    core::hint::black_box(());
+}
+
 /// Loads an empty interrupt descriptor table and raises an exception. The exception cannot be delivered, so the machine
 /// resets itself.
 pub(crate) fn triple_fault() {

@@ -19,9 +19,10 @@ use boot_protocol::report::Plan;
 /// }
 /// ```
 ///
-/// A test fails if it panics or returns an error. A panic ends the machine. After an error, the next test runs. The
-/// words after the name are methods of [`Test`]: `smp = &[1, 2, 8]` calls [`Test::smp`], and `isolated` calls
-/// [`Test::isolated`]. By default a test runs on 8 CPUs for at most 30 seconds, and shares its boot with other tests.
+/// A test fails if it panics or returns an error. A panic ends the machine. After an error, a machine that is shared
+/// can run the next test. The words after the name are methods of [`Test`]: `smp = &[1, 2, 8]` calls [`Test::smp`], and
+/// `isolated` calls [`Test::isolated`]. By default a test runs on 8 CPUs for at most 30 seconds, and shares its boot
+/// with other tests.
 macro_rules! guest_test {
     ($function:ident $(, $method:ident $(= $value:expr)?)* $(,)?) => {
         const _: () = {
@@ -47,7 +48,7 @@ pub(crate) struct Test {
     body: fn() -> Result<(), String>,
 }
 
-/// The options of a test. The name of each method is a word of [`guest_test`].
+/// The options of a test. Each method sets the option that has the same name in [`guest_test`].
 impl Test {
     /// Makes a test of the function at `path`, which begins with the name of this crate.
     pub(crate) const fn new(path: &'static str, body: fn() -> Result<(), String>) -> Self {
@@ -83,7 +84,7 @@ impl Test {
         self
     }
 
-    /// Requires that the test ends the machine with this status. Such a test is isolated.
+    /// Requires that the test ends the machine with this status. Such a test is [`isolated`](Self::isolated).
     pub(crate) const fn status(mut self, status: u8) -> Self {
         self.plan.status = Some(status);
         self.isolated()

@@ -239,7 +239,7 @@ guest_test!(
     status = 2,
     texts = &[
         "exceeds its 64 KiB stack",
-        "of which 64 KiB have been in use",
+        "(`Builder::stack_size` chooses a larger stack)",
         "fatal error: stack overflow",
         "[running] on CPU",
         "deeper (qemu-tests/guest/src/provoke.rs:",

@@ -23,15 +23,6 @@ fn join_returns_results() {
 }
 guest_test!(join_returns_results, smp = &[1, 2, 8]);
 
-/// With one P, spawned Gs run in the same order as in Go.
-fn order_on_one_p_matches_gos() {
-    static LOG: spin::Mutex<Vec<u32>> = spin::Mutex::new(Vec::new());
-    let handles: Vec<_> = (0..10).map(|n| go(move || LOG.lock().push(n))).collect();
-    handles.into_iter().for_each(|handle| handle.join().unwrap());
-    assert_eq!(*LOG.lock(), [9, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
-}
-guest_test!(order_on_one_p_matches_gos, smp = &[1]);
-
 /// The Gs spin at a barrier without calling the scheduler. They pass the barrier only if as many Gs run at once as
 /// there are Ps.
 fn all_ps_run_at_once() {
@@ -72,7 +63,8 @@ fn stealing_spreads_gs_to_all_cpus() {
     handles.into_iter().for_each(|handle| handle.join().unwrap());
     assert!(counts().steals > before);
 }
-guest_test!(stealing_spreads_gs_to_all_cpus, smp = &[2, 8]);
+// A slice lasts ten seconds, so that no preempted G gets to another P by the global queue.
+guest_test!(stealing_spreads_gs_to_all_cpus, smp = &[2, 8], options = &["slice_us=10000000"]);
 
 /// Every P has hogs, which never call the scheduler. Nevertheless main wakes from its sleep, and other Gs run.
 fn hogs_are_preempted() {
@@ -101,13 +93,14 @@ guest_test!(hogs_are_preempted, smp = &[1, 2, 8]);
 /// A G that blocks keeps its M but not its P. So other Gs run although more Gs are blocked than there are Ps.
 fn blocked_ms_hand_off_their_ps() {
     let before = counts().handoffs;
-    let blocked: Vec<_> = (0..4 * procs()).map(|_| go(|| disk::delay(Duration::from_millis(30)).unwrap())).collect();
+    // The first Gs may block before main continues, so the time is read before they are spawned.
     let start = clock::now();
+    let blocked: Vec<_> = (0..4 * procs()).map(|_| go(|| disk::delay(Duration::from_millis(30)).unwrap())).collect();
     yield_now();
     let busy: Vec<_> = (0..4 * procs()).map(|n| go(move || n)).collect();
     busy.into_iter().enumerate().for_each(|(n, handle)| assert_eq!(handle.join().unwrap(), n));
     blocked.into_iter().for_each(|handle| handle.join().unwrap());
-    assert!(nanoseconds(start) >= 30_000_000 / 2);
+    assert!(nanoseconds(start) >= 30_000_000);
     assert_eq!(counts().handoffs - before, 4 * procs() as u64);
 }
 guest_test!(blocked_ms_hand_off_their_ps, smp = &[1, 2, 8]);

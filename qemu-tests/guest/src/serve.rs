@@ -1,7 +1,6 @@
 //! The work of the test program: it lists its tests, or runs the tests that the host names.
 
 use boot_protocol::report::{Report, SERVE};
-use kernel::console::read_line;
 use kernel::prelude::*;
 
 use crate::registry::{SEPARATOR, tests};
@@ -27,11 +26,11 @@ fn list() {
 
 /// Runs the tests that the host names on the console, until the console's input ends.
 fn serve() -> Result<(), String> {
+    let mut names = stdin().lines();
     loop {
         println!("{}", Report::Ready);
-        let Some(name) = read_line().map_err(|error| format!("cannot read the console: {error:?}"))? else {
-            return Ok(());
-        };
+        let Some(name) = names.next() else { return Ok(()) };
+        let name = name.map_err(|error| format!("cannot read the console: {error}"))?;
         run(name.trim());
     }
 }

@@ -50,7 +50,7 @@ static STOP: AtomicBool = AtomicBool::new(false);
 static SPAWNED: AtomicU64 = AtomicU64::new(0);
 /// Number of Gs that returned.
 static ENDED: AtomicU64 = AtomicU64::new(0);
-/// Number of Gs that died.
+/// Number of Gs that died by a panic or a stack overflow.
 static DIED: AtomicU64 = AtomicU64::new(0);
 /// The number of Gs that may still die. It is limited, because each death loses a stack forever and prints a report.
 static TO_DIE: AtomicU64 = AtomicU64::new(0);
@@ -74,7 +74,7 @@ impl Random {
     }
 }
 
-/// Spawns a G and counts it.
+/// Spawns a G. Counts it when it is spawned and when it ends.
 fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     SPAWNED.fetch_add(1, Ordering::Relaxed);
     go(|| {
@@ -117,7 +117,7 @@ fn die_if_wanted(random: &mut Random) {
 fn life(seed: u64, depth: u32) -> u64 {
     let mut random = Random::new(seed);
     let mut rounds = 0;
-    // A child performs a few operations. The first Gs continue to the end.
+    // A G that another G has spawned performs a few operations. The first Gs continue until `STOP` is set.
     let limit = if depth == 0 { u64::MAX } else { 1 + random.below(6) };
     while rounds < limit && !STOP.load(Ordering::Relaxed) {
         rounds += 1;
@@ -224,8 +224,14 @@ fn watchdog() -> u64 {
     found
 }
 
-/// Starts storms of preemptions, changes the number of Ps, and makes Gs die, until `end`. Returns how often the number of
-/// Ps changed.
+/// Whether each operation was performed, a G has died and the number of Ps has changed. On a busy host, that may take
+/// longer than the test is to last.
+fn everything_has_happened(resizes: u64) -> bool {
+    DONE.iter().chain([&DIED]).all(|count| count.load(Ordering::Relaxed) > 0) && resizes > 0
+}
+
+/// Starts storms of preemptions, changes the number of Ps, and makes Gs die, until `end` and until everything has happened.
+/// Returns how often the number of Ps changed.
 fn stir(end: u64, step: Duration) -> u64 {
     let (original, mut random, mut resizes) = (procs(), Random::new(99), 0);
     for round in 1u64.. {
@@ -239,7 +245,7 @@ fn stir(end: u64, step: Duration) -> u64 {
         resizes += u64::from(set_procs(wanted).expect("memory for its M") != wanted);
         sleep(step / 2);
         drop(storm);
-        if now() >= end {
+        if now() >= end && everything_has_happened(resizes) {
             break;
         }
     }
@@ -297,12 +303,8 @@ fn soak(duration: Duration) -> Result<(), String> {
     assert_eq!((ENDED.load(Ordering::Relaxed) + died, after.abandoned - before.abandoned), (spawned, died));
     assert_eq!(num_goroutine(), alive_before);
     assert_eq!(*LOCK.lock(), DONE[Operation::Lock as usize].load(Ordering::Relaxed));
-    assert!(died > 0 && resizes > 0, "{died} died, {resizes} changes of the number of Ps");
-    for (operation, name) in OPERATIONS {
-        assert!(DONE[operation as usize].load(Ordering::Relaxed) > 0, "none: {name}");
-    }
-    // If virtual CPUs share the CPUs of the host, a woken M may not run for a while. This is not the scheduler's fault, so
-    // only a run with counted instructions fails.
+    // If virtual CPUs share the CPUs of the host, a woken M may not run for a while, so a G waits while a P is idle. This
+    // is not the scheduler's fault. So such waits fail the test only if instructions are counted.
     let is_counted = kernel::args::option("program.soak") == Some("counted");
     if is_counted && found > 0 {
         return Err(format!("{found} times a G waited to run while a P was idle"));
@@ -320,7 +322,8 @@ fn ten_minutes() -> Result<(), String> {
 }
 guest_test!(ten_minutes, smp = &[8], isolated, ignored, options = &["panic=isolate"], seconds = 900);
 
-/// With counted instructions, all runs are equal, and everything that the watchdog finds is a fault of the scheduler.
+/// With `--icount` the clock is the number of executed instructions. So all runs are equal, and a delay by the host takes
+/// no time on that clock. So everything that the watchdog finds is a fault of the scheduler.
 fn counted() -> Result<(), String> {
     soak(Duration::from_secs(2))
 }

@@ -233,9 +233,14 @@ guest_test!(memory_of_dead_stacks_returns_to_the_heap, smp = &[1, 8], memory = 1
 fn memory_of_dead_stacks_returns_to_the_heap() {
     static GATE: AtomicBool = AtomicBool::new(false);
     static FINISHED: AtomicUsize = AtomicUsize::new(0);
+    let in_use = mm::usage().stacks_in_use;
     let count = spawn_waiting(9_000, &GATE, &FINISHED);
     GATE.store(true, Ordering::Relaxed);
     wait_for(&FINISHED, count);
+    // Some Gs may not have left their stacks yet.
+    while mm::usage().stacks_in_use > in_use {
+        yield_now();
+    }
     let usage = mm::usage();
     assert!(usage.stacks_cached >= count && usage.stacks_committed >= count * PAGE_SIZE, "{usage:?}");
     let bytes = usage.free + 16 * MIB;
@@ -369,7 +374,7 @@ fn reported_usage_matches_the_stacks() {
     assert!(before.free - during.free >= new * PAGE_SIZE, "{before:?}, then {during:?}");
     GATE.store(true, Ordering::Relaxed);
     wait_for(&FINISHED, 1_000);
-    // The last G may not have left its stack yet.
+    // The last G may not have left its stack yet, so this loop waits until it has.
     while mm::usage().stacks_in_use != before.stacks_in_use {
         yield_now();
     }

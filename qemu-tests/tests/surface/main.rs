@@ -1,5 +1,6 @@
 //! Reads the source of `gmp-sched` and of the kernel. Compares two things with written lists: what safe code can reach,
-//! and how much code is unsafe. A change of either must be made in the list, too, where a reviewer sees it.
+//! and how much code is unsafe. A change of the source that alters one of them must alter its list, too, so that a
+//! reviewer sees it.
 //!
 //! - `gmp-sched.txt` and `kernel.txt` list the public safe functions that touch the state of a CPU, an M or a P,
 //!   directly or by a function that they call. The comment above each group of functions states why no

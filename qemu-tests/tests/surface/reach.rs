@@ -139,8 +139,8 @@ fn callees(
     callees
 }
 
-/// Returns the names that the qualifier of a call may refer to: the qualifier itself, and the words of its alias. An
-/// empty list means any type.
+/// Returns the names that the qualifier of a call may refer to: the qualifier itself, and the names for which it is an
+/// alias. An empty list means any type.
 fn resolve(qualifier: &str, function: &Function, crates: &[&Crate]) -> Vec<String> {
     if qualifier == "Self" {
         return function.owner.iter().chain(&function.of_trait).cloned().collect();

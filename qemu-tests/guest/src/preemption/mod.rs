@@ -25,8 +25,8 @@ fn storm() -> Storm {
     Storm::begin(Duration::from_micros(3)..Duration::from_micros(30))
 }
 
-/// Runs `body` in a G, while as many other Gs as there are Ps spin. Returns the result, and how often Gs were preempted
-/// meanwhile. The caller must have begun a storm.
+/// Runs `body` in a G while other Gs spin, one for each P. Returns the result, and how often Gs were preempted
+/// meanwhile. The caller must have begun a [`storm`] of preemptions.
 fn preemptions_during<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> (T, u64) {
     static STOP: AtomicBool = AtomicBool::new(false);
     STOP.store(false, Ordering::Relaxed);
@@ -44,16 +44,21 @@ fn preemptions_during<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'stat
     (result, count)
 }
 
-/// A single `memcpy` that takes many slices is preempted, and nevertheless copies every byte.
+/// A single `memcpy` is preempted, and nevertheless copies every byte.
 fn preempted_copies_are_complete() {
     const LENGTH: usize = 8 << 20;
     let storm = storm();
     let ((), count) = preemptions_during(|| {
         let source: Vec<u8> = (0..LENGTH).map(|index| (index.wrapping_mul(0x9E37_79B9) >> 13) as u8).collect();
-        let before = preemptions();
-        let copy = source.clone();
-        assert!(preemptions() > before, "a copy of {LENGTH} bytes was not preempted");
-        assert!(copy == source);
+        // The host decides when the timer of a CPU fires, so a copy may end before that.
+        loop {
+            let before = preemptions();
+            let copy = source.clone();
+            assert!(copy == source);
+            if preemptions() > before {
+                break;
+            }
+        }
     });
     drop(storm);
     assert!(count > 0);
@@ -78,11 +83,13 @@ fn preempted_computations_return_the_same_results() {
     let expected: Vec<_> = (0..6).map(|seed| (scalar(seed), vector(seed))).collect();
     let _storm = storm();
     let before = preemptions();
-    let handles: Vec<_> = (0..6 * procs() as u32).map(|n| go(move || (scalar(n % 6), vector(n % 6)))).collect();
-    for (n, handle) in handles.into_iter().enumerate() {
-        assert_eq!(handle.join().unwrap(), expected[n % 6]);
+    // The host decides when the timer of a CPU fires, so all computations may end before that.
+    while preemptions() == before {
+        let handles: Vec<_> = (0..6 * procs() as u32).map(|n| go(move || (scalar(n % 6), vector(n % 6)))).collect();
+        for (n, handle) in handles.into_iter().enumerate() {
+            assert_eq!(handle.join().unwrap(), expected[n % 6]);
+        }
     }
-    assert!(preemptions() > before);
 }
 guest_test!(preempted_computations_return_the_same_results, smp = &[1, 2, 8], seconds = 60);
 
@@ -137,7 +144,8 @@ fn sections_with_preemption_off_are_not_preempted() {
     // The scheduler holds such a `Pinned` while it holds one of its locks.
     is_left_alone(Pinned::<Kernel>::new);
 }
-guest_test!(sections_with_preemption_off_are_not_preempted, smp = &[1], options = &["slice_us=200"]);
+// The clock counts instructions. Otherwise the host could use up the slice in which the other G is to show that it runs.
+guest_test!(sections_with_preemption_off_are_not_preempted, smp = &[1], icount, options = &["slice_us=200"]);
 
 /// Another CPU requests each preemption by an IPI, long before the slice ends.
 fn ipi_preempts_a_g_on_another_cpu() {
@@ -167,14 +175,17 @@ fn ipi_preempts_a_g_on_another_cpu() {
 // A slice lasts ten seconds, so that no tick ends a slice during the test.
 guest_test!(ipi_preempts_a_g_on_another_cpu, smp = &[2, 8], options = &["slice_us=10000000"]);
 
-/// With the shortest slice, every P switches constantly between Gs that never yield. Nevertheless, main runs.
+/// With the shortest slice, every P switches constantly between Gs that never yield. Nevertheless, main and all other
+/// Gs run.
 fn main_runs_in_a_storm_of_short_slices() {
     static STOP: AtomicBool = AtomicBool::new(false);
     static ROUNDS: AtomicU64 = AtomicU64::new(0);
+    static BEGUN: AtomicU64 = AtomicU64::new(0);
     let before = preemptions();
     let hogs: Vec<_> = (0..4 * procs())
         .map(|_| {
             go(|| {
+                BEGUN.fetch_add(1, Ordering::Relaxed);
                 let mut rounds = 0u64;
                 while !STOP.load(Ordering::Relaxed) {
                     rounds += 1;
@@ -184,12 +195,11 @@ fn main_runs_in_a_storm_of_short_slices() {
             })
         })
         .collect();
-    while preemptions() - before < 2_000 {
+    while preemptions() - before < 2_000 || BEGUN.load(Ordering::Relaxed) < 4 * procs() as u64 {
         sleep(Duration::from_millis(1));
     }
     STOP.store(true, Ordering::Relaxed);
-    let rounds: Vec<u64> = hogs.into_iter().map(|hog| hog.join().unwrap()).collect();
-    assert!(rounds.iter().all(|&rounds| rounds > 0), "a hog has not run: {rounds:?}");
-    assert_eq!(rounds.iter().sum::<u64>(), ROUNDS.load(Ordering::Relaxed));
+    let rounds: u64 = hogs.into_iter().map(|hog| hog.join().unwrap()).sum();
+    assert_eq!(rounds, ROUNDS.load(Ordering::Relaxed));
 }
 guest_test!(main_runs_in_a_storm_of_short_slices, smp = &[1, 2, 8], options = &["slice_us=100"], seconds = 60);

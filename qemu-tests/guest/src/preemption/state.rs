@@ -14,7 +14,7 @@ const ZONE: usize = 16;
 const REGISTERS: usize = 15;
 const NAMES: [&str; REGISTERS] =
     ["rax", "rcx", "rdx", "rbx", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
-/// The index of RCX, which counts the iterations of the loop down to zero.
+/// The index of RCX among the registers. The loop counts its remaining iterations in RCX.
 const COUNTER: usize = 1;
 
 /// The flags that may have any value, because the code that holds the values does not depend on them: carry, parity,
@@ -34,11 +34,11 @@ struct Block {
     registers: [[u64; REGISTERS]; 2],
     flags: [u64; 2],
     zone: [[u64; ZONE]; 2],
-    /// The first and the end address of the code in which [`hold`] holds the values.
+    /// The start and the end of the code in which [`hold`] keeps the values in the registers.
     code: [u64; 2],
 }
 
-/// A part of the state whose value has changed while it was held.
+/// A part of the register state that has changed, although the code that ran should have preserved it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
     Register(&'static str),
@@ -126,7 +126,7 @@ impl State {
             let (significand, exponent) = (self.random.u64(..) | 1 << 63, self.random.u64(..));
             image[32 + 16 * register..][..8].copy_from_slice(&significand.to_le_bytes());
             image[40 + 16 * register] = exponent.to_le_bytes()[0];
-            // This bit stays clear, so that the value is not an infinity.
+            // Bit 14 of the exponent stays clear, so that the value is not an infinity.
             image[41 + 16 * register] = exponent.to_le_bytes()[1] & 0xbf;
         }
         for half in 0..32 {

@@ -1,0 +1,106 @@
+//! Tests of Ps and Ms while Gs wait for devices. The clock of these tests counts instructions, so the results are the
+//! same in all runs.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use gmp_sched::platform::Pinned;
+use kernel::clock;
+use kernel::disk;
+use kernel::pit;
+use kernel::platform::{Kernel, scheduler};
+use kernel::prelude::*;
+
+const MILLISECOND: u64 = 1_000_000;
+
+fn counts() -> gmp_sched::Counts {
+    scheduler().expect("the scheduler runs").counts()
+}
+
+/// Ms are reused, so their number depends on how many calls block at once, and not on how many calls there are. Calls
+/// beyond the limit wait for earlier ones.
+fn blocking_calls_reuse_ms_and_wait_at_the_limit() {
+    const LIMIT: usize = 16;
+    /// Returns how many Ms there are in addition to those for the Ps.
+    fn block(gs: usize, calls: usize, each: Duration) -> usize {
+        let blocking = (0..gs).map(|_| go(move || (0..calls).for_each(|_| disk::delay(each).unwrap())));
+        blocking.collect::<Vec<_>>().into_iter().for_each(|handle| handle.join().unwrap());
+        scheduler().expect("the scheduler runs").machines().count() - procs()
+    }
+    assert_eq!(block(8, 125, Duration::from_millis(1)), 8);
+    let start = clock::now();
+    assert_eq!(block(64, 1, Duration::from_millis(20)), LIMIT);
+    let took = clock::now() - start;
+    assert!((80 * MILLISECOND..90 * MILLISECOND).contains(&took), "four rounds of {LIMIT} calls took {took} ns");
+}
+guest_test!(blocking_calls_reuse_ms_and_wait_at_the_limit, smp = &[2], options = &["blocking_limit=16"], icount);
+
+/// A driver that polls keeps its CPU busy. sysmon retakes the only P after the next tick, so main runs long before the
+/// driver is done. This is the first system call of the machine, so this tick also starts the thread of sysmon.
+fn sysmon_retakes_the_p_of_a_driver_that_polls() {
+    const LENGTH: Duration = Duration::from_millis(100);
+    let (before, start) = (counts(), clock::now());
+    let polling = go(|| pit::wait(LENGTH));
+    yield_now();
+    let retaken = clock::now() - start;
+    assert!((MILLISECOND..11 * MILLISECOND).contains(&retaken), "main ran again after {retaken} ns");
+    assert_eq!(polling.join(), Ok(Ok(())));
+    let took = clock::now() - start;
+    assert!((99 * MILLISECOND..102 * MILLISECOND).contains(&took), "the driver took {took} ns");
+    let after = counts();
+    assert_eq!((after.retakes - before.retakes, after.handoffs - before.handoffs), (1, 0));
+}
+guest_test!(sysmon_retakes_the_p_of_a_driver_that_polls, smp = &[1], icount);
+
+/// A G computes on each P. Beside 64 Gs that block their Ms again and again, these Gs do at least 97% of the
+/// work that they do alone.
+fn blocked_gs_leave_the_cpus_to_gs_that_compute() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    const BLOCKING: usize = 64;
+    /// Computes for 100 ms on each P. Returns how much work was done.
+    fn compute() -> u64 {
+        let end = clock::now() + 100 * MILLISECOND;
+        let computing = (0..procs()).map(|_| go(move || (0..).take_while(|_| clock::now() < end).count() as u64));
+        computing.collect::<Vec<_>>().into_iter().map(|handle| handle.join().unwrap()).sum()
+    }
+    let alone = compute();
+    let blocking: Vec<_> = (0..BLOCKING)
+        .map(|_| {
+            go(|| {
+                while !STOP.load(Ordering::Relaxed) {
+                    CALLS.fetch_add(1, Ordering::Relaxed);
+                    disk::delay(Duration::from_millis(20)).unwrap();
+                }
+            })
+        })
+        .collect();
+    while CALLS.load(Ordering::Relaxed) < BLOCKING as u64 {
+        yield_now();
+    }
+    let beside = compute();
+    STOP.store(true, Ordering::Relaxed);
+    blocking.into_iter().for_each(|handle| handle.join().unwrap());
+    let calls = CALLS.load(Ordering::Relaxed);
+    assert!(calls >= 3 * BLOCKING as u64, "the Gs blocked only {calls} times");
+    assert!(beside * 100 >= alone * 97, "{beside} rounds beside {calls} blocking calls, {alone} rounds alone");
+}
+guest_test!(blocked_gs_leave_the_cpus_to_gs_that_compute, smp = &[1], icount);
+
+/// With one CPU, a G blocks its M for 3 ms while main computes for 5 ms. The M that takes over the P runs main. This M
+/// gets the CPU only when the first M waits for the device, so the wait begins at once. The wait ends while main
+/// computes. So the G continues on the M of main.
+fn driver_waits_for_its_device_before_the_next_m_gets_the_cpu() {
+    let machine = || Pinned::<Kernel>::new().machine().id();
+    let blocking = go(move || {
+        let before = machine();
+        disk::delay(Duration::from_millis(3)).unwrap();
+        (before, machine())
+    });
+    yield_now();
+    let (end, mains) = (clock::now() + 5 * MILLISECOND, machine());
+    while clock::now() < end {}
+    let (before, after) = blocking.join().unwrap();
+    assert_ne!(before, mains);
+    assert_eq!(after, mains);
+}
+guest_test!(driver_waits_for_its_device_before_the_next_m_gets_the_cpu, smp = &[1], icount);
