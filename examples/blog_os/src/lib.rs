@@ -7,8 +7,8 @@
 //! | `src/bin/cooperative.rs` | one CPU, no interrupts: a G runs until it waits or yields |
 //! | `src/bin/preemptive.rs` | a timer (PIT, by the PIC) ends time slices, and the idle CPU halts |
 //!
-//! `cargo run --bin cooperative` in this folder builds and boots it in QEMU. The guide `gmp_sched::porting` describes
-//! what the scheduler requires of each part.
+//! `cargo run --bin cooperative` in this folder builds the first program and boots it in QEMU. The guide
+//! `gmp_sched::porting` describes what the scheduler requires of each part.
 
 #![no_std]
 

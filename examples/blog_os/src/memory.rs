@@ -81,7 +81,8 @@ pub fn init() {
     }
     for table in 0..STACKS_BYTES / (2 * MIB) {
         let address = TABLES.0.get().addr() + table * PAGE;
-        // SAFETY: the new table maps what the entry maps now, except for the guard pages, which nothing uses.
+        // SAFETY: the new table maps the same pages as the entry that it replaces, except for the guard pages, which
+        // nothing uses.
         unsafe { page_directory[stacks / (2 * MIB) + table] = address as u64 | PRESENT_AND_WRITABLE };
     }
     // SAFETY: the address of the tables stays the same. The CPU only discards the translations that it has cached.

@@ -23,7 +23,8 @@ struct Kernel;
 
 gmp_sched::platform_aliases!(Kernel);
 
-/// The only M, as the word that `start_thread` stores; 0 before that call.
+/// The only M as a word (`NewMachine::into_raw`). `start_thread` stores it, and `kernel_main` runs the M. Until then it
+/// is 0.
 static NEW: AtomicUsize = AtomicUsize::new(0);
 /// The only M; null until it begins to run.
 static MACHINE: AtomicPtr<Machine<Kernel>> = AtomicPtr::new(core::ptr::null_mut());
@@ -68,10 +69,6 @@ unsafe impl Platform for Kernel {
         TOKEN.store(true, Relaxed);
     }
 
-    fn exit_thread() -> ! {
-        unreachable!("no M ends here")
-    }
-
     fn request_preemption(_: &'static Machine<Self>) {}
 
     fn arm_timer(_: &Pinned<Self>, _: &Processor<Self>, _: Instant) {}
@@ -98,7 +95,7 @@ extern "C" fn kernel_main() -> ! {
     clock::init();
     // SAFETY: the scheduler is new, and this kernel has no thread-local variables.
     unsafe { Scheduler::<Kernel>::new(1).start(main) }.expect("memory");
-    // SAFETY: `start` has stored the word, and this function is called once.
+    // SAFETY: `start` has stored the word of the only `NewMachine` in `NEW`, and this function is called once.
     let machine = unsafe { NewMachine::<Kernel>::from_raw(NEW.load(Relaxed)) };
     MACHINE.store(core::ptr::from_ref(machine.machine()).cast_mut(), Relaxed);
     machine.run()

@@ -30,7 +30,7 @@ struct Kernel;
 
 gmp_sched::platform_aliases!(Kernel);
 
-/// The only M, as the word that `start_thread` stores; 0 before that call.
+/// The only M as a word (`NewMachine::into_raw`). `start_thread` stores it, and `kernel_main` runs the M. Until then it is 0.
 static NEW: AtomicUsize = AtomicUsize::new(0);
 /// The only M; null until it begins to run.
 static MACHINE: AtomicPtr<Machine<Kernel>> = AtomicPtr::new(core::ptr::null_mut());
@@ -109,10 +109,6 @@ unsafe impl Platform for Kernel {
         TOKEN.store(true, Relaxed);
     }
 
-    fn exit_thread() -> ! {
-        unreachable!("no M ends here")
-    }
-
     fn request_preemption(_: &'static Machine<Self>) {
         // There is only one M, so the request is for the G that runs on this CPU.
         REQUESTED.store(true, Relaxed);
@@ -137,8 +133,8 @@ unsafe impl Platform for Kernel {
     }
 }
 
-// SAFETY: there is one CPU, so only this CPU uses `SLOTS` and `PINS`. The default red zone is right, because the
-// prebuilt `core` is compiled with one.
+// SAFETY: there is one CPU, so only this CPU uses `SLOTS` and `PINS`. The default size of the red zone is right,
+// because the prebuilt `core` is compiled with a red zone.
 unsafe impl InterruptReturn for Kernel {
     fn slots() -> &'static Slots {
         &SLOTS
@@ -185,7 +181,7 @@ extern "C" fn kernel_main() -> ! {
     let scheduler = Scheduler::<Kernel>::new(1);
     // SAFETY: the scheduler is new, and this kernel has no thread-local variables.
     unsafe { scheduler.start(move || main(scheduler)) }.expect("memory");
-    // SAFETY: `start` has stored the word, and this function is called once.
+    // SAFETY: `start` has stored the word of the only `NewMachine` in `NEW`, and this function is called once.
     let machine = unsafe { NewMachine::<Kernel>::from_raw(NEW.load(Relaxed)) };
     MACHINE.store(core::ptr::from_ref(machine.machine()).cast_mut(), Relaxed);
     interrupts::arm(clock::nanoseconds());
