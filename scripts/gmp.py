@@ -1,19 +1,20 @@
-"""gdb commands for the scheduler of a machine: load with `source scripts/gmp.py`, or let `cargo run -- --gdb` say how.
+"""gdb commands that show the scheduler of a machine. `source scripts/gmp.py` loads them. `cargo run -- --gdb` prints a gdb
+command that does so.
 
-    gmp goroutines        all Gs that are alive: status, what for they wait, who spawned them
+    gmp goroutines        all Gs that are alive: their status, what they wait for, and which G spawned them
     gmp machines          all Ms: their P and G
     gmp processors        the Ps that an M holds
-    gmp backtrace ID      where a G that does not run will go on, and how it got there
+    gmp backtrace ID      where a G that does not run will continue, and the calls that led there
 
-What lies where is read from the machine (GMP_LAYOUT, gmp-sched/src/report/debugger.rs), so the script also works with the line
-tables alone that an optimised build has.
+The script reads the offsets of fields from the machine's memory (GMP_LAYOUT, see gmp-sched/src/report/debugger.rs). So it needs
+no type information, which an optimised build does not have.
 """
 
 import re
 
 import gdb
 
-# The fields of `Layout`, in order. A slice of the words for reasons to wait follows.
+# The fields of `Layout`, in order. The slice with the texts of the wait reasons follows them.
 FIELDS = """scheduler_goroutines scheduler_machines goroutine_next goroutine_id goroutine_status goroutine_wait_reason
 goroutine_creator goroutine_context machine_next machine_id machine_current machine_processor processor_id
 processor_status processor_tick""".split()
@@ -34,19 +35,19 @@ def word(address):
 
 
 def words(slice_address):
-    """The strings of a slice of strings: each is an address and a length, as is the slice."""
+    """Returns the strings of a slice of strings. The slice and each string consist of an address and a length."""
     strings = range(word(slice_address), word(slice_address) + 16 * word(slice_address + 8), 16)
     memory_of = gdb.selected_inferior().read_memory
     return [memory_of(word(at), word(at + 8)).tobytes().decode() if word(at + 8) else "" for at in strings]
 
 
 def symbol(name):
-    # Not by an expression: how an address is taken depends on the language, and its type on debug information.
+    # `info address` works without debug information, and in the same way for every language. An expression does not.
     return int(re.search(r"0x[0-9a-f]+", gdb.execute(f"info address {name}", to_string=True)).group(), 16)
 
 
 class Scheduler:
-    """What there is in the machine at this moment."""
+    """The state of the scheduler at this moment."""
 
     def __init__(self):
         table = symbol("GMP_LAYOUT")
@@ -74,7 +75,7 @@ class Scheduler:
         return word(g + self.at["goroutine_id"])
 
     def status(self, g):
-        # The upper bits say more of one that waits: that it is watched, in a bubble, locked.
+        # The upper three bits are set if a waiting G is sampled, is in a bubble, or is locked to its M.
         return memory(g + self.at["goroutine_status"], 1) & 0x1F
 
     def describe(self, g):
@@ -96,21 +97,22 @@ class Scheduler:
 
 
 def function(pc):
-    """The function that an address is in."""
+    """Returns the name of the function that contains an address."""
     name = gdb.execute(f"info symbol {pc:#x}", to_string=True).split(" in section")[0].strip()
-    # Neither the hash that Rust's symbols end with nor the offset says anything to a reader.
+    # Remove the hash at the end of a Rust symbol, and the offset.
     return re.sub(r"(::h[0-9a-f]{16})?( \+ \d+)?$", "", name)
 
 
 def place(pc):
-    """An address as function and line."""
+    """Returns an address with its function and line."""
     line = gdb.find_pc_line(pc)
     where = f" ({line.symtab.filename}:{line.line})" if line.symtab else ""
     return f"{pc:#018x} {function(pc)}{where}"
 
 
 def frames(context):
-    """The program counters of a saved context: the words of `SavedContext`. RBX and RBP lie on its stack, if it has begun."""
+    """Yields the program counters of a saved context, whose words are those of `SavedContext`. If the context has begun, its
+    RBX and RBP are on its stack."""
     stack_pointer, goes_on, goes_on_later, entry = (word(context + 8 * index) for index in range(4))
     if function(goes_on).startswith("gmp_sched::context::x86_64::detour"):
         goes_on = goes_on_later
@@ -125,7 +127,7 @@ def frames(context):
         address = word(frame + 8)
         if not address:
             return
-        # The call stands before the address that it returns to.
+        # The instruction of the call is before the address to which the call returns.
         yield address - 1
         frame = word(frame)
 
