@@ -108,6 +108,8 @@ use crate::platform::{Parking, Pinned, Platform};
 mod alive;
 mod bridge;
 mod calls;
+#[expect(unsafe_code, reason = "a thread-local variable whose address the compiler must not keep")]
+mod current;
 mod entry;
 #[expect(unsafe_code, reason = "diverts a G from a signal handler")]
 mod exception;
@@ -145,10 +147,6 @@ macro_rules! __native_select {
 
 #[doc(inline)]
 pub use __native_select as select;
-
-std::thread_local! {
-    static CURRENT: Cell<Option<&'static Machine<Native>>> = const { Cell::new(None) };
-}
 
 /// The park token of a thread.
 #[derive(Debug, Default)]
@@ -207,7 +205,7 @@ impl Points for Native {
 
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
 // SAFETY: nothing preempts here, so a flow of control leaves its M only where it switches. The current M is loaded each
-// time (`inline(never)`), never from an address cached across a switch. Stacks are mapped with a guard page below. A
+// time, never from an address kept across a switch (see `current`). Stacks are mapped with a guard page below. A
 // new thread waits until the scheduler has put its M into use. No other thread uses that M: a former thread of the M
 // has stopped using it before the M is reused.
 unsafe impl Platform for Native {
@@ -235,9 +233,9 @@ unsafe impl Platform for Native {
         sections::refuse_to_wait()
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn current_machine() -> Option<&'static Machine<Self>> {
-        CURRENT.get()
+        current::get()
     }
 
     fn linger(duration: Duration) {
@@ -335,7 +333,7 @@ unsafe impl Platform for Native {
 /// The function that the thread of an M runs.
 fn run_machine(new: NewMachine<Native>, token: &'static Thread) {
     let machine = new.machine();
-    CURRENT.set(Some(machine));
+    current::set(Some(machine));
     let alternate = AlternateStack::install();
     // If this M had a thread before, other threads may unpark the M before it is in use again. So this loop checks
     // again after each wakeup.
@@ -349,7 +347,7 @@ fn run_machine(new: NewMachine<Native>, token: &'static Thread) {
         std::process::abort()
     };
     drop(alternate);
-    CURRENT.set(None);
+    current::set(None);
     let scheduler = machine.scheduler();
     ended.reuse();
     pool::thread_ends(scheduler);

@@ -20,7 +20,7 @@ use nix::sys::signal::{SigAction, Signal};
 
 use super::exception::{self, Registers};
 use super::stack::{self, PAGE};
-use super::{CURRENT, Native};
+use super::{Native, current};
 use crate::entities::goroutine::Goroutine;
 use crate::report::stack_overflow::{PROBE_BYTES, Probe, Rest, StackOverflow};
 
@@ -57,7 +57,7 @@ extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut l
 
 /// The G that runs on this thread, if `address` is in the guard page of its stack.
 fn overflowed(address: usize) -> Option<&'static Goroutine<Native>> {
-    let goroutine = CURRENT.get()?.current_goroutine()?;
+    let goroutine = current::get()?.current_goroutine()?;
     let end = stack::guard_end(goroutine.stack().start);
     (end - PAGE..end).contains(&address).then_some(goroutine)
 }

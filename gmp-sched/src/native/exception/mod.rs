@@ -36,7 +36,7 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction
 
 use super::overflow::{STACK_OVERFLOW, Unbuffered};
 use super::panic_hook::Named;
-use super::{CURRENT, Native, stack};
+use super::{Native, current, stack};
 use crate::base::id::GoroutineId;
 use crate::context::diverted::{MODES, RED_ZONE};
 use crate::entities::goroutine::Goroutine;
@@ -157,7 +157,7 @@ std::thread_local! {
 /// The G that was running on this thread when an exception was raised. `None` if no G runs here, or if the G has raised
 /// an exception before, so that this exception comes from the report itself.
 fn faulty() -> Option<&'static Goroutine<Native>> {
-    let goroutine = CURRENT.get()?.current_goroutine()?;
+    let goroutine = current::get()?.current_goroutine()?;
     // After an exception the G runs nothing but the report.
     (LAST.replace(Some(goroutine.id())) != Some(goroutine.id())).then_some(goroutine)
 }
