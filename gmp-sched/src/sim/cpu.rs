@@ -272,7 +272,7 @@ unsafe impl Cpu for Sim {
         let simulation = current();
         let cpu = simulation.cpu();
         cpu.halts.set(true);
-        simulation.to_driver();
+        simulation.stop();
         cpu.halts.set(false);
         cpu.interrupts_on.set(true);
         cpu.handle_pending(true);

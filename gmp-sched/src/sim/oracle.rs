@@ -42,8 +42,10 @@ impl Transients {
     pub(super) fn check(&self, scheduler: &'static Scheduler<Sim>, able: usize) -> Result<(), String> {
         nothing_runs_while_the_world_is_stopped(scheduler)?;
         self.waits.check(scheduler)?;
-        let is_queued = scheduler.global_length.load(Ordering::Relaxed) != 0
-            || scheduler.processors().iter().any(|processor| !processor.queue.is_empty());
+        let is_queued = || {
+            scheduler.global_length.load(Ordering::Relaxed) != 0
+                || scheduler.processors().iter().any(|processor| !processor.queue.is_empty())
+        };
         let nobody_searches = scheduler.spinning.load(Ordering::Relaxed) == 0;
         let is_idle = scheduler.idle_processors.load(Ordering::Relaxed) != 0;
         let step = ROUND / able as u64;
@@ -51,17 +53,20 @@ impl Transients {
         // steps for each P before its CPU switches to the thread that is to run. So the patience grows by two rounds for
         // each P.
         let patience = PATIENCE + 2 * scheduler.procs() as u64 * ROUND;
-        if add(&self.idle_processor, step, is_queued && is_idle && nobody_searches) > patience {
+        if add(&self.idle_processor, step, is_idle && nobody_searches && is_queued()) > patience {
             return Err(format!("a G stays runnable, a P idle, and nobody searches: {}", goroutines(scheduler)));
         }
         let threads = super::platform::threads();
-        let is_any_idle = threads.is_any_idle();
         let mut waiting = self.idle_cpu.borrow_mut();
+        if !threads.is_any_idle() {
+            waiting.clear();
+            return Ok(());
+        }
         for (cpu, has_ready_thread) in threads.cpus_with_ready_threads().enumerate() {
             if cpu == waiting.len() {
                 waiting.push(Cell::new(0));
             }
-            if add(&waiting[cpu], step, has_ready_thread && is_any_idle) > patience {
+            if add(&waiting[cpu], step, has_ready_thread) > patience {
                 return Err(format!("a thread stays ready for CPU {cpu}, and a CPU idle"));
             }
         }

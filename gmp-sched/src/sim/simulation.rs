@@ -31,7 +31,7 @@ std::thread_local! {
 /// # Panics
 ///
 /// The caller is not inside a simulation.
-#[inline(never)]
+#[inline]
 #[expect(unsafe_code, reason = "finds the simulation of this host thread")]
 pub(super) fn current() -> &'static Simulation {
     let simulation = CURRENT.get();
@@ -187,20 +187,36 @@ impl Simulation {
             if let Some(end) = self.end.take() {
                 return end;
             }
-            if self.steps.get() > self.config.step_limit {
-                return Err(format!("the step limit is reached: a livelock? Gs: {}", oracle::goroutines(scheduler)));
+            match self.choose(scheduler)? {
+                Some(cpu) => self.resume(cpu),
+                None => self.sleep_until_interrupt(scheduler)?,
             }
-            let mut able = (0..self.cpus.len()).filter(|&cpu| self.can_step(cpu));
-            let count = able.clone().count();
-            if count == 0 {
-                self.sleep_until_interrupt(scheduler)?;
-                continue;
-            }
-            self.transients.check(scheduler, count)?;
-            let cpu = able.nth(self.random() as usize % count).expect("one of them");
-            self.advance(1 + self.random() % LONGEST_STEP);
-            self.resume(cpu);
         }
+    }
+
+    /// Checks the oracles, chooses the CPU that takes the next step, and advances the clock to that step. Returns `None`
+    /// if all CPUs halt.
+    fn choose(&self, scheduler: &'static Scheduler<Sim>) -> Result<Option<usize>, String> {
+        if self.steps.get() > self.config.step_limit {
+            return Err(format!("the step limit is reached: a livelock? Gs: {}", oracle::goroutines(scheduler)));
+        }
+        let mut able = self.able();
+        let count = able.count_ones();
+        if count == 0 {
+            return Ok(None);
+        }
+        self.transients.check(scheduler, count as usize)?;
+        for _ in 0..self.random() % u64::from(count) {
+            // Removes the first CPU.
+            able &= able - 1;
+        }
+        self.advance(1 + self.random() % LONGEST_STEP);
+        Ok(Some(able.trailing_zeros() as usize))
+    }
+
+    /// Returns the set of the CPUs that can step now, a bit for each.
+    fn able(&self) -> u64 {
+        (0..self.cpus.len()).filter(|&cpu| self.can_step(cpu)).fold(0, |able, cpu| able | 1 << cpu)
     }
 
     /// Advances the clock to the next interrupt. Called when all CPUs halt.
@@ -221,14 +237,46 @@ impl Simulation {
         self.running.set(cpu);
         self.is_inside.set(true);
         let switch = if self.explored.is_some() { context::switch_with_clear_registers } else { plain_switch };
-        // SAFETY: the CPU's context was saved by `to_driver` or made by `boot`, and only the driver resumes it.
+        // SAFETY: the CPU's context was saved by `to_driver` or `switch_to`, or made by `boot`, and no CPU runs.
         unsafe { switch(&raw const self.driver, &raw const self.cpus[cpu].context, NOTHING) };
         self.is_inside.set(false);
     }
 
-    /// Switches to the driver; returns when the driver resumes this CPU.
+    /// Stops the CPU that runs. Returns when it takes its next step.
+    pub(super) fn stop(&self) {
+        if self.explored.is_some() {
+            return self.to_driver();
+        }
+        // The oracles are no part of the simulated machine, so their accesses are not steps of it.
+        self.is_inside.set(false);
+        let scheduler = self.scheduler.get().expect("CPUs run after the scheduler is made");
+        match self.choose(scheduler) {
+            Ok(Some(next)) => self.switch_to(next),
+            // The driver finds the same, because nothing has changed, and advances the clock.
+            Ok(None) => self.to_driver(),
+            Err(message) => {
+                *self.end.borrow_mut() = Some(Err(message));
+                self.to_driver();
+            }
+        }
+    }
+
+    /// Switches from the CPU that runs to the CPU `next` without a detour through the driver, which would cost a second
+    /// switch in every step. Returns when the first CPU takes its next step.
     #[expect(unsafe_code, reason = "leaves a CPU")]
-    pub(super) fn to_driver(&self) {
+    fn switch_to(&self, next: usize) {
+        let from = self.running.replace(next);
+        self.is_inside.set(true);
+        if next != from {
+            // SAFETY: the context of `next` was saved by this function or by `to_driver`, or made by `boot`, and only
+            // `choose` decides which CPU runs. The code on `from` is at a point at which another CPU may run next.
+            unsafe { context::switch(&raw const self.cpus[from].context, &raw const self.cpus[next].context, NOTHING) };
+        }
+    }
+
+    /// Switches to the driver. Returns when this CPU takes its next step.
+    #[expect(unsafe_code, reason = "leaves a CPU")]
+    fn to_driver(&self) {
         // SAFETY: the driver waits in `resume`. The code on this CPU is at a point at which another CPU may run next.
         unsafe { context::switch(&raw const self.cpu().context, &raw const self.driver, NOTHING) };
     }
@@ -261,7 +309,7 @@ impl Simulation {
             explored.waits[self.running_cpu()].set(waits);
         }
         self.steps.set(self.steps.get() + 1);
-        self.to_driver();
+        self.stop();
         while self.cpu().take_interrupts() {}
     }
 
@@ -316,8 +364,9 @@ impl Simulation {
     }
 
     fn is_interrupted(&self, cpu: usize) -> bool {
+        let devices = self.devices.borrow();
         let now = self.instant();
-        self.devices.borrow().iter().any(|interrupt| interrupt.cpu == cpu && interrupt.when <= now)
+        devices.iter().any(|interrupt| interrupt.cpu == cpu && interrupt.when <= now)
     }
 
     /// Takes one due device interrupt of the CPU that runs.
