@@ -253,7 +253,7 @@ impl<P: Platform> Machine<P> {
             P::point(Site::Idle);
             if self.take_assigned() {
                 if must_recheck {
-                    self.wake_if_more_work();
+                    self.wake_if_work_is_visible();
                 }
                 return;
             }
@@ -280,21 +280,11 @@ impl<P: Platform> Machine<P> {
 
     /// Called if this M was assigned a P before it checked the queues a second time, or if it saw work in that check
     /// but was assigned a P before it could take one. While this M was spinning, submitters relied on its search. So if
-    /// there is more work than the first G of the assigned P, wakes another M to search.
-    fn wake_if_more_work(&'static self) {
-        let (scheduler, own) = (self.scheduler(), self.held_processor());
-        let has_more = |processor: &'static Processor<P>| {
-            let queue = &processor.queue;
-            if core::ptr::eq(processor, own) {
-                queue.len() + usize::from(queue.next().is_some()) > 1
-            } else {
-                !queue.is_empty()
-            }
-        };
-        if scheduler.global_length.load(Ordering::Relaxed) != 0
-            || scheduler.processors().iter().any(has_more)
-            || scheduler.signals.is_ready()
-        {
+    /// there is work, wakes another M to search in its place. The queue of the assigned P counts, too: this M may first
+    /// run a G whose timer is due, and the Gs of the queue wait meanwhile.
+    fn wake_if_work_is_visible(&'static self) {
+        let scheduler = self.scheduler();
+        if scheduler.is_work_visible() {
             scheduler.wake_processor();
         }
     }
@@ -319,7 +309,7 @@ impl<P: Platform> Machine<P> {
         if self.next_processor.load(Ordering::Relaxed).is_some() {
             drop(shared);
             let is_assigned = self.take_assigned();
-            self.wake_if_more_work();
+            self.wake_if_work_is_visible();
             return is_assigned;
         }
         let Some(processor) = scheduler.take_idle_processor(&mut shared) else { return false };

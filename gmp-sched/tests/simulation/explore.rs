@@ -21,7 +21,7 @@ const SEEDS: u64 = 2000;
 const IS_CHILD: &str = "GMP_SIM_CHILD";
 
 /// Seeds beyond [`SEEDS`] with which a program once failed. An ordinary run of that program includes these seeds.
-const KNOWN: [Known; 5] = [
+const KNOWN: [Known; 6] = [
     // An M that had just stopped spinning was assigned a P for other work. Submitters had relied on the M to find
     // their work, but the M did not search for that work.
     Known { seed: 39235, program: "writers_exclude_others_and_no_waiter_is_lost" },
@@ -34,6 +34,9 @@ const KNOWN: [Known; 5] = [
     Known { seed: 160_109, program: "two_gs_that_ready_each_other_share_a_slice" },
     // Ms waited so long for a CPU that a locked G ran later than the test allowed. The test was wrong.
     Known { seed: 67256, program: "timers_that_are_always_due_do_not_starve_the_global_queue" },
+    // An M on whose search submitters had relied was assigned a P with one G in its queue. The M woke no other M. But it
+    // first ran a G whose timer was due, so the G in the queue waited while Ps were idle.
+    Known { seed: 137_879, program: "coroutines_yield_all_values_in_order" },
 ];
 
 /// A seed of one program.

@@ -78,12 +78,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/idle.rs",
         "an M that is assigned a P while it goes idle wakes no M for work that was submitted while it was spinning",
-        "    fn wake_if_more_work(&'static self) {
-        let (scheduler, own) = (self.scheduler(), self.held_processor());",
-        "    fn wake_if_more_work(&'static self) {
+        "    fn wake_if_work_is_visible(&'static self) {
+        let scheduler = self.scheduler();",
+        "    fn wake_if_work_is_visible(&'static self) {
         return;
         #[allow(unreachable_code)]
-        let (scheduler, own) = (self.scheduler(), self.held_processor());",
+        let scheduler = self.scheduler();",
         Simulation("composition", "idling_m_that_is_assigned_a_p_wakes_another_for_the_other_work", ONE),
     ),
     mutant(

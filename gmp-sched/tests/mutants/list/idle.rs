@@ -1,6 +1,6 @@
 //! Mutants of going idle and waking. The protocol is described in `src/engine/idle.md`.
 
-use super::Catcher::{Model, Nobody};
+use super::Catcher::{Model, Nobody, Simulation};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -59,32 +59,54 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/idle.rs",
         "an M that is assigned a P drops the second search that submitters rely on",
         "                if must_recheck {
-                    self.wake_if_more_work();
+                    self.wake_if_work_is_visible();
                 }
 ",
-        "                let _ = (must_recheck, Self::wake_if_more_work);
+        "                let _ = (must_recheck, Self::wake_if_work_is_visible);
 ",
         Model("idle::submitter_against_a_spinning_m_that_is_assigned_a_p"),
     ),
     mutant(
         "engine/idle.rs",
-        "an M that is assigned a P overlooks the runnext of other Ps",
-        "                !queue.is_empty()",
-        "                queue.len() != 0",
-        Model("idle::submitter_against_a_spinning_m_that_is_assigned_a_p"),
+        "an M that goes idle overlooks the runnext of all Ps",
+        "processors().iter().any(|processor| !processor.queue.is_empty())",
+        "processors().iter().any(|processor| processor.queue.len() != 0)",
+        Model("idle::"),
     ),
     mutant(
         "engine/idle.rs",
-        "an M that is assigned a P overlooks the ring behind its runnext",
-        "queue.len() + usize::from(queue.next().is_some()) > 1",
-        "queue.len() > 1",
+        "an M that is assigned a P overlooks the queue of that P",
+        "        if scheduler.is_work_visible() {
+            scheduler.wake_processor();
+        }",
+        "        let own = self.held_processor();
+        let others = scheduler.processors().iter().filter(|processor| !core::ptr::eq(*processor, own));
+        if { others }.any(|processor| !processor.queue.is_empty()) {
+            scheduler.wake_processor();
+        }",
         Model("idle::submitter_that_blocks_against_a_spinning_m_that_goes_idle"),
+    ),
+    mutant(
+        "engine/idle.rs",
+        "an M that is assigned a P wakes no M for the first G in the queue of that P",
+        "        if scheduler.is_work_visible() {
+            scheduler.wake_processor();
+        }",
+        "        let own = self.held_processor();
+        let has_more = |processor: &'static Processor<P>| match core::ptr::eq(processor, own) {
+            true => processor.queue.len() + usize::from(processor.queue.next().is_some()) > 1,
+            false => !processor.queue.is_empty(),
+        };
+        if scheduler.processors().iter().any(has_more) {
+            scheduler.wake_processor();
+        }",
+        Simulation("simulation/coroutine.rs", "coroutines_yield_all_values_in_order", 2000),
     ),
     mutant(
         "engine/idle.rs",
         "an M that has seen work and is then assigned a P wakes no M for the work it saw",
         "            let is_assigned = self.take_assigned();
-            self.wake_if_more_work();
+            self.wake_if_work_is_visible();
 ",
         "            let is_assigned = self.take_assigned();
 ",
@@ -157,7 +179,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        if self.next_processor.load(Ordering::Relaxed).is_some() {
             drop(shared);
             let is_assigned = self.take_assigned();
-            self.wake_if_more_work();
+            self.wake_if_work_is_visible();
             return is_assigned;
         }",
         "",
