@@ -217,12 +217,12 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
 /// The thief's side: any M that holds another P may call these functions.
 impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     /// Moves the older half (rounded up) of this ring to the ring of `thief`, which the caller owns and which must be
-    /// empty. The last stolen element is not put into that ring: this function returns it, and the caller runs it at
-    /// once. Go: `runqsteal`.
+    /// empty. The last stolen element is not put into that ring: this function returns it, for the caller to run. Go:
+    /// `runqsteal`.
     ///
     /// If this ring is empty, takes the element in `runnext` instead, but only if that element is still `seen`. The
-    /// caller has read `seen` by [`next`](Self::next) and has then waited, so that the owner had time to run that
-    /// element itself.
+    /// caller has read `seen` by [`next`](Self::next). If the owner is about to run that element itself, the caller then
+    /// waits before it calls this function.
     pub fn steal_into(&self, thief: &Self, seen: Option<&'static T>) -> Option<&'static T> {
         // Ordering: Relaxed, because only the owner of `thief`, which is the caller, writes the `tail` of `thief`.
         let base = thief.tail.load(Ordering::Relaxed);

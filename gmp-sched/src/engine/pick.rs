@@ -1,4 +1,5 @@
-//! What runs next: *the* order. Every place where an M chooses a G calls a function of this file.
+//! What runs next: *the* order. Every place where an M chooses among runnable Gs calls a function of this file. (A
+//! coroutine switches to a certain G, and an M that is locked to a G waits for that G.)
 //!
 //! | step | source of the next G | Go: `findRunnable` (runtime/proc.go, go1.27) |
 //! |---|---|---|
@@ -22,11 +23,11 @@
 //! | when | by |
 //! |---|---|
 //! | step 2 is due | [`Processor::begin_slow_pick`], which chooses the tick of the next one |
-//! | a timer is due, or due so soon that no interrupt is armed for it | the timer's interrupt handler, `due_timers` |
-//! | a device is ready | the timer's interrupt handler, in `preempt` |
+//! | a timer is due, or due so soon that no interrupt is armed for it | the timer's interrupt handler (`preempt::tick`); `due_timers` |
+//! | a device is ready | the timer's interrupt handler (`preempt::tick`) |
 //! | the world is to stop | `stop_the_world` |
 //! | the G is locked to its M, which runs no other G | `lock_os_thread` |
-//! | a slice is over, where no interrupt preempts the G (threads) | sysmon, in `slice` |
+//! | a slice is over, where no interrupt preempts the G (threads) | sysmon, by a function of `slice` |
 //! | a trace is being taken: the slow pick records how each G leaves | `sampling` |
 
 use core::{iter, mem};
@@ -205,7 +206,7 @@ impl<P: Platform> Scheduler<P> {
     }
 }
 
-/// Makes the M spin if the number of spinning Ms is below half the number of busy Ps. More spinning Ms would only take
+/// Makes the M spin if the number of spinning Ms is below half the number of Ps that are not idle. More spinning Ms would only take
 /// CPUs from the Ms that have work. Returns whether the M spins now. An M that was already spinning continues to spin.
 fn try_start_spinning<P: Platform>(
     scheduler: &'static Scheduler<P>,

@@ -1,4 +1,4 @@
-//! The g0 loop of an M.
+//! The g0 loop of an M. [`pick`](crate::engine::pick) chooses the Gs that it runs.
 
 use crate::engine::pick::find_runnable;
 use crate::engine::switch::execute;

@@ -2,9 +2,9 @@
 //! empty.
 //!
 //! The stolen Gs enter the thief's own ring, in
-//! [`RunQueue::steal_into`](crate::base::run_queue::RunQueue::steal_into), and the last of them is returned. [`steal`] and
-//! [`steal_due`] return a G that runs at once. The callers of [`steal_at_once`] have another G to run, so they put the
-//! returned G behind the ring, too.
+//! [`RunQueue::steal_into`](crate::base::run_queue::RunQueue::steal_into), and the last of them is returned. The G that
+//! [`steal`] returns runs at once. The callers of [`steal_at_once`] and [`steal_due`] have another G to run, so they put
+//! the returned G behind the ring, too.
 
 use core::time::Duration;
 
@@ -55,7 +55,8 @@ pub(crate) fn steal<P: Platform>(
 }
 
 /// Like [`steal`], for a caller that has something else to run if nothing is found. Makes one round, without waiting.
-/// Takes the G in `runnext` of a victim only if the victim's slice, which that G would inherit, is over.
+/// Takes the G in `runnext` of a victim only if the victim's slice is over. Until then, that G is likely to run soon on
+/// the victim, in the rest of the slice.
 pub(crate) fn steal_at_once<P: Platform>(
     pinned: &Pinned<P>,
     processor: &'static Processor<P>,
@@ -113,16 +114,16 @@ fn steal_from<P: Platform>(
     found
 }
 
-/// Records that `processor` has stolen the G `first`, which begins a slice of its own. The other stolen Gs are in the
-/// ring, which was empty before.
+/// Records that `processor` has stolen the G `found`, which begins a slice of its own when it runs. The other stolen Gs
+/// are in the ring, which was empty before.
 fn note_theft<P: Platform>(
     processor: &'static Processor<P>,
     victim: &'static Processor<P>,
-    first: &'static Goroutine<P>,
+    found: &'static Goroutine<P>,
 ) {
     processor.advance_tick();
     let detail = u64::from(victim.id().get()) | (1 + processor.queue_length() as u64) << 32;
-    processor.tracer.note::<P>(EventKind::Steal, Some(first.id()), detail);
+    processor.tracer.note::<P>(EventKind::Steal, Some(found.id()), detail);
 }
 
 /// Steals the G in `runnext` of `victim`, whose ring is empty. The M that holds `victim` probably readied that G a

@@ -55,7 +55,7 @@ use crate::record::trace::EventKind;
 /// stays on its M, and must not spawn, yield or park. The G is not pinned, so where Ms are kernel threads, another
 /// thread may take the CPU from a call that computes for long. On threads of a host the call may block the thread,
 /// because sysmon runs at regular intervals. In a kernel the call must not block the thread, because sysmon is woken by
-/// the tick of the CPU, and a CPU has no tick while its thread is blocked.
+/// the timer interrupt of the CPU, and a CPU has none while its thread is blocked.
 ///
 /// On return, may block the calling G until there is a P for it. Not callable from interrupts.
 ///
@@ -243,6 +243,7 @@ pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, gorouti
             Some(processor) if processor.status() == ProcessorStatus::StoppedInSyscall => {
                 processor.status.set(ProcessorStatus::Stopped);
             }
+            // Sysmon took the P, and counted this M as blocked.
             _ => shared.blocked_machines -= 1,
         }
         scheduler.put_global_one(&mut shared, goroutine);

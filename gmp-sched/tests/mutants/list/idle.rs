@@ -71,7 +71,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "an M that goes idle overlooks the runnext of all Ps",
         "processors().iter().any(|processor| !processor.queue.is_empty())",
         "processors().iter().any(|processor| processor.queue.len() != 0)",
-        Model("idle::"),
+        Simulation("composition", "spinning_m_that_goes_idle_finds_the_work_that_relied_on_it", 1),
     ),
     mutant(
         "engine/idle.rs",
@@ -97,7 +97,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
             true => processor.queue.len() + usize::from(processor.queue.next().is_some()) > 1,
             false => !processor.queue.is_empty(),
         };
-        if scheduler.processors().iter().any(has_more) {
+        if scheduler.global_length.load(Ordering::Relaxed) != 0
+            || scheduler.processors().iter().any(has_more)
+            || scheduler.signals.is_ready()
+        {
             scheduler.wake_processor();
         }",
         Simulation("simulation/coroutine.rs", "coroutines_yield_all_values_in_order", 2000),
