@@ -1,155 +1,14 @@
-//! A virtio block device in the memory of the test, and memory that it shares with the driver.
+//! A virtio block device in the memory of the test.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::RefCell;
-use std::ptr::NonNull;
 
 use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Transport};
-use virtio_drivers::{BufferDirection, Error, Hal, PAGE_SIZE, PhysAddr, Result};
+use virtio_drivers::{Error, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use kernel_virtio_block::SECTOR_SIZE;
 
-/// The memory that is shared with devices. Each test runs on a thread of its own and has its own shared memory. A
-/// physical address is the same as the virtual address.
-#[derive(Debug)]
-pub(crate) struct Memory;
-
-/// Consecutive pages that were allocated together. The page before them and the page after them are filled with
-/// [`MARK`].
-struct Block {
-    start: NonNull<u8>,
-    pages: usize,
-    is_free: bool,
-}
-
-const MARK: u8 = 0x5a;
-
-thread_local! {
-    static BLOCKS: RefCell<Vec<Block>> = const { RefCell::new(Vec::new()) };
-    /// The least number of pages for which an allocation fails. The kernel has no blocks of more than 1,024 pages.
-    static FAIL_FROM: RefCell<usize> = const { RefCell::new(1025) };
-}
-
-impl Block {
-    fn layout(&self) -> Layout {
-        Layout::from_size_align((self.pages + 2) * PAGE_SIZE, PAGE_SIZE).expect("not too large")
-    }
-
-    fn surroundings(&mut self) -> [&mut [u8]; 2] {
-        let before = self.start.as_ptr().wrapping_sub(PAGE_SIZE);
-        let after = self.start.as_ptr().wrapping_add(self.pages * PAGE_SIZE);
-        // SAFETY: the allocation contains one page before the block's pages and one page after them. Only tests access
-        // these two pages.
-        [before, after].map(|page| unsafe { std::slice::from_raw_parts_mut(page, PAGE_SIZE) })
-    }
-}
-
-impl Memory {
-    pub(crate) fn fail_from(pages: usize) {
-        FAIL_FROM.set(pages);
-    }
-
-    /// The number of pages that are allocated.
-    pub(crate) fn pages() -> usize {
-        BLOCKS.with_borrow(|blocks| blocks.iter().map(|block| block.pages).sum())
-    }
-
-    /// Checks that nothing was written next to the shared memory.
-    pub(crate) fn check_surroundings() {
-        BLOCKS.with_borrow_mut(|blocks| {
-            for block in blocks {
-                assert!(block.surroundings().iter().all(|page| page.iter().all(|&byte| byte == MARK)));
-            }
-        });
-    }
-
-    /// Frees all memory. Drivers do not access their memory when they are dropped.
-    pub(crate) fn free_all() {
-        BLOCKS.with_borrow_mut(|blocks| {
-            for block in blocks.drain(..) {
-                // SAFETY: the block was allocated with this layout, and no driver uses it any more.
-                unsafe { dealloc(block.start.as_ptr().wrapping_sub(PAGE_SIZE), block.layout()) };
-            }
-        });
-    }
-
-    /// Returns a pointer to the `bytes` bytes at `address` if all of them are in one block of the shared memory.
-    fn shared(address: u64, bytes: usize) -> Option<*mut u8> {
-        BLOCKS.with_borrow(|blocks| {
-            blocks.iter().filter(|block| !block.is_free).find_map(|block| {
-                let offset = usize::try_from(address).ok()?.checked_sub(block.start.as_ptr().addr())?;
-                let is_within = offset.checked_add(bytes)? <= block.pages * PAGE_SIZE;
-                is_within.then(|| block.start.as_ptr().wrapping_add(offset))
-            })
-        })
-    }
-
-    /// Writes random bytes to random shared memory. Half of the writes go to small blocks, which contain the queue.
-    fn scribble(random: &mut fastrand::Rng, writes: usize) {
-        BLOCKS.with_borrow(|blocks| {
-            for _ in 0..writes {
-                let small = random.bool();
-                let of_size = |block: &&Block| !block.is_free && (block.pages <= 4) == small;
-                let candidates: Vec<_> = blocks.iter().filter(of_size).collect();
-                let Some(block) = random.choice(&candidates) else { continue };
-                let at = block.start.as_ptr().wrapping_add(random.usize(..block.pages * PAGE_SIZE));
-                // SAFETY: the address is within the block.
-                unsafe { at.write_volatile(random.u8(..)) };
-            }
-        });
-    }
-}
-
-// SAFETY: the memory is aligned to pages, filled with zeros, and allocated once.
-unsafe impl Hal for Memory {
-    fn dma_alloc(pages: usize, _: BufferDirection) -> (PhysAddr, NonNull<u8>) {
-        if pages >= FAIL_FROM.get_copied() {
-            return (0, NonNull::dangling());
-        }
-        let mut block = Block { start: NonNull::dangling(), pages, is_free: false };
-        // SAFETY: the layout is not empty.
-        let start = NonNull::new(unsafe { alloc_zeroed(block.layout()) }).expect("memory");
-        // SAFETY: the allocation has a page before the block.
-        block.start = unsafe { start.add(PAGE_SIZE) };
-        block.surroundings().into_iter().for_each(|page| page.fill(MARK));
-        let start = block.start;
-        BLOCKS.with_borrow_mut(|blocks| blocks.push(block));
-        (start.as_ptr().addr() as u64, start)
-    }
-
-    unsafe fn dma_dealloc(_: PhysAddr, start: NonNull<u8>, pages: usize) -> i32 {
-        BLOCKS.with_borrow_mut(|blocks| {
-            let index = blocks.iter().position(|block| block.start == start && block.pages == pages);
-            let block = blocks.swap_remove(index.expect("only what was allocated is freed"));
-            // SAFETY: the block was allocated with this layout, and the caller promises that it is not in use.
-            unsafe { dealloc(block.start.as_ptr().wrapping_sub(PAGE_SIZE), block.layout()) };
-        });
-        0
-    }
-
-    unsafe fn mmio_phys_to_virt(_: PhysAddr, _: usize) -> NonNull<u8> {
-        unreachable!("the fake has no registers")
-    }
-
-    unsafe fn share(buffer: NonNull<[u8]>, _: BufferDirection) -> PhysAddr {
-        let address = buffer.cast::<u8>().as_ptr().addr() as u64;
-        assert!(Memory::shared(address, buffer.len()).is_some(), "only shared memory is given to devices");
-        address
-    }
-
-    unsafe fn unshare(_: PhysAddr, _: NonNull<[u8]>, _: BufferDirection) {}
-}
-
-trait Copied {
-    fn get_copied(&'static self) -> usize;
-}
-
-impl Copied for std::thread::LocalKey<RefCell<usize>> {
-    fn get_copied(&'static self) -> usize {
-        self.with_borrow(|value| *value)
-    }
-}
+use crate::memory::Memory;
 
 /// The properties of the device, and the violations of the protocol that it commits.
 #[derive(Clone, Debug)]
@@ -174,7 +33,7 @@ impl Default for Settings {
         Self {
             entries: 256,
             queues: 1,
-            sectors: super::SECTORS,
+            sectors: crate::SECTORS,
             block_bytes: 512,
             is_legacy: false,
             refuses_features: false,
@@ -311,7 +170,7 @@ impl State {
 
 impl Fake {
     pub(crate) fn new(settings: Settings) -> Self {
-        let content = vec![0; super::SECTORS as usize * SECTOR_SIZE];
+        let content = vec![0; crate::SECTORS as usize * SECTOR_SIZE];
         let queues = vec![None; settings.queues.into()];
         Self(RefCell::new(State { settings, status: DeviceStatus::empty(), queues, content, generation: 0 }))
     }

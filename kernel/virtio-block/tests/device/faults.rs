@@ -1,0 +1,180 @@
+//! Devices that fail, are silent, or violate the protocol.
+
+use kernel_virtio_block::{Failure, OpenError, Request};
+
+use crate::fake::Settings;
+use crate::memory::Memory;
+use crate::{Device, completions, open, run, submit};
+
+#[test]
+fn device_that_makes_no_sense_is_refused() {
+    let cases = [
+        (Settings { entries: 8, ..Settings::default() }, OpenError::Refused),
+        (Settings { is_legacy: true, ..Settings::default() }, OpenError::NotSupported),
+        (Settings { queues: 0, ..Settings::default() }, OpenError::NotSupported),
+        (Settings { block_bytes: 768, ..Settings::default() }, OpenError::NotSupported),
+        (Settings { block_bytes: 0, ..Settings::default() }, OpenError::NotSupported),
+        (Settings { block_bytes: 1 << 31, ..Settings::default() }, OpenError::NotSupported),
+        (Settings { sectors: u64::MAX, ..Settings::default() }, OpenError::NotSupported),
+        (Settings { refuses_features: true, ..Settings::default() }, OpenError::Refused),
+        (Settings { ignores_reset: true, ..Settings::default() }, OpenError::Refused),
+        (Settings { changes_configuration: true, ..Settings::default() }, OpenError::NotSupported),
+    ];
+    for (settings, expected) in cases {
+        let what = format!("{settings:?}");
+        assert_eq!(Device::open(settings, 1, usize::MAX).expect_err(&what), expected, "{what}");
+    }
+}
+
+#[test]
+fn error_of_the_device_is_the_result_of_its_request_only() {
+    let mut device = open(Settings { bad_sector: Some(5), ..Settings::default() });
+    let (buffer, result) = run(&mut device, Request::Read { sector: 4, bytes: 1_024 }, |_| ());
+    assert_eq!(result, Err(Failure::Failed));
+    device.put_buffer(buffer);
+    assert_eq!(run(&mut device, Request::Read { sector: 6, bytes: 512 }, |_| ()).1, Ok(()));
+    assert!(device.broken().is_none());
+}
+
+#[test]
+fn short_answer_is_an_error() {
+    let mut device = open(Settings { written_less: 1, ..Settings::default() });
+    assert_eq!(run(&mut device, Request::Read { sector: 4, bytes: 512 }, |_| ()).1, Err(Failure::Short));
+    let mut device = open(Settings { writes_no_status: true, ..Settings::default() });
+    assert_eq!(run(&mut device, Request::Read { sector: 4, bytes: 512 }, |_| ()).1, Err(Failure::Short));
+}
+
+#[test]
+fn completion_of_an_unknown_request_breaks_the_device() {
+    for wrong in [1, 4, 255, 256, 65_535] {
+        let mut device = open(Settings { ..Settings::default() });
+        for owner in 0..2 {
+            let buffer = device.take_buffer().expect("a free buffer");
+            device.submit(Request::Read { sector: 0, bytes: 512 }, buffer, owner, 0).expect("allowed");
+        }
+        // The tokens of the two requests are 0 and 2.
+        device.transport().complete_wrongly(0, wrong);
+        let failed = completions(&mut device);
+        assert_eq!(failed.len(), 2, "all owners get an answer");
+        for completion in failed {
+            assert_eq!(completion.result, Err(Failure::Broken));
+            assert!(completion.buffer.is_none(), "the device may still access the buffer");
+        }
+        assert_eq!(device.broken(), Some(Failure::Broken));
+        let buffer = device.take_buffer().expect("a free buffer");
+        let refused = device.submit(Request::Flush, buffer, 0, 0).expect_err("the device is broken");
+        assert_eq!(refused.reason, Failure::Broken);
+    }
+}
+
+#[test]
+fn request_completed_twice_breaks_the_device() {
+    let mut device = open(Settings::default());
+    let buffer = device.take_buffer().expect("a free buffer");
+    device.submit(Request::Read { sector: 0, bytes: 512 }, buffer, 0, 0).expect("allowed");
+    device.transport().work();
+    device.transport().complete_wrongly(0, 0);
+    assert_eq!(completions(&mut device).len(), 1);
+    assert_eq!(device.broken(), Some(Failure::Broken));
+}
+
+#[test]
+fn silent_device_is_reset_and_gets_its_requests_again_once() {
+    let mut device = open(Settings::default());
+    let data = [9; 512];
+    let mut buffer = device.take_buffer().expect("a free buffer");
+    buffer.write(0, &data);
+    device.submit(Request::Write { sector: 8, bytes: 512 }, buffer, 1, 10).expect("allowed");
+    let buffer = device.take_buffer().expect("a free buffer");
+    device.submit(Request::Read { sector: 9, bytes: 512 }, buffer, 2, 20).expect("allowed");
+    assert_eq!(device.oldest(), Some(10));
+    device.reset(30, |_, _| panic!("the requests are submitted again"));
+    assert_eq!((device.in_flight_count(), device.oldest()), (2, Some(30)));
+    device.transport().work();
+    let mut answered = completions(&mut device);
+    assert!(answered.iter().all(|completion| completion.result == Ok(())));
+    assert_eq!(device.transport().content(8), data, "the write was submitted again");
+
+    // The device remains silent after the reset, too.
+    let buffer = answered[0].buffer.take().expect("the buffer comes back");
+    device.submit(Request::Flush, buffer, 3, 40).expect("allowed");
+    device.reset(50, |_, _| panic!("the request is submitted again"));
+    let mut silent = Vec::new();
+    device.reset(60, |_, completion| silent.push((completion.owner, completion.buffer.is_some(), completion.result)));
+    assert_eq!(silent, [(3, true, Err(Failure::Silent))]);
+    assert_eq!(device.in_flight_count(), 0);
+    assert!(device.broken().is_none());
+}
+
+#[test]
+fn device_that_does_not_confirm_a_reset_or_has_changed_is_broken() {
+    for change in
+        [|settings: &mut Settings| settings.ignores_reset = true, |settings: &mut Settings| settings.sectors -= 1]
+    {
+        let mut device = open(Settings::default());
+        let buffer = device.take_buffer().expect("a free buffer");
+        device.submit(Request::Flush, buffer, 3, 0).expect("allowed");
+        device.transport().change(change);
+        device.reset(1, |_, _| panic!("the device may still access the buffer"));
+        let failed = completions(&mut device);
+        assert_eq!((failed.len(), failed[0].result, failed[0].buffer.is_none()), (1, Err(Failure::Gone), true));
+    }
+}
+
+#[test]
+fn reset_without_memory_has_its_own_error() {
+    let mut device = open(Settings::default());
+    submit(&mut device, 3, 0);
+    Memory::fail_from(1);
+    device.reset(1, |_, _| panic!("the request has not been submitted twice"));
+    let failed = completions(&mut device);
+    assert_eq!((failed.len(), failed[0].result), (1, Err(Failure::OutOfMemory)));
+    let buffer = device.take_buffer().expect("a free buffer");
+    let refused = device.submit(Request::Flush, buffer, 0, 0).expect_err("the device is broken");
+    assert_eq!(refused.reason, Failure::OutOfMemory);
+}
+
+#[test]
+fn request_that_the_device_has_lost_ages_while_others_are_completed() {
+    let mut device = open(Settings::default());
+    submit(&mut device, 1, 10);
+    device.transport().lose_request(0);
+    for now in [20, 30] {
+        submit(&mut device, 2, now);
+        assert_eq!(device.oldest(), Some(10));
+        device.transport().work();
+        assert_eq!(completions(&mut device).len(), 1);
+        assert_eq!(device.oldest(), Some(10), "the age of the lost request counts");
+    }
+    device.reset(40, |_, _| panic!("the request is submitted again"));
+    device.transport().work();
+    let [completion] = &completions(&mut device)[..] else { panic!("one completion") };
+    assert_eq!((completion.owner, completion.result, device.oldest()), (1, Ok(()), None));
+}
+
+#[test]
+fn request_keeps_its_buffer_until_it_is_done_or_was_reset_twice() {
+    let mut device = open(Settings::default());
+    let (buffers, pages) = (device.free_buffers(), Memory::pages());
+    // The device is done late, after a reset.
+    (0..3).for_each(|owner| submit(&mut device, owner, 0));
+    assert_eq!(device.free_buffers(), buffers - 3);
+    device.reset(1, |_, _| panic!("the requests are submitted again"));
+    assert!(completions(&mut device).is_empty());
+    assert_eq!((device.free_buffers(), device.in_flight_count()), (buffers - 3, 3));
+    device.transport().work();
+    for completion in completions(&mut device) {
+        device.put_buffer(completion.buffer.expect("the buffer comes back"));
+    }
+    assert_eq!((device.free_buffers(), device.in_flight_count()), (buffers, 0));
+
+    // The device is never done.
+    (0..3).for_each(|owner| submit(&mut device, owner, 0));
+    device.reset(2, |_, _| panic!("the requests are submitted again"));
+    assert_eq!(device.free_buffers(), buffers - 3);
+    let mut ended = Vec::new();
+    device.reset(3, |_, completion| ended.extend(completion.buffer));
+    ended.into_iter().for_each(|buffer| device.put_buffer(buffer));
+    assert_eq!((device.free_buffers(), device.in_flight_count()), (buffers, 0));
+    assert_eq!(Memory::pages(), pages, "a reset frees the memory of the old queue");
+}

@@ -1,0 +1,230 @@
+//! Tests the driver with a device that keeps to the protocol, and with devices that violate it.
+
+mod fake;
+mod faults;
+mod fuzz;
+mod memory;
+
+use std::ops::{Deref, DerefMut};
+
+use kernel_virtio_block::{
+    BUFFER_PAGES, Buffer, Completion, Failure, MAX_QUEUES, OpenError, REQUEST_BYTES, Request, SECTOR_SIZE,
+};
+
+use self::fake::{Fake, Settings};
+use self::memory::Memory;
+
+type Queue = kernel_virtio_block::Queue<Memory, u64>;
+
+/// A device with its queues. Most tests use only the first queue, so this type dereferences to it.
+#[derive(Debug)]
+struct Device {
+    device: kernel_virtio_block::Device<Memory, Fake>,
+    queues: Vec<Queue>,
+}
+
+impl Device {
+    fn open(settings: Settings, max_queues: usize, max_pages: usize) -> Result<Self, OpenError> {
+        let (device, queues) = kernel_virtio_block::Device::open(Fake::new(settings), max_queues, max_pages)?;
+        Ok(Self { device, queues })
+    }
+
+    fn transport(&self) -> &Fake {
+        self.device.transport()
+    }
+
+    fn reset(&mut self, now: u64, ended: impl FnMut(u16, Completion<u64>)) {
+        let mut queues: Vec<&mut Queue> = self.queues.iter_mut().collect();
+        self.device.reset(now, &mut queues, ended);
+    }
+}
+
+impl Deref for Device {
+    type Target = Queue;
+
+    fn deref(&self) -> &Queue {
+        &self.queues[0]
+    }
+}
+
+impl DerefMut for Device {
+    fn deref_mut(&mut self) -> &mut Queue {
+        &mut self.queues[0]
+    }
+}
+
+const SECTORS: u64 = 4_096;
+
+fn open(settings: Settings) -> Device {
+    Device::open(settings, usize::MAX, usize::MAX).expect("the device can be used")
+}
+
+/// Returns all completions. If the device is broken, also returns the requests that failed because of that.
+fn completions(queue: &mut Queue) -> Vec<Completion<u64>> {
+    let mut all = Vec::new();
+    while let Some(completion) = queue.complete() {
+        all.push(completion);
+    }
+    while let Some(failed) = queue.take_failed() {
+        all.push(failed);
+    }
+    all
+}
+
+/// Submits a request without data.
+fn submit(queue: &mut Queue, owner: u64, now: u64) {
+    let buffer = queue.take_buffer().expect("a free buffer");
+    queue.submit(Request::Flush, buffer, owner, now).expect("the request is allowed");
+}
+
+/// Submits a request and lets the device complete it.
+fn run(device: &mut Device, request: Request, prepare: impl FnOnce(&mut Buffer)) -> (Buffer, Result<(), Failure>) {
+    let mut buffer = device.take_buffer().expect("a free buffer");
+    prepare(&mut buffer);
+    device.submit(request, buffer, 7, 0).expect("the request is allowed");
+    device.transport().work();
+    let [completion] = &mut completions(device)[..] else { panic!("one completion") };
+    assert_eq!(completion.owner, 7);
+    (completion.buffer.take().expect("the buffer comes back"), completion.result)
+}
+
+#[test]
+fn data_is_read_as_it_was_written() {
+    let mut device = open(Settings::default());
+    let data: Vec<u8> = (0..REQUEST_BYTES).map(|index| (index / 7) as u8).collect();
+    let write = Request::Write { sector: 3, bytes: REQUEST_BYTES };
+    let (buffer, result) = run(&mut device, write, |buffer| buffer.write(0, &data));
+    assert_eq!(result, Ok(()));
+    device.put_buffer(buffer);
+    let read = Request::Read { sector: 3, bytes: REQUEST_BYTES };
+    let (buffer, result) = run(&mut device, read, |_| ());
+    let mut found = vec![0; REQUEST_BYTES - 5];
+    buffer.read(5, &mut found);
+    assert_eq!((result, found == data[5..]), (Ok(()), true));
+    device.put_buffer(buffer);
+    assert_eq!(run(&mut device, Request::Discard { sector: 4, sectors: 2 }, |_| ()).1, Ok(()));
+    assert_eq!(run(&mut device, Request::Flush, |_| ()).1, Ok(()));
+    let (buffer, _) = run(&mut device, read, |_| ());
+    buffer.read(0, &mut found);
+    let discarded = SECTOR_SIZE..3 * SECTOR_SIZE;
+    assert!(found[discarded.clone()].iter().all(|&byte| byte == 0));
+    assert_eq!(found[..discarded.start], data[..discarded.start]);
+    assert_eq!(found[discarded.end..], data[discarded.end..found.len()]);
+}
+
+#[test]
+fn queue_takes_as_many_requests_as_half_its_entries() {
+    for (entries, requests) in [(1_024, 128), (256, 128), (255, 64), (64, 32), (63, 8), (16, 8)] {
+        let mut device = open(Settings { entries, ..Settings::default() });
+        let mut submitted = 0;
+        while let Some(buffer) = device.take_buffer() {
+            device
+                .submit(Request::Read { sector: submitted, bytes: 512 }, buffer, submitted, 0)
+                .expect("there is room");
+            submitted += 1;
+        }
+        assert_eq!((submitted, device.in_flight_count()), (requests, requests as usize), "{entries} entries");
+        device.transport().work();
+        let mut owners: Vec<u64> = completions(&mut device).iter().map(|completion| completion.owner).collect();
+        owners.sort_unstable();
+        assert_eq!(owners, (0..requests).collect::<Vec<_>>(), "each request is completed once");
+        assert!(device.broken().is_none());
+    }
+}
+
+#[test]
+fn little_memory_means_fewer_requests_at_once() {
+    let device = Device::open(Settings::default(), 1, 5 * BUFFER_PAGES).expect("enough memory");
+    assert_eq!(device.free_buffers(), 5);
+    Memory::fail_from(6 * BUFFER_PAGES);
+    assert_eq!(open(Settings::default()).free_buffers(), 3, "60, halved until there is memory");
+    let device = open(Settings { queues: 4, ..Settings::default() });
+    let buffers: Vec<usize> = device.queues.iter().map(Queue::free_buffers).collect();
+    assert_eq!(buffers, [1, 1, 1], "there is no buffer for the fourth queue");
+    Memory::fail_from(1);
+    let error = Device::open(Settings::default(), 1, usize::MAX).expect_err("no memory");
+    assert_eq!(error, OpenError::OutOfMemory);
+}
+
+#[test]
+fn number_of_queues_depends_on_device_and_caller_and_memory() {
+    let all = usize::MAX;
+    // Given: queues of the device, queues that the caller can use, buffers for which there is memory. Expected: queues,
+    // buffers of each queue.
+    let cases = [
+        (1, 8, all, 1, 128),
+        (2, 8, all, 2, 64),
+        (8, 2, all, 2, 64),
+        (3, 3, all, 3, 42),
+        (255, 255, all, MAX_QUEUES, 8),
+        (8, 8, 40, 5, 8),
+        (8, 8, 7, 1, 7),
+        (8, 8, 0, 1, 1),
+        (8, 0, all, 1, 128),
+    ];
+    for case @ (queues, max_queues, max_buffers, expected, buffers) in cases {
+        let pages = usize::saturating_mul(max_buffers, BUFFER_PAGES);
+        let device = Device::open(Settings { queues, ..Settings::default() }, max_queues, pages).expect("memory");
+        let numbers: Vec<usize> = device.queues.iter().map(|queue| queue.number().into()).collect();
+        assert_eq!(numbers, (0..expected).collect::<Vec<_>>(), "{case:?}");
+        assert!(device.queues.iter().all(|queue| queue.free_buffers() == buffers), "{case:?}");
+    }
+}
+
+#[test]
+fn each_queue_completes_its_own_requests() {
+    let mut device = open(Settings { queues: 4, ..Settings::default() });
+    for (owner, queue) in (0..).zip(&mut device.queues) {
+        submit(queue, owner, 0);
+        submit(queue, owner, 0);
+    }
+    device.transport().work();
+    for (expected, queue) in (0..).zip(&mut device.queues) {
+        let owners: Vec<u64> = completions(queue).iter().map(|completion| completion.owner).collect();
+        assert_eq!(owners, [expected, expected]);
+    }
+}
+
+#[test]
+fn reset_concerns_all_queues() {
+    let mut device = open(Settings { queues: 3, ..Settings::default() });
+    let pages = Memory::pages();
+    for (owner, queue) in (0..).zip(&mut device.queues) {
+        submit(queue, owner, 10);
+    }
+    (0..3).for_each(|queue| device.transport().lose_request(queue));
+    device.reset(20, |_, _| panic!("the requests are submitted again"));
+    assert!(device.queues.iter().all(|queue| queue.oldest() == Some(20)));
+    device.transport().lose_request(1);
+    device.transport().work();
+    let done: Vec<usize> = device.queues.iter_mut().map(|queue| completions(queue).len()).collect();
+    assert_eq!(done, [1, 0, 1]);
+    let mut silent = Vec::new();
+    device.reset(30, |queue, completion| silent.push((queue, completion.owner, completion.result)));
+    assert_eq!(silent, [(1, 1, Err(Failure::Silent))]);
+    assert_eq!(Memory::pages(), pages, "a reset frees the memory of the old queues");
+
+    device.queues.iter_mut().for_each(|queue| submit(queue, 7, 40));
+    device.transport().change(|settings| settings.ignores_reset = true);
+    device.reset(50, |_, _| panic!("the device may still access the buffers"));
+    for queue in &mut device.queues {
+        assert_eq!(queue.broken(), Some(Failure::Gone));
+        assert_eq!(completions(queue).len(), 1);
+    }
+}
+
+#[test]
+#[should_panic(expected = "all queues of this device")]
+fn queues_of_another_device_are_refused() {
+    let mut device = open(Settings::default());
+    device.queues = open(Settings::default()).queues;
+    device.reset(0, |_, _| ());
+}
+
+#[test]
+#[should_panic(expected = "all queues of this device")]
+fn reset_without_one_of_the_queues_is_refused() {
+    let mut device = open(Settings { queues: 2, ..Settings::default() });
+    device.queues.truncate(1);
+    device.reset(0, |_, _| ());
+}
