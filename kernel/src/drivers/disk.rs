@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use boot_protocol::command_line::DiskOption;
 use gmp_sched::platform::OutOfResources;
-use kernel_virtio_block::{REQUEST_BYTES, Request, SECTOR_SIZE, stripes};
+use kernel_virtio_block::{Request, SECTOR_SIZE, stripes};
 use spin::Once;
 
 use crate::cpu::contexts;
@@ -122,11 +122,12 @@ impl Disk {
         self.blocking().write_at(offset, data)
     }
 
-    /// The number of requests that can be in flight, and how many of them are not in use at the moment. Both are 0 if
-    /// the disk has no device.
+    /// The number of requests that can be in flight, and how many of them are not in use at the moment. A request of more
+    /// than 64 KiB counts once for each 64 KiB, or less if the device limits the pieces of memory of a request. Both
+    /// numbers are 0 if the disk has no device.
     #[must_use]
     pub fn requests(&self) -> (usize, usize) {
-        self.device.map_or((0, 0), |device| (device.capacity(), device.free_slots()))
+        self.device.map_or((0, 0), |device| (device.capacity(), device.free_buffers()))
     }
 
     /// Returns the device if it was set up.
@@ -228,10 +229,10 @@ impl DiskAccess<'_> {
         let mut buffer = &mut buffer[..length];
         while !buffer.is_empty() {
             let (sector, skip) = split(position, block);
-            let (part, rest) = buffer.split_at_mut(buffer.len().min(REQUEST_BYTES - skip));
+            let (part, rest) = buffer.split_at_mut(buffer.len().min(device.request_bytes() - skip));
             let bytes = (skip + part.len()).next_multiple_of(block);
-            let mut call = Call::admit(device, self.mode, None, &limit)?.run(Request::Read { sector, bytes })?;
-            call.buffer().read(skip, part);
+            let call = Call::admit(device, self.mode, bytes, None, &limit)?;
+            call.run(Request::Read { sector, bytes })?.buffers().read(skip, part);
             position += part.len() as u64;
             buffer = rest;
         }
@@ -279,17 +280,17 @@ impl DiskAccess<'_> {
         while !data.is_empty() {
             let (sector, skip) = split(position, block);
             // Each part consists of whole blocks, or is within one block.
-            let longest = if skip != 0 { block - skip } else { REQUEST_BYTES };
+            let longest = if skip != 0 { block - skip } else { device.request_bytes() };
             let whole = data.len().min(longest);
             let length = if skip == 0 && whole > block { whole / block * block } else { whole };
             let (part, rest) = data.split_at(length);
             let bytes = (skip + length).next_multiple_of(block);
             let locked = device.lock_sectors(sector, (bytes / SECTOR_SIZE) as u64, &limit)?;
-            let mut call = Call::admit(device, self.mode, Some(locked), &limit)?;
+            let mut call = Call::admit(device, self.mode, bytes, Some(locked), &limit)?;
             if length < bytes {
                 call = call.run(Request::Read { sector, bytes })?;
             }
-            call.buffer().write(skip, part);
+            call.buffers().write(skip, part);
             call.run(Request::Write { sector, bytes })?;
             position += length as u64;
             data = rest;
@@ -327,7 +328,7 @@ impl DiskAccess<'_> {
     pub fn flush_until<'l>(&self, limit: impl Into<Limit<'l>>) -> Result<(), DiskError> {
         let device = self.disk.usable_device()?;
         if device.properties().has_cache {
-            Call::admit(device, self.mode, None, &limit.into())?.run(Request::Flush)?;
+            Call::admit(device, self.mode, 0, None, &limit.into())?.run(Request::Flush)?;
         }
         Ok(())
     }
@@ -375,7 +376,7 @@ impl DiskAccess<'_> {
             let locked = device.lock_sectors(sector, count, &limit)?;
             // The conversion loses nothing, because `most` is at most `u32::MAX`.
             let request = Request::Discard { sector, sectors: count as u32 };
-            Call::admit(device, self.mode, Some(locked), &limit)?.run(request)?;
+            Call::admit(device, self.mode, 0, Some(locked), &limit)?.run(request)?;
             sector += count;
         }
         Ok(())

@@ -1,50 +1,53 @@
-//! The memory of one request.
+//! The memory of a request: one buffer, or several for a large request.
 //!
 //! ```text
-//!  0          496      512                       512 + n    17 pages
-//!  │  unused   │ header │ data (n bytes)            │ status │ unused │
-//!  write:      └── the device reads ────────────────┴ writes ┘
-//!  read:       └ reads ─┴── the device writes ───────────────┘
+//!           first buffer                            each further buffer
+//!           0        496      512                   0        512
+//!           │ unused │ header │ data │ ...          │ unused │ data │ ...
+//!
+//!  write:            └── read ───────┘                       └ read ┘   ...   after the last byte of data: └ status, written
+//!  read:             └ read ─┴ written ┘                     └ written ┘ ...  └ status, written
 //! ```
 //!
-//! The header directly precedes the data, and the status directly follows it. So each request is one piece of memory
-//! that the device reads, followed by one that it writes. (Virtio 1.2, 2.7.4, allows the driver to divide a request
-//! into pieces as it likes.)
+//! Each buffer except for the last one is full of data. The header directly precedes the data in the first buffer, and the
+//! status directly follows the data in the last one. (Virtio 1.2, 2.7.4, allows the driver to divide a request into
+//! pieces as it likes.) So a request with one buffer consists of two pieces of memory: one that the device reads,
+//! followed by one that it writes. Each further buffer adds one piece.
 
 #![expect(unsafe_code, reason = "accesses memory that the device accesses, too")]
 
+use alloc::vec::{Drain, Vec};
 use core::ptr::{self, NonNull};
 
 use virtio_drivers::PAGE_SIZE;
 
 use crate::protocol::{HEADER_BYTES, NO_STATUS, Request};
 
+/// The most bytes of data in one buffer.
+pub const BUFFER_BYTES: usize = 64 * 1024;
+/// The most buffers of one request.
+pub const MAX_REQUEST_BUFFERS: usize = 16;
 /// The most bytes that one request transfers.
-pub const REQUEST_BYTES: usize = 64 * 1024;
+pub const MAX_REQUEST_BYTES: usize = MAX_REQUEST_BUFFERS * BUFFER_BYTES;
 
 /// Offset of the data. It is a multiple of 512, because hosts need this alignment for direct transfers to and from a
 /// disk with sectors of 512 bytes.
 const DATA: usize = 512;
 /// Offset of the header.
 const HEADER: usize = DATA - HEADER_BYTES;
+/// Offset of the end: the data is at most `BUFFER_BYTES` long, and may be followed by a status.
+const END: usize = DATA + BUFFER_BYTES + 1;
 /// Number of pages of a buffer.
-pub const BUFFER_PAGES: usize = (DATA + REQUEST_BYTES + 1).div_ceil(PAGE_SIZE);
+pub const BUFFER_PAGES: usize = END.div_ceil(PAGE_SIZE);
 
-/// The memory of one request, which the device can access. Only the device and the holder of this value access it.
+/// Memory that the device can access. Only the device and the holder of this value access it.
 #[derive(Debug)]
-pub struct Buffer {
+pub(crate) struct Buffer {
     start: NonNull<u8>,
 }
 
 // SAFETY: only the device and the holder of this value access the memory, so the value may move to another thread.
 unsafe impl Send for Buffer {}
-
-/// The two pieces of a request's memory that are added to the queue.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pieces {
-    pub(crate) read_by_device: NonNull<[u8]>,
-    pub(crate) written_by_device: NonNull<[u8]>,
-}
 
 impl Buffer {
     /// # Safety
@@ -54,68 +57,165 @@ impl Buffer {
         Self { start }
     }
 
-    /// Copies data from the buffer, beginning at the byte `offset` of the data.
-    ///
-    /// # Panics
-    /// If the range is longer than the buffer.
-    pub fn read(&self, offset: usize, into: &mut [u8]) {
-        let from = self.data(offset, into.len());
-        // SAFETY: `data` has checked the range. `into` is other memory, because nobody has references to the buffer.
-        // The copy makes no reference to the buffer. So if the device wrongly changes these bytes meanwhile, only the
-        // copied data is wrong.
-        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), into.as_mut_ptr(), into.len()) };
-    }
-
-    /// Copies data to the buffer, beginning at the byte `offset` of the data.
-    ///
-    /// # Panics
-    /// If the range is longer than the buffer.
-    pub fn write(&mut self, offset: usize, from: &[u8]) {
-        let into = self.data(offset, from.len());
-        // SAFETY: `data` has checked the range. `from` is other memory, because nobody has references to the buffer.
-        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), into.as_ptr(), from.len()) };
-    }
-
-    /// Returns the address of the `bytes` bytes of the data from `offset` on.
-    fn data(&self, offset: usize, bytes: usize) -> NonNull<u8> {
+    /// Returns the address of the `bytes` bytes from `offset` on.
+    fn piece(&self, offset: usize, bytes: usize) -> Piece {
         let end = offset.checked_add(bytes);
-        assert!(end.is_some_and(|end| end <= REQUEST_BYTES), "within the buffer");
+        assert!(end.is_some_and(|end| end <= END), "within the buffer");
         // SAFETY: the assertion ensures that the result is within the buffer's pages.
-        unsafe { self.start.add(DATA + offset) }
+        NonNull::slice_from_raw_parts(unsafe { self.start.add(offset) }, bytes)
+    }
+}
+
+/// The buffers of one request. Only the device and the holder of this value access their memory.
+#[derive(Debug)]
+pub struct Buffers {
+    /// The list was allocated for [`MAX_REQUEST_BUFFERS`] buffers when the device was set up, so it never grows.
+    list: Vec<Buffer>,
+    /// The bytes of data in each buffer.
+    segment_bytes: usize,
+}
+
+/// A piece of memory that the device reads or writes.
+type Piece = NonNull<[u8]>;
+
+/// The pieces of a request's memory: those that the device reads, and then those that it writes.
+#[derive(Debug)]
+pub(crate) struct Pieces {
+    list: heapless::Vec<Piece, { MAX_REQUEST_BUFFERS + 1 }>,
+    /// The number of pieces that the device reads.
+    read: usize,
+}
+
+impl Buffers {
+    /// Makes an empty list with room for [`MAX_REQUEST_BUFFERS`] buffers, with `segment_bytes` bytes of data in each.
+    /// Returns `None` if there is no memory.
+    pub(crate) fn with_room(segment_bytes: usize) -> Option<Self> {
+        let mut list = Vec::new();
+        list.try_reserve_exact(MAX_REQUEST_BUFFERS).ok()?;
+        Some(Self { list, segment_bytes })
     }
 
-    /// Writes the header of `request` (and the range of a discard), and sets the status to [`NO_STATUS`].
+    /// Adds buffers from the end of `from`. Does not allocate, because there are at most [`MAX_REQUEST_BUFFERS`].
+    pub(crate) fn fill(&mut self, count: usize, from: &mut Vec<Buffer>) {
+        self.list.extend(from.drain(from.len() - count..));
+    }
+
+    /// Removes all buffers.
+    pub(crate) fn drain(&mut self) -> Drain<'_, Buffer> {
+        self.list.drain(..)
+    }
+
+    /// The number of buffers.
+    pub fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    /// The number of bytes of data for which there is room.
+    pub fn bytes(&self) -> usize {
+        self.list.len() * self.segment_bytes
+    }
+
+    /// Copies data from the buffers, beginning at the byte `offset` of the data.
+    ///
+    /// # Panics
+    /// If the range is longer than the buffers.
+    pub fn read(&self, offset: usize, into: &mut [u8]) {
+        let mut rest = into;
+        for piece in self.data(offset, rest.len()) {
+            let (part, others) = rest.split_at_mut(piece.len());
+            // SAFETY: the piece is in a buffer. `part` is other memory, because nobody has references to buffers. The copy
+            // makes no reference to the buffer. So if the device wrongly changes these bytes meanwhile, only the copied
+            // data is wrong.
+            unsafe { ptr::copy_nonoverlapping(piece.as_ptr().cast(), part.as_mut_ptr(), part.len()) };
+            rest = others;
+        }
+    }
+
+    /// Copies data to the buffers, beginning at the byte `offset` of the data.
+    ///
+    /// # Panics
+    /// If the range is longer than the buffers.
+    pub fn write(&mut self, offset: usize, from: &[u8]) {
+        let mut rest = from;
+        for piece in self.data(offset, rest.len()) {
+            let (part, others) = rest.split_at(piece.len());
+            // SAFETY: the piece is in a buffer. `part` is other memory, because nobody has references to buffers.
+            unsafe { ptr::copy_nonoverlapping(part.as_ptr(), piece.as_ptr().cast(), part.len()) };
+            rest = others;
+        }
+    }
+
+    /// Returns the memory of the `bytes` bytes of the data from `offset` on: one piece of each buffer.
+    fn data(&self, offset: usize, bytes: usize) -> impl Iterator<Item = Piece> {
+        let end = offset.checked_add(bytes).filter(|&end| end <= self.bytes()).expect("within the buffers");
+        let mut offset = offset;
+        core::iter::from_fn(move || {
+            let (index, skip) = (offset / self.segment_bytes, offset % self.segment_bytes);
+            let bytes = (end - offset).min(self.segment_bytes - skip);
+            offset += bytes;
+            (bytes != 0).then(|| self.list[index].piece(DATA + skip, bytes))
+        })
+    }
+
+    /// Writes the header of `request` (and the range of a discard), and sets the status to [`NO_STATUS`]. Returns the pieces
+    /// of memory of the request. The buffers have room for the request.
     pub(crate) fn prepare(&mut self, request: Request) -> Pieces {
         if let Some(range) = request.discarded_range() {
             self.write(0, &range);
         }
-        let header = request.header();
+        let header = self.list[0].piece(HEADER, HEADER_BYTES);
+        // SAFETY: the piece is as long as the header, and there are no references to it.
+        unsafe { ptr::copy_nonoverlapping(request.header().as_ptr(), header.as_ptr().cast(), HEADER_BYTES) };
+        let pieces = self.pieces(request);
+        // SAFETY: the status is within a buffer, and there are no references to it.
+        unsafe { pieces.status_address().write_volatile(NO_STATUS) };
+        pieces
+    }
+
+    /// Returns the pieces of memory of `request`. The buffers have room for the request. If there are more buffers than the
+    /// request needs, the last ones are not used.
+    pub(crate) fn pieces(&self, request: Request) -> Pieces {
         let (read, written) = request.data_bytes();
-        assert!(read.max(written) <= REQUEST_BYTES, "the driver has checked the length");
-        // SAFETY: the header is within the first page.
-        let start = unsafe { self.start.add(HEADER) };
-        // SAFETY: the header is within the first page, and there are no references to it.
-        unsafe { ptr::copy_nonoverlapping(header.as_ptr(), start.as_ptr(), HEADER_BYTES) };
-        // SAFETY: the data has at most `REQUEST_BYTES` bytes, and the pages have room for that and a status.
-        let rest = unsafe { start.add(HEADER_BYTES + read) };
-        // SAFETY: as above. Only one of `read` and `written` is not 0.
-        let status = unsafe { rest.add(written) };
-        // SAFETY: the status is within the pages, and there are no references to it.
-        unsafe { status.write_volatile(NO_STATUS) };
-        Pieces {
-            read_by_device: NonNull::slice_from_raw_parts(start, HEADER_BYTES + read),
-            written_by_device: NonNull::slice_from_raw_parts(rest, written + 1),
+        // Only one of the two is not 0.
+        let bytes = read.max(written);
+        let count = bytes.div_ceil(self.segment_bytes).max(1);
+        let mut pieces = Pieces { list: heapless::Vec::new(), read: 0 };
+        for (index, buffer) in self.list[..count].iter().enumerate() {
+            let start = if index == 0 { HEADER } else { DATA };
+            let data_end = DATA + self.segment_bytes.min(bytes - index * self.segment_bytes);
+            let end = if index == count - 1 { data_end + 1 } else { data_end };
+            // The device reads up to here, and writes from here on.
+            let middle = if written > 0 { DATA } else { data_end };
+            // One of the two is empty, except in the first buffer of a read, and in the last buffer of a write.
+            pieces.list.extend(not_empty(buffer.piece(start, middle - start)));
+            pieces.read += usize::from(start < middle);
+            pieces.list.extend(not_empty(buffer.piece(middle, end - middle)));
         }
+        pieces
     }
 }
 
 impl Pieces {
-    /// Reads the status, which is the last byte that the device writes.
-    pub(crate) fn status(self) -> u8 {
-        let last = self.written_by_device.len() - 1;
-        // SAFETY: `prepare` has made this piece, which contains at least the status.
-        let status = unsafe { self.written_by_device.cast::<u8>().add(last) };
-        // SAFETY: `prepare` has initialised the byte. The read is volatile, because the device may change it.
-        unsafe { status.read_volatile() }
+    /// The pieces that the device reads, and those that it writes.
+    pub(crate) fn split(&mut self) -> (&mut [Piece], &mut [Piece]) {
+        self.list.split_at_mut(self.read)
     }
+
+    /// The address of the status: the last byte that the device writes.
+    fn status_address(&self) -> NonNull<u8> {
+        let last = self.list.last().expect("the device writes at least the status");
+        // SAFETY: the result is the last byte of the piece, which is not empty.
+        unsafe { last.cast::<u8>().add(last.len() - 1) }
+    }
+
+    /// Reads the status.
+    pub(crate) fn status(&self) -> u8 {
+        // SAFETY: the byte is in a buffer, whose memory is initialised and never freed. The read is volatile, because the
+        // device may change it.
+        unsafe { self.status_address().read_volatile() }
+    }
+}
+
+fn not_empty(piece: Piece) -> Option<Piece> {
+    (!piece.is_empty()).then_some(piece)
 }

@@ -14,10 +14,10 @@ use virtio_drivers::{BufferDirection, Error, Hal, PAGE_SIZE};
 use crate::buffer::{BUFFER_PAGES, Buffer};
 use crate::protocol::{Failure, Properties, SUPPORTED};
 use crate::queue::{Completion, Queue};
-use crate::ring::{MAX_ENTRIES, REQUEST_ENTRIES};
+use crate::ring::{BUFFER_ENTRIES, MAX_ENTRIES};
 
-/// The largest number of requests in flight, in all queues together.
-pub(crate) const MAX_BUFFERS: usize = MAX_ENTRIES / REQUEST_ENTRIES;
+/// The largest number of buffers, and thus of requests in flight, in all queues together.
+pub(crate) const MAX_BUFFERS: usize = MAX_ENTRIES / BUFFER_ENTRIES;
 /// Each queue has at least this number of buffers. A device for which there are too few buffers has fewer queues.
 const QUEUE_BUFFERS: usize = 8;
 /// The largest number of queues of a device.
@@ -181,7 +181,9 @@ impl<H: Hal, T: Transport> Device<H, T> {
 fn add_buffers<H: Hal, W>(queues: &mut Vec<Queue<H, W>>, most: usize) -> Result<(), OpenError> {
     let room = queues.iter().map(Queue::room).min().unwrap_or(0);
     let count = queues.len();
-    let total = count * (most / count).clamp(1, room);
+    let each = (most / count).clamp(1, room);
+    queues.iter_mut().try_for_each(|queue| queue.reserve(each))?;
+    let total = count * each;
     let mut made = 0;
     let mut piece = total.min(PIECE_BUFFERS);
     while piece > 0 {
@@ -194,7 +196,7 @@ fn add_buffers<H: Hal, W>(queues: &mut Vec<Queue<H, W>>, most: usize) -> Result<
             // SAFETY: the range has `piece * BUFFER_PAGES` pages.
             let start = unsafe { start.add(index * BUFFER_PAGES * PAGE_SIZE) };
             // SAFETY: the pages were allocated for this buffer, are never freed, and are filled with zeros.
-            queues[made % count].put_buffer(unsafe { Buffer::new(start) });
+            queues[made % count].add_buffer(unsafe { Buffer::new(start) });
             made += 1;
         }
         let missing = total - made;

@@ -2,32 +2,39 @@
 //! The kernel adds those in `drivers/virtio`. The queue and the transport are those of the crate virtio-drivers.
 //!
 //! A [`Device`] has one or several [`Queue`]s of up to 256 entries each. Each queue has its own requests in flight, and its
-//! own [`Buffer`]s in memory that the device may access. So CPUs that use different queues share nothing but the device,
+//! own buffers in memory that the device may access. So CPUs that use different queues share nothing but the device,
 //! and a queue needs no lock but its own. Only a reset concerns all queues.
 //!
-//! A request takes two entries, because it consists of two pieces of memory. The device reads the first piece (the
-//! header, and the data to write), and writes the second piece (the data read, and the status). Up to 128 requests are
-//! in flight, in all queues together.
+//! A request has one to [`MAX_REQUEST_BUFFERS`] buffers of [`BUFFER_BYTES`] each, as many as its data needs. A device may
+//! allow fewer or smaller ones. A request with one buffer takes two entries, because it consists of two pieces of
+//! memory. The device reads the first piece (the header, and the data to write), and writes the second piece (the data
+//! read, and the status). Each further buffer takes one more entry. A device has at most 128 buffers in all queues
+//! together, and each queue has two entries for each of its buffers. So up to 128 requests are in flight, and a request
+//! that has its buffers always finds room in the queue.
 //!
 //! Two features of the queue are not used:
 //!
 //! - *Indirect descriptors*, with which a request would take one entry. virtio-drivers allocates them from the heap for
 //!   each request. The kernel cannot allocate there, because it submits requests with interrupts off. And more requests
-//!   would need more buffers: 128 requests already need 8.5 MiB.
+//!   would need more buffers: 128 buffers are 8.5 MiB.
 //! - *Event indices*: they need a full fence between the write of one index and the read of the other (virtio 1.2,
 //!   2.7.13.4.1), and virtio-drivers has no such fence. It also compares the indices incorrectly when they wrap.
 //!
 //! # Who owns a buffer
 //!
-//! | from | to | who may access the buffer |
+//! | from | to | who may access the buffers of a request |
 //! |---|---|---|
-//! | [`Queue::take_buffer`] | [`Queue::submit`] | the caller, who has the value |
+//! | [`Queue::take_buffers`] | [`Queue::submit`] | the caller, who has the value |
 //! | [`Queue::submit`] | [`Queue::complete`] | the device; the queue has the value |
-//! | [`Queue::complete`] | [`Queue::put_buffer`] | the caller again |
+//! | [`Queue::complete`] | [`Queue::put_buffers`] | the caller again |
 //!
-//! A [`Buffer`] is moved at each of these steps. So the compiler checks that nothing else uses a buffer while the
-//! device may use it. A request cannot be cancelled: its buffer is returned only when the device has completed the
-//! request, or has been reset.
+//! The [`Buffers`] of a request are moved at each of these steps. So the compiler checks that nothing else uses them while
+//! the device may use them. A request cannot be cancelled: its buffers are returned only when the device has completed
+//! the request, or has been reset. A device never gets the memory of a caller, such as a stack: a caller whose time limit
+//! is over goes on, and may use its memory for other things.
+//!
+//! A request takes all its buffers at once, or none. A caller that has some of them never waits for more, so callers cannot
+//! wait for each other in a circle.
 //!
 //! # What a device can do
 //!
@@ -59,7 +66,7 @@ mod queue;
 mod ring;
 pub mod stripes;
 
-pub use buffer::{BUFFER_PAGES, Buffer, REQUEST_BYTES};
+pub use buffer::{BUFFER_BYTES, BUFFER_PAGES, Buffers, MAX_REQUEST_BUFFERS, MAX_REQUEST_BYTES};
 pub use device::{Device, MAX_QUEUES, OpenError};
 pub use protocol::{Failure, Properties, Request, SECTOR_SIZE};
 pub use queue::{Completion, Queue, Refused};

@@ -2,11 +2,15 @@
 
 use virtio_drivers::transport::Transport;
 
-use crate::buffer::REQUEST_BYTES;
+use crate::buffer::{BUFFER_BYTES, MAX_REQUEST_BUFFERS};
 
 /// The unit in which the device counts positions and lengths, in bytes.
 pub const SECTOR_SIZE: usize = 512;
 
+/// `VIRTIO_BLK_F_SIZE_MAX`: the configuration contains the most bytes of a piece of memory of a request.
+const SEGMENT_SIZE: u64 = 1 << 1;
+/// `VIRTIO_BLK_F_SEG_MAX`: the configuration contains the most pieces of memory of a request.
+const SEGMENTS: u64 = 1 << 2;
 /// `VIRTIO_BLK_F_RO`: the device is read-only.
 const READ_ONLY: u64 = 1 << 5;
 /// `VIRTIO_BLK_F_BLK_SIZE`: the device has blocks, of a size that the configuration contains.
@@ -20,10 +24,13 @@ const DISCARD: u64 = 1 << 13;
 /// `VIRTIO_F_VERSION_1`: the device is not a legacy device.
 const VERSION_1: u64 = 1 << 32;
 /// The features that this driver uses if the device has them.
-pub(crate) const SUPPORTED: u64 = READ_ONLY | BLOCK_SIZE | FLUSH | QUEUES | DISCARD | VERSION_1;
+pub(crate) const SUPPORTED: u64 =
+    SEGMENT_SIZE | SEGMENTS | READ_ONLY | BLOCK_SIZE | FLUSH | QUEUES | DISCARD | VERSION_1;
 
 /// Offsets in the device's configuration (virtio 1.2, 5.2.4).
 const CAPACITY: usize = 0;
+const MAX_SEGMENT_BYTES: usize = 8;
+const MAX_SEGMENTS: usize = 12;
 const BLOCK_BYTES: usize = 20;
 /// The number of queues is the upper half of this word.
 const NUM_QUEUES: usize = 32;
@@ -37,8 +44,12 @@ const ATTEMPTS: usize = 16;
 pub struct Properties {
     /// Number of sectors.
     pub sectors: u64,
-    /// Requests consist of whole blocks of this many bytes: a power of two from [`SECTOR_SIZE`] to [`REQUEST_BYTES`].
+    /// Requests consist of whole blocks of this many bytes: a power of two from [`SECTOR_SIZE`] to [`BUFFER_BYTES`].
     pub block_bytes: usize,
+    /// The most buffers of one request, from 1 to [`MAX_REQUEST_BUFFERS`].
+    pub max_segments: usize,
+    /// The bytes of data in each buffer except for the last one of a request. They are whole blocks.
+    pub segment_bytes: usize,
     /// Whether the device refuses writes.
     pub is_read_only: bool,
     /// Whether the device has a cache that can be flushed. Otherwise written data is permanent when a write is
@@ -71,10 +82,17 @@ impl Properties {
         let word = |offset| transport.read_config_space::<u32>(offset);
         let word_if = |feature, offset, default| if features & feature != 0 { word(offset) } else { Ok(default) };
         let sectors = u64::from(word(CAPACITY)?) | u64::from(word(CAPACITY + 4)?) << 32;
-        let block_bytes = word_if(BLOCK_SIZE, BLOCK_BYTES, SECTOR_SIZE as u32)?;
+        let block_bytes = word_if(BLOCK_SIZE, BLOCK_BYTES, SECTOR_SIZE as u32)? as usize;
+        // Without this feature a device accepts one piece, as in Linux. The data is in the pieces that are counted.
+        let segments = word_if(SEGMENTS, MAX_SEGMENTS, 1)? as usize;
+        // The first piece of a write also contains the header.
+        let piece_bytes = word_if(SEGMENT_SIZE, MAX_SEGMENT_BYTES, u32::MAX)? as usize;
+        let segment_bytes = piece_bytes.saturating_sub(HEADER_BYTES).min(BUFFER_BYTES);
         Ok(Self {
             sectors,
-            block_bytes: usize::try_from(block_bytes).unwrap_or(0),
+            block_bytes,
+            max_segments: segments.clamp(1, MAX_REQUEST_BUFFERS),
+            segment_bytes: segment_bytes - segment_bytes.checked_rem(block_bytes).unwrap_or(0),
             is_read_only: features & READ_ONLY != 0,
             has_cache: features & FLUSH != 0,
             max_discard_sectors: word_if(DISCARD, MAX_DISCARD_SECTORS, 0)?,
@@ -84,9 +102,15 @@ impl Properties {
 
     fn makes_sense(&self) -> bool {
         self.block_bytes.is_power_of_two()
-            && (SECTOR_SIZE..=REQUEST_BYTES).contains(&self.block_bytes)
+            && (SECTOR_SIZE..=BUFFER_BYTES).contains(&self.block_bytes)
+            && self.segment_bytes != 0
             && self.sectors.checked_mul(SECTOR_SIZE as u64).is_some()
             && self.queues != 0
+    }
+
+    /// The number of buffers that a request with `bytes` bytes of data needs. It needs one even if it has no data.
+    pub fn buffers_for(&self, bytes: usize) -> usize {
+        bytes.div_ceil(self.segment_bytes).max(1)
     }
 
     /// Whether the device offers `request`, and the request consists of whole blocks within the device.
@@ -101,7 +125,8 @@ impl Properties {
             Request::Write { .. } | Request::Discard { .. } => return false,
         };
         let block = self.block_bytes as u64;
-        let fits = matches!(request, Request::Discard { .. }) || bytes <= REQUEST_BYTES as u64;
+        let most = (self.max_segments * self.segment_bytes) as u64;
+        let fits = matches!(request, Request::Discard { .. }) || bytes <= most;
         let start = sector.checked_mul(SECTOR_SIZE as u64);
         let end = sector.checked_add(bytes / SECTOR_SIZE as u64);
         bytes != 0
@@ -116,14 +141,14 @@ impl Properties {
 /// [size](Properties::block_bytes) of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Request {
-    /// Reads `bytes` bytes into the request's buffer.
+    /// Reads `bytes` bytes into the request's buffers.
     Read {
         /// The first sector.
         sector: u64,
         /// The length of the data.
         bytes: usize,
     },
-    /// Writes the first `bytes` bytes of the request's buffer.
+    /// Writes the first `bytes` bytes of the request's buffers.
     Write {
         /// The first sector.
         sector: u64,
@@ -224,6 +249,8 @@ mod tests {
     const DEVICE: Properties = Properties {
         sectors: 1_000,
         block_bytes: 1024,
+        max_segments: 3,
+        segment_bytes: 64 * 1024,
         is_read_only: false,
         has_cache: true,
         max_discard_sectors: 400,
@@ -242,8 +269,9 @@ mod tests {
 
     #[test]
     fn only_whole_blocks_on_the_disk_are_allowed() {
-        let reads = [(0, 1024, true), (998, 1024, true), (0, REQUEST_BYTES, true), (1, 1024, false), (0, 512, false)];
-        let beyond = [(0, 0, false), (1_000, 1024, false), (u64::MAX, 1024, false), (0, 2 * REQUEST_BYTES, false)];
+        let most = 3 * BUFFER_BYTES;
+        let reads = [(0, 1024, true), (998, 1024, true), (0, most, true), (1, 1024, false), (0, 512, false)];
+        let beyond = [(0, 0, false), (1_000, 1024, false), (u64::MAX, 1024, false), (0, most + 1024, false)];
         for (sector, bytes, is_allowed) in reads.into_iter().chain(beyond) {
             assert_eq!(DEVICE.allows(Request::Read { sector, bytes }), is_allowed, "{bytes} bytes from {sector} on");
             assert_eq!(DEVICE.allows(Request::Write { sector, bytes }), is_allowed, "{bytes} bytes from {sector} on");

@@ -9,20 +9,20 @@ use core::mem::{self, ManuallyDrop};
 use virtio_drivers::Hal;
 use virtio_drivers::transport::Transport;
 
-use crate::buffer::{Buffer, Pieces};
+use crate::buffer::{Buffer, Buffers};
 use crate::device::{DeviceId, MAX_BUFFERS, OpenError};
 use crate::protocol::{self, Failure, Properties, Request};
-use crate::ring::{MAX_ENTRIES, REQUEST_ENTRIES, Ring};
+use crate::ring::{BUFFER_ENTRIES, MAX_ENTRIES, Ring};
 
 /// The largest number of times that a request is submitted. It is submitted again if the device is reset before it
 /// answers.
 const ATTEMPTS: u8 = 2;
 
-/// The buffer of a request that was not submitted, and the reason.
+/// The buffers of a request that was not submitted, and the reason.
 #[derive(Debug)]
 pub struct Refused {
-    /// The buffer of the request.
-    pub buffer: Buffer,
+    /// The buffers of the request.
+    pub buffers: Buffers,
     /// The reason. It is `Unsupported`, too, if the request extends past the end of the device.
     pub reason: Failure,
 }
@@ -32,8 +32,8 @@ pub struct Refused {
 pub struct Completion<W> {
     /// The value that was submitted with the request.
     pub owner: W,
-    /// The buffer of the request. `None` if the device is broken, because the device may then still access the buffer.
-    pub buffer: Option<Buffer>,
+    /// The buffers of the request. `None` if the device is broken, because the device may then still access the buffers.
+    pub buffers: Option<Buffers>,
     /// Whether the device has done what was requested.
     pub result: Result<(), Failure>,
 }
@@ -41,16 +41,12 @@ pub struct Completion<W> {
 /// A request in flight.
 struct InFlight<W> {
     request: Request,
-    buffer: Buffer,
-    pieces: Pieces,
+    buffers: Buffers,
     owner: W,
     /// When the request was submitted, or submitted again after a reset.
     since: u64,
     attempts: u8,
 }
-
-// SAFETY: the pieces point into the buffer, which is `Send`.
-unsafe impl<W: Send> Send for InFlight<W> {}
 
 /// A queue of a device, and the requests that are in flight in it. `W` is a value that belongs to each request.
 pub struct Queue<H: Hal, W> {
@@ -63,6 +59,8 @@ pub struct Queue<H: Hal, W> {
     before_reset: Vec<Option<InFlight<W>>>,
     /// The free buffers. The vector has room for all buffers, so it never grows.
     free: Vec<Buffer>,
+    /// Empty lists for the buffers of requests: as many as there can be requests, because each takes at least one buffer.
+    lists: Vec<Buffers>,
     properties: Properties,
     /// Why the device is not used any more. `None` while it is used.
     broken: Option<Failure>,
@@ -93,7 +91,21 @@ impl<H: Hal, W> Queue<H, W> {
         }
         free.try_reserve_exact(MAX_BUFFERS).map_err(|_| OpenError::OutOfMemory)?;
         let ring = ManuallyDrop::new(Ring::new(transport, number).map_err(OpenError::from)?);
-        Ok(Self { device, ring, in_flight, before_reset, free, properties, broken: None })
+        Ok(Self { device, ring, in_flight, before_reset, free, lists: Vec::new(), properties, broken: None })
+    }
+
+    /// Allocates what the queue needs for `count` buffers.
+    pub(crate) fn reserve(&mut self, count: usize) -> Result<(), OpenError> {
+        self.lists.try_reserve_exact(count).map_err(|_| OpenError::OutOfMemory)?;
+        for _ in 0..count {
+            self.lists.push(Buffers::with_room(self.properties.segment_bytes).ok_or(OpenError::OutOfMemory)?);
+        }
+        Ok(())
+    }
+
+    /// Adds a buffer. [`reserve`](Self::reserve) was called with the number of buffers that are added.
+    pub(crate) fn add_buffer(&mut self, buffer: Buffer) {
+        self.free.push(buffer);
     }
 
     /// Frees the memory of the queue.
@@ -110,9 +122,9 @@ impl<H: Hal, W> Queue<H, W> {
         self.device
     }
 
-    /// The number of requests for which the queue has room.
+    /// The number of buffers for whose requests the queue has room.
     pub(crate) fn room(&self) -> usize {
-        self.ring.entries() / REQUEST_ENTRIES
+        self.ring.entries() / BUFFER_ENTRIES
     }
 
     /// The number of the queue in its device.
@@ -141,42 +153,55 @@ impl<H: Hal, W> Queue<H, W> {
         self.in_flight.iter().flatten().count()
     }
 
-    /// Takes a buffer out of the list of free buffers, if there is one.
-    pub fn take_buffer(&mut self) -> Option<Buffer> {
-        self.free.pop()
+    /// Takes `count` free buffers for one request, or none if there are not as many.
+    ///
+    /// # Panics
+    /// If `count` is 0, or is more than the device allows for a request.
+    pub fn take_buffers(&mut self, count: usize) -> Option<Buffers> {
+        assert!((1..=self.properties.max_segments).contains(&count), "{count} buffers for a request");
+        if self.free.len() < count {
+            return None;
+        }
+        let mut buffers = self.lists.pop()?;
+        buffers.fill(count, &mut self.free);
+        Some(buffers)
     }
 
-    /// Puts a buffer back into the list of free buffers. The buffer must come from this queue.
+    /// Puts buffers back into the list of free buffers. The buffers must come from this queue.
     ///
     /// # Panics
     /// If more buffers are put back than a device can have.
-    pub fn put_buffer(&mut self, buffer: Buffer) {
-        assert!(self.free.len() < self.free.capacity(), "a buffer is put back to the queue that it came from");
-        self.free.push(buffer);
+    pub fn put_buffers(&mut self, mut buffers: Buffers) {
+        let (free, lists) = (&mut self.free, &mut self.lists);
+        let has_room = buffers.count() <= free.capacity() - free.len() && lists.len() < lists.capacity();
+        assert!(has_room, "buffers are put back to the queue that they came from");
+        free.extend(buffers.drain());
+        lists.push(buffers);
     }
 
     /// Submits a request. The caller must then notify the device. `now` is the time, in a unit of the caller.
     ///
     /// # Errors
-    /// If the device does not offer the request, the request extends past the end of the device, or the device is
-    /// broken. The queue always has room for a request, because there is no more than one buffer for each two entries.
-    pub fn submit(&mut self, request: Request, buffer: Buffer, owner: W, now: u64) -> Result<(), Refused> {
+    /// If the device does not offer the request, the request extends past the end of the device, the buffers have no room
+    /// for it, or the device is broken. The queue always has room for a request, because it has two entries for each
+    /// buffer.
+    pub fn submit(&mut self, request: Request, buffers: Buffers, owner: W, now: u64) -> Result<(), Refused> {
         if let Some(reason) = self.broken {
-            return Err(Refused { buffer, reason });
+            return Err(Refused { buffers, reason });
         }
-        if !self.properties.allows(request) {
-            return Err(Refused { buffer, reason: Failure::Unsupported });
+        let (read, written) = request.data_bytes();
+        if !self.properties.allows(request) || read.max(written) > buffers.bytes() {
+            return Err(Refused { buffers, reason: Failure::Unsupported });
         }
-        let mut buffer = buffer;
-        let pieces = buffer.prepare(request);
-        self.add(InFlight { request, buffer, pieces, owner, since: now, attempts: 1 })
-            .map_err(|refused| Refused { buffer: refused.buffer, reason: Failure::Failed })
+        self.add(InFlight { request, buffers, owner, since: now, attempts: 1 })
+            .map_err(|refused| Refused { buffers: refused.buffers, reason: Failure::Failed })
     }
 
-    fn add(&mut self, in_flight: InFlight<W>) -> Result<(), InFlight<W>> {
-        // SAFETY: the buffer is now in the table of requests in flight, where nothing accesses it, until `complete` has
+    fn add(&mut self, mut in_flight: InFlight<W>) -> Result<(), InFlight<W>> {
+        let mut pieces = in_flight.buffers.prepare(in_flight.request);
+        // SAFETY: the buffers are now in the table of requests in flight, where nothing accesses them, until `complete` has
         // popped the request or `Device::reset` has reset the device.
-        match unsafe { self.ring.add(in_flight.pieces) } {
+        match unsafe { self.ring.add(&mut pieces) } {
             Ok(token) => {
                 self.in_flight[usize::from(token)] = Some(in_flight);
                 Ok(())
@@ -194,26 +219,36 @@ impl<H: Hal, W> Queue<H, W> {
         }
         let token = self.ring.peek()?;
         let entry = self.in_flight.get_mut(usize::from(token));
-        let Some(InFlight { request, buffer, pieces, owner, .. }) = entry.and_then(Option::take) else {
+        let Some(InFlight { request, buffers, owner, .. }) = entry.and_then(Option::take) else {
             self.broken = Some(Failure::Broken);
             return None;
         };
-        // SAFETY: `add` has put the request into the table under its token, and it was taken from there just now.
-        let Ok(written) = (unsafe { self.ring.pop(token, pieces) }) else {
-            // The device has changed its list of completed requests since `peek`, so it is broken. The buffer is not
-            // returned, because the device may still access it.
+        let mut pieces = buffers.pieces(request);
+        // SAFETY: `add` has put the request into the table under its token, and it was taken from there just now. The
+        // pieces are the same as in `add`, because they depend on the request and its buffers only.
+        let Ok(written) = (unsafe { self.ring.pop(token, &mut pieces) }) else {
+            // The device has changed its list of completed requests since `peek`, so it is broken.
             self.broken = Some(Failure::Broken);
-            return Some(Completion { owner, buffer: None, result: Err(Failure::Broken) });
+            self.abandon(buffers);
+            return Some(Completion { owner, buffers: None, result: Err(Failure::Broken) });
         };
         let result = protocol::result(request, written, pieces.status());
-        Some(Completion { owner, buffer: Some(buffer), result })
+        Some(Completion { owner, buffers: Some(buffers), result })
     }
 
     /// If the device is broken, takes one of the requests in flight, so that the caller can deliver the failure.
     pub fn take_failed(&mut self) -> Option<Completion<W>> {
         let reason = self.broken?;
-        let InFlight { owner, .. } = self.in_flight.iter_mut().find_map(Option::take)?;
-        Some(Completion { owner, buffer: None, result: Err(reason) })
+        let InFlight { owner, buffers, .. } = self.in_flight.iter_mut().find_map(Option::take)?;
+        self.abandon(buffers);
+        Some(Completion { owner, buffers: None, result: Err(reason) })
+    }
+
+    /// Gives up the memory of buffers, because the device may still access it. The empty list is kept, because freeing it
+    /// would use the heap.
+    fn abandon(&mut self, mut buffers: Buffers) {
+        drop(buffers.drain());
+        self.lists.push(buffers);
     }
 
     /// When the oldest request in flight was submitted, or submitted again after a reset. `None` if no request is in
@@ -240,11 +275,10 @@ impl<H: Hal, W> Queue<H, W> {
             let is_last = request.attempts >= ATTEMPTS;
             request.attempts += 1;
             request.since = now;
-            // The device may have changed the header, although it should not.
-            request.pieces = request.buffer.prepare(request.request);
+            // `add` also writes the header again. The device may have changed it, although it should not.
             let rest = if is_last { Err(request) } else { self.add(request) };
-            if let Err(InFlight { owner, buffer, .. }) = rest {
-                ended(Completion { owner, buffer: Some(buffer), result: Err(Failure::Silent) });
+            if let Err(InFlight { owner, buffers, .. }) = rest {
+                ended(Completion { owner, buffers: Some(buffers), result: Err(Failure::Silent) });
             }
         }
     }

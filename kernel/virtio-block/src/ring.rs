@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "promises the queue that only the device uses the memory of a request")]
 
 use alloc::boxed::Box;
-use core::fmt;
+use core::{fmt, slice};
 
 use virtio_drivers::queue::VirtQueue;
 use virtio_drivers::transport::Transport;
@@ -13,8 +13,9 @@ use crate::buffer::Pieces;
 
 /// The largest number of entries of a queue.
 pub(crate) const MAX_ENTRIES: usize = 256;
-/// Number of entries that a request takes: what the device reads, and what it writes.
-pub(crate) const REQUEST_ENTRIES: usize = 2;
+/// Number of entries for each buffer of a request. A request with one buffer takes two entries: what the device reads, and
+/// what it writes. Each further buffer takes one entry.
+pub(crate) const BUFFER_ENTRIES: usize = 2;
 
 /// A queue of a device.
 pub(crate) struct Ring<H: Hal> {
@@ -91,11 +92,11 @@ impl<H: Hal> Ring<H> {
     /// # Safety
     /// Only the device may access `pieces` until [`pop`](Self::pop) has returned the request, or the device has been
     /// reset.
-    pub(crate) unsafe fn add(&mut self, pieces: Pieces) -> Result<u16> {
+    pub(crate) unsafe fn add(&mut self, pieces: &mut Pieces) -> Result<u16> {
         // SAFETY: the caller promises that nothing else accesses the memory.
-        let (input, output) = unsafe { references(pieces) };
+        let (inputs, outputs) = unsafe { references(pieces) };
         // SAFETY: the caller promises that only the device accesses the memory until the request is popped.
-        with!(&mut self.sized, queue => unsafe { queue.add(&[input], &mut [output]) })
+        with!(&mut self.sized, queue => unsafe { queue.add(inputs, outputs) })
     }
 
     /// The token of the next completed request. It comes from the device, so it may be any number.
@@ -108,11 +109,11 @@ impl<H: Hal> Ring<H> {
     ///
     /// # Safety
     /// [`add`](Self::add) has returned `token` for `pieces`, and the request has not been popped since.
-    pub(crate) unsafe fn pop(&mut self, token: u16, pieces: Pieces) -> Result<u32> {
+    pub(crate) unsafe fn pop(&mut self, token: u16, pieces: &mut Pieces) -> Result<u32> {
         // SAFETY: the memory was given to the queue by `add`, so nothing else but the device accesses it.
-        let (input, output) = unsafe { references(pieces) };
+        let (inputs, outputs) = unsafe { references(pieces) };
         // SAFETY: the caller promises that this memory was added with this token.
-        with!(&mut self.sized, queue => unsafe { queue.pop_used(token, &[input], &mut [output]) })
+        with!(&mut self.sized, queue => unsafe { queue.pop_used(token, inputs, outputs) })
     }
 }
 
@@ -144,10 +145,11 @@ fn renew<H: Hal, const ENTRIES: usize>(
 ///
 /// # Safety
 /// The pieces must be initialised memory, to which there are no other references.
-unsafe fn references<'a>(pieces: Pieces) -> (&'a [u8], &'a mut [u8]) {
-    // SAFETY: the caller promises that the memory is initialised and that there are no other references to it.
-    let input = unsafe { pieces.read_by_device.as_ref() };
-    let mut output = pieces.written_by_device;
-    // SAFETY: the caller promises that the memory is initialised and that there are no other references to it.
-    (input, unsafe { output.as_mut() })
+unsafe fn references(pieces: &mut Pieces) -> (&[&[u8]], &mut [&mut [u8]]) {
+    let (inputs, outputs) = pieces.split();
+    // SAFETY: a reference has the same layout as a `NonNull` with the same target. The caller promises that the memory is
+    // initialised and that there are no other references to it.
+    let inputs = unsafe { slice::from_raw_parts(inputs.as_ptr().cast::<&[u8]>(), inputs.len()) };
+    // SAFETY: as above.
+    (inputs, unsafe { slice::from_raw_parts_mut(outputs.as_mut_ptr().cast::<&mut [u8]>(), outputs.len()) })
 }

@@ -3,17 +3,18 @@
 //! A disk has many sectors, but a driver has only [`LOCKS`] locks. So the sectors are divided into *stripes* of
 //! consecutive sectors, and each lock guards many stripes.
 
-use crate::buffer::REQUEST_BYTES;
+use crate::buffer::{BUFFER_BYTES, MAX_REQUEST_BYTES};
 use crate::protocol::SECTOR_SIZE;
 
 /// Number of locks.
 pub const LOCKS: usize = 256;
-/// Number of sectors of a stripe: as many as a read or a write transfers at most.
-const STRIPE: u64 = (REQUEST_BYTES / SECTOR_SIZE) as u64;
-/// The largest number of sectors that are locked at once: 1 MiB. A longer range is locked and discarded in parts.
-pub const MAX_SECTORS: u64 = 16 * STRIPE;
+/// Number of sectors of a stripe: as many as fit into one buffer.
+const STRIPE: u64 = (BUFFER_BYTES / SECTOR_SIZE) as u64;
+/// The largest number of sectors that are locked at once: those of the longest write. A longer range is locked and
+/// discarded in parts.
+pub const MAX_SECTORS: u64 = (MAX_REQUEST_BYTES / SECTOR_SIZE) as u64;
 /// The largest number of locks that guard [`MAX_SECTORS`] sectors. The first sector may be anywhere in its stripe.
-pub const MAX_LOCKS: usize = 17;
+pub const MAX_LOCKS: usize = (MAX_SECTORS / STRIPE) as usize + 1;
 const _: () = assert!(MAX_LOCKS <= LOCKS, "no lock guards two stripes of the same range");
 
 /// Returns the numbers of the locks that guard `count` sectors from `first` on, in ascending order. If every caller
@@ -54,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn write_takes_at_most_two_locks() {
+    fn write_of_one_buffer_takes_at_most_two_locks() {
         assert_eq!(locks(STRIPE - 1, 2).collect::<Vec<_>>(), [0, 1]);
         assert_eq!(locks(1, STRIPE).collect::<Vec<_>>(), [0, 1]);
         assert_eq!(locks(STRIPE * LOCKS as u64 - 1, STRIPE).collect::<Vec<_>>(), [0, LOCKS - 1]);

@@ -3,8 +3,9 @@
 use core::fmt;
 
 use gmp_sched::cancel::ContextError;
+use gmp_sched::sync::Permit;
 use gmp_sched::time::Instant;
-use kernel_virtio_block::{Buffer, Failure, Refused, Request};
+use kernel_virtio_block::{Buffers, Failure, Refused, Request};
 
 use super::device::BlockDevice;
 use super::request_queue::{RequestQueue, Slot, SlotNumber};
@@ -13,7 +14,7 @@ use crate::cpu::percpu;
 use crate::drivers::disk_error::{DiskError, RequestError};
 use crate::sched::blocking::{self, Blocked};
 use crate::sched::kthread::{self, KernelThread};
-use crate::sched::platform::{Builder, Limit};
+use crate::sched::platform::{Builder, Kernel, Limit};
 
 /// How a G waits for the answer of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,15 +25,17 @@ pub(crate) enum Mode {
     Asynchronous,
 }
 
-/// A slot that a G has taken. Dropping this value returns the slot. If a request of the slot is in flight, the G that
-/// drops the value first waits for the answer.
+/// A slot and the buffers that a G has taken. Dropping this value returns them. If a request of the slot is in flight, the
+/// G that drops the value first waits for the answer.
 struct Held {
     device: &'static BlockDevice,
     queue: &'static RequestQueue,
     slot: SlotNumber,
     in_flight: bool,
-    /// The buffer of the slot. `None` while a request is in flight, and if the device is broken.
-    buffer: Option<Buffer>,
+    /// `None` while a request is in flight, and if the device is broken.
+    buffers: Option<Buffers>,
+    /// One permit for each buffer. They are released after `drop` has returned the buffers.
+    _permits: Permit<'static, Kernel>,
     /// The locks of the sectors that the request changes.
     _locked: Option<Locked>,
 }
@@ -45,9 +48,9 @@ impl Held {
     /// Submits a request. When the answer arrives in the slot, the interrupt handler wakes `thread`, or raises the
     /// slot's signal if there is no thread.
     fn submit(&mut self, request: Request, thread: Option<&'static KernelThread>) -> Result<(), Failure> {
-        let buffer = self.buffer.take().ok_or(Failure::Broken)?;
-        if let Err(Refused { buffer, reason }) = self.queue.submit(request, buffer, self.slot, thread) {
-            self.buffer = Some(buffer);
+        let buffers = self.buffers.take().ok_or(Failure::Broken)?;
+        if let Err(Refused { buffers, reason }) = self.queue.submit(request, buffers, self.slot, thread) {
+            self.buffers = Some(buffers);
             return Err(reason);
         }
         self.in_flight = true;
@@ -59,8 +62,8 @@ impl Held {
     fn wait(&mut self, limit: &Limit<'_>, wait: impl Fn(Instant)) -> Option<Result<(), Failure>> {
         let mut check = kthread::now() + self.device.time_limit;
         loop {
-            if let Some((buffer, result)) = self.slot().take_answer() {
-                (self.in_flight, self.buffer) = (false, buffer);
+            if let Some((buffers, result)) = self.slot().take_answer() {
+                (self.in_flight, self.buffers) = (false, buffers);
                 return Some(result);
             }
             if limit.err().is_some() {
@@ -103,7 +106,7 @@ impl Drop for Held {
                 signal.wait_until(until);
             });
         }
-        self.queue.put_back(self.slot, self.buffer.take());
+        self.queue.put_back(self.slot, self.buffers.take());
     }
 }
 
@@ -121,34 +124,33 @@ impl fmt::Debug for Call<'_> {
 }
 
 impl<'l> Call<'l> {
-    /// Waits until a slot of the current CPU's queue is free, and takes it. `locked` is released together with the
-    /// slot, or before this function returns an error.
+    /// Waits until the current CPU's queue has the buffers for requests with `bytes` bytes of data, and takes them and a
+    /// slot. `locked` is released together with the slot, or before this function returns an error.
     ///
     /// # Errors
     /// If the limit ends the wait, or the device is broken.
+    ///
+    /// # Panics
+    /// If `bytes` is more than [`BlockDevice::request_bytes`].
     pub(crate) fn admit(
         device: &'static BlockDevice,
         mode: Mode,
+        bytes: usize,
         locked: Option<Locked>,
         limit: &'l Limit<'l>,
     ) -> Result<Self, DiskError> {
         let queue = device.queue_of(percpu::current());
-        queue.permits.acquire_until(1, *limit)?.forget();
-        match queue.take() {
-            Ok((slot, buffer)) => {
-                let held = Held { device, queue, slot, in_flight: false, buffer: Some(buffer), _locked: locked };
-                Ok(Self { held, mode, limit })
-            }
-            Err(failure) => {
-                queue.permits.release(1);
-                Err(DiskError::Request(failure.into()))
-            }
-        }
+        let count = device.properties().buffers_for(bytes);
+        let permits = queue.permits.acquire_until(count as u32, *limit)?;
+        let (slot, buffers) = queue.take(count).map_err(RequestError::from)?;
+        let buffers = Some(buffers);
+        let held = Held { device, queue, slot, in_flight: false, buffers, _permits: permits, _locked: locked };
+        Ok(Self { held, mode, limit })
     }
 
     /// The memory for the data of a request.
-    pub(crate) fn buffer(&mut self) -> &mut Buffer {
-        self.held.buffer.as_mut().expect("a call has its buffer unless a request is in flight")
+    pub(crate) fn buffers(&mut self) -> &mut Buffers {
+        self.held.buffers.as_mut().expect("a call has its buffers unless a request is in flight")
     }
 
     /// Runs a request and waits for the answer. If the limit ends the wait, the request stays in flight. Another G then

@@ -24,6 +24,8 @@ use crate::mm::frame;
 use crate::sched::kthread;
 use crate::sched::platform::Limit;
 
+/// A request takes at most the buffers of a queue divided by this number, so that a large request does not stop the others.
+const QUEUE_SHARE: usize = 4;
 /// The buffers of a device take at most the free memory divided by this number.
 const MEMORY_SHARE: usize = 16;
 
@@ -36,6 +38,7 @@ pub(crate) struct BlockDevice {
     first_cpu: CpuId,
     sectors: SectorLocks,
     properties: Properties,
+    request_bytes: usize,
     /// How long a request may be in flight. If the device has not answered it by then, the device is reset.
     pub(super) time_limit: Duration,
 }
@@ -48,7 +51,8 @@ impl fmt::Debug for BlockDevice {
 
 impl fmt::Display for BlockDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} queues, {} requests", self.queues.len(), self.capacity())
+        let (queues, capacity, kib) = (self.queues.len(), self.capacity(), self.request_bytes / 1024);
+        write!(f, "{queues} queues, {capacity} requests, {kib} KiB in a request")
     }
 }
 
@@ -79,9 +83,15 @@ impl BlockDevice {
             let doorbell = transport::doorbell(root, function, queue.number())?;
             Ok(RequestQueue::new(queue, doorbell))
         });
+        let queues: Box<[RequestQueue]> = queues.collect::<Result<_, _>>()?;
+        let properties = device.properties();
+        // A G may come to any queue, so the smallest one counts.
+        let least = queues.iter().map(RequestQueue::capacity).min().unwrap_or(0);
+        let request_buffers = (least / QUEUE_SHARE).clamp(1, properties.max_segments);
         Ok(Self {
-            queues: queues.collect::<Result<_, _>>()?,
-            properties: device.properties(),
+            queues,
+            properties,
+            request_bytes: request_buffers * properties.segment_bytes,
             device: InterruptMutex::new(device),
             first_cpu,
             sectors: SectorLocks::new(),
@@ -94,14 +104,19 @@ impl BlockDevice {
         self.properties
     }
 
-    /// The number of requests that can be in flight.
+    /// The most bytes of data of a request. They are whole blocks.
+    pub(crate) fn request_bytes(&self) -> usize {
+        self.request_bytes
+    }
+
+    /// The number of buffers. As many requests with one buffer can be in flight.
     pub(crate) fn capacity(&self) -> usize {
         self.queues.iter().map(RequestQueue::capacity).sum()
     }
 
-    /// The number of slots that no G uses.
-    pub(crate) fn free_slots(&self) -> usize {
-        self.queues.iter().map(RequestQueue::free_slots).sum()
+    /// The number of buffers that no G uses.
+    pub(crate) fn free_buffers(&self) -> usize {
+        self.queues.iter().map(RequestQueue::free_buffers).sum()
     }
 
     /// Waits until no other G holds the lock of any of these sectors, and locks them. A G that holds such a lock may

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`device`] | a block device: its queues, its interrupts, its reset |
 //! | `request_queue` | a queue of a block device: its lock, its slots, and the wakeup of the G whose answer has arrived |
-//! | [`call`] | a slot that a G has taken, its requests, and its wait for the answers |
+//! | [`call`] | a slot and buffers that a G has taken, its requests, and its wait for the answers |
 //! | `sectors` | locks for sectors, so that no write or discard destroys another write |
 //! | [`console`] | the console device: a port for output |
 //! | [`entropy`] | the entropy device: random numbers |
@@ -16,30 +16,45 @@
 //! # The life of a request
 //!
 //! ```text
-//!  G   lock the sectors (writes, discards) ▶ take a slot and its buffer ▶ copy in ▶ submit, ring the doorbell ▶ wait
-//!                                                                              │                        ▲
-//!  device                                                                      ▼                        │ wake
-//!                                                            reads and writes the buffer ▶ interrupt    │
-//!                                                                                            │          │
-//!  handler                                                                                   ▼          │
+//!  G   lock the sectors (writes, discards) ▶ take a slot and buffers ▶ copy in ▶ submit, ring the doorbell ▶ wait
+//!                                                                              │                       ▲
+//!  device                                                                      ▼                       │ wake
+//!                                                          reads and writes the buffers ▶ interrupt    │
+//!                                                                                             │        │
+//!  handler                                                                                    ▼        │
 //!                                          match the completion with a request ▶ put the answer into the slot
 //!
-//!  G   take the answer ▶ copy out ▶ return the buffer and the slot ▶ unlock the sectors
+//!  G   take the answer ▶ copy out ▶ return the buffers and the slot ▶ unlock the sectors
 //! ```
 //!
-//! | step | who owns the buffer | who waits, and how |
+//! | step | who owns the buffers | who waits, and how |
 //! |---|---|---|
 //! | lock the sectors | the queue's list of free buffers | the G, in the FIFO queue of a [`Mutex`](crate::platform::Mutex) |
-//! | take a slot | the same | the G, in the FIFO queue of a [`Semaphore`](crate::platform::Semaphore) with one permit per slot |
+//! | take a slot and buffers | the same | the G, in the FIFO queue of a [`Semaphore`](crate::platform::Semaphore) with one permit per buffer |
 //! | copy in | the G | nobody |
-//! | submitted | the device; the `Buffer` is in the queue's table of requests in flight | the G, see below |
+//! | submitted | the device; the `Buffers` are in the queue's table of requests in flight | the G, see below |
 //! | answered | the slot | nobody |
 //! | copy out | the G | nobody |
 //!
-//! A slot is an entry of a queue's table of answers, and each slot has a buffer in the DMA pool. A device has 128 slots,
-//! or fewer if memory is short or the device's queues are small. The queues share them equally. All slots are allocated
-//! when the device is set up, so a request does not allocate. A G never waits for the lock of a sector while it has a
-//! slot.
+//! A slot is an entry of a queue's table of answers. A queue has as many slots as buffers, and a request takes one slot, and
+//! one or several buffers of 64 KiB in the DMA pool. A device has 128 buffers, or fewer if memory is short or the device's
+//! queues are small. The queues share them equally. Everything is allocated when the device is set up, so a request does
+//! not allocate. A G never waits for the lock of a sector while it has a slot.
+//!
+//! # Large requests
+//!
+//! A request with several buffers transfers up to 1 MiB. So a long read or write consists of fewer requests, each of which
+//! costs the driver and QEMU a time that does not depend on its length. A request takes at most a quarter of a queue's
+//! buffers, so that large requests do not stop the small ones: 1 MiB with two queues, and 256 KiB with eight. A longer read
+//! or write is divided into requests, one after the other. A program that reads a whole disk should read several chunks at
+//! the same time, so that the device works while data is copied.
+//!
+//! A G gets all buffers of its request at once, and the Gs are served in the order in which they come. So Gs never wait for
+//! each other in a circle, and small requests do not overtake a large one for ever.
+//!
+//! The data is copied between the buffers and the memory of the caller. Reading into the caller's memory directly would
+//! save the copy. But a request cannot be cancelled, so that memory could not be used for anything else after the limit of
+//! the call is over, and a caller's stack would be a part of it.
 //!
 //! # A queue for each CPU
 //!

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 
 use gmp_sched::device_signals::Signal;
 use gmp_sched::time::Instant;
-use kernel_virtio_block::{Buffer, Completion, Failure, Queue, Refused, Request};
+use kernel_virtio_block::{Buffers, Completion, Failure, Queue, Refused, Request};
 
 use super::hal::DmaPool;
 use super::transport::Doorbell;
@@ -16,7 +16,7 @@ use crate::sched::platform::{Kernel, Semaphore, scheduler};
 /// The number of a slot in its queue.
 pub(super) type SlotNumber = u8;
 
-/// The most slots that a queue can have. This is the number of requests for which the largest queue has room.
+/// The most slots that a queue can have. This is the number of buffers for which the largest queue has room.
 const MAX_SLOTS: usize = 128;
 
 /// Where the answer to a request arrives.
@@ -33,8 +33,8 @@ pub(super) struct Mail {
     answer: Option<Answer>,
 }
 
-/// The outcome of a request, with the request's buffer. The buffer is `None` if the device may still access it.
-type Answer = (Option<Buffer>, Result<(), Failure>);
+/// The outcome of a request, with the request's buffers. They are `None` if the device may still access them.
+type Answer = (Option<Buffers>, Result<(), Failure>);
 
 impl Slot {
     fn new() -> Self {
@@ -76,7 +76,8 @@ pub(super) struct RequestQueue {
     state: InterruptMutex<State>,
     doorbell: Doorbell,
     slots: Box<[Slot]>,
-    /// One permit for each slot. Gs wait here for a slot, in the order in which they come.
+    /// One permit for each buffer. Gs wait here for the buffers of a request, in the order in which they come. A G gets all
+    /// its permits at once, so Gs that have some of them never wait for each other.
     pub(super) permits: Semaphore,
 }
 
@@ -91,14 +92,14 @@ impl RequestQueue {
         }
     }
 
-    /// The number of requests that can be in flight.
+    /// The number of buffers. As many requests with one buffer can be in flight.
     pub(super) fn capacity(&self) -> usize {
         self.slots.len()
     }
 
-    /// The number of slots that no G uses.
-    pub(super) fn free_slots(&self) -> usize {
-        self.state.lock().free.len()
+    /// The number of buffers that no G uses.
+    pub(super) fn free_buffers(&self) -> usize {
+        self.permits.available() as usize
     }
 
     pub(super) fn slot(&self, number: SlotNumber) -> &Slot {
@@ -113,30 +114,28 @@ impl RequestQueue {
         self.state.lock()
     }
 
-    /// Takes a free slot and a buffer. There is one of each, because the caller has a permit.
+    /// Takes a free slot and `count` buffers. They are free, because the caller has as many permits.
     ///
     /// # Errors
     /// If the device is broken. In that case the buffers that were in flight are missing.
-    pub(super) fn take(&self) -> Result<(SlotNumber, Buffer), Failure> {
+    pub(super) fn take(&self, count: usize) -> Result<(SlotNumber, Buffers), Failure> {
         let state = &mut *self.state.lock();
         if let Some(reason) = state.queue.broken() {
             return Err(reason);
         }
-        let (slot, buffer) = (state.free.pop(), state.queue.take_buffer());
-        Ok((slot.expect("a slot for each permit"), buffer.expect("a buffer for each slot")))
+        let buffers = state.queue.take_buffers(count).expect("a buffer for each permit");
+        Ok((state.free.pop().expect("a slot for each buffer"), buffers))
     }
 
-    /// Returns a slot, its buffer and its permit. `buffer` is `None` if the device may still access the buffer.
-    pub(super) fn put_back(&self, slot: SlotNumber, buffer: Option<Buffer>) {
-        {
-            let state = &mut *self.state.lock();
-            if let Some(buffer) = buffer {
-                state.queue.put_buffer(buffer);
-            }
-            // The push cannot fail, because the slot's number was taken from this list.
-            let _ = state.free.push(slot);
+    /// Returns a slot and its buffers. `buffers` is `None` if the device may still access them. The caller then releases its
+    /// permits.
+    pub(super) fn put_back(&self, slot: SlotNumber, buffers: Option<Buffers>) {
+        let state = &mut *self.state.lock();
+        if let Some(buffers) = buffers {
+            state.queue.put_buffers(buffers);
         }
-        self.permits.release(1);
+        // The push cannot fail, because the slot's number was taken from this list.
+        let _ = state.free.push(slot);
     }
 
     /// Submits a request. When the answer arrives in the slot, the interrupt handler wakes `thread`, or raises the
@@ -144,13 +143,13 @@ impl RequestQueue {
     pub(super) fn submit(
         &self,
         request: Request,
-        buffer: Buffer,
+        buffers: Buffers,
         slot: SlotNumber,
         thread: Option<&'static KernelThread>,
     ) -> Result<(), Refused> {
         *self.slot(slot).mail.lock() = Mail { thread, answer: None };
         let now = kthread::now().as_nanos();
-        self.state.lock().queue.submit(request, buffer, slot, now)?;
+        self.state.lock().queue.submit(request, buffers, slot, now)?;
         self.doorbell.ring();
         Ok(())
     }
@@ -181,11 +180,11 @@ impl RequestQueue {
     }
 
     pub(super) fn deliver(&'static self, completion: Completion<SlotNumber>) {
-        let Completion { owner, buffer, result } = completion;
+        let Completion { owner, buffers, result } = completion;
         let slot = self.slot(owner);
         let thread = {
             let mut mail = slot.mail.lock();
-            mail.answer = Some((buffer, result));
+            mail.answer = Some((buffers, result));
             mail.thread.take()
         };
         slot.wake(thread);

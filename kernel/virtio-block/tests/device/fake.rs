@@ -1,6 +1,7 @@
 //! A virtio block device in the memory of the test.
 
 use std::cell::RefCell;
+use std::slice;
 
 use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Transport};
 use virtio_drivers::{Error, Result};
@@ -17,6 +18,10 @@ pub(crate) struct Settings {
     pub(crate) queues: u16,
     pub(crate) sectors: u64,
     pub(crate) block_bytes: u32,
+    /// The most pieces of data in a request. `None` if the device does not offer the feature.
+    pub(crate) max_segments: Option<u32>,
+    /// The most bytes in a piece. `None` if the device does not offer the feature.
+    pub(crate) max_segment_bytes: Option<u32>,
     pub(crate) is_legacy: bool,
     pub(crate) refuses_features: bool,
     pub(crate) ignores_reset: bool,
@@ -35,6 +40,8 @@ impl Default for Settings {
             queues: 1,
             sectors: crate::SECTORS,
             block_bytes: 512,
+            max_segments: Some(254),
+            max_segment_bytes: None,
             is_legacy: false,
             refuses_features: false,
             ignores_reset: false,
@@ -72,6 +79,9 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Fake(RefCell<State>);
 
+/// The most bytes of memory of a request that the device accepts.
+const MOST_BYTES: usize = 4 << 20;
+
 /// A descriptor: address, length, flags, next.
 type Descriptor = (u64, u32, u16, u16);
 const NEXT: u16 = 1;
@@ -106,12 +116,22 @@ impl Queue {
         Some((peek(at)?, peek(at + 8)?, peek(at + 12)?, peek(at + 14)?))
     }
 
-    /// Returns the addresses and lengths of the memory that the device may read and of the memory that it may write,
-    /// for the request whose first descriptor is `head`.
-    fn pieces(&self, head: u16) -> Option<[(u64, u32); 2]> {
-        let (input, input_bytes, flags, next) = self.descriptor(head)?;
-        let (output, output_bytes, last, _) = self.descriptor(next)?;
-        (flags == NEXT && last == WRITABLE).then_some([(input, input_bytes), (output, output_bytes)])
+    /// Returns the memory of the request whose first descriptor is `head`: what the device may read, and then what it may
+    /// write. Returns `None` if a descriptor is not in the table, if the device may write a piece before one that it may
+    /// read, or if the chain has no end.
+    fn chain(&self, head: u16) -> Option<[Chain; 2]> {
+        let (mut chains, mut index) = ([Chain::default(), Chain::default()], head);
+        for _ in 0..self.entries {
+            let (address, bytes, flags, next) = self.descriptor(index)?;
+            let is_written = flags & WRITABLE != 0;
+            (is_written || chains[1].0.is_empty()).then_some(())?;
+            chains[usize::from(is_written)].0.push((address, bytes as usize));
+            if flags & NEXT == 0 {
+                return Some(chains);
+            }
+            index = next;
+        }
+        None
     }
 
     fn complete(&mut self, token: u32, written: u32) {
@@ -123,48 +143,93 @@ impl Queue {
     }
 }
 
+/// Addresses and lengths of pieces of memory. A request does not depend on how its memory is divided into pieces (virtio
+/// 1.2, 2.7.4).
+#[derive(Default)]
+struct Chain(Vec<(u64, usize)>);
+
+impl Chain {
+    fn bytes(&self) -> usize {
+        self.0.iter().map(|&(_, bytes)| bytes).sum()
+    }
+
+    /// Returns a copy of the memory, or `None` if a part of it is not shared with the device.
+    fn read(&self) -> Option<Vec<u8>> {
+        let mut all = Vec::new();
+        for &(address, bytes) in &self.0 {
+            let from = Memory::shared(address, bytes)?;
+            // SAFETY: `shared` has checked that the memory is allocated, and nobody writes to it meanwhile.
+            all.extend_from_slice(unsafe { slice::from_raw_parts(from, bytes) });
+        }
+        Some(all)
+    }
+
+    /// Writes `data` to the beginning of the memory, as far as it is shared with the device.
+    fn write(&self, data: &[u8]) {
+        let mut rest = data;
+        for &(address, bytes) in &self.0 {
+            let (part, others) = rest.split_at(bytes.min(rest.len()));
+            if let Some(into) = Memory::shared(address, part.len()) {
+                // SAFETY: `shared` has checked that the memory is allocated.
+                unsafe { into.copy_from_nonoverlapping(part.as_ptr(), part.len()) };
+            }
+            rest = others;
+        }
+    }
+}
+
+/// Reads a number in little endian from `bytes`.
+fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
+    bytes.get(at..at + size).map(|bytes| bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
+}
+
 impl State {
     /// Does one request. Returns the number of written bytes that the device reports, or `None` if the request is
     /// malformed.
     fn serve(&mut self, queue: &Queue, head: u16) -> Option<u32> {
-        let [(input, input_bytes), (output, output_bytes)] = queue.pieces(head)?;
-        let (kind, sector) = (peek::<u32>(input)?, peek::<u64>(input + 8)?);
-        let read = input_bytes.checked_sub(16)? as usize;
-        let written = output_bytes.checked_sub(1)? as usize;
+        let [input, output] = queue.chain(head)?;
+        // Garbage in the descriptors could otherwise exhaust the memory of the test.
+        (input.bytes().max(output.bytes()) <= MOST_BYTES).then_some(())?;
+        let (request, room) = (input.read()?, output.bytes().checked_sub(1)?);
+        let (kind, sector) = (number(&request, 0, 4)?, number(&request, 8, 8)?);
         let start = usize::try_from(sector).ok()?.checked_mul(SECTOR_SIZE)?;
-        let is_bad = self
-            .settings
-            .bad_sector
-            .is_some_and(|bad| (sector..sector + (read.max(written) / SECTOR_SIZE) as u64).contains(&bad));
+        let data = request.get(16..)?;
+        let touched = sector..sector + (data.len().max(room) / SECTOR_SIZE) as u64;
+        let mut answer = Vec::new();
         let status = match kind {
-            _ if is_bad => 1,
+            _ if !self.accepts(&input, &output) => 1,
+            _ if self.settings.bad_sector.is_some_and(|bad| touched.contains(&bad)) => 1,
             0 => {
-                let from = self.content.get(start..start.checked_add(written)?)?;
-                let into = Memory::shared(output, written)?;
-                // SAFETY: `shared` has checked that the memory is allocated.
-                unsafe { into.copy_from_nonoverlapping(from.as_ptr(), written) };
+                answer.extend_from_slice(self.content.get(start..start.checked_add(room)?)?);
                 0
             }
             1 => {
-                let into = self.content.get_mut(start..start.checked_add(read)?)?;
-                let from = Memory::shared(input + 16, read)?;
-                // SAFETY: `shared` has checked that the memory is allocated.
-                unsafe { from.copy_to_nonoverlapping(into.as_mut_ptr(), read) };
+                self.content.get_mut(start..start.checked_add(data.len())?)?.copy_from_slice(data);
                 0
             }
             4 => 0,
             11 => {
-                let first = usize::try_from(peek::<u64>(input + 16)?).ok()?.checked_mul(SECTOR_SIZE)?;
-                let bytes = peek::<u32>(input + 24)? as usize * SECTOR_SIZE;
+                let first = usize::try_from(number(data, 0, 8)?).ok()?.checked_mul(SECTOR_SIZE)?;
+                let bytes = number(data, 8, 4)? as usize * SECTOR_SIZE;
                 self.content.get_mut(first..first.checked_add(bytes)?)?.fill(0);
                 0
             }
             _ => 2,
         };
+        answer.resize(room, 0);
         if !self.settings.writes_no_status {
-            poke(output + written as u64, status as u8);
+            answer.push(status);
         }
-        Some((written as u32 + 1).saturating_sub(self.settings.written_less))
+        output.write(&answer);
+        Some((room as u32 + 1).saturating_sub(self.settings.written_less))
+    }
+
+    /// Whether a request keeps to the limits that the device has offered. Without a limit, a request has one piece.
+    fn accepts(&self, input: &Chain, output: &Chain) -> bool {
+        let pieces = input.0.len().max(output.0.len());
+        let mut lengths = input.0.iter().chain(&output.0).map(|&(_, bytes)| bytes);
+        pieces <= self.settings.max_segments.unwrap_or(1) as usize
+            && lengths.all(|bytes| bytes <= self.settings.max_segment_bytes.unwrap_or(u32::MAX) as usize)
     }
 }
 
@@ -244,7 +309,10 @@ impl Transport for Fake {
 
     fn read_device_features(&mut self) -> u64 {
         let modern = if self.0.borrow().settings.is_legacy { 0 } else { 1 << 32 };
-        modern | 1 << 6 | 1 << 9 | 1 << 12 | 1 << 13 | 1 << 28 | 1 << 29
+        let settings = &self.0.get_mut().settings;
+        let size = u64::from(settings.max_segment_bytes.is_some()) << 1;
+        let segments = u64::from(settings.max_segments.is_some()) << 2;
+        modern | size | segments | 1 << 6 | 1 << 9 | 1 << 12 | 1 << 13 | 1 << 28 | 1 << 29
     }
 
     fn write_driver_features(&mut self, features: u64) {
@@ -310,6 +378,8 @@ impl Transport for Fake {
         let word = match offset {
             0 => state.settings.sectors as u32,
             4 => (state.settings.sectors >> 32) as u32,
+            8 => state.settings.max_segment_bytes.unwrap_or(0),
+            12 => state.settings.max_segments.unwrap_or(0),
             20 => state.settings.block_bytes,
             32 => u32::from(state.settings.queues) << 16,
             36 => 1_000,

@@ -31,7 +31,7 @@ fn error_of_the_device_is_the_result_of_its_request_only() {
     let mut device = open(Settings { bad_sector: Some(5), ..Settings::default() });
     let (buffer, result) = run(&mut device, Request::Read { sector: 4, bytes: 1_024 }, |_| ());
     assert_eq!(result, Err(Failure::Failed));
-    device.put_buffer(buffer);
+    device.put_buffers(buffer);
     assert_eq!(run(&mut device, Request::Read { sector: 6, bytes: 512 }, |_| ()).1, Ok(()));
     assert!(device.broken().is_none());
 }
@@ -49,7 +49,7 @@ fn completion_of_an_unknown_request_breaks_the_device() {
     for wrong in [1, 4, 255, 256, 65_535] {
         let mut device = open(Settings { ..Settings::default() });
         for owner in 0..2 {
-            let buffer = device.take_buffer().expect("a free buffer");
+            let buffer = device.take_buffers(1).expect("a free buffer");
             device.submit(Request::Read { sector: 0, bytes: 512 }, buffer, owner, 0).expect("allowed");
         }
         // The tokens of the two requests are 0 and 2.
@@ -58,10 +58,10 @@ fn completion_of_an_unknown_request_breaks_the_device() {
         assert_eq!(failed.len(), 2, "all owners get an answer");
         for completion in failed {
             assert_eq!(completion.result, Err(Failure::Broken));
-            assert!(completion.buffer.is_none(), "the device may still access the buffer");
+            assert!(completion.buffers.is_none(), "the device may still access the buffer");
         }
         assert_eq!(device.broken(), Some(Failure::Broken));
-        let buffer = device.take_buffer().expect("a free buffer");
+        let buffer = device.take_buffers(1).expect("a free buffer");
         let refused = device.submit(Request::Flush, buffer, 0, 0).expect_err("the device is broken");
         assert_eq!(refused.reason, Failure::Broken);
     }
@@ -70,7 +70,7 @@ fn completion_of_an_unknown_request_breaks_the_device() {
 #[test]
 fn request_completed_twice_breaks_the_device() {
     let mut device = open(Settings::default());
-    let buffer = device.take_buffer().expect("a free buffer");
+    let buffer = device.take_buffers(1).expect("a free buffer");
     device.submit(Request::Read { sector: 0, bytes: 512 }, buffer, 0, 0).expect("allowed");
     device.transport().work();
     device.transport().complete_wrongly(0, 0);
@@ -82,10 +82,10 @@ fn request_completed_twice_breaks_the_device() {
 fn silent_device_is_reset_and_gets_its_requests_again_once() {
     let mut device = open(Settings::default());
     let data = [9; 512];
-    let mut buffer = device.take_buffer().expect("a free buffer");
+    let mut buffer = device.take_buffers(1).expect("a free buffer");
     buffer.write(0, &data);
     device.submit(Request::Write { sector: 8, bytes: 512 }, buffer, 1, 10).expect("allowed");
-    let buffer = device.take_buffer().expect("a free buffer");
+    let buffer = device.take_buffers(1).expect("a free buffer");
     device.submit(Request::Read { sector: 9, bytes: 512 }, buffer, 2, 20).expect("allowed");
     assert_eq!(device.oldest(), Some(10));
     device.reset(30, |_, _| panic!("the requests are submitted again"));
@@ -96,11 +96,11 @@ fn silent_device_is_reset_and_gets_its_requests_again_once() {
     assert_eq!(device.transport().content(8), data, "the write was submitted again");
 
     // The device remains silent after the reset, too.
-    let buffer = answered[0].buffer.take().expect("the buffer comes back");
+    let buffer = answered[0].buffers.take().expect("the buffer comes back");
     device.submit(Request::Flush, buffer, 3, 40).expect("allowed");
     device.reset(50, |_, _| panic!("the request is submitted again"));
     let mut silent = Vec::new();
-    device.reset(60, |_, completion| silent.push((completion.owner, completion.buffer.is_some(), completion.result)));
+    device.reset(60, |_, completion| silent.push((completion.owner, completion.buffers.is_some(), completion.result)));
     assert_eq!(silent, [(3, true, Err(Failure::Silent))]);
     assert_eq!(device.in_flight_count(), 0);
     assert!(device.broken().is_none());
@@ -112,12 +112,12 @@ fn device_that_does_not_confirm_a_reset_or_has_changed_is_broken() {
         [|settings: &mut Settings| settings.ignores_reset = true, |settings: &mut Settings| settings.sectors -= 1]
     {
         let mut device = open(Settings::default());
-        let buffer = device.take_buffer().expect("a free buffer");
+        let buffer = device.take_buffers(1).expect("a free buffer");
         device.submit(Request::Flush, buffer, 3, 0).expect("allowed");
         device.transport().change(change);
         device.reset(1, |_, _| panic!("the device may still access the buffer"));
         let failed = completions(&mut device);
-        assert_eq!((failed.len(), failed[0].result, failed[0].buffer.is_none()), (1, Err(Failure::Gone), true));
+        assert_eq!((failed.len(), failed[0].result, failed[0].buffers.is_none()), (1, Err(Failure::Gone), true));
     }
 }
 
@@ -129,7 +129,7 @@ fn reset_without_memory_has_its_own_error() {
     device.reset(1, |_, _| panic!("the request has not been submitted twice"));
     let failed = completions(&mut device);
     assert_eq!((failed.len(), failed[0].result), (1, Err(Failure::OutOfMemory)));
-    let buffer = device.take_buffer().expect("a free buffer");
+    let buffer = device.take_buffers(1).expect("a free buffer");
     let refused = device.submit(Request::Flush, buffer, 0, 0).expect_err("the device is broken");
     assert_eq!(refused.reason, Failure::OutOfMemory);
 }
@@ -164,7 +164,7 @@ fn request_keeps_its_buffer_until_it_is_done_or_was_reset_twice() {
     assert_eq!((device.free_buffers(), device.in_flight_count()), (buffers - 3, 3));
     device.transport().work();
     for completion in completions(&mut device) {
-        device.put_buffer(completion.buffer.expect("the buffer comes back"));
+        device.put_buffers(completion.buffers.expect("the buffer comes back"));
     }
     assert_eq!((device.free_buffers(), device.in_flight_count()), (buffers, 0));
 
@@ -173,8 +173,8 @@ fn request_keeps_its_buffer_until_it_is_done_or_was_reset_twice() {
     device.reset(2, |_, _| panic!("the requests are submitted again"));
     assert_eq!(device.free_buffers(), buffers - 3);
     let mut ended = Vec::new();
-    device.reset(3, |_, completion| ended.extend(completion.buffer));
-    ended.into_iter().for_each(|buffer| device.put_buffer(buffer));
+    device.reset(3, |_, completion| ended.extend(completion.buffers));
+    ended.into_iter().for_each(|buffer| device.put_buffers(buffer));
     assert_eq!((device.free_buffers(), device.in_flight_count()), (buffers, 0));
     assert_eq!(Memory::pages(), pages, "a reset frees the memory of the old queue");
 }

@@ -1,8 +1,8 @@
 //! A device that does anything.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use kernel_virtio_block::{Buffer, Completion, REQUEST_BYTES, Request, SECTOR_SIZE};
+use kernel_virtio_block::{Buffers, Completion, Request, SECTOR_SIZE};
 
 use crate::fake::Settings;
 use crate::memory::Memory;
@@ -15,15 +15,16 @@ fn device_does_anything(steps: u64, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut left = steps;
     while left > 0 {
-        let entries = [16, 64, 128, 256][random.usize(..4)];
-        let mut device = open(Settings { entries, queues: random.u16(1..5), ..Settings::default() });
+        let mut device = open(random_settings(&mut random));
+        let most = device.device.properties().max_segments;
         let buffers: usize = device.queues.iter().map(Queue::free_buffers).sum();
-        // The buffers that the test has taken, by queue, and the requests that were submitted.
-        let mut held: Vec<Vec<Buffer>> = device.queues.iter().map(|_| Vec::new()).collect();
-        let (mut waiting, mut next) = (BTreeSet::new(), 0);
-        let answer = |completion: Completion<u64>, waiting: &mut BTreeSet<u64>, held: &mut Vec<Buffer>| {
-            assert!(waiting.remove(&completion.owner), "an answer to no request");
-            held.extend(completion.buffer);
+        // The buffers that the test has taken, by queue, and the requests that were submitted, with their number of buffers.
+        let mut held: Vec<Vec<Buffers>> = device.queues.iter().map(|_| Vec::new()).collect();
+        let (mut waiting, mut next) = (BTreeMap::new(), 0);
+        let answer = |completion: Completion<u64>, waiting: &mut BTreeMap<u64, usize>, held: &mut Vec<Buffers>| {
+            let count = waiting.remove(&completion.owner).expect("an answer to a request");
+            assert!(completion.buffers.iter().all(|buffers| buffers.count() == count), "other buffers");
+            held.extend(completion.buffers);
         };
         // Most devices are broken soon. Each then gets a few further steps.
         let mut further = 20;
@@ -33,11 +34,12 @@ fn device_does_anything(steps: u64, seed: u64) {
             let (queue, own) = (&mut device.queues[number], &mut held[number]);
             match random.u32(..100) {
                 0..40 => {
-                    if let Some(buffer) = own.pop().or_else(|| queue.take_buffer()) {
-                        let request = random_request(&mut random);
-                        match queue.submit(request, buffer, next, left) {
-                            Ok(()) => drop(waiting.insert(next)),
-                            Err(refused) => own.push(refused.buffer),
+                    let wanted = random.usize(1..=most);
+                    if let Some(buffers) = own.pop().or_else(|| queue.take_buffers(wanted)) {
+                        let (request, count) = (random_request(&mut random), buffers.count());
+                        match queue.submit(request, buffers, next, left) {
+                            Ok(()) => drop(waiting.insert(next, count)),
+                            Err(refused) => own.push(refused.buffers),
                         }
                         next += 1;
                     }
@@ -48,17 +50,17 @@ fn device_does_anything(steps: u64, seed: u64) {
                         answer(completion, &mut waiting, own);
                     }
                 }
-                85..90 => own.drain(..).for_each(|buffer| queue.put_buffer(buffer)),
+                85..90 => own.drain(..).for_each(|buffers| queue.put_buffers(buffers)),
                 90 => device.reset(left, |queue, completion| {
                     answer(completion, &mut waiting, &mut held[usize::from(queue)]);
                 }),
                 91 => device.transport().scribble(&mut random, 1),
                 92 if random.u32(..50) == 0 => device.transport().scribble(&mut random, 5_000),
                 _ => {
-                    if let Some(buffer) = own.last_mut() {
-                        let (offset, mut bytes) = (random.usize(..REQUEST_BYTES - 99), [0; 99]);
-                        buffer.read(offset, &mut bytes);
-                        buffer.write(offset, &bytes);
+                    if let Some(buffers) = own.last_mut() {
+                        let (offset, mut bytes) = (random.usize(..buffers.bytes() - 99), [0; 99]);
+                        buffers.read(offset, &mut bytes);
+                        buffers.write(offset, &bytes);
                     }
                 }
             }
@@ -75,8 +77,8 @@ fn device_does_anything(steps: u64, seed: u64) {
                 further -= 1;
             } else {
                 let free: usize = device.queues.iter().map(Queue::free_buffers).sum();
-                let held: usize = held.iter().map(Vec::len).sum();
-                assert_eq!(free + held + waiting.len(), buffers, "a buffer is lost");
+                let held: usize = held.iter().flatten().map(Buffers::count).sum();
+                assert_eq!(free + held + waiting.values().sum::<usize>(), buffers, "a buffer is lost");
             }
         }
         Memory::check_surroundings();
@@ -84,9 +86,23 @@ fn device_does_anything(steps: u64, seed: u64) {
     }
 }
 
+fn random_settings(random: &mut fastrand::Rng) -> Settings {
+    Settings {
+        entries: [16, 64, 128, 256][random.usize(..4)],
+        queues: random.u16(1..5),
+        max_segments: [None, Some(1), Some(3), Some(254)][random.usize(..4)],
+        max_segment_bytes: [None, Some(1_040), Some(1 << 16)][random.usize(..3)],
+        ..Settings::default()
+    }
+}
+
 fn random_request(random: &mut fastrand::Rng) -> Request {
     let sector = random.u64(..SECTORS + 5);
-    let bytes = if random.u32(..20) == 0 { random.usize(..) } else { random.usize(..130) * SECTOR_SIZE };
+    let bytes = match random.u32(..20) {
+        0 => random.usize(..),
+        1..5 => random.usize(..2_100) * SECTOR_SIZE,
+        _ => random.usize(..130) * SECTOR_SIZE,
+    };
     match random.u32(..4) {
         0 => Request::Write { sector, bytes },
         1 => Request::Flush,

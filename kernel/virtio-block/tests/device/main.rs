@@ -3,12 +3,14 @@
 mod fake;
 mod faults;
 mod fuzz;
+mod large;
 mod memory;
+mod waiting;
 
 use std::ops::{Deref, DerefMut};
 
 use kernel_virtio_block::{
-    BUFFER_PAGES, Buffer, Completion, Failure, MAX_QUEUES, OpenError, REQUEST_BYTES, Request, SECTOR_SIZE,
+    BUFFER_BYTES, BUFFER_PAGES, Buffers, Completion, Failure, MAX_QUEUES, OpenError, Request, SECTOR_SIZE,
 };
 
 use self::fake::{Fake, Settings};
@@ -73,35 +75,45 @@ fn completions(queue: &mut Queue) -> Vec<Completion<u64>> {
 
 /// Submits a request without data.
 fn submit(queue: &mut Queue, owner: u64, now: u64) {
-    let buffer = queue.take_buffer().expect("a free buffer");
+    let buffer = queue.take_buffers(1).expect("a free buffer");
     queue.submit(Request::Flush, buffer, owner, now).expect("the request is allowed");
 }
 
+/// Takes as many buffers as the data of a request needs.
+fn take_for(device: &mut Device, request: Request) -> Option<Buffers> {
+    let bytes = match request {
+        Request::Read { bytes, .. } | Request::Write { bytes, .. } => bytes,
+        Request::Flush | Request::Discard { .. } => 0,
+    };
+    let count = device.device.properties().buffers_for(bytes);
+    device.take_buffers(count)
+}
+
 /// Submits a request and lets the device complete it.
-fn run(device: &mut Device, request: Request, prepare: impl FnOnce(&mut Buffer)) -> (Buffer, Result<(), Failure>) {
-    let mut buffer = device.take_buffer().expect("a free buffer");
-    prepare(&mut buffer);
-    device.submit(request, buffer, 7, 0).expect("the request is allowed");
+fn run(device: &mut Device, request: Request, prepare: impl FnOnce(&mut Buffers)) -> (Buffers, Result<(), Failure>) {
+    let mut buffers = take_for(device, request).expect("free buffers");
+    prepare(&mut buffers);
+    device.submit(request, buffers, 7, 0).expect("the request is allowed");
     device.transport().work();
     let [completion] = &mut completions(device)[..] else { panic!("one completion") };
     assert_eq!(completion.owner, 7);
-    (completion.buffer.take().expect("the buffer comes back"), completion.result)
+    (completion.buffers.take().expect("the buffers come back"), completion.result)
 }
 
 #[test]
 fn data_is_read_as_it_was_written() {
     let mut device = open(Settings::default());
-    let data: Vec<u8> = (0..REQUEST_BYTES).map(|index| (index / 7) as u8).collect();
-    let write = Request::Write { sector: 3, bytes: REQUEST_BYTES };
+    let data: Vec<u8> = (0..BUFFER_BYTES).map(|index| (index / 7) as u8).collect();
+    let write = Request::Write { sector: 3, bytes: BUFFER_BYTES };
     let (buffer, result) = run(&mut device, write, |buffer| buffer.write(0, &data));
     assert_eq!(result, Ok(()));
-    device.put_buffer(buffer);
-    let read = Request::Read { sector: 3, bytes: REQUEST_BYTES };
+    device.put_buffers(buffer);
+    let read = Request::Read { sector: 3, bytes: BUFFER_BYTES };
     let (buffer, result) = run(&mut device, read, |_| ());
-    let mut found = vec![0; REQUEST_BYTES - 5];
+    let mut found = vec![0; BUFFER_BYTES - 5];
     buffer.read(5, &mut found);
     assert_eq!((result, found == data[5..]), (Ok(()), true));
-    device.put_buffer(buffer);
+    device.put_buffers(buffer);
     assert_eq!(run(&mut device, Request::Discard { sector: 4, sectors: 2 }, |_| ()).1, Ok(()));
     assert_eq!(run(&mut device, Request::Flush, |_| ()).1, Ok(()));
     let (buffer, _) = run(&mut device, read, |_| ());
@@ -117,7 +129,7 @@ fn queue_takes_as_many_requests_as_half_its_entries() {
     for (entries, requests) in [(1_024, 128), (256, 128), (255, 64), (64, 32), (63, 8), (16, 8)] {
         let mut device = open(Settings { entries, ..Settings::default() });
         let mut submitted = 0;
-        while let Some(buffer) = device.take_buffer() {
+        while let Some(buffer) = device.take_buffers(1) {
             device
                 .submit(Request::Read { sector: submitted, bytes: 512 }, buffer, submitted, 0)
                 .expect("there is room");

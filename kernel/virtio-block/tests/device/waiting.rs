@@ -1,0 +1,144 @@
+//! Gs in the simulator that wait for the buffers of their requests as the kernel's driver does: with one permit for each
+//! buffer. The device answers late, loses requests, and is reset. Time limits end waits.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use gmp_sched::sim::{self, Chan, Config, Permit, Semaphore};
+use kernel_virtio_block::{BUFFER_BYTES, Buffers, Completion, Failure, Request};
+
+use crate::fake::Settings;
+use crate::memory::Memory;
+use crate::{Device, open};
+
+/// The device has 8 buffers, and a request has up to 4. So the requests of the Gs do not fit at the same time.
+const BUFFERS: usize = 8;
+const MOST: usize = 4;
+const GS: u64 = 6;
+const ROUNDS: u64 = 4;
+/// The disk has room for a range of this many bytes for each G.
+const OWN: usize = MOST * BUFFER_BYTES;
+
+type Answer = Arc<Chan<(Buffers, Result<(), Failure>)>>;
+
+struct Shared {
+    permits: Semaphore,
+    /// While this is locked, no G does a step of the simulator. So nothing else runs meanwhile.
+    state: Mutex<State>,
+}
+
+struct State {
+    device: Device,
+    /// Where the answers to the requests in flight are sent, by owner.
+    answers: HashMap<u64, Answer>,
+    stop: bool,
+}
+
+impl Shared {
+    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The device and its interrupts: does the requests, loses one, or is reset.
+fn serve(shared: &Shared, random: &mut fastrand::Rng) {
+    let mut now = 0;
+    while !shared.with(|state| state.stop && state.answers.is_empty()) {
+        sim::sleep(Duration::from_nanos(random.u64(..20_000)));
+        now += 1;
+        let mut over = Vec::new();
+        shared.with(|State { device, .. }| match random.u32(..10) {
+            0 => device.transport().lose_request(0),
+            1 => device.reset(now, |_, completion| over.push(completion)),
+            _ => {
+                device.transport().work();
+                over.extend(std::iter::from_fn(|| device.complete()));
+            }
+        });
+        over.into_iter().for_each(|completion| deliver(shared, completion));
+    }
+}
+
+fn deliver(shared: &Shared, completion: Completion<u64>) {
+    let answer = shared.with(|state| state.answers.remove(&completion.owner)).expect("one answer to each request");
+    let buffers = completion.buffers.expect("the device is never broken");
+    answer.try_send((buffers, completion.result)).expect("the channel has room for one answer");
+}
+
+/// Takes `count` buffers, and submits a write of data that is different for each `owner`.
+fn submit(shared: &Shared, g: u64, owner: u64, count: usize) -> Answer {
+    let answer = Arc::new(Chan::new(1));
+    shared.with(|state| {
+        let mut buffers = state.device.take_buffers(count).expect("a buffer for each permit");
+        buffers.write(0, &vec![owner as u8; buffers.bytes()]);
+        state.answers.insert(owner, answer.clone());
+        let request = Request::Write { sector: g * (OWN / 512) as u64, bytes: buffers.bytes() };
+        state.device.submit(request, buffers, owner, 0).expect("the queue has room");
+    });
+    answer
+}
+
+/// Waits for the answer without a limit, and puts the buffers and the permits back.
+fn finish(shared: &Shared, answer: &Answer, permit: Permit<'_>) -> Result<(), Failure> {
+    let (buffers, result) = answer.receiver().recv().expect("the channel is not closed");
+    shared.with(|state| state.device.put_buffers(buffers));
+    drop(permit);
+    result
+}
+
+/// Makes requests of random lengths, one after the other. If the limit of a request is over, the next one begins while
+/// another G waits for the answer.
+fn make_requests(shared: &'static Shared, g: u64, random: &mut fastrand::Rng) {
+    for round in 0..ROUNDS {
+        let (owner, count) = (g * ROUNDS + round, random.usize(1..=MOST));
+        let patience = Duration::from_nanos(random.u64(..100_000));
+        let has_limit = random.bool();
+        let permit = if has_limit {
+            let Some(permit) = shared.permits.acquire_timeout(count as u32, patience) else { continue };
+            permit
+        } else {
+            shared.permits.acquire(count as u32)
+        };
+        let answer = submit(shared, g, owner, count);
+        if has_limit && random.bool() {
+            sim::go(move || {
+                let _ = finish(shared, &answer, permit);
+            })
+            .detach();
+            continue;
+        }
+        let result = finish(shared, &answer, permit);
+        assert!(matches!(result, Ok(()) | Err(Failure::Silent)), "{result:?}");
+    }
+}
+
+fn requests_of_all_lengths(seed: u64) {
+    let device = open(Settings { entries: 2 * BUFFERS as u32, max_segments: Some(MOST as u32), ..Settings::default() });
+    let state = Mutex::new(State { device, answers: HashMap::new(), stop: false });
+    // A scheduler is never freed, and neither is what its Gs share.
+    let shared: &'static Shared = Box::leak(Box::new(Shared { permits: Semaphore::new(BUFFERS as u32), state }));
+    let config = Config { cpus: 3, processors: 3, seed, ..Config::default() };
+    let run = sim::run(config, move || {
+        let random = move |number| fastrand::Rng::with_seed(seed << 8 | number);
+        let device = sim::go(move || serve(shared, &mut random(0)));
+        let all: Vec<_> = (1..=GS).map(|g| sim::go(move || make_requests(shared, g - 1, &mut random(g)))).collect();
+        all.into_iter().for_each(|handle| handle.join().expect("no panic"));
+        shared.with(|state| state.stop = true);
+        device.join().expect("no panic");
+        // The late requests have been answered. The Gs that wait for these answers end soon.
+        let everything = shared.permits.acquire(BUFFERS as u32);
+        assert_eq!(shared.with(|state| state.device.free_buffers()), BUFFERS, "a buffer is lost");
+        drop(everything);
+    });
+    run.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    shared.with(|state| assert!(state.device.broken().is_none()));
+    Memory::check_surroundings();
+    Memory::free_all();
+}
+
+/// Requests that need several buffers do not wait for each other for ever, nor are they overtaken for ever.
+#[test]
+fn requests_of_all_lengths_get_their_buffers() {
+    (0..200).for_each(requests_of_all_lengths);
+}
