@@ -267,8 +267,8 @@ fn disk_reads() {
 /// Measures reads of the first disk from its beginning to its end, at most of 1 GiB, in both ways. Several Gs read, each
 /// the next chunk that no other G reads.
 fn disk_streams() {
-    const CHUNK: u64 = 64 * 1024;
-    const READERS: usize = 16;
+    const CHUNK: u64 = 1024 * 1024;
+    const READERS: usize = 4;
     let Some(disk) = disk::disks().first() else { return };
     let chunks = (disk.len_bytes() / CHUNK).min((1 << 30) / CHUNK);
     for (way, kind) in [(Disk::blocking as fn(&Disk) -> DiskAccess<'_>, "sync"), (Disk::asynchronous, "async")] {

@@ -35,9 +35,9 @@ use sha2::{Digest, Sha256};
 kernel::main!(main);
 
 /// The size of the chunk that one G reads and hashes.
-const CHUNK: usize = 64 * 1024;
+const CHUNK: usize = 256 * 1024;
 /// The maximum number of chunks of one disk that are being read or hashed at the same time.
-const CHUNKS_AHEAD: usize = 16;
+const CHUNKS_AHEAD: usize = 4;
 
 fn main(args: &[&str]) -> i32 {
     let options = match Options::parse(args) {
