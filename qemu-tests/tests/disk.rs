@@ -13,7 +13,7 @@ use boot_protocol::report::Report;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
-/// Lengths of disks in bytes: zero, about one sector (512), about one request (64 KiB), and many requests.
+/// Lengths of disks in bytes: zero, about one sector (512), about one buffer (64 KiB), and many requests.
 const LENGTHS: [usize; 9] = [0, 1, 511, 512, 513, 65_535, 65_536, 65_537, 5_000_001];
 
 /// Files that are used as disks, in a temporary directory.
@@ -239,8 +239,8 @@ fn device_error_is_reported_with_its_offset() {
     let disks = Disks::new([("good", 1_000)]);
     let options = bad_disk(&disks);
     let output = disks.boot(&options.each_ref().map(String::as_str), &["sha256"]);
-    // Sector 1000 is in the chunk that begins at 7 * 64 KiB.
-    let complaint = "sha256: disk1: cannot read at offset 458752: the device reports an input/output error\n";
+    // Sector 1000 is in the chunk that begins at 256 KiB.
+    let complaint = "sha256: disk1: cannot read at offset 262144: the device reports an input/output error\n";
     assert_eq!(stdout(&output), disks.expected(), "{}", stderr(&output));
     assert!(stderr(&output).contains(complaint), "{}", stderr(&output));
     assert_eq!(output.status.code(), Some(1));
@@ -292,6 +292,21 @@ fn thousand_gs_read_and_write_parts_of_the_same_sectors() {
 }
 
 #[test]
+fn large_transfers_return_what_was_written() {
+    const TEST: &str = "disks::large_transfers_return_what_was_written";
+    let disks = Disks::new([("", 16 << 20)]);
+    for cpus in ["1", "2", "8"] {
+        disks.check_guest(TEST, &["--disk-rw", "--smp", cpus]);
+    }
+    // With 16 entries, the device allows 14 segments in a request, but has only 8 of the driver's buffers.
+    for properties in ["logical_block_size=4096,physical_block_size=4096", "queue-size=16"] {
+        let disks = Disks::new([]);
+        let options = odd_disk(&disks, 16 << 20, properties);
+        disks.check_guest(TEST, &options.each_ref().map(String::as_str));
+    }
+}
+
+#[test]
 fn untouched_buffers_on_a_stack_are_filled() {
     Disks::new([("", 50_000)]).check_guest("disks::untouched_buffers_on_a_stack_are_filled", &["--disk-rw"]);
 }
@@ -330,10 +345,10 @@ fn lost_request_times_out_while_others_are_answered() {
     disks.check_guest("disks::lost_request_times_out_while_others_are_answered", &options);
 }
 
-/// Returns the options of `boot` that add a disk with these properties of the device.
-fn odd_disk(disks: &Disks, properties: &str) -> [String; 4] {
+/// Returns the options of `boot` that add a disk of `length` bytes with these properties of the device.
+fn odd_disk(disks: &Disks, length: usize, properties: &str) -> [String; 4] {
     let file = disks.folder.path().join("odd");
-    fs::write(&file, vec![0; 802_816]).expect("room for a file");
+    fs::write(&file, vec![0; length]).expect("room for a file");
     let drive = format!("if=none,id=odd,format=raw,file={}", file.display());
     let device = format!("virtio-blk-pci,drive=odd,id=odd,disable-legacy=on,{properties}");
     ["-drive", &drive, "-device", &device].map(|argument| format!("--qemu-arg={argument}"))
@@ -342,7 +357,7 @@ fn odd_disk(disks: &Disks, properties: &str) -> [String; 4] {
 #[test]
 fn sectors_of_4096_bytes_are_read_and_written_in_parts() {
     let disks = Disks::new([]);
-    let options = odd_disk(&disks, "logical_block_size=4096,physical_block_size=4096");
+    let options = odd_disk(&disks, 802_816, "logical_block_size=4096,physical_block_size=4096");
     let test = "disks::thousand_gs_read_and_write_parts_of_the_same_sectors";
     disks.check_guest(test, &options.each_ref().map(String::as_str));
 }
@@ -350,7 +365,7 @@ fn sectors_of_4096_bytes_are_read_and_written_in_parts() {
 #[test]
 fn device_that_is_notified_through_a_port_is_refused_and_others_work() {
     let disks = Disks::new([("good", 1_000)]);
-    let options = odd_disk(&disks, "modern-pio-notify=on");
+    let options = odd_disk(&disks, 802_816, "modern-pio-notify=on");
     let output = disks.boot(&options.each_ref().map(String::as_str), &["sha256"]);
     let complaint = "the driver needs registers in memory, but the device's are I/O ports";
     // `boot` has not announced this disk, so its length is not known.
@@ -393,7 +408,7 @@ fn unplugged_disk_fails_every_request() {
     let disks = Disks::new([("good", 50_000)]);
     let socket = disks.folder.path().join("monitor");
     let monitor = format!("--qemu-arg=unix:{},server=on,wait=off", socket.display());
-    let odd = odd_disk(&disks, "request-merging=off");
+    let odd = odd_disk(&disks, 802_816, "request-merging=off");
     let mut options = odd.each_ref().map(String::as_str).to_vec();
     options.extend(["--smp=2", "--kernel-option=disk_timeout_s=1", "--qemu-arg=-qmp", &monitor]);
     let program = [concat!(env!("CARGO_MANIFEST_DIR"), "/guest"), TEST];

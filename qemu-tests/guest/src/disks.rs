@@ -16,8 +16,8 @@ const WAYS: [fn(&Disk) -> DiskAccess<'_>; 2] = [Disk::blocking, Disk::asynchrono
 
 /// The size of a sector in bytes.
 const SECTOR: u64 = 512;
-/// The maximum size of one request to the device, in bytes.
-const REQUEST: usize = 64 * 1024;
+/// The size of one of the driver's buffers, in bytes. A request has one or several buffers.
+const BUFFER: usize = 64 * 1024;
 
 fn no_disk_is_no_error() {
     assert!(disks().is_empty());
@@ -70,7 +70,7 @@ fn concurrent_reads_return_what_was_written() {
                 };
                 for _ in 0..READS {
                     let offset = next(end);
-                    let wanted = usize::try_from(next(3 * REQUEST as u64).min(end - offset)).unwrap();
+                    let wanted = usize::try_from(next(3 * BUFFER as u64).min(end - offset)).unwrap();
                     let mut buffer = vec![0; wanted];
                     let access = WAYS[reader / 2 % 2](disk);
                     assert_eq!(access.read_at(offset, &mut buffer), Ok(wanted));
@@ -92,7 +92,7 @@ fn writes_stay_within_their_range_and_the_disk() {
     let length = disk.len_bytes();
     let end = fill(0, disk);
     assert!(end < length, "the last sector of this disk is not whole");
-    let mut buffer = vec![0xff; REQUEST + 1];
+    let mut buffer = vec![0xff; BUFFER + 1];
 
     assert_eq!(disk.read_at(0, &mut []), Ok(0));
     assert_eq!(disk.read_at(length, &mut buffer), Ok(0));
@@ -106,7 +106,7 @@ fn writes_stay_within_their_range_and_the_disk() {
     let mut model = vec![0; usize::try_from(length).unwrap()];
     assert_eq!(disk.read_at(0, &mut model), Ok(model.len()));
     assert!((0..end).zip(&model).all(|(offset, &byte)| byte == pattern(0, offset)));
-    let request = REQUEST as u64;
+    let buffer_bytes = BUFFER as u64;
     let ranges = [
         (0, 0),
         (SECTOR, 512),
@@ -115,9 +115,9 @@ fn writes_stay_within_their_range_and_the_disk() {
         (5 * SECTOR + 3, 509),
         (6 * SECTOR, 511),
         (9 * SECTOR - 1, 1_026),
-        (request - 1, 3),
-        (17, REQUEST + 7),
-        (1, REQUEST + 1_023),
+        (buffer_bytes - 1, 3),
+        (17, BUFFER + 7),
+        (1, BUFFER + 1_023),
         (end - 1, usize::try_from(length - end).unwrap() + 1),
     ];
     let mut content = vec![0; model.len()];
@@ -227,6 +227,54 @@ fn thousand_gs_read_and_write_parts_of_the_same_sectors() {
 }
 guest_test!(thousand_gs_read_and_write_parts_of_the_same_sectors, hidden);
 
+/// Reads and writes take several requests of several buffers each, and begin and end anywhere. The first half of the disk
+/// stays as it is, and all Gs read from it. Each G writes to a part of the second half, which it shares with no other G.
+fn large_transfers_return_what_was_written() {
+    let disk = &disks()[0];
+    let half = disk.len_bytes() / 2;
+    let constant: Vec<u8> = (0..half).map(|offset| pattern(0, offset)).collect();
+    disk.write_at(0, &constant).unwrap();
+    let constant: &'static [u8] = constant.leak();
+    for (gs, longest) in [(1, 3 << 20), (8, 3 << 19), (1_000, 5 * BUFFER / 2)] {
+        let own = usize::try_from(half).unwrap() / gs;
+        let all: Vec<_> = (0..gs)
+            .map(|g| {
+                go(move || {
+                    let mut random = g as u64 + 1;
+                    let mut next = |below: usize| {
+                        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                        usize::try_from(random >> 33).unwrap() % below
+                    };
+                    let start = half + (g * own) as u64;
+                    let mut model = vec![g as u8; own];
+                    WAYS[g % 2](disk).write_at(start, &model).unwrap();
+                    for round in 0..3 {
+                        let access = WAYS[(g + round) % 2](disk);
+                        let length = next(longest);
+                        let offset = next(constant.len() - length);
+                        let mut found = vec![0; length];
+                        assert_eq!(access.read_at(offset as u64, &mut found), Ok(length));
+                        assert!(found == constant[offset..offset + length], "{length} bytes from {offset} on");
+                        let length = next(own);
+                        let offset = next(own - length);
+                        found.resize(length, 0);
+                        found.iter_mut().zip(1..).for_each(|(byte, index)| *byte = (index >> 3) as u8 ^ round as u8);
+                        model[offset..offset + length].copy_from_slice(&found);
+                        assert_eq!(access.write_at(start + offset as u64, &found), Ok(()));
+                        found.resize(own, 0);
+                        assert_eq!(access.read_at(start, &mut found), Ok(own));
+                        assert!(found == model, "G {g} in round {round}: {length} bytes at {offset}");
+                    }
+                })
+            })
+            .collect();
+        all.into_iter().for_each(|handle| handle.join().unwrap());
+        let (requests, free) = disk.requests();
+        assert_eq!(free, requests, "a slot is lost");
+    }
+}
+guest_test!(large_transfers_return_what_was_written, hidden);
+
 /// Reads fill a buffer on the stack of a G. The buffer covers several pages, and none of them has been touched before.
 fn untouched_buffers_on_a_stack_are_filled() {
     #[inline(never)]
@@ -305,6 +353,7 @@ guest_test!(limits_end_calls_to_a_slow_disk, hidden);
 /// may still perform it. A discard of these sectors waits for the locks. A cancellation ends a call like a deadline.
 fn late_write_keeps_its_slot_and_its_sectors() {
     const LIMIT: Duration = Duration::from_millis(20);
+    const FAR: u64 = 64 * BUFFER as u64;
     let late = Err(DiskError::Limit(ContextError::DeadlineExceeded));
     let disk = &disks()[0];
     let (requests, _) = disk.requests();
@@ -316,11 +365,12 @@ fn late_write_keeps_its_slot_and_its_sectors() {
     assert_eq!(disk.requests(), (requests, requests - 1), "the device may still use the memory of the late write");
     for way in WAYS {
         assert_eq!(way(disk).discard_until(0, SECTOR, LIMIT), late, "the device may still write to these sectors");
-        let far = 64 * REQUEST as u64;
-        assert_eq!(way(disk).discard(far, disk.len_bytes() - far), Ok(()), "other sectors");
-        assert_eq!(way(disk).read_at(far, &mut [0; 100]), Ok(100));
+        assert_eq!(way(disk).discard(FAR, disk.len_bytes() - FAR), Ok(()), "other sectors");
+        assert_eq!(way(disk).read_at(FAR, &mut [0; 100]), Ok(100));
     }
     assert_eq!(disk.requests(), (requests, requests - 1));
+    assert_eq!(disk.asynchronous().write_at_until(FAR, &vec![3; 2 * BUFFER], LIMIT), late);
+    assert_eq!(disk.requests(), (requests, requests - 3), "a write with two buffers keeps both");
     for (way, sector) in WAYS.into_iter().zip(8..) {
         let (context, cancel) = Context::background().with_cancel();
         let cancels = go(move || cancel.cancel());
@@ -336,7 +386,7 @@ guest_test!(late_write_keeps_its_slot_and_its_sectors, hidden);
 fn lost_request_times_out_while_others_are_answered() {
     let disk = &disks()[0];
     assert_eq!(disk.write_at(0, &[1; 512]), Ok(()), "the first write is answered");
-    let lost = go(move || disk.asynchronous().write_at(0, &[2; 512]));
+    let lost = go(move || disk.asynchronous().write_at(0, &vec![2; BUFFER + 512]));
     while !lost.is_finished() {
         assert_eq!(disk.asynchronous().read_at(SECTOR, &mut [0; 512]), Ok(512));
     }
@@ -355,9 +405,10 @@ fn unplugged_disk_fails_every_request() {
     let readers: Vec<_> = (0..READERS)
         .map(|reader| {
             go(move || {
-                let mut buffer = [0; 512];
+                // Some requests have several buffers.
+                let mut buffer = vec![0; if reader % 3 == 0 { 3 * BUFFER } else { 512 }];
                 loop {
-                    assert_eq!(good.asynchronous().read_at(reader as u64 * SECTOR, &mut buffer), Ok(512));
+                    assert_eq!(good.asynchronous().read_at(reader as u64 * SECTOR, &mut [0; 512]), Ok(512));
                     if let Err(error) = WAYS[reader % 2](bad).read_at(reader as u64 * SECTOR, &mut buffer) {
                         return error;
                     }
@@ -384,9 +435,11 @@ fn errors_of_the_device_are_returned_to_their_callers() {
         let readers: Vec<_> = (0..200_u64)
             .map(|reader| {
                 go(move || {
-                    let mut buffer = [0; 512];
+                    // Some requests have several buffers.
+                    let mut buffer = vec![0; if reader % 10 == 0 { 3 * BUFFER } else { 512 }];
                     let offset = if reader % 3 == 0 { bad } else { reader * SECTOR };
-                    let expected = if offset == bad { Err(DiskError::Request(RequestError::Failed)) } else { Ok(512) };
+                    let failed = Err(DiskError::Request(RequestError::Failed));
+                    let expected = if offset == bad { failed } else { Ok(buffer.len()) };
                     assert_eq!(way(disk).read_at(offset, &mut buffer), expected, "at {offset}");
                 })
             })
