@@ -2,7 +2,8 @@
 //! unwinding needs.
 //!
 //! Bytes are moved eight at a time with `rep movsq`, and the rest one at a time. `rep movsb` alone is fast on real
-//! processors, but 11 times slower under QEMU's TCG. If the compiler recognises that a loop does the same as one of
+//! processors, but 11 times slower under QEMU's TCG. Long areas, such as the data of disk requests, are copied in blocks
+//! of 64 bytes without `rep`, which TCG does 1.3 times as fast. If the compiler recognises that a loop does the same as one of
 //! these functions, it replaces the loop by a call of that function. So these functions must not contain such a loop,
 //! because they would then call themselves for ever.
 
@@ -15,21 +16,73 @@ use core::ffi::{c_char, c_int};
 /// The caller must meet the requirements of the C function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcpy(destination: *mut u8, source: *const u8, count: usize) -> *mut u8 {
-    // SAFETY: the caller promises that both areas have `count` bytes. `rep movsb` copies exactly the bytes that `rep movsq`
-    // leaves. By the ABI the direction flag is clear.
+    let blocks = if count >= LONG { count / BLOCK } else { 0 };
+    // SAFETY: the caller promises that both areas have `count` bytes.
+    let (destination_rest, source_rest) = unsafe { copy_blocks(destination, source, blocks) };
+    let rest = count - blocks * BLOCK;
+    // SAFETY: the caller promises that both areas have `count` bytes, of which `rest` are left. `rep movsb` copies exactly
+    // the bytes that `rep movsq` leaves. By the ABI the direction flag is clear.
     unsafe {
         asm!(
             "rep movsq",
             "mov ecx, edx",
             "rep movsb",
-            inout("rcx") count / 8 => _,
-            in("edx") count % 8,
-            inout("rdi") destination => _,
-            inout("rsi") source => _,
+            inout("rcx") rest / 8 => _,
+            in("edx") rest % 8,
+            inout("rdi") destination_rest => _,
+            inout("rsi") source_rest => _,
             options(nostack, preserves_flags)
         );
     }
     destination
+}
+
+/// The least number of bytes that are copied in blocks.
+const LONG: usize = 4096;
+/// The size of a block in bytes.
+const BLOCK: usize = 64;
+
+/// Copies `blocks` blocks from the first byte to the last. Returns the ends of both areas.
+///
+/// # Safety
+/// Both areas must have `blocks` blocks. The destination must not begin inside the source.
+#[inline]
+unsafe fn copy_blocks(destination: *mut u8, source: *const u8, blocks: usize) -> (*mut u8, *const u8) {
+    let (mut destination, mut source) = (destination, source);
+    if blocks > 0 {
+        // SAFETY: the caller promises that both areas have `blocks` blocks.
+        unsafe {
+            asm!(
+                "2:",
+                "mov {word}, [{source}]",
+                "mov [{destination}], {word}",
+                "mov {word}, [{source} + 8]",
+                "mov [{destination} + 8], {word}",
+                "mov {word}, [{source} + 16]",
+                "mov [{destination} + 16], {word}",
+                "mov {word}, [{source} + 24]",
+                "mov [{destination} + 24], {word}",
+                "mov {word}, [{source} + 32]",
+                "mov [{destination} + 32], {word}",
+                "mov {word}, [{source} + 40]",
+                "mov [{destination} + 40], {word}",
+                "mov {word}, [{source} + 48]",
+                "mov [{destination} + 48], {word}",
+                "mov {word}, [{source} + 56]",
+                "mov [{destination} + 56], {word}",
+                "add {source}, 64",
+                "add {destination}, 64",
+                "dec {blocks}",
+                "jnz 2b",
+                word = out(reg) _,
+                source = inout(reg) source,
+                destination = inout(reg) destination,
+                blocks = inout(reg) blocks => _,
+                options(nostack)
+            );
+        }
+    }
+    (destination, source)
 }
 
 /// C `memmove`: copies `count` bytes between areas that may overlap.
