@@ -116,6 +116,13 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// The M that the caller runs on; `None` on a thread that is not an M. The caller is pinned.
     fn current_machine() -> Option<&'static Machine<Self>>;
 
+    /// The M whose thread parked last on the calling CPU, if the platform knows. It is the cheapest M to wake for an
+    /// interrupt on this CPU, if it is still parked here: the CPU is idle then, and no other CPU has to be interrupted.
+    /// The answer may be outdated. Called by interrupt handlers.
+    fn parked_machine() -> Option<&'static Machine<Self>> {
+        None
+    }
+
     /// The time of a monotonic clock that all Ms share. Callable from interrupts.
     fn now() -> Instant;
 

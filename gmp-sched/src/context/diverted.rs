@@ -190,6 +190,7 @@ extern "C" fn entry() {
 }
 
 /// Whether `rip` is in [`entry`].
+#[inline]
 pub(crate) fn is_in_entry(rip: u64) -> bool {
     let begin = entry as *const () as u64;
     (begin..begin + ENTRY_BYTES).contains(&rip)

@@ -111,6 +111,7 @@ pub(crate) fn take_due<P: Platform>(
 
 /// Makes sure that the next timer is noticed when it is due. Called when a G is about to run on the current P, and no
 /// due timer may displace that G for a while.
+#[inline]
 pub(crate) fn await_next<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) {
     let earliest = processor.timers.earliest();
     if earliest <= now && !processor.is_alone() {

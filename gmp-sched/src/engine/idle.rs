@@ -122,6 +122,7 @@ impl<P: Platform> Scheduler<P> {
             self.set_timekeeper(Some(machine));
         }
         shared.idle_machines.push_front(machine);
+        machine.polls.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn set_timekeeper(&self, machine: Option<&'static Machine<P>>) {
@@ -184,9 +185,13 @@ impl<P: Platform> Scheduler<P> {
     /// timer. Go: `checkRunqsNoP`, `checkTimersNoP`.
     #[doc(alias = "checkRunqsNoP")]
     pub(crate) fn is_work_visible(&'static self) -> bool {
+        self.signals.is_ready() || self.is_queued_work_visible()
+    }
+
+    /// Like [`is_work_visible`](Self::is_work_visible), but without the devices.
+    fn is_queued_work_visible(&'static self) -> bool {
         self.global_length.load(Ordering::Relaxed) != 0
             || self.processors().iter().any(|processor| !processor.queue.is_empty())
-            || self.signals.is_ready()
             || is_timer_due(self)
     }
 }
@@ -255,10 +260,11 @@ impl<P: Platform> Machine<P> {
                 if must_recheck {
                     self.wake_if_work_is_visible();
                 }
-                return;
+                return self.stop_polling();
             }
-            if scheduler.is_work_visible() && self.take_back() {
-                return;
+            let is_queued = scheduler.is_queued_work_visible();
+            if (is_queued || scheduler.signals.is_ready()) && self.take_back(is_queued) {
+                return self.stop_polling();
             }
             must_recheck = false;
             if scheduler.is_shut_down() {
@@ -301,9 +307,20 @@ impl<P: Platform> Machine<P> {
         true
     }
 
-    /// Called by an M on the idle list that has seen work. Takes an idle P and begins to spin, so that another M is
-    /// woken if there is more work. Returns `false` if no P is idle; the Ms that hold the Ps then find the work.
-    fn take_back(&'static self) -> bool {
+    /// Called by an M that has left the idle list, before it checks the ready list of device signals once more. From now
+    /// on no raise relies on this M.
+    pub(crate) fn stop_polling(&self) {
+        self.polls.store(false, Ordering::Relaxed);
+        // Ordering: partner: the fence in `wake_poller`. Either that function does not rely on this M, or the next check
+        // of this M finds the signal.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Called by an M on the idle list that has seen work. Takes an idle P. If there is work on a queue, the M begins to
+    /// spin, so that another M is woken if there is more work. If only a device is ready, the M takes the P for the G
+    /// of the device alone, and no other M has to be woken. Returns `false` if no P is idle; the Ms that hold the Ps
+    /// then find the work.
+    fn take_back(&'static self, is_queued: bool) -> bool {
         let scheduler = self.scheduler();
         let mut shared = scheduler.shared.lock();
         if self.next_processor.load(Ordering::Relaxed).is_some() {
@@ -312,13 +329,22 @@ impl<P: Platform> Machine<P> {
             self.wake_if_work_is_visible();
             return is_assigned;
         }
-        let Some(processor) = scheduler.take_idle_processor(&mut shared) else { return false };
+        let Some(processor) = scheduler.take_idle_processor(&mut shared) else {
+            drop(shared);
+            if scheduler.signals.is_ready() {
+                // The raise that has woken this M saw an idle P, which another M has taken since then.
+                scheduler.preempt_to_poll();
+            }
+            return false;
+        };
         self.leave_idle_list(&mut shared);
         drop(shared);
         self.set_processor(Some(processor));
-        processor.tracer.note_busy::<P>(self.id(), true);
-        self.spinning.store(true, Ordering::Relaxed);
-        scheduler.spinning.fetch_add(1, Ordering::SeqCst);
+        processor.tracer.note_busy::<P>(self.id(), is_queued);
+        if is_queued {
+            self.spinning.store(true, Ordering::Relaxed);
+            scheduler.spinning.fetch_add(1, Ordering::SeqCst);
+        }
         true
     }
 

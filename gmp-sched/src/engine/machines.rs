@@ -131,6 +131,9 @@ impl<P: Platform> Machine<P> {
         shared.machines -= 1;
         shared.update_surplus(now);
         self.set_retired(true);
+        drop(shared);
+        self.stop_polling();
+        scheduler.pass_signals_on();
         true
     }
 }

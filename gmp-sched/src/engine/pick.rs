@@ -37,6 +37,8 @@ use crate::base::instant::Instant;
 use crate::base::list::List;
 use crate::base::run_queue::{RING_CAPACITY, Slice};
 use crate::engine::due_timers::{next_due, take_due};
+use crate::engine::enqueue::put_last;
+use crate::engine::park::make_runnable;
 use crate::engine::slice::end_inherited_slice;
 use crate::engine::steal::steal;
 use crate::entities::goroutine::Goroutine;
@@ -50,9 +52,11 @@ use crate::record::trace::EventKind;
 #[doc(alias = "findRunnable")]
 pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static Machine<P>) -> &'static Goroutine<P> {
     let scheduler = machine.scheduler();
+    let mut was_idle = false;
     loop {
         let Some(processor) = machine.processor() else {
             machine.wait_for_processor(pinned);
+            was_idle = true;
             continue;
         };
         // The request for a slow pick is cleared before the checks below, so that a request that comes during the
@@ -74,9 +78,15 @@ pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static M
             .or_else(|| try_start_spinning(scheduler, machine, processor).then(|| steal(pinned, processor)).flatten());
         let Some(goroutine) = found else {
             machine.go_idle(pinned);
+            was_idle = true;
             continue;
         };
         stop_spinning(machine);
+        if was_idle {
+            // While this M was idle, raises of device signals may have relied on it. If it has found other work before
+            // it has come to step 5, another M has to poll.
+            scheduler.pass_signals_on();
+        }
         if !goroutine.is_locked() {
             return goroutine;
         }
@@ -113,6 +123,7 @@ pub(crate) enum Event {
 }
 
 /// Returns a G whose timer is due. If there is none, returns a G whose device is ready.
+#[inline]
 pub(crate) fn pick_event<P: Platform>(
     pinned: &Pinned<P>,
     processor: &'static Processor<P>,
@@ -160,11 +171,14 @@ pub(crate) fn take_global_batch<P: Platform>(
         return scheduler.take_locked(&mut shared).inspect(|_| processor.advance_tick());
     };
     let share = (RING_CAPACITY / 2 - 1).min((shared.global.len() + 1) / scheduler.procs());
-    // The queue is moved to a local variable, so that it is kept in registers during the loop.
-    let mut global = mem::replace(&mut shared.global, List::new());
-    // There is room, because the ring is empty and only its owner, this M, fills it.
-    let taken = processor.queue.push_back_all(iter::from_fn(|| global.pop_front()).take(share));
-    shared.global = global;
+    let mut taken = 0;
+    if share != 0 {
+        // The queue is moved to a local variable, so that it is kept in registers during the loop.
+        let mut global = mem::replace(&mut shared.global, List::new());
+        // There is room, because the ring is empty and only its owner, this M, fills it.
+        taken = processor.queue.push_back_all(iter::from_fn(|| global.pop_front()).take(share));
+        shared.global = global;
+    }
     scheduler.publish_global_length(&shared);
     drop(shared);
     processor.advance_tick();
@@ -173,14 +187,29 @@ pub(crate) fn take_global_batch<P: Platform>(
     Some(first)
 }
 
-/// Step 5: readies the Gs whose devices are ready, and returns one of them.
+/// Step 5: readies the Gs whose devices are ready. Returns the first of them, for which no M has to be woken, because
+/// the caller runs it. The others go to the tail of the ring, in the order of the raises.
+#[inline(always)]
 fn poll_devices<P: Platform>(
     pinned: &Pinned<P>,
     scheduler: &'static Scheduler<P>,
     processor: &'static Processor<P>,
 ) -> Option<&'static Goroutine<P>> {
-    let any = scheduler.poll(pinned);
-    any.then(|| processor.pop_local()).flatten()
+    let mut first = None;
+    let mut has_more = false;
+    scheduler.poll_each(pinned, |goroutine| {
+        let Some(goroutine) = make_runnable(pinned, goroutine) else { return };
+        if first.is_none() {
+            first = Some(goroutine);
+        } else {
+            put_last(scheduler, processor, goroutine);
+            has_more = true;
+        }
+    });
+    if has_more {
+        scheduler.submitted();
+    }
+    first
 }
 
 impl<P: Platform> Processor<P> {

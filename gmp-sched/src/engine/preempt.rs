@@ -38,6 +38,7 @@ use crate::engine::pick::{Event, pick_event};
 use crate::engine::switch::leave;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
+use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::{EventKind, PreemptReason};
@@ -111,7 +112,13 @@ pub fn request<P: Platform>(machine: &'static Machine<P>) {
 /// [`Platform::request_preemption`] sends.
 pub fn is_wanted<P: Platform>(machine: &Machine<P>) -> bool {
     let scheduler = machine.scheduler();
-    machine.processor().is_some_and(Processor::is_slice_over) || scheduler.signals.is_ready() || scheduler.is_stopping()
+    machine.processor().is_some_and(|processor| gives_way_to_others(scheduler, processor) || scheduler.is_stopping())
+}
+
+/// Whether the G that runs on `processor` has to call [`give_way`] because its slice is over or a device is ready.
+#[inline(always)]
+pub(crate) fn gives_way_to_others<P: Platform>(scheduler: &Scheduler<P>, processor: &Processor<P>) -> bool {
+    processor.is_slice_over() || scheduler.signals.is_ready()
 }
 
 /// Lets the calling G give way if the world is to stop or the slice of the G is over. Also lets it give way if a timer

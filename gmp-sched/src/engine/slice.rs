@@ -107,6 +107,7 @@ impl<P: Platform> Processor<P> {
     }
 
     /// Whether the current slice is over. From another M the answer may be stale.
+    #[inline(always)]
     pub(crate) fn is_slice_over(&self) -> bool {
         self.slice.ends.load(Ordering::Relaxed) == self.tick()
     }

@@ -38,10 +38,11 @@ use crate::base::instant::Instant;
 use crate::base::points::Site;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::idle::Assignment;
-use crate::engine::preempt::{give_way, is_wanted};
+use crate::engine::preempt::{give_way, gives_way_to_others};
 use crate::engine::sampling;
 use crate::engine::switch::leave;
 use crate::entities::goroutine::Goroutine;
+use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
@@ -128,10 +129,15 @@ pub fn try_blocking_pinned<P: Platform, R>(call: impl FnOnce(Pinned<P>) -> R) ->
 }
 
 /// Keeps the calling G in a system call until the same G drops this value. Not public, because a program could leak it.
+///
+/// During a system call a G stays on its M, so the M and the G need not be looked up again at the end.
 #[must_use = "the system call ends when this is dropped"]
 #[derive(Debug)]
 pub(crate) struct Syscall<P: Platform> {
-    _here: PhantomData<(*mut (), P)>,
+    machine: &'static Machine<P>,
+    me: &'static Goroutine<P>,
+    /// The raw pointer prevents `Send` and `Sync`.
+    _here: PhantomData<*mut ()>,
 }
 
 /// Begins a system call as [`syscall`] does. The call ends when the returned value is dropped.
@@ -140,7 +146,7 @@ pub(crate) struct Syscall<P: Platform> {
 pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
     let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<P>::new();
     me.set_status(Status::Syscall);
-    processor.tracer.note::<P>(EventKind::SyscallEnter, Some(me.id()), 0);
+    processor.tracer.note_with::<P>(EventKind::SyscallEnter, || (Some(me.id()), 0));
     let tick = processor.syscall_tick.load(Ordering::Relaxed);
     processor.syscall_tick.store(tick.wrapping_add(1), Ordering::Relaxed);
     machine.old_processor.store(Some(processor), Ordering::Relaxed);
@@ -150,7 +156,7 @@ pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
     // now; see "Timekeeper" in idle.md.
     processor.status.set(ProcessorStatus::Syscall);
     drop(pinned);
-    Syscall { _here: PhantomData }
+    Syscall { machine, me, _here: PhantomData }
 }
 
 /// Begins a system call as [`blocking`] does. The call ends when the first of the returned values is dropped. The second
@@ -166,7 +172,7 @@ pub(crate) fn enter_blocking<P: Platform>() -> Result<(Syscall<P>, Pinned<P>), O
     processor.counters.handoffs.add(1);
     processor.tracer.note::<P>(EventKind::HandOff, Some(me.id()), 0);
     scheduler.hand_off(processor);
-    Ok((Syscall { _here: PhantomData }, pinned))
+    Ok((Syscall { machine, me, _here: PhantomData }, pinned))
 }
 
 impl<P: Platform> Drop for Syscall<P> {
@@ -174,11 +180,11 @@ impl<P: Platform> Drop for Syscall<P> {
     #[inline(always)]
     fn drop(&mut self) {
         let pinned = Pinned::<P>::new();
-        let machine = pinned.machine();
-        let me = machine.running_goroutine();
-        if take_processor_back(&pinned, me) {
+        let Self { machine, me, .. } = *self;
+        if let Some(processor) = take_processor_back(&pinned, machine, me) {
+            let scheduler = machine.scheduler();
             // If preemption was requested during the call, the G could not give way until now.
-            if has_to_stop(machine.scheduler()) || is_wanted(machine) {
+            if has_to_stop(scheduler) || gives_way_to_others(scheduler, processor) {
                 drop(give_way(pinned));
             }
             return;
@@ -188,28 +194,31 @@ impl<P: Platform> Drop for Syscall<P> {
     }
 }
 
-/// Called when the calling M returns from a system call. Takes the old P back if no other M took it, or else an idle P.
-/// Returns `false` if the M got no P, in which case it must not continue `me`. Go: `exitsyscallTryGetP`.
+/// Called when `machine`, the calling M, returns from a system call. Takes the old P back if no other M took it, or else
+/// an idle P. Returns `None` if the M got no P, in which case it must not continue `me`. Go: `exitsyscallTryGetP`.
 #[inline(always)]
-pub(crate) fn take_processor_back<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>) -> bool {
-    let machine = pinned.machine();
+pub(crate) fn take_processor_back<P: Platform>(
+    pinned: &Pinned<P>,
+    machine: &'static Machine<P>,
+    me: &'static Goroutine<P>,
+) -> Option<&'static Processor<P>> {
     let old = machine.old_processor.load(Ordering::Relaxed);
     P::point(Site::Syscall);
     let regained = match old {
         Some(processor) if processor.status.claim_from_syscall() => Some(processor),
         _ => machine.scheduler().regain_processor(old),
     };
-    let Some(processor) = regained else { return false };
+    let processor = regained?;
     machine.hold(processor);
     me.set_status(Status::Running);
-    processor.tracer.note::<P>(EventKind::SyscallExit, Some(me.id()), machine.id().get().into());
+    processor.tracer.note_with::<P>(EventKind::SyscallExit, || (Some(me.id()), machine.id().get().into()));
     // A timer interrupt that came during the call found no P on this M and will not come again. So the timer is armed
     // anew.
     let earliest = processor.timers.earliest();
     if P::TIMER_INTERRUPTS && earliest != Instant::NEVER {
         P::arm_timer(pinned, processor, earliest);
     }
-    true
+    Some(processor)
 }
 
 /// Whether an M that has just taken a P at the end of a system call must release the P again, because the world is to

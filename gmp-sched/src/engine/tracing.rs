@@ -25,6 +25,16 @@ impl Tracer {
 }
 
 impl Tracer {
+    /// Like [`note`](Self::note), for fast paths: `details` returns the G and the detail, and is called only if a trace
+    /// is taken.
+    #[inline(always)]
+    pub(crate) fn note_with<P: Platform>(&self, kind: EventKind, details: impl FnOnce() -> (Option<GoroutineId>, u64)) {
+        if let Some(ring) = self.active.load(Ordering::Acquire) {
+            let (goroutine, detail) = details();
+            write::<P>(ring, kind, goroutine, detail);
+        }
+    }
+
     /// Records that an M takes an idle P, to run Gs or to search for them.
     pub(crate) fn note_busy<P: Platform>(&self, machine: MachineId, searches: bool) {
         self.note::<P>(EventKind::Busy, None, machine.get().into());

@@ -46,6 +46,9 @@ pub struct Machine<P: Platform> {
     pub(crate) old_processor: AtomicRef<Processor<P>>,
     /// Whether this M searches for work without having any. The scheduler counts the spinning Ms. Go: `m.spinning`.
     pub(crate) spinning: AtomicBool,
+    /// Whether a raise of a device signal may rely on this M to poll the signals. Set while the M is on the idle list,
+    /// and until it has taken note that it left the list; see [`crate::engine::device_signals`].
+    pub(crate) polls: AtomicBool,
     /// The time until which this M parks, if it is the timekeeper.
     pub(crate) deadline: AtomicU64,
     pub(crate) locked: Locked<Goroutine<P>>,
@@ -79,6 +82,7 @@ impl<P: Platform> Machine<P> {
             stopped_processor: AtomicRef::none(),
             old_processor: AtomicRef::none(),
             spinning: AtomicBool::new(false),
+            polls: AtomicBool::new(false),
             deadline: AtomicU64::new(u64::MAX),
             locked: Locked::new(),
             link: AtomicRef::none(),
@@ -223,6 +227,7 @@ impl<P: Platform> Machine<P> {
         self.current.store(None, Ordering::Relaxed);
         self.deadline.store(u64::MAX, Ordering::Relaxed);
         self.spinning.store(false, Ordering::Relaxed);
+        self.polls.store(false, Ordering::Relaxed);
         self.forbids_waits.store(0, Ordering::Relaxed);
         self.locked.waits.store(false, Ordering::Relaxed);
     }

@@ -65,6 +65,11 @@ pub unsafe trait Cpu: Points + Sized + Debug + Send + Sync {
     /// Makes this CPU call [`Threads::displace`] as soon as it is in user code.
     fn request_displacement();
 
+    /// Withdraws the last [request](Cpu::request_displacement), if it has not been carried out. Called when the running
+    /// thread leaves this CPU by itself. Requests of the scheduler that the G of this thread give way may be withdrawn,
+    /// too, because that G does not run then.
+    fn withdraw_displacement();
+
     /// Makes this CPU call [`Threads::timer_interrupt`] no later than `deadline`. The caller is pinned.
     fn arm(deadline: Instant);
 

@@ -56,29 +56,44 @@ impl<C: Cpu> Threads<C> {
 
     /// Returns an idle CPU, preferably `first` or `second`.
     fn find_idle(&self, first: usize, second: usize) -> Option<usize> {
-        [first, second].into_iter().chain(0..self.cpus.len()).find(|&cpu| self.cpus[cpu].idle.load(Ordering::Relaxed))
+        self.first_cpu(first, second, |cpu| cpu.idle.load(Ordering::Relaxed))
     }
 
     /// Clears the idle bit of an idle CPU, preferably `first` or `second`, and returns the CPU. The caller must kick
     /// it.
     fn claim_idle(&self, first: usize, second: usize) -> Option<usize> {
-        [first, second].into_iter().chain(0..self.cpus.len()).find(|&cpu| {
-            let idle = &self.cpus[cpu].idle;
-            // Ordering: Release publishes the thread on its list; partner: the exchange in `take_ready_or_be_idle`.
-            idle.load(Ordering::Relaxed) && idle.swap(false, Ordering::AcqRel)
-        })
+        // Ordering: Release publishes the thread on its list; partner: the exchange in `take_ready_or_be_idle`.
+        let claim = |cpu: &CpuState<C>| cpu.idle.load(Ordering::Relaxed) && cpu.idle.swap(false, Ordering::AcqRel);
+        self.first_cpu(first, second, claim)
+    }
+
+    /// Returns the first CPU for which `is_found` returns `true`, in the order `first`, `second`, all CPUs.
+    #[inline(always)]
+    fn first_cpu(&self, first: usize, second: usize, is_found: impl Fn(&CpuState<C>) -> bool) -> Option<usize> {
+        if is_found(&self.cpus[first]) {
+            return Some(first);
+        }
+        if second != first && is_found(&self.cpus[second]) {
+            return Some(second);
+        }
+        self.cpus.iter().position(is_found)
     }
 
     /// Takes a ready thread to run on this CPU. Prefers a thread of this CPU's list to one of another CPU's list.
     ///
-    /// Clears `is_displaced` first. If another CPU [kicks](Cpu::kick) this one afterwards, the thread that is taken
+    /// The running thread leaves this CPU by itself, so first withdraws the request that it be displaced. Then clears
+    /// `is_displaced`. If another CPU [kicks](Cpu::kick) this one afterwards, the thread that is taken
     /// here must give way. A kick that comes before that thread is the current one only sets `is_displaced` again. Then
     /// [`start`](Self::start) requests the displacement.
+    #[inline]
     pub(super) fn take_ready(&self) -> Option<&'static Thread<C>> {
-        self.here().is_displaced.store(false, Ordering::Relaxed);
-        let here = C::current();
-        let count = self.cpus.len();
-        (here..count).chain(0..here).find_map(|cpu| take_from(&self.cpus[cpu]))
+        let here = self.here();
+        C::withdraw_displacement();
+        here.is_displaced.store(false, Ordering::Relaxed);
+        take_from(here).or_else(|| {
+            let (before, after) = self.cpus.split_at(C::current());
+            after[1..].iter().chain(before).find_map(take_from)
+        })
     }
 
     /// Handles a kick, which means that another CPU has put a thread on this CPU's list. Called by the interrupt
@@ -102,7 +117,14 @@ impl<C: Cpu> Threads<C> {
     /// The same as for [`park`](Self::park). In addition, the caller was in user code, so it holds nothing that other
     /// threads wait for.
     #[expect(unsafe_code, reason = "leaves the stack of a thread")]
+    #[inline]
     pub unsafe fn displace(&'static self) {
+        if self.here().is_displaced.load(Ordering::Relaxed) {
+            self.displace_current();
+        }
+    }
+
+    fn displace_current(&'static self) {
         let Some(me) = self.current() else { return };
         if self.here().is_displaced.swap(false, Ordering::Relaxed)
             && let Some(next) = take_from(self.here())

@@ -28,7 +28,7 @@ use crate::platform::Pinned;
 const DUE: Instant = Instant::from_nanos(1);
 
 /// A signal, and a G that waits for it repeatedly until it has seen the last raise.
-struct Scene {
+pub(super) struct Scene {
     scheduler: &'static Scheduler<Model>,
     signal: &'static Signal<Model>,
     waiter: &'static Goroutine<Model>,
@@ -44,7 +44,7 @@ struct Scene {
 
 impl Scene {
     /// Makes a scene in which `machine` runs the G that waits.
-    fn new(setting: &Setting, machine: &'static Machine<Model>, last: u32) -> Arc<Self> {
+    pub(super) fn new(setting: &Setting, machine: &'static Machine<Model>, last: u32) -> Arc<Self> {
         Arc::new(Self {
             scheduler: setting.scheduler,
             signal: Box::leak(Box::new(Signal::new())),
@@ -57,7 +57,7 @@ impl Scene {
     }
 
     /// Raises the signal once for each step of the device.
-    fn interrupt(&self) {
+    pub(super) fn interrupt(&self) {
         (1..=self.last).for_each(|step| self.step(step));
     }
 
@@ -72,7 +72,7 @@ impl Scene {
     }
 
     /// Runs the G on this M until it has seen the last raise or is parked.
-    fn run(&self, pinned: &Pinned<Model>, first_deadline: Instant) {
+    pub(super) fn run(&self, pinned: &Pinned<Model>, first_deadline: Instant) {
         while self.seen.load(Ordering::Relaxed) < self.last {
             let deadline = self.deadline(first_deadline);
             match self.signal.check(pinned) {
@@ -485,7 +485,7 @@ fn two_concurrent_raises_are_both_polled() {
 }
 
 /// Makes another G run on `machine`.
-fn run_another(setting: &Setting, machine: &'static Machine<Model>) {
+pub(super) fn run_another(setting: &Setting, machine: &'static Machine<Model>) {
     let other = setting.goroutine();
     other.set_status(Status::Running);
     machine.set_current(Some(other));

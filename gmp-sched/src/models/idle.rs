@@ -136,7 +136,7 @@ fn waker_that_finds_no_idle_p_checks_again() {
         let work = setting.goroutine();
         let idles = spawn_as(idler, move |pinned| idler.go_idle(pinned));
         let returns = spawn_as(returning, move |pinned| {
-            if take_processor_back(pinned, pinned.goroutine()) {
+            if take_processor_back(pinned, returning, pinned.goroutine()).is_some() {
                 ready_pinned(pinned, work);
             }
         });

@@ -57,6 +57,10 @@ unsafe impl Cpu for ModelCpu {
         DISPLACED[Self::current()].store(true, Ordering::Relaxed);
     }
 
+    fn withdraw_displacement() {
+        DISPLACED[Self::current()].store(false, Ordering::Relaxed);
+    }
+
     fn arm(_: Instant) {}
 
     fn now() -> Instant {

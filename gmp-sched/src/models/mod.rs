@@ -28,6 +28,7 @@ mod kthread;
 mod lock;
 mod locked;
 mod platform;
+mod pollers;
 mod retire;
 mod run_queue;
 mod scope;

@@ -73,6 +73,8 @@ std::thread_local! {
     /// The time in nanoseconds. All loom threads of a run are on one thread of the host, so they share it.
     static CLOCK: Cell<u64> = const { Cell::new(0) };
     static ENDS_IDLE_MACHINES: Cell<bool> = const { Cell::new(false) };
+    /// The M whose thread parked last on the CPU that interrupt handlers run on.
+    static PARKED_MACHINE: Cell<Option<&'static Machine<Model>>> = const { Cell::new(None) };
 }
 
 /// The payload of the panic that unwinds an M when the M parks or its thread ends.
@@ -98,6 +100,10 @@ unsafe impl Platform for Model {
 
     fn current_machine() -> Option<&'static Machine<Self>> {
         CURRENT.with(Cell::get)
+    }
+
+    fn parked_machine() -> Option<&'static Machine<Self>> {
+        PARKED_MACHINE.get()
     }
 
     /// The clock advances a little at each call, so that code that waits for a later time does not wait forever.
@@ -224,6 +230,7 @@ impl Setting {
     pub(super) fn new(processors: usize) -> Self {
         CLOCK.set(0);
         ENDS_IDLE_MACHINES.set(false);
+        PARKED_MACHINE.set(None);
         let scheduler = Scheduler::new(processors);
         let setting = Self { scheduler };
         for _ in 0..processors {
@@ -240,6 +247,11 @@ impl Setting {
     /// From now on, Ms that become idle do not end. This is also the setting at the beginning.
     pub(super) fn keep_idle_machines(&self) {
         ENDS_IDLE_MACHINES.set(false);
+    }
+
+    /// Makes interrupt handlers prefer `machine` if they have to wake an M.
+    pub(super) fn prefer(&self, machine: &'static Machine<Model>) {
+        PARKED_MACHINE.set(Some(machine));
     }
 
     /// Returns the idle M that will be woken next.
@@ -306,8 +318,11 @@ impl Setting {
             run_as(machine, |pinned| match machine.locked_goroutine() {
                 Some(locked) => run_locked(pinned, machine, locked),
                 None => {
-                    machine.take_assigned();
+                    if machine.take_assigned() {
+                        machine.stop_polling();
+                    }
                     run_next(pinned, machine);
+                    self.scheduler.pass_signals_on();
                 }
             });
         }

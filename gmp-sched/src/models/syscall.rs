@@ -52,7 +52,7 @@ fn retake_against_the_return_from_a_system_call() {
         enter(caller);
         run_as(caller, |pinned| {
             let me = pinned.goroutine();
-            if take_processor_back(pinned, me) {
+            if take_processor_back(pinned, caller, me).is_some() {
                 licence.used();
             } else {
                 requeue_without_processor(pinned, me);
@@ -139,7 +139,7 @@ fn return_from_a_system_call_against_the_deadlock_check() {
         let idles = spawn_as(idler, move |pinned| idler.go_idle(pinned));
         run_as(returning, |pinned| {
             let me = pinned.goroutine();
-            if !take_processor_back(pinned, me) {
+            if take_processor_back(pinned, returning, me).is_none() {
                 requeue_without_processor(pinned, me);
                 returning.set_current(None);
                 find_runnable(pinned, returning);

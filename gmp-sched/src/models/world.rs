@@ -103,7 +103,7 @@ fn leave(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
 /// Ends the system call of the G that runs on `machine`. If the G keeps running, it uses `ground`.
 fn return_from_call(pinned: &Pinned<Model>, machine: &'static Machine<Model>, ground: &Checked) {
     let me: &'static Goroutine<Model> = machine.running_goroutine();
-    if !take_processor_back(pinned, me) {
+    if take_processor_back(pinned, machine, me).is_none() {
         requeue_without_processor(&Pinned::new(), me);
         machine.set_current(None);
         run_next(pinned, machine);

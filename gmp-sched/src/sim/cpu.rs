@@ -27,6 +27,8 @@ pub(super) struct SimCpu {
     pub(super) is_pending: Cell<bool>,
     in_handler: Cell<bool>,
     pub(super) machine: Cell<Option<&'static Machine<Sim>>>,
+    /// The M whose thread parked last on this CPU.
+    pub(super) parked_machine: Cell<Option<&'static Machine<Sim>>>,
     pub(super) run_time: RunTime,
 }
 
@@ -73,6 +75,7 @@ impl SimCpu {
             is_pending: Cell::new(false),
             in_handler: Cell::new(false),
             machine: Cell::new(None),
+            parked_machine: Cell::new(None),
             run_time: RunTime::default(),
         }
     }
@@ -244,6 +247,10 @@ unsafe impl Cpu for Sim {
         current().cpu().is_pending.set(true);
     }
 
+    fn withdraw_displacement() {
+        current().cpu().is_pending.set(false);
+    }
+
     fn arm(deadline: Instant) {
         let cpu = current().cpu();
         if deadline < cpu.timer.get() {
@@ -265,7 +272,13 @@ unsafe impl Cpu for Sim {
     }
 
     unsafe fn switching_to_idle() {
-        current().cpu().machine.set(None);
+        let cpu = current().cpu();
+        // The programs of explored machines use no devices, so this record would only make equal states differ.
+        if let Some(machine) = cpu.machine.take()
+            && current().explored.is_none()
+        {
+            cpu.parked_machine.set(Some(machine));
+        }
     }
 
     unsafe fn halt() {

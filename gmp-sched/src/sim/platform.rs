@@ -61,6 +61,10 @@ unsafe impl Platform for Sim {
         current().cpu().machine.get()
     }
 
+    fn parked_machine() -> Option<&'static Machine<Self>> {
+        current().cpu().parked_machine.get()
+    }
+
     fn now() -> Instant {
         current().instant()
     }
@@ -96,7 +100,10 @@ unsafe impl Platform for Sim {
     }
 
     fn request_preemption(machine: &'static Machine<Self>) {
-        if let Some(thread) = machine.thread() {
+        let cpu = current().cpu();
+        if cpu.machine.get().is_some_and(|running| core::ptr::eq(running, machine)) {
+            cpu.is_pending.set(true);
+        } else if let Some(thread) = machine.thread() {
             Self::kick(thread.last_cpu());
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gmp_sched::device_signals::Signal;
-use gmp_sched::platform::Platform;
+use gmp_sched::platform::{Pinned, Platform};
 use gmp_sched::sim::{self, Config, Sim};
 
 use crate::explore::{Random, explore};
@@ -131,4 +131,23 @@ fn wait_for_a_device_is_no_deadlock() {
         .unwrap();
         assert!(report.elapsed >= Duration::from_secs(2), "{report:?}");
     }
+}
+
+/// Every P is idle when the device interrupts. The M that is woken takes a P for the readied G alone, so it assigns no P to
+/// another M.
+#[test]
+fn interrupt_on_an_idle_machine_wakes_one_m() {
+    explore(|_| {
+        let device = signal::<Sim>();
+        let wakes = |rounds| {
+            for _ in 0..rounds {
+                sim::start_device(device, Duration::from_millis(1));
+                device.wait();
+            }
+            Pinned::<Sim>::new().machine().scheduler().counts().wakes
+        };
+        // In the first round the other Ms park.
+        let before = wakes(1);
+        assert_eq!(wakes(10), before, "an M was woken that found nothing to do");
+    });
 }

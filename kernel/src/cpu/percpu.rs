@@ -59,6 +59,8 @@ cpu_local! {
     static PREEMPT: AtomicU32 = AtomicU32::new(NOTHING_PENDING | 1);
     /// The address of the M that runs on this CPU, or 0 if no M runs on it.
     static CURRENT_MACHINE: AtomicUsize = AtomicUsize::new(0);
+    /// The address of the M whose thread parked last on this CPU, or 0 if none has.
+    static PARKED_MACHINE: AtomicUsize = AtomicUsize::new(0);
     /// Where this CPU took the first of the [`InterruptMutex`](crate::sync::InterruptMutex)es that it holds. Null if
     /// the CPU holds none, or if interrupts were already off when the CPU took the first one.
     static INTERRUPTS_OFF_AT: AtomicPtr<Location<'static>> = AtomicPtr::new(ptr::null_mut());
@@ -101,6 +103,22 @@ pub(crate) fn current_machine() -> usize {
 #[inline(always)]
 pub(crate) fn set_current_machine(machine: usize) {
     store!(CURRENT_MACHINE, machine);
+}
+
+/// Returns the address of the M whose thread parked last on this CPU, or 0 if none has. Takes one instruction.
+#[inline(always)]
+pub(crate) fn parked_machine() -> usize {
+    load!(PARKED_MACHINE as usize)
+}
+
+/// Records that this CPU runs no thread any more. If it has run the thread of an M, that M is the one that parked last.
+#[inline(always)]
+pub(crate) fn forget_current_machine() {
+    let machine = current_machine();
+    if machine != 0 {
+        store!(PARKED_MACHINE, machine);
+        set_current_machine(0);
+    }
 }
 
 /// Records where this CPU took the lock that has turned interrupts off. `None` means that no lock has turned them off, or

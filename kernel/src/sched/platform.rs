@@ -18,7 +18,7 @@ use x86_64::instructions::interrupts;
 use crate::arch::x86_64::apic;
 use crate::arch::x86_64::interrupts::RESCHEDULE;
 use crate::cpu::contexts::Act;
-use crate::cpu::percpu::{self, CpuId};
+use crate::cpu::percpu::{self, CpuId, PreemptGuard};
 use crate::cpu::{contexts, cpus};
 use crate::mm::object_cache;
 use crate::mm::stack::Stack;
@@ -112,6 +112,12 @@ unsafe impl Platform for Kernel {
         unsafe { machine.as_ref() }
     }
 
+    fn parked_machine() -> Option<&'static Machine<Self>> {
+        let machine = core::ptr::with_exposed_provenance::<Machine<Self>>(percpu::parked_machine());
+        // SAFETY: the word is 0 or was the current M of this CPU, so it is the address of an M. Ms are never freed.
+        unsafe { machine.as_ref() }
+    }
+
     fn now() -> Instant {
         kthread::now()
     }
@@ -143,7 +149,12 @@ unsafe impl Platform for Kernel {
     }
 
     fn request_preemption(machine: &'static Machine<Self>) {
-        if let Some(thread) = machine.thread() {
+        let _here = PreemptGuard::new();
+        if Self::current_machine().is_some_and(|current| core::ptr::eq(current, machine)) {
+            // The M is on this CPU, so no interrupt is needed. In a handler, the preemption happens when the handler
+            // returns, and otherwise when the guard is dropped or preemption is turned on.
+            percpu::set_pending();
+        } else if let Some(thread) = machine.thread() {
             apic::send(CpuId::new(thread.last_cpu()), RESCHEDULE);
         }
     }

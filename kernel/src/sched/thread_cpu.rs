@@ -40,6 +40,11 @@ unsafe impl Cpu for KernelCpu {
         percpu::set_pending();
     }
 
+    #[inline]
+    fn withdraw_displacement() {
+        percpu::clear_pending();
+    }
+
     fn arm(deadline: Instant) {
         kthread::arm(deadline);
     }
@@ -56,7 +61,7 @@ unsafe impl Cpu for KernelCpu {
     }
 
     unsafe fn switching_to_idle() {
-        percpu::set_current_machine(0);
+        percpu::forget_current_machine();
         activity::runs_nothing();
     }
 

@@ -52,6 +52,7 @@ pub(crate) fn leave_red_zone_unprotected_in(code: Range<u64>) {
 // red zone is protected everywhere except in the code of one test. That code keeps in its red zone only words that the
 // test compares, so overwriting them violates no memory safety.
 unsafe impl InterruptReturn for Kernel {
+    #[inline(always)]
     fn slots() -> &'static Slots {
         DIVERTED.here()
     }
@@ -76,6 +77,7 @@ unsafe impl InterruptReturn for Kernel {
         percpu::preempt_enable_quietly();
     }
 
+    #[inline(always)]
     fn red_zone(rip: u64) -> u64 {
         let unskipped = UNSKIPPED[0].load(Ordering::Relaxed)..UNSKIPPED[1].load(Ordering::Relaxed);
         if unskipped.contains(&rip) { 0 } else { RED_ZONE }

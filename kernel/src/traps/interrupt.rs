@@ -57,7 +57,7 @@ fn reschedule() {
     // SAFETY: every interrupt handler runs with interrupts off.
     unsafe { kthread::all().reschedule_interrupt() };
     preemption::interrupt();
-    let check = Instant::from_nanos(watchdog::is_called(timer::now()));
+    let check = Instant::from_nanos(watchdog::is_called());
     if check != Instant::NEVER {
         kthread::arm(check);
     }

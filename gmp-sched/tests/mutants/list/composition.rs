@@ -69,10 +69,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/idle.rs",
         "an M that goes idle parks without searching for work that was submitted while it was spinning",
-        "            if scheduler.is_work_visible() && self.take_back() {
-                return;
+        "            if (is_queued || scheduler.signals.is_ready()) && self.take_back(is_queued) {
+                return self.stop_polling();
             }",
-        "            let _ = Self::take_back;",
+        "            let _ = (is_queued, Self::take_back);",
         Simulation("composition", "spinning_m_that_goes_idle_finds_the_work_that_relied_on_it", ONE),
     ),
     mutant(
@@ -99,8 +99,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/syscall.rs",
         "a G that was asked to stop during a system call continues after the call",
-        "            if has_to_stop(machine.scheduler()) || is_wanted(machine) {",
-        "            let _ = (has_to_stop::<P>, is_wanted::<P>);
+        "            if has_to_stop(scheduler) || gives_way_to_others(scheduler, processor) {",
+        "            let _ = (has_to_stop::<P>, gives_way_to_others::<P>, scheduler, processor);
             if false {",
         Simulation("composition", "stop_request_during_a_system_call_takes_effect_at_its_end", ONE),
     ),

@@ -222,11 +222,73 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/device_signals.rs",
         "a raise unparks no M",
-        "            P::unpark_thread(machine);
-            return;",
-        "            let _ = machine;
-            return;",
+        "            P::unpark_thread(machine);",
+        "            let _ = machine;",
         Model("device_signals::raise_against_an_idling_m"),
+    ),
+    mutant(
+        "engine/device_signals.rs",
+        "a raise relies on an M that has left the idle list",
+        "machine.polls.load(Ordering::Relaxed) && ptr::eq",
+        "ptr::eq",
+        Model("pollers::"),
+    ),
+    mutant(
+        "engine/device_signals.rs",
+        "a raise does not prefer the M that parked on the interrupted CPU",
+        "[P::parked_machine(), self.timekeeper.load(Ordering::Acquire)]",
+        "[None, self.timekeeper.load(Ordering::Acquire)]",
+        Model("pollers::raise_on_an_idle_machine_wakes_one_m"),
+    ),
+    mutant(
+        "engine/idle.rs",
+        "an M that has left the idle list lets raises rely on it",
+        "        self.polls.store(false, Ordering::Relaxed);",
+        "",
+        Model("pollers::raise_against_an_m_that_is_assigned_a_p"),
+    ),
+    mutant(
+        "engine/idle.rs",
+        "an M that has left the idle list has no fence before it checks for a raise that relies on it",
+        "        self.polls.store(false, Ordering::Relaxed);
+        fence(Ordering::SeqCst);",
+        "        self.polls.store(false, Ordering::Relaxed);",
+        Model("pollers::raise_against_an_m_that_is_assigned_a_p"),
+    ),
+    mutant(
+        "engine/pick.rs",
+        "an M that was idle and finds other work forgets the raise that relies on it",
+        "            scheduler.pass_signals_on();",
+        "",
+        Model("pollers::raise_against_an_m_that_is_assigned_a_p"),
+    ),
+    mutant(
+        "engine/machines.rs",
+        "an M that ends forgets the raise that relies on it",
+        "        scheduler.pass_signals_on();",
+        "",
+        Model("pollers::raise_against_an_m_that_ends"),
+    ),
+    mutant(
+        "engine/idle.rs",
+        "an M that is to poll and finds no idle P asks no G to give way",
+        "                scheduler.preempt_to_poll();",
+        "",
+        Model("pollers::raise_against_an_m_that_takes_the_last_idle_p"),
+    ),
+    mutant(
+        "engine/idle.rs",
+        "an M that polls wakes another M, although there is only one G",
+        "self.take_back(is_queued)",
+        "self.take_back(true)",
+        Model("pollers::raise_on_an_idle_machine_wakes_one_m"),
+    ),
+    mutant(
+        "engine/pick.rs",
+        "an M that polls leaves the second G to itself, although a P is idle",
+        "        scheduler.submitted();",
+        "",
+        Model("pollers::second_g_of_a_poll_gets_an_idle_p"),
     ),
     mutant(
         "engine/device_signals.rs",
@@ -238,9 +300,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/idle.rs",
         "an M that goes idle does not check the ready list",
-        "            || self.signals.is_ready()
-",
-        "",
+        "(is_queued || scheduler.signals.is_ready())",
+        "is_queued",
         Model("device_signals::raise_against_an_idling_m"),
     ),
 ];

@@ -104,9 +104,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "kthread/placement.rs",
         "a CPU takes a thread and keeps the request made to the thread before it",
-        "        self.here().is_displaced.store(false, Ordering::Relaxed);
-        let here",
-        "        let here",
+        "        here.is_displaced.store(false, Ordering::Relaxed);
+        take_from",
+        "        take_from",
         Nobody("the thread that is started gives way once too often, to a thread that is ready."),
     ),
 ];

@@ -55,9 +55,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "    if P::TIMER_INTERRUPTS && earliest != Instant::NEVER {
         P::arm_timer(pinned, processor, earliest);
     }
-    true",
+    Some(processor)",
         "    let _ = earliest;
-    true",
+    Some(processor)",
         Simulation("simulation/preemption", "timers_fire_in_time_during_a_system_call", 300),
     ),
     mutant(

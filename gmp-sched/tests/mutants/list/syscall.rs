@@ -112,9 +112,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/syscall.rs",
         "a G whose slice is over continues after a system call",
-        "            if has_to_stop(machine.scheduler()) || is_wanted(machine) {",
-        "            let _ = is_wanted::<P>;
-            if has_to_stop(machine.scheduler()) {",
+        "            if has_to_stop(scheduler) || gives_way_to_others(scheduler, processor) {",
+        "            let _ = (processor, gives_way_to_others::<P>);
+            if has_to_stop(scheduler) {",
         Nobody("sysmon finds the P in a system call sooner or later and retakes it, because the slice is over."),
     ),
     mutant(

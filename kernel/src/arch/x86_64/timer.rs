@@ -18,7 +18,7 @@ use kernel_formats::calibration::{self, Clocks, Rates, Reading, Source};
 use kernel_formats::fixed_point::Factor;
 use kernel_formats::local_apic::TimerMode;
 use raw_cpuid::CpuId;
-use x86_64::instructions::interrupts::without_interrupts;
+use x86_64::instructions::interrupts;
 
 use super::apic;
 use super::reference_clock::ReferenceClock;
@@ -178,15 +178,11 @@ pub(crate) fn init_cpu() {
 }
 
 /// Arms this CPU's timer: makes it fire once at `deadline`, in ns of [`now`], or immediately if that time has passed.
-/// Replaces an earlier deadline. The handler of the timer's interrupt calls [`expire`]. Callable from everywhere.
-///
-/// The timer is that of the CPU on which this function runs. If the caller can migrate, the caller may be on another
-/// CPU when the function returns.
+/// Replaces an earlier deadline. The handler of the timer's interrupt calls [`expire`]. Called with interrupts off.
 pub(crate) fn arm(deadline: u64) {
-    without_interrupts(|| {
-        DEADLINE.here().store(deadline, Ordering::Relaxed);
-        start(deadline);
-    });
+    debug_assert!(!interrupts::are_enabled(), "the handler of the timer could come between the two steps");
+    DEADLINE.here().store(deadline, Ordering::Relaxed);
+    start(deadline);
 }
 
 /// Starts the timer for the time until `deadline`, or for the longest time that it can count, if that is shorter.

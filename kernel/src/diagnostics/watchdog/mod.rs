@@ -28,14 +28,15 @@ mod scan;
 
 use core::time::Duration;
 
+use crate::arch::x86_64::timer;
 use crate::cpu::cpus;
 use crate::cpu::percpu::CpuId;
 use crate::sched::activity::{self, Activity, NEVER};
 
 /// Called in an interrupt that another CPU has sent. If this CPU goes on watchdog duty, returns the latest time at
 /// which its timer must fire for the next check. Otherwise returns [`NEVER`].
-pub(crate) fn is_called(now: u64) -> u64 {
-    if activity::answers_call() { now + scan::interval() } else { NEVER }
+pub(crate) fn is_called() -> u64 {
+    if activity::answers_call() { timer::now() + scan::interval() } else { NEVER }
 }
 
 /// Called in this CPU's timer interrupt, after the scheduler has been served. Checks all CPUs if a check is due. If

@@ -1,0 +1,133 @@
+//! Models of the idle M on which the raise of a device signal relies. Each model lets something come between the raise
+//! and the poll of that M. Nevertheless, an M polls, or a G is asked to give way, so that its M polls.
+
+use alloc::sync::Arc;
+
+use super::device_signals::{Scene, run_another};
+use super::platform::{Model, Setting, is_asked, run_as, run_next, spawn_as};
+use super::{explore, explore_every_point};
+use crate::base::instant::Instant;
+use crate::engine::syscall::{enter_blocking, take_processor_back};
+use crate::entities::machine::Machine;
+use crate::entities::status::Status;
+
+/// Lets `machine` run a G that begins to wait for a signal, and then another G. Returns the signal.
+fn waiting(setting: &Setting, machine: &'static Machine<Model>) -> Arc<Scene> {
+    let scene = Scene::new(setting, machine, 1);
+    run_as(machine, |pinned| scene.run(pinned, Instant::NEVER));
+    run_another(setting, machine);
+    scene
+}
+
+/// Checks at the end of a model that the raise is not lost.
+fn check(setting: &Setting) {
+    setting.check();
+    let is_raised = setting.scheduler.signals.is_ready();
+    assert!(!is_raised || setting.scheduler.machines().any(is_asked), "no M checks the ready list");
+}
+
+/// An M that goes idle is assigned a P that has other work. If a raise has relied on that M, the M makes another M poll.
+#[test]
+fn raise_against_an_m_that_is_assigned_a_p() {
+    explore(|| {
+        let setting = Setting::new(3);
+        setting.add_machine();
+        let (waits, idler, blocking) = (setting.running_machine(), setting.busy_machine(), setting.running_machine());
+        let scene = waiting(&setting, waits);
+        let work = setting.goroutine();
+        work.set_status(Status::Runnable);
+        blocking.held_processor().queue.push_next(work);
+        setting.prefer(idler);
+        let idles = spawn_as(idler, move |pinned| {
+            run_next(pinned, idler);
+        });
+        let blocks = spawn_as(blocking, |_| core::mem::forget(enter_blocking::<Model>().unwrap()));
+        scene.interrupt();
+        idles.join().unwrap();
+        blocks.join().unwrap();
+        check(&setting);
+    });
+}
+
+/// The idle M on which a raise relies finds no idle P any more, because an M that returns from a system call has taken
+/// the last one. So a G is asked to give way.
+#[test]
+fn raise_against_an_m_that_takes_the_last_idle_p() {
+    explore(|| {
+        let setting = Setting::new(2);
+        let (waits, returning) = (setting.running_machine(), setting.blocked_machine());
+        let scene = waiting(&setting, waits);
+        let returns = spawn_as(returning, move |pinned| {
+            take_processor_back(pinned, returning, pinned.goroutine());
+        });
+        scene.interrupt();
+        returns.join().unwrap();
+        check(&setting);
+    });
+}
+
+/// The idle M on which a raise relies ends, because it is not needed. It makes another M poll.
+#[test]
+fn raise_against_an_m_that_ends() {
+    explore_every_point(|| {
+        let setting = Setting::new(2);
+        setting.add_machine();
+        let (waits, ends) = (setting.running_machine(), setting.idle_machine());
+        let scene = waiting(&setting, waits);
+        setting.end_idle_machines();
+        setting.prefer(ends);
+        let ending = spawn_as(ends, move |pinned| run_next(pinned, ends));
+        scene.interrupt();
+        ending.join().unwrap();
+        setting.keep_idle_machines();
+        check(&setting);
+    });
+}
+
+/// The M on which a raise relies takes a P for the readied G alone. It has not spun, and so it wakes no other M.
+#[test]
+fn raise_on_an_idle_machine_wakes_one_m() {
+    explore(|| {
+        let setting = Setting::new(3);
+        let (waits, first, second) = (setting.running_machine(), setting.busy_machine(), setting.busy_machine());
+        let scene = Scene::new(&setting, waits, 1);
+        run_as(waits, |pinned| {
+            scene.run(pinned, Instant::NEVER);
+            run_next(pinned, waits);
+        });
+        for idler in [first, second] {
+            run_as(idler, |pinned| run_next(pinned, idler));
+        }
+        setting.settle();
+        setting.prefer(waits);
+        scene.interrupt();
+        setting.settle();
+        let searches =
+            |machine: &'static Machine<Model>| machine.processor().is_some() && !core::ptr::eq(machine, waits);
+        assert!(waits.current_goroutine().is_some(), "the M that parked on this CPU runs the G");
+        assert!(!setting.scheduler.machines().any(searches), "another M was woken");
+        check(&setting);
+    });
+}
+
+/// Two signals are raised on an idle machine. The M that polls runs one of the Gs, and wakes another M for the other G.
+#[test]
+fn second_g_of_a_poll_gets_an_idle_p() {
+    explore(|| {
+        let setting = Setting::new(2);
+        let machines = [setting.running_machine(), setting.running_machine()];
+        let scenes = machines.map(|machine| {
+            let scene = Scene::new(&setting, machine, 1);
+            run_as(machine, |pinned| scene.run(pinned, Instant::NEVER));
+            scene
+        });
+        for machine in machines {
+            run_as(machine, |pinned| run_next(pinned, machine));
+        }
+        setting.settle();
+        scenes.iter().for_each(|scene| scene.interrupt());
+        setting.settle();
+        assert!(machines.into_iter().all(|machine| machine.current_goroutine().is_some()), "a P is idle");
+        check(&setting);
+    });
+}
