@@ -18,6 +18,8 @@ use crate::sched::blocking;
 use crate::sched::kthread;
 use crate::sched::platform::Limit;
 
+pub use crate::drivers::self_interrupt::{interrupt, wait_for_interrupt};
+
 pub use crate::drivers::disk_error::{DiskError, PciError, RequestError, SetupError};
 
 /// A disk. Its contents are those of a file on the host.

@@ -14,10 +14,9 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use kernel::clock::now;
 use kernel::disk::{self, Disk, DiskAccess};
-use kernel::gmp_sched::device_signals::Signal;
 use kernel::gmp_sched::syscall::syscall;
 use kernel::mm;
-use kernel::platform::{Kernel, scheduler};
+use kernel::platform::Kernel;
 use kernel::prelude::*;
 use sha2::{Digest as _, Sha256};
 use shared::SHARED;
@@ -211,15 +210,13 @@ fn handoffs() {
     });
 }
 
-/// Measures the time from the raise of a device's signal to the run of the G that waits for it. Meanwhile another G
-/// computes on the P.
+/// Measures the time from the request of an interrupt, which the CPU sends to itself, to the run of the G that waits for
+/// it. When the interrupt comes, another G computes on the P.
 fn poll_wakes() {
-    static SIGNAL: Signal<Kernel> = Signal::new();
-    let Some(scheduler) = scheduler() else { return };
     measure_events("poll_wake", || {
         let waiting = go(|| {
             let wait = |_| {
-                SIGNAL.wait();
+                disk::wait_for_interrupt();
                 now() - BEGUN.swap(0, Ordering::Relaxed)
             };
             (0..EVENTS).map(wait).sum()
@@ -228,7 +225,7 @@ fn poll_wakes() {
             // During this sleep the G begins to wait, and the undisturbed time after the last displacement ends.
             sleep(Duration::from_micros(100));
             BEGUN.store(now(), Ordering::Relaxed);
-            SIGNAL.raise(scheduler);
+            disk::interrupt();
             while BEGUN.load(Ordering::Relaxed) != 0 {
                 if !kernel::PREEMPTS_LOOPS {
                     yield_now();

@@ -12,10 +12,11 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::thread;
 
+use gmp_sched::device_signals::Signal;
 use gmp_sched::native::try_blocking;
 use gmp_sched::platform::OutOfResources;
 
-use crate::host::platform::Limit;
+use crate::host::platform::{Kernel, Limit, scheduler};
 use crate::host::program::run::{WRONG_USE, fail};
 
 pub use self::error::{DiskError, PciError, RequestError, SetupError};
@@ -329,4 +330,25 @@ impl DiskAccess<'_> {
 #[track_caller]
 pub fn delay(duration: Duration) -> Result<(), OutOfResources> {
     try_blocking(|| thread::sleep(duration))
+}
+
+static INTERRUPT: Signal<Kernel> = Signal::new();
+
+/// Readies the G that waits in [`wait_for_interrupt`]. The machine does this in the handler of an interrupt that the
+/// CPU sends to itself. Callable from everywhere.
+pub fn interrupt() {
+    if let Some(scheduler) = scheduler() {
+        INTERRUPT.raise(scheduler);
+    }
+}
+
+/// Waits until [`interrupt`] has been called since the last wait. Blocks the calling G, not its thread. Not callable from
+/// interrupts.
+///
+/// # Panics
+///
+/// If the caller is not a G, or another G waits.
+#[track_caller]
+pub fn wait_for_interrupt() {
+    INTERRUPT.wait();
 }

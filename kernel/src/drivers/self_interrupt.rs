@@ -1,0 +1,42 @@
+//! An interrupt that a CPU sends to itself, in place of the interrupt of a device. With it a program can measure how long
+//! a G takes to run after the interrupt that readies it.
+
+use gmp_sched::device_signals::Signal;
+use spin::Once;
+
+use crate::arch::x86_64::apic;
+use crate::arch::x86_64::interrupts::{self, Vector};
+use crate::cpu::{contexts, percpu};
+use crate::sched::platform::{Kernel, scheduler};
+
+static SIGNAL: Signal<Kernel> = Signal::new();
+/// The vector of the interrupt, allocated when it is first needed. `None` if there is none left.
+static VECTOR: Once<Option<Vector>> = Once::new();
+
+/// Interrupts the calling CPU. The handler of the interrupt readies the G that waits in [`wait_for_interrupt`]. Callable
+/// from everywhere.
+pub fn interrupt() {
+    match VECTOR.call_once(|| interrupts::allocate(raise, 0).ok()) {
+        Some(vector) => apic::send(percpu::current(), *vector),
+        None => raise(0),
+    }
+}
+
+/// Waits until [`interrupt`] has been called since the last wait. Blocks the calling G, not its M. Not callable from
+/// interrupts.
+///
+/// # Panics
+///
+/// If the caller is not a G, or another G waits.
+#[track_caller]
+pub fn wait_for_interrupt() {
+    contexts::assert_may_block();
+    SIGNAL.wait();
+}
+
+/// The handler of the interrupt.
+fn raise(_: usize) {
+    if let Some(scheduler) = scheduler() {
+        SIGNAL.raise(scheduler);
+    }
+}
