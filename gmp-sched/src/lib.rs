@@ -32,7 +32,7 @@
 //! | | [`stop_the_world`], [`procs`] | stopping the world, changing the number of Ps | `stopTheWorld`, `procresize` |
 //! | | [`lock_os_thread`] | Gs locked to their Ms | `LockOSThread`, `startlockedm`, `stoplockedm` |
 //! | | `deadlock` | deadlock detection | `checkdead` |
-//! | | `sampling`, `tracing` | recording a sample of Gs; taking a trace | `runtime/trace` |
+//! | | `sampling`, `tracing`, `spans` | recording a sample of Gs; taking a trace; spans and marks of programs | `runtime/trace` |
 //! | | `machines`, `reuse`, `stacks` | making Ms; reuse of dead Gs and of stacks | `newm`, `gfget`, `gfput`, `malg` |
 //! | `lifecycle` | [`mod@spawn`], [`join`], `closure`, `finish`, [`mod@exit`], `children` | beginning and end of a G | `newproc`, `goexit` |
 //! | `library` | [`chan`], [`mod@select`] | channels; waiting for one of several channels | `hchan`, `chansend`, `chanrecv`, `selectgo` |
@@ -103,7 +103,8 @@ pub mod synctest;
 
 #[doc = include_str!("record/trace.md")]
 pub mod trace {
-    pub use crate::engine::tracing::{ProcessorTrace, Span, mark, span};
+    pub use crate::engine::spans::{Span, mark, span};
+    pub use crate::engine::tracing::ProcessorTrace;
     pub use crate::record::trace::{Event, EventKind, PreemptReason, memory};
 }
 

@@ -23,6 +23,7 @@ pub(crate) mod sampling;
 pub(crate) mod schedule;
 pub mod sleep;
 pub(crate) mod slice;
+pub(crate) mod spans;
 pub(crate) mod stacks;
 pub(crate) mod steal;
 pub mod stop_the_world;

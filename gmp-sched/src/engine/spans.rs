@@ -1,0 +1,79 @@
+//! Spans and marks of programs, which a trace shows.
+
+use core::marker::PhantomData;
+
+use crate::base::atomic::Ordering;
+use crate::entities::goroutine::Goroutine;
+use crate::platform::{Pinned, Platform};
+use crate::record::trace::{Event, EventKind};
+use crate::record::trace_ring::Ring;
+
+/// Records that the calling G begins or ends a span, or passes a mark.
+#[cold]
+#[inline(never)]
+fn write_text<P: Platform>(ring: &Ring, kind: EventKind, goroutine: &Goroutine<P>, text: &'static str) {
+    let when = P::now();
+    let detail = ring.number_of(text, when);
+    ring.write(Event { when, kind, goroutine: Some(goroutine.id()), detail });
+}
+
+#[inline]
+fn note_text<P: Platform>(kind: EventKind, text: &'static str) {
+    let pinned = Pinned::<P>::new();
+    if let Some(machine) = pinned.try_machine()
+        && let (Some(goroutine), Some(processor)) = (machine.current_goroutine(), machine.processor())
+        && let Some(ring) = processor.tracer.active.load(Ordering::Acquire)
+    {
+        write_text(ring, kind, goroutine, text);
+    }
+}
+
+/// A part of a G's work that a trace shows. Ends when it is dropped.
+#[must_use = "the span ends when this is dropped"]
+#[derive(Debug)]
+pub struct Span<P: Platform> {
+    name: &'static str,
+    _platform: PhantomData<fn() -> P>,
+}
+
+/// Begins a span of the calling G, which a trace shows under `name`. The span ends when the returned value is dropped;
+/// meanwhile the G may block and run on other Ps. Takes a few instructions while no trace is taken. Has no effect if
+/// the caller is not a G with a P. Does not block; not callable from interrupts. Go: `trace.StartRegion`.
+///
+/// ```
+/// use gmp_sched::native;
+/// use gmp_sched::trace::EventKind;
+///
+/// unsafe { native::enter() }.run_with(1, |scheduler| {
+///     scheduler.start_trace(1024).unwrap();
+///     let span = native::span("compute");
+///     native::mark("half");
+///     drop(span);
+///     scheduler.stop_trace();
+///     let kinds: Vec<_> = scheduler.processors()[0].trace().iter().map(|event| event.kind).collect();
+///     for kind in [EventKind::SpanBegin, EventKind::Mark, EventKind::SpanEnd] {
+///         assert!(kinds.contains(&kind));
+///     }
+/// });
+/// ```
+#[doc(alias = "StartRegion")]
+#[inline]
+pub fn span<P: Platform>(name: &'static str) -> Span<P> {
+    note_text::<P>(EventKind::SpanBegin, name);
+    Span { name, _platform: PhantomData }
+}
+
+/// Records that the calling G has reached a point of the program, which a trace shows under `name`. Takes a few
+/// instructions while no trace is taken. Has no effect if the caller is not a G with a P. Does not block; not callable
+/// from interrupts. Go: `trace.Log`.
+#[inline]
+pub fn mark<P: Platform>(name: &'static str) {
+    note_text::<P>(EventKind::Mark, name);
+}
+
+impl<P: Platform> Drop for Span<P> {
+    #[inline]
+    fn drop(&mut self) {
+        note_text::<P>(EventKind::SpanEnd, self.name);
+    }
+}
