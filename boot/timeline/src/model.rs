@@ -1,6 +1,6 @@
 //! Replays a trace: when each G ran and where, why it waited, and who readied it.
 //!
-//! The page repeats this in `page/replay.js`, because it can also show the state at any moment.
+//! The page repeats this in `page/state.js`, because it can also show the state at any moment.
 
 use std::fmt;
 

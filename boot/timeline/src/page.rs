@@ -1,8 +1,9 @@
 //! Writes a trace as one HTML file that needs no network.
 //!
-//! The file contains the style, the scripts and the events. The scripts are in `page`: `replay.js` replays the events,
-//! `timeline.js` draws them, `moment.js` draws the state at one moment, `tables.js` has the table of waits and the
-//! histogram, and `main.js` connects them. The events are columns of little-endian numbers, as base64: see `columns`.
+//! The file contains the style, the scripts and the events. The scripts are in `page`: `state.js` replays the events,
+//! `history.js` collects periods, waits and arrows, `words.js` describes them, `timeline.js` and `overlays.js` draw them,
+//! `moment.js` draws the state at one moment, `tables.js` has the table of waits and the histogram, and `main.js`
+//! connects them. The events are columns of little-endian numbers, as base64: see `columns`.
 
 use std::io::{self, Write};
 
@@ -14,9 +15,12 @@ use crate::{Cause, Trace};
 
 const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
-const SCRIPTS: [&str; 5] = [
-    include_str!("page/replay.js"),
+const SCRIPTS: [&str; 8] = [
+    include_str!("page/state.js"),
+    include_str!("page/history.js"),
+    include_str!("page/words.js"),
     include_str!("page/timeline.js"),
+    include_str!("page/overlays.js"),
     include_str!("page/moment.js"),
     include_str!("page/tables.js"),
     include_str!("page/main.js"),

@@ -1,0 +1,154 @@
+// What the timeline draws over its rows: arrows, the path of a G, spans, stops of the world.
+
+Object.assign(Timeline.prototype, {
+  drawSpans() {
+    const { context: c } = this;
+    const top = this.y(this.rows.length) + 4;
+    this.spans.forEach(({ text, list }, row) => {
+      const y = top + row * SPAN_ROW;
+      let end = -1;
+      for (const { from, to, g } of list) {
+        const left = Math.max(LEFT, this.x(from)), right = Math.max(left + 2, this.x(to));
+        if (to < this.from || from > this.to || right <= end) continue;
+        end = right;
+        c.fillStyle = this.color(g, this.chosen >= 0 && g !== this.chosen);
+        c.globalAlpha = 0.75;
+        c.fillRect(left, y, right - left, SPAN_ROW - 3);
+        c.globalAlpha = 1;
+      }
+      c.fillStyle = this.style('--front');
+      c.fillText(DATA.texts[text], LEFT + 4, y + SPAN_ROW / 2);
+    });
+  },
+
+  drawStops() {
+    const { context: c } = this;
+    c.fillStyle = this.style('--stopped');
+    c.globalAlpha = 0.18;
+    for (const [from, to] of this.history.stops) {
+      if (to < this.from || from > this.to) continue;
+      const left = Math.max(LEFT, this.x(from));
+      c.fillRect(left, this.top, Math.max(1, this.x(to) - left), this.y(this.rows.length) - this.top);
+    }
+    c.globalAlpha = 1;
+  },
+
+  /** Draws how the chosen G moves from row to row. Dashed lines are waits; dotted lines are times on a run queue. */
+  drawPath() {
+    const { context: c, history } = this;
+    const list = history.ofGoroutine[this.chosen];
+    const middle = (n) => this.y(this.rowOf(n)) + this.row / 2;
+    const isShown = (n) => this.rowOf(n) >= 0 && this.rowOf(n) < this.rows.length;
+    const shown = list.filter(isShown);
+    const begins = shown.map((n) => history.from[n]);
+    let index = Math.max(0, countUpTo(begins, this.from) - 1);
+    let lastX = -10;
+    c.lineWidth = 2;
+    for (; index < shown.length && history.from[shown[index]] <= this.to; index++) {
+      const n = shown[index];
+      const left = this.x(history.from[n]), right = this.x(history.to[n]);
+      if (right < lastX + 1) continue;
+      lastX = right;
+      const x = Math.max(LEFT, left);
+      c.fillStyle = this.color(this.chosen, false);
+      c.fillRect(x, this.y(this.rowOf(n)), Math.max(2, right - x), this.row);
+      c.strokeStyle = this.style('--front');
+      c.setLineDash([]);
+      if (right - x > 5) c.strokeRect(x, this.y(this.rowOf(n)) + 1, right - x, this.row - 2);
+      const next = shown[index + 1];
+      if (next === undefined) continue;
+      c.strokeStyle = this.style('--accent');
+      const waits = !Number.isNaN(history.parkedAt[next]);
+      c.setLineDash(waits ? [7, 5] : [2, 4]);
+      c.beginPath();
+      c.moveTo(Math.max(LEFT, right), middle(n));
+      c.lineTo(Math.max(LEFT, this.x(history.from[next])), middle(next));
+      c.stroke();
+    }
+    c.setLineDash([]);
+  },
+
+  /** Draws the arrows that end at visible periods. If there are too many, draws only those of the chosen G. */
+  drawArrows() {
+    const { history } = this;
+    let budget = 400;
+    const visible = (list, from) => list.length ? countUpTo(from, this.to) - countUpTo(from, this.from) : 0;
+    const all = this.rows.reduce((sum, row) => sum + visible(row.list, row.from), 0);
+    const draw = (n) => {
+      if (history.activity[n] !== RUN || budget <= 0) return;
+      budget -= this.drawArrowsTo(n);
+    };
+    if (all <= 120) {
+      for (const row of this.rows) {
+        for (let index = countUpTo(row.from, this.from); index < row.list.length && row.from[index] <= this.to; index++) {
+          if (this.chosen < 0 || this.concerns(row.list[index])) draw(row.list[index]);
+        }
+      }
+    } else if (this.chosen >= 0) {
+      for (const n of history.ofGoroutine[this.chosen]) {
+        if (history.from[n] >= this.from && history.from[n] <= this.to) draw(n);
+      }
+    }
+  },
+
+  concerns(n) {
+    return this.history.goroutine[n] === this.chosen || this.history.by[n] === this.chosen;
+  },
+
+  /** Draws the arrows that end where the period `n` begins. Returns their number. */
+  drawArrowsTo(n) {
+    const arrows = arrowsTo(this.history, n);
+    const row = this.rowOf(n);
+    for (const { kind, at, processor } of arrows) {
+      // With Ms as rows, the origin is on the M that held the P at that time.
+      const origin = this.byMachine ? this.machineAt(processor, at) : processor;
+      if (origin < 0 || row < 0) continue;
+      const styles = { ready: ['--arrow', []], steal: ['--search', [5, 3]], handoff: ['--blocked', [2, 3]] };
+      const [color, dash] = styles[kind];
+      this.arrow(this.x(at), this.y(origin) + this.row / 2, this.x(this.history.from[n]), this.y(row) + this.row / 2, this.style(color), dash);
+    }
+    return arrows.length;
+  },
+
+  machineAt(processor, when) {
+    const list = this.history.ofProcessor[processor];
+    const found = list.findLast?.((n) => this.history.from[n] <= when);
+    return found === undefined ? -1 : this.history.machine[found];
+  },
+
+  arrow(fromX, fromY, toX, toY, color, dash) {
+    const { context: c } = this;
+    if (toX < LEFT) return;
+    c.strokeStyle = c.fillStyle = color;
+    c.lineWidth = 1.25;
+    c.setLineDash(dash);
+    const bend = Math.max(10, (toX - fromX) / 2);
+    c.save();
+    c.beginPath();
+    c.rect(LEFT, this.top, this.width, this.height);
+    c.clip();
+    c.beginPath();
+    c.moveTo(fromX, fromY);
+    c.bezierCurveTo(fromX + bend, fromY, toX - bend, toY, toX - 3, toY);
+    c.stroke();
+    c.setLineDash([]);
+    c.beginPath();
+    c.moveTo(toX, toY);
+    c.lineTo(toX - 7, toY - 4);
+    c.lineTo(toX - 7, toY + 4);
+    c.fill();
+    c.restore();
+  },
+
+  drawCursor() {
+    if (this.cursor < 0 || this.cursor < this.from || this.cursor > this.to) return;
+    const { context: c } = this;
+    const x = this.x(this.cursor);
+    c.strokeStyle = this.style('--stopped');
+    c.lineWidth = 2;
+    c.beginPath();
+    c.moveTo(x, OVERVIEW);
+    c.lineTo(x, this.height);
+    c.stroke();
+  },
+});
