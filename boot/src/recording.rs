@@ -1,7 +1,7 @@
 //! Records the trace of the scheduler while a machine runs.
 //!
-//! The kernel writes the events into [shared memory](crate::shared_memory). Each P gets an equal part of it. With eight
-//! Ps, a part has room for 700,000 events. A thread of the host copies the events out of the memory every few
+//! The kernel writes the events into [shared memory](crate::shared_memory). Each P and each CPU gets a part of it. With
+//! eight Ps, the part of a P has room for 546,000 events. A thread of the host copies the events out of the memory every few
 //! milliseconds, before the machine overwrites them. Events that are overwritten before they are copied are counted as
 //! lost.
 
@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 
+use gmp_sched::trace::TrackTrace;
+use timeline::Trace;
 use timeline::memory::Reader;
-use timeline::{Part, Trace};
 
 use crate::Error;
 use crate::shared_memory::SharedMemory;
@@ -31,7 +32,7 @@ pub struct Recording {
     file: PathBuf,
     memory: SharedMemory,
     stop: Sender<()>,
-    copying: JoinHandle<io::Result<Vec<Part>>>,
+    copying: JoinHandle<io::Result<Vec<TrackTrace>>>,
 }
 
 /// What was recorded. `Display` describes it in one line.
@@ -70,7 +71,7 @@ impl Recording {
                 reader.poll()?;
             }
             reader.poll()?;
-            Ok(reader.into_parts())
+            Ok(reader.into_traces())
         });
         Ok(Self { file: file.to_owned(), memory, stop, copying })
     }
@@ -90,12 +91,12 @@ impl Recording {
         // The thread that copies the events ends when the sender of its channel is dropped.
         drop(self.stop);
         let cannot = |error: io::Error| Error::Output(format!("cannot write the trace: {error}"));
-        let parts = self.copying.join().map_err(|_| io::Error::other("the thread that copies it has panicked"));
-        let parts = parts.and_then(|parts| parts).map_err(cannot)?;
-        if parts.is_empty() {
+        let traces = self.copying.join().map_err(|_| io::Error::other("the thread that copies it has panicked"));
+        let traces = traces.and_then(|traces| traces).map_err(cannot)?;
+        if traces.is_empty() {
             return Err(Error::Output("no trace: the machine has ended before its scheduler started".into()));
         }
-        let trace = Trace::new(parts);
+        let trace = Trace::new(traces);
         let files = timeline::write(&trace, &self.file).map_err(cannot)?;
         Ok(Recorded { files, events: trace.events().len(), lost: trace.lost() })
     }

@@ -14,7 +14,7 @@
 //! | | `under_loom` | what differs in the loom models | |
 //! | [`context`] | | the context switch | `gogo`, `mcall`, `gosave` |
 //! | [`kthread`] | | kernel threads, the level below Ms | (the operating system) |
-//! | `record` | [`mod@latency`], [`mod@trace`], `counters` | scheduling latency, traces of events, counters of each P | `timeToRun`, `runtime/trace` |
+//! | `record` | [`mod@latency`], [`mod@trace`], `cpu_tracer`, `counters` | scheduling latency, traces of events on Ps and CPUs, counters of each P | `timeToRun`, `runtime/trace` |
 //! | [`platform`] | | what the scheduler needs from the computer or operating system | `acquirem`, `releasem` |
 //! | `entities` | [`goroutine`], [`machine`], [`processor`], [`scheduler`] | G, M, P and what they share | `g`, `m`, `p`, `schedt` |
 //! | | `global_queue`, `free_list` | the global run queue; dead Gs, with and without a stack | `schedt.runq`, `schedt.gFree` |
@@ -104,8 +104,9 @@ pub mod synctest;
 #[doc = include_str!("record/trace.md")]
 pub mod trace {
     pub use crate::engine::spans::{Span, mark, span};
-    pub use crate::engine::tracing::ProcessorTrace;
-    pub use crate::record::trace::{Event, EventKind, PreemptReason, memory};
+    pub use crate::record::cpu_tracer::CpuTracer;
+    pub use crate::record::trace::{Event, EventKind, PreemptReason, Track, TrackTrace};
+    pub use crate::record::trace_memory as memory;
 }
 
 pub use base::run_queue;

@@ -33,6 +33,7 @@ use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::{EndedMachine, Machine, NewMachine};
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
+use crate::record::cpu_tracer::CpuTracer;
 
 /// The computer or operating system under the scheduler.
 ///
@@ -69,6 +70,10 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// Whether pins are counted, so that [`assert_pinned_once`](Platform::assert_pinned_once) detects a caller that
     /// holds another pin.
     const COUNTS_PINS: bool = false;
+
+    /// Whether the scheduler can take an exact trace: while it takes one, it takes exactly the same steps as without a
+    /// trace. For this, some fast paths have one more test. This is for simulators.
+    const EXACT_TRACES: bool = false;
 
     /// Pins the caller to its M. Pins can be nested. Callable from anywhere on an M.
     #[cfg_attr(debug_assertions, track_caller)]
@@ -231,6 +236,21 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// Unwinds the calling G up to [`run_body`](Platform::run_body), which then returns [`JoinError::Exited`]. If the
     /// platform cannot unwind, this returns, and the caller [abandons](crate::exit::abandon) the G.
     fn unwind_body() {}
+
+    /// The tracer of the CPU with this number; `None` if there is no such CPU. A platform that runs the threads of Ms on
+    /// CPUs of its own records in these tracers what its CPUs do. Other platforms have none.
+    #[inline(always)]
+    fn cpu_tracer(cpu: u32) -> Option<&'static CpuTracer> {
+        let _ = cpu;
+        None
+    }
+
+    /// Calls `record` with the tracer of the executing CPU, with interrupts off. Does nothing on a platform without
+    /// [tracers of CPUs](Platform::cpu_tracer). Callable from interrupts.
+    #[inline(always)]
+    fn with_cpu_tracer(record: impl FnOnce(&'static CpuTracer)) {
+        let _ = record;
+    }
 
     /// Whether `scheduler` is the only source of wakeups for its Gs, so that nothing else in the process, such as
     /// another scheduler, can wake them. Called when nothing runs in `scheduler` and none of its timers or devices can

@@ -18,7 +18,7 @@ fn main() -> io::Result<()> {
         scheduler.stop_trace();
         scheduler.traces()
     });
-    for name in timeline::write(&Trace::of_processors(traces), Path::new(&file))? {
+    for name in timeline::write(&Trace::new(traces), Path::new(&file))? {
         println!("{}", name.display());
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Turns a trace of the scheduler ([`gmp_sched::trace`]) into files that show it.
 //!
-//! 1. [`Trace`] merges the events of all Ps into one list, and collects the names and functions of the Gs.
+//! 1. [`Trace`] merges the events of all Ps and CPUs into one list, and collects the names and functions of the Gs.
 //! 2. [`model`] replays the events. It determines when each G ran, why it waited, and who readied it.
 //! 3. [`perfetto`] writes the result as JSON for Perfetto (<https://ui.perfetto.dev>) and chrome://tracing.
 //! 4. [`page`] writes the trace as one HTML file, which needs no network.
@@ -17,7 +17,7 @@
 //!     scheduler.stop_trace();
 //!     scheduler.traces()
 //! });
-//! let trace = Trace::of_processors(traces);
+//! let trace = Trace::new(traces);
 //! assert!(trace.goroutines().iter().any(|goroutine| goroutine.label() == "G1 main"));
 //!
 //! let directory = tempfile::tempdir().unwrap();
@@ -26,6 +26,7 @@
 //! ```
 #![deny(unsafe_code)]
 
+pub mod cpus;
 pub mod memory;
 pub mod model;
 pub mod page;
@@ -36,7 +37,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-pub use trace::{Cause, Entry, Goroutine, Part, Trace};
+pub use trace::{Cause, Entry, Goroutine, Trace};
 
 /// Writes `trace` to two files, whose names are that of `file` followed by `.json` and `.html`. If the name ends with
 /// one of these extensions already, the extension is replaced. Returns the names.

@@ -5,19 +5,17 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-use gmp_sched::trace::Event;
 use gmp_sched::trace::memory::{EVENT_WORDS, HEADER_WORDS, MAGIC, RING_HEADER_WORDS};
+use gmp_sched::trace::{Event, Track, TrackTrace};
 
-use crate::Part;
-
-/// The most events that a reader keeps, of all Ps together. It counts later events as lost.
+/// The most events that a reader keeps, of all tracks together. It counts later events as lost.
 pub const LIMIT: usize = 16_000_000;
 
 /// Copies the events out of the shared memory, which is a file. It can do so while the machine writes them, or later.
 #[derive(Debug)]
 pub struct Reader {
     file: File,
-    parts: Vec<Part>,
+    traces: Vec<TrackTrace>,
     /// The number of the next event to copy from each ring.
     next: Vec<u64>,
     kept: usize,
@@ -30,7 +28,7 @@ impl Reader {
     /// Makes a reader of the memory that is `file`. The machine need not have begun to write.
     #[must_use]
     pub fn new(file: File) -> Self {
-        Self { file, parts: Vec::new(), next: Vec::new(), kept: 0 }
+        Self { file, traces: Vec::new(), next: Vec::new(), kept: 0 }
     }
 
     /// Copies the events that were written since the last call. Counts the events that were overwritten before they
@@ -44,18 +42,23 @@ impl Reader {
             // The machine has not started the trace.
             return Ok(());
         }
-        let (rings, words) = (self.word(1)?, self.word(2)?);
-        let fits = rings.checked_mul(words).and_then(|all| all.checked_add(HEADER_WORDS as u64)?.checked_mul(WORD));
-        let capacity = words.saturating_sub(RING_HEADER_WORDS as u64) / EVENT_WORDS as u64;
-        if capacity == 0 || fits.is_none_or(|bytes| self.file.metadata().is_ok_and(|data| bytes > data.len())) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the machine's trace has an unknown layout"));
-        }
-        for ring in 0..rings {
-            if self.parts.len() as u64 == ring {
-                self.parts.push(Part { processor: ring as u32, ..Part::default() });
+        let words_in_all = self.file.metadata()?.len() / WORD;
+        let mut at = HEADER_WORDS as u64;
+        for ring in 0..self.word(1)? {
+            if at + RING_HEADER_WORDS as u64 > words_in_all {
+                return Err(unknown_layout());
+            }
+            let track = Track::from_word(self.word(at + 2)?).ok_or_else(unknown_layout)?;
+            let words = self.word(at + 3)?;
+            let capacity = words.saturating_sub(RING_HEADER_WORDS as u64) / EVENT_WORDS as u64;
+            let end = at.checked_add(words).filter(|&end| capacity > 0 && end <= words_in_all);
+            let end = end.ok_or_else(unknown_layout)?;
+            if self.traces.len() as u64 == ring {
+                self.traces.push(TrackTrace { track, events: Vec::new(), lost: 0 });
                 self.next.push(0);
             }
-            self.copy(ring as usize, HEADER_WORDS as u64 + ring * words, capacity)?;
+            self.copy(ring as usize, at, capacity)?;
+            at = end;
         }
         Ok(())
     }
@@ -72,12 +75,12 @@ impl Reader {
         self.file.read_exact_at(first, slots * WORD + begin % capacity * Event::BYTES as u64)?;
         self.file.read_exact_at(rest, slots * WORD)?;
         let overwritten = self.word(at)?.saturating_sub(capacity).max(begin).min(written);
-        let part = &mut self.parts[ring];
+        let trace = &mut self.traces[ring];
         let whole = bytes.as_chunks::<{ Event::BYTES }>().0[(overwritten - begin) as usize..].iter();
         let events: Vec<_> = whole.take(LIMIT - self.kept).filter_map(|bytes| Event::from_bytes(*bytes)).collect();
-        part.lost += written - self.next[ring] - events.len() as u64;
+        trace.lost += written - self.next[ring] - events.len() as u64;
         self.kept += events.len();
-        part.events.extend(events);
+        trace.events.extend(events);
         self.next[ring] = written;
         Ok(())
     }
@@ -88,11 +91,15 @@ impl Reader {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Returns the events of each P so far.
+    /// Returns the events of each track so far.
     #[must_use]
-    pub fn into_parts(self) -> Vec<Part> {
-        self.parts
+    pub fn into_traces(self) -> Vec<TrackTrace> {
+        self.traces
     }
+}
+
+fn unknown_layout() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the trace has an unknown layout")
 }
 
 #[cfg(test)]
@@ -104,9 +111,15 @@ mod tests {
     const CAPACITY: u64 = 4;
     const RING: u64 = RING_HEADER_WORDS as u64 + CAPACITY * EVENT_WORDS as u64;
 
+    /// Makes a memory with the rings of P0 and CPU 1.
     fn memory() -> File {
         let file = tempfile::tempfile().expect("a file");
         file.set_len((HEADER_WORDS as u64 + 2 * RING) * WORD).expect("room");
+        put(&file, 1, 2);
+        for (ring, track) in [0, 1 << 32 | 1].into_iter().enumerate() {
+            put(&file, HEADER_WORDS as u64 + ring as u64 * RING + 2, track);
+            put(&file, HEADER_WORDS as u64 + ring as u64 * RING + 3, RING);
+        }
         file
     }
 
@@ -127,7 +140,7 @@ mod tests {
     }
 
     fn numbers(reader: &Reader, ring: usize) -> Vec<u64> {
-        reader.parts[ring].events.iter().map(|event| event.when.as_nanos()).collect()
+        reader.traces[ring].events.iter().map(|event| event.when.as_nanos()).collect()
     }
 
     #[test]
@@ -135,34 +148,53 @@ mod tests {
         let file = memory();
         let mut reader = Reader::new(file.try_clone().expect("a handle"));
         reader.poll().expect("an empty memory");
-        assert!(reader.parts.is_empty());
-        put(&file, 1, 2);
-        put(&file, 2, RING);
+        assert!(reader.traces.is_empty());
         put(&file, 0, MAGIC);
         write(&file, 1, 0..3);
         reader.poll().expect("a memory");
+        assert_eq!([reader.traces[0].track, reader.traces[1].track], [Track::Processor(0), Track::Cpu(1)]);
         write(&file, 1, 3..6);
         reader.poll().expect("a memory");
         assert_eq!(numbers(&reader, 1), [0, 1, 2, 3, 4, 5]);
-        assert_eq!((reader.parts[0].lost, reader.parts[1].lost), (0, 0));
+        assert_eq!((reader.traces[0].lost, reader.traces[1].lost), (0, 0));
         write(&file, 1, 6..13);
         reader.poll().expect("a memory");
         assert_eq!(numbers(&reader, 1), [0, 1, 2, 3, 4, 5, 9, 10, 11, 12]);
-        assert_eq!(reader.parts[1].lost, 3);
+        assert_eq!(reader.traces[1].lost, 3);
         // The machine has begun to overwrite two events that it had completed.
         write(&file, 0, 0..4);
         put(&file, HEADER_WORDS as u64, 6);
         reader.poll().expect("a memory");
         assert_eq!(numbers(&reader, 0), [2, 3]);
-        assert_eq!(reader.parts[0].lost, 2);
+        assert_eq!(reader.traces[0].lost, 2);
+    }
+
+    #[test]
+    fn image_of_a_trace_is_read_back() {
+        let event = |when| Event {
+            when: gmp_sched::time::Instant::from_nanos(when),
+            kind: EventKind::Idle,
+            goroutine: None,
+            detail: 0,
+        };
+        let traces = vec![
+            TrackTrace { track: Track::Outside, events: Vec::new(), lost: 0 },
+            TrackTrace { track: Track::Cpu(3), events: (7..10).map(event).collect(), lost: 7 },
+        ];
+        let file = tempfile::tempfile().expect("a file");
+        file.write_all_at(&gmp_sched::trace::memory::image(&traces), 0).expect("written");
+        let mut reader = Reader::new(file);
+        reader.poll().expect("a memory");
+        assert_eq!(reader.into_traces(), traces);
     }
 
     #[test]
     fn memory_with_impossible_sizes_is_refused() {
-        for (rings, words) in [(1, 5), (3, RING), (u64::MAX, RING)] {
+        let ring = HEADER_WORDS as u64;
+        // Too many rings, an unknown track, and rings that are too small or too large.
+        for (word, value) in [(1, 3), (1, u64::MAX), (ring + 2, 9 << 32), (ring + 3, 5), (ring + 3, u64::MAX)] {
             let file = memory();
-            put(&file, 1, rings);
-            put(&file, 2, words);
+            put(&file, word, value);
             put(&file, 0, MAGIC);
             assert_eq!(Reader::new(file).poll().expect_err("refused").kind(), io::ErrorKind::InvalidData);
         }

@@ -5,7 +5,9 @@
 use std::fmt;
 
 use gmp_sched::goroutine::WaitReason;
-use gmp_sched::trace::{EventKind, PreemptReason};
+use gmp_sched::trace::{EventKind, PreemptReason, Track};
+
+use crate::cpus::{self, CpuSlice, InterruptSlice};
 
 use crate::{Cause, Entry, Trace};
 
@@ -71,8 +73,8 @@ impl fmt::Display for End {
 pub struct Readied {
     /// When, in nanoseconds.
     pub at: u64,
-    /// The P on which it happened, if known.
-    pub processor: Option<u32>,
+    /// Where it happened, if known.
+    pub track: Option<Track>,
     /// Why. `None` if the G was runnable because it gave way.
     pub cause: Option<Cause>,
 }
@@ -108,21 +110,24 @@ pub struct Wait {
 /// What an arrow means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ArrowKind {
-    /// From the point where a G was readied by another G to the point where it began to run.
+    /// From the point where a G was readied, by another G or by a caller without a P, to the point where it began to run.
     Ready,
+    /// From the interrupt of the device for which a G waited to the point where the G began to run. If the trace does not
+    /// contain the interrupt, the arrow begins where the G was readied.
+    Device,
     /// From the P from which a G was stolen to the point where this G began to run.
     Steal,
     /// From the point where a P left an M in a system call to the point where the next G began to run on this P.
     HandOff,
 }
 
-/// An arrow from a time on one P to the beginning of a slice, perhaps on another P.
+/// An arrow from a time on one track to the beginning of a slice of a P.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrow {
     /// What it means.
     pub kind: ArrowKind,
-    /// Time and P of its origin.
-    pub from: (u64, u32),
+    /// Time and track of its origin.
+    pub from: (u64, Track),
     /// Time and P of its end.
     pub to: (u64, u32),
 }
@@ -151,6 +156,10 @@ pub struct Model {
     pub waits: Vec<Wait>,
     /// Arrows.
     pub arrows: Vec<Arrow>,
+    /// Which threads the CPUs ran.
+    pub cpus: Vec<CpuSlice>,
+    /// The interrupts that the CPUs took.
+    pub interrupts: Vec<InterruptSlice>,
     /// Numbers of Gs and Ps. There is an entry for each point in time at which they change.
     pub numbers: Vec<Numbers>,
 }
@@ -170,8 +179,10 @@ enum State {
 struct G {
     state: State,
     readied: Option<Readied>,
-    /// When it was stolen, and from which P.
-    stolen: Option<(u64, u32)>,
+    /// The last interrupt that raised the signal for which the G waits: its time and CPU.
+    raised: Option<(u64, Track)>,
+    /// The P from which it was stolen.
+    stolen_from: Option<u32>,
 }
 
 #[derive(Clone)]
@@ -199,7 +210,7 @@ impl Model {
     #[must_use]
     pub fn of(trace: &Trace) -> Self {
         let mut model = Self::default();
-        let unknown = G { state: State::Unknown, readied: None, stolen: None };
+        let unknown = G { state: State::Unknown, readied: None, raised: None, stolen_from: None };
         let idle =
             P { activity: Activity::Idle, since: 0, machine: None, readied: None, handed_off: None, is_known: false };
         let mut replay = Replay {
@@ -215,19 +226,30 @@ impl Model {
         for processor in 0..trace.processors() {
             replay.change(processor, trace.duration(), Activity::Stopped, End::Trace);
         }
+        (model.cpus, model.interrupts) = cpus::slices(trace);
         model
     }
 }
 
 impl Replay<'_> {
     fn step(&mut self, entry: &Entry) {
-        let (when, on) = (entry.when, entry.processor);
-        self.assume(entry);
+        let when = entry.when;
         match (entry.kind, entry.goroutine) {
             (EventKind::Spawn | EventKind::Ready, Some(goroutine)) => self.ready(entry, goroutine),
-            (EventKind::Start, Some(goroutine)) => self.start(entry, goroutine),
-            (EventKind::Yield, Some(goroutine)) => self.give_way(entry, goroutine, "yields"),
-            (EventKind::Preempt, Some(goroutine)) => self.give_way(entry, goroutine, preemption(entry.detail)),
+            (EventKind::SyscallReturn, Some(goroutine)) => {
+                self.unblock(goroutine, when);
+                self.ready(entry, goroutine);
+            }
+            (EventKind::Raise, Some(goroutine)) => self.goroutines[goroutine].raised = Some((when, entry.track)),
+            _ => {}
+        }
+        let Some(on) = entry.processor() else { return };
+        self.assume(on, entry);
+        match (entry.kind, entry.goroutine) {
+            (EventKind::Start, Some(goroutine)) => self.start(on, entry, goroutine),
+            (EventKind::Yield, Some(goroutine)) => self.give_way(on, entry, goroutine, "yields"),
+            (EventKind::Preempt, Some(goroutine)) => self.give_way(on, entry, goroutine, preemption(entry.detail)),
+            (EventKind::Switch, Some(goroutine)) => self.switch(on, entry, goroutine),
             (EventKind::Park, Some(goroutine)) => {
                 let reason = wait_reason(entry.detail);
                 self.set(goroutine, State::Waiting { since: when, reason });
@@ -246,14 +268,14 @@ impl Replay<'_> {
                 self.change(on, when, Activity::Run(goroutine), End::Other("the call ends"));
                 self.processors[on as usize].machine = Some(entry.detail);
             }
-            (EventKind::HandOff, Some(goroutine)) => self.hand_off(entry, goroutine, "enters a blocking call"),
+            (EventKind::HandOff, Some(goroutine)) => self.hand_off(on, when, goroutine, "enters a blocking call"),
             (EventKind::Retake, _) => {
                 if let Activity::Syscall(goroutine) = self.processors[on as usize].activity {
-                    self.hand_off(entry, goroutine, "sysmon retakes the P");
+                    self.hand_off(on, when, goroutine, "sysmon retakes the P");
                 }
             }
             (EventKind::Steal, Some(goroutine)) => {
-                self.goroutines[goroutine].stolen = Some((when, entry.detail as u32));
+                self.goroutines[goroutine].stolen_from = Some(entry.detail as u32);
             }
             (EventKind::Idle, _) => self.release(on, when, Activity::Idle),
             (EventKind::Stop, _) => self.release(on, when, Activity::Stopped),
@@ -268,8 +290,8 @@ impl Replay<'_> {
 
     /// Called before an event is replayed. If it is the first event of its P, the trace does not say what the P did
     /// before. But if the event is that a G leaves the P, that G was running.
-    fn assume(&mut self, entry: &Entry) {
-        let processor = &mut self.processors[entry.processor as usize];
+    fn assume(&mut self, on: u32, entry: &Entry) {
+        let processor = &mut self.processors[on as usize];
         if processor.is_known {
             return;
         }
@@ -281,6 +303,7 @@ impl Replay<'_> {
             EventKind::End,
             EventKind::SyscallEnter,
             EventKind::HandOff,
+            EventKind::Switch,
         ];
         if let Some(goroutine) = entry.goroutine.filter(|_| leaves.contains(&entry.kind)) {
             processor.activity = Activity::Run(goroutine);
@@ -290,23 +313,35 @@ impl Replay<'_> {
     }
 
     fn ready(&mut self, entry: &Entry, goroutine: usize) {
-        let readied = Readied { at: entry.when, processor: Some(entry.processor), cause: Some(entry.cause) };
+        let readied = Readied { at: entry.when, track: Some(entry.track), cause: Some(entry.cause) };
         if let State::Waiting { since, reason } = self.goroutines[goroutine].state {
             self.model.waits.push(Wait { goroutine, from: since, to: entry.when, reason, cause: entry.cause });
         }
         self.enqueue(goroutine, readied);
     }
 
-    fn give_way(&mut self, entry: &Entry, goroutine: usize, how: &'static str) {
-        let readied = Readied { at: entry.when, processor: Some(entry.processor), cause: None };
+    fn give_way(&mut self, on: u32, entry: &Entry, goroutine: usize, how: &'static str) {
+        let readied = Readied { at: entry.when, track: Some(entry.track), cause: None };
         self.enqueue(goroutine, readied);
-        self.change(entry.processor, entry.when, Activity::Schedule, End::Other(how));
+        self.change(on, entry.when, Activity::Schedule, End::Other(how));
+    }
+
+    /// Called when a G switches to the other G of its coroutine.
+    fn switch(&mut self, on: u32, entry: &Entry, goroutine: usize) {
+        let (when, next) = (entry.when, entry.detail as usize);
+        if let State::Waiting { since, reason } = self.goroutines[next].state {
+            let cause = Cause::Goroutine(goroutine);
+            self.model.waits.push(Wait { goroutine: next, from: since, to: when, reason, cause });
+        }
+        self.set(goroutine, State::Waiting { since: when, reason: WaitReason::Coroutine });
+        self.set(next, State::Running);
+        self.change(on, when, Activity::Run(next), End::Parks(WaitReason::Coroutine));
     }
 
     fn enqueue(&mut self, goroutine: usize, readied: Readied) {
         self.set(goroutine, State::Runnable);
         let g = &mut self.goroutines[goroutine];
-        (g.readied, g.stolen) = (Some(readied), None);
+        (g.readied, g.stolen_from) = (Some(readied), None);
     }
 
     fn set(&mut self, goroutine: usize, state: State) {
@@ -321,44 +356,48 @@ impl Replay<'_> {
         }
     }
 
-    fn start(&mut self, entry: &Entry, goroutine: usize) {
-        let (when, on) = (entry.when, entry.processor);
+    fn start(&mut self, on: u32, entry: &Entry, goroutine: usize) {
+        let when = entry.when;
         self.unblock(goroutine, when.saturating_sub(entry.detail));
         let g = &mut self.goroutines[goroutine];
-        // If the G was readied by a thread without a P, there is no `Ready` event. The latency in the `Start` event
-        // shows when it was readied.
+        // If the `Ready` event is lost, the latency in the `Start` event shows when the G was readied.
         let at = when.saturating_sub(entry.detail);
         if let State::Waiting { since, reason } = g.state {
             let cause = Cause::Unknown;
             self.model.waits.push(Wait { goroutine, from: since.min(at), to: at, reason, cause });
             g.readied = None;
         }
-        let unseen = Readied { at, processor: None, cause: Some(Cause::Unknown) };
+        let unseen = Readied { at, track: None, cause: Some(Cause::Unknown) };
         let readied = g.readied.take().unwrap_or(unseen);
-        let stolen = g.stolen.take();
+        let (stolen_from, raised) = (g.stolen_from.take(), g.raised.take());
         self.set(goroutine, State::Running);
-        if let (Some(Cause::Goroutine(_)), Some(from)) = (readied.cause, readied.processor) {
-            self.model.arrows.push(Arrow { kind: ArrowKind::Ready, from: (readied.at, from), to: (when, on) });
+        let mut arrow = |kind, from| self.model.arrows.push(Arrow { kind, from, to: (when, on) });
+        let origin = readied.track.map(|track| (readied.at, track));
+        match (readied.cause, origin) {
+            (Some(Cause::Goroutine(_) | Cause::Unknown | Cause::Return), Some(origin)) => {
+                arrow(ArrowKind::Ready, origin);
+            }
+            (Some(Cause::Device), Some(origin)) => arrow(ArrowKind::Device, raised.unwrap_or(origin)),
+            _ => {}
         }
-        if let Some((_, victim)) = stolen {
+        if let Some(victim) = stolen_from {
             // The arrow begins at the time when the G was readied, because at the time of the steal the other P may be
             // doing something else.
-            let kind = ArrowKind::Steal;
-            self.model.arrows.push(Arrow { kind, from: (readied.at, victim), to: (when, on) });
+            arrow(ArrowKind::Steal, (readied.at, Track::Processor(victim)));
         }
         if let Some(at) = self.processors[on as usize].handed_off.take() {
-            self.model.arrows.push(Arrow { kind: ArrowKind::HandOff, from: (at, on), to: (when, on) });
+            arrow(ArrowKind::HandOff, (at, Track::Processor(on)));
         }
         self.change(on, when, Activity::Run(goroutine), End::Other("runs a G"));
         self.processors[on as usize].readied = Some(readied);
     }
 
-    fn hand_off(&mut self, entry: &Entry, goroutine: usize, how: &'static str) {
-        let machine = self.processors[entry.processor as usize].machine;
-        self.set(goroutine, State::Blocked { since: entry.when, machine });
-        self.processors[entry.processor as usize].handed_off = Some(entry.when);
-        self.change(entry.processor, entry.when, Activity::Idle, End::Other(how));
-        self.processors[entry.processor as usize].machine = None;
+    fn hand_off(&mut self, on: u32, when: u64, goroutine: usize, how: &'static str) {
+        let machine = self.processors[on as usize].machine;
+        self.set(goroutine, State::Blocked { since: when, machine });
+        self.processors[on as usize].handed_off = Some(when);
+        self.change(on, when, Activity::Idle, End::Other(how));
+        self.processors[on as usize].machine = None;
     }
 
     fn release(&mut self, on: u32, when: u64, activity: Activity) {

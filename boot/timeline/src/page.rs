@@ -8,7 +8,7 @@
 use std::io::{self, Write};
 
 use gmp_sched::goroutine::WaitReason;
-use gmp_sched::trace::EventKind;
+use gmp_sched::trace::{EventKind, Track};
 
 use crate::perfetto::quoted;
 use crate::{Cause, Trace};
@@ -65,10 +65,13 @@ fn data(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     let texts = list(&mut trace.texts().iter().map(|text| quoted(text)));
     write!(
         out,
-        "{{processors:{},lost:{},kinds:[{kinds}],reasons:[{reasons}],\ngoroutines:[{goroutines}],\ntexts:[{texts}],\n\
+        "{{processors:{},cpus:{},lost:{},violation:{},coroutine:{},kinds:[{kinds}],reasons:[{reasons}],\ngoroutines:[{goroutines}],\ntexts:[{texts}],\n\
          count:{},columns:\"",
         trace.processors(),
+        trace.cpus(),
         trace.lost(),
+        trace.violation().map_or(-1, |(index, _)| index as i64),
+        WaitReason::Coroutine as u8,
         trace.events().len()
     )?;
     base64(&columns(trace), out)?;
@@ -76,7 +79,7 @@ fn data(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// Returns the events as columns, each with all events: time and detail (64-bit floating point), index of the G (32
-/// bits), P (16 bits), kind (8 bits). If the event is that a G becomes runnable, its detail is the cause: the index of
+/// bits), track (16 bits), kind (8 bits). If the event is that a G becomes runnable, its detail is the cause: the index of
 /// another G, -2 for a timer, -3 for a device, -1 if the cause is unknown.
 fn columns(trace: &Trace) -> Vec<u8> {
     let events = trace.events();
@@ -87,6 +90,8 @@ fn columns(trace: &Trace) -> Vec<u8> {
             (EventKind::Spawn | EventKind::Ready, Cause::Unknown) => -1.0,
             (EventKind::Spawn | EventKind::Ready, Cause::Timer) => -2.0,
             (EventKind::Spawn | EventKind::Ready, Cause::Device) => -3.0,
+            // The page knows this from the kind, and needs the detail for the M.
+            (EventKind::SyscallReturn, _) => entry.detail as f64,
             _ => entry.detail as f64,
         };
         detail.to_le_bytes()
@@ -94,9 +99,18 @@ fn columns(trace: &Trace) -> Vec<u8> {
     let goroutines = events.iter().flat_map(|entry| {
         entry.goroutine.map_or(NONE, |goroutine| u32::try_from(goroutine).unwrap_or(NONE)).to_le_bytes()
     });
-    let processors = events.iter().flat_map(|entry| (entry.processor as u16).to_le_bytes());
+    let tracks = events.iter().flat_map(|entry| track_number(entry.track).to_le_bytes());
     let kinds = events.iter().map(|entry| entry.kind as u8);
-    times.chain(details).chain(goroutines).chain(processors).chain(kinds).collect()
+    times.chain(details).chain(goroutines).chain(tracks).chain(kinds).collect()
+}
+
+/// Returns the number that the page has for a track: that of the P, or 0x8000 and more for a CPU, or 0xffff.
+fn track_number(track: Track) -> u16 {
+    match track {
+        Track::Processor(number) => number as u16,
+        Track::Cpu(number) => 0x8000 | number as u16,
+        Track::Outside => 0xffff,
+    }
 }
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -2,15 +2,17 @@
 //!
 //! | process in the viewer | tracks |
 //! |---|---|
-//! | P | one for each P: the Gs that ran, system calls, searches for work; counters |
+//! | P | one for each P: the Gs that ran, system calls, searches for work; counters. One for what callers without a P did |
 //! | M | one for each M: the Gs that ran on it, and the calls in which it was blocked without a P |
+//! | CPU | one for each CPU: the Ms and other threads that ran on it, and interrupts; the rule that the run violated |
 //! | spans | one for each G with spans and marks |
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use gmp_sched::trace::EventKind;
+use gmp_sched::trace::{EventKind, Track};
 
+use crate::cpus::{CpuSlice, CpuThread, InterruptSlice};
 use crate::model::{Activity, ArrowKind, Model, Readied, Slice};
 use crate::{Cause, Trace};
 
@@ -18,6 +20,10 @@ use crate::{Cause, Trace};
 const P: u32 = 1;
 const M: u32 = 2;
 const SPANS: u32 = 3;
+const CPU: u32 = 4;
+
+/// The number of the track of callers without a P, among those of Ps.
+const OUTSIDE: u32 = 9999;
 
 /// The most values that are written of each counter. Some viewers are slow if there are more.
 const COUNTERS: u64 = 20_000;
@@ -33,6 +39,7 @@ pub fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     let mut writer = Writer { trace, out, is_first: true };
     writer.tracks(&model)?;
     writer.slices(&model)?;
+    writer.cpus(&model)?;
     writer.arrows(&model)?;
     writer.counters(&model)?;
     writer.instants()?;
@@ -59,9 +66,15 @@ impl<W: Write> Writer<'_, W> {
 
     /// Writes the names of the processes and threads that the viewer shows.
     fn tracks(&mut self, model: &Model) -> io::Result<()> {
-        for (process, name) in [(P, "P"), (M, "M"), (SPANS, "spans")] {
-            self.name("process_name", process, 0, name)?;
+        let processes = [(P, "P"), (M, "M"), (SPANS, "spans"), (CPU, "CPU")];
+        let shown = if self.trace.cpus() > 0 { processes.len() } else { processes.len() - 1 };
+        for (process, name) in &processes[..shown] {
+            self.name("process_name", *process, 0, name)?;
         }
+        for cpu in 0..self.trace.cpus() {
+            self.name("thread_name", CPU, cpu.into(), &format!("CPU {cpu}"))?;
+        }
+        self.name("thread_name", P, OUTSIDE.into(), "without a P")?;
         for processor in 0..self.trace.processors() {
             self.name("thread_name", P, processor.into(), &format!("P{processor}"))?;
         }
@@ -109,14 +122,42 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
+    /// Writes what the CPUs and the callers without a P did.
+    fn cpus(&mut self, model: &Model) -> io::Result<()> {
+        for CpuSlice { cpu, thread, from, to } in &model.cpus {
+            let name = match thread {
+                CpuThread::Machine(number) => format!("M{number}"),
+                CpuThread::Other => "thread without Gs".to_owned(),
+            };
+            let (name, times) = (quoted(&name), times(*from, *to));
+            self.event("X", format_args!("\"pid\":{CPU},\"tid\":{cpu},\"name\":{name},\"cat\":\"thread\",{times}"))?;
+        }
+        for InterruptSlice { cpu, name, from, to } in &model.interrupts {
+            let (name, times) = (quoted(&self.trace.texts()[*name]), times(*from, *to));
+            let fields = format_args!("\"pid\":{CPU},\"tid\":{cpu},\"name\":{name},\"cat\":\"interrupt\",{times}");
+            self.event("X", fields)?;
+        }
+        for entry in self.trace.events().iter().filter(|entry| entry.track == Track::Outside) {
+            let Some(goroutine) = entry.goroutine else { continue };
+            let name = quoted(&format!("{:?} {}", entry.kind, self.trace.goroutines()[goroutine].label()));
+            // A viewer attaches an arrow to a slice. So the event is shown as the shortest possible slice.
+            let times = times(entry.when, entry.when + 1);
+            let fields = format_args!("\"pid\":{P},\"tid\":{OUTSIDE},\"name\":{name},\"cat\":\"outside\",{times}");
+            self.event("X", fields)?;
+        }
+        Ok(())
+    }
+
     /// Returns what the viewer shows about a slice, as JSON.
     fn arguments(&self, slice: &Slice) -> String {
         let end = quoted(&slice.end.to_string());
-        let Some(Readied { at, cause, .. }) = slice.readied else { return format!("{{\"then\":{end}}}") };
+        let Some(Readied { at, track, cause }) = slice.readied else { return format!("{{\"then\":{end}}}") };
         let by = match cause {
             Some(Cause::Goroutine(by)) => self.label(by),
             Some(Cause::Timer) => quoted("a timer"),
             Some(Cause::Device) => quoted("a device"),
+            Some(Cause::Return) => quoted("returns from a call"),
+            Some(Cause::Unknown) if track == Some(Track::Outside) => quoted("a thread that is not an M"),
             Some(Cause::Unknown) => quoted("unknown"),
             None => quoted("gave way"),
         };
@@ -127,17 +168,23 @@ impl<W: Write> Writer<'_, W> {
         for (number, arrow) in model.arrows.iter().enumerate() {
             let name = match arrow.kind {
                 ArrowKind::Ready => "ready",
+                ArrowKind::Device => "device",
                 ArrowKind::Steal => "steal",
                 ArrowKind::HandOff => "handoff",
             };
-            let end = |(when, processor): (u64, u32)| {
+            let end = |(when, track): (u64, Track)| {
+                let (process, thread) = match track {
+                    Track::Processor(processor) => (P, processor),
+                    Track::Cpu(cpu) => (CPU, cpu),
+                    Track::Outside => (P, OUTSIDE),
+                };
                 let ts = micros(when);
                 format!(
-                    "\"name\":\"{name}\",\"cat\":\"{name}\",\"id\":{number},\"pid\":{P},\"tid\":{processor},\"ts\":{ts}"
+                    "\"name\":\"{name}\",\"cat\":\"{name}\",\"id\":{number},\"pid\":{process},\"tid\":{thread},\"ts\":{ts}"
                 )
             };
             self.event("s", format_args!("{}", end(arrow.from)))?;
-            self.event("f", format_args!("\"bp\":\"e\",{}", end(arrow.to)))?;
+            self.event("f", format_args!("\"bp\":\"e\",{}", end((arrow.to.0, Track::Processor(arrow.to.1)))))?;
         }
         Ok(())
     }
@@ -157,9 +204,19 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
-    /// Writes the spans and marks of the program, and the stops of the world.
+    /// Writes the spans and marks of the program, the stops of the world, and the violated rule.
     fn instants(&mut self) -> io::Result<()> {
         let trace = self.trace;
+        if let Some((index, rule)) = trace.violation()
+            && let Track::Cpu(cpu) = trace.events()[index].track
+        {
+            let (name, ts) = (quoted(rule), micros(trace.events()[index].when));
+            // The mark extends over all tracks.
+            let fields = format_args!(
+                "\"s\":\"g\",\"name\":{name},\"cat\":\"violation\",\"pid\":{CPU},\"tid\":{cpu},\"ts\":{ts}"
+            );
+            self.event("i", fields)?;
+        }
         for entry in trace.events() {
             let (phase, name) = match entry.kind {
                 EventKind::SpanBegin => ("b", quoted(&trace.texts()[entry.detail as usize])),

@@ -1,26 +1,9 @@
-//! A trace: the events of all Ps in one list, and what is known about the Gs.
+//! A trace: the events of all tracks in one list, and what is known about the Gs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use gmp_sched::goroutine::GoroutineId;
-use gmp_sched::trace::{Event, EventKind, ProcessorTrace};
-
-/// The events of one P.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Part {
-    /// The number of the P.
-    pub processor: u32,
-    /// The events, oldest first.
-    pub events: Vec<Event>,
-    /// How many events of the P were lost.
-    pub lost: u64,
-}
-
-impl From<ProcessorTrace> for Part {
-    fn from(trace: ProcessorTrace) -> Self {
-        Self { processor: trace.processor.get(), events: trace.events, lost: trace.lost }
-    }
-}
+use gmp_sched::trace::{EventKind, Track, TrackTrace};
 
 /// Why a G became runnable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +14,8 @@ pub enum Cause {
     Timer,
     /// A device for which it waited became ready.
     Device,
+    /// It returned from a system call and found no P.
+    Return,
     /// The trace names no cause.
     Unknown,
 }
@@ -42,14 +27,26 @@ pub struct Entry {
     pub when: u64,
     /// What happened.
     pub kind: EventKind,
-    /// The P on which it happened.
-    pub processor: u32,
+    /// Where it happened.
+    pub track: Track,
     /// The index in [`Trace::goroutines`] of the G to which it happened.
     pub goroutine: Option<usize>,
-    /// More about the event; see [`EventKind`]. For spans and marks, the index in [`Trace::texts`].
+    /// More about the event; see [`EventKind`]. If that is a text, this is the index in [`Trace::texts`]. For a `Switch`,
+    /// it is the index of the other G.
     pub detail: u64,
-    /// Why a G became runnable, if the event is a `Spawn` or a `Ready`.
+    /// Why a G became runnable, if the event is a `Spawn`, a `Ready` or a `SyscallReturn`.
     pub cause: Cause,
+}
+
+impl Entry {
+    /// The P on which the event happened, if it happened on one.
+    #[must_use]
+    pub fn processor(&self) -> Option<u32> {
+        match self.track {
+            Track::Processor(number) => Some(number),
+            Track::Cpu(_) | Track::Outside => None,
+        }
+    }
 }
 
 /// A G that occurs in a trace.
@@ -84,6 +81,7 @@ fn short(function: &str) -> String {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     processors: u32,
+    cpus: u32,
     events: Vec<Entry>,
     goroutines: Vec<Goroutine>,
     texts: Vec<String>,
@@ -91,32 +89,32 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Merges what [`Scheduler::traces`](gmp_sched::scheduler::Scheduler::traces) returns.
+    /// Merges the events of all tracks, which [`Scheduler::traces`](gmp_sched::scheduler::Scheduler::traces) returns.
+    /// Events with the same time are in the order of [`Track`], and those of one track keep their order.
     #[must_use]
-    pub fn of_processors(traces: Vec<ProcessorTrace>) -> Self {
-        Self::new(traces.into_iter().map(Part::from).collect())
-    }
-
-    /// Merges the events of all Ps. Events with the same time are in the order of `parts`, and those of one part keep
-    /// their order.
-    #[must_use]
-    pub fn new(parts: Vec<Part>) -> Self {
+    pub fn new(mut tracks: Vec<TrackTrace>) -> Self {
+        tracks.sort_by_key(|trace| trace.track);
         let mut reader = Reader::default();
-        for part in &parts {
-            reader.read_texts(part);
+        for trace in &tracks {
+            reader.read_texts(trace);
         }
-        let start = parts.iter().filter_map(|part| part.events.first()).map(|event| event.when.as_nanos()).min();
+        let start = tracks.iter().filter_map(|trace| trace.events.first()).map(|event| event.when.as_nanos()).min();
         let mut events = Vec::new();
-        for part in &parts {
-            reader.read_events(part, start.unwrap_or_default(), &mut events);
+        for trace in &tracks {
+            reader.read_events(trace, start.unwrap_or_default(), &mut events);
         }
-        events.sort_by_key(|entry| entry.when);
+        // A violation comes after all that has led to it.
+        events.sort_by_key(|entry| (entry.when, entry.kind == EventKind::Violation));
+        let count = |number: fn(Track) -> Option<u32>| {
+            tracks.iter().filter_map(|trace| number(trace.track)).map(|number| number + 1).max().unwrap_or_default()
+        };
         Self {
-            processors: parts.iter().map(|part| part.processor + 1).max().unwrap_or_default(),
+            processors: count(|track| if let Track::Processor(number) = track { Some(number) } else { None }),
+            cpus: count(|track| if let Track::Cpu(number) = track { Some(number) } else { None }),
             events,
             goroutines: reader.goroutines,
             texts: reader.texts,
-            lost: parts.iter().map(|part| part.lost).sum(),
+            lost: tracks.iter().map(|trace| trace.lost).sum(),
         }
     }
 
@@ -124,6 +122,19 @@ impl Trace {
     #[must_use]
     pub fn processors(&self) -> u32 {
         self.processors
+    }
+
+    /// The number of CPUs with a track.
+    #[must_use]
+    pub fn cpus(&self) -> u32 {
+        self.cpus
+    }
+
+    /// The rule that the run violated, if it was a run of the simulator that failed, and the index of the event.
+    #[must_use]
+    pub fn violation(&self) -> Option<(usize, &str)> {
+        let index = self.events.iter().position(|entry| entry.kind == EventKind::Violation)?;
+        Some((index, self.texts.get(self.events[index].detail as usize)?))
     }
 
     /// The events, oldest first. Those that only define names and texts are left out.
@@ -138,13 +149,13 @@ impl Trace {
         &self.goroutines
     }
 
-    /// The names of spans and marks.
+    /// The names of spans, marks and interrupts, and violated rules.
     #[must_use]
     pub fn texts(&self) -> &[String] {
         &self.texts
     }
 
-    /// How many events of all Ps were lost.
+    /// How many events of all tracks were lost.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
@@ -186,10 +197,10 @@ impl Reader {
     }
 
     /// Reads the definitions of texts.
-    fn read_texts(&mut self, part: &Part) {
+    fn read_texts(&mut self, trace: &TrackTrace) {
         let mut bytes = Vec::new();
         let mut number = None;
-        for event in &part.events {
+        for event in &trace.events {
             match event.kind {
                 EventKind::TextBegin => {
                     self.define(number.replace(event.detail), &mut bytes);
@@ -208,11 +219,13 @@ impl Reader {
         bytes.clear();
     }
 
-    /// Reads the events of one P, and the names and functions of the Gs.
-    fn read_events(&mut self, part: &Part, start: u64, entries: &mut Vec<Entry>) {
+    /// Reads the events of one track, and the names and functions of the Gs.
+    fn read_events(&mut self, trace: &TrackTrace, start: u64, entries: &mut Vec<Entry>) {
         let mut last = None;
+        // The Gs whose devices are ready, until they are readied.
+        let mut by_device = HashSet::new();
         let mut name: (Option<usize>, Vec<u8>) = (None, Vec::new());
-        for event in &part.events {
+        for event in &trace.events {
             let goroutine = event.goroutine.map(|id| self.index(id.get()));
             if event.kind == EventKind::Name {
                 name.0 = goroutine;
@@ -223,7 +236,7 @@ impl Reader {
             let mut entry = Entry {
                 when: event.when.as_nanos() - start,
                 kind: event.kind,
-                processor: part.processor,
+                track: trace.track,
                 goroutine,
                 detail: event.detail,
                 cause: Cause::Unknown,
@@ -237,14 +250,19 @@ impl Reader {
                     continue;
                 }
                 EventKind::TextBegin | EventKind::TextBytes => continue,
-                EventKind::SpanBegin | EventKind::SpanEnd | EventKind::Mark => {
-                    entry.detail = self.text(event.detail) as u64;
-                }
+                EventKind::SpanBegin
+                | EventKind::SpanEnd
+                | EventKind::Mark
+                | EventKind::Interrupt
+                | EventKind::Violation => entry.detail = self.text(event.detail) as u64,
+                EventKind::Switch => entry.detail = self.index(event.detail) as u64,
+                EventKind::SyscallReturn => entry.cause = Cause::Return,
+                EventKind::Device => by_device.extend(goroutine),
                 EventKind::Spawn | EventKind::Ready => {
                     let by = (event.detail != 0).then(|| self.index(event.detail));
                     entry.cause = match last {
                         Some(EventKind::Timer) => Cause::Timer,
-                        Some(EventKind::Device) => Cause::Device,
+                        _ if goroutine.is_some_and(|goroutine| by_device.remove(&goroutine)) => Cause::Device,
                         _ => by.map_or(Cause::Unknown, Cause::Goroutine),
                     };
                     if event.kind == EventKind::Spawn
@@ -276,6 +294,8 @@ fn text_bytes(detail: u64) -> impl Iterator<Item = u8> {
 
 #[cfg(test)]
 mod tests {
+    use gmp_sched::trace::Event;
+
     use super::*;
 
     /// Makes an event from the words of its binary form.
@@ -312,8 +332,14 @@ mod tests {
             event(120, EventKind::Ready, 17, 1),
             event(130, EventKind::Ready, 16, 0),
         ];
-        let part = |processor, events| Part { processor, events, lost: 3 };
-        let trace = Trace::new(vec![part(0, first), part(1, second)]);
+        let outside = vec![
+            event(131, EventKind::Device, 16, 0),
+            event(131, EventKind::Ready, 17, 0),
+            event(131, EventKind::Ready, 16, 0),
+        ];
+        let track = |track, events| TrackTrace { track, events, lost: 3 };
+        let processor = |number, events| track(Track::Processor(number), events);
+        let trace = Trace::new(vec![processor(0, first), processor(1, second), track(Track::Outside, outside)]);
         let mut labels: Vec<_> = trace.goroutines().iter().map(Goroutine::label).collect();
         labels.sort();
         assert_eq!(labels, ["G1 main", "G16 b", "G17 production"]);
@@ -328,8 +354,11 @@ mod tests {
                 (11, Cause::Goroutine(main)),
                 (30, Cause::Goroutine(main)),
                 (40, Cause::Unknown),
+                (41, Cause::Unknown),
+                (41, Cause::Unknown),
+                (41, Cause::Device),
             ]
         );
-        assert_eq!((trace.processors(), trace.lost(), trace.duration()), (2, 6, 40));
+        assert_eq!((trace.processors(), trace.lost(), trace.duration()), (2, 9, 41));
     }
 }

@@ -4,13 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use gmp_sched::device_signals::Signal;
+use gmp_sched::goroutine::WaitReason;
+use gmp_sched::park::{park, ready};
 use gmp_sched::platform::Pinned;
 use gmp_sched::scheduler::Scheduler;
 use gmp_sched::sim::{self, Config, Sim};
-use gmp_sched::trace::EventKind;
+use gmp_sched::syscall::blocking;
+use gmp_sched::trace::{EventKind, Track};
 use serde_json::Value;
-use timeline::model::{Activity, Model};
+use timeline::cpus::{CpuSlice, CpuThread, InterruptSlice};
+use timeline::model::{Activity, Arrow, ArrowKind, Model};
 use timeline::{Cause, Trace, perfetto};
+
+mod queues;
+use queues::Queues;
 
 fn scheduler() -> &'static Scheduler<Sim> {
     Pinned::<Sim>::new().machine().scheduler()
@@ -24,7 +32,7 @@ fn traced(config: Config, program: impl FnOnce() + Send + 'static) -> Trace {
         scheduler().start_trace(100_000).expect("memory");
         program();
         scheduler().stop_trace();
-        *trace.lock().unwrap_or_else(PoisonError::into_inner) = Trace::of_processors(scheduler().traces());
+        *trace.lock().unwrap_or_else(PoisonError::into_inner) = Trace::new(scheduler().traces());
     })
     .expect("the program ends");
     let trace = result.lock().unwrap_or_else(PoisonError::into_inner);
@@ -38,11 +46,16 @@ fn mixed_program() {
             sim::go(move || {
                 let _span = sim::span("work");
                 sim::work(Duration::from_micros(20));
-                match number % 5 {
+                match number % 6 {
                     0 => sim::yield_now(),
                     1 => sim::sleep(Duration::from_micros(100)),
                     2 => sim::block(Duration::from_micros(100)),
                     3 => sim::syscall(Duration::from_micros(50)),
+                    4 => {
+                        let signal: &'static Signal<Sim> = Box::leak(Box::new(Signal::new()));
+                        sim::start_device(signal, Duration::from_micros(60));
+                        signal.wait();
+                    }
                     _ => sim::mark("nothing"),
                 }
                 sim::work(Duration::from_micros(10));
@@ -86,10 +99,12 @@ fn scripted_program_has_exactly_the_expected_events() {
                 Cause::Timer => " by a timer".to_owned(),
                 _ => String::new(),
             };
-            format!("{:?}{goroutine}{by}", entry.kind)
+            let name = if entry.kind == EventKind::Interrupt { &trace.texts()[entry.detail as usize] } else { "" };
+            format!("{:?}{goroutine}{by} {name}", entry.kind).trim_end().to_owned()
         })
         .collect();
     let expected = [
+        "RunMachine",
         "Busy",
         "Start G1",
         // Main sends before there is a receiver.
@@ -108,6 +123,10 @@ fn scripted_program_has_exactly_the_expected_events() {
         "Park G1",
         "Spin",
         "Idle",
+        "Halt",
+        "Interrupt timer",
+        "InterruptEnd",
+        "RunMachine",
         "Busy",
         "Spin",
         "Timer",
@@ -144,6 +163,22 @@ fn times_of_each_p_add_up_to_the_whole_trace() {
 }
 
 #[test]
+fn times_of_each_p_add_up_to_the_time_of_the_run() {
+    for seed in 0..12 {
+        let config = Config { cpus: 4, processors: [1, 2, 4][seed as usize % 3], seed, ..Config::default() };
+        let (result, traces) = sim::run_traced(config, 100_000, mixed_program);
+        let elapsed = result.expect("the program ends").elapsed.as_nanos() as f64;
+        let (trace, mut sums) = (Trace::new(traces), vec![0; config.processors]);
+        for slice in &Model::of(&trace).slices {
+            sums[slice.processor as usize] += slice.to - slice.from;
+        }
+        for sum in sums {
+            assert!((sum as f64 - elapsed).abs() < elapsed / 100.0, "seed {seed}: {sum} ns of {elapsed} ns");
+        }
+    }
+}
+
+#[test]
 fn no_g_runs_in_two_places_and_arrows_end_where_gs_begin_to_run() {
     for trace in mixed_traces() {
         let model = Model::of(&trace);
@@ -157,6 +192,10 @@ fn no_g_runs_in_two_places_and_arrows_end_where_gs_begin_to_run() {
         for arrow in &model.arrows {
             assert!(runs().any(|slice| (slice.from, slice.processor) == arrow.to), "{arrow:?}");
             assert!(arrow.from.0 <= arrow.to.0, "{arrow:?}");
+        }
+        // The trace shows where each G was readied, except for main, which runs when the trace begins.
+        for slice in runs().filter(|slice| slice.from > 0) {
+            assert!(slice.readied.is_none_or(|readied| readied.track.is_some()), "{slice:?}");
         }
         for wait in &model.waits {
             assert!(wait.from <= wait.to, "{wait:?}");
@@ -200,10 +239,181 @@ fn json_has_the_fields_that_viewers_need() {
         assert!(arrows.is_empty(), "arrows without an end: {arrows:?}");
     }
     assert_eq!(phases.keys().collect::<Vec<_>>(), ["C", "M", "X", "b", "e", "f", "n", "s"]);
+    let names: Vec<_> = mixed_traces().flat_map(|trace| trace.texts().to_vec()).collect();
+    for name in ["timer", "IPI", "device"] {
+        assert!(names.iter().any(|text| text == name), "no interrupt {name}");
+    }
     let kinds = |trace: &Trace| trace.events().iter().map(|entry| entry.kind).collect::<Vec<_>>();
     let seen: Vec<_> = mixed_traces().flat_map(|trace| kinds(&trace)).collect();
     for kind in [EventKind::Steal, EventKind::HandOff, EventKind::SyscallEnter, EventKind::Stop, EventKind::GlobalTake]
     {
         assert!(seen.contains(&kind), "no {kind:?}");
+    }
+}
+
+#[test]
+fn arrows_of_devices_begin_at_their_interrupts() {
+    let mut arrows = 0;
+    for trace in mixed_traces() {
+        let model = Model::of(&trace);
+        for arrow in model.arrows.iter().filter(|arrow| arrow.kind == ArrowKind::Device) {
+            let Track::Cpu(cpu) = arrow.from.1 else { panic!("{arrow:?}") };
+            let handles = |slice: &&InterruptSlice| (slice.from..=slice.to).contains(&arrow.from.0);
+            let interrupt =
+                model.interrupts.iter().filter(|slice| slice.cpu == cpu).find(handles).expect("an interrupt");
+            assert_eq!(trace.texts()[interrupt.name], "device");
+            arrows += 1;
+        }
+    }
+    assert!(arrows > 10, "{arrows}");
+}
+
+#[test]
+fn cpu_runs_the_m_whose_p_runs_a_g() {
+    for trace in mixed_traces() {
+        let model = Model::of(&trace);
+        for cpu in 0..trace.cpus() {
+            let mut own: Vec<_> = model.cpus.iter().filter(|slice| slice.cpu == cpu).collect();
+            own.sort_by_key(|slice| slice.from);
+            assert!(own.windows(2).all(|pair| pair[0].to <= pair[1].from), "{own:?}");
+        }
+        // While a P runs a G, its M runs on a CPU at least once, unless the trace began after that.
+        for slice in model.slices.iter().filter(|slice| matches!(slice.activity, Activity::Run(_))) {
+            let Some(machine) = slice.machine else { continue };
+            let on_cpu = |other: &&CpuSlice| {
+                other.thread == CpuThread::Machine(machine) && other.from <= slice.to && slice.from <= other.to
+            };
+            assert!(model.cpus.iter().any(|other| on_cpu(&other)), "{slice:?}");
+        }
+    }
+}
+
+/// Runs a program that leaves the P by a call, and is readied by callers without a P.
+#[test]
+fn callers_without_a_p_leave_events_and_arrows() {
+    let mut outside = BTreeMap::new();
+    for seed in 0..40 {
+        let config = Config { cpus: 2, processors: 1, seed, ..Config::default() };
+        let trace = traced(config, || {
+            let (sender, receiver) = sim::channel(0);
+            let waiting = sim::go(move || receiver.recv());
+            sim::yield_now();
+            // The call hands the only P off, and the G that it readies runs there, so the call finds no P when it ends.
+            let hog = sim::go(|| sim::work(Duration::from_micros(300)));
+            blocking::<Sim, _>(|| {
+                sim::work(Duration::from_micros(50));
+                sender.try_send(1)
+            })
+            .ok();
+            waiting.join().expect("no G panics").ok();
+            hog.join().expect("no G panics");
+        });
+        let model = Model::of(&trace);
+        for entry in trace.events().iter().filter(|entry| entry.track == Track::Outside) {
+            *outside.entry(format!("{:?}", entry.kind)).or_insert(0) += 1;
+            let starts = |arrow: &&Arrow| arrow.from == (entry.when, Track::Outside) && arrow.kind == ArrowKind::Ready;
+            assert!(model.arrows.iter().any(|arrow| starts(&arrow)), "seed {seed}: {entry:?} has no arrow");
+        }
+    }
+    assert!(outside.contains_key("Ready") && outside.contains_key("SyscallReturn"), "{outside:?}");
+}
+
+#[test]
+fn failed_run_is_marked_at_the_event_that_violates_the_rule() {
+    for seed in 0..12 {
+        let config = Config { cpus: 2, processors: 2, seed, ..Config::default() };
+        let (result, traces) = sim::run_traced(config, 10_000, move || {
+            let found = Arc::new(Mutex::new(None));
+            let shared = found.clone();
+            let waiter = sim::go(move || {
+                park::<Sim>(WaitReason::Parked, move |_, me| {
+                    *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(me);
+                    true
+                });
+            });
+            let waiter_found = loop {
+                let taken = found.lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let Some(taken) = taken {
+                    break taken;
+                }
+                sim::yield_now();
+            };
+            // The mutant: a wake-up that readies its G twice.
+            for wake in ["first", "second"] {
+                sim::mark(wake);
+                // SAFETY: none. The second call violates the contract, which the scheduler detects.
+                unsafe { ready(waiter_found) };
+            }
+            waiter.join().expect("no G panics");
+        });
+        let failure = result.expect_err("a rule is violated");
+        let trace = Trace::new(traces);
+        let (index, rule) = trace.violation().expect("a mark");
+        assert_eq!(rule, failure.message);
+        assert!(rule.starts_with("readied a G that does not wait") || rule.contains("assertion"), "{rule}");
+        assert_eq!(index, trace.events().len() - 1, "the mark is the last event");
+        let main = trace.events()[index].goroutine;
+        let own: Vec<_> = trace.events().iter().filter(|entry| entry.goroutine == main).collect();
+        let before = own[own.len() - 2];
+        assert_eq!(
+            (before.kind, &trace.texts()[before.detail as usize][..]),
+            (EventKind::Mark, "second"),
+            "seed {seed}"
+        );
+        let mut json = Vec::new();
+        perfetto::write(&trace, &mut json).expect("memory");
+        let file: Value = serde_json::from_slice(&json).expect("JSON");
+        let mark = file["traceEvents"].as_array().expect("events").iter().find(|event| event["ph"] == "i");
+        let mark = mark.expect("the mark is in the JSON file");
+        assert_eq!((&mark["name"], mark["ts"].as_f64()), (&rule.into(), Some(trace.duration() as f64 / 1000.0)));
+    }
+}
+
+/// Gs record the length of the ring at marks. There is one P, so no thief changes the ring meanwhile.
+#[test]
+fn replayed_queues_are_those_of_the_scheduler() {
+    for seed in 0..12 {
+        let lengths = Arc::new(Mutex::new(Vec::new()));
+        let recorded = lengths.clone();
+        let config = Config { cpus: 1 + seed as usize % 2, processors: 1, seed, ..Config::default() };
+        let (result, traces) = sim::run_traced(config, 100_000, move || {
+            let record = move || {
+                let pinned = Pinned::<Sim>::new();
+                sim::mark("check");
+                recorded.lock().unwrap_or_else(PoisonError::into_inner).push(pinned.processor().queue_length());
+            };
+            // More Gs than the ring has room for, so that it overflows.
+            let all: Vec<_> = (0..300)
+                .map(|number| {
+                    let record = record.clone();
+                    sim::go(move || {
+                        record();
+                        match number % 4 {
+                            0 => sim::yield_now(),
+                            1 => sim::sleep(Duration::from_micros(number % 50)),
+                            2 => sim::block(Duration::from_micros(number % 20)),
+                            _ => sim::work(Duration::from_micros(300)),
+                        }
+                        record();
+                    })
+                })
+                .collect();
+            record();
+            all.into_iter().for_each(|handle| handle.join().expect("no G panics"));
+        });
+        result.expect("the program ends");
+        let trace = Trace::new(traces);
+        let mut queues = Queues::new(&trace);
+        let mut replayed = Vec::new();
+        for entry in trace.events() {
+            queues.apply(entry);
+            if entry.kind == EventKind::Mark {
+                replayed.push(queues.processors[0].ring.len());
+            }
+        }
+        let lengths = lengths.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(trace.events().iter().any(|entry| entry.kind == EventKind::Overflow), "seed {seed}");
+        assert_eq!(lengths.len(), 601);
+        assert_eq!(replayed, *lengths, "seed {seed}");
     }
 }

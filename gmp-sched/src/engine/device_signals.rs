@@ -267,6 +267,11 @@ impl<P: Platform> Signal<P> {
         if found.is_ok_and(|word| word & TAG != WAITING) {
             return;
         }
+        if scheduler.is_tracing()
+            && let Some(goroutine) = self.goroutine.load(Ordering::Relaxed)
+        {
+            scheduler.note_raise(goroutine.id());
+        }
         let ready = &scheduler.signals.ready;
         loop {
             P::point(Site::DeviceSignal);
@@ -339,7 +344,7 @@ impl<P: Platform> Scheduler<P> {
         let processor = pinned.machine().processor();
         self.signals.take(|goroutine| {
             if let Some(processor) = processor {
-                processor.tracer.note::<P>(EventKind::Device, None, 0);
+                processor.tracer.note::<P>(EventKind::Device, Some(goroutine.id()), 0);
             }
             ready(goroutine);
         });
@@ -348,7 +353,10 @@ impl<P: Platform> Scheduler<P> {
     /// Like [`poll`](Self::poll), for sysmon, which has no P. Each G goes to the global queue of its scheduler.
     pub(crate) fn poll_without_processor(&'static self) {
         let pinned = Pinned::new();
-        self.signals.take(|goroutine| ready_pinned(&pinned, goroutine));
+        self.signals.take(|goroutine| {
+            self.note_outside(EventKind::Device, goroutine, 0);
+            ready_pinned(&pinned, goroutine);
+        });
     }
 
     /// Makes an M check the ready list soon: wakes an idle M if a P is idle, and otherwise preempts a G. Callable from

@@ -107,7 +107,7 @@ pub(crate) fn park_at<'a, P: Platform>(
     #[cfg(not(gmp_loom))]
     {
         let next = pick_next(&pinned, processor);
-        if next.is_none() {
+        if next.is_none() || sampling::is_exact(processor) {
             processor.tracer.note::<P>(EventKind::Park, Some(me.id()), me.wait_reason() as u64);
         }
         leave(pinned, machine, me, next, commit)
@@ -207,7 +207,7 @@ fn end_special_wait<P: Platform>(
     if goroutine.is_waiting_sampled() {
         match here.and_then(|machine| machine.processor().map(|processor| (machine, processor))) {
             Some((machine, processor)) => sampling::readied(machine, processor, goroutine),
-            None => sampling::stamp(goroutine),
+            None => sampling::readied_outside(here, goroutine),
         }
     }
     if goroutine.is_waiting_locked() {

@@ -2,8 +2,8 @@
 //!
 //! A sampled G stores the time at which it became runnable. When it is resumed it takes a
 //! [detour](crate::context::SavedContext::divert), which records the latency ([`crate::record::latency`]) and the
-//! trace event ([`crate::record::trace`]). While a trace is taken, every G is sampled. Otherwise about one G in 122
-//! is sampled: every second check of the global queue, and every second check of the slice, selects one more G. This
+//! trace event ([`crate::record::trace`]). While a trace is taken, every G is sampled ([`Extent`]). Otherwise about one
+//! G in 122 is sampled: every second check of the global queue, and every second check of the slice, selects one more G. This
 //! is the next G of the P that is spawned, or that parks and is then readied. Sleepers are not sampled, because the M
 //! that finds their timer due runs them at once.
 
@@ -14,19 +14,28 @@ use crate::context::Visit;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
+use crate::entities::sampler::Extent;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
 impl<P: Platform> Scheduler<P> {
-    /// Samples every G of `processor` if `all` is set, otherwise about one in 122.
-    pub(crate) fn sample_all(&self, processor: &Processor<P>, all: bool) {
-        processor.sampler.set_all(all);
-        // This request is lost if the holder of the P executes a slow pick at the same time. If `all` is set, `running`
-        // requests a slow pick again for the next sampled G of the P. Otherwise the next slow pick comes a little later,
-        // which does no harm.
-        processor.request_slow_pick();
+    /// Determines which Gs of `processor` are sampled.
+    pub(crate) fn sample(&self, processor: &Processor<P>, extent: Extent) {
+        processor.sampler.set(extent);
+        // This request is lost if the holder of the P executes a slow pick at the same time. If every G is sampled,
+        // `running` requests a slow pick again for the next sampled G of the P. Otherwise the next slow pick comes a
+        // little later, which does no harm.
+        if extent != Extent::Exact {
+            processor.request_slow_pick();
+        }
     }
+}
+
+/// Whether a fast path on `processor` has to record how a G leaves. Costs nothing on platforms without exact traces.
+#[inline(always)]
+pub(crate) fn is_exact<P: Platform>(processor: &Processor<P>) -> bool {
+    P::EXACT_TRACES && processor.sampler.is_exact()
 }
 
 /// If every G is sampled, samples a G that gave way and is about to be enqueued again.
@@ -57,6 +66,43 @@ pub(crate) fn readied<P: Platform>(
     processor.tracer.note::<P>(EventKind::Ready, Some(goroutine.id()), by);
 }
 
+/// Records that a sampled G becomes runnable, because its wait ends. The caller holds no P, or is not an M of the G's
+/// scheduler. `here` is the calling M if it is one of that scheduler.
+#[cold]
+#[inline(never)]
+pub(crate) fn readied_outside<P: Platform>(here: Option<&'static Machine<P>>, goroutine: &'static Goroutine<P>) {
+    stamp(goroutine);
+    goroutine.scheduler().note_outside(EventKind::Ready, goroutine, caller(here));
+}
+
+/// If a trace is taken, records that a new G, which executes `function`, becomes runnable. The caller holds no P, or is
+/// not an M of the G's scheduler. `here` is the calling M if it is one of that scheduler.
+pub(crate) fn spawned_outside<P: Platform>(
+    here: Option<&'static Machine<P>>,
+    goroutine: &'static Goroutine<P>,
+    function: &'static str,
+) {
+    if goroutine.scheduler().is_tracing() {
+        stamp(goroutine);
+        goroutine.scheduler().note_birth_outside(goroutine, caller(here), function);
+    }
+}
+
+/// If a trace is taken, records that a G becomes runnable, because it returns from a system call on `machine` and finds
+/// no P.
+pub(crate) fn returned<P: Platform>(machine: &'static Machine<P>, goroutine: &'static Goroutine<P>) {
+    let scheduler = machine.scheduler();
+    if scheduler.is_tracing() {
+        stamp(goroutine);
+        scheduler.note_outside(EventKind::SyscallReturn, goroutine, machine.id().get().into());
+    }
+}
+
+/// Returns the number of the G that runs on `machine`, or 0 if none does.
+fn caller<P: Platform>(machine: Option<&'static Machine<P>>) -> u64 {
+    machine.and_then(Machine::current_goroutine).map_or(0, |by| by.id().get())
+}
+
 /// Records that a sampled G of `processor`, which is new and executes `function`, becomes runnable.
 #[cold]
 #[inline(never)]
@@ -79,7 +125,7 @@ fn stamp_by<P: Platform>(
 ) -> u64 {
     stamp(goroutine);
     processor.sampler.found();
-    machine.current_goroutine().map_or(0, |by| by.id().get())
+    caller(Some(machine))
 }
 
 /// What a sampled G executes when it is resumed.
@@ -99,7 +145,7 @@ fn running<P: Platform>(processor: &'static Processor<P>, goroutine: &'static Go
     let latency = P::now() - goroutine.runnable_since();
     processor.latency.add(latency);
     processor.tracer.note::<P>(EventKind::Start, Some(goroutine.id()), latency.as_nanos() as u64);
-    if processor.sampler.samples_all() {
+    if processor.sampler.wants_slow_picks() {
         // When the G leaves, a slow pick follows, which records how the G left.
         processor.request_slow_pick();
     }

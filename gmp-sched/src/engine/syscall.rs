@@ -235,9 +235,7 @@ pub(crate) fn has_to_stop<P: Platform>(scheduler: &Scheduler<P>) -> bool {
 pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     let machine = pinned.machine();
     let scheduler = machine.scheduler();
-    if scheduler.is_tracing() {
-        sampling::stamp(goroutine);
-    }
+    sampling::returned(machine, goroutine);
     goroutine.set_status(Status::Runnable);
     P::point(Site::Syscall);
     {

@@ -1,22 +1,25 @@
 //! Taking a trace: starting it, stopping it, and recording events.
 
 use alloc::vec::Vec;
+use core::iter;
 
 use crate::base::atomic::{AtomicU64, Ordering};
 use crate::base::error::OutOfResources;
-use crate::base::id::{GoroutineId, MachineId, ProcessorId};
+use crate::base::id::{GoroutineId, MachineId};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::Processor;
+use crate::entities::sampler::Extent;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
-use crate::record::trace::{Event, EventKind, memory};
+use crate::record::trace::{Event, EventKind, Track, TrackTrace};
+use crate::record::trace_memory as memory;
 use crate::record::trace_ring::{Ring, Tracer, details_of};
 
 impl Tracer {
     /// Records an event of the P that the caller holds. Costs one test while no trace is taken.
     #[inline(always)]
     pub(crate) fn note<P: Platform>(&self, kind: EventKind, goroutine: Option<GoroutineId>, detail: u64) {
-        // Ordering: Acquire, because the ring may be new. Partner: the Release in `start_trace`.
+        // Ordering: Acquire, because the ring may be new. Partner: the Release in `begin_trace`.
         if let Some(ring) = self.active.load(Ordering::Acquire) {
             write::<P>(ring, kind, goroutine, detail);
         }
@@ -45,28 +48,53 @@ impl Tracer {
     /// Records the birth of a G: the G that spawned it, its name, and the function that it executes. `function` is
     /// empty if it is unknown.
     pub(crate) fn note_birth<P: Platform>(&self, goroutine: &Goroutine<P>, by: u64, function: &'static str) {
-        let Some(ring) = self.active.load(Ordering::Acquire) else { return };
-        let (when, id) = (P::now(), Some(goroutine.id()));
-        let write = |kind, detail| ring.write(Event { when, kind, goroutine: id, detail });
-        write(EventKind::Spawn, by);
-        if !function.is_empty() {
-            write(EventKind::Function, ring.number_of(function, when));
-        }
-        if let Some(name) = goroutine.name() {
-            details_of(name.as_str()).for_each(|detail| write(EventKind::Name, detail));
+        if let Some(ring) = self.active.load(Ordering::Acquire) {
+            write_birth(ring, goroutine, by, function);
         }
     }
 }
 
-/// The events of one P, and how many events of the P were lost.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProcessorTrace {
-    /// The P.
-    pub processor: ProcessorId,
-    /// The events that have not been overwritten, oldest first.
-    pub events: Vec<Event>,
-    /// How many older events were overwritten since the trace was started.
-    pub lost: u64,
+fn write_birth<P: Platform>(ring: &Ring, goroutine: &Goroutine<P>, by: u64, function: &'static str) {
+    let (when, id) = (P::now(), Some(goroutine.id()));
+    let write = |kind, detail| ring.write(Event { when, kind, goroutine: id, detail });
+    write(EventKind::Spawn, by);
+    if !function.is_empty() {
+        write(EventKind::Function, ring.number_of(function, when));
+    }
+    if let Some(name) = goroutine.name() {
+        details_of(name.as_str()).for_each(|detail| write(EventKind::Name, detail));
+    }
+}
+
+/// Events of callers that hold no P. Each of these functions takes a lock if a trace is being taken, and only then. Not
+/// callable from interrupts.
+impl<P: Platform> Scheduler<P> {
+    /// Records an event of `goroutine`.
+    #[cold]
+    pub(crate) fn note_outside(&self, kind: EventKind, goroutine: &Goroutine<P>, detail: u64) {
+        self.write_outside(|ring| write::<P>(ring, kind, Some(goroutine.id()), detail));
+    }
+
+    /// Records the birth of a G, as [`Tracer::note_birth`] does.
+    #[cold]
+    pub(crate) fn note_birth_outside(&self, goroutine: &Goroutine<P>, by: u64, function: &'static str) {
+        self.write_outside(|ring| write_birth(ring, goroutine, by, function));
+    }
+
+    fn write_outside(&self, write: impl FnOnce(&Ring)) {
+        if let Some(ring) = self.outside.tracer.active.load(Ordering::Acquire) {
+            // The clock is read under the lock, so that the times of the events ascend.
+            let _writer = self.outside.writer.lock();
+            write(ring);
+        }
+    }
+
+    /// Records that a signal is raised for which `goroutine` waits. Callable from interrupts. Does nothing if the
+    /// platform has no CPUs.
+    #[cold]
+    pub(crate) fn note_raise(&self, goroutine: GoroutineId) {
+        P::with_cpu_tracer(|cpu| cpu.note(EventKind::Raise, P::now(), Some(goroutine), 0));
+    }
 }
 
 #[cold]
@@ -75,10 +103,19 @@ fn write<P: Platform>(ring: &Ring, kind: EventKind, goroutine: Option<GoroutineI
     ring.write(Event { when: P::now(), kind, goroutine, detail });
 }
 
+/// How large the ring of a track in shared memory is, in relation to the other rings. Most events happen on Ps.
+fn weight(track: Track) -> usize {
+    match track {
+        Track::Processor(_) => 4,
+        Track::Cpu(_) | Track::Outside => 1,
+    }
+}
+
 impl<P: Platform> Scheduler<P> {
-    /// Starts to record the events of each P and keeps the last `capacity` of them. If a trace was taken before in the
-    /// same run of the scheduler, its rings are used again, with the capacity that they already have. The rings are
-    /// never freed.
+    /// Starts to record the events of each track and keeps the last `capacity` of them. There is a track for each P, for
+    /// each CPU if the platform has CPUs, and one for all callers without a P. If a trace was taken before in the same
+    /// run of the scheduler, its rings are used again, with the capacity that they already have. The rings are never
+    /// freed.
     ///
     /// While a trace is taken, every operation takes longer, but Gs run in the same order.
     ///
@@ -92,20 +129,35 @@ impl<P: Platform> Scheduler<P> {
     #[track_caller]
     pub fn start_trace(&'static self, capacity: usize) -> Result<(), OutOfResources> {
         assert!(capacity > 0, "a trace of no events");
-        for processor in self.processors() {
-            processor.tracer.forget_last_run(capacity);
-            if processor.tracer.ring.load(Ordering::Acquire).is_none() {
-                // If another G has stored its ring first, the P uses that ring, and the ring made here is leaked.
-                let ring = Some(Ring::allocate(capacity)?);
-                processor.tracer.ring.replace(None, ring, Ordering::AcqRel, Ordering::Relaxed);
+        self.make_rings(capacity)?;
+        self.begin_trace(Extent::All);
+        Ok(())
+    }
+
+    /// Like [`start_trace`](Self::start_trace), but the scheduler takes exactly the same steps as without a trace. Called
+    /// before the scheduler starts, on a platform with [`EXACT_TRACES`](Platform::EXACT_TRACES).
+    #[cfg(feature = "std")]
+    pub(crate) fn start_exact_trace(&'static self, capacity: usize) -> Result<(), OutOfResources> {
+        self.make_rings(capacity)?;
+        self.begin_trace(Extent::Exact);
+        Ok(())
+    }
+
+    /// Makes a ring for each track that has none.
+    fn make_rings(&'static self, capacity: usize) -> Result<(), OutOfResources> {
+        for (track, tracer) in self.tracers() {
+            tracer.forget_last_run(capacity);
+            if tracer.ring.load(Ordering::Acquire).is_none() {
+                // If another G has stored its ring first, the track uses that ring, and the ring made here is leaked.
+                let ring = Some(Ring::allocate(track, capacity)?);
+                tracer.ring.replace(None, ring, Ordering::AcqRel, Ordering::Relaxed);
             }
         }
-        self.begin_trace();
         Ok(())
     }
 
     /// Like [`start_trace`](Self::start_trace), but the rings are in `memory`, which another program may read meanwhile
-    /// or when this program has ended. Each P gets a ring of the same size. The layout is described in
+    /// or when this program has ended. The rings of Ps are larger than the others. The layout is described in
     /// [`trace::memory`](crate::trace::memory). The rings replace those of earlier traces, and later traces use them
     /// again. A P that [`set_procs`](crate::procs::set_procs) adds later has no ring. The trace ends with the run of the
     /// scheduler.
@@ -122,9 +174,10 @@ impl<P: Platform> Scheduler<P> {
     ///     scheduler.stop_trace();
     ///     assert!(scheduler.is_tracing(), "the other program still reads");
     /// });
-    /// assert_eq!(memory[0].load(Ordering::Relaxed), MAGIC);
-    /// let events = memory[HEADER_WORDS + 1].load(Ordering::Relaxed);
-    /// assert!(events > 5, "{events} events were written");
+    /// let word = |index: usize| memory[index].load(Ordering::Relaxed);
+    /// assert_eq!((word(0), word(1)), (MAGIC, 2), "one ring for callers without a P, and that of P0");
+    /// let p0 = HEADER_WORDS + word(HEADER_WORDS + 3) as usize;
+    /// assert!(word(p0 + 1) > 5, "{} events were written on P0", word(p0 + 1));
     /// ```
     ///
     /// # Errors
@@ -133,39 +186,45 @@ impl<P: Platform> Scheduler<P> {
     ///
     /// # Panics
     ///
-    /// `memory` has no room for one event of each P.
+    /// `memory` has no room for one event of each track.
     #[track_caller]
     pub fn start_trace_in(&'static self, memory: &'static [AtomicU64]) -> Result<(), OutOfResources> {
-        let (header, rings) = memory.split_at_checked(memory::HEADER_WORDS).expect("the memory has a header");
-        let words = rings.len() / self.procs();
-        for (processor, part) in self.processors().iter().zip(rings.chunks_exact(words.max(1))) {
-            processor.tracer.ring.store(Some(Ring::over(part, true)?), Ordering::Release);
+        let (header, mut rest) = memory.split_at_checked(memory::HEADER_WORDS).expect("the memory has a header");
+        let unit = rest.len() / self.tracers().map(|(track, _)| weight(track)).sum::<usize>();
+        let mut rings = 0;
+        for (track, tracer) in self.tracers() {
+            let (part, others) = rest.split_at(unit * weight(track));
+            tracer.ring.store(Some(Ring::over(track, part, true)?), Ordering::Release);
+            rest = others;
+            rings += 1;
         }
-        header[1].store(self.procs() as u64, Ordering::Relaxed);
-        header[2].store(words as u64, Ordering::Relaxed);
+        header[1].store(rings, Ordering::Relaxed);
         // Ordering: Release publishes the rest of the header and the empty rings to the other program, which loads this
         // word first.
         header[0].store(memory::MAGIC, Ordering::Release);
-        self.begin_trace();
+        self.begin_trace(Extent::All);
         Ok(())
     }
 
-    /// Starts to record events in the rings of all Ps that have one.
-    fn begin_trace(&'static self) {
+    /// Starts to record events in the rings of all tracks that have one.
+    fn begin_trace(&'static self, extent: Extent) {
         let pinned = Pinned::<P>::new();
-        for processor in self.processors() {
-            let ring = processor.tracer.ring.load(Ordering::Acquire);
+        for (_, tracer) in self.tracers() {
+            let ring = tracer.ring.load(Ordering::Acquire);
             if let Some(ring) = ring {
                 ring.restart();
             }
-            // Ordering: Release publishes the ring to the holder of the P. Partner: the Acquire in `note`.
-            processor.tracer.active.store(ring, Ordering::Release);
-            self.sample_all(processor, true);
+            // Ordering: Release publishes the ring to the writers. Partner: the Acquire in `note`.
+            tracer.active.store(ring, Ordering::Release);
+        }
+        for processor in self.processors() {
+            self.sample(processor, extent);
         }
         // Records that the caller runs, because it began to run before the trace.
         if let Some(machine) = pinned.try_machine().filter(|machine| core::ptr::eq(machine.scheduler(), self))
             && let (Some(goroutine), Some(processor)) = (machine.current_goroutine(), machine.processor())
         {
+            P::with_cpu_tracer(|cpu| cpu.runs_machine(machine.id(), P::now()));
             processor.tracer.note::<P>(EventKind::Busy, None, machine.id().get().into());
             processor.tracer.note::<P>(EventKind::Start, Some(goroutine.id()), 0);
         }
@@ -174,31 +233,41 @@ impl<P: Platform> Scheduler<P> {
     /// Ends the trace that [`start_trace`](Self::start_trace) began. The recorded events stay readable. A trace in shared
     /// memory ([`start_trace_in`](Self::start_trace_in)) continues.
     pub fn stop_trace(&'static self) {
-        let shared = |processor: &Processor<P>| {
-            processor.tracer.active.load(Ordering::Acquire).is_some_and(|ring| ring.is_shared)
-        };
-        for processor in self.processors().iter().filter(|processor| !shared(processor)) {
-            self.sample_all(processor, false);
-            processor.tracer.active.store(None, Ordering::Relaxed);
+        let is_shared = |ring: &'static Ring| ring.is_shared;
+        if self.outside.tracer.active.load(Ordering::Acquire).is_some_and(is_shared) {
+            return;
+        }
+        for processor in self.processors() {
+            self.sample(processor, Extent::Some);
+        }
+        for (_, tracer) in self.tracers() {
+            tracer.active.store(None, Ordering::Relaxed);
         }
     }
 
-    /// Returns the events of each P since the trace was started. There are none if no trace was ever started.
-    /// Allocates.
+    /// Returns the events of each track since the trace was started. There are none if no trace was ever started. The
+    /// tracks are in the order of [`Track`]. Allocates.
     #[must_use]
-    pub fn traces(&'static self) -> Vec<ProcessorTrace> {
-        let read = |processor: &Processor<P>| {
-            let (events, lost) =
-                processor.tracer.ring.load(Ordering::Acquire).map_or_else(Default::default, Ring::read);
-            ProcessorTrace { processor: processor.id(), events, lost }
+    pub fn traces(&'static self) -> Vec<TrackTrace> {
+        let read = |(track, tracer): (Track, &Tracer)| {
+            let (events, lost) = tracer.ring.load(Ordering::Acquire).map_or_else(Default::default, Ring::read);
+            TrackTrace { track, events, lost }
         };
-        self.processors().iter().map(read).collect()
+        self.tracers().map(read).collect()
     }
 
     /// Whether a trace is being taken.
     #[must_use]
     pub fn is_tracing(&'static self) -> bool {
-        self.processors().iter().any(|processor| processor.tracer.active.load(Ordering::Relaxed).is_some())
+        self.outside.tracer.active.load(Ordering::Relaxed).is_some()
+    }
+
+    /// All tracks, in the order of [`Track`].
+    fn tracers(&'static self) -> impl Iterator<Item = (Track, &'static Tracer)> {
+        let cpus = (0..).map_while(|cpu| Some((Track::Cpu(cpu), &P::cpu_tracer(cpu)?.0)));
+        let processors = self.processors().iter();
+        let processors = processors.map(|processor| (Track::Processor(processor.id().get()), &processor.tracer));
+        iter::once((Track::Outside, &self.outside.tracer)).chain(cpus).chain(processors)
     }
 }
 

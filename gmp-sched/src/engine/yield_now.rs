@@ -35,7 +35,16 @@ pub fn yield_now<P: Platform>() {
     if scheduler.global_length.load(Ordering::Relaxed) == 0
         && let Some(next) = pick_next(&pinned, processor)
     {
-        drop(leave(pinned, machine, me, Some(next), move |_, me| requeue_last(processor, me)));
+        if sampling::is_exact(processor) {
+            processor.tracer.note::<P>(EventKind::Yield, Some(me.id()), 0);
+        }
+        let requeue = move |_: &Pinned<P>, me: &'static Goroutine<P>| {
+            if sampling::is_exact(processor) {
+                sampling::runnable_again(processor, me);
+            }
+            requeue_last(processor, me);
+        };
+        drop(leave(pinned, machine, me, Some(next), requeue));
     } else {
         yield_to_g0(pinned);
     }

@@ -14,6 +14,8 @@ use crate::entities::free_list::FreeList;
 use crate::entities::goroutine::Goroutine;
 pub use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::processor_status::StatusWord;
+#[cfg(any(feature = "std", test))]
+use crate::entities::sampler::Extent;
 use crate::entities::sampler::Sampler;
 use crate::entities::slice::{CurrentCall, CurrentSlice};
 use crate::entities::timers::Timers;
@@ -190,8 +192,7 @@ impl<P: Platform> Processor<P> {
             self.global_tick.store(self.tick() + GLOBAL_QUEUE_INTERVAL, Ordering::Relaxed);
             self.sampler.advance();
         }
-        // While a trace is taken, every pick is slow.
-        let next = if self.sampler.samples_all() { self.tick() } else { self.global_tick.load(Ordering::Relaxed) };
+        let next = if self.sampler.wants_slow_picks() { self.tick() } else { self.global_tick.load(Ordering::Relaxed) };
         self.slow_pick_tick.store(next, Ordering::Relaxed);
         is_check_due
     }
@@ -254,7 +255,7 @@ impl<P: Platform> Processor<P> {
         self.call.renew();
         self.latency.clear();
         self.tracer.renew();
-        self.sampler.set_all(false);
+        self.sampler.set(Extent::Some);
     }
 
     /// Returns a new id for a G from this P's batch of ids. If the batch is used up, `refill` returns the first id of a

@@ -1,7 +1,20 @@
 //! Which Gs of a P are sampled, that is, record how long they were runnable; see [`crate::engine::sampling`].
 
-use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::base::atomic::{AtomicU8, AtomicU32, Ordering};
 use crate::entities::status::ParkedStatus;
+
+/// Which Gs are sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Extent {
+    /// About one G in 122. No trace is taken.
+    Some,
+    /// Every G, for a trace. Every pick is slow, because a slow pick records how a G leaves.
+    All,
+    /// Every G, for an [exact trace](crate::platform::Platform::EXACT_TRACES). Picks are slow only where they are slow
+    /// without a trace. So the fast paths record how a G leaves.
+    Exact,
+}
 
 /// Which Gs of a P are sampled.
 #[derive(Debug)]
@@ -9,12 +22,13 @@ pub(crate) struct Sampler {
     /// The bits of the [`ParkedStatus`] that a G of this P stores when it parks. One of these bits says whether the G is
     /// sampled.
     parked: AtomicU32,
-    all: AtomicBool,
+    /// An [`Extent`].
+    extent: AtomicU8,
 }
 
 impl Sampler {
     pub(crate) fn new() -> Self {
-        Self { parked: AtomicU32::new(0), all: AtomicBool::new(false) }
+        Self { parked: AtomicU32::new(0), extent: AtomicU8::new(Extent::Some as u8) }
     }
 
     /// Sets the number of the P's scheduler. Called once, before the P is used.
@@ -48,7 +62,18 @@ impl Sampler {
     /// Whether every G is sampled.
     #[inline(always)]
     pub(crate) fn samples_all(&self) -> bool {
-        self.all.load(Ordering::Relaxed)
+        self.extent.load(Ordering::Relaxed) != Extent::Some as u8
+    }
+
+    /// Whether every pick is to be slow.
+    pub(crate) fn wants_slow_picks(&self) -> bool {
+        self.extent.load(Ordering::Relaxed) == Extent::All as u8
+    }
+
+    /// Whether the fast paths record how a G leaves.
+    #[inline(always)]
+    pub(crate) fn is_exact(&self) -> bool {
+        self.extent.load(Ordering::Relaxed) == Extent::Exact as u8
     }
 
     /// Called at each check of the global queue and at each check of the slice. If sampling is off, turns it on, so
@@ -72,8 +97,8 @@ impl Sampler {
         }
     }
 
-    pub(crate) fn set_all(&self, all: bool) {
-        self.all.store(all, Ordering::Relaxed);
-        self.set_parked_status(if all { self.parked_status().sampled() } else { self.unsampled() });
+    pub(crate) fn set(&self, extent: Extent) {
+        self.extent.store(extent as u8, Ordering::Relaxed);
+        self.set_parked_status(if extent != Extent::Some { self.parked_status().sampled() } else { self.unsampled() });
     }
 }

@@ -35,6 +35,7 @@ use crate::entities::world_stop::WorldStop;
 use crate::platform::Platform;
 use crate::record::counters::Counts;
 use crate::record::latency::Latencies;
+use crate::record::trace_ring::SharedTracer;
 
 /// The state that the scheduler lock guards. Go: the part of `schedt` under `sched.lock`.
 #[derive(Debug)]
@@ -127,6 +128,8 @@ pub struct Scheduler<P: Platform> {
     /// Number of Gs spawned by callers that had no P whose counters they could use. Such a caller is in a system call
     /// or outside of the scheduler.
     pub(crate) started_without_processor: AtomicU64,
+    /// The tracer of callers that hold no P.
+    pub(crate) outside: SharedTracer<P>,
     /// Whether the Ms are to exit when they next find no work.
     shut_down: AtomicBool,
 }
@@ -198,6 +201,7 @@ impl<P: Platform> Scheduler<P> {
             signals: SignalList::new(),
             main_exited: AtomicBool::new(false),
             started_without_processor: AtomicU64::new(0),
+            outside: SharedTracer::new(),
             shut_down: AtomicBool::new(false),
         }));
         {
@@ -370,6 +374,7 @@ impl<P: Platform> Scheduler<P> {
         self.idle_processors.store(0, Ordering::Relaxed);
         self.timekeeper.store(None, Ordering::Relaxed);
         self.world.queue.lock().stops = Default::default();
+        self.outside.tracer.renew();
         self.set_procs(processors);
         let mut shared = self.shared.lock();
         for processor in &self.processors {

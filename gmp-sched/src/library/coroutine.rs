@@ -26,6 +26,7 @@ use crate::base::error::{JoinError, OutOfResources};
 use crate::base::spin_lock::Lock;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
+use crate::engine::sampling;
 use crate::engine::switch::leave;
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{Goroutine, Place, WaitReason};
@@ -36,6 +37,7 @@ use crate::lifecycle::exit::goexit;
 use crate::lifecycle::join::{JoinHandle, forget_waiter};
 use crate::lifecycle::spawn::{prepare, start_next};
 use crate::platform::{Pinned, Platform};
+use crate::record::trace::EventKind;
 
 /// The state that the two sides share. The lock is never contended, because one of the two is always parked.
 pub(crate) struct Shared<T, P: Platform> {
@@ -352,6 +354,9 @@ fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<
         }
     }
     next.set_status(Status::Runnable);
+    if sampling::is_exact(processor) {
+        processor.tracer.note::<P>(EventKind::Switch, Some(me.id()), next.id().get());
+    }
     drop(leave(pinned, machine, me, Some(next), |_, _| ()));
 }
 

@@ -5,6 +5,7 @@ use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::ready_pinned;
 use crate::engine::pick::pick_next;
 use crate::engine::reuse;
+use crate::engine::sampling;
 use crate::engine::stacks::exchange_stacks;
 use crate::engine::switch::leave_forever;
 use crate::entities::bubble::BubblePointer;
@@ -82,14 +83,14 @@ pub(crate) fn end<P: Platform>(
         leave_bubble(&pinned, me, bubble);
     }
     let next = pick_next(&pinned, processor);
+    if next.is_none() || sampling::is_exact(processor) {
+        processor.tracer.note::<P>(EventKind::End, Some(me.id()), 0);
+    }
     match next {
         Some(next) if stack == StackUse::Free => exchange_stacks(me, next),
         Some(_) => {}
-        None => {
-            processor.tracer.note::<P>(EventKind::End, Some(me.id()), 0);
-            // A locked G always leaves for g0.
-            machine.unlock();
-        }
+        // A locked G always leaves for g0.
+        None => machine.unlock(),
     }
     leave_forever(pinned, machine, me, next, commit)
 }

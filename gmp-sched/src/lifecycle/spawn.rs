@@ -171,6 +171,7 @@ pub(crate) fn start_prepared<P: Platform>(
     let here = pinned.try_machine().filter(|machine| machine.is_of_scheduler_of(goroutine));
     let Some((machine, processor)) = here.and_then(|machine| Some((machine, machine.processor()?))) else {
         goroutine.scheduler().started_without_processor.fetch_add(1, Ordering::Relaxed);
+        sampling::spawned_outside(here, goroutine, "");
         goroutine.scheduler().inject_from_outside(goroutine);
         return None;
     };
@@ -374,8 +375,6 @@ where
     goroutine.completion.store(ATTACHED, Ordering::Relaxed);
     goroutine.begin(id, None);
     JoinHandle::<(), P>::new(goroutine).detach();
-    if scheduler.is_tracing() {
-        sampling::stamp(goroutine);
-    }
+    sampling::spawned_outside(None, goroutine, any::type_name::<F>());
     scheduler.inject_from_outside(goroutine);
 }

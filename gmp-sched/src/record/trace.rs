@@ -1,13 +1,14 @@
 //! The events of a trace; see [`crate::trace`].
 
+use alloc::vec::Vec;
+
 use crate::base::id::GoroutineId;
 use crate::base::instant::Instant;
-pub use crate::record::trace_ring::memory;
 
 macro_rules! event_kinds {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// The kind of an event. Unless stated otherwise, it happened to the event's G, on the P whose ring contains
-        /// the event. The numbers of the kinds are stable; new kinds are added at the end.
+        /// The kind of an event. Unless stated otherwise, it happened to the event's G, on the [`Track`] whose ring
+        /// contains the event. The numbers of the kinds are stable; new kinds are added at the end.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum EventKind {
@@ -65,8 +66,8 @@ event_kinds! {
     /// A timer is due; the detail is the number of the P that has the timer. If the next event of the P is a
     /// [`Ready`](Self::Ready), the timer is its cause. The event has no G.
     Timer,
-    /// A device is ready. The next event of the P is the [`Ready`](Self::Ready) of the G that waits for the device. The
-    /// event has no G.
+    /// The device for which the G waits is ready. The next event of the G is its [`Ready`](Self::Ready), on the same
+    /// track.
     Device,
     /// The G is put on the global run queue.
     GlobalPut,
@@ -89,6 +90,73 @@ event_kinds! {
     TextBegin,
     /// Up to seven bytes of the text, the first byte lowest. Unused bytes are 0. The event has no G.
     TextBytes,
+    /// The G returns from a system call and finds no P. It becomes runnable and goes to the global run queue. The detail
+    /// is the number of its M. Go: `GoSyscallEndBlocked`.
+    SyscallReturn,
+    /// The G switches to another G of its coroutine, which runs from now on; the detail is the number of that G. Only an
+    /// [exact trace](crate::sim::run_traced) contains this event. In other traces, the time of both Gs counts as that of
+    /// the G that switches first. Go: `GoSwitch`.
+    Switch,
+    /// The CPU begins to run the thread of an M; the detail is the number of the M. The event has no G.
+    RunMachine,
+    /// The CPU begins to run a thread that is not an M, such as that of sysmon. The event has no G.
+    RunThread,
+    /// The CPU has no thread to run, and halts. The event has no G.
+    Halt,
+    /// The CPU takes an interrupt; the detail is the number of a text, which names the interrupt. The event has no G.
+    Interrupt,
+    /// The handler of the interrupt returns. The event has no G.
+    InterruptEnd,
+    /// The CPU's interrupt handler raises the [signal](crate::device_signals) for which the G waits. A
+    /// [`Device`](Self::Device) follows when an M delivers the signal.
+    Raise,
+    /// The simulator has found that a rule is violated, by what the CPU has just done; the detail is the number of a text
+    /// with the rule. It is the last event of the trace.
+    Violation,
+}
+
+/// Where an event happened. The events of each track are in a ring of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Track {
+    /// On an M without a P, or on a thread that is not an M. All these callers share one track.
+    Outside,
+    /// On the CPU with this number. Only the kernel and the simulator have these tracks.
+    Cpu(u32),
+    /// On the P with this number.
+    Processor(u32),
+}
+
+impl Track {
+    pub(crate) fn to_word(self) -> u64 {
+        match self {
+            Self::Processor(number) => number.into(),
+            Self::Cpu(number) => 1 << 32 | u64::from(number),
+            Self::Outside => 2 << 32,
+        }
+    }
+
+    /// Converts a word of the [memory layout](crate::trace::memory) to a track. Returns `None` if it is not one.
+    #[must_use]
+    pub fn from_word(word: u64) -> Option<Self> {
+        let number = word as u32;
+        match word >> 32 {
+            0 => Some(Self::Processor(number)),
+            1 => Some(Self::Cpu(number)),
+            2 => Some(Self::Outside),
+            _ => None,
+        }
+    }
+}
+
+/// The events of one track, and how many events of the track were lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrackTrace {
+    /// Where the events happened.
+    pub track: Track,
+    /// The events that have not been overwritten, oldest first.
+    pub events: Vec<Event>,
+    /// How many older events were overwritten since the trace was started.
+    pub lost: u64,
 }
 
 /// Why a G was preempted: the detail of [`EventKind::Preempt`].

@@ -1,4 +1,4 @@
-//! The rings in which the events of a trace are stored, one for each P.
+//! The rings in which the events of a trace are stored, one for each track.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -6,33 +6,14 @@ use core::fmt;
 use crate::base::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
+use crate::base::points::Points;
 use crate::base::reference::AtomicRef;
-use crate::record::trace::{DETAIL, Event, EventKind, TEXT_BYTES, WORDS};
+use crate::base::spin_lock::Lock;
+use crate::base::under_loom::const_fn;
+use crate::record::trace::{DETAIL, Event, EventKind, TEXT_BYTES, Track, WORDS};
+use crate::record::trace_memory as memory;
 
-pub mod memory {
-    //! The layout of rings in shared memory, as [`Scheduler::start_trace_in`](crate::scheduler::Scheduler) makes it.
-    //!
-    //! The memory consists of words of 64 bits. The first [`HEADER_WORDS`] words are the header: [`MAGIC`], the number
-    //! of rings, and the number of words of each ring; the other words are reserved. The rings follow, that of P0
-    //! first. A ring begins with [`RING_HEADER_WORDS`] words: the number of events whose writing has begun, and the
-    //! number of events whose writing is complete; the other words are reserved. The slots follow. Event number `n` is
-    //! in slot `n` modulo the number of slots, in the form of [`Event::to_bytes`](crate::trace::Event::to_bytes).
-    //!
-    //! A reader that does not stop the writers takes these steps. It loads the number of complete events, copies the
-    //! events that it wants, and then loads the number of events that were begun. A copied event `n` is lost, because
-    //! it may have been overwritten, if `n` is less than the number of begun events minus the number of slots.
-
-    /// The first word of the memory: the text `GMPTRAC1`. It is stored last, when the layout is complete.
-    pub const MAGIC: u64 = u64::from_le_bytes(*b"GMPTRAC1");
-    /// The number of words before the first ring.
-    pub const HEADER_WORDS: usize = 8;
-    /// The number of words before the first slot of a ring.
-    pub const RING_HEADER_WORDS: usize = 8;
-    /// The number of words of an event.
-    pub const EVENT_WORDS: usize = super::WORDS;
-}
-
-/// The last events of one P, in memory that is never freed.
+/// The last events of one track, in memory that is never freed.
 pub(crate) struct Ring {
     /// [`memory::RING_HEADER_WORDS`] words, then the slots.
     memory: &'static [AtomicU64],
@@ -51,19 +32,25 @@ const TEXTS: usize = 64;
 
 impl Ring {
     /// Makes a ring for `capacity` events, in memory of its own.
-    pub(crate) fn allocate(capacity: usize) -> Result<&'static Self, OutOfResources> {
+    pub(crate) fn allocate(track: Track, capacity: usize) -> Result<&'static Self, OutOfResources> {
         let words = memory::RING_HEADER_WORDS + capacity.checked_mul(WORDS).ok_or(OutOfResources)?;
         let mut memory = Vec::new();
         memory.try_reserve_exact(words).map_err(|_| OutOfResources)?;
         memory.resize_with(words, || AtomicU64::new(0));
-        Self::over(memory.leak(), false)
+        Self::over(track, memory.leak(), false)
     }
 
     /// Makes a ring in `memory`, whose content becomes that of an empty ring.
-    pub(crate) fn over(memory: &'static [AtomicU64], is_shared: bool) -> Result<&'static Self, OutOfResources> {
+    pub(crate) fn over(
+        track: Track,
+        memory: &'static [AtomicU64],
+        is_shared: bool,
+    ) -> Result<&'static Self, OutOfResources> {
         let capacity = (memory.len().saturating_sub(memory::RING_HEADER_WORDS) / WORDS) as u64;
         assert!(capacity > 0, "a ring without slots");
-        memory[..memory::RING_HEADER_WORDS].iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        for (word, value) in memory.iter().zip(memory::ring_header(0, track, memory.len())) {
+            word.store(value, Ordering::Relaxed);
+        }
         let texts = core::array::from_fn(|_| core::array::from_fn(|_| AtomicU64::new(0)));
         let mut ring = Vec::new();
         ring.try_reserve_exact(1).map_err(|_| OutOfResources)?;
@@ -91,7 +78,8 @@ impl Ring {
         self.texts.iter().for_each(|[number, _]| number.store(0, Ordering::Relaxed));
     }
 
-    /// Appends an event. Called by the M that holds the P.
+    /// Appends an event. Only one caller at a time may do so: the M that holds the P of the ring, the CPU of the ring with
+    /// interrupts off, or the holder of the lock of a [`SharedTracer`].
     pub(crate) fn write(&self, event: Event) {
         let index = self.written().load(Ordering::Relaxed);
         // Ordering: Release, so that a reader that sees one of the stores below also sees the new value of `begun`
@@ -105,8 +93,8 @@ impl Ring {
         self.written().store(index + 1, Ordering::Release);
     }
 
-    /// Returns the number of `text`. If the ring has no recent definition of the text, writes one. Called by the M that
-    /// holds the P.
+    /// Returns the number of `text`. If the ring has no recent definition of the text, writes one. Callable as
+    /// [`write`](Self::write).
     pub(crate) fn number_of(&self, text: &'static str, when: Instant) -> u64 {
         // The address is not enough, because two texts of different lengths may begin at the same address.
         let number = (text.as_ptr().addr() as u64 ^ (text.len() as u64) << 48) & DETAIL;
@@ -153,11 +141,11 @@ pub(crate) fn details_of(text: &str) -> impl Iterator<Item = u64> {
         .map(|part| part.iter().rev().fold(0, |detail, &byte| detail << 8 | u64::from(byte)))
 }
 
-/// What a P needs to record a trace: its ring, and whether events go there.
+/// What a P or CPU needs to record a trace: its ring, and whether events go there.
 pub(crate) struct Tracer {
     /// The ring into which events go; `None` while no trace is taken.
     pub(crate) active: AtomicRef<Ring>,
-    /// The ring of this P; `None` before the first trace. A ring is never freed, even if a later run replaces it by one
+    /// The ring of this track; `None` before the first trace. A ring is never freed, even if a later run replaces it by one
     /// of another capacity.
     pub(crate) ring: AtomicRef<Ring>,
     /// Whether `ring` was made for a run of the scheduler that has ended.
@@ -165,8 +153,10 @@ pub(crate) struct Tracer {
 }
 
 impl Tracer {
-    pub(crate) fn new() -> Self {
-        Self { active: AtomicRef::none(), ring: AtomicRef::none(), is_ring_of_last_run: AtomicBool::new(false) }
+    const_fn! {
+        pub(crate) fn new() -> Self {
+            Self { active: AtomicRef::none(), ring: AtomicRef::none(), is_ring_of_last_run: AtomicBool::new(false) }
+        }
     }
 
     /// Called when a run of the scheduler ends. Stops the trace that may be under way.
@@ -194,13 +184,25 @@ impl fmt::Debug for Tracer {
     }
 }
 
+/// The [`Tracer`] of the callers that hold no P. Its ring has many writers, so each of them takes a lock.
+pub(crate) struct SharedTracer<P: Points> {
+    pub(crate) tracer: Tracer,
+    pub(crate) writer: Lock<(), P>,
+}
+
+impl<P: Points> SharedTracer<P> {
+    pub(crate) fn new() -> Self {
+        Self { tracer: Tracer::new(), writer: Lock::new(()) }
+    }
+}
+
 #[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
 
     #[test]
     fn text_is_defined_once_until_its_definition_is_old() {
-        let ring = Ring::allocate(16).expect("memory");
+        let ring = Ring::allocate(Track::Processor(0), 16).expect("memory");
         let now = Instant::from_nanos(1);
         let number = ring.number_of("eight or more", now);
         assert_eq!(ring.number_of("eight or more", now), number);

@@ -158,24 +158,29 @@ impl SimCpu {
         self.in_handler.set(true);
         if self.kicked.get() && (woke || !simulation.is_interrupt_late()) {
             self.kicked.set(false);
-            #[expect(unsafe_code, reason = "simulates an interrupt")]
-            // SAFETY: interrupts are off.
-            unsafe {
-                simulation.threads.reschedule_interrupt();
-            }
-            if self.machine.get().is_some_and(preempt::is_wanted) {
-                self.is_pending.set(true);
-            }
+            traced("IPI", || self.reschedule_interrupt());
         }
         while let Some(signal) = simulation.take_device_interrupt() {
-            signal.raise(simulation.scheduler.get().expect("devices are used by Gs"));
+            traced("device", || signal.raise(simulation.scheduler.get().expect("devices are used by Gs")));
         }
         if self.timer.get() <= simulation.instant() {
             self.timer.set(Instant::NEVER);
-            self.timer_interrupt();
+            traced("timer", || self.timer_interrupt());
         }
         self.in_handler.set(false);
         self.interrupts_on.set(true);
+    }
+
+    /// The handler of IPIs, as in the kernel.
+    fn reschedule_interrupt(&self) {
+        #[expect(unsafe_code, reason = "simulates an interrupt")]
+        // SAFETY: interrupts are off.
+        unsafe {
+            current().threads.reschedule_interrupt();
+        }
+        if self.machine.get().is_some_and(preempt::is_wanted) {
+            self.is_pending.set(true);
+        }
     }
 
     /// The timer's handler, as in the kernel.
@@ -200,6 +205,14 @@ impl SimCpu {
         }
         Sim::arm(next);
     }
+}
+
+/// Calls the handler of the interrupt that `name` names, and records that in the trace of the CPU.
+fn traced(name: &'static str, handler: impl FnOnce()) {
+    let tracer = current().tracer();
+    tracer.interrupt(name, current().instant());
+    handler();
+    tracer.interrupt_end(current().instant());
 }
 
 impl Points for Sim {
@@ -268,6 +281,10 @@ unsafe impl Cpu for Sim {
         cpu.machine.set(machine);
         cpu.run_time.close();
         cpu.run_time.stays.set(cpu.run_time.stays.get() + 1);
+        match machine {
+            Some(machine) => current().tracer().runs_machine(machine.id(), now),
+            None => current().tracer().runs_thread(now),
+        }
         Self::arm(preempt::first_tick(machine, now));
     }
 
@@ -279,6 +296,7 @@ unsafe impl Cpu for Sim {
         {
             cpu.parked_machine.set(Some(machine));
         }
+        current().tracer().halts(current().instant());
     }
 
     unsafe fn halt() {

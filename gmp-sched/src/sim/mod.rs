@@ -34,6 +34,7 @@ mod slices;
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
@@ -42,6 +43,7 @@ use crate::engine::device_signals::Signal;
 use crate::engine::syscall;
 use crate::platform::Pinned;
 use crate::record::counters::Counts;
+use crate::record::trace::TrackTrace;
 use simulation::Simulation;
 
 /// The platform type of the simulated machine.
@@ -124,7 +126,27 @@ impl core::error::Error for Failure {}
 ///
 /// There is no CPU or no P, or the caller is inside a simulation.
 pub fn run(config: Config, main: impl FnOnce() + Send + 'static) -> Result<Report, Failure> {
-    Simulation::new(config, None).run(Box::new(main))
+    Simulation::new(config, None).run(None, Box::new(main)).0
+}
+
+/// Like [`run`], but also returns a trace of the run, with the last `capacity` events of each track. The trace is exact:
+/// the run takes the same steps as one by [`run`] with the same configuration. If the run fails, the last event of the
+/// trace is an [`EventKind::Violation`](crate::trace::EventKind::Violation) with the message of the failure.
+///
+/// # Errors
+///
+/// In the same cases as [`run`].
+///
+/// # Panics
+///
+/// In the same cases as [`run`], and if `capacity` is 0.
+pub fn run_traced(
+    config: Config,
+    capacity: usize,
+    main: impl FnOnce() + Send + 'static,
+) -> (Result<Report, Failure>, Vec<TrackTrace>) {
+    assert!(capacity > 0, "a trace of no events");
+    Simulation::new(config, None).run(Some(capacity), Box::new(main))
 }
 
 /// The configuration of the run that the caller is part of.

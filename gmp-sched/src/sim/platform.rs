@@ -6,7 +6,7 @@ use core::ops::Range;
 use core::time::Duration;
 use std::panic::{self, AssertUnwindSafe};
 
-use super::simulation::current;
+use super::simulation::{current, try_current};
 use super::{Sim, cpu, oracle};
 use crate::base::error::{JoinError, OutOfResources};
 use crate::base::instant::Instant;
@@ -18,6 +18,7 @@ use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::kthread::{Cpu, Thread, Threads};
 use crate::platform::{Parking, Pinned, Platform};
+use crate::record::cpu_tracer::CpuTracer;
 
 /// Bytes of every simulated stack. Formatting a panic on the host needs most of them.
 pub(super) const STACK_BYTES: usize = 128 * 1024;
@@ -43,6 +44,7 @@ unsafe impl Platform for Sim {
 
     const TIMER_INTERRUPTS: bool = true;
     const COUNTS_PINS: bool = true;
+    const EXACT_TRACES: bool = true;
 
     fn raise_pin() {
         let cpu = current().cpu();
@@ -124,6 +126,14 @@ unsafe impl Platform for Sim {
             Ok(result) => Ok(result),
             Err(panic) => current().finish(Err(message_of(&*panic))),
         }
+    }
+
+    fn cpu_tracer(cpu: u32) -> Option<&'static CpuTracer> {
+        try_current()?.tracers.get(cpu as usize)
+    }
+
+    fn with_cpu_tracer(record: impl FnOnce(&'static CpuTracer)) {
+        record(current().tracer());
     }
 
     fn fatal(scheduler: &'static Scheduler<Self>, message: Arguments<'_>) -> ! {

@@ -16,9 +16,13 @@ use crate::base::instant::Instant;
 use crate::base::points::Site;
 use crate::context::{self, SavedContext, Transfer, Word};
 use crate::engine::device_signals::Signal;
+use crate::entities::goroutine::Goroutine;
+use crate::entities::machine::Machine;
 use crate::entities::scheduler::Scheduler;
 use crate::kthread::{Thread, Threads};
 use crate::native::stack;
+use crate::record::cpu_tracer::CpuTracer;
+use crate::record::trace::{EventKind, TrackTrace};
 
 std::thread_local! {
     static CURRENT: Cell<*const Simulation> = const { Cell::new(core::ptr::null()) };
@@ -32,12 +36,18 @@ std::thread_local! {
 ///
 /// The caller is not inside a simulation.
 #[inline]
-#[expect(unsafe_code, reason = "finds the simulation of this host thread")]
 pub(super) fn current() -> &'static Simulation {
+    try_current().expect("not inside a simulation")
+}
+
+/// Returns the simulated machine that the caller runs on, or `None` if the caller is not inside a simulation.
+#[inline]
+#[expect(unsafe_code, reason = "finds the simulation of this host thread")]
+pub(super) fn try_current() -> Option<&'static Simulation> {
     let simulation = CURRENT.get();
     // SAFETY: the pointer is set from `enter` to `leave`, while the simulation exists. All flows of control of the
     // simulation are on this host thread.
-    unsafe { simulation.as_ref() }.expect("not inside a simulation")
+    unsafe { simulation.as_ref() }
 }
 
 /// A simulated machine.
@@ -47,6 +57,7 @@ pub(super) struct Simulation {
     clock: Cell<u64>,
     steps: Cell<u64>,
     pub(super) cpus: Box<[SimCpu]>,
+    pub(super) tracers: Box<[CpuTracer]>,
     /// The CPU that runs, or ran last.
     running: Cell<usize>,
     /// Whether a simulated CPU runs now, and not the driver.
@@ -97,6 +108,7 @@ impl Simulation {
             clock: Cell::new(0),
             steps: Cell::new(0),
             cpus: (0..config.cpus).map(|_| SimCpu::new()).collect::<Vec<_>>().into_boxed_slice(),
+            tracers: (0..config.cpus).map(|_| CpuTracer::new()).collect::<Vec<_>>().into_boxed_slice(),
             running: Cell::new(0),
             is_inside: Cell::new(false),
             driver: SavedContext::default(),
@@ -111,21 +123,41 @@ impl Simulation {
         }
     }
 
-    /// Runs the machine until the main G ends or the run fails.
-    pub(super) fn run(self, main: Box<dyn FnOnce() + Send>) -> Result<Report, Failure> {
+    /// Runs the machine until the main G ends or the run fails. If `trace` is given, also takes an exact trace, with the
+    /// last `trace` events of each track.
+    pub(super) fn run(
+        self,
+        trace: Option<usize>,
+        main: Box<dyn FnOnce() + Send>,
+    ) -> (Result<Report, Failure>, Vec<TrackTrace>) {
         self.enter();
-        let scheduler = self.set_up(main);
-        let result = self.drive(scheduler);
+        let scheduler = self.set_up(trace, main);
+        let result = self.drive(scheduler).and_then(|()| oracle::at_the_end(scheduler));
+        if let Err(rule) = &result {
+            self.mark_violation(rule);
+        }
+        let traces = trace.map_or_else(Vec::new, |_| scheduler.traces());
         Self::leave();
         STACKS.with_borrow_mut(|stacks| stacks.append(&mut self.stacks.borrow_mut()));
-        let failure = |message| Failure { config: self.config, step: self.steps.get(), message };
-        result.and_then(|()| oracle::at_the_end(scheduler)).map_err(failure)?;
-        Ok(Report {
+        let report = || Report {
             steps: self.steps.get(),
             elapsed: Duration::from_nanos(self.clock.get()),
             counts: scheduler.counts(),
             machines: scheduler.machines().count(),
-        })
+        };
+        let failure = |message| Failure { config: self.config, step: self.steps.get(), message };
+        (result.map(|()| report()).map_err(failure), traces)
+    }
+
+    /// Records, as the last event of the trace, that the CPU that ran last has violated `rule`.
+    fn mark_violation(&self, rule: &str) {
+        let tracer = self.tracer();
+        if tracer.is_on() {
+            // The trace refers to its texts by address, so they must live as long as the program.
+            let rule: &'static str = String::from(rule).leak();
+            let goroutine = self.cpu().machine.get().and_then(Machine::current_goroutine);
+            tracer.note_text(EventKind::Violation, rule, self.instant(), goroutine.map(Goroutine::id));
+        }
     }
 
     /// Makes this the calling thread's [`current`] simulation.
@@ -139,11 +171,14 @@ impl Simulation {
         CURRENT.set(core::ptr::null());
     }
 
-    /// Makes the scheduler and makes the main G runnable.
-    pub(super) fn set_up(&self, main: Box<dyn FnOnce() + Send>) -> &'static Scheduler<Sim> {
+    /// Makes the scheduler and makes the main G runnable. If `trace` is given, the trace begins before that.
+    pub(super) fn set_up(&self, trace: Option<usize>, main: Box<dyn FnOnce() + Send>) -> &'static Scheduler<Sim> {
         let Config { processors, procs_limit, .. } = self.config;
         let scheduler: &'static Scheduler<Sim> = Scheduler::with_limit(processors, processors.max(procs_limit));
         self.scheduler.set(Some(scheduler));
+        if let Some(capacity) = trace {
+            scheduler.start_exact_trace(capacity).expect("memory for a trace");
+        }
         self.boot();
         let main = move || {
             main();
@@ -388,6 +423,11 @@ impl Simulation {
     /// The CPU that runs.
     pub(super) fn cpu(&self) -> &SimCpu {
         &self.cpus[self.running.get()]
+    }
+
+    /// The tracer of the CPU that runs.
+    pub(super) fn tracer(&self) -> &CpuTracer {
+        &self.tracers[self.running.get()]
     }
 
     pub(super) fn running_cpu(&self) -> usize {

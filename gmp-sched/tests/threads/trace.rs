@@ -1,14 +1,17 @@
 //! Traces and latencies. The records agree with what has happened.
 
 use std::collections::HashMap;
+use std::thread;
 use std::time::Duration;
 
 use crate::entered::THREADS;
-use gmp_sched::native;
+use gmp_sched::goroutine::WaitReason;
+use gmp_sched::native::{self, Native};
+use gmp_sched::park::{park, ready};
 use gmp_sched::platform::{Pinned, Platform};
 use gmp_sched::scheduler::Scheduler;
 use gmp_sched::sim::{self, Config, Sim};
-use gmp_sched::trace::{Event, EventKind};
+use gmp_sched::trace::{Event, EventKind, Track};
 
 fn scheduler() -> &'static Scheduler<Sim> {
     Pinned::<Sim>::new().machine().scheduler()
@@ -109,6 +112,37 @@ fn events_read_during_writes_are_whole() {
             }
             native::yield_now();
         }
+    });
+}
+
+/// A thread that is not an M readies a G. The event is on the track of callers without a P.
+#[test]
+fn foreign_thread_that_readies_a_g_is_recorded() {
+    THREADS.run_with(1, |scheduler| {
+        scheduler.start_trace(1000).unwrap();
+        let (to_thread, from_g) = std::sync::mpsc::channel();
+        let woken = native::go(move || {
+            park::<Native>(WaitReason::Parked, move |_, me| {
+                to_thread.send(me).unwrap();
+                true
+            });
+        });
+        let id = woken.id();
+        // SAFETY: the commit made the G known to this thread only, and uses nothing of the G's stack afterwards.
+        let thread = thread::spawn(move || unsafe { ready(from_g.recv().unwrap()) });
+        // Main stays runnable, because the scheduler does not know that the thread is to ready the G.
+        while !woken.is_finished() {
+            native::yield_now();
+        }
+        woken.join().unwrap();
+        thread.join().unwrap();
+        scheduler.stop_trace();
+        let traces = scheduler.traces();
+        let outside = traces.iter().find(|trace| trace.track == Track::Outside).unwrap();
+        let readied = |event: &&Event| event.kind == EventKind::Ready && event.goroutine == Some(id);
+        assert_eq!(outside.events.iter().filter(readied).count(), 1, "{outside:?}");
+        let on_p = traces.iter().filter(|trace| trace.track != Track::Outside).flat_map(|trace| &trace.events);
+        assert_eq!(on_p.filter(readied).count(), 0);
     });
 }
 

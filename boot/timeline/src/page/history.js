@@ -1,13 +1,10 @@
 // What happened in the whole trace: periods, waits and arrows.
 
-/** The number of the P in a period of an M that holds no P. */
-const NO_P = 0xffff;
-
-/** All periods of Ps and Ms, all waits and arrows: the result of replaying all events. */
+/** All periods of Ps, Ms and CPUs, all waits and arrows: the result of replaying all events. */
 class History {
   constructor() {
-    // Each event ends at most two periods, and the end of the trace ends one for each P and each M.
-    const limit = 2 * EVENTS.count + DATA.processors + DATA.goroutines.length + 1;
+    // Each event ends at most two periods, and the end of the trace ends one for each P, each M and each CPU.
+    const limit = 2 * EVENTS.count + DATA.processors + DATA.cpus + DATA.goroutines.length + 1;
     this.count = 0;
     this.from = new Float64Array(limit);
     this.to = new Float64Array(limit);
@@ -25,6 +22,12 @@ class History {
     this.reason = new Uint8Array(limit);
     this.stolenFrom = new Int32Array(limit).fill(-1);
     this.handedOffAt = new Float64Array(limit).fill(NaN);
+    this.raisedAt = new Float64Array(limit).fill(NaN);
+    this.raisedOn = new Int32Array(limit).fill(-1);
+    /** For each CPU: its interrupts, as columns. */
+    this.interrupts = Array.from({ length: DATA.cpus }, () => ({ from: [], to: [], name: [] }));
+    /** The events of callers without a P. */
+    this.outside = [];
     this.waits = { goroutine: [], from: [], to: [], reason: [], by: [] };
     this.stops = [];
     this.checkpoints = [];
@@ -45,7 +48,8 @@ class History {
       const i = state.position;
       if (i % this.interval === 0) this.checkpoints.push(state.clone());
       const g = EVENTS.goroutine[i] === NO_GOROUTINE ? -1 : EVENTS.goroutine[i];
-      const p = EVENTS.processor[i];
+      const p = EVENTS.track[i];
+      if (p === NO_P) this.outside.push(i);
       const before = g >= 0 ? state.state[g] : UNKNOWN;
       const kind = EVENTS.kind[i];
       if (g >= 0 && state.state[g] === WAITING && kind === KIND.Ready) {
@@ -55,20 +59,25 @@ class History {
       state.step(this);
       const after = g >= 0 ? state.state[g] : UNKNOWN;
       runnable += (after === RUNNABLE) - (before === RUNNABLE);
-      running += (after === RUNNING) - (before === RUNNING) - (called >= 0);
+      // Of two Gs that switch directly, one runs before and one after.
+      if (kind !== KIND.Switch) running += (after === RUNNING) - (before === RUNNING) - (called >= 0);
       this.counts.when.push(EVENTS.when[i]);
       this.counts.runnable.push(Math.max(0, runnable));
       this.counts.running.push(Math.max(0, running));
     }
     for (let p = 0; p < DATA.processors; p++) state.change(p, IDLE, -1, DURATION, EVENTS.count, this);
     for (const g of [...state.blocked.keys()]) state.unblock(g, DURATION, this);
+    for (let cpu = 0; cpu < DATA.cpus; cpu++) {
+      state.changeThread(cpu, HALTS, DURATION, EVENTS.count, this);
+      state.endInterrupt(cpu, DURATION, this);
+    }
     if (state.worldStopped >= 0) this.stopped(state.worldStopped, DURATION);
   }
 
   /** Called by `State.step` when a period ends. */
   slice(p, machine, activity, g, from, to, end) {
-    const readied = p === NO_P ? null : this.current[p];
-    if (p !== NO_P) this.current[p] = null;
+    const readied = p < CPUS ? this.current[p] : null;
+    if (p < CPUS) this.current[p] = null;
     const n = this.count++;
     this.from[n] = from;
     this.to[n] = to;
@@ -85,6 +94,15 @@ class History {
     this.reason[n] = readied.reason;
     this.stolenFrom[n] = readied.stolenFrom;
     this.handedOffAt[n] = readied.handedOffAt;
+    this.raisedAt[n] = readied.raisedAt;
+    this.raisedOn[n] = readied.raisedOn;
+  }
+
+  interrupted(cpu, name, from, to) {
+    const list = this.interrupts[cpu];
+    list.from.push(from);
+    list.to.push(to);
+    list.name.push(name);
   }
 
   /** Called by `State.step` when a G starts. */
@@ -92,6 +110,7 @@ class History {
     this.current[p] = {
       at: state.readyAt[g], on: state.readyOn[g], by: state.by[g], parkedAt: state.parkedAt[g],
       reason: state.reason[g], stolenFrom: state.stolenFrom[g], handedOffAt: this.handedOff[p],
+      raisedAt: state.raisedAt[g], raisedOn: state.raisedOn[g],
     };
     this.handedOff[p] = NaN;
   }
@@ -113,7 +132,7 @@ class History {
     this.stops.push([from, to]);
   }
 
-  /** Makes a list of the periods of each P, of each M, and of each G. Each list is in the order of time. */
+  /** Makes a list of the periods of each P, of each CPU, of each M, and of each G. Each list is in the order of time. */
   index() {
     const collect = (key, groups) => {
       const lists = Array.from({ length: groups }, () => []);
@@ -125,9 +144,10 @@ class History {
     };
     const isShown = (n) => this.activity[n] !== IDLE && this.activity[n] !== SCHEDULE && this.to[n] >= this.from[n];
     const byTime = (a, b) => this.from[a] - this.from[b];
-    this.ofProcessor = collect((n) => (this.processor[n] !== NO_P && isShown(n) ? this.processor[n] : -1), DATA.processors);
+    this.ofProcessor = collect((n) => (this.processor[n] < CPUS && isShown(n) ? this.processor[n] : -1), DATA.processors);
+    this.ofCpu = collect((n) => (isCpu(this.processor[n]) ? this.processor[n] - CPUS : -1), DATA.cpus);
     const machines = 1 + this.machine.subarray(0, this.count).reduce((most, machine) => Math.max(most, machine), -1);
-    this.ofMachine = collect((n) => (isShown(n) ? this.machine[n] : -1), machines);
+    this.ofMachine = collect((n) => (isShown(n) && this.activity[n] !== THREAD ? this.machine[n] : -1), machines);
     this.ofMachine.forEach((list) => list.sort(byTime));
     this.ofGoroutine = collect((n) => (isShown(n) ? this.goroutine[n] : -1), DATA.goroutines.length);
     this.ofGoroutine.forEach((list) => list.sort(byTime));
@@ -153,14 +173,21 @@ function countUpTo(column, value) {
   return low;
 }
 
-/** The arrows that end where the period `n` begins: from the waker, from the victim of a steal, from a handoff. */
+/**
+ * The arrows that end where the period `n` begins: from the waker or the interrupt, from the victim of a steal, from a
+ * handoff.
+ */
 function arrowsTo(history, n) {
   const arrows = [];
-  const at = history.readyAt[n];
-  if (history.by[n] >= 0 && history.readyOn[n] >= 0) arrows.push({ kind: 'ready', at, processor: history.readyOn[n] });
-  if (history.stolenFrom[n] >= 0) arrows.push({ kind: 'steal', at, processor: history.stolenFrom[n] });
+  const at = history.readyAt[n], by = history.by[n], on = history.readyOn[n];
+  if (on >= 0 && (by >= 0 || by === BY_UNKNOWN || by === RETURNED)) arrows.push({ kind: 'ready', at, track: on });
+  if (on >= 0 && by === BY_DEVICE) {
+    const isRaised = history.raisedOn[n] >= 0;
+    arrows.push({ kind: 'device', at: isRaised ? history.raisedAt[n] : at, track: isRaised ? history.raisedOn[n] : on });
+  }
+  if (history.stolenFrom[n] >= 0) arrows.push({ kind: 'steal', at, track: history.stolenFrom[n] });
   if (!Number.isNaN(history.handedOffAt[n])) {
-    arrows.push({ kind: 'handoff', at: history.handedOffAt[n], processor: history.processor[n] });
+    arrows.push({ kind: 'handoff', at: history.handedOffAt[n], track: history.processor[n] });
   }
   return arrows;
 }

@@ -52,6 +52,17 @@ function showPeriod(g, from, to) {
   goTo(countUpTo(EVENTS.when, to));
 }
 
+/** How many events before a violation are shown together with it. */
+const BEFORE_VIOLATION = 80;
+
+/** Shows the violated rule, the events that led to it, and the state after it. */
+function showViolation() {
+  if (DATA.violation < 0) return;
+  const room = EVENTS.when[DATA.violation] - EVENTS.when[Math.max(0, DATA.violation - BEFORE_VIOLATION)];
+  timeline.show(EVENTS.when[DATA.violation] - Math.max(room, 100), EVENTS.when[DATA.violation]);
+  goTo(DATA.violation + 1);
+}
+
 function showTab(name) {
   tab = name;
   for (const section of ['moment', 'waits', 'latency']) element(section).hidden = section !== name;
@@ -202,10 +213,10 @@ element('hits').addEventListener('click', (event) => {
       tip.hidden = true;
       return undefined;
     }
-    const n = timeline.sliceAt(event.offsetX, event.offsetY);
-    tip.hidden = n < 0;
-    if (n >= 0) {
-      tip.textContent = describeSlice(history_, n);
+    const hint = timeline.hintAt(event.offsetX, event.offsetY);
+    tip.hidden = !hint;
+    if (hint) {
+      tip.textContent = hint;
       tip.style.left = `${Math.min(event.clientX + 14, window.innerWidth - tip.offsetWidth - 8)}px`;
       tip.style.top = `${Math.min(event.clientY + 16, window.innerHeight - tip.offsetHeight - 8)}px`;
     }
@@ -241,6 +252,7 @@ const KEYS = {
   p: () => nextSlice(-1),
   m: () => showRows(!timeline.byMachine),
   t: () => showTheme(otherTheme()),
+  v: () => showViolation(),
   '/': () => element('search').focus(),
   '?': () => element('keys').showModal(),
   1: () => showTab('moment'),
@@ -268,13 +280,21 @@ window.addEventListener('resize', () => drawMoment());
 
 element('title').textContent = document.title;
 element('facts').innerHTML =
-  `${DATA.processors} Ps, ${DATA.goroutines.length} Gs, ${EVENTS.count} events in ${duration(DURATION)}` +
+  [[DATA.processors, 'P'], [DATA.cpus, 'CPU'], [DATA.goroutines.length, 'G'], [EVENTS.count, 'event']]
+    .filter(([count]) => count).map(([count, name]) => `${count} ${name}${count === 1 ? '' : 's'}`).join(', ') +
+  ` in ${duration(DURATION)}` +
   (DATA.lost ? `, <span class="lost">${DATA.lost} events lost</span>` : '');
 if (given.get('rows') === 'm') showRows(true);
 if (given.has('g')) timeline.chosen = DATA.goroutines.findIndex(([id]) => id === Number(given.get('g')));
 if (given.has('from')) timeline.show(Number(given.get('from')), Number(given.get('to')));
+if (DATA.violation >= 0) {
+  element('violation').hidden = false;
+  element('violation').textContent = `Violated rule: ${DATA.texts[EVENTS.detail[DATA.violation]]}`;
+  element('violation').addEventListener('click', showViolation);
+}
 showTab(['waits', 'latency'].includes(given.get('tab')) ? given.get('tab') : 'moment');
-goTo(Number(given.get('event') ?? 0), !given.has('from'));
+if (given.has('event') || DATA.violation < 0) goTo(Number(given.get('event') ?? 0), !given.has('from'));
+else showViolation();
 if (given.has('check')) document.body.append(Object.assign(document.createElement('pre'), { id: 'checked', textContent: JSON.stringify(check()) }));
 
 /** For the test of this page: what it shows, in numbers. */
@@ -289,10 +309,14 @@ function check() {
   }
   // Jumping to a moment must lead to the same state as replaying all events until that moment.
   const stepped = new State();
-  const picture = (state) => JSON.stringify([state.next, state.rings, state.global, state.runs, state.state, [...state.blocked]]);
+  const picture = (state) =>
+    JSON.stringify([state.next, state.rings, state.global, state.runs, state.state, [...state.blocked], state.thread]);
   let differences = 0;
-  const stride = Math.max(1, Math.floor(EVENTS.count / 50));
+  const stride = Math.max(1, Math.floor(EVENTS.count / 50)), moments = [];
   for (let i = 0; i <= EVENTS.count; i++) {
+    if (i % stride === 0) {
+      moments.push({ events: i, next: [...stepped.next], rings: stepped.rings.map((ring) => [...ring]), global: [...stepped.global], runs: [...stepped.runs] });
+    }
     if (i % stride === 0) differences += picture(stepped) !== picture(history_.stateAt(i));
     if (i < EVENTS.count) stepped.step(null);
   }
@@ -302,7 +326,15 @@ function check() {
   return {
     run: run.length,
     arrows: run.reduce((sum, n) => sum + arrowsTo(history_, n).length, 0),
-    wrongArrows, differences, perProcessor,
+    wrongArrows, differences, perProcessor, moments,
+    perCpu: history_.ofCpu.map((list) => list.length),
+    interrupts: history_.interrupts.map(({ from }) => from.length),
+    outside: history_.outside.length,
+    facts: element('facts').textContent,
+    violation: element('violation').hidden ? null : {
+      text: element('violation').textContent, shownEvent: element('event').textContent,
+      isInView: timeline.from <= EVENTS.when[DATA.violation] && EVENTS.when[DATA.violation] <= timeline.to,
+    },
     found: search(given.get('check')).map((g) => label(g)),
     frame: (performance.now() - start) / 20,
     rows: document.querySelectorAll('#waits tbody tr').length,

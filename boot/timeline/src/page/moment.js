@@ -2,6 +2,8 @@
 
 /** The radius of a G, and the distance between the centers of two neighbors, in pixels. */
 const R = 19, PITCH = 44;
+/** The width of a P with the space around it. */
+const CELL = 312;
 /** The most Gs of a P's ring that are drawn. */
 const SHOWN = 9;
 
@@ -16,12 +18,15 @@ class Moment {
   /** Draws the state before the event at `state.position`; `now` is the G of the event before that one. */
   draw(state, now) {
     this.now = now;
-    const width = Math.max(640, this.section.clientWidth - 24);
+    // Larger on a large screen, which may be that of a projector, if the Ps then still fit next to each other.
+    const room = this.section.clientWidth - 24;
+    const scale = room >= 1450 && DATA.processors * CELL * 1.25 <= room ? 1.25 : 1;
+    const width = Math.max(640, room / scale);
     const parts = [];
     let y = this.drawQueue(parts, 'global run queue', state.global, 8, 8, width - 16);
     y = this.drawProcessors(parts, state, y + 10, width);
     y = this.drawWaiting(parts, state, y + 10, width);
-    this.section.innerHTML = `<svg width="${width}" height="${y + 8}" role="img" aria-label="the scheduler at this moment">${parts.join('')}</svg>`;
+    this.section.innerHTML = `<svg width="${width * scale}" height="${(y + 8) * scale}" viewBox="0 0 ${width} ${y + 8}" role="img" aria-label="the scheduler at this moment">${parts.join('')}</svg>`;
   }
 
   goroutine(parts, g, x, y, note = '') {
@@ -29,7 +34,7 @@ class Moment {
     const isDim = this.timeline.chosen >= 0 && this.timeline.chosen !== g;
     const title = escapeText(`${label(g)}${note ? `: ${note}` : ''}`);
     parts.push(
-      `<g class="goroutine${isNow}" data-g="${g}"><title>${title}</title>` +
+      `<g class="goroutine${isNow}${isDim ? ' pale' : ''}" data-g="${g}"><title>${title}</title>` +
       `<circle cx="${x}" cy="${y}" r="${R}" fill="${this.timeline.color(g, isDim)}"/>` +
       `<text x="${x}" y="${y + 5}" font-size="${DATA.goroutines[g][0] > 9999 ? 11 : 14}">${DATA.goroutines[g][0]}</text></g>`,
     );
@@ -55,7 +60,7 @@ class Moment {
   }
 
   drawProcessors(parts, state, top, width) {
-    const cell = 312, height = 168, columns = Math.max(1, Math.floor(width / cell));
+    const cell = CELL, height = 168, columns = Math.max(1, Math.floor(width / cell));
     for (let p = 0; p < DATA.processors; p++) {
       const x = 8 + (p % columns) * cell, y = top + Math.floor(p / columns) * (height + 8);
       this.drawProcessor(parts, state, p, x, y, cell - 10, height);
@@ -70,6 +75,8 @@ class Moment {
     parts.push(`<rect class="processor${isOff ? ' off' : ''}" x="${x}" y="${y}" width="${width}" height="${height}" rx="6"/>`);
     this.text(parts, x + 10, y + 22, `P${p}`);
     this.text(parts, x + 44, y + 22, words[activity], true);
+    const cpu = state.machine[p] >= 0 ? state.thread.indexOf(state.machine[p]) : -1;
+    if (cpu >= 0) parts.push(`<text class="dim" x="${x + width - 10}" y="${y + 22}" text-anchor="end">CPU ${cpu}</text>`);
     if (state.machine[p] >= 0) this.machine(parts, x + 36, y + 58, state.machine[p]);
     if (state.runs[p] >= 0) {
       this.goroutine(parts, state.runs[p], x + 86, y + 58);

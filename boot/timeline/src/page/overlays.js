@@ -1,6 +1,44 @@
-// What the timeline draws over its rows: arrows, the path of a G, spans, stops of the world.
+// What the timeline draws over its rows: interrupts, arrows, the path of a G, spans, stops of the world, marks.
+
+/** How high an arrow within a row rises above it. */
+const ARC = 12;
 
 Object.assign(Timeline.prototype, {
+  /** Draws the interrupts of a CPU over the threads that they interrupted. Of those in one column, draws the first. */
+  drawInterrupts({ from, to, name }, number) {
+    const { context: c } = this;
+    const y = this.y(number), height = Math.max(2, this.row * 0.45);
+    for (let index = countUpTo(to, this.from); index < from.length && from[index] <= this.to;) {
+      const left = Math.max(LEFT, this.x(from[index])), right = this.x(to[index]), width = Math.max(2, right - left);
+      c.fillStyle = this.style('--interrupt');
+      c.fillRect(left, y, width, height);
+      if (width > 3 * FONT && height >= FONT) {
+        c.save();
+        c.beginPath();
+        c.rect(left, y, width, height);
+        c.clip();
+        c.fillStyle = this.style('--back');
+        c.fillText(DATA.texts[name[index]], left + 3, y + height / 2 + 1);
+        c.restore();
+      }
+      index = Math.max(index + 1, countUpTo(to, this.when(left + 2)));
+    }
+  },
+
+  /** Draws a tick for each event of a caller without a P. */
+  drawOutside() {
+    if (this.outsideRow < 0) return;
+    const { context: c, history } = this;
+    const y = this.y(this.outsideRow);
+    for (let index = countUpTo(this.outsideWhen, this.from - 1); this.outsideWhen[index] <= this.to;) {
+      const i = history.outside[index], x = Math.round(this.x(EVENTS.when[i])), g = EVENTS.goroutine[i];
+      c.fillStyle = g === NO_GOROUTINE ? this.style('--front') : this.color(g, this.chosen >= 0 && g !== this.chosen);
+      c.fillRect(x - 1, y, 3, this.row);
+      // Of the events in one column, draws the first.
+      index = Math.max(index + 1, countUpTo(this.outsideWhen, this.when(x + 1)));
+    }
+  },
+
   drawSpans() {
     const { context: c } = this;
     const top = this.y(this.rows.length) + 4;
@@ -38,7 +76,7 @@ Object.assign(Timeline.prototype, {
     const { context: c, history } = this;
     const list = history.ofGoroutine[this.chosen];
     const middle = (n) => this.y(this.rowOf(n)) + this.row / 2;
-    const isShown = (n) => this.rowOf(n) >= 0 && this.rowOf(n) < this.rows.length;
+    const isShown = (n) => this.rowOf(n) >= 0 && this.rowOf(n) < this.firstCpu;
     const shown = list.filter(isShown);
     const begins = shown.map((n) => history.from[n]);
     let index = Math.max(0, countUpTo(begins, this.from) - 1);
@@ -55,6 +93,9 @@ Object.assign(Timeline.prototype, {
       c.strokeStyle = this.style('--front');
       c.setLineDash([]);
       if (right - x > 5) c.strokeRect(x, this.y(this.rowOf(n)) + 1, right - x, this.row - 2);
+      c.fillStyle = '#fff';
+      const text = label(this.chosen);
+      if (right - x > c.measureText(text).width + 10 && this.row >= FONT) c.fillText(text, x + 5, middle(n));
       const next = shown[index + 1];
       if (next === undefined) continue;
       c.strokeStyle = this.style('--accent');
@@ -99,11 +140,12 @@ Object.assign(Timeline.prototype, {
   drawArrowsTo(n) {
     const arrows = arrowsTo(this.history, n);
     const row = this.rowOf(n);
-    for (const { kind, at, processor } of arrows) {
-      // With Ms as rows, the origin is on the M that held the P at that time.
-      const origin = this.byMachine ? this.machineAt(processor, at) : processor;
+    for (const { kind, at, track } of arrows) {
+      const origin = this.rowOfTrack(track, at);
       if (origin < 0 || row < 0) continue;
-      const styles = { ready: ['--arrow', []], steal: ['--search', [5, 3]], handoff: ['--blocked', [2, 3]] };
+      const styles = {
+        ready: ['--arrow', []], device: ['--interrupt', []], steal: ['--search', [5, 3]], handoff: ['--blocked', [2, 3]],
+      };
       const [color, dash] = styles[kind];
       this.arrow(this.x(at), this.y(origin) + this.row / 2, this.x(this.history.from[n]), this.y(row) + this.row / 2, this.style(color), dash);
     }
@@ -120,8 +162,9 @@ Object.assign(Timeline.prototype, {
     const { context: c } = this;
     if (toX < LEFT) return;
     c.strokeStyle = c.fillStyle = color;
-    c.lineWidth = 1.25;
+    c.lineWidth = 1.5;
     c.setLineDash(dash);
+    if (fromY === toY) return this.arc(fromX, toX, toY - this.row / 2);
     const bend = Math.max(10, (toX - fromX) / 2);
     c.save();
     c.beginPath();
@@ -138,6 +181,42 @@ Object.assign(Timeline.prototype, {
     c.lineTo(toX - 7, toY + 4);
     c.fill();
     c.restore();
+  },
+
+  /** Draws an arrow within a row. It is above the row, so that it does not cross the names of Gs. */
+  arc(fromX, toX, y) {
+    const { context: c } = this;
+    c.save();
+    c.beginPath();
+    c.rect(LEFT, this.top - ARC, this.width, this.height);
+    c.clip();
+    c.beginPath();
+    c.moveTo(fromX, y);
+    c.bezierCurveTo(fromX, y - ARC, toX, y - ARC, toX, y - 2);
+    c.stroke();
+    c.setLineDash([]);
+    c.beginPath();
+    c.moveTo(toX, y + 2);
+    c.lineTo(toX - 4, y - 5);
+    c.lineTo(toX + 4, y - 5);
+    c.fill();
+    c.restore();
+  },
+
+  /** Draws where the run violated a rule. */
+  drawViolation() {
+    if (DATA.violation < 0) return;
+    const { context: c } = this;
+    const when = EVENTS.when[DATA.violation];
+    if (when < this.from || when > this.to) return;
+    const x = Math.min(this.x(when), this.width - 3);
+    c.fillStyle = this.style('--stopped');
+    c.fillRect(x - 2, OVERVIEW, 4, this.height);
+    c.font = `bold ${c.font}`;
+    const text = 'violation', width = c.measureText(text).width + 12;
+    c.fillRect(x - width, OVERVIEW + 2, width, RULER - 4);
+    c.fillStyle = '#fff';
+    c.fillText(text, x - width + 6, OVERVIEW + RULER / 2);
   },
 
   drawCursor() {

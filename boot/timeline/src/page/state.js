@@ -10,7 +10,7 @@ const EVENTS = (() => {
     when: new Float64Array(bytes, 0, count),
     detail: new Float64Array(bytes, 8 * count, count),
     goroutine: new Uint32Array(bytes, 16 * count, count),
-    processor: new Uint16Array(bytes, 20 * count, count),
+    track: new Uint16Array(bytes, 20 * count, count),
     kind: new Uint8Array(bytes, 22 * count, count),
   };
 })();
@@ -21,8 +21,18 @@ const KIND = Object.fromEntries(DATA.kinds.map((name, number) => [name, number])
 const NO_GOROUTINE = 0xffffffff;
 const DURATION = EVENTS.count ? EVENTS.when[EVENTS.count - 1] : 0;
 
-/** What a P does during a period. `BLOCKED` is for a period in which an M without a P is blocked in a call. */
-const IDLE = 0, RUN = 1, SYSCALL = 2, SCHEDULE = 3, SEARCH = 4, STOPPED = 5, BLOCKED = 6;
+/**
+ * What a P does during a period. `BLOCKED` is for a period in which an M without a P is blocked in a call, and `THREAD`
+ * for a period in which a CPU runs a thread.
+ */
+const IDLE = 0, RUN = 1, SYSCALL = 2, SCHEDULE = 3, SEARCH = 4, STOPPED = 5, BLOCKED = 6, THREAD = 7;
+
+/** The numbers of tracks: those of Ps are below `CPUS`. The tracks of CPUs follow. `NO_P` is that of callers without a P. */
+const CPUS = 0x8000, NO_P = 0xffff;
+const isCpu = (track) => track >= CPUS && track !== NO_P;
+
+/** What a CPU runs, if it is not an M: nothing, or a thread that is not an M. */
+const HALTS = -1, OTHER_THREAD = -2;
 
 /** What a G does. */
 const UNKNOWN = 0, RUNNABLE = 1, RUNNING = 2, WAITING = 3, IN_CALL = 4, DEAD = 5;
@@ -31,7 +41,7 @@ const UNKNOWN = 0, RUNNABLE = 1, RUNNING = 2, WAITING = 3, IN_CALL = 4, DEAD = 5
 const NOWHERE = 0, NEXT = 1, RING = 2, GLOBAL = 3, HANDED = 4;
 
 /** Why a G became runnable, if no other G made it runnable. */
-const BY_UNKNOWN = -1, BY_TIMER = -2, BY_DEVICE = -3, GAVE_WAY = -4;
+const BY_UNKNOWN = -1, BY_TIMER = -2, BY_DEVICE = -3, GAVE_WAY = -4, RETURNED = -5;
 
 /** The state of the scheduler between two events. */
 class State {
@@ -45,12 +55,20 @@ class State {
     /** The queue of each runnable G, and the P of that queue. */
     this.place = new Uint8Array(gs);
     this.queueOf = new Uint16Array(gs);
-    /** When and by whom each G was readied last, where, and when its last wait began. */
+    /** When and by whom each G was readied last, on which track, and when its last wait began. */
     this.readyAt = new Float64Array(gs).fill(NaN);
     this.readyOn = new Int32Array(gs).fill(-1);
     this.by = new Int32Array(gs).fill(BY_UNKNOWN);
     this.parkedAt = new Float64Array(gs).fill(NaN);
     this.stolenFrom = new Int32Array(gs).fill(-1);
+    /** When and on which track an interrupt raised the signal for which each G waits. */
+    this.raisedAt = new Float64Array(gs).fill(NaN);
+    this.raisedOn = new Int32Array(gs).fill(-1);
+    /** What each CPU runs: an M, `HALTS` or `OTHER_THREAD`; since when; and the interrupt that it handles, or -1. */
+    this.thread = new Int32Array(DATA.cpus).fill(HALTS);
+    this.threadSince = new Float64Array(DATA.cpus);
+    this.interrupt = new Int32Array(DATA.cpus).fill(-1);
+    this.interruptSince = new Float64Array(DATA.cpus);
     this.activity = new Uint8Array(ps);
     this.runs = new Int32Array(ps).fill(-1);
     this.machine = new Int32Array(ps).fill(-1);
@@ -81,19 +99,37 @@ class State {
   /** Replays the next event. Calls methods of `sink`, if given, for each period that ends and each G that starts. */
   step(sink) {
     const i = this.position++;
-    const when = EVENTS.when[i], detail = EVENTS.detail[i], p = EVENTS.processor[i], kind = EVENTS.kind[i];
+    const when = EVENTS.when[i], detail = EVENTS.detail[i], p = EVENTS.track[i], kind = EVENTS.kind[i];
     const g = EVENTS.goroutine[i] === NO_GOROUTINE ? -1 : EVENTS.goroutine[i];
-    this.assume(kind, p, g);
+    if (isCpu(p)) return this.stepCpu(p - CPUS, kind, g, when, detail, i, sink);
+    if (p !== NO_P) this.assume(kind, p, g);
     switch (kind) {
       case KIND.Spawn:
       case KIND.Ready: {
         this.unqueue(g);
         if (kind === KIND.Spawn) this.parkedAt[g] = NaN;
         this.setRunnable(g, when, p, detail);
-        if (detail === BY_TIMER) this.place[g] = HANDED;
+        if (p === NO_P) this.putGlobal(g);
+        else if (detail === BY_TIMER) this.place[g] = HANDED;
         else this.putNext(p, g);
         break;
       }
+      case KIND.SyscallReturn:
+        this.unblock(g, when, sink);
+        this.setRunnable(g, when, p, RETURNED);
+        this.parkedAt[g] = NaN;
+        this.putGlobal(g);
+        break;
+      case KIND.Switch:
+        if (this.state[detail] === WAITING) sink?.wait(detail, this.since[detail], when, this.reason[detail], g);
+        this.unqueue(detail);
+        this.state[g] = WAITING;
+        this.since[g] = this.parkedAt[g] = when;
+        this.reason[g] = DATA.coroutine;
+        this.change(p, RUN, detail, when, i, sink);
+        this.state[detail] = RUNNING;
+        this.since[detail] = when;
+        break;
       case KIND.Start: {
         const at = Math.max(0, when - detail);
         this.unblock(g, at, sink);
@@ -104,6 +140,7 @@ class State {
         this.unqueue(g);
         this.change(p, RUN, g, when, i, sink);
         sink?.start(g, p, this);
+        this.raisedOn[g] = -1;
         this.state[g] = RUNNING;
         this.since[g] = when;
         break;
@@ -157,8 +194,7 @@ class State {
       }
       case KIND.GlobalPut:
         this.unqueue(g);
-        this.place[g] = GLOBAL;
-        this.global.push(g);
+        this.putGlobal(g);
         break;
       case KIND.GlobalTake:
         this.unqueue(g);
@@ -169,10 +205,7 @@ class State {
         }
         break;
       case KIND.Overflow:
-        for (const moved of this.rings[p].splice(0, detail)) {
-          this.place[moved] = GLOBAL;
-          this.global.push(moved);
-        }
+        this.rings[p].splice(0, detail).forEach((moved) => this.putGlobal(moved));
         break;
       case KIND.Idle:
         this.change(p, IDLE, -1, when, i, sink);
@@ -200,11 +233,46 @@ class State {
     }
   }
 
+  /** Replays an event of a CPU. */
+  stepCpu(cpu, kind, g, when, detail, i, sink) {
+    switch (kind) {
+      case KIND.RunMachine:
+      case KIND.RunThread:
+      case KIND.Halt:
+        this.changeThread(cpu, kind === KIND.RunMachine ? detail : kind === KIND.Halt ? HALTS : OTHER_THREAD, when, i, sink);
+        break;
+      case KIND.Interrupt:
+        this.interrupt[cpu] = detail;
+        this.interruptSince[cpu] = when;
+        break;
+      case KIND.InterruptEnd:
+        this.endInterrupt(cpu, when, sink);
+        break;
+      case KIND.Raise:
+        this.raisedAt[g] = when;
+        this.raisedOn[g] = CPUS + cpu;
+        break;
+      default:
+    }
+  }
+
+  changeThread(cpu, thread, when, i, sink) {
+    const old = this.thread[cpu];
+    if (old !== HALTS) sink?.slice(CPUS + cpu, old, THREAD, -1, this.threadSince[cpu], when, i);
+    this.thread[cpu] = thread;
+    this.threadSince[cpu] = when;
+  }
+
+  endInterrupt(cpu, when, sink) {
+    if (this.interrupt[cpu] >= 0) sink?.interrupted(cpu, this.interrupt[cpu], this.interruptSince[cpu], when);
+    this.interrupt[cpu] = -1;
+  }
+
   /** Called before an event is replayed. If the first event of a P is that a G leaves, this G was running before. */
   assume(kind, p, g) {
     if (this.known[p]) return;
     this.known[p] = 1;
-    const leaves = [KIND.Yield, KIND.Preempt, KIND.Park, KIND.End, KIND.SyscallEnter, KIND.HandOff];
+    const leaves = [KIND.Yield, KIND.Preempt, KIND.Park, KIND.End, KIND.SyscallEnter, KIND.HandOff, KIND.Switch];
     if (g >= 0 && leaves.includes(kind)) {
       this.activity[p] = RUN;
       this.runs[p] = g;
@@ -227,6 +295,11 @@ class State {
     this.place[g] = NEXT;
     this.queueOf[g] = p;
     if (kicked >= 0 && kicked !== g) this.putLast(p, kicked);
+  }
+
+  putGlobal(g) {
+    this.place[g] = GLOBAL;
+    this.global.push(g);
   }
 
   putLast(p, g) {

@@ -1,7 +1,10 @@
 // Draws the timeline on a canvas. Each row takes one binary search per column of pixels, so drawing takes as long for a
 // million periods as for a thousand.
 
-const ROW = 44, GAP = 4, LEFT = 64, RULER = 24, OVERVIEW = 34, COUNTS = 44, SPAN_ROW = 18;
+const ROW = 44, GAP = 4, LEFT = 88, RULER = 26, OVERVIEW = 34, COUNTS = 44, SPAN_ROW = 18;
+
+/** The size of the text on the canvas, in pixels. It is larger on a large screen, which may be that of a projector. */
+const FONT = matchMedia('(min-width: 1500px)').matches ? 16 : 13;
 
 class Timeline {
   constructor(canvas, history, onChange) {
@@ -16,6 +19,7 @@ class Timeline {
     this.cursor = -1;
     this.dirty = false;
     this.spans = this.collectSpans();
+    this.outsideWhen = Float64Array.from(history.outside, (i) => EVENTS.when[i]);
     this.makeRows();
     new ResizeObserver(() => this.resize()).observe(canvas.parentElement);
     this.resize();
@@ -46,15 +50,20 @@ class Timeline {
     const { history } = this;
     const lists = this.byMachine ? history.ofMachine : history.ofProcessor;
     const letter = this.byMachine ? 'M' : 'P';
-    this.rows = lists.map((list, number) => {
+    const makeRow = (name, list) => {
       const list32 = Int32Array.from(list);
       const from = Float64Array.from(list, (n) => history.from[n]);
       const to = Float64Array.from(list, (n) => history.to[n]);
       // How long the row was busy until the end of each period.
       const busy = new Float64Array(list.length + 1);
       list.forEach((n, index) => (busy[index + 1] = busy[index] + to[index] - from[index]));
-      return { name: `${letter}${number}`, list: list32, from, to, busy };
-    });
+      return { name, list: list32, from, to, busy };
+    };
+    this.rows = lists.map((list, number) => makeRow(`${letter}${number}`, list));
+    /** The numbers of the row of callers without a P, or -1, and of the row of the first CPU. */
+    this.outsideRow = history.outside.length ? this.rows.push(makeRow('no P', [])) - 1 : -1;
+    this.firstCpu = this.rows.length;
+    history.ofCpu.forEach((list, number) => this.rows.push(makeRow(`CPU ${number}`, list)));
     this.resize();
   }
 
@@ -74,7 +83,8 @@ class Timeline {
     this.width = width;
     this.height = height;
     this.context.setTransform(scale, 0, 0, scale, 0, 0);
-    this.draw();
+    // The new size has cleared the canvas, so it is drawn at once.
+    this.drawNow();
   }
 
   gap(rows) {
@@ -104,7 +114,16 @@ class Timeline {
   }
 
   rowOf(n) {
-    return this.byMachine ? this.history.machine[n] : this.history.processor[n];
+    const track = this.history.processor[n];
+    if (isCpu(track)) return this.firstCpu + track - CPUS;
+    return this.byMachine ? this.history.machine[n] : track;
+  }
+
+  /** The row on which an arrow begins. With Ms as rows, this is the M that held the P at that time. */
+  rowOfTrack(track, when) {
+    if (track === NO_P) return this.outsideRow;
+    if (isCpu(track)) return this.firstCpu + track - CPUS;
+    return this.byMachine ? this.machineAt(track, when) : track;
   }
 
   color(g, isDim) {
@@ -123,23 +142,26 @@ class Timeline {
     this.styles = {};
     this.isDark = document.documentElement.dataset.theme === 'dark';
     c.clearRect(0, 0, this.width, this.height);
-    c.font = '13px system-ui, "DejaVu Sans", sans-serif';
+    c.font = `${FONT}px system-ui, "DejaVu Sans", sans-serif`;
     c.textBaseline = 'middle';
     this.drawOverview();
     this.drawRuler();
     this.drawCounts();
     this.rows.forEach((row, number) => this.drawRow(row, number));
+    this.history.interrupts.forEach((list, cpu) => this.drawInterrupts(list, this.firstCpu + cpu));
+    this.drawOutside();
     this.drawSpans();
     this.drawStops();
     if (this.chosen >= 0) this.drawPath();
     this.drawArrows();
     this.drawCursor();
+    this.drawViolation();
   }
 
   /** Draws the overview of the whole trace: how many Ps are busy, and which part of the trace is shown below. */
   drawOverview() {
     const { context: c, width } = this;
-    const rows = this.rows;
+    const rows = this.rows.slice(0, this.outsideRow >= 0 ? this.outsideRow : this.firstCpu);
     c.fillStyle = this.style('--idle');
     c.fillRect(LEFT, 2, width - LEFT, OVERVIEW - 6);
     c.fillStyle = this.style('--accent');
@@ -192,7 +214,7 @@ class Timeline {
     const top = OVERVIEW + RULER, height = COUNTS - 6;
     c.fillStyle = this.style('--dim');
     c.textAlign = 'right';
-    c.fillText('runnable', LEFT - 6, top + height / 2 - 8);
+    c.fillText('runnable', LEFT - 6, top + height / 2 - 9);
     const first = Math.max(0, countUpTo(when, this.from) - 1), last = countUpTo(when, this.to);
     let most = 1;
     const columns = new Float64Array(width - LEFT + 1);
@@ -213,7 +235,7 @@ class Timeline {
       columns[column] = peak;
       most = Math.max(most, peak);
     }
-    c.fillText(`≤ ${most}`, LEFT - 6, top + height / 2 + 8);
+    c.fillText(`≤ ${most}`, LEFT - 6, top + height / 2 + 9);
     c.textAlign = 'left';
     c.fillStyle = this.style('--search');
     for (let column = 0; column < columns.length; column++) {
@@ -258,6 +280,7 @@ class Timeline {
     const { activity, goroutine } = this.history;
     if (activity[n] === SEARCH) return this.style('--search');
     if (activity[n] === STOPPED) return this.style('--stopped');
+    if (activity[n] === THREAD) return this.threadColor(this.history.machine[n]);
     return this.color(goroutine[n], this.chosen >= 0 && goroutine[n] !== this.chosen);
   }
 
@@ -272,14 +295,22 @@ class Timeline {
       c.fillStyle = this.style('--blocked');
       c.fillRect(left, y + height * 0.72, Math.max(1, right - left - 0.5), height * 0.28);
     }
+    const text = activity === THREAD ? nameOfThread(history.machine[n]) : label(history.goroutine[n]);
     if (isThin || right - left < 26 || height < 12) return;
     c.save();
     c.beginPath();
     c.rect(left, y, right - left - 2, height);
     c.clip();
-    c.fillStyle = this.chosen >= 0 && history.goroutine[n] !== this.chosen ? this.style('--front') : '#fff';
-    c.fillText(label(history.goroutine[n]), Math.max(left, LEFT) + 4, y + height / 2);
+    const isDim = this.chosen >= 0 && history.goroutine[n] !== this.chosen && activity !== THREAD;
+    c.fillStyle = isDim ? this.style('--front') : '#fff';
+    c.fillText(text, Math.max(left, LEFT) + 4, y + height / 2);
     c.restore();
+  }
+
+  /** The color of a thread on a CPU: one for each M, paler than those of Gs. */
+  threadColor(machine) {
+    if (machine === OTHER_THREAD) return this.style('--wait');
+    return `hsl(${(machine * 137.508 + 60) % 360} 22% ${this.isDark ? 36 : 48}%)`;
   }
 
   /** Shows this period of time, or the part of it that is within the trace. */
@@ -309,13 +340,39 @@ class Timeline {
     else this.draw();
   }
 
+  rowAt(y) {
+    return Math.floor((y - this.top) / (this.row + this.gap(this.rows.length)));
+  }
+
+  /** How long two pixels are. */
+  tolerance() {
+    return ((this.to - this.from) / (this.width - LEFT)) * 2;
+  }
+
+  /** Describes what is at a point of the canvas; empty if nothing is there. */
+  hintAt(x, y) {
+    const number = this.rowAt(y), cpu = number - this.firstCpu, when = this.when(x), tolerance = this.tolerance();
+    if (x < LEFT) return '';
+    if (cpu >= 0 && cpu < DATA.cpus && y < this.y(number) + this.row * 0.45) {
+      const { from, to, name } = this.history.interrupts[cpu];
+      const index = countUpTo(to, when - tolerance);
+      if (index < from.length && from[index] <= when + tolerance) {
+        return `interrupt: ${DATA.texts[name[index]]}\non CPU ${cpu} at ${duration(from[index])}, for ${duration(to[index] - from[index])}`;
+      }
+    }
+    if (number === this.outsideRow) {
+      const first = countUpTo(this.outsideWhen, when - 2 * tolerance), last = countUpTo(this.outsideWhen, when + 2 * tolerance);
+      return this.history.outside.slice(first, Math.min(last, first + 8)).map((i) => `${duration(EVENTS.when[i])}, ${describe(i)}`).join('\n');
+    }
+    const n = this.sliceAt(x, y);
+    return n < 0 ? '' : describeSlice(this.history, n);
+  }
+
   /** The period at a point of the canvas, or -1. */
   sliceAt(x, y) {
-    const pitch = this.row + this.gap(this.rows.length);
-    const number = Math.floor((y - this.top) / pitch);
-    const row = this.rows[number];
+    const row = this.rows[this.rowAt(y)];
     if (!row || x < LEFT) return -1;
-    const tolerance = ((this.to - this.from) / (this.width - LEFT)) * 2;
+    const tolerance = this.tolerance();
     const when = this.when(x);
     const index = countUpTo(row.to, when);
     if (index < row.list.length && row.from[index] <= when) return row.list[index];

@@ -1,11 +1,17 @@
 // Events, periods and tracks in words.
 
+const nameOfTrack = (track) => (track === NO_P ? 'without a P' : isCpu(track) ? `CPU ${track - CPUS}` : `P${track}`);
+const nameOfThread = (machine) => (machine === OTHER_THREAD ? 'a thread that is not an M' : `M${machine}`);
 const label = (g) => (g >= 0 ? DATA.goroutines[g][1] : '');
 
-/** What made a G runnable, as words. */
-function causeOf(by) {
+/** What made a G runnable on a track, as words. */
+function causeOf(by, on = -1) {
   if (by >= 0) return label(by);
-  return { [BY_TIMER]: 'a timer', [BY_DEVICE]: 'a device', [GAVE_WAY]: 'nobody: it gave way' }[by] ?? 'unknown';
+  if (by === BY_UNKNOWN && on === NO_P) return 'a thread that is not an M';
+  const words = {
+    [BY_TIMER]: 'a timer', [BY_DEVICE]: 'a device', [GAVE_WAY]: 'nobody: it gave way', [RETURNED]: 'its return from a call',
+  };
+  return words[by] ?? 'unknown';
 }
 
 /** A duration in nanoseconds, as text with three digits or more. */
@@ -20,10 +26,10 @@ function duration(ns) {
 function describe(i) {
   if (i < 0 || i >= EVENTS.count) return 'before the first event';
   const g = EVENTS.goroutine[i] === NO_GOROUTINE ? '' : label(EVENTS.goroutine[i]);
-  const detail = EVENTS.detail[i], p = `P${EVENTS.processor[i]}`;
+  const detail = EVENTS.detail[i], where = nameOfTrack(EVENTS.track[i]);
   const text = {
-    Spawn: () => `${causeOf(detail)} spawns ${g}`,
-    Ready: () => `${g} is readied by ${causeOf(detail)}`,
+    Spawn: () => `${causeOf(detail, EVENTS.track[i])} spawns ${g}`,
+    Ready: () => `${g} is readied by ${causeOf(detail, EVENTS.track[i])}`,
     Start: () => `${g} runs, ${duration(detail)} after it became runnable`,
     Yield: () => `${g} yields`,
     Preempt: () => `${g} is preempted: ${['its slice is over', 'the world stops', 'a timer is due', 'a device is ready'][detail] ?? ''}`,
@@ -41,7 +47,16 @@ function describe(i) {
     WorldStop: () => `${g} has stopped the world`,
     WorldStart: () => `${g} starts the world`,
     Timer: () => `a timer of P${detail} is due`,
-    Device: () => 'a device is ready',
+    Device: () => `the device for which ${g} waits is ready`,
+    SyscallReturn: () => `${g} returns from a call on M${detail}, and finds no P`,
+    Switch: () => `${g} switches to ${label(detail)}`,
+    RunMachine: () => `runs M${detail}`,
+    RunThread: () => 'runs a thread that is not an M',
+    Halt: () => 'has nothing to run, and halts',
+    Interrupt: () => `interrupt: ${DATA.texts[detail]}`,
+    InterruptEnd: () => 'the interrupt handler returns',
+    Raise: () => `the interrupt handler wakes ${g}`,
+    Violation: () => `violates a rule: ${DATA.texts[detail]}`,
     GlobalPut: () => `${g} goes to the global queue`,
     GlobalTake: () => `takes ${detail} from the global queue; ${g} is next`,
     Overflow: () => `the ring is full: ${detail} Gs go to the global queue`,
@@ -49,13 +64,17 @@ function describe(i) {
     SpanEnd: () => `${g} ends “${DATA.texts[detail]}”`,
     Mark: () => `${g}: “${DATA.texts[detail]}”`,
   }[DATA.kinds[EVENTS.kind[i]]];
-  return `${p}: ${text ? text() : DATA.kinds[EVENTS.kind[i]]}`;
+  return `${where}: ${text ? text() : DATA.kinds[EVENTS.kind[i]]}`;
 }
 
 /** Describes a period, for the pointer. */
 function describeSlice(history, n) {
   const g = history.goroutine[n], activity = history.activity[n];
   const p = history.processor[n], m = history.machine[n];
+  if (activity === THREAD) {
+    const took = duration(history.to[n] - history.from[n]);
+    return `CPU ${p - CPUS} ran ${nameOfThread(m)} for ${took}\nfrom ${duration(history.from[n])}`;
+  }
   const where = `${p === NO_P ? 'without a P' : `on P${p}`}${m >= 0 ? `, M${m}` : ''}`;
   const took = duration(history.to[n] - history.from[n]);
   const what = { [RUN]: 'ran', [SYSCALL]: 'in a system call', [BLOCKED]: 'blocked in a call', [SEARCH]: 'searches for work', [STOPPED]: 'stopped with the world' }[activity];
@@ -64,11 +83,14 @@ function describeSlice(history, n) {
   if (!Number.isNaN(at)) {
     const parked = history.parkedAt[n];
     if (!Number.isNaN(parked)) lines.push(`before, it waited ${duration(at - parked)}: ${DATA.reasons[history.reason[n]]}`);
-    const on = history.readyOn[n] >= 0 && history.by[n] !== GAVE_WAY ? ` on P${history.readyOn[n]}` : '';
-    lines.push(`readied by ${causeOf(history.by[n])}${on}; runnable for ${duration(history.from[n] - at)}`);
+    const on = history.readyOn[n] >= 0 && history.by[n] !== GAVE_WAY ? `, ${nameOfTrack(history.readyOn[n])}` : '';
+    lines.push(`readied by ${causeOf(history.by[n], history.readyOn[n])}${on}; runnable for ${duration(history.from[n] - at)}`);
+    if (history.by[n] === BY_DEVICE && history.raisedOn[n] >= 0) {
+      lines.push(`interrupt on ${nameOfTrack(history.raisedOn[n])}, ${duration(history.from[n] - history.raisedAt[n])} earlier`);
+    }
     if (history.stolenFrom[n] >= 0) lines.push(`stolen from P${history.stolenFrom[n]}`);
   }
-  if (activity === RUN && history.end[n] < EVENTS.count) lines.push(`then ${describe(history.end[n]).replace(/^P\d+: /, '')}`);
+  if (activity === RUN && history.end[n] < EVENTS.count) lines.push(`then ${describe(history.end[n]).replace(/^[^:]*: /, '')}`);
   if (g >= 0 && DATA.goroutines[g][2]) lines.push(DATA.goroutines[g][2]);
   return lines.join('\n');
 }

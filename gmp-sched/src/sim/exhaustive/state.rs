@@ -39,7 +39,7 @@ impl Explorable {
             &*Box::leak(Box::new(Simulation::new(config, Some(explored))))
         });
         simulation.enter();
-        let scheduler = memory.inside(|| simulation.set_up(Box::new(program)));
+        let scheduler = memory.inside(|| simulation.set_up(None, Box::new(program)));
         let machine = Self { memory, simulation, scheduler, order };
         let mut all = (0..cpus).cycle();
         while !machine.explored().has_begun.get() {

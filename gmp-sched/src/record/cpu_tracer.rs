@@ -1,0 +1,78 @@
+//! The trace of a CPU: which thread it runs, and the interrupts that it takes.
+
+use crate::base::atomic::Ordering;
+use crate::base::id::{GoroutineId, MachineId};
+use crate::base::instant::Instant;
+use crate::base::under_loom::const_fn;
+use crate::record::trace::{Event, EventKind};
+use crate::record::trace_ring::Tracer;
+
+/// Records the trace of one CPU, for a [platform](crate::platform::Platform::cpu_tracer) that has CPUs. Its methods do
+/// nothing while no trace is taken.
+///
+/// All methods but [`new`](Self::new) and [`is_on`](Self::is_on) are called on this CPU, with interrupts off. Otherwise
+/// events may be lost.
+#[derive(Debug)]
+pub struct CpuTracer(pub(crate) Tracer);
+
+impl Default for CpuTracer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl CpuTracer {
+    const_fn! {
+        /// Makes a tracer for one CPU.
+        #[must_use]
+        pub fn new() -> Self {
+            Self(Tracer::new())
+        }
+    }
+
+    /// Whether a trace is being taken.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_on(&self) -> bool {
+        self.0.active.load(Ordering::Relaxed).is_some()
+    }
+
+    /// Records that the CPU begins to run the thread of `machine`.
+    pub fn runs_machine(&self, machine: MachineId, now: Instant) {
+        self.note(EventKind::RunMachine, now, None, machine.get().into());
+    }
+
+    /// Records that the CPU begins to run a thread that is not an M.
+    pub fn runs_thread(&self, now: Instant) {
+        self.note(EventKind::RunThread, now, None, 0);
+    }
+
+    /// Records that the CPU has no thread to run.
+    pub fn halts(&self, now: Instant) {
+        self.note(EventKind::Halt, now, None, 0);
+    }
+
+    /// Records that the CPU takes the interrupt that `name` names.
+    pub fn interrupt(&self, name: &'static str, now: Instant) {
+        self.note_text(EventKind::Interrupt, name, now, None);
+    }
+
+    /// Records that the handler of an interrupt returns.
+    pub fn interrupt_end(&self, now: Instant) {
+        self.note(EventKind::InterruptEnd, now, None, 0);
+    }
+
+    pub(crate) fn note(&self, kind: EventKind, when: Instant, goroutine: Option<GoroutineId>, detail: u64) {
+        // Ordering: Acquire, because the ring may be new. Partner: the Release in `begin_trace`.
+        if let Some(ring) = self.0.active.load(Ordering::Acquire) {
+            ring.write(Event { when, kind, goroutine, detail });
+        }
+    }
+
+    pub(crate) fn note_text(&self, kind: EventKind, text: &'static str, when: Instant, goroutine: Option<GoroutineId>) {
+        if let Some(ring) = self.0.active.load(Ordering::Acquire) {
+            let detail = ring.number_of(text, when);
+            ring.write(Event { when, kind, goroutine, detail });
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The layout of rings in shared memory, as [`Scheduler::start_trace_in`](crate::scheduler::Scheduler) makes it, and of
+//! files with a trace, as [`image`] makes them.
+//!
+//! The memory consists of words of 64 bits. The first [`HEADER_WORDS`] words are the header: [`MAGIC`] and the number of
+//! rings; the other words are reserved. The rings follow. A ring begins with [`RING_HEADER_WORDS`] words: the number of
+//! events whose writing has begun, the number of events whose writing is complete, the [track](Track::from_word), and the
+//! number of words of the ring, including these; the other words are reserved. The slots follow. Event number `n` is in
+//! slot `n` modulo the number of slots, in the form of [`Event::to_bytes`].
+//!
+//! A reader that does not stop the writers takes these steps. It loads the number of complete events, copies the events
+//! that it wants, and then loads the number of events that were begun. A copied event `n` is lost, because it may have
+//! been overwritten, if `n` is less than the number of begun events minus the number of slots.
+
+use alloc::vec::Vec;
+
+use crate::record::trace::{Event, Track, TrackTrace, WORDS};
+
+/// The first word of the memory: the text `GMPTRAC2`. It is stored last, when the layout is complete.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"GMPTRAC2");
+/// The number of words before the first ring.
+pub const HEADER_WORDS: usize = 8;
+/// The number of words before the first slot of a ring.
+pub const RING_HEADER_WORDS: usize = 8;
+/// The number of words of an event.
+pub const EVENT_WORDS: usize = WORDS;
+
+/// Returns the words before the first slot of a ring that has `words` words in all, and in which `events` events have
+/// been written.
+pub(crate) fn ring_header(events: u64, track: Track, words: usize) -> [u64; RING_HEADER_WORDS] {
+    [events, events, track.to_word(), words as u64, 0, 0, 0, 0]
+}
+
+/// Returns the bytes of a memory that contains `traces`, for a file.
+///
+/// ```
+/// use gmp_sched::sim::{self, Config};
+/// use gmp_sched::trace::memory;
+///
+/// let (result, traces) = sim::run_traced(Config::default(), 1000, || sim::go(|| ()).join().unwrap());
+/// assert!(result.is_ok());
+/// let image = memory::image(&traces);
+/// assert_eq!(image[..8], memory::MAGIC.to_le_bytes());
+/// ```
+#[must_use]
+pub fn image(traces: &[TrackTrace]) -> Vec<u8> {
+    let mut header = [0; HEADER_WORDS];
+    header[..2].copy_from_slice(&[MAGIC, traces.len() as u64]);
+    let mut image: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
+    for TrackTrace { track, events, lost } in traces {
+        // A ring has at least one slot.
+        let slots = events.len().max(1);
+        let words = RING_HEADER_WORDS + slots * EVENT_WORDS;
+        let header = ring_header(lost + events.len() as u64, *track, words);
+        image.extend(header.iter().flat_map(|word| word.to_le_bytes()));
+        let begin = image.len();
+        image.resize(begin + slots * Event::BYTES, 0);
+        for (index, event) in events.iter().enumerate() {
+            let slot = (*lost as usize + index) % slots;
+            image[begin + slot * Event::BYTES..][..Event::BYTES].copy_from_slice(&event.to_bytes());
+        }
+    }
+    image
+}
