@@ -25,6 +25,14 @@ fn trace_shows_for_how_long_main_computed() {
         events().any(|event| event["args"]["name"].as_str().is_some_and(|name| name.ends_with(" worker"))),
         "{json}"
     );
+    // The CPUs are process 4.
+    for cpu in 0..2 {
+        for category in ["thread", "interrupt"] {
+            let is_there = |event: &Value| event["pid"] == 4 && event["tid"] == cpu && event["cat"] == category;
+            assert!(events().any(is_there), "no {category} on CPU {cpu} in {json}");
+        }
+    }
+    assert!(events().any(|event| event["cat"] == "interrupt" && event["name"] == "timer"), "{json}");
     let micros = |event: &Value, field: &str| event[field].as_f64().expect("microseconds");
     let bound = |phase| events().find(|event| event["ph"] == phase && event["name"] == "a span").expect("a span");
     let (begin, end) = (micros(bound("b"), "ts"), micros(bound("e"), "ts"));

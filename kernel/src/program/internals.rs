@@ -38,7 +38,7 @@ pub const RESERVE: usize = crate::mm::stack::RESERVE;
 /// # Safety
 /// `handler` does only what a handler may do (see `contexts`).
 pub unsafe fn allocate_vector(handler: fn(usize), argument: usize) -> Result<Vector, NoVectorLeft> {
-    interrupts::allocate(handler, argument)
+    interrupts::allocate("test", handler, argument)
 }
 
 /// Interrupts a CPU. Nothing happens if that CPU has not started.

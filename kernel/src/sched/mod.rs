@@ -2,6 +2,7 @@
 
 pub(crate) mod activity;
 pub(crate) mod blocking;
+pub(crate) mod cpu_trace;
 pub(crate) mod goroutines;
 pub(crate) mod idle;
 #[expect(unsafe_code, reason = "promises what kernel threads rely on")]

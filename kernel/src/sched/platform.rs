@@ -13,6 +13,7 @@ use gmp_sched::platform::{OutOfResources, Parking, Pinned, Platform, Points, SLI
 use gmp_sched::processor::Processor;
 use gmp_sched::scheduler::Scheduler;
 use gmp_sched::time::Instant;
+use gmp_sched::trace::CpuTracer;
 use x86_64::instructions::interrupts;
 
 use crate::arch::x86_64::apic;
@@ -22,6 +23,7 @@ use crate::cpu::percpu::{self, CpuId, PreemptGuard};
 use crate::cpu::{contexts, cpus};
 use crate::mm::object_cache;
 use crate::mm::stack::Stack;
+use crate::sched::cpu_trace;
 use crate::sched::kthread::{self, KernelThread};
 
 /// The kernel, as the platform of the scheduler.
@@ -172,6 +174,14 @@ unsafe impl Platform for Kernel {
     unsafe fn release_stack(stack: Range<usize>) {
         // SAFETY: the caller promises that `stack` comes from `allocate_stack` and is released only once.
         drop(unsafe { Stack::from_raw(stack.end) });
+    }
+
+    fn cpu_tracer(cpu: u32) -> Option<&'static CpuTracer> {
+        cpu_trace::of(cpu)
+    }
+
+    fn with_cpu_tracer(record: impl FnOnce(&'static CpuTracer)) {
+        cpu_trace::with_own(record);
     }
 
     fn fatal(_: &'static Scheduler<Self>, message: Arguments<'_>) -> ! {

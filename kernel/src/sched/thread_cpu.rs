@@ -10,7 +10,7 @@ use crate::arch::x86_64::interrupts::RESCHEDULE;
 use crate::cpu::percpu::{self, CpuId};
 use crate::mm::tlb;
 use crate::sched::kthread::{self, KernelCpu};
-use crate::sched::{activity, idle, preemption};
+use crate::sched::{activity, cpu_trace, idle, preemption};
 
 impl Points for KernelCpu {}
 
@@ -57,12 +57,14 @@ unsafe impl Cpu for KernelCpu {
         debug_assert!(!tlb::is_halted(), "a CPU runs a thread before it has flushed its translations");
         percpu::set_current_machine(thread.argument());
         activity::runs_thread();
+        cpu_trace::runs(now);
         kthread::arm(preemption::first_tick(now));
     }
 
     unsafe fn switching_to_idle() {
         percpu::forget_current_machine();
         activity::runs_nothing();
+        cpu_trace::halts();
     }
 
     unsafe fn halt() {

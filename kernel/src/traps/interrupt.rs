@@ -9,10 +9,26 @@ use crate::arch::x86_64::{apic, interrupts};
 use crate::diagnostics::{inspection, watchdog};
 use crate::drivers::console;
 use crate::mm::tlb;
-use crate::sched::{activity, kthread, preemption};
+use crate::sched::{activity, cpu_trace, kthread, preemption};
 
-/// Handles an interrupt. Called on the interrupt stack, with interrupts off.
+/// Handles an interrupt, and records it if a trace is taken. Called on the interrupt stack, with interrupts off.
 pub(super) fn handle(vector: Vector) {
+    if cpu_trace::is_on() {
+        return serve_traced(vector);
+    }
+    serve(vector);
+}
+
+#[cold]
+#[inline(never)]
+fn serve_traced(vector: Vector) {
+    cpu_trace::interrupt(interrupts::name(vector));
+    serve(vector);
+    cpu_trace::interrupt_end();
+}
+
+#[inline(always)]
+fn serve(vector: Vector) {
     tlb::pass();
     match vector {
         TIMER => timer(),

@@ -25,10 +25,16 @@ pub(crate) const ERROR: Vector = Vector(0xfe);
 /// delivered.
 pub(crate) const SPURIOUS: Vector = Vector(0xff);
 
-/// The handler of a device, and its argument. The handler is called on the interrupt stack, with interrupts off.
-type Handler = (fn(usize), usize);
+/// What is done when a device interrupts.
+struct Device {
+    /// The name of the device, for traces.
+    name: &'static str,
+    /// Called on the interrupt stack, with interrupts off.
+    handler: fn(usize),
+    argument: usize,
+}
 
-static HANDLERS: [Once<Handler>; DEVICES] = [const { Once::new() }; DEVICES];
+static HANDLERS: [Once<Device>; DEVICES] = [const { Once::new() }; DEVICES];
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
 static UNEXPECTED: AtomicUsize = AtomicUsize::new(0);
 
@@ -44,18 +50,18 @@ impl fmt::Display for NoVectorLeft {
 
 impl core::error::Error for NoVectorLeft {}
 
-/// Allocates a vector, which is never freed. When an interrupt comes on this vector, `handler` is called with
-/// `argument`, with interrupts off, on the CPU that takes the interrupt. The handler must not allocate memory, and of
-/// all locks it may take only `InterruptMutex`es. The handler need not signal the end of the interrupt, because its
-/// caller does.
+/// Allocates a vector for the device `name`, which is never freed. When an interrupt comes on this vector, `handler` is
+/// called with `argument`, with interrupts off, on the CPU that takes the interrupt. The handler must not allocate
+/// memory, and of all locks it may take only `InterruptMutex`es. The handler need not signal the end of the interrupt,
+/// because its caller does.
 ///
 /// # Errors
 /// If all vectors are allocated.
-pub(crate) fn allocate(handler: fn(usize), argument: usize) -> Result<Vector, NoVectorLeft> {
+pub(crate) fn allocate(name: &'static str, handler: fn(usize), argument: usize) -> Result<Vector, NoVectorLeft> {
     let index = ALLOCATED
         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < DEVICES).then_some(count + 1))
         .map_err(|_| NoVectorLeft)?;
-    HANDLERS[index].call_once(|| (handler, argument));
+    HANDLERS[index].call_once(|| Device { name, handler, argument });
     Ok(Vector(FIRST_DEVICE + u8::try_from(index).expect("fewer than 256 vectors")))
 }
 
@@ -84,10 +90,24 @@ pub(crate) fn init() {
 /// Calls the handler for which `vector` was allocated. If there is none, counts the interrupt as unexpected. Called on
 /// the interrupt stack, with interrupts off.
 pub(crate) fn serve_device(vector: Vector) {
-    let index = usize::from(vector.0).wrapping_sub(usize::from(FIRST_DEVICE));
-    match HANDLERS.get(index).and_then(Once::get) {
-        Some((handler, argument)) => handler(*argument),
+    match handler_of(vector) {
+        Some(device) => (device.handler)(device.argument),
         None => count_unexpected(),
+    }
+}
+
+fn handler_of(vector: Vector) -> Option<&'static Device> {
+    HANDLERS.get(usize::from(vector.0).wrapping_sub(usize::from(FIRST_DEVICE))).and_then(Once::get)
+}
+
+/// Returns the name of an interrupt, for traces.
+pub(crate) fn name(vector: Vector) -> &'static str {
+    match vector {
+        TIMER => "timer",
+        RESCHEDULE => "IPI",
+        ERROR => "APIC error",
+        SPURIOUS => "spurious",
+        _ => handler_of(vector).map_or("unexpected", |device| device.name),
     }
 }
 

@@ -129,5 +129,6 @@ pub(super) const IN_THE_PORT: usize = FIFO_BYTES + 1;
 /// Routes the port's interrupt to the boot CPU. Returns `false` if there is no port or the interrupt cannot be routed.
 pub(super) fn route_interrupt(handler: fn(usize)) -> bool {
     is_there()
-        && interrupts::allocate(handler, 0).is_ok_and(|vector| ioapic::route_isa(IRQ, vector, CpuId::BOOT).is_ok())
+        && interrupts::allocate("serial port", handler, 0)
+            .is_ok_and(|vector| ioapic::route_isa(IRQ, vector, CpuId::BOOT).is_ok())
 }

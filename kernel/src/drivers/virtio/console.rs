@@ -84,7 +84,7 @@ pub(crate) struct OutputPort {
 /// `SetupError::Missing` if there is no such device. Other errors if it cannot be used; the device has then been reset.
 pub(crate) fn open(cpu: CpuId, handler: fn(usize)) -> Result<OutputPort, OpenError> {
     let mut root = pci::root();
-    let (function, mut transport) = setup::find(&mut root, DeviceType::Console, cpu, handler)?;
+    let (function, mut transport) = setup::find(&mut root, DeviceType::Console, cpu, "virtio console", handler)?;
     let registers = transport.common();
     set_up(&mut root, function, &mut transport).inspect_err(|_| transport::reset(registers))
 }

@@ -72,7 +72,7 @@ impl BlockDevice {
         transport::check(root, function)?;
         pci::map_bars(root, function)?;
         pci::enable(root, function);
-        let vector = interrupts::allocate(handler.0, handler.1).map_err(|_| SetupError::NoVector)?;
+        let vector = interrupts::allocate("virtio disk", handler.0, handler.1).map_err(|_| SetupError::NoVector)?;
         let messages = pci::route_messages(root, function, vector, &targets(first_cpu))?;
         let transport = transport::open(root, function, messages)?;
         let (device, queues) = Device::open(transport, messages.into(), frame::free_frames() / MEMORY_SHARE)?;

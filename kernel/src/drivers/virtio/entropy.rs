@@ -37,7 +37,7 @@ pub(crate) struct EntropyDevice {
 /// `SetupError::Missing` if there is no such device. Other errors if it cannot be used; the device has then been reset.
 pub(crate) fn open(cpu: CpuId, handler: fn(usize)) -> Result<EntropyDevice, SetupError> {
     let mut root = pci::root();
-    let (function, mut transport) = setup::find(&mut root, DeviceType::EntropySource, cpu, handler)?;
+    let (function, mut transport) = setup::find(&mut root, DeviceType::EntropySource, cpu, "virtio entropy", handler)?;
     let registers = transport.common();
     let lane = set_up(&mut root, function, &mut transport).inspect_err(|_| transport::reset(registers))?;
     Ok(EntropyDevice { lane, registers, requested: AtomicUsize::new(0), requested_at: AtomicU64::new(0) })

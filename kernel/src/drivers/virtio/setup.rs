@@ -20,6 +20,7 @@ pub(super) fn find(
     root: &mut pci::Root,
     wanted: DeviceType,
     cpu: CpuId,
+    name: &'static str,
     handler: fn(usize),
 ) -> Result<(DeviceFunction, MessageTransport), SetupError> {
     let mut functions = pci::functions(root).into_iter();
@@ -28,7 +29,7 @@ pub(super) fn find(
     transport::check(root, function)?;
     pci::map_bars(root, function)?;
     pci::enable(root, function);
-    let vector = interrupts::allocate(handler, 0).map_err(|_| SetupError::NoVector)?;
+    let vector = interrupts::allocate(name, handler, 0).map_err(|_| SetupError::NoVector)?;
     let messages = pci::route_messages(root, function, vector, &[cpu])?;
     Ok((function, transport::open(root, function, messages)?))
 }
