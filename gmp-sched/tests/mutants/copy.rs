@@ -88,6 +88,7 @@ impl Copy {
                 cargo
                     .args(["--test", binary_of(file)])
                     .env_remove("GMP_SIM_SEED")
+                    .env_remove("GMP_SIM_TRACE")
                     .env("GMP_SIM_SEEDS", seeds.to_string());
                 name.to_string()
             }

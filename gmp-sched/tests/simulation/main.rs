@@ -1,7 +1,7 @@
 //! Programs in the simulator, each run from many seeds and checked by the simulator's oracles.
 //!
 //! `GMP_SIM_SEED=17 cargo test -p gmp-sched --test simulation time::` repeats one seed. `explore` describes more
-//! options.
+//! options, among them one that writes the timeline of a run.
 #![cfg(not(gmp_loom))]
 
 mod anything;
@@ -18,3 +18,4 @@ mod select;
 mod sync;
 mod synctest;
 mod time;
+mod traced;
