@@ -13,7 +13,8 @@ use gmp_sched::context;
 use gmp_sched::goroutine::{Goroutine, WaitReason};
 use gmp_sched::native::{self, Native, ReadMostlyRwLock, RwLock};
 use gmp_sched::park::{park, ready};
-use shared::{SHARED, in_eight};
+use shared::SHARED;
+use shared::locks::in_eight;
 
 mod shared;
 
