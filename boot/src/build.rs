@@ -92,6 +92,14 @@ impl Profile {
             Self::Debug => &["--profile=dev"],
         }
     }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Release => "release",
+            Self::Debug => "debug",
+        }
+    }
 }
 
 /// The target to compile for.
@@ -175,6 +183,8 @@ pub fn build(program: &Program, options: Options) -> Result<PathBuf, Error> {
     // Backtraces need line tables. This variable adds them even if the release profile of the crate omits them. The
     // profile `quick` inherits them.
     command.env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only");
+    // A program can print how it was built. Each profile has a folder of its own, so this rebuilds nothing.
+    command.env("GMP_BUILD", options.profile.name());
     command.env("CARGO_BUILD_BUILD_DIR", &shared);
     if own != kernel {
         command.env("RUSTC_WORKSPACE_WRAPPER", write_wrapper(&shared, &own.root).map_err(cannot_write)?);

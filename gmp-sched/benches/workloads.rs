@@ -2,43 +2,78 @@
 //! UNIT`. Names and parameters are the same as in the Go program with which the results are compared. The module
 //! `shared` has the workloads that also run on the machine.
 //!
-//! `cargo bench -p gmp-sched [-- FILTER]`
+//! `cargo bench -p gmp-sched [-- [--json] [--list] [procs=N,...] [FILTER]...]`. Without `procs`, the workloads run with one P
+//! and with as many Ps as there are CPUs.
+
+// The prelude of `std` has types that the shared module must import for the machine. So this program imports them, too.
+#![no_std]
+
+extern crate alloc;
+extern crate std;
+
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
 
 use std::hint::black_box;
+use std::process::ExitCode;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::Instant;
+use std::{eprintln, fs, println};
 
 use gmp_sched::context;
 use gmp_sched::goroutine::{Goroutine, WaitReason};
 use gmp_sched::native::{self, Native, ReadMostlyRwLock, RwLock};
 use gmp_sched::park::{park, ready};
-use shared::SHARED;
 use shared::locks::in_eight;
+use shared::report::{Setting, begin, end, measure, report};
+use shared::{Arguments, Workload, workloads};
 
 mod shared;
 
 /// What the module `shared` requires of this program.
 mod platform {
+    use std::fs;
+    use std::sync::LazyLock;
+    use std::time::Instant;
+
     pub(crate) use gmp_sched::native::*;
+    use gmp_sched::platform::Platform as _;
+    pub(crate) use std::println;
 
     /// There are more repetitions than on the machine, because threads are faster and their measurements are noisier.
     pub(crate) const REPETITIONS: u64 = 5;
+
+    pub(crate) const PREEMPTS_LOOPS: bool = false;
+
+    /// Before Linux 6.13 a stack takes two of the 65,530 mappings that a process may have.
+    pub(crate) const PARKED: usize = 20_000;
+
+    /// The clock in nanoseconds.
+    pub(crate) fn now_ns() -> u64 {
+        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+        START.elapsed().as_nanos() as u64
+    }
+
+    /// The numbers of the M and the CPU on which the caller runs.
+    pub(crate) fn place() -> [usize; 2] {
+        let thread = Native::current_machine().map_or(0, |machine| machine.id().get());
+        // SAFETY: the call has no preconditions.
+        let cpu = unsafe { libc::sched_getcpu() };
+        [thread as usize, cpu.unsigned_abs() as usize]
+    }
+
+    /// The physical memory of this process.
+    pub(crate) fn memory_in_use() -> Option<usize> {
+        let pages = fs::read_to_string("/proc/self/statm").ok()?;
+        Some(pages.split(' ').nth(1)?.parse::<usize>().ok()? * 4096)
+    }
 }
 
 // SAFETY: no G uses a thread-local variable.
 const THREADS: native::Threads = unsafe { native::enter() };
-
-fn report(name: &str, processors: usize, value: f64, unit: &str) {
-    println!("bench {name} procs={processors} {value:.1} {unit}");
-}
-
-/// Runs `body`, which does `operations` operations, and prints the nanoseconds per operation. The caller is a G.
-fn measure(name: &str, operations: u64, body: impl FnOnce()) {
-    let start = Instant::now();
-    body();
-    report(name, native::procs(), start.elapsed().as_nanos() as f64 / operations as f64, "ns/op");
-}
 
 /// Switches between two contexts, without a scheduler.
 fn raw_switch() {
@@ -62,7 +97,7 @@ fn raw_switch() {
         // resumes either context.
         unsafe { context::switch(&raw const CONTEXTS[0], &raw const CONTEXTS[1], NOTHING) };
     }
-    report("raw_switch", 1, start.elapsed().as_nanos() as f64 / SWITCHES as f64, "ns/op");
+    report("raw_switch", start.elapsed().as_nanos() as f64 / SWITCHES as f64, "ns/op");
     black_box(&stack);
 }
 
@@ -75,7 +110,7 @@ fn raw_lock() {
         assert_eq!(WORD.fetch_or(1, Ordering::Acquire) & 1, 0);
         WORD.store(0, Ordering::Release);
     }
-    report("raw_lock", 1, start.elapsed().as_nanos() as f64 / TIMES as f64, "ns/op");
+    report("raw_lock", start.elapsed().as_nanos() as f64 / TIMES as f64, "ns/op");
 }
 
 /// Readies 1000 Gs one after the other in a ring. Each G readies its successor, without channels.
@@ -129,21 +164,37 @@ fn readers_8g() {
     measure("read_mostly_read_8g", 8 * EACH, || in_eight(EACH, || _ = black_box(*SPREAD.read())));
 }
 
-/// The workloads that only this program has.
-const OWN: &[(&str, fn())] = &[("readers_8g", readers_8g), ("ring_parks", ring_of_parks)];
+/// The workloads that only this program has. The first two use no scheduler, so the number of Ps is irrelevant.
+const OWN: &[Workload] =
+    &[("raw_switch", raw_switch), ("raw_lock", raw_lock), ("readers_8g", readers_8g), ("ring_parks", ring_of_parks)];
 
-fn main() {
-    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    for (name, body) in [("raw_switch", raw_switch as fn()), ("raw_lock", raw_lock)] {
-        if name.contains(&filter) {
-            body();
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let arguments = match Arguments::parse(words.iter().map(String::as_str), workloads(OWN)) {
+        Ok(arguments) => arguments,
+        Err(message) => {
+            eprintln!("bench: {message}");
+            return ExitCode::from(64);
         }
+    };
+    if arguments.list {
+        arguments.workloads.iter().for_each(|(name, _)| println!("{name}"));
+        return ExitCode::SUCCESS;
     }
-    let all = std::thread::available_parallelism().map_or(1, usize::from);
-    for processors in [1, all] {
-        for &(_, workload) in SHARED.iter().chain(OWN).filter(|(name, _)| name.contains(&filter)) {
-            THREADS.run(processors, workload);
-        }
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    begin(&Setting { cpus, memory_mib: None, processor: processor() }, arguments.json);
+    let both = [1, cpus];
+    let default = if cpus == 1 { &both[..1] } else { &both };
+    for &procs in if arguments.procs.is_empty() { default } else { &arguments.procs } {
+        arguments.workloads.iter().for_each(|&&(_, workload)| THREADS.run(procs, workload));
     }
-    println!("bench done");
+    end();
+    ExitCode::SUCCESS
+}
+
+/// What Linux calls the processor.
+fn processor() -> String {
+    let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = information.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split_once(": "));
+    model.map_or_else(|| "unknown processor".into(), |(_, model)| model.to_owned())
 }

@@ -3,7 +3,7 @@
 use core::array;
 use core::hint::black_box;
 
-use crate::measure;
+use super::report::measure;
 use crate::platform::{Chan, REPETITIONS, Sender, channel, go, select};
 
 /// Round trips between two Gs over two unbuffered channels.

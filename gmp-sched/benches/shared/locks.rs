@@ -2,7 +2,7 @@
 
 use core::hint::black_box;
 
-use crate::measure;
+use super::report::measure;
 use crate::platform::{Mutex, Once, REPETITIONS, ReadMostlyRwLock, RwLock, Semaphore, WaitGroup, go};
 
 /// Runs `body` `each` times in each of eight Gs, and waits for all of them.

@@ -1,21 +1,40 @@
 //! The workloads that run both on the machine (`programs/src/bin/bench.rs`) and on threads of the host
-//! (`benches/workloads.rs`). Each of these two programs includes this file as a module. Names and parameters are those
-//! of the Go program with which the results are compared.
+//! (`benches/workloads.rs`), and what these two programs print. Each of them includes this file as a module. Names and
+//! parameters are those of the Go program with which the results are compared (`boot/peers/go/main.go`).
 //!
-//! The including program provides two things. Its module `platform` contains the library's types for one platform, and
-//! [`REPETITIONS`](crate::platform::REPETITIONS), by which the numbers of repetitions are multiplied. Its function
-//! [`measure`](crate::measure) runs a closure and prints the time of one operation. Each workload is called by a G.
+//! The including program provides the module `platform`: the library's types for one platform, and
+//!
+//! - `println`, `now_ns`, `procs`: the console, the clock in nanoseconds, and the current number of Ps;
+//! - `REPETITIONS`, by which the numbers of repetitions are multiplied;
+//! - `PREEMPTS_LOOPS`: whether a G that computes and never waits is preempted;
+//! - `place`: the M and the CPU on which the caller runs;
+//! - `memory_in_use`: the memory in use in bytes, if it is known, and `PARKED`: with how many Gs a G's memory is measured.
+//!
+//! Each workload is called by a G.
 
+mod arguments;
 mod channels;
+pub(crate) mod late;
 pub(crate) mod locks;
+mod parallel;
+pub(crate) mod report;
 mod spawning;
+mod threads;
+
+pub(crate) use arguments::Arguments;
 
 use channels::{many_to_many, ping_pong, ring, select_of_four, skynet};
+use late::{hogs, sleepers};
 use locks::{mutex_8g, semaphore_8g, uncontended};
+use parallel::{fib_parallel, global_queue, split_primes};
 use spawning::{spawn_batch, spawn_join, spawn_wait, yields};
+use threads::{parked, ping_pong_places, thread_spawn};
 
-/// The workloads, with their names.
-pub(crate) const SHARED: &[(&str, fn())] = &[
+/// A workload with its name.
+pub(crate) type Workload = (&'static str, fn());
+
+/// The workloads that run first.
+const FIRST: &[Workload] = &[
     ("yield", yields),
     ("chan_pingpong", ping_pong),
     ("spawn_join", spawn_wait),
@@ -28,4 +47,22 @@ pub(crate) const SHARED: &[(&str, fn())] = &[
     ("mutex_8g", mutex_8g),
     ("uncontended", uncontended),
     ("semaphore_8g", semaphore_8g),
+    ("fib27_cut12", fib_parallel),
+    ("sleep_overshoot", sleepers),
+    ("hog_wakeup", hogs),
 ];
+
+/// The workloads that run last. The Gs of `bytes_per_parked_g` end only after it has returned, so they would take time from
+/// a workload after it.
+const LAST: &[Workload] = &[
+    ("global_queue", global_queue),
+    ("split_primes_64g", split_primes),
+    ("pingpong_one", ping_pong_places),
+    ("thread_spawn", thread_spawn),
+    ("bytes_per_parked_g", parked),
+];
+
+/// All workloads of a program that has these workloads of its own.
+pub(crate) fn workloads(own: &'static [Workload]) -> impl Iterator<Item = &'static Workload> + Clone {
+    FIRST.iter().chain(own).chain(LAST)
+}

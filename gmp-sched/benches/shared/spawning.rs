@@ -3,16 +3,19 @@
 use core::hint::black_box;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::measure;
+use super::parallel::with_procs;
+use super::report::measure;
 use crate::platform::{REPETITIONS, WaitGroup, go, yield_now};
 
-/// Measures two Gs that yield to each other.
+/// Measures two Gs that yield to each other on one P.
 pub(super) fn yields() {
     const EACH: u64 = 200_000 * REPETITIONS;
-    measure("yield", 2 * EACH, || {
-        let other = go(|| (0..EACH).for_each(|_| yield_now()));
-        (0..EACH).for_each(|_| yield_now());
-        other.join().expect("no panic");
+    with_procs(1, || {
+        measure("yield", 2 * EACH, || {
+            let other = go(|| (0..EACH).for_each(|_| yield_now()));
+            (0..EACH).for_each(|_| yield_now());
+            other.join().expect("no panic");
+        });
     });
 }
 

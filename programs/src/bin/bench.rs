@@ -1,16 +1,19 @@
-//! Benchmarks of the scheduler.
+//! Benchmarks of the scheduler: `bench [--json] [--list] [procs=N,...] [FILTER]...`
 //!
 //! Each workload prints a line `bench NAME procs=N VALUE UNIT`. The Go program with which the results are compared uses
 //! the same names and parameters. The module `shared` has the workloads that also run on threads of the host.
+//! `cargo run -- compare` runs both programs and compares the results.
 //!
-//! `cargo run -- --icount --smp 1 bench [FILTER]` counts instructions. One nanosecond is then one instruction, and all
-//! runs have the same results. `cargo run -- --release bench [FILTER]` measures by the clock.
+//! `cargo run -- --icount --smp 1 bench` counts instructions. One nanosecond is then one instruction, and all runs have the
+//! same results. `cargo run -- --release bench` measures by the clock.
 
 #![no_std]
 #![cfg_attr(not(test), no_main)]
 
+extern crate alloc;
+
 use core::hint::black_box;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use kernel::clock::now;
 use kernel::disk::{self, Disk, DiskAccess};
@@ -18,153 +21,90 @@ use kernel::gmp_sched::syscall::syscall;
 use kernel::mm;
 use kernel::platform::Kernel;
 use kernel::prelude::*;
+use raw_cpuid::CpuId;
 use sha2::{Digest as _, Sha256};
-use shared::SHARED;
+use shared::late::beside_hogs;
+use shared::report::{Setting, begin, end, measure, report, report_late};
+use shared::{Arguments, Workload, workloads};
 
 #[path = "../../../gmp-sched/benches/shared/mod.rs"]
 mod shared;
 
 /// What the module `shared` requires of this program.
 mod platform {
+    pub(crate) use kernel::clock::now as now_ns;
+    use kernel::gmp_sched::platform::Platform as _;
     pub(crate) use kernel::platform::*;
+    pub(crate) use kernel::{PREEMPTS_LOOPS, mm, println};
 
     /// Every workload has as many repetitions as in the Go program.
     pub(crate) const REPETITIONS: u64 = 1;
+
+    pub(crate) const PARKED: usize = 100_000;
+
+    /// The numbers of the M and the CPU on which the caller runs.
+    pub(crate) fn place() -> [usize; 2] {
+        let thread = Kernel::current_machine().map_or(0, |machine| machine.id().get());
+        [thread as usize, kernel::percpu::current().index()]
+    }
+
+    /// On the host, the kernel does not know the memory in use.
+    pub(crate) fn memory_in_use() -> Option<usize> {
+        if !cfg!(gmp_machine) {
+            return None;
+        }
+        mm::free_cached_memory();
+        let usage = mm::usage();
+        Some(usage.total - usage.free)
+    }
 }
 
 kernel::main!(main);
 
-fn main(arguments: &[&str]) {
-    let filter = arguments.first().copied().unwrap_or("");
-    println!("gmp-sched cpus {}", num_cpu());
-    for (_, workload) in SHARED.iter().chain(OWN).filter(|(name, _)| name.contains(filter)) {
-        workload();
+/// The exit status if the arguments are wrong.
+const WRONG_USE: i32 = 64;
+
+fn main(words: &[&str]) -> i32 {
+    let arguments = match Arguments::parse(words.iter().copied(), workloads(OWN)) {
+        Ok(arguments) => arguments,
+        Err(message) => {
+            eprintln!("bench: {message}");
+            return WRONG_USE;
+        }
+    };
+    if arguments.list {
+        arguments.workloads.iter().for_each(|(name, _)| println!("{name}"));
+        return 0;
     }
-    println!("bench done");
+    begin(&setting(), arguments.json);
+    let all = [procs()];
+    for &procs in if arguments.procs.is_empty() { &all[..] } else { &arguments.procs } {
+        if let Err(error) = set_procs(procs) {
+            eprintln!("bench: procs={procs}: {error}");
+            return WRONG_USE;
+        }
+        arguments.workloads.iter().for_each(|(_, workload)| workload());
+    }
+    end();
+    0
+}
+
+fn setting() -> Setting {
+    let memory_mib = cfg!(gmp_machine).then(|| mm::usage().total >> 20);
+    let brand = CpuId::new().get_processor_brand_string();
+    let processor = brand.map_or_else(|| "unknown processor".to_owned(), |brand| brand.as_str().trim().to_owned());
+    Setting { cpus: num_cpu(), memory_mib, processor }
 }
 
 /// The workloads that only this program has.
-const OWN: &[(&str, fn())] = &[
-    ("fib27_cut12", fib_parallel),
-    ("sleep_overshoot", sleepers),
-    ("hog_wakeup", hogs),
+const OWN: &[Workload] = &[
     ("syscall_fast", fast_syscalls),
     ("handoff", handoffs),
     ("poll_wake", poll_wakes),
     ("io", disk_reads),
     ("io_stream", disk_streams),
     ("io_sha256", hashing),
-    // The last one, because its Gs end only after it has returned, so they would take time from a workload after it.
-    ("bytes_per_parked_g", parked),
 ];
-
-fn report(name: &str, value: f64, unit: &str) {
-    println!("bench {name} procs={} {value:.1} {unit}", procs());
-}
-
-/// Runs `body`, which performs `operations` operations, and prints the nanoseconds per operation.
-fn measure(name: &str, operations: u64, body: impl FnOnce()) {
-    let start = now();
-    body();
-    report(name, (now() - start) as f64 / operations as f64, "ns/op");
-}
-
-fn fib(n: u64) -> u64 {
-    if n < 2 { n } else { fib(n - 1) + fib(n - 2) }
-}
-
-fn fib_forked(n: u64) -> u64 {
-    if n < 12 {
-        return fib(black_box(n));
-    }
-    let left = go(move || fib_forked(n - 1));
-    let right = fib_forked(n - 2);
-    left.join().expect("no panic") + right
-}
-
-/// Computes fib(27) by fork and join, sequentially below fib(12). The last measurement uses no Gs.
-fn fib_parallel() {
-    for (name, fib) in
-        [("fib27_cut12_cold", fib_forked as fn(u64) -> u64), ("fib27_cut12", fib_forked), ("fib27_sequential", fib)]
-    {
-        let start = now();
-        assert_eq!(fib(black_box(27)), 196_418);
-        report(name, (now() - start) as f64 / 1e6, "ms");
-    }
-}
-
-/// Returns the quantile `share` (from 0 to 1) of `sorted`, which is in nanoseconds. The result is in microseconds.
-fn percentile(sorted: &[u64], share: f64) -> f64 {
-    sorted[(share * (sorted.len() - 1) as f64) as usize] as f64 / 1e3
-}
-
-fn report_late(name: &str, mut late: Vec<u64>) {
-    late.sort_unstable();
-    report(&format!("{name}_p50"), percentile(&late, 0.5), "us");
-    report(&format!("{name}_p99"), percentile(&late, 0.99), "us");
-}
-
-/// Sleeps for `milliseconds` and returns how late the sleep ended, in nanoseconds.
-fn lateness(milliseconds: u64) -> u64 {
-    let start = now();
-    sleep(Duration::from_millis(milliseconds));
-    now() - start - milliseconds * 1_000_000
-}
-
-/// Measures how late sleeps end. 1000 Gs sleep 20 times each, for 1 to 10 ms.
-fn sleepers() {
-    let sleeping: Vec<_> = (0..1000)
-        .map(|g| go(move || (0..20).map(|n| lateness(1 + (g * 7 + n * 3) % 10)).collect::<Vec<_>>()))
-        .collect();
-    let late = sleeping.into_iter().flat_map(|handle| handle.join().expect("no panic")).collect();
-    report_late("sleep_overshoot", late);
-}
-
-static STOP: AtomicBool = AtomicBool::new(false);
-static SINK: AtomicU64 = AtomicU64::new(0);
-
-/// Measures how late main wakes from sleeps of 1 ms beside hogs.
-fn hogs() {
-    report_late("hog_wakeup", beside_hogs(|_| lateness(1)));
-}
-
-/// Calls `body` 100 times while each P runs a hog (a G that computes and never waits). Returns the results.
-fn beside_hogs(body: impl Fn(u64) -> u64) -> Vec<u64> {
-    STOP.store(false, Ordering::Relaxed);
-    let hogs: Vec<_> = (0..procs())
-        .map(|_| {
-            go(|| {
-                let mut x = 1u64;
-                while !STOP.load(Ordering::Relaxed) {
-                    x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                }
-                SINK.fetch_add(x, Ordering::Relaxed);
-            })
-        })
-        .collect();
-    let results = (0..100).map(body).collect();
-    STOP.store(true, Ordering::Relaxed);
-    hogs.into_iter().for_each(|hog| hog.join().expect("no panic"));
-    results
-}
-
-/// Measures how much memory a G takes while it waits for a channel, with 100,000 Gs.
-fn parked() {
-    const COUNT: usize = 100_000;
-    mm::free_cached_memory();
-    let before = mm::usage().free;
-    let (sender, receiver) = channel::<bool>(0);
-    for _ in 0..COUNT {
-        let receiver = receiver.clone();
-        go(move || receiver.recv().is_err()).detach();
-    }
-    for _ in 0..10 {
-        yield_now();
-        sleep(Duration::from_millis(10));
-    }
-    report("bytes_per_parked_g", (before - mm::usage().free) as f64 / COUNT as f64, "B");
-    drop(sender);
-}
 
 /// Measures a system call that does nothing: entering it and returning from it.
 fn fast_syscalls() {

@@ -1,0 +1,76 @@
+//! Where Gs run, and what they cost that have more than a P: a thread, or memory.
+
+use core::time::Duration;
+
+use super::report::{measure, report};
+use crate::platform::{Chan, PARKED, WaitGroup, channel, go, lock_thread, memory_in_use, place, sleep, yield_now};
+
+/// The cost of threads (kernel threads, on the machine): 500 Gs lock themselves to a thread and wait, all at the same time.
+/// So each of them needs a new thread.
+pub(super) fn thread_spawn() {
+    const COUNT: u32 = 500;
+    static LOCKED: WaitGroup = WaitGroup::new();
+    static ENDED: WaitGroup = WaitGroup::new();
+    let (sender, receiver) = channel::<()>(0);
+    LOCKED.add(COUNT);
+    ENDED.add(COUNT);
+    measure("thread_spawn", u64::from(COUNT), || {
+        for _ in 0..COUNT {
+            let receiver = receiver.clone();
+            go(move || {
+                let locked = lock_thread();
+                LOCKED.done();
+                assert!(receiver.recv().is_err(), "nothing is sent");
+                drop(locked);
+                ENDED.done();
+            })
+            .detach();
+        }
+        LOCKED.wait();
+    });
+    drop(sender);
+    ENDED.wait();
+}
+
+/// How many of the round trips between two Gs happen on one M and on one CPU, in percent. With the channel operations of
+/// [`ping_pong`](super::channels::ping_pong), the G that is readied runs next on the same P, so two Gs should not spread over
+/// two Ms, even if others are idle.
+pub(super) fn ping_pong_places() {
+    const ROUNDS: u32 = 20_000;
+    let (there, here) = (Chan::new(0), Chan::new(0));
+    let (to, from) = (there.clone(), here.clone());
+    let other = go(move || {
+        for _ in 0..ROUNDS {
+            to.recv().expect("open");
+            from.send(place()).expect("open");
+        }
+    });
+    let (mut same_thread, mut same_cpu) = (0, 0);
+    for _ in 0..ROUNDS {
+        there.send(()).expect("open");
+        let [thread, cpu] = here.recv().expect("open");
+        let [my_thread, my_cpu] = place();
+        same_thread += u32::from(thread == my_thread);
+        same_cpu += u32::from(cpu == my_cpu);
+    }
+    other.join().expect("no panic");
+    report("pingpong_one_thread", 100.0 * f64::from(same_thread) / f64::from(ROUNDS), "%");
+    report("pingpong_one_cpu", 100.0 * f64::from(same_cpu) / f64::from(ROUNDS), "%");
+}
+
+/// Measures how much memory a G takes while it waits for a channel.
+pub(super) fn parked() {
+    let Some(before) = memory_in_use() else { return };
+    let (sender, receiver) = channel::<bool>(0);
+    for _ in 0..PARKED {
+        let receiver = receiver.clone();
+        go(move || receiver.recv().is_err()).detach();
+    }
+    for _ in 0..10 {
+        yield_now();
+        sleep(Duration::from_millis(10));
+    }
+    let after = memory_in_use().unwrap_or(before);
+    report("bytes_per_parked_g", after.saturating_sub(before) as f64 / PARKED as f64, "B");
+    drop(sender);
+}
