@@ -1,0 +1,98 @@
+package main
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+func milliseconds(start time.Time) float64 {
+	return float64(time.Since(start).Nanoseconds()) / 1e6
+}
+
+func fib(n int) int {
+	if n < 2 {
+		return n
+	}
+	return fib(n-1) + fib(n-2)
+}
+
+func fibForked(n int) int {
+	if n < 12 {
+		return fib(n)
+	}
+	left := make(chan int, 1)
+	go func() { left <- fibForked(n - 1) }()
+	right := fibForked(n - 2)
+	return right + <-left
+}
+
+// fibParallel computes fib(27) by fork and join, sequentially below fib(12): the first time, again, and without Gs.
+func fibParallel(int) {
+	for _, each := range []struct {
+		name string
+		fib  func(int) int
+	}{{"fib27_cut12_cold", fibForked}, {"fib27_cut12", fibForked}, {"fib27_sequential", fib}} {
+		start := time.Now()
+		if each.fib(27) != 196_418 {
+			panic("a wrong sum")
+		}
+		report(each.name, milliseconds(start), "ms")
+	}
+}
+
+func isPrime(number uint64) bool {
+	if number < 2 {
+		return false
+	}
+	for divisor := uint64(3); divisor*divisor <= number; divisor += 2 {
+		if number%divisor == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// splitPrimes splits one job that only computes into 64 Gs, and runs it with GOMAXPROCS 1, 2, 4 and 8.
+func splitPrimes(int) {
+	const parts = 64
+	candidates := times(500_000)
+	for _, procs := range []int{1, 2, 4, 8} {
+		withProcs(procs, func() {
+			var primes atomic.Int64
+			start := time.Now()
+			inParallel(parts, func(part int) {
+				mine := int64(0)
+				for n := part; n < candidates; n += parts {
+					if isPrime(uint64(2*n + 1)) {
+						mine++
+					}
+				}
+				primes.Add(mine)
+			})
+			report("split_primes_64g", milliseconds(start), "ms")
+			if primes.Load() == 0 {
+				panic("no prime")
+			}
+		})
+	}
+}
+
+// globalQueue has one G for each P, which spawns 1000 Gs at a time and waits for them. A local queue has room for 256, so
+// the others go through the global queue.
+func globalQueue(procs int) {
+	const burst = 1000
+	rounds := times(50)
+	measure("global_queue", procs*rounds*burst, func() {
+		inParallel(procs, func(int) {
+			for i := 0; i < rounds; i++ {
+				var group sync.WaitGroup
+				group.Add(burst)
+				for k := 0; k < burst; k++ {
+					go func() { group.Done() }()
+				}
+				group.Wait()
+			}
+		})
+	})
+}
