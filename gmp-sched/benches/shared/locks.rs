@@ -21,7 +21,7 @@ pub(crate) fn in_eight(each: u64, body: impl Fn() + Copy + Send + 'static) {
 
 /// Eight Gs increment a counter under one mutex.
 pub(super) fn mutex_8g() {
-    const EACH: u64 = 200_000 * REPETITIONS;
+    const EACH: u64 = 40_000 * REPETITIONS;
     static COUNT: Mutex<u64> = Mutex::new(0);
     measure("mutex_8g", 8 * EACH, || in_eight(EACH, || *COUNT.lock() += 1));
     assert_eq!(*COUNT.lock() % (8 * EACH), 0);
