@@ -97,11 +97,12 @@ func main() {
 			filters = append(filters, word)
 		}
 	}
+	release, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	plural := "s"
 	if runtime.NumCPU() == 1 {
 		plural = ""
 	}
-	fmt.Printf("%s for %s/%s, on %d CPU%s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), plural)
+	fmt.Printf("%s on Linux %s, on %d CPU%s\n", runtime.Version(), strings.TrimSpace(string(release)), runtime.NumCPU(), plural)
 	for _, n := range procs {
 		for _, w := range workloads {
 			if isSelected(w.name, filters) {

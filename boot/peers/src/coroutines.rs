@@ -17,7 +17,7 @@ use crate::report::{
 use crate::{Arguments, Workload};
 
 pub fn run(arguments: &Arguments) {
-    println!("may {}", version_of("may"));
+    println!("may {}; all channels are unlimited", version_of("may"));
     // The scheduler of may is one for the whole process. It starts with the first coroutine.
     may::config().set_workers(arguments.procs);
     arguments.run(&arguments.procs, WORKLOADS);

@@ -18,7 +18,7 @@ use crate::report::{
 use crate::{Arguments, Workload};
 
 pub fn run(arguments: &Arguments) {
-    println!("tokio {}", version_of("tokio"));
+    println!("tokio {}; in place of unbuffered channels, those with capacity 1", version_of("tokio"));
     arguments.run(&arguments.procs, WORKLOADS);
 }
 
