@@ -38,12 +38,14 @@ Examples:
   cargo run -- --trace run tour      records the scheduler: run.html shows it
   cargo run -- --top tour            shows live what the Ps do
   cargo run -- new ../my-crate       makes the crate of a new program
+  cargo run -- compare --help        compares this scheduler with Go's and others
   cargo run -- ../my-crate --its-own-option";
 
 /// Builds a program for the machine, boots it in QEMU, and shows its console.
 #[derive(Debug, Parser)]
 #[command(name = "boot", after_help = AFTER_HELP, max_term_width = 110, version, disable_help_flag = true)]
-#[command(override_usage = "cargo run -- [OPTIONS] [PROGRAM [ARGUMENT]...]\n       cargo run -- new PATH")]
+#[command(override_usage = "cargo run -- [OPTIONS] [PROGRAM [ARGUMENT]...]\n       cargo run -- new PATH\n       \
+                          cargo run -- compare [OPTIONS] [FILTER]...")]
 pub(crate) struct Cli {
     /// CPUs of the machine
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=255))]
@@ -144,6 +146,9 @@ pub(crate) struct Cli {
 /// name, it can be booted as `./new`.)
 const NEW: &str = "new";
 
+/// The word that is used in place of a program to compare this scheduler with others. It has options of its own.
+pub(crate) const COMPARE: &str = "compare";
+
 /// What the user requests by the command line.
 #[derive(Debug)]
 pub(crate) enum Request {
@@ -178,8 +183,8 @@ impl Cli {
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if a disk cannot be opened, if an argument is not Unicode, or if `new` is not followed by one
-    /// path.
+    /// [`Error::Usage`] if a disk cannot be opened, if an argument is not Unicode, if `new` is not followed by one path, or
+    /// if `compare` is not the first word.
     pub(crate) fn request(self) -> Result<Request, Error> {
         if self.list {
             return Ok(Request::List);
@@ -193,6 +198,11 @@ impl Cli {
                     "`new` takes the path of the crate to make, as in: cargo run -- new ../my-crate".into(),
                 )),
             };
+        }
+        if program == COMPARE {
+            return Err(Error::Usage(
+                "`compare` has options of its own, which follow it, as in: cargo run -- compare --icount".into(),
+            ));
         }
         if self.image.is_some() && self.firmware == Firmware::Pvh {
             return Err(Error::Usage("--image also needs --firmware bios or --firmware uefi".into()));

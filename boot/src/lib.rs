@@ -14,7 +14,7 @@
 //! With `--trace`, [`recording`] records what the scheduler of the machine does. With `--top`, [`top`] shows it live. Both
 //! read memory that the machine shares with the host ([`shared_memory`]).
 //!
-//! [`new`] creates the crate of a new program.
+//! [`new`] creates the crate of a new program. [`compare`] runs the benchmark, and those of other schedulers.
 //!
 //! All these modules run on the host.
 #![deny(unsafe_code)]
@@ -22,9 +22,11 @@
 mod advice;
 pub mod annotator;
 pub mod build;
+pub mod compare;
 pub mod console;
 mod disk;
 mod error;
+mod host_program;
 pub mod image;
 pub mod memory;
 mod monitor;
@@ -36,6 +38,7 @@ pub mod recording;
 pub mod session;
 pub mod shared_memory;
 mod symbols;
+mod temporary;
 pub mod top;
 
 pub use error::Error;

@@ -3,6 +3,7 @@
 
 mod cli;
 
+use std::env;
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
@@ -17,26 +18,28 @@ use boot::recording::Recording;
 use boot::session::Session;
 use boot::shared_memory::SharedMemory;
 use boot::top::{self, View};
-use boot::{Error, build, image, memory, new};
+use boot::{Error, build, compare, image, memory, new};
 use clap::Parser as _;
 
-use crate::cli::{Cli, Order, Request};
+use crate::cli::{COMPARE, Cli, Order, Request};
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        // The parser returns an error also if the user has requested help.
-        Err(error) => {
-            let printed = error.print();
-            let wrong_use = error.use_stderr() || printed.is_err();
-            return if wrong_use { Error::Usage(String::new()).status().into() } else { ExitCode::SUCCESS };
+    let mut words = env::args_os().skip(1);
+    let result = if words.next().is_some_and(|word| word == COMPARE) {
+        match compare::arguments::parse(words) {
+            Ok(arguments) => compare::run(&arguments, |text| print(text).map(drop)),
+            Err(error) => return refuse(&error),
+        }
+    } else {
+        match Cli::try_parse() {
+            Ok(cli) => cli.request().and_then(|request| match request {
+                Request::List => print(&listing()?),
+                Request::New(path) => print(&new::create(&path)?),
+                Request::Boot(order) => boot(&order),
+            }),
+            Err(error) => return refuse(&error),
         }
     };
-    let result = cli.request().and_then(|request| match request {
-        Request::List => print(&listing()?),
-        Request::New(path) => print(&new::create(&path)?),
-        Request::Boot(order) => boot(&order),
-    });
     match result {
         Ok(status) => status.into(),
         Err(error) => {
@@ -46,6 +49,13 @@ fn main() -> ExitCode {
             error.status().into()
         }
     }
+}
+
+/// Prints the parser's error. It is an error also if the user has requested help.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let printed = error.print();
+    let wrong_use = error.use_stderr() || printed.is_err();
+    if wrong_use { Error::Usage(String::new()).status().into() } else { ExitCode::SUCCESS }
 }
 
 fn boot(order: &Order) -> Result<u8, Error> {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -27,10 +27,10 @@ use signal_hook::consts::{SIGCONT, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-use crate::Error;
 use crate::monitor::Monitor;
 use crate::qemu::{OLDEST_QEMU, QEMU};
 use crate::top;
+use crate::{Error, host_program, temporary};
 
 /// The process ids of the running QEMUs, and the monitor of each of them.
 static RUNNING: Mutex<BTreeMap<i32, Monitor>> = Mutex::new(BTreeMap::new());
@@ -72,7 +72,7 @@ impl Process {
             "monitor,mode=control",
         ]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
-        prepare(&mut command, theirs, files);
+        prepare(&mut command, files.into_iter().map(OwnedFd::from).chain([theirs.into()]).collect());
         let mut child = spawn(command).map_err(cannot)?;
         running().insert(child.id().cast_signed(), monitor.clone());
         let output = child.stdout.take().expect("asked for a pipe");
@@ -151,9 +151,9 @@ impl Drop for Process {
 
 /// Starts `command` on a thread that lives as long as this process.
 ///
-/// [`prepare`] makes Linux end QEMU when the *thread* that has started QEMU ends, even if the process of that thread
-/// continues. So the thread that starts QEMU must live as long as the process.
-fn spawn(command: Command) -> io::Result<Child> {
+/// [`prepare`] makes Linux end the child when the *thread* that has started it ends, even if the process of that thread
+/// continues. So that thread must live as long as the process.
+pub(crate) fn spawn(command: Command) -> io::Result<Child> {
     type Order = (Command, Sender<io::Result<Child>>);
     static SPAWNER: LazyLock<Sender<Order>> = LazyLock::new(|| {
         let (sender, orders) = mpsc::channel::<Order>();
@@ -174,16 +174,20 @@ fn thread_is_gone(error: impl StdError) -> io::Error {
     io::Error::other(format!("the thread that starts QEMU is gone: {error}"))
 }
 
-/// Passes `monitor` and `files` to the child process of `command`, and makes Linux end the child when the thread that
-/// has started it ends.
+/// Makes Linux end the child process of `command` when this process ends. The command must be started by [`spawn`].
+pub(crate) fn end_with_this_process(command: &mut Command) {
+    prepare(command, Vec::new());
+}
+
+/// Passes `files` to the child process of `command`, and makes Linux end the child when the thread that has started it
+/// ends.
 ///
-/// Only this child inherits `monitor` and `files`. So the connection is closed when the child ends, even if other
-/// processes have been started meanwhile.
+/// Only this child inherits the files. So a connection is closed when the child ends, even if other processes have been
+/// started meanwhile.
 #[expect(unsafe_code, reason = "what runs between fork and exec is unsafe to state")]
-fn prepare(command: &mut Command, monitor: UnixStream, files: Vec<File>) {
+fn prepare(command: &mut Command, files: Vec<OwnedFd>) {
     let parent = getpid();
     let prepare = move || {
-        fcntl_setfd(&monitor, FdFlags::empty())?;
         for file in &files {
             fcntl_setfd(file, FdFlags::empty())?;
         }
@@ -211,7 +215,7 @@ fn die_with_parent(_: Pid) -> io::Result<()> {
 }
 
 /// Installs signal handlers that also act on every QEMU that this process has started. SIGINT and SIGTERM end the QEMUs
-/// and then this process. SIGTSTP stops all of them, and SIGCONT continues them. SIGQUIT (Ctrl-\ on a terminal) only
+/// and other [programs](host_program), remove [temporary folders](temporary), and then end this process. SIGTSTP stops all of them, and SIGCONT continues them. SIGQUIT (Ctrl-\ on a terminal) only
 /// makes the machines report their state. This process and the machines continue afterwards.
 ///
 /// Before this process ends or is stopped, the terminal is restored if the [view](crate::top) uses it.
@@ -240,7 +244,11 @@ pub fn share_signals() -> io::Result<()> {
             match signal {
                 SIGCONT => top::resume(),
                 SIGTSTP => top::suspend(),
-                _ => top::leave(),
+                _ => {
+                    host_program::kill_all();
+                    temporary::remove_all();
+                    top::leave();
+                }
             }
             if signal != SIGCONT && emulate_default_handler(signal).is_err() {
                 std::process::exit(128 + signal);

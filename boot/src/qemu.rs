@@ -173,6 +173,32 @@ impl Configuration {
     /// [`Error::Usage`] if the kernel's command line is longer than a guest can receive, or if it cannot be
     /// represented. [`Error::Qemu`] if the firmware is not installed.
     pub fn qemu_arguments(&self, program: &Path, arguments: &[String]) -> Result<Vec<OsString>, Error> {
+        let mut words = self.machine_arguments()?;
+        let line = self.command_line(arguments)?;
+        match self.firmware {
+            Firmware::Pvh => words.extend(["-kernel".into(), program.into(), "-append".into(), line.into()]),
+            Firmware::Bios => words.extend(boot_disk(program)),
+            Firmware::Uefi => {
+                let [code, variables] = ovmf()?;
+                // With `snapshot=on`, what OVMF writes to its variables is dropped when the machine ends.
+                for (unit, access, file) in [(0, "readonly=on", code), (1, "snapshot=on", variables)] {
+                    words.extend([
+                        "-drive".into(),
+                        format!("if=pflash,unit={unit},format=raw,{access},file={file}").into(),
+                    ]);
+                }
+                words.extend(boot_disk(program));
+            }
+        }
+        Ok(words)
+    }
+
+    /// Returns the QEMU arguments for this machine, without those that boot a program.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if instructions are to be counted by an accelerator that cannot count them.
+    pub fn machine_arguments(&self) -> Result<Vec<OsString>, Error> {
         let mut words: Vec<OsString> = Vec::new();
         let mut add = |text: &str| words.extend(text.split(' ').map(OsString::from));
         // The machine has only the devices that are listed in this function: no default devices, no window and no
@@ -218,22 +244,6 @@ impl Configuration {
             words.push(format!("virtio-blk-pci,drive=d{index},disable-legacy=on").into());
         }
         words.extend(self.qemu_arguments.iter().cloned());
-        let line = self.command_line(arguments)?;
-        match self.firmware {
-            Firmware::Pvh => words.extend(["-kernel".into(), program.into(), "-append".into(), line.into()]),
-            Firmware::Bios => words.extend(boot_disk(program)),
-            Firmware::Uefi => {
-                let [code, variables] = ovmf()?;
-                // With `snapshot=on`, what OVMF writes to its variables is dropped when the machine ends.
-                for (unit, access, file) in [(0, "readonly=on", code), (1, "snapshot=on", variables)] {
-                    words.extend([
-                        "-drive".into(),
-                        format!("if=pflash,unit={unit},format=raw,{access},file={file}").into(),
-                    ]);
-                }
-                words.extend(boot_disk(program));
-            }
-        }
         Ok(words)
     }
 

@@ -271,7 +271,7 @@ fn child_is_ended_when_its_test_fails() {
 
 /// Asserts that a process has ended or is a zombie. The caller has sent a signal to the process, and a signal may take
 /// some time to have an effect.
-fn assert_is_gone(id: &str) {
+pub(crate) fn assert_is_gone(id: &str) {
     let id = Pid::from_raw(id.parse().expect("a number")).expect("a process");
     let deadline = std::time::Instant::now() + Duration::from_secs(10);
     let is_alive = || {

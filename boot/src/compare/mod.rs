@@ -1,0 +1,24 @@
+//! Compares this scheduler with others: `cargo run -- compare`.
+//!
+//! All peers run the same workloads, and each prints lines `bench NAME procs=N VALUE UNIT`.
+//!
+//! 1. [`arguments`] are the user's requests: [`Setting`](setting::Setting)s, in which the peers run, and the peers.
+//! 2. [`peers`] gets the programs of the peers: it downloads Go's toolchain and a Linux, and has the programs built.
+//! 3. [`run`](self::run) runs the peers in turn, as often as requested.
+//! 4. [`measurement`] parses what they print. [`comparison`] joins it by workload, and computes ratios of medians.
+//! 5. [`table`], [`chart`] and [`json`] show it.
+//!
+//! A peer that is missing or fails is left out, with a message, and the others are compared.
+
+pub mod arguments;
+pub mod chart;
+pub mod comparison;
+mod host;
+pub mod json;
+pub mod measurement;
+pub mod peers;
+mod run;
+pub mod setting;
+pub mod table;
+
+pub use run::run;

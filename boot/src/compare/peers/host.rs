@@ -1,0 +1,69 @@
+//! Programs that run on the host: our benchmark on threads, Go's, and those of other Rust libraries (`boot/peers`).
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use cargo_metadata::Message;
+
+use super::{Order, last_lines, timed_out};
+use crate::Error;
+use crate::build::cargo;
+use crate::host_program;
+use crate::program::target_directory;
+
+/// The workspace with our benchmark.
+const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
+
+/// The crate with the benchmarks of other Rust libraries.
+const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/Cargo.toml");
+
+/// Builds our benchmark on threads.
+pub(super) fn build_ours() -> Result<PathBuf, Error> {
+    let words = ["bench", "--no-run", "--manifest-path", WORKSPACE, "--package", "gmp-sched", "--bench", "workloads"];
+    let failed = |why: &str| Error::Build(format!("our benchmark does not build: {why}"));
+    cargo_build(&words, None, "workloads").map_err(|why| failed(&why))
+}
+
+/// Builds the benchmarks of the other Rust libraries.
+pub(super) fn build_peers() -> Result<PathBuf, Error> {
+    let target = target_directory()?.join("peers");
+    let words = ["build", "--release", "--locked", "--manifest-path", PEERS];
+    let advice = "Once, cargo needs the network for the crates tokio and may. \
+                  `--without tokio,may,threads` leaves these peers out";
+    cargo_build(&words, Some(&target), "peers")
+        .map_err(|why| Error::Build(format!("boot/peers does not build: {why}. {advice}")))
+}
+
+/// Runs cargo, and returns the path of the executable of the target `name`.
+fn cargo_build(words: &[&str], target: Option<&Path>, name: &str) -> Result<PathBuf, String> {
+    let mut command = Command::new(cargo());
+    command.args(words).arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
+    if let Some(target) = target {
+        command.arg("--target-dir").arg(target);
+    }
+    let ended = host_program::run(command, None).map_err(|error| format!("cannot run cargo: {error}"))?;
+    if !ended.status.is_some_and(|status| status.success()) {
+        return Err("see cargo's output above".to_owned());
+    }
+    let executable = |message: io::Result<Message>| match message {
+        Ok(Message::CompilerArtifact(artifact)) if artifact.target.name == name => artifact.executable,
+        _ => None,
+    };
+    let found = Message::parse_stream(ended.output.as_bytes()).find_map(executable);
+    found.map(Into::into).ok_or_else(|| format!("cargo did not say where it put `{name}`"))
+}
+
+/// Runs a program once. See [`Program::run`](super::Program::run).
+pub(super) fn run(program: &Path, words: &[String], order: &Order<'_>) -> Result<(String, Option<String>), Error> {
+    let mut command = Command::new(program);
+    command.args(words).arg(format!("procs={}", order.procs)).args(order.filters).stderr(Stdio::piped());
+    let cannot = |error| Error::Build(format!("`{}` cannot be run: {error}", program.display()));
+    let ended = host_program::run(command, Some(order.limit)).map_err(cannot)?;
+    let failure = match ended.status {
+        None => Some(timed_out(order.limit)),
+        Some(status) if status.success() => None,
+        Some(status) => Some(format!("it ended with {status}{}", last_lines(&ended.errors))),
+    };
+    Ok((ended.output, failure))
+}

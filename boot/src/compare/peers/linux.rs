@@ -1,0 +1,179 @@
+//! Go's benchmark on Linux, on the same machine as ours. Linux is Debian's kernel for virtual machines (or what
+//! `linux-image-virtual` is in Ubuntu). It starts from an archive in memory, with busybox as its shell.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::cache::{Cache, files, tool};
+use super::machine::configuration;
+use super::{Order, last_lines, timed_out};
+use crate::Error;
+use crate::console::say;
+use crate::host_program::{read_in_background, receive};
+use crate::process::Process;
+
+/// The packages that depend on the current kernel for virtual machines, in Debian and in Ubuntu.
+const KERNELS: [&str; 2] = ["linux-image-cloud-amd64", "linux-image-virtual"];
+
+/// The options of Linux. `mitigations=off` leaves out what slows system calls down and is of no use on an emulated processor.
+const OPTIONS: &str = "console=ttyS0 quiet mitigations=off panic=-1";
+
+/// What Go's workloads are multiplied by. Ours have as many repetitions.
+const SCALE: &str = "scale=0.2";
+
+/// Linux, and the program that runs on it.
+#[derive(Debug)]
+pub struct Linux {
+    kernel: PathBuf,
+    busybox: PathBuf,
+    program: PathBuf,
+}
+
+impl Linux {
+    /// Gets Linux for a program. Downloads what is missing.
+    pub(super) fn get(cache: &Cache, program: PathBuf) -> Result<Self, Error> {
+        let folder = cache.entry("linux", download)?;
+        Ok(Self { kernel: folder.join("vmlinuz"), busybox: folder.join("busybox"), program })
+    }
+
+    /// Runs the program once. See [`Program::run`](super::Program::run).
+    pub(super) fn run(&self, order: &Order<'_>) -> Result<(String, Option<String>), Error> {
+        let cannot = |error| Error::Qemu(format!("cannot make the files of Linux: {error}"));
+        let deadline = Instant::now() + order.limit;
+        // The file has no name, so it is deleted when QEMU ends.
+        let mut archive = tempfile::tempfile().map_err(cannot)?;
+        archive.write_all(&self.archive(order).map_err(cannot)?).map_err(cannot)?;
+        let mut words = configuration(order.setting).machine_arguments()?;
+        let path = format!("/dev/fd/{}", archive.as_raw_fd());
+        words.extend(["-kernel".into(), self.kernel.clone().into(), "-initrd".into(), path.into()]);
+        words.extend(["-append", OPTIONS].map(Into::into));
+        let (mut process, output, _input) = Process::start(&words, vec![archive])?;
+        let output = read_in_background(output);
+        let Some(printed) = receive(&output, Some(deadline)) else {
+            process.kill();
+            return Ok((receive(&output, None).unwrap_or_default(), Some(timed_out(order.limit))));
+        };
+        let status = process.wait();
+        // The script restarts the machine in the end, and QEMU ends then.
+        let failure = match status {
+            Ok(status) if status.success() => None,
+            Ok(status) => Some(format!("QEMU ended with {status}{}", last_lines(&printed))),
+            Err(error) => Some(format!("cannot wait for QEMU: {error}")),
+        };
+        Ok((printed, failure))
+    }
+
+    /// The archive with the files of Linux.
+    fn archive(&self, order: &Order<'_>) -> std::io::Result<Vec<u8>> {
+        let words = order.filters.join(" ");
+        let script = format!(
+            "#!/bin/busybox sh\n\
+             /bin/busybox mount -t proc proc /proc\n\
+             /bin/busybox mount -t devtmpfs devices /dev\n\
+             /bin/peer {SCALE} procs={} {words}\n\
+             /bin/busybox reboot -f\n",
+            order.procs
+        );
+        Ok(cpio(&[
+            ("bin", None),
+            ("dev", None),
+            ("proc", None),
+            ("bin/busybox", Some(&fs::read(&self.busybox)?)),
+            ("bin/peer", Some(&fs::read(&self.program)?)),
+            ("init", Some(script.as_bytes())),
+        ]))
+    }
+}
+
+/// Makes an archive in the format `newc` of cpio. Entries without content are folders, and all files are executable.
+fn cpio(entries: &[(&str, Option<&[u8]>)]) -> Vec<u8> {
+    const FOLDER: u32 = 0o040_755;
+    const PROGRAM: u32 = 0o100_755;
+    let mut archive = Vec::new();
+    let align = |archive: &mut Vec<u8>| archive.resize(archive.len().next_multiple_of(4), 0);
+    let last = ("TRAILER!!!", Some(&[][..]));
+    for (number, (name, content)) in entries.iter().chain([&last]).enumerate() {
+        let mode = if content.is_some() { PROGRAM } else { FOLDER };
+        let content = content.unwrap_or_default();
+        // The number of the file, its mode, owner, group, links, time, size, devices (four fields), the length of the name
+        // with a zero at its end, and an unused checksum.
+        let fields = [number, mode as usize, 0, 0, 1, 0, content.len(), 0, 0, 0, 0, name.len() + 1, 0];
+        archive.extend(b"070701");
+        fields.iter().for_each(|field| archive.extend(format!("{field:08x}").bytes()));
+        archive.extend(name.bytes().chain([0]));
+        align(&mut archive);
+        archive.extend(content);
+        align(&mut archive);
+    }
+    archive
+}
+
+/// Downloads the packages and unpacks them. Keeps Linux and busybox.
+fn download(kept: &Path, dropped: &Path) -> Result<(), Error> {
+    say("compare: downloading Linux and busybox (packages of the distribution, 28 MB)");
+    let what = "cannot get Linux for the machine";
+    let advice = "It comes from the packages of Debian or Ubuntu: apt-get must have its lists (apt-get update) and, once, \
+                  the network. `--without go` leaves it out; --native needs no Linux";
+    let kernel = KERNELS.iter().find_map(|name| {
+        let depends = tool(&["apt-cache", "depends", name], dropped, what, advice).ok()?;
+        kernel_package(&depends).map(str::to_owned)
+    });
+    let kernel = kernel.ok_or_else(|| {
+        Error::Build(format!("{what}: apt-cache knows no package {}. {advice}", KERNELS.join(" or ")))
+    })?;
+    tool(&["apt-get", "--quiet", "download", &kernel, "busybox-static"], dropped, what, advice)?;
+    for package in files(dropped) {
+        tool(&["dpkg", "--extract", &package.display().to_string(), "unpacked"], dropped, what, advice)?;
+    }
+    let unpacked = files(&dropped.join("unpacked"));
+    for (name, is_it) in
+        [("vmlinuz", is_kernel as fn(&Path) -> bool), ("busybox", |path| path.ends_with("bin/busybox"))]
+    {
+        let found = unpacked.iter().find(|path| is_it(path));
+        let found =
+            found.ok_or_else(|| Error::Build(format!("{what}: there is no {name} in the packages. {advice}")))?;
+        let copied = fs::copy(found, kept.join(name)).and_then(|_| File::open(kept.join(name)));
+        copied.map_err(|error| Error::Build(format!("{what}: {error}")))?;
+    }
+    Ok(())
+}
+
+fn is_kernel(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-"))
+}
+
+/// The package of the kernel, in what `apt-cache depends` prints.
+fn kernel_package(depends: &str) -> Option<&str> {
+    let packages = depends.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
+    packages.into_iter().find(|package| package.starts_with("linux-image-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn archive_has_aligned_entries_and_an_end() {
+        let archive = cpio(&[("bin", None), ("bin/a", Some(b"12345"))]);
+        let text = String::from_utf8_lossy(&archive);
+        assert_eq!(archive.len() % 4, 0);
+        let heads: Vec<usize> = text.match_indices("070701").map(|(index, _)| index).collect();
+        assert_eq!(heads.len(), 3);
+        assert!(heads.iter().all(|head| head % 4 == 0), "{heads:?}");
+        let [folder, file, end] = heads[..] else { panic!("{heads:?}") };
+        assert!(text[folder..].starts_with("07070100000000000041ed"));
+        assert!(text[file..].starts_with("07070100000001000081ed"));
+        assert!(text[file + 110..].starts_with("bin/a\0") && text[..end].ends_with("12345\0\0\0"));
+        assert!(text[end + 110..].starts_with("TRAILER!!!\0"));
+    }
+
+    #[test]
+    fn kernel_is_the_package_on_which_the_other_depends() {
+        let printed = "linux-image-cloud-amd64\n  Depends: linux-image-6.1.0-56-cloud-amd64\n  Suggests: x\n";
+        assert_eq!(kernel_package(printed), Some("linux-image-6.1.0-56-cloud-amd64"));
+        assert_eq!(kernel_package("linux-image-virtual\n"), None);
+    }
+}

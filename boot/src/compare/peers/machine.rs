@@ -1,0 +1,46 @@
+//! Our benchmark on a machine.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use boot_protocol::console::Stream;
+
+use super::{Order, last_lines, timed_out};
+use crate::Error;
+use crate::build::{self, Options, Profile, Target};
+use crate::compare::setting::Setting;
+use crate::program::Program;
+use crate::qemu::Configuration;
+use crate::session::{Ending, Event, Session};
+
+/// Builds the benchmark with full optimisation.
+pub(super) fn build() -> Result<PathBuf, Error> {
+    let program = Program::find(OsStr::new("bench"), None)?;
+    build::build(&program, Options { profile: Profile::Release, target: Target::default() })
+}
+
+/// The machine of a setting. Go's benchmark runs on the same machine.
+pub(super) fn configuration(setting: Setting) -> Configuration {
+    let cpus = if let Setting::Machine(cpus) = setting { cpus } else { 1 };
+    Configuration { cpus, icount: setting == Setting::Instructions, ..Configuration::default() }
+}
+
+/// Runs the benchmark once. See [`Program::run`](super::Program::run).
+pub(super) fn run(elf: &Path, order: &Order<'_>) -> Result<(String, Option<String>), Error> {
+    let deadline = Instant::now() + order.limit;
+    let mut session = Session::boot(&configuration(order.setting), elf, order.filters)?;
+    let (mut output, mut errors) = (Vec::new(), Vec::new());
+    let failure = loop {
+        match session.next(Some(deadline)) {
+            Event::Output(Stream::Output, bytes) => output.extend(bytes),
+            Event::Output(Stream::Error, bytes) => errors.extend(bytes),
+            Event::TimedOut => break Some(timed_out(order.limit)),
+            Event::Ended(Ending::Status(0)) => break None,
+            Event::Ended(Ending::Failed(error)) => break Some(error.to_string()),
+            Event::Ended(ending) => break Some(format!("it ended with status {}", ending.status())),
+        }
+    };
+    let failure = failure.map(|failure| failure + &last_lines(&String::from_utf8_lossy(&errors)));
+    Ok((String::from_utf8_lossy(&output).into_owned(), failure))
+}

@@ -1,0 +1,83 @@
+//! The programs of the peers: where they come from, and how one run of each is started.
+
+mod cache;
+mod go;
+mod host;
+mod linux;
+mod machine;
+
+use core::time::Duration;
+use std::path::PathBuf;
+
+pub use cache::Cache;
+
+use super::setting::{Peer, Setting};
+use crate::Error;
+
+/// What is needed to run a peer in one setting.
+#[derive(Debug)]
+pub enum Program {
+    /// Our kernel with the benchmark, on a machine: its ELF file.
+    Kernel(PathBuf),
+    /// Go's benchmark on Linux, on a machine.
+    Linux(linux::Linux),
+    /// A program of the host, with the words that come before the filters.
+    Host(PathBuf, Vec<String>),
+}
+
+/// One run of a peer.
+#[derive(Clone, Copy, Debug)]
+pub struct Order<'a> {
+    /// Where the peer runs.
+    pub setting: Setting,
+    /// The number of Ps.
+    pub procs: u32,
+    /// The workloads are those whose names contain one of these words.
+    pub filters: &'a [String],
+    /// The time limit.
+    pub limit: Duration,
+}
+
+impl Program {
+    /// Gets the program of a peer for a setting. Downloads and builds what is missing.
+    ///
+    /// # Errors
+    ///
+    /// A message that says what is missing and what the user can do about it.
+    pub fn get(peer: Peer, setting: Setting, cache: &Cache) -> Result<Self, Error> {
+        match (peer, setting) {
+            (Peer::Ours, Setting::Native) => Ok(Self::Host(host::build_ours()?, Vec::new())),
+            (Peer::Ours, _) => Ok(Self::Kernel(machine::build()?)),
+            (Peer::Go, Setting::Native) => Ok(Self::Host(go::build(cache)?, Vec::new())),
+            (Peer::Go, _) => Ok(Self::Linux(linux::Linux::get(cache, go::build(cache)?)?)),
+            (Peer::Tokio | Peer::May | Peer::Threads, _) => {
+                Ok(Self::Host(host::build_peers()?, vec![peer.name().to_owned()]))
+            }
+        }
+    }
+
+    /// Runs the program once. Returns what it has printed, and, if it has failed, the reason.
+    ///
+    /// # Errors
+    ///
+    /// If the program cannot be started.
+    pub fn run(&self, order: &Order<'_>) -> Result<(String, Option<String>), Error> {
+        match self {
+            Self::Kernel(elf) => machine::run(elf, order),
+            Self::Linux(linux) => linux.run(order),
+            Self::Host(program, words) => host::run(program, words, order),
+        }
+    }
+}
+
+/// The last lines of a text, indented, for a message about a program that has failed.
+fn last_lines(text: &str) -> String {
+    const COUNT: usize = 10;
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    lines[lines.len().saturating_sub(COUNT)..].iter().map(|line| format!("\n    {line}")).collect()
+}
+
+/// Describes the end of a program at the time limit.
+fn timed_out(limit: Duration) -> String {
+    format!("it still ran after {} s (--timeout)", limit.as_secs())
+}

@@ -1,0 +1,103 @@
+//! Runs the peers in turn.
+
+use std::fs;
+use std::time::Instant;
+
+use super::arguments::{Arguments, Format};
+use super::comparison::Comparison;
+use super::measurement::Printed;
+use super::peers::{Cache, Order, Program};
+use super::setting::{Peer, Setting};
+use super::{chart, host, json, table};
+use crate::Error;
+use crate::console::say;
+use crate::process::share_signals;
+
+/// The exit status if a peer is missing or has failed.
+const INCOMPLETE: u8 = 1;
+
+/// Runs the peers and passes the results to `print`. Returns the exit status.
+///
+/// # Errors
+///
+/// If the results cannot be written.
+pub fn run(arguments: &Arguments, print: impl FnOnce(&str) -> Result<(), Error>) -> Result<u8, Error> {
+    share_signals().map_err(|error| Error::Qemu(format!("cannot handle signals: {error}")))?;
+    let cache = Cache::find()?;
+    let mut status = 0;
+    let mut comparisons = Vec::new();
+    for setting in arguments.settings() {
+        let (comparison, is_complete) = compare(setting, arguments, &cache);
+        if !is_complete {
+            status = INCOMPLETE;
+        }
+        comparisons.push(comparison);
+    }
+    if comparisons.iter().all(|comparison| comparison.rows.is_empty()) {
+        say("compare: there is no result; the messages above say why");
+        return Ok(INCOMPLETE);
+    }
+    if let Some(path) = &arguments.chart {
+        let written = fs::write(path, chart::svg(&comparisons));
+        written.map_err(|error| Error::Output(format!("cannot write `{}`: {error}", path.display())))?;
+    }
+    print(&match arguments.format() {
+        Format::Text => table::text(&comparisons),
+        Format::Markdown => table::markdown(&comparisons),
+        Format::Json => json::json(&comparisons),
+    })?;
+    Ok(status)
+}
+
+/// Compares the peers in one setting. Also returns whether all of them have run to their ends.
+fn compare(setting: Setting, arguments: &Arguments, cache: &Cache) -> (Comparison, bool) {
+    let mut comparison = Comparison::new(setting, host::describe(setting));
+    let wanted = arguments.peers(setting);
+    let mut programs: Vec<(Peer, Program)> = Vec::new();
+    for &peer in &wanted {
+        match Program::get(peer, setting, cache) {
+            Ok(program) => programs.push((peer, program)),
+            Err(error) => say(&format!("compare: without {}: {error}", peer.name())),
+        }
+    }
+    let rounds = arguments.rounds(setting);
+    for round in 0..rounds {
+        for procs in arguments.procs(setting) {
+            let order = Order { setting, procs, filters: &arguments.filters, limit: arguments.limit() };
+            // Each peer is the first one as often as the last one. So a host that becomes slower or faster favours none.
+            let mut failed = Vec::new();
+            let turn: Vec<usize> =
+                if round % 2 == 0 { (0..programs.len()).collect() } else { (0..programs.len()).rev().collect() };
+            for index in turn {
+                let (peer, program) = &programs[index];
+                let about = match setting {
+                    Setting::Native => format!("{} {setting} --procs {procs}", peer.name()),
+                    _ => format!("{} {setting}", peer.name()),
+                };
+                say(&format!("compare: {about}, round {} of {rounds}", round + 1));
+                if let Err(why) = run_once(*peer, program, &order, &mut comparison) {
+                    say(&format!("compare: {about} failed: {why}"));
+                    failed.push(*peer);
+                }
+            }
+            programs.retain(|(peer, _)| !failed.contains(peer));
+        }
+    }
+    (comparison, programs.len() == wanted.len())
+}
+
+/// Runs a peer once and adds its results. If it fails, its results until then are added.
+fn run_once(peer: Peer, program: &Program, order: &Order<'_>, comparison: &mut Comparison) -> Result<(), String> {
+    let start = Instant::now();
+    let (output, failure) = program.run(order).map_err(|error| error.to_string())?;
+    let printed = Printed::parse(&output);
+    let is_complete = printed.is_complete;
+    comparison.add(peer, printed);
+    match failure {
+        Some(failure) => Err(failure),
+        None if !is_complete => {
+            Err(format!("its last line is missing; it ran for {:.0} s", start.elapsed().as_secs_f64()))
+        }
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,80 @@
+//! Where the peers run, and which peers there are.
+
+use core::fmt;
+
+use clap::ValueEnum;
+
+/// A scheduler that is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
+pub enum Peer {
+    /// This project's scheduler.
+    Ours,
+    /// Go's scheduler.
+    Go,
+    /// tokio, a runtime for futures.
+    Tokio,
+    /// may, a library for coroutines with stacks.
+    May,
+    /// The threads of Rust's standard library, which the operating system schedules.
+    Threads,
+}
+
+impl Peer {
+    /// The peer's name on the command line, in tables and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::Go => "go",
+            Self::Tokio => "tokio",
+            Self::May => "may",
+            Self::Threads => "threads",
+        }
+    }
+}
+
+/// Where the peers run, and what is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// On a machine with one CPU, in QEMU, which counts instructions. All runs of ours have the same results.
+    Instructions,
+    /// On a machine with this many CPUs, in QEMU, by the clock.
+    Machine(u32),
+    /// On this computer, by the clock.
+    Native,
+}
+
+impl Setting {
+    /// The peers that run in this setting.
+    pub fn peers(self) -> &'static [Peer] {
+        match self {
+            Self::Instructions | Self::Machine(_) => &[Peer::Ours, Peer::Go],
+            Self::Native => Peer::value_variants(),
+        }
+    }
+
+    /// The unit of a result. A nanosecond is an instruction if instructions are counted.
+    pub fn unit(self, unit: &str) -> &str {
+        if self == Self::Instructions && unit == "ns/op" { "instructions" } else { unit }
+    }
+
+    /// What a table of this setting shows, as a heading.
+    pub fn title(self) -> String {
+        match self {
+            Self::Instructions => "Instructions, on a machine with one CPU (1 ns is one instruction)".to_owned(),
+            Self::Machine(1) => "Time, on a machine with one CPU".to_owned(),
+            Self::Machine(cpus) => format!("Time, on a machine with {cpus} CPUs"),
+            Self::Native => "Time, on threads of the host".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Setting {
+    /// The option that selects the setting.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Instructions => formatter.write_str("--icount"),
+            Self::Machine(cpus) => write!(formatter, "--smp {cpus}"),
+            Self::Native => formatter.write_str("--native"),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Programs of the host that this process starts and waits for, such as compilers and benchmarks. When this process ends,
+//! they end, too, as QEMU does (see [`process`](crate::process)).
+
+use core::mem::ManuallyDrop;
+use core::time::Duration;
+use std::collections::BTreeSet;
+use std::io::{self, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::process::{end_with_this_process, spawn};
+
+/// The process ids of the running programs.
+static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+
+fn running() -> MutexGuard<'static, BTreeSet<i32>> {
+    // Poisoning is ignored, because the set is consistent even if a holder of the lock has panicked.
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends all programs at once. Called when a signal ends this process.
+///
+/// The lock stays locked, so the thread that waits for a program does not continue: it would report that the program has
+/// failed, and could start another one.
+pub(crate) fn kill_all() {
+    let running = ManuallyDrop::new(running());
+    for &id in running.iter() {
+        if let Some(process) = Pid::from_raw(id) {
+            // The call fails if the program has ended. In this case no signal is needed.
+            let _ = kill_process(process, Signal::KILL);
+        }
+    }
+}
+
+/// How long to wait for the output of a program that was ended. If the program has started others, they may still have the
+/// pipe.
+const LAST_OUTPUT: Duration = Duration::from_secs(2);
+
+/// How a program has ended, and what it has printed.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// The program's status. `None` if it was ended because of the time limit.
+    pub(crate) status: Option<ExitStatus>,
+    /// Its standard output.
+    pub(crate) output: String,
+    /// Its standard error, if the command has a pipe for it.
+    pub(crate) errors: String,
+}
+
+/// Runs a command without input and with a pipe for its standard output. If there is a time limit, ends the command after
+/// this time.
+///
+/// # Errors
+///
+/// If the command cannot be started or waited for.
+pub(crate) fn run(mut command: Command, limit: Option<Duration>) -> io::Result<Ended> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    end_with_this_process(&mut command);
+    let mut program = HostProgram(spawn(command)?);
+    running().insert(program.0.id().cast_signed());
+    let output = program.0.stdout.take().map(read_in_background);
+    let errors = program.0.stderr.take().map(read_in_background);
+    let deadline = limit.map(|limit| Instant::now() + limit);
+    let mut is_late = false;
+    let [output, errors] = [output, errors].map(|text| {
+        let text = text?;
+        receive(&text, deadline).or_else(|| {
+            is_late = true;
+            // The call fails only if the program has ended. What it printed before is still useful.
+            drop(program.0.kill());
+            receive(&text, Some(Instant::now() + LAST_OUTPUT))
+        })
+    });
+    let status = if is_late { None } else { Some(program.0.wait()?) };
+    Ok(Ended { status, output: output.unwrap_or_default(), errors: errors.unwrap_or_default() })
+}
+
+/// A running program. Dropping it ends the program.
+struct HostProgram(Child);
+
+impl Drop for HostProgram {
+    fn drop(&mut self) {
+        // Both calls fail only if the program has ended and its status is known.
+        drop(self.0.kill());
+        drop(self.0.wait());
+        running().remove(&self.0.id().cast_signed());
+    }
+}
+
+/// Reads all text until the writer closes the pipe.
+pub(crate) fn read_in_background(mut pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, text) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // After an error, what was read before it is still useful.
+        let _ = pipe.read_to_end(&mut bytes);
+        // The send fails if nobody waits for the text any more.
+        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    text
+}
+
+/// Waits for a text of [`read_in_background`]. Returns `None` if it does not come before the deadline.
+pub(crate) fn receive(text: &Receiver<String>, deadline: Option<Instant>) -> Option<String> {
+    match deadline {
+        None => Some(text.recv().unwrap_or_default()),
+        Some(deadline) => match text.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(text) => Some(text),
+            Err(RecvTimeoutError::Disconnected) => Some(String::new()),
+            Err(RecvTimeoutError::Timeout) => None,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use rustix::process::test_kill_process;
+
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stderr(Stdio::piped());
+        command
+    }
+
+    #[test]
+    fn both_streams_and_the_status_are_returned() {
+        let ended = run(shell("echo out; echo err >&2; exit 3"), None).expect("a shell");
+        assert_eq!((ended.output.as_str(), ended.errors.as_str()), ("out\n", "err\n"));
+        assert_eq!(ended.status.and_then(|status| status.code()), Some(3));
+    }
+
+    #[test]
+    fn program_is_ended_at_its_time_limit() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let id = directory.path().join("id");
+        // The limit grows until the script has written its process id before the limit.
+        let ended_id = (0..).find_map(|doublings| {
+            let script = format!("echo $$ > {}; exec sleep 100000", id.display());
+            let ended = run(shell(&script), Some(Duration::from_millis(50 << doublings))).expect("a shell");
+            assert!(ended.status.is_none());
+            fs::read_to_string(&id).ok()?.trim().parse().ok().and_then(Pid::from_raw)
+        });
+        assert!(test_kill_process(ended_id.expect("an id")).is_err(), "it still runs");
+    }
+}
