@@ -16,7 +16,7 @@ static VECTOR: Once<Option<Vector>> = Once::new();
 /// Interrupts the calling CPU. The handler of the interrupt readies the G that waits in [`wait_for_interrupt`]. Callable
 /// from everywhere.
 pub fn interrupt() {
-    match VECTOR.call_once(|| interrupts::allocate(raise, 0).ok()) {
+    match VECTOR.call_once(|| interrupts::allocate("self-interrupt", raise, 0).ok()) {
         Some(vector) => apic::send(percpu::current(), *vector),
         None => raise(0),
     }
