@@ -215,8 +215,9 @@ fn die_with_parent(_: Pid) -> io::Result<()> {
 }
 
 /// Installs signal handlers that also act on every QEMU that this process has started. SIGINT and SIGTERM end the QEMUs
-/// and other [programs](host_program), remove [temporary folders](temporary), and then end this process. SIGTSTP stops all of them, and SIGCONT continues them. SIGQUIT (Ctrl-\ on a terminal) only
-/// makes the machines report their state. This process and the machines continue afterwards.
+/// and other programs, remove temporary folders, and then end this process. SIGTSTP stops all of them, and SIGCONT
+/// continues them. SIGQUIT (Ctrl-\ on a terminal) only makes the machines report their state. This process and the
+/// machines continue afterwards.
 ///
 /// Before this process ends or is stopped, the terminal is restored if the [view](crate::top) uses it.
 ///

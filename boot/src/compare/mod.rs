@@ -4,7 +4,7 @@
 //!
 //! 1. [`arguments`] are the user's requests: [`Setting`](setting::Setting)s, in which the peers run, and the peers.
 //! 2. [`peers`] gets the programs of the peers: it downloads Go's toolchain and a Linux, and has the programs built.
-//! 3. [`run`](self::run) runs the peers in turn, as often as requested.
+//! 3. `run` runs the peers in turn, as often as requested.
 //! 4. [`measurement`] parses what they print. [`comparison`] joins it by workload, and computes ratios of medians.
 //! 5. [`table`], [`chart`] and [`json`] show it.
 //!
