@@ -77,8 +77,9 @@ pub(crate) fn exit_body<P: Platform>() -> ! {
 pub unsafe fn abandon<P: Platform>(reason: JoinError) -> ! {
     deferred::run_all::<P>();
     let caller = CurrentGoroutine::<P>::new();
-    closure::fail_with(&caller.pinned, caller.me, reason);
+    // Counted first, so that a joiner that reads the counters finds this G counted.
     caller.processor.counters.abandoned.add(1);
+    closure::fail_with(&caller.pinned, caller.me, reason);
     end(caller, StackUse::Kept, quarantine)
 }
 
