@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
 /// The time limit for a child. The slowest child builds the kernel.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(900);
 
 /// After SIGTERM, a child gets this long to end the processes that it has started. Then it gets SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
