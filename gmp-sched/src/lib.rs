@@ -23,11 +23,11 @@
 //! | `engine` | `schedule`, `pick`, `steal` | the loop of g0, the pick of the next G, stealing | `schedule`, `findRunnable`, `stealWork` |
 //! | | `enqueue`, [`mod@yield_now`] | enqueueing runnable Gs, yielding | `runqput`, `injectglist`, `Gosched` |
 //! | | `switch`, [`mod@park`] | switching from a G, the commit on the far side, blocking and readying | `execute`, `mcall`, `gopark`, `goready` |
-//! | | [`idle`] | idle Ps and Ms, wakeups, and why none is lost | `wakep`, `startm`, `stopm` |
+//! | | [`idle`], `timekeeper` | idle Ps and Ms, wakeups, and why none is lost; the M that wakes for the timers of idle Ps | `wakep`, `startm`, `stopm`, `wakeNetPoller` |
 //! | | `slice`, [`preempt`], [`sysmon`] | time slices and preemption; the monitor of slices and system calls | `retake`, `gopreempt_m`, `sysmon` |
 //! | | [`interrupt_return`] | asynchronous preemption on the return from an interrupt | `asyncPreempt`, `doSigPreempt` |
-//! | | [`syscall`] | system calls and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
-//! | | [`device_signals`] | Gs that wait for devices | `netpoll`, `pollDesc` |
+//! | | [`syscall`], `handoff` | system calls and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
+//! | | [`device_signals`], `poll` | Gs that wait for devices; who takes the raised signals | `netpoll`, `pollDesc` |
 //! | | `arm_timers`, `due_timers`, [`mod@sleep`] | the timers of each P, batches of due timers, sleeping | `timers`, `timeSleep` |
 //! | | [`stop_the_world`], [`procs`] | stopping the world, changing the number of Ps | `stopTheWorld`, `procresize` |
 //! | | [`lock_os_thread`] | Gs locked to their Ms | `LockOSThread`, `startlockedm`, `stoplockedm` |

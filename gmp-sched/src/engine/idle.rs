@@ -1,7 +1,6 @@
 #![doc = include_str!("idle.md")]
 
 use crate::base::atomic::{Ordering, fence};
-use crate::base::instant::Instant;
 use crate::base::points::Site;
 use crate::engine::due_timers::is_timer_due;
 use crate::entities::machine::{EndedMachine, Machine};
@@ -123,62 +122,6 @@ impl<P: Platform> Scheduler<P> {
         }
         shared.idle_machines.push_front(machine);
         machine.polls.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn set_timekeeper(&self, machine: Option<&'static Machine<P>>) {
-        if let Some(machine) = machine {
-            machine.deadline.store(Instant::NEVER.as_nanos(), Ordering::Relaxed);
-        }
-        self.timekeeper.store(machine, Ordering::Release);
-    }
-
-    /// Wakes the timekeeper if its deadline is later than `when`. Called after a timer that only the timekeeper can
-    /// fire has been published, or after the P of that timer has been put on the idle list. Go: `wakeNetPoller`.
-    #[doc(alias = "wakeNetPoller")]
-    pub(crate) fn wake_timekeeper(&self, when: Instant) {
-        // Ordering: the partner of this fence is the fence in `park_deadline`. Either the caller sees the timekeeper's
-        // deadline, or the timekeeper sees the timer.
-        fence(Ordering::SeqCst);
-        P::point(Site::Timers);
-        // Each M has its own `deadline`, so a former timekeeper does not overwrite the deadline of the new one.
-        if let Some(machine) = self.timekeeper.load(Ordering::Acquire)
-            && when.as_nanos() < machine.deadline.load(Ordering::Relaxed)
-        {
-            P::unpark_thread(machine);
-        }
-    }
-
-    /// Returns when the earliest timer of all Ps is due, if some P is idle. Returns [`Instant::NEVER`] otherwise.
-    pub(crate) fn earliest_timekeeper_timer(&'static self) -> Instant {
-        if self.idle_processors.load(Ordering::Relaxed) == 0 {
-            // Each P is held by an M. That M runs the timers of the P, and wakes the timekeeper when it goes idle.
-            return Instant::NEVER;
-        }
-        self.processors().iter().map(|processor| processor.timers.earliest()).min().unwrap_or(Instant::NEVER)
-    }
-
-    /// Returns the time until which `machine` may park. Returns `None`, which means without limit, if `machine` is not
-    /// the timekeeper or if there is no timer for the timekeeper.
-    fn park_deadline(&'static self, machine: &'static Machine<P>) -> Option<Instant> {
-        let is_timekeeper =
-            || self.timekeeper.load(Ordering::Acquire).is_some_and(|timekeeper| core::ptr::eq(timekeeper, machine));
-        loop {
-            let earliest = self.earliest_timekeeper_timer();
-            if !is_timekeeper() {
-                if earliest != Instant::NEVER {
-                    self.wake_timekeeper(earliest);
-                }
-                return None;
-            }
-            P::point(Site::Timers);
-            machine.deadline.store(earliest.as_nanos(), Ordering::Relaxed);
-            // Ordering: the partner of this fence is the fence in `wake_timekeeper`, which explains the reason.
-            fence(Ordering::SeqCst);
-            P::point(Site::Timers);
-            if self.earliest_timekeeper_timer() >= earliest {
-                return (earliest != Instant::NEVER).then_some(earliest);
-            }
-        }
     }
 
     /// Whether there is work anywhere: a G in the global queue or in the queue of any P, a ready device, or a due

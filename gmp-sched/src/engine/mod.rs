@@ -6,6 +6,7 @@ pub(crate) mod deadlock;
 pub mod device_signals;
 pub(crate) mod due_timers;
 pub(crate) mod enqueue;
+pub(crate) mod handoff;
 pub mod idle;
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "adopts the pin that a handler raises, and its contracts")]
@@ -16,6 +17,7 @@ pub(crate) mod loom_wait;
 pub(crate) mod machines;
 pub mod park;
 pub(crate) mod pick;
+pub(crate) mod poll;
 pub mod preempt;
 pub mod procs;
 pub(crate) mod reuse;
@@ -30,5 +32,6 @@ pub mod stop_the_world;
 pub(crate) mod switch;
 pub mod syscall;
 pub mod sysmon;
+pub(crate) mod timekeeper;
 pub(crate) mod tracing;
 pub mod yield_now;

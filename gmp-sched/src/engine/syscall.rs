@@ -37,7 +37,6 @@ use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::base::points::Site;
 use crate::engine::current::CurrentGoroutine;
-use crate::engine::idle::Assignment;
 use crate::engine::preempt::{give_way, gives_way_to_others};
 use crate::engine::sampling;
 use crate::engine::switch::leave;
@@ -153,7 +152,7 @@ pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
     machine.set_processor(None);
     P::point(Site::Syscall);
     // From here on another M may claim the P by its status word. The timekeeper need not learn of the timers of this P
-    // now; see "Timekeeper" in idle.md.
+    // now; see `timekeeper`.
     processor.status.set(ProcessorStatus::Syscall);
     drop(pinned);
     Syscall { machine, me, _here: PhantomData }
@@ -265,78 +264,6 @@ pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, gorouti
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Makes sure that there are enough Ms for all Ps even if one more M blocks, and counts one M as blocked. Creates
-    /// an M if necessary.
-    pub(crate) fn secure_successor(&'static self) -> Result<(), OutOfResources> {
-        loop {
-            {
-                let mut shared = self.shared.lock();
-                if shared.has_surplus() {
-                    shared.blocked_machines += 1;
-                    // If now no M is left beyond those that are needed, records that there is no surplus of Ms any
-                    // more. The time `NEVER` keeps this call from recording the beginning of a surplus.
-                    shared.update_surplus(Instant::NEVER);
-                    return Ok(());
-                }
-            }
-            self.add_machine()?;
-        }
-    }
-
-    /// Takes the P of an M that is in a system call, and hands the P off. Returns whether it took the P. Go: the part
-    /// of `retake` that deals with system calls.
-    pub(crate) fn retake(&'static self, processor: &'static Processor<P>) -> bool {
-        // The M is counted as blocked before the claim, because it may return from its call right after the claim and
-        // lower the count.
-        if self.secure_successor().is_err() {
-            return false;
-        }
-        P::point(Site::Syscall);
-        if !processor.status.claim_from_syscall() {
-            self.shared.lock().blocked_machines -= 1;
-            return false;
-        }
-        // From the claim until `hand_off` the caller holds the P, so it may change the P's counters and trace.
-        processor.counters.retakes.add(1);
-        processor.tracer.note::<P>(EventKind::Retake, None, 0);
-        self.hand_off(processor);
-        true
-    }
-
-    /// Takes over a P whose M is blocked. Stops the P if the world is to stop. Otherwise assigns the P to another M if
-    /// there is work for it, or else puts the P on the idle list. Checks the same sources of work as `find_runnable`.
-    /// Go: `handoffp`.
-    #[doc(alias = "handoffp")]
-    pub(crate) fn hand_off(&'static self, processor: &'static Processor<P>) {
-        processor.status.set(ProcessorStatus::Running);
-        let has_work = processor.has_work();
-        P::point(Site::Idle);
-        {
-            let mut shared = self.shared.lock();
-            if self.is_stopping() {
-                self.stop_processor(&mut shared, processor);
-                return;
-            }
-            if has_work || shared.has_work() {
-                let machine = self.assign(&mut shared, processor, Assignment::Run);
-                drop(shared);
-                P::unpark_thread(machine);
-                return;
-            }
-            self.put_idle_processor(&mut shared, processor);
-        }
-        P::point(Site::Idle);
-        // Ordering: the check of the timers here may miss a timer that is just being set. But the code that sets that
-        // timer wakes the timekeeper. The timekeeper takes the lock (in `check_dead`) before it checks the timers, so
-        // it sees that this P is idle.
-        self.wake_timekeeper(self.earliest_timekeeper_timer());
-        // Before this P was on the idle list, other Ms may have enqueued work without waking an M, because they found
-        // no idle P.
-        if self.is_work_visible() {
-            self.wake_processor();
-        }
-    }
-
     /// Returns an idle P for an M whose P was taken during a system call. Prefers `old` if that P is idle.
     fn regain_processor(&'static self, old: Option<&'static Processor<P>>) -> Option<&'static Processor<P>> {
         P::point(Site::Syscall);

@@ -87,7 +87,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("composition", "idling_m_that_is_assigned_a_p_wakes_another_for_the_other_work", ONE),
     ),
     mutant(
-        "engine/syscall.rs",
+        "engine/handoff.rs",
         "a P that is handed off becomes idle while the world is being stopped",
         "            if self.is_stopping() {
                 self.stop_processor(&mut shared, processor);
@@ -121,7 +121,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("composition", "gs_spawned_while_the_world", ONE),
     ),
     mutant(
-        "engine/syscall.rs",
+        "engine/handoff.rs",
         "the timekeeper is not woken for the timers of a P that is handed off",
         "        self.wake_timekeeper(self.earliest_timekeeper_timer());",
         "",

@@ -183,7 +183,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("device_signals::"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "engine/poll.rs",
         "the link of a signal is read after the delivery, when the signal may be on the list again",
         "            oldest_first = signal.next.load(Ordering::Relaxed);
             if let Some(goroutine) = signal.deliver() {
@@ -213,28 +213,28 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("device_signals::"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "engine/poll.rs",
         "a raise has no fence before its check for an idle P",
         "        fence(Ordering::SeqCst);",
         "",
         Model("device_signals::raise_against_an_idling_m"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "engine/poll.rs",
         "a raise unparks no M",
         "            P::unpark_thread(machine);",
         "            let _ = machine;",
         Model("device_signals::raise_against_an_idling_m"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "engine/poll.rs",
         "a raise relies on an M that has left the idle list",
         "machine.polls.load(Ordering::Relaxed) && ptr::eq",
         "ptr::eq",
         Model("pollers::"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "engine/poll.rs",
         "a raise does not prefer the M that parked on the interrupted CPU",
         "[P::parked_machine(), self.timekeeper.load(Ordering::Acquire)]",
         "[None, self.timekeeper.load(Ordering::Acquire)]",
@@ -291,7 +291,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("pollers::second_g_of_a_poll_gets_an_idle_p"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "engine/poll.rs",
         "a raise that finds no idle P requests no preemption",
         "            P::request_preemption(machine);",
         "            let _ = machine;",

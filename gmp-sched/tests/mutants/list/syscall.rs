@@ -30,7 +30,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("syscall::retake"),
     ),
     mutant(
-        "engine/syscall.rs",
+        "engine/handoff.rs",
         "an M is counted as blocked after its P has been taken",
         "        if self.secure_successor().is_err() {
             return false;
@@ -49,7 +49,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("syscall::retake"),
     ),
     mutant(
-        "engine/syscall.rs",
+        "engine/handoff.rs",
         "a handoff does not check for work on other queues",
         "        if self.is_work_visible() {
             self.wake_processor();
@@ -58,7 +58,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("syscall::handoff_against_a_submitter"),
     ),
     mutant(
-        "engine/syscall.rs",
+        "engine/handoff.rs",
         "a handoff leaves a P with work idle",
         "            if has_work || shared.has_work() {",
         "            if shared.has_work() {",
@@ -88,7 +88,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Nobody("the M itself checks all queues once more before it parks, and takes an idle P. The wakeup is sooner."),
     ),
     mutant(
-        "engine/syscall.rs",
+        "engine/handoff.rs",
         "an M blocks although it is the only one for its P",
         "                if shared.has_surplus() {",
         "                if (shared.machines - shared.blocked_machines) as usize >= shared.machines_wanted {",

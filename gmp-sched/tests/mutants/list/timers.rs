@@ -5,7 +5,7 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "engine/idle.rs",
+        "engine/timekeeper.rs",
         "waking the timekeeper has no fence",
         "        fence(Ordering::SeqCst);
         P::point(Site::Timers);
@@ -15,7 +15,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("timers::timer_against_an_m_that_becomes_the_timekeeper"),
     ),
     mutant(
-        "engine/idle.rs",
+        "engine/timekeeper.rs",
         "the timekeeper has no fence between storing its deadline and checking the timers again",
         "            fence(Ordering::SeqCst);
             P::point(Site::Timers);
@@ -25,7 +25,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("timers::timer_against_a_timekeeper_that_postpones_its_deadline"),
     ),
     mutant(
-        "engine/idle.rs",
+        "engine/timekeeper.rs",
         "the timekeeper does not check the timers again",
         "            if self.earliest_timekeeper_timer() >= earliest {
                 return (earliest != Instant::NEVER).then_some(earliest);
@@ -48,7 +48,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("timers::timekeeper_that_finds_work_leaves_its_deadline_to_another"),
     ),
     mutant(
-        "engine/idle.rs",
+        "engine/timekeeper.rs",
         "an M that is not the timekeeper does not wake it for the timers of the P that it gives up",
         "                if earliest != Instant::NEVER {
                     self.wake_timekeeper(earliest);
@@ -65,14 +65,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("timers::timer_against_an_m_that_becomes_the_timekeeper"),
     ),
     mutant(
-        "engine/idle.rs",
+        "engine/timekeeper.rs",
         "a timekeeper that parks without a deadline is not woken",
         "            && when.as_nanos() < machine.deadline.load(Ordering::Relaxed)",
         "            && (when.as_nanos() + 1..Instant::NEVER.as_nanos()).contains(&machine.deadline.load(Ordering::Relaxed))",
         Model("timers::p_with_timers_goes_idle_beside_a_timekeeper_without_deadline"),
     ),
     mutant(
-        "engine/idle.rs",
+        "engine/timekeeper.rs",
         "the timekeeper ignores the timers of a P that an M left in a system call",
         "        self.processors().iter().map(|processor| processor.timers.earliest()).min().unwrap_or(Instant::NEVER)
     }",
@@ -82,14 +82,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("timers::system_call_against_an_m_that_becomes_the_timekeeper"),
     ),
     mutant(
-        "engine/syscall.rs",
+        "engine/handoff.rs",
         "a handoff does not wake the timekeeper for the timers that it leaves",
         "        self.wake_timekeeper(self.earliest_timekeeper_timer());",
         "        crate::base::atomic::fence(Ordering::SeqCst);",
         Model("timers::handing_off_timers"),
     ),
     mutant(
-        "engine/syscall.rs",
+        "engine/handoff.rs",
         "a handoff wakes the timekeeper for the timers that it leaves, but not for those of Ps in system calls",
         "        self.wake_timekeeper(self.earliest_timekeeper_timer());",
         "        self.wake_timekeeper(processor.timers.earliest());",

@@ -22,7 +22,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::stopping_against_a_g_that_spawns"),
     ),
     mutant(
-        "engine/syscall.rs",
+        "engine/handoff.rs",
         "a P is handed off to another M while the world is being stopped",
         "            if self.is_stopping() {
                 self.stop_processor(&mut shared, processor);
