@@ -162,7 +162,7 @@ impl<P: Platform> RawMutex<P> {
     /// Locks the mutex if it is free; returns whether it was.
     #[inline]
     pub(crate) fn try_acquire(&self) -> bool {
-        self.try_acquire_idle() || self.try_acquire_ahead()
+        self.try_acquire_idle() || self.try_acquire_ahead(0)
     }
 
     /// Unlocks.
@@ -200,13 +200,14 @@ impl<P: Platform> RawMutex<P> {
         self.word.compare_exchange(0, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Locks the mutex if it is free, even if others wait for it; returns whether the caller now holds it.
+    /// If the mutex is free, locks it, even if others wait for it, and clears the bits `mine` of the word. Returns
+    /// whether the caller now holds the mutex.
     #[cold]
-    fn try_acquire_ahead(&self) -> bool {
+    fn try_acquire_ahead(&self, mine: u32) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         while word & HELD == 0 {
             P::point(Site::Sync);
-            match self.word.compare_exchange_weak(word, word | HELD, Ordering::Acquire, Ordering::Relaxed) {
+            match self.word.compare_exchange_weak(word, word & !mine | HELD, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => word = now,
             }
@@ -223,6 +224,11 @@ impl<P: Platform> RawMutex<P> {
         let mut began = None;
         loop {
             self.spin();
+            // While others wait, a running G finds the mutex free most of the time. It needs neither the clock nor the
+            // lock of the queue then.
+            if self.try_acquire_ahead(mine) {
+                return true;
+            }
             let began = *began.get_or_insert_with(P::now);
             let blocking = Blocking::<P>::new(reason, limit);
             if blocking.is_over() {
