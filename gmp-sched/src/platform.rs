@@ -181,9 +181,10 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
         None
     }
 
-    /// Ends the calling thread, which is that of the M `ended` and no longer runs anything. Called on the thread's own
-    /// stack, pinned once. The platform may unwind [`NewMachine::run`], which lowers the pin. Called only if
-    /// [`CAN_SHUT_DOWN`](Platform::CAN_SHUT_DOWN) is `true` or there is an [`idle_limit`](Platform::idle_limit).
+    /// Ends the calling thread, which is the thread of the M `ended`. The M runs nothing any more. Called on the
+    /// thread's own stack, pinned once. If the platform unwinds [`NewMachine::run`] to end the thread, the unwinding
+    /// releases the pin. Called only if [`CAN_SHUT_DOWN`](Platform::CAN_SHUT_DOWN) is `true` or there is an
+    /// [`idle_limit`](Platform::idle_limit).
     fn exit_thread(ended: EndedMachine<Self>) -> ! {
         unreachable!("{ended:?} on a platform on which no M ends")
     }

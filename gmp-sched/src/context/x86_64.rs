@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(words_seen(switch_with_control_words), [DEFAULTS, OTHERS, DEFAULTS]);
     }
 
-    /// Adds up the addresses of the diverted contexts that call `visit`.
+    /// A detour whose calls of `visit` are counted: each call adds the address of its context to [`VISITS`].
     struct Visits;
 
     static VISITS: AtomicUsize = AtomicUsize::new(0);

@@ -1,8 +1,9 @@
 //! Preemption: what happens when a G has to give way.
 //!
 //! The platform calls this module at two moments. The handler of its timer interrupt calls [`tick`]. At a point where
-//! an interrupted G can be left, the platform calls [`give_way`], pinned once; for a kernel, `interrupt_return` does this. A G gives way when its slice is over
-//! (see `slice`), when the world is to stop, and when another G displaces it.
+//! an interrupted G can be switched out, the platform calls [`give_way`], pinned once. (For a kernel,
+//! `interrupt_return` does this.) A G gives way when its slice is over (see `slice`), when the world is to stop, and
+//! when another G displaces it.
 //!
 //! # Displacement (wakeup preemption)
 //!
@@ -199,9 +200,9 @@ fn displace_for_events<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
     let reason = if event == Event::Timer { PreemptReason::Timer } else { PreemptReason::Device };
     processor.tracer.note::<P>(EventKind::Preempt, Some(me.id()), reason as u64);
     let is_own_slice = processor.slice.displace(me, processor.tick(), now);
-    // The displaced G may itself have displaced another G. If it now gives way to a due timer, it goes back among the due
-    // timers, by means of its own timer, so that the displacing Gs run in the order of their times. It goes to `runnext`
-    // if it gives way to a device, or if its timer is still armed for an earlier wait, which something else has ended.
+    // The displaced G may itself have displaced another G. If it now gives way to a due timer, its own timer is armed
+    // again, so that it runs in the order of the times of the due timers. It goes to `runnext` instead if it gives way
+    // to a device, or if its timer is still armed for an earlier wait that ended before the deadline.
     let is_among_timers = !is_own_slice && event == Event::Timer && !me.timer.is_armed();
     let requeue = if is_among_timers { requeue_due } else { requeue_next };
     leave(pinned, machine, me, Some(next), requeue)

@@ -1,10 +1,9 @@
 //! Work stealing: an M without work visits the other Ps in random order and takes half of the first ring that is not
 //! empty.
 //!
-//! The stolen Gs enter the thief's own ring, in
-//! [`RunQueue::steal_into`](crate::base::run_queue::RunQueue::steal_into), and the last of them is returned. The G that
-//! [`steal`] returns runs at once. The callers of [`steal_at_once`] and [`steal_due`] have another G to run, so they put
-//! the returned G behind the ring, too.
+//! The stolen Gs enter the thief's own ring, in [`RunQueue::steal_into`](crate::base::run_queue::RunQueue::steal_into),
+//! and the last of them is returned. The G that [`steal`] returns runs at once. The callers of [`steal_at_once`] and
+//! [`steal_due`] have another G to run, so they put the returned G at the tail of the ring, too.
 
 use core::time::Duration;
 

@@ -246,7 +246,8 @@ impl<P: Platform> Machine<P> {
 pub struct NewMachine<P: Platform>(&'static Machine<P>);
 
 impl<P: Platform> NewMachine<P> {
-    /// Makes the right to become the thread of `machine`. Called once for each attempt to start that thread.
+    /// Returns the right to run `machine`, for the new thread. Called once for each attempt to start a thread for this
+    /// M.
     pub(crate) fn new(machine: &'static Machine<P>) -> Self {
         Self(machine)
     }

@@ -143,8 +143,8 @@ struct StoredAction<P: Platform> {
     goroutine: AtomicRef<Goroutine<P>>,
     /// The target of [`Action::Fire`].
     slot: AtomicRef<FireTarget<P>>,
-    /// Depends on the action: the wait generation of a wake, the number of the setting of a timer that fires, or
-    /// [`RESUME`](Self::RESUME).
+    /// The second field of [`Action::Wake`] (a wait generation) or of [`Action::Fire`] (the number of a setting);
+    /// [`RESUME`](Self::RESUME) for [`Action::Resume`].
     number: AtomicU64,
 }
 

@@ -64,10 +64,11 @@ fn below<B>(top: usize) -> usize {
 /// The result of a closure, or the reason why there is none.
 type Outcome<T> = Result<T, JoinError>;
 
-/// What a G is given of its scope: the children of the scope, or [`NoScope`] if the G is no child of a scope. It is a
-/// type parameter, so that the code for a G without a scope does not test whether there is a scope.
+/// The scope that a new G belongs to: a reference to the children of the scope, or [`NoScope`] if the G is no child of
+/// a scope. Functions have it as a type parameter, so that the code for a G without a scope does not test whether there
+/// is a scope.
 pub(crate) trait OptionalScope<P: Platform> {
-    /// Stores in a new G to which scope it belongs.
+    /// Stores this scope in a new G.
     fn store_in(self, goroutine: &Goroutine<P>);
 
     /// Returns the children of the scope of `me`. [`store_in`](Self::store_in) of the same type has been called for
@@ -157,8 +158,9 @@ where
 /// The function in which a G begins. It completes the switch to the new G.
 ///
 /// The closure runs in another function, [`run_to_end`], into which it may be inlined. If the closure's frame is larger
-/// than the stack, the stack probe at the beginning of that function touches the guard page. At that
-/// moment the switch must be complete: the G is no longer pinned, so it can be the only one that ends.
+/// than the stack, the stack probe at the beginning of that function touches the guard page. At that moment the switch
+/// must be complete and the G must not be pinned any more. Otherwise the overflow could not end this G alone: it would
+/// end the whole program.
 extern "sysv64" fn run<P, F, T, S>(subject: usize, argument: Word, function: usize, context: usize) -> !
 where
     P: Platform,

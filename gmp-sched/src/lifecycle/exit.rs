@@ -77,7 +77,7 @@ pub(crate) fn exit_body<P: Platform>() -> ! {
 pub unsafe fn abandon<P: Platform>(reason: JoinError) -> ! {
     deferred::run_all::<P>();
     let caller = CurrentGoroutine::<P>::new();
-    // Counted first, so that a joiner that reads the counters finds this G counted.
+    // The G is counted before its joiner is readied, so that the joiner finds it in the counters.
     caller.processor.counters.abandoned.add(1);
     closure::fail_with(&caller.pinned, caller.me, reason);
     end(caller, StackUse::Kept, quarantine)

@@ -95,9 +95,9 @@ pub(crate) fn end<P: Platform>(
     leave_forever(pinned, machine, me, next, commit)
 }
 
-/// Removes the calling G from its bubble. If it was the last active G of the bubble, readies another G: the one that
-/// waits in `synctest::wait`, or the bubble's driver in `synctest::test` if no G waits there or a timer of the bubble
-/// is due.
+/// Removes the calling G from its bubble. If it was the last active G of the bubble, readies another G of the bubble.
+/// If a timer of the bubble is due, this is the driver, which is the G in `synctest::test`. Otherwise it is the G in
+/// `synctest::wait`, or the driver if no G is there.
 #[cold]
 #[inline(never)]
 fn leave_bubble<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>, bubble: BubblePointer<P>) {

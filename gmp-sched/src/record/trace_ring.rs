@@ -93,8 +93,8 @@ impl Ring {
         self.written().store(index + 1, Ordering::Release);
     }
 
-    /// Returns the number of `text`. If the ring has no recent definition of the text, writes one. Callable as
-    /// [`write`](Self::write).
+    /// Returns the number of `text`. If the ring has no recent definition of the text, writes one. Only the callers of
+    /// [`write`](Self::write) may call this.
     pub(crate) fn number_of(&self, text: &'static str, when: Instant) -> u64 {
         // The address is not enough, because two texts of different lengths may begin at the same address.
         let number = (text.as_ptr().addr() as u64 ^ (text.len() as u64) << 48) & DETAIL;

@@ -42,7 +42,7 @@ pub const SEQUENCE: usize = 1;
 const HEADER: usize = 32;
 /// The number of words of a P.
 const PROCESSOR: usize = 5;
-/// The living Gs are counted again after this many publications, because this takes longest.
+/// The living Gs are counted only once in this many publications, because counting them takes longest.
 const RECOUNT: u64 = 10;
 
 /// The number of words that a scheduler with `processors` Ps needs.

@@ -26,17 +26,17 @@
 //! - two more slices if the slice is prolonged, for the G in `runnext` or for a G whose timer was due. A tick is
 //!   prolonged at most once.
 //!
-//! After that the G in `runnext` goes behind the ring, so that the G that runs next begins a new tick. The sum is
-//! [`TICK`].
+//! After that the G in `runnext` goes to the tail of the ring, so that the G that runs next begins a new tick. The sum
+//! is [`TICK`].
 //!
 //! # How long the first G in the ring waits
 //!
 //! A new tick takes the first G from the ring, unless it begins with
 //!
 //! - a G whose timer is due. Such Gs run one after the other until the batch budget ([`BATCH_BUDGET`]) is used up, and
-//!   the last of them runs to the end of its tick. Then the other Gs run, and the G in `runnext` goes behind the ring.
-//!   If that G was displaced in the same tick, and the tick did not begin with a G whose timer was due, it goes behind
-//!   the ring one tick later;
+//!   the last of them runs to the end of its tick. Then the other Gs run, and the G in `runnext` goes to the tail of
+//!   the ring. If that G was displaced in the same tick, and the tick did not begin with a G whose timer was due, it
+//!   goes there one tick later;
 //! - a G from the global queue, or a locked one: one tick in
 //!   [`GLOBAL_QUEUE_INTERVAL`](crate::entities::processor::GLOBAL_QUEUE_INTERVAL).
 //!
@@ -89,13 +89,13 @@ pub(super) struct Waits {
 struct Wait {
     /// The CPU on which the P was at the last check, and the value of that CPU's `RunTime::stay` at that check.
     stay: Option<(usize, u64)>,
-    /// The number of the last check at which the P was on a CPU. If that was the check before this one, the time for
-    /// which that CPU has run since then counts for the P's Gs.
+    /// The number of the last check at which the P was on a CPU. If the P was on a CPU at the previous check, too, the
+    /// run time of that CPU between the two checks is added to the sums below.
     running_at: u64,
     /// The run time, at the last check, of the CPU on which the P was then.
     counted: u64,
-    /// The part of the sums below that was added since the last timer interrupt of the CPU on which the P is. It begins
-    /// at zero when a thread begins to run on that CPU.
+    /// The run time that was added to the sums below since the last timer interrupt of the P's CPU, or since the M
+    /// began to run on that CPU if that was later. If the M loses the CPU, this time is subtracted again.
     since_interrupt: u64,
     tick: u64,
     /// How long this tick has lasted while others wait.

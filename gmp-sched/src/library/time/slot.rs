@@ -182,7 +182,7 @@ impl<P: Platform> TimerSlot<P> {
         self.ticks.header.queue(crate::library::chan::Side::Receive).push_back(waiter);
     }
 
-    /// Takes the tick, if one has not been received yet.
+    /// Takes the tick that has not been received yet; `None` if there is none.
     #[track_caller]
     pub(crate) fn try_take(&'static self) -> Option<Instant> {
         self.ticks().try_recv().ok()
