@@ -184,7 +184,7 @@ struct Interval {
     counts: u64,
 }
 
-/// The sum of the intervals that count.
+/// The sum of the intervals that are not too long, and what is needed to recognise these intervals.
 #[derive(Default, Debug)]
 struct Sum {
     total: Interval,
@@ -242,9 +242,9 @@ pub const MAX_REFERENCES: usize = 3;
 pub enum Source<S> {
     /// This reference has measured the rates.
     Measured(S),
-    /// The processor states the rate of the time stamp counter, and this reference has measured only the rate of the
-    /// timer in proportion to it. Every reference has contradicted the processor, and none of the others has agreed
-    /// with the first one.
+    /// The rate of the time stamp counter is the one that the processor states. The rate of the timer follows from the
+    /// stated rate and from the ratio of the two rates, which this reference has measured. Chosen if no measured rate
+    /// agrees with the stated rate or with another measured rate.
     Stated(S),
 }
 

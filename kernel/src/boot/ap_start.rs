@@ -188,8 +188,8 @@ fn prepare(count: usize) -> usize {
     STACKS.call_once(|| stacks).len()
 }
 
-/// The most frames that [`prepare_one`] takes: for the stack of the CPU, the stacks of its trap handlers, and their
-/// page tables.
+/// The largest number of frames that [`prepare_one`] takes: for the stack of the CPU, the stacks of its trap handlers,
+/// and their page tables.
 const PREPARED_FRAMES: usize = 96;
 
 fn prepare_one(id: CpuId) -> Result<(Prepared, u64), OutOfMemory> {

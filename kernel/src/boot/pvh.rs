@@ -70,7 +70,7 @@ const EARLY_END: u64 = 1 << 32;
 /// The E820 type of memory that is free for use.
 const E820_RAM: u32 = 1;
 
-/// The most memory regions that the kernel uses. UEFI firmware has been seen to report 145.
+/// The largest number of memory regions that the kernel uses. UEFI firmware has been seen to report 145.
 const MAX_REGIONS: usize = 512;
 
 /// The number of memory regions for which [`REGIONS`] had no room.

@@ -22,9 +22,6 @@
 //! - The G is in a system call. Its M may have lost its P, and a G can end only on an M with a P.
 //! - A second panic happens during the report of the first.
 //! - The stack has overflowed, and there is no memory for the other stack.
-//! - The local variables of the G's closure itself are too large for the stack. The compiler may have inlined the
-//!   closure into the function with which a G begins. Preemption is still off when that function makes room for its
-//!   frame.
 
 use core::fmt::{self, Write as _};
 use core::panic::PanicInfo;

@@ -12,8 +12,8 @@ use crate::sched::{kthread, platform};
 
 /// The time between two publications.
 const INTERVAL: Duration = Duration::from_millis(10);
-/// At least this many times as long as a publication takes, the thread then waits. So it takes at most a small share of a
-/// CPU, even if there are so many Gs that it takes long to count them.
+/// After a publication, the thread waits for at least this many times as long as the publication took. So the thread
+/// takes only a small share of a CPU, even if it takes long to count the Gs because there are many.
 const PAUSE: u32 = 20;
 
 static MEMORY: Once<&'static [AtomicU64]> = Once::new();

@@ -41,8 +41,8 @@ fn run(_: usize) -> ! {
     }
 }
 
-/// Prints lines to standard error as fast as the console sends them. Between batches of lines, other threads may run:
-/// the thread is pinned, so it is never displaced.
+/// Prints lines to standard error as fast as the console sends them. Parks for a moment after each batch of lines, so
+/// that other threads can run. They could not displace this thread, because it is pinned.
 struct PacedWriter {
     lines: LineWriter,
     /// The number of lines in the current batch.

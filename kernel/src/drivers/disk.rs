@@ -124,9 +124,9 @@ impl Disk {
         self.blocking().write_at(offset, data)
     }
 
-    /// The number of requests that can be in flight, and how many of them are not in use at the moment. A request of more
-    /// than 64 KiB counts once for each 64 KiB, or less if the device limits the pieces of memory of a request. Both
-    /// numbers are 0 if the disk has no device.
+    /// The number of requests that can be in flight, and how many of them are not in use at the moment. A request needs
+    /// a buffer for each 64 KiB of its data, or for fewer bytes if the device limits the size of a piece of memory.
+    /// Each of these buffers counts as a request. Both numbers are 0 if the disk has no device.
     #[must_use]
     pub fn requests(&self) -> (usize, usize) {
         self.device.map_or((0, 0), |device| (device.capacity(), device.free_buffers()))

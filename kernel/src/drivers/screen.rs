@@ -16,7 +16,7 @@ const WEIGHT: FontWeight = FontWeight::Regular;
 const HEIGHT: RasterHeight = RasterHeight::Size16;
 const GLYPH_WIDTH: usize = get_raster_width(WEIGHT, HEIGHT);
 const GLYPH_HEIGHT: usize = HEIGHT.val();
-/// The most bytes that a pixel has.
+/// The largest number of bytes of a pixel.
 const MAX_PIXEL_BYTES: usize = 4;
 /// The width of a tab, in characters.
 const TAB: usize = 8;
@@ -78,7 +78,7 @@ pub(crate) fn show(bytes: &[u8]) {
 /// A CPU that began to draw before this call must not continue to draw.
 pub(crate) unsafe fn take_over() {
     if let Some(screen) = SCREEN.get() {
-        // SAFETY: a holder of the lock does not continue, as the caller promises.
+        // SAFETY: the caller promises that a CPU that holds the lock does not continue to draw.
         unsafe { screen.force_unlock() };
     }
 }

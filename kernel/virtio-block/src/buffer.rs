@@ -23,11 +23,11 @@ use virtio_drivers::PAGE_SIZE;
 
 use crate::protocol::{HEADER_BYTES, NO_STATUS, Request};
 
-/// The most bytes of data in one buffer.
+/// The largest number of bytes of data in one buffer.
 pub const BUFFER_BYTES: usize = 64 * 1024;
-/// The most buffers of one request.
+/// The largest number of buffers of one request.
 pub const MAX_REQUEST_BUFFERS: usize = 16;
-/// The most bytes that one request transfers.
+/// The largest number of bytes that one request transfers.
 pub const MAX_REQUEST_BYTES: usize = MAX_REQUEST_BUFFERS * BUFFER_BYTES;
 
 /// Offset of the data. It is a multiple of 512, because hosts need this alignment for direct transfers to and from a
@@ -123,9 +123,9 @@ impl Buffers {
         let mut rest = into;
         for piece in self.data(offset, rest.len()) {
             let (part, others) = rest.split_at_mut(piece.len());
-            // SAFETY: the piece is in a buffer. `part` is other memory, because nobody has references to buffers. The copy
-            // makes no reference to the buffer. So if the device wrongly changes these bytes meanwhile, only the copied
-            // data is wrong.
+            // SAFETY: the piece is in a buffer. `part` is other memory, because there are no references to buffers. The
+            // copy makes no reference to the buffer. So if the device wrongly changes these bytes meanwhile, only the
+            // copied data is wrong.
             unsafe { ptr::copy_nonoverlapping(piece.as_ptr().cast(), part.as_mut_ptr(), part.len()) };
             rest = others;
         }
@@ -139,7 +139,7 @@ impl Buffers {
         let mut rest = from;
         for piece in self.data(offset, rest.len()) {
             let (part, others) = rest.split_at(piece.len());
-            // SAFETY: the piece is in a buffer. `part` is other memory, because nobody has references to buffers.
+            // SAFETY: the piece is in a buffer. `part` is other memory, because there are no references to buffers.
             unsafe { ptr::copy_nonoverlapping(part.as_ptr(), piece.as_ptr().cast(), part.len()) };
             rest = others;
         }

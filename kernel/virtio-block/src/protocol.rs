@@ -7,9 +7,9 @@ use crate::buffer::{BUFFER_BYTES, MAX_REQUEST_BUFFERS};
 /// The unit in which the device counts positions and lengths, in bytes.
 pub const SECTOR_SIZE: usize = 512;
 
-/// `VIRTIO_BLK_F_SIZE_MAX`: the configuration contains the most bytes of a piece of memory of a request.
+/// `VIRTIO_BLK_F_SIZE_MAX`: the configuration limits the number of bytes of each piece of memory of a request.
 const SEGMENT_SIZE: u64 = 1 << 1;
-/// `VIRTIO_BLK_F_SEG_MAX`: the configuration contains the most pieces of memory of a request.
+/// `VIRTIO_BLK_F_SEG_MAX`: the configuration limits the number of pieces of memory of a request.
 const SEGMENTS: u64 = 1 << 2;
 /// `VIRTIO_BLK_F_RO`: the device is read-only.
 const READ_ONLY: u64 = 1 << 5;
@@ -36,7 +36,7 @@ const BLOCK_BYTES: usize = 20;
 const NUM_QUEUES: usize = 32;
 const MAX_DISCARD_SECTORS: usize = 36;
 
-/// How many times at most the configuration is read. It is read again if it has changed during the read.
+/// The largest number of times that the configuration is read. It is read again if it has changed during the read.
 const ATTEMPTS: usize = 16;
 
 /// The properties that the device has reported.
@@ -46,16 +46,17 @@ pub struct Properties {
     pub sectors: u64,
     /// Requests consist of whole blocks of this many bytes: a power of two from [`SECTOR_SIZE`] to [`BUFFER_BYTES`].
     pub block_bytes: usize,
-    /// The most buffers of one request, from 1 to [`MAX_REQUEST_BUFFERS`].
+    /// The largest number of buffers of one request. It is from 1 to [`MAX_REQUEST_BUFFERS`].
     pub max_segments: usize,
-    /// The bytes of data in each buffer except for the last one of a request. They are whole blocks.
+    /// The number of bytes of data in each buffer of a request; the last buffer may have fewer. It is a multiple of the
+    /// block size.
     pub segment_bytes: usize,
     /// Whether the device refuses writes.
     pub is_read_only: bool,
     /// Whether the device has a cache that can be flushed. Otherwise written data is permanent when a write is
     /// completed.
     pub has_cache: bool,
-    /// The most sectors that one request can discard; 0 if the device cannot discard.
+    /// The largest number of sectors that one request can discard; 0 if the device cannot discard.
     pub max_discard_sectors: u32,
     /// Number of queues.
     pub queues: u16,

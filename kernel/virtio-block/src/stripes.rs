@@ -21,12 +21,13 @@ const _: () = assert!(MAX_LOCKS <= LOCKS, "no lock guards two stripes of the sam
 /// takes its locks in this order, callers cannot wait for each other in a circle.
 ///
 /// # Panics
-/// If there are no sectors, or more than [`MAX_SECTORS`], or the last one has no number.
+/// If there are no sectors, or more than [`MAX_SECTORS`], or if the number of the last one exceeds 64 bits.
 pub fn locks(first: u64, count: u64) -> impl Iterator<Item = usize> {
     assert!((1..=MAX_SECTORS).contains(&count), "sectors that are locked at once");
     let last = first.checked_add(count - 1).expect("sectors of a disk");
     let (first, last) = (first / STRIPE, last / STRIPE);
-    // The first stripe of the next round of locks. The stripes from there on have smaller lock numbers than the others.
+    // The first stripe after `first` whose lock has the number 0. From this stripe on, the numbers of the locks are
+    // smaller than those before it, so these stripes come first.
     let round = (first / LOCKS as u64 + 1) * LOCKS as u64;
     let stripes = (round..=last).chain(first..=last.min(round - 1));
     stripes.map(|stripe| (stripe % LOCKS as u64) as usize)

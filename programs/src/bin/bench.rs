@@ -201,8 +201,8 @@ fn disk_reads() {
     }
 }
 
-/// Measures reads of the first disk from its beginning to its end, at most of 1 GiB, in both ways. Several Gs read, each
-/// the next chunk that no other G reads.
+/// Measures reads of the whole first disk, or of its first GiB if it is larger, in both ways. Several Gs read at the
+/// same time. Each of them repeatedly takes the next chunk that no other G has taken.
 fn disk_streams() {
     const CHUNK: u64 = 1024 * 1024;
     const READERS: usize = 4;

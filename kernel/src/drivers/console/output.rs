@@ -98,8 +98,8 @@ fn send_rest(bytes: usize) {
     }
 }
 
-/// Whether the part of the ring that callers share who cannot wait is still free. Such a caller that prints much should
-/// wait until this is so, to lose no text and to leave room for others.
+/// Whether the part of the ring that is reserved for callers that cannot park is free. A caller of this kind that
+/// prints much text should wait for this if it can. Otherwise text may be lost, its own and that of other such callers.
 pub(crate) fn has_room_for_unwaited() -> bool {
     RING.room() >= RESERVE
 }

@@ -311,7 +311,7 @@ pub(crate) fn with_all_locked<R>(body: impl FnOnce() -> R) -> R {
     locked(|_| body())
 }
 
-/// As long as this value exists, the port accepts no bytes, like a port whose output nobody reads. Tests use this.
+/// As long as this value exists, the port accepts no bytes, like a port whose output is not read. Tests use this.
 #[derive(Debug)]
 pub struct Stalled(());
 

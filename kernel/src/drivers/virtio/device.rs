@@ -24,9 +24,9 @@ use crate::mm::frame;
 use crate::sched::kthread;
 use crate::sched::platform::Limit;
 
-/// A request takes at most the buffers of a queue divided by this number, so that a large request does not stop the others.
+/// A request takes at most 1/`QUEUE_SHARE` of the buffers of a queue, so that a large request does not stop the others.
 const QUEUE_SHARE: usize = 4;
-/// The buffers of a device take at most the free memory divided by this number.
+/// The buffers of a device take at most 1/`MEMORY_SHARE` of the free memory.
 const MEMORY_SHARE: usize = 16;
 
 /// A virtio block device on the PCI bus.
@@ -104,12 +104,12 @@ impl BlockDevice {
         self.properties
     }
 
-    /// The most bytes of data of a request. They are whole blocks.
+    /// The largest number of bytes of data of a request. It is a multiple of the block size.
     pub(crate) fn request_bytes(&self) -> usize {
         self.request_bytes
     }
 
-    /// The number of buffers. As many requests with one buffer can be in flight.
+    /// The number of buffers, which is also the largest number of requests in flight (if each has one buffer).
     pub(crate) fn capacity(&self) -> usize {
         self.queues.iter().map(RequestQueue::capacity).sum()
     }

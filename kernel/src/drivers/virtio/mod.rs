@@ -31,10 +31,10 @@
 //! |---|---|---|
 //! | lock the sectors | the queue's list of free buffers | the G, in the FIFO queue of a [`Mutex`](crate::platform::Mutex) |
 //! | take a slot and buffers | the same | the G, in the FIFO queue of a [`Semaphore`](crate::platform::Semaphore) with one permit per buffer |
-//! | copy in | the G | nobody |
+//! | copy in | the G | no G |
 //! | submitted | the device; the `Buffers` are in the queue's table of requests in flight | the G, see below |
-//! | answered | the slot | nobody |
-//! | copy out | the G | nobody |
+//! | answered | the slot | no G |
+//! | copy out | the G | no G |
 //!
 //! A slot is an entry of a queue's table of answers. A queue has as many slots as buffers, and a request takes one slot, and
 //! one or several buffers of 64 KiB in the DMA pool. A device has 128 buffers, or fewer if memory is short or the device's
@@ -68,7 +68,7 @@
 //! that entry differs. So the handler knows by its CPU which queue to serve, and 255 CPUs do not need 255 vectors.
 //!
 //! There are fewer queues if the device has fewer, or not enough MSI-X entries or memory. CPUs then share them. If
-//! messages of devices cannot reach all CPUs, there is one.
+//! messages of devices cannot reach all CPUs, there is only one queue.
 //!
 //! The two ways to access a disk differ only in how a G waits for the answer:
 //!

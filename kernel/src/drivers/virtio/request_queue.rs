@@ -16,7 +16,7 @@ use crate::sched::platform::{Kernel, Semaphore, scheduler};
 /// The number of a slot in its queue.
 pub(super) type SlotNumber = u8;
 
-/// The most slots that a queue can have. This is the number of buffers for which the largest queue has room.
+/// The largest number of slots of a queue. This is the number of buffers for which the largest queue has room.
 const MAX_SLOTS: usize = 128;
 
 /// Where the answer to a request arrives.
@@ -92,7 +92,7 @@ impl RequestQueue {
         }
     }
 
-    /// The number of buffers. As many requests with one buffer can be in flight.
+    /// The number of buffers, which is also the largest number of requests in flight (if each has one buffer).
     pub(super) fn capacity(&self) -> usize {
         self.slots.len()
     }

@@ -213,8 +213,8 @@ impl Lists {
         self.pop_bare(class).or_else(|| self.make(class))
     }
 
-    /// Takes the first slot in the queue of bare slots if its epoch has passed. Otherwise takes none: the other slots were
-    /// queued later, so their epochs have hardly passed either.
+    /// Takes the first slot in the queue of bare slots if its epoch has passed. Otherwise takes none. The other slots
+    /// were queued later, so their epochs have most likely not passed either.
     fn pop_bare(&mut self, class: usize) -> Option<Slot> {
         let (first, last) = self.bare?;
         let slot = Slot { class, index: first };

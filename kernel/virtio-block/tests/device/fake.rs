@@ -18,9 +18,9 @@ pub(crate) struct Settings {
     pub(crate) queues: u16,
     pub(crate) sectors: u64,
     pub(crate) block_bytes: u32,
-    /// The most pieces of data in a request. `None` if the device does not offer the feature.
+    /// The largest number of pieces of data in a request. `None` if the device does not offer the feature.
     pub(crate) max_segments: Option<u32>,
-    /// The most bytes in a piece. `None` if the device does not offer the feature.
+    /// The largest number of bytes in a piece. `None` if the device does not offer the feature.
     pub(crate) max_segment_bytes: Option<u32>,
     pub(crate) is_legacy: bool,
     pub(crate) refuses_features: bool,
@@ -79,7 +79,7 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Fake(RefCell<State>);
 
-/// The most bytes of memory of a request that the device accepts.
+/// The largest number of bytes of memory of a request that the device accepts.
 const MOST_BYTES: usize = 4 << 20;
 
 /// A descriptor: address, length, flags, next.
@@ -158,7 +158,7 @@ impl Chain {
         let mut all = Vec::new();
         for &(address, bytes) in &self.0 {
             let from = Memory::shared(address, bytes)?;
-            // SAFETY: `shared` has checked that the memory is allocated, and nobody writes to it meanwhile.
+            // SAFETY: `shared` has checked that the memory is allocated, and no other code writes to it meanwhile.
             all.extend_from_slice(unsafe { slice::from_raw_parts(from, bytes) });
         }
         Some(all)
@@ -184,7 +184,7 @@ fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
 }
 
 impl State {
-    /// Does one request. Returns the number of written bytes that the device reports, or `None` if the request is
+    /// Executes one request. Returns the number of written bytes that the device reports, or `None` if the request is
     /// malformed.
     fn serve(&mut self, queue: &Queue, head: u16) -> Option<u32> {
         let [input, output] = queue.chain(head)?;
@@ -250,7 +250,7 @@ impl Fake {
         self.0.borrow().content[sector * SECTOR_SIZE..][..SECTOR_SIZE].to_vec()
     }
 
-    /// Does all requests that are available in all queues.
+    /// Executes all requests that are available in all queues.
     pub(crate) fn work(&self) {
         let queues = self.0.borrow().queues.len();
         (0..queues).for_each(|queue| while self.work_once(queue).is_some() {});
@@ -281,7 +281,7 @@ impl Fake {
         }
     }
 
-    /// Does a request of a queue correctly, or rarely violates the protocol instead.
+    /// Executes a request of a queue correctly, or rarely violates the protocol instead.
     pub(crate) fn work_at_random(&self, queue: usize, random: &mut fastrand::Rng) {
         match random.u32(..2_000) {
             0 => {

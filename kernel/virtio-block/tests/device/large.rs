@@ -16,7 +16,7 @@ fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
 fn write_and_read(device: &mut Device, sector: u64, bytes: usize, seed: u64) {
     let data = pattern(bytes, seed);
     let (buffers, result) = run(device, Request::Write { sector, bytes }, |buffers| {
-        // In two parts, which meet somewhere in a buffer.
+        // The data is written in two parts. The boundary between them is somewhere in a buffer.
         let (first, second) = data.split_at(bytes / 3);
         buffers.write(first.len(), second);
         buffers.write(0, first);
@@ -48,8 +48,9 @@ fn data_of_several_buffers_is_read_as_it_was_written() {
 
 #[test]
 fn limits_of_the_device_are_kept() {
-    // Given: the most segments and the most bytes of a segment that the device allows, and its block size. Expected: the
-    // most buffers of a request, and the bytes in each.
+    // Each case has the largest number of segments and of bytes in a segment that the device allows, and its block
+    // size. The last two numbers are expected: the largest number of buffers of a request, and the number of bytes in
+    // each.
     let cases = [
         (None, None, 512, 1, BUFFER_BYTES),
         (Some(0), None, 512, 1, BUFFER_BYTES),

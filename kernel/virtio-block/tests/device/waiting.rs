@@ -41,7 +41,7 @@ impl Shared {
     }
 }
 
-/// The device and its interrupts: does the requests, loses one, or is reset.
+/// Plays the role of the device and its interrupts. At random times it executes all requests, loses one, or is reset.
 fn serve(shared: &Shared, random: &mut fastrand::Rng) {
     let mut now = 0;
     while !shared.with(|state| state.stop && state.answers.is_empty()) {
