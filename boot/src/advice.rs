@@ -35,7 +35,7 @@ impl Advice {
         if has_code("E0580") || has_code("E0601") || errors().any(needs_std) {
             return Some(Self::BeNoMain);
         }
-        // The messages of the two linkers, LLVM's and that of GNU.
+        // The message of LLVM's linker, and that of GNU's linker.
         let undefined = ["undefined symbol: gmp_program_main", "undefined reference to `gmp_program_main'"];
         if is_unlinked && errors().any(|error| undefined.iter().any(|text| mentions(error, text))) {
             return Some(Self::DeclareMain);

@@ -5,8 +5,9 @@
 //! needs no build script, profile or linker script of its own. One of the flags is `--cfg gmp_machine`. Without this
 //! flag, the kernel crate is compiled for programs on the host.
 //!
-//! There are three [profiles](Profile). Ordinary runs use one in which a program soon runs again after an edit. Instructions
-//! are counted, and the kernel is tested, in the profile that makes the fastest code.
+//! There are three [profiles](Profile). Ordinary runs use [`Profile::Quick`], which takes the least time to build a
+//! program again after an edit. Tests of the kernel, and runs that count instructions, use [`Profile::Release`], which
+//! makes the fastest code.
 //!
 //! Each workspace has a target directory. The ELF file is put into the folder `machine` of the target directory of the
 //! program's workspace. Intermediate files are put into the folder `machine` of the target directory of the kernel's
@@ -83,9 +84,9 @@ impl Profile {
                 "--profile=quick",
                 "--config=profile.quick.inherits='release'",
                 "--config=profile.quick.incremental=true",
-                // Rust's default for incremental compilation, in case that the crate's release profile has another number.
+                // Rust's default for incremental compilation. The crate's release profile may specify another number.
                 "--config=profile.quick.codegen-units=256",
-                // By default, the parts of a crate are optimised together in the end, which takes half of the time.
+                // By default, the parts of a crate are finally optimised together, which takes half of the build time.
                 "--config=profile.quick.lto='off'",
             ],
             Self::Release => &["--profile=release"],

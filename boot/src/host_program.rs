@@ -99,7 +99,7 @@ pub(crate) fn read_in_background(mut pipe: impl Read + Send + 'static) -> Receiv
         let mut bytes = Vec::new();
         // After an error, what was read before it is still useful.
         let _ = pipe.read_to_end(&mut bytes);
-        // The send fails if nobody waits for the text any more.
+        // The send fails if the receiver has been dropped, because the text is no longer needed.
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
     });
     text

@@ -44,7 +44,7 @@ fn in_coroutine(body: impl FnOnce() + Send + 'static) {
     go!(body).join().expect("no panic");
 }
 
-/// Runs `body` in that many coroutines, and waits for all of them.
+/// Runs `body` in `count` coroutines, and waits for all of them. Returns their results.
 fn in_parallel<T: Send + 'static>(count: u64, body: impl Fn(u64) -> T + Clone + Send + 'static) -> Vec<T> {
     let start = |number| {
         let body = body.clone();

@@ -17,7 +17,7 @@ pub fn report(name: &str, procs: usize, value: f64, unit: &str) {
     println!("bench {name} procs={procs} {value:.1} {unit}");
 }
 
-/// Reports the time since `start` for each of that many operations.
+/// Reports the time since `start`, divided by the number of operations.
 pub fn report_each(name: &str, procs: usize, operations: u64, start: Instant) {
     report(name, procs, start.elapsed().as_nanos() as f64 / operations as f64, "ns/op");
 }
@@ -45,7 +45,7 @@ pub fn memory_in_use() -> usize {
     pages.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).map_or(0, |pages| pages * 4096)
 }
 
-/// Reports the memory in use since it was `before`, for each of `count`.
+/// Reports by how much the memory in use has grown since it was `before`, divided by `count`.
 pub fn report_memory(procs: usize, before: usize, count: usize) {
     let bytes = memory_in_use().saturating_sub(before);
     report("bytes_per_parked_g", procs, bytes as f64 / count as f64, "B");

@@ -21,7 +21,7 @@ pub fn run(arguments: &Arguments) {
     arguments.run(&arguments.procs, WORKLOADS);
 }
 
-/// Lets this process use only the first CPUs.
+/// Lets this process use only the first `count` of its CPUs.
 fn use_cpus(count: usize) {
     let mut cpus = CpuSet::new();
     let allowed = rustix::thread::sched_getaffinity(None).expect("the CPUs of this process");
@@ -39,7 +39,7 @@ const WORKLOADS: &[Workload<usize>] = &[
     ("pingpong_one", ping_pong_places),
     ("thread_spawn", thread_spawn),
     ("bytes_per_parked_g", parked),
-    // The last one, because it uses only one CPU.
+    // This workload is the last one, because it lets the process use only one CPU.
     ("yield", yields),
 ];
 

@@ -129,8 +129,8 @@ pub enum Received {
 }
 
 impl Decoder {
-    /// Decodes the next byte of the output. Returns `None` for a mark of a stream. Also returns `None` for [`ESCAPE`]
-    /// and [`ENDING`], because the byte after them is needed for the result.
+    /// Decodes the next byte of the output. Returns `None` if the byte only marks from which stream the next text is.
+    /// Also returns `None` for [`ESCAPE`] and [`ENDING`], because their meaning depends on the next byte.
     pub fn decode(&mut self, byte: u8) -> Option<Received> {
         match core::mem::take(&mut self.previous) {
             Previous::Other => {}

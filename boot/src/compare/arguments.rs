@@ -130,7 +130,8 @@ impl Arguments {
         }
     }
 
-    /// How many times each peer runs in a setting. If instructions are counted, once, because ours are the same in all runs.
+    /// How many times each peer runs in a setting. If instructions are counted, this is once, because the numbers of
+    /// our instructions are the same in all runs.
     pub fn rounds(&self, setting: Setting) -> u32 {
         if setting == Setting::Instructions { 1 } else { self.rounds }
     }
@@ -164,7 +165,8 @@ pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Arguments, clap::E
     Ok(arguments)
 }
 
-/// A filter becomes a word of a command line, and part of a shell script.
+/// Checks a filter. It may contain no special characters, because it becomes a word of a command line, and a part of a
+/// shell script.
 fn filter(word: &str) -> Result<String, String> {
     let is_name = !word.is_empty() && word.chars().all(|each| each.is_ascii_alphanumeric() || each == '_');
     if is_name { Ok(word.to_owned()) } else { Err("the name of a workload has letters, digits and `_`".to_owned()) }

@@ -45,7 +45,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// A scale on which the ratios and 1 are, from one power of ten to another.
+    /// A scale from one power of ten to another, which includes the ratios and 1.
     fn new(ratios: impl Iterator<Item = f64>) -> Self {
         let (least, greatest) =
             ratios.fold((1.0_f64, 1.0_f64), |(least, most), each| (least.min(each), most.max(each)));
@@ -131,10 +131,10 @@ mod tests {
     use super::*;
     use crate::compare::comparison::tests::example;
 
-    /// The numbers that an attribute has in the bars of a peer's rows.
+    /// Returns the values of an attribute of a peer's bars.
     fn bars(document: &Document<'_>, peer: &str, attribute: &str) -> Vec<f64> {
         let bars = document.descendants().filter(|node| node.attribute("class") == Some(peer));
-        // The first one is in the legend.
+        // The first element of the class is in the legend.
         bars.skip(1).map(|bar| bar.attribute(attribute).and_then(|text| text.parse().ok()).expect("a number")).collect()
     }
 

@@ -10,7 +10,7 @@ pub struct Comparison {
     pub setting: Setting,
     /// What the host is, and how busy it was.
     pub host: String,
-    /// The peers that have results, with the lines in which they say what they are.
+    /// The peers that have results, each with the line in which it identifies itself.
     pub peers: Vec<(Peer, String)>,
     /// One row for each workload and number of Ps.
     pub rows: Vec<Row>,
@@ -97,14 +97,14 @@ impl Row {
         self.results.iter().find(|(known, _)| *known == peer).map(|(_, samples)| samples)
     }
 
-    /// How many times the cost of a peer is ours, by medians. `None` for ourselves, if either has no result, and for
-    /// results that are no costs.
+    /// The ratio of a peer's median cost to ours. `None` if `peer` is ours, if one of the two has no result, or if the
+    /// results are percentages.
     pub fn ratio(&self, peer: Peer) -> Option<f64> {
         if peer == Peer::Ours || self.unit == "%" {
             return None;
         }
         let (ours, theirs) = (self.samples(Peer::Ours)?.median(), self.samples(peer)?.median());
-        // A rate is better if it is higher.
+        // A rate is the inverse of a cost.
         let ratio = if self.unit.ends_with("/s") { ours / theirs } else { theirs / ours };
         (ratio.is_finite() && ratio > 0.0).then_some(ratio)
     }

@@ -9,16 +9,16 @@ pub struct Measurement {
     pub name: String,
     /// The number of Ps.
     pub procs: u32,
-    /// The result.
+    /// The result, as a number.
     pub value: f64,
-    /// Its unit.
+    /// The unit of the result.
     pub unit: String,
 }
 
 /// What a peer has printed in one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Printed {
-    /// The first line, which says what the peer is.
+    /// The first line, in which the peer identifies itself.
     pub identity: String,
     /// The results.
     pub measurements: Vec<Measurement>,

@@ -49,7 +49,7 @@ pub fn run(arguments: &Arguments, print: impl FnOnce(&str) -> Result<(), Error>)
     Ok(status)
 }
 
-/// Compares the peers in one setting. Also returns whether all of them have run to their ends.
+/// Compares the peers in one setting. Also returns whether none of them is missing or has failed.
 fn compare(setting: Setting, arguments: &Arguments, cache: &Cache) -> (Comparison, bool) {
     let mut comparison = Comparison::new(setting, host::describe(setting));
     let wanted = arguments.peers(setting);
@@ -64,7 +64,8 @@ fn compare(setting: Setting, arguments: &Arguments, cache: &Cache) -> (Compariso
     for round in 0..rounds {
         for procs in arguments.procs(setting) {
             let order = Order { setting, procs, filters: &arguments.filters, limit: arguments.limit() };
-            // Each peer is the first one as often as the last one. So a host that becomes slower or faster favours none.
+            // The order of the peers is reversed in every second round. So a host that becomes slower or faster favours
+            // none of them.
             let mut failed = Vec::new();
             let turn: Vec<usize> =
                 if round % 2 == 0 { (0..programs.len()).collect() } else { (0..programs.len()).rev().collect() };
@@ -86,7 +87,7 @@ fn compare(setting: Setting, arguments: &Arguments, cache: &Cache) -> (Compariso
     (comparison, programs.len() == wanted.len())
 }
 
-/// Runs a peer once and adds its results. If it fails, its results until then are added.
+/// Runs a peer once and adds its results. If it fails, the results that it has printed before are added.
 fn run_once(peer: Peer, program: &Program, order: &Order<'_>, comparison: &mut Comparison) -> Result<(), String> {
     let start = Instant::now();
     let (output, failure) = program.run(order).map_err(|error| error.to_string())?;

@@ -52,7 +52,8 @@ impl Setting {
         }
     }
 
-    /// The unit of a result. A nanosecond is an instruction if instructions are counted.
+    /// The unit in which a result is shown. If instructions are counted, a result in nanoseconds is a number of
+    /// instructions.
     pub fn unit(self, unit: &str) -> &str {
         if self == Self::Instructions && unit == "ns/op" { "instructions" } else { unit }
     }

@@ -20,7 +20,8 @@ impl Memory {
         Self(file)
     }
 
-    /// Copies the numbers. Returns `None` if the machine has published none yet, or has published others meanwhile.
+    /// Copies the numbers. Returns `None` if the machine has published none yet, or if it has written to the memory
+    /// during the copy.
     pub(super) fn read(&self) -> Option<Snapshot> {
         let mut bytes = vec![0; words(PROCESSOR_LIMIT) * WORD];
         self.0.read_exact_at(&mut bytes, 0).ok()?;

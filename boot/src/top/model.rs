@@ -53,7 +53,7 @@ impl Model {
         }
         let now = snapshot.when;
         self.past.push_back(snapshot);
-        // The second one is old enough to be the first of the window.
+        // If the second snapshot is old enough to begin the window, the first one is no longer needed.
         while self.past.get(1).is_some_and(|second| now.saturating_sub(second.when) >= WINDOW) {
             self.past.pop_front();
         }
@@ -66,8 +66,8 @@ impl Model {
         let per_second = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds;
         let observations = last.observations.saturating_sub(first.observations);
         let processors = last.processors.iter().enumerate().map(|(index, now)| {
-            // A P that was not in use at the beginning of the window had the same sums as when it was last in use, but
-            // these are unknown.
+            // The first snapshot has no sums for a P that was not in use at that time. They are taken to be the current
+            // sums, so the P is shown without activity.
             let before = first.processors.get(index).unwrap_or(now);
             Processor {
                 state: state(now.status),

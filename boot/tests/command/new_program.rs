@@ -312,7 +312,7 @@ fn limits() {
     println!("{:?} {line:?}", stdin().read_line_until(&mut line, SHORT));
     println!("halves");
     println!("{}", reader.join().expect("it does not panic"));
-    // Nothing has to wait after the end of the input, or for no random bytes.
+    // Each of these calls can return at once: the input has ended, and no random bytes are requested.
     println!("{:?}", stdin().read_line(&mut line));
     println!("{:?} {line:?}", stdin().read_line_until(&mut line, &request));
     println!("{:?}", fill_random_until(&mut [], &request));

@@ -118,7 +118,7 @@ fn flood() {
     println!("{} rounds", ROUNDS.load(Ordering::Relaxed));
 }
 
-/// Prints until nothing has found room for two seconds, because nobody reads.
+/// Prints until nothing has found room for two seconds, because the output is not read.
 fn print_until_blocked() {
     static PRINTED: AtomicU64 = AtomicU64::new(0);
     go(|| {

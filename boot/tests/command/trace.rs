@@ -25,7 +25,7 @@ fn trace_shows_for_how_long_main_computed() {
         events().any(|event| event["args"]["name"].as_str().is_some_and(|name| name.ends_with(" worker"))),
         "{json}"
     );
-    // The CPUs are process 4.
+    // In the file, the CPUs are the tracks of process 4.
     for cpu in 0..2 {
         for category in ["thread", "interrupt"] {
             let is_there = |event: &Value| event["pid"] == 4 && event["tid"] == cpu && event["cat"] == category;

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use gmp_sched::trace::memory::{EVENT_WORDS, HEADER_WORDS, MAGIC, RING_HEADER_WORDS};
 use gmp_sched::trace::{Event, Track, TrackTrace};
 
-/// The most events that a reader keeps, of all tracks together. It counts later events as lost.
+/// The largest number of events that a reader keeps, of all tracks together. It counts later events as lost.
 pub const LIMIT: usize = 16_000_000;
 
 /// Copies the events out of the shared memory, which is a file. It can do so while the machine writes them, or later.

@@ -126,9 +126,9 @@ pub enum ArrowKind {
 pub struct Arrow {
     /// What it means.
     pub kind: ArrowKind,
-    /// Time and track of its origin.
+    /// When and where the arrow begins, with the time in nanoseconds.
     pub from: (u64, Track),
-    /// Time and P of its end.
+    /// When the arrow ends, in nanoseconds, and the number of the P on whose track it ends.
     pub to: (u64, u32),
 }
 
@@ -156,7 +156,7 @@ pub struct Model {
     pub waits: Vec<Wait>,
     /// Arrows.
     pub arrows: Vec<Arrow>,
-    /// Which threads the CPUs ran.
+    /// The periods in which the CPUs ran threads.
     pub cpus: Vec<CpuSlice>,
     /// The interrupts that the CPUs took.
     pub interrupts: Vec<InterruptSlice>,
@@ -191,7 +191,8 @@ struct P {
     since: u64,
     machine: Option<u64>,
     readied: Option<Readied>,
-    /// When the P was last handed off. `None` after the next G has begun to run on the P: its slice has got an arrow.
+    /// When the P was last handed off. `None` if a G has begun to run on the P since then, because the arrow from the
+    /// handoff to that G has been added.
     handed_off: Option<u64>,
     /// Whether an event of the P has been replayed.
     is_known: bool,

@@ -90,7 +90,7 @@ fn columns(trace: &Trace) -> Vec<u8> {
             (EventKind::Spawn | EventKind::Ready, Cause::Unknown) => -1.0,
             (EventKind::Spawn | EventKind::Ready, Cause::Timer) => -2.0,
             (EventKind::Spawn | EventKind::Ready, Cause::Device) => -3.0,
-            // The page knows this from the kind, and needs the detail for the M.
+            // The kind of this event shows its cause to the page, so the detail can be the number of the M.
             (EventKind::SyscallReturn, _) => entry.detail as f64,
             _ => entry.detail as f64,
         };
@@ -104,7 +104,8 @@ fn columns(trace: &Trace) -> Vec<u8> {
     times.chain(details).chain(goroutines).chain(tracks).chain(kinds).collect()
 }
 
-/// Returns the number that the page has for a track: that of the P, or 0x8000 and more for a CPU, or 0xffff.
+/// Returns the number by which the page identifies a track: the number of a P, the number of a CPU plus 0x8000, or
+/// 0xffff for callers without a P.
 fn track_number(track: Track) -> u16 {
     match track {
         Track::Processor(number) => number as u16,

@@ -31,8 +31,8 @@ pub struct Entry {
     pub track: Track,
     /// The index in [`Trace::goroutines`] of the G to which it happened.
     pub goroutine: Option<usize>,
-    /// More about the event; see [`EventKind`]. If that is a text, this is the index in [`Trace::texts`]. For a `Switch`,
-    /// it is the index of the other G.
+    /// More about the event; see [`EventKind`]. If the detail is a text, this is the index of the text in
+    /// [`Trace::texts`]. For a `Switch`, it is the index of the other G.
     pub detail: u64,
     /// Why a G became runnable, if the event is a `Spawn`, a `Ready` or a `SyscallReturn`.
     pub cause: Cause,
@@ -222,7 +222,7 @@ impl Reader {
     /// Reads the events of one track, and the names and functions of the Gs.
     fn read_events(&mut self, trace: &TrackTrace, start: u64, entries: &mut Vec<Entry>) {
         let mut last = None;
-        // The Gs whose devices are ready, until they are readied.
+        // The Gs for which a `Device` event has been read, but not yet the `Ready` event that follows it.
         let mut by_device = HashSet::new();
         let mut name: (Option<usize>, Vec<u8>) = (None, Vec::new());
         for event in &trace.events {

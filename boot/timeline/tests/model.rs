@@ -295,7 +295,8 @@ fn cpu_runs_the_m_whose_p_runs_a_g() {
     assert!(checked > 100, "{checked}");
 }
 
-/// Runs a program that leaves the P by a call, and is readied by callers without a P.
+/// Main makes a blocking call, which hands its P off. A G is readied during the call, and main becomes runnable after
+/// it. The callers hold no P in either case.
 #[test]
 fn callers_without_a_p_leave_events_and_arrows() {
     let mut outside = BTreeMap::new();

@@ -18,10 +18,12 @@ use crate::process::Process;
 /// The packages that depend on the current kernel for virtual machines, in Debian and in Ubuntu.
 const KERNELS: [&str; 2] = ["linux-image-cloud-amd64", "linux-image-virtual"];
 
-/// The options of Linux. `mitigations=off` leaves out what slows system calls down and is of no use on an emulated processor.
+/// The options of Linux. `mitigations=off` turns off mitigations of processor errors, which slow system calls down and
+/// are of no use on an emulated processor.
 const OPTIONS: &str = "console=ttyS0 quiet mitigations=off panic=-1";
 
-/// What Go's workloads are multiplied by. Ours have as many repetitions.
+/// The factor by which the numbers of repetitions of Go's workloads are multiplied. With this factor they are the same
+/// as in our benchmark on a machine.
 const SCALE: &str = "scale=0.2";
 
 /// Linux, and the program that runs on it.

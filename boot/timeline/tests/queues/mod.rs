@@ -54,7 +54,7 @@ impl Queues {
             }
             (EventKind::Preempt, Some(on), Some(g)) => {
                 self.processors[on].runs = None;
-                // A G whose slice is over goes to the global queue, by an event of its own.
+                // A G whose slice is over goes to the global queue. Another event records that.
                 if entry.detail != PreemptReason::Slice as u64 {
                     self.put_next(on, g);
                 }
