@@ -62,7 +62,7 @@ const LAST: &[Workload] = &[
     ("bytes_per_parked_g", parked),
 ];
 
-/// All workloads of a program that has these workloads of its own.
+/// Returns all workloads of a program; `own` are those that only this program has.
 pub(crate) fn workloads(own: &'static [Workload]) -> impl Iterator<Item = &'static Workload> + Clone {
     FIRST.iter().chain(own).chain(LAST)
 }

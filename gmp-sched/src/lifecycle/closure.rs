@@ -262,8 +262,8 @@ pub(crate) fn fail_with<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<
 pub(crate) fn take_result<T: Send, P: Platform>(goroutine: &Goroutine<P>) -> Result<T, JoinError> {
     let address = storage::<P, Outcome<T>>(goroutine, || goroutine.stack_top());
     #[expect(unsafe_code, reason = "moves the result out of its storage")]
-    // SAFETY: only a handle of type `T`, or `run`, calls this function. Before the call, the completion word has shown
-    // that the result is in place and belongs to the caller.
+    // SAFETY: only a handle of type `T`, or the G itself in `run_to_end`, calls this function. Before the call, the
+    // completion word has shown that the result is in place and belongs to the caller.
     unsafe {
         address.read()
     }

@@ -35,9 +35,9 @@ pub(super) fn install() {
     });
 }
 
-/// Prints the line with `eprintln`, so that a test harness can capture it. `eprintln` panics if nobody reads the error
-/// output any more, and a panic in a hook would end the process. So this function first checks whether the output can
-/// be written.
+/// Prints the line with `eprintln`, so that a test harness can capture it. `eprintln` panics if the reader of the error
+/// output has closed it, and a panic in a hook would end the process. So this function first checks whether the output
+/// can be written.
 #[expect(clippy::print_stderr, reason = "a part of the message of a panic")]
 fn report(goroutine: &Goroutine<Native>) {
     let stderr = io::stderr();

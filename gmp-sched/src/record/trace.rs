@@ -88,7 +88,8 @@ event_kinds! {
     Mark,
     /// Defines the text whose number is the detail. Events with the bytes of the text follow. The event has no G.
     TextBegin,
-    /// Up to seven bytes of the text, the first byte lowest. Unused bytes are 0. The event has no G.
+    /// Up to seven bytes of the text. The first byte is the lowest byte of the detail, and unused bytes are 0. The
+    /// event has no G.
     TextBytes,
     /// The G returns from a system call and finds no P. It becomes runnable and goes to the global run queue. The detail
     /// is the number of its M. Go: `GoSyscallEndBlocked`.

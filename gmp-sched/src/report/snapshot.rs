@@ -69,7 +69,8 @@ pub struct Snapshot {
     /// What all Ps have done since the scheduler was made.
     pub totals: Totals,
     /// The longest time for which a sampled G was runnable before it ran, in nanoseconds, among the Gs that began to
-    /// run since the previous publication. Exact to a quarter of a power of two; 0 if no sampled G began to run.
+    /// run since the previous publication. Rounded up to the end of its bucket; the histogram has four buckets for each
+    /// power of two. 0 if no sampled G began to run.
     pub longest_wait: u64,
     /// How many times the state of each P was observed.
     pub observations: u64,

@@ -145,7 +145,7 @@ pub(crate) fn explore_with(procs_limit: usize, program: fn(u64)) {
     }
 }
 
-/// The most events of each track of a timeline. If a run has more, the last ones are kept.
+/// The largest number of events of each track of a timeline. If a run has more, the last ones are kept.
 const EVENTS: usize = 65_536;
 
 /// Runs `program` and writes the timeline of the run to the files that begin with the name `file`.

@@ -17,11 +17,13 @@ fn for_a_cpu() -> Duration {
     if config.processors > config.cpus { Duration::from_millis(40) } else { Duration::ZERO }
 }
 
-/// Returns how late a G may run that must not wait for the end of a slice. `bound` is exact for one CPU.
+/// Returns how late a G may run if it must not wait for the end of a slice. With one CPU, this is `bound`, in addition
+/// to the time for which an M may wait for the CPU.
 ///
 /// With several CPUs the clock is less exact. The CPUs step one after the other, in a random order, and a step of a CPU
 /// that computes advances the clock by up to 250 us. So while a CPU makes the few steps to its next G, more than 5 ms
-/// may pass, as they did in one of 190,000 seeds. A whole slice needs twice as many steps of other CPUs in a row.
+/// may pass, as in one of 190,000 seeds. The bound is therefore a slice (10 ms). To exceed it, the other CPUs would
+/// have to make twice as many steps in a row.
 fn latest(bound: Duration) -> Duration {
     let config = sim::config();
     for_a_cpu() + if config.cpus == 1 { bound } else { SLICE }

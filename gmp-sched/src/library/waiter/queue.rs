@@ -15,7 +15,8 @@ use crate::platform::{Pinned, Platform};
 #[doc(alias = "waitq")]
 pub(crate) struct WaitQueue<P: Platform> {
     first: AtomicRef<Waiter<P>>,
-    /// Outdated while `first` is `None`, because the removal of the only waiter clears just `first`.
+    /// The last waiter. The reference is outdated while `first` is `None`, because the removal of the only waiter
+    /// clears only `first`.
     last: AtomicRef<Waiter<P>>,
 }
 
