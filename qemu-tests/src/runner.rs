@@ -218,7 +218,7 @@ fn is_report_of(line: &str, name: &str) -> Option<Verdict> {
 fn take(transcript: &mut Transcript, bytes: &[u8], echo: bool) {
     transcript.push(bytes);
     if echo {
-        // Errors are ignored, because a test must not fail when nobody reads the output.
+        // Errors are ignored, because a test must not fail if the reader has closed the output.
         drop(io::stderr().write_all(bytes));
     }
 }

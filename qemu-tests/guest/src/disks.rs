@@ -330,7 +330,8 @@ fn limits_end_calls_to_a_slow_disk() {
         let mut content = vec![0; CALLS * 512];
         assert_eq!(disk.blocking().read_at(0, &mut content), Ok(content.len()));
         assert!(content.iter().all(|&byte| byte == 9), "a late write has overwritten a later one");
-        // The Gs of late requests end, too.
+        // When the late requests have been answered, all buffers are free, and the Gs that waited for the answers have
+        // ended.
         while disk.requests().1 < disk.requests().0 || num_goroutine() > alive {
             sleep(Duration::from_millis(10));
         }

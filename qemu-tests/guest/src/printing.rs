@@ -1,4 +1,4 @@
-//! Tests in which many Gs print at the same time, or in which nobody reads the console.
+//! Tests in which many Gs print at the same time, or in which the console is not read.
 
 use alloc::sync::Arc;
 use core::array;

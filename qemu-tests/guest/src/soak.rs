@@ -322,7 +322,7 @@ fn ten_minutes() -> Result<(), String> {
 }
 guest_test!(ten_minutes, smp = &[8], isolated, ignored, options = &["panic=isolate"], seconds = 900);
 
-/// With `--icount` the clock is the number of executed instructions. So all runs are equal, and a delay by the host takes
+/// With `--icount` the clock is the number of executed instructions. All runs are equal, and a delay by the host takes
 /// no time on that clock. So everything that the watchdog finds is a fault of the scheduler.
 fn counted() -> Result<(), String> {
     soak(Duration::from_secs(2))
