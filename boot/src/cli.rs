@@ -36,6 +36,7 @@ Examples:
   cargo run -- --firmware uefi tour  the same on UEFI (needs ./setup --images)
   cargo run -- --firmware bios --image stick.img tour
   cargo run -- --trace run tour      records the scheduler: run.html shows it
+  cargo run -- --profile waits tour  where its Gs wait: waits/block.svg
   cargo run -- --top tour            shows live what the Ps do
   cargo run -- new ../my-crate       makes the crate of a new program
   cargo run -- compare --help        compares this scheduler with Go's and others
@@ -112,8 +113,12 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["image", "dry_run"])]
     trace: Option<PathBuf>,
 
+    /// Record where Gs wait, which locks are contended and what runs, and write flame graphs and files for pprof to DIR
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["image", "dry_run"])]
+    profile: Option<PathBuf>,
+
     /// Show live on the terminal what the Ps of the machine do
-    #[arg(long, conflicts_with_all = ["trace", "image", "dry_run"])]
+    #[arg(long, conflicts_with_all = ["trace", "profile", "image", "dry_run"])]
     top: bool,
 
     /// Wait for gdb on this port (1234) before the first instruction
@@ -172,6 +177,8 @@ pub(crate) struct Order {
     pub(crate) image: Option<PathBuf>,
     /// The files to which the trace is written begin with this name.
     pub(crate) trace: Option<PathBuf>,
+    /// The directory to which the profiles are written.
+    pub(crate) profile: Option<PathBuf>,
     /// Whether to show the live view.
     pub(crate) top: bool,
     pub(crate) limit: Option<Duration>,
@@ -215,7 +222,7 @@ impl Cli {
             (false, false) => Profile::Quick,
         };
         let disks = self.disk.iter().map(|name| Disk::open(name, access)).collect::<Result<_, _>>()?;
-        let tracing = self.trace.is_some().then(|| recording::OPTION.to_owned());
+        let tracing = recording::option(self.trace.is_some(), self.profile.is_some()).map(str::to_owned);
         let publishing = self.top.then(|| top::OPTION.to_owned());
         let kernel_options = tracing.into_iter().chain(publishing).chain(self.kernel_option).collect();
         Ok(Request::Boot(Box::new(Order {
@@ -237,6 +244,7 @@ impl Cli {
             },
             image: self.image,
             trace: self.trace,
+            profile: self.profile,
             top: self.top,
             limit: self.timeout,
             dry_run: self.dry_run,
@@ -387,7 +395,7 @@ mod tests {
     fn trace_is_an_option_of_the_kernel_too() {
         let order = order(&["--trace=run", "--kernel-option=log=debug"]);
         assert_eq!(order.trace, Some("run".into()));
-        assert_eq!(order.configuration.kernel_options, [recording::OPTION, "log=debug"]);
+        assert_eq!(order.configuration.kernel_options, ["trace=memory", "log=debug"]);
     }
 
     #[test]

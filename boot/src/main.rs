@@ -94,7 +94,7 @@ fn boot(order: &Order) -> Result<u8, Error> {
         return print(&(shell_quoted(words) + "\n"));
     }
     share_signals().map_err(|error| Error::Qemu(format!("cannot handle signals: {error}")))?;
-    let recording = order.trace.as_deref().map(Recording::start).transpose()?;
+    let recording = Recording::start(order.trace.as_deref(), order.profile.as_deref())?;
     let published = order.top.then(SharedMemory::new).transpose()?;
     let shared = recording.as_ref().map(Recording::memory).or(published.as_ref());
     // The view takes the terminal, so the program cannot use it.
@@ -114,8 +114,8 @@ fn boot(order: &Order) -> Result<u8, Error> {
     };
     let shown = shown.map_err(|error| order.configuration.accelerator.explain(error));
     if let Some(recording) = recording {
-        match recording.finish() {
-            Ok(recorded) => say(&recorded.to_string()),
+        match recording.finish(&elf, &title(&order.program)) {
+            Ok(recorded) => recorded.to_string().lines().for_each(say),
             // If the program has succeeded, the status shows that the trace is missing.
             Err(error) if shown == Ok(0) => return Err(error),
             Err(error) => say(&error.to_string()),

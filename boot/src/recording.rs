@@ -1,4 +1,4 @@
-//! Records the trace of the scheduler while a machine runs.
+//! Records the trace of the scheduler while a machine runs, for the timeline (`--trace`) and for profiles (`--profile`).
 //!
 //! The kernel writes the events into [shared memory](crate::shared_memory). Each P and each CPU gets a part of it. With
 //! eight Ps, the part of a P has room for 546,000 events. A thread of the host copies the events out of the memory every few
@@ -7,21 +7,30 @@
 
 use core::fmt;
 use core::time::Duration;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 
 use gmp_sched::trace::TrackTrace;
+use profile::Profile;
+use profile::symbols::Symbols;
 use timeline::Trace;
 use timeline::memory::Reader;
 
 use crate::Error;
 use crate::shared_memory::SharedMemory;
 
-/// The kernel option that makes the kernel record a trace.
-pub const OPTION: &str = "trace=memory";
+/// Returns the kernel option that makes the kernel record what is needed for a timeline, for profiles, or for both.
+#[must_use]
+pub fn option(timeline: bool, profiles: bool) -> Option<&'static str> {
+    match (timeline, profiles) {
+        (_, true) => Some("trace=profile"),
+        (true, false) => Some("trace=memory"),
+        (false, false) => None,
+    }
+}
 
 /// How often the events are copied.
 const INTERVAL: Duration = Duration::from_millis(2);
@@ -29,15 +38,23 @@ const INTERVAL: Duration = Duration::from_millis(2);
 /// A recording that is under way.
 #[derive(Debug)]
 pub struct Recording {
-    file: PathBuf,
+    timeline: Option<PathBuf>,
+    profiles: Option<PathBuf>,
     memory: SharedMemory,
     stop: Sender<()>,
     copying: JoinHandle<io::Result<Vec<TrackTrace>>>,
 }
 
-/// What was recorded. `Display` describes it in one line.
+/// What was recorded. `Display` describes it, without a newline at the end.
 #[derive(Debug)]
 pub struct Recorded {
+    timeline: Option<Timeline>,
+    profiles: Option<profile::Written>,
+}
+
+/// The timeline that was written.
+#[derive(Debug)]
+struct Timeline {
     files: [PathBuf; 2],
     events: usize,
     lost: u64,
@@ -45,22 +62,42 @@ pub struct Recorded {
 
 impl fmt::Display for Recorded {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [json, page] = self.files.each_ref().map(|file| file.display());
-        write!(formatter, "trace: {} events, {} lost, in {json} and {page}", self.events, self.lost)
+        if let Some(Timeline { files, events, lost }) = &self.timeline {
+            let [json, page] = files.each_ref().map(|file| file.display());
+            write!(formatter, "trace: {events} events, {lost} lost, in {json} and {page}")?;
+        }
+        if let Some(profiles) = &self.profiles {
+            let newline = if self.timeline.is_some() { "\n" } else { "" };
+            write!(formatter, "{newline}{profiles}")?;
+        }
+        Ok(())
     }
 }
 
 impl Recording {
-    /// Makes the memory, and starts to copy events from it. The trace will be written to files whose names begin with
-    /// `file`. This function makes them as empty files, so that a wrong name is found before the program runs.
+    /// Makes the memory, and starts to copy events from it. The timeline will be written to files whose names begin with
+    /// `timeline`, and the profiles to files in the directory `profiles`. This function makes the directory, and all files
+    /// as empty files, so that a wrong name is found before the program runs. Returns `None` if neither is wanted.
     ///
     /// # Errors
     ///
-    /// [`Error::Output`] if a file cannot be made. [`Error::Qemu`] if there is no file for the memory.
-    pub fn start(file: &Path) -> Result<Self, Error> {
-        for name in timeline::names(file) {
-            File::create(&name)
-                .map_err(|error| Error::Output(format!("cannot write the trace to {}: {error}", name.display())))?;
+    /// [`Error::Output`] if a file or the directory cannot be made. [`Error::Qemu`] if there is no file for the memory.
+    pub fn start(timeline: Option<&Path>, profiles: Option<&Path>) -> Result<Option<Self>, Error> {
+        if timeline.is_none() && profiles.is_none() {
+            return Ok(None);
+        }
+        let make = |name: &Path, what: &str| {
+            let error = |error| Error::Output(format!("cannot write the {what} to {}: {error}", name.display()));
+            File::create(name).map_err(error)
+        };
+        for name in timeline.map(timeline::names).into_iter().flatten() {
+            make(&name, "trace")?;
+        }
+        if let Some(directory) = profiles {
+            fs::create_dir_all(directory).map_err(|error| {
+                Error::Output(format!("cannot make the directory {} for the profiles: {error}", directory.display()))
+            })?;
+            profile::names().try_for_each(|name| make(&directory.join(name), "profile").map(drop))?;
         }
         let cannot = |error: io::Error| Error::Qemu(format!("cannot read the memory of the trace: {error}"));
         let memory = SharedMemory::new()?;
@@ -73,7 +110,8 @@ impl Recording {
             reader.poll()?;
             Ok(reader.into_traces())
         });
-        Ok(Self { file: file.to_owned(), memory, stop, copying })
+        let [timeline, profiles] = [timeline, profiles].map(|path| path.map(Path::to_owned));
+        Ok(Some(Self { timeline, profiles, memory, stop, copying }))
     }
 
     /// The memory into which the machine writes the events.
@@ -82,22 +120,28 @@ impl Recording {
         &self.memory
     }
 
-    /// Writes the files. Called when the machine has ended.
+    /// Writes the files. Called when the machine has ended. `elf` is the program, and `title` its name.
     ///
     /// # Errors
     ///
     /// [`Error::Output`] if a file cannot be written, or if the machine has recorded nothing.
-    pub fn finish(self) -> Result<Recorded, Error> {
+    pub fn finish(self, elf: &Path, title: &str) -> Result<Recorded, Error> {
         // The thread that copies the events ends when the sender of its channel is dropped.
         drop(self.stop);
-        let cannot = |error: io::Error| Error::Output(format!("cannot write the trace: {error}"));
+        let cannot = |what| move |error: io::Error| Error::Output(format!("cannot write the {what}: {error}"));
         let traces = self.copying.join().map_err(|_| io::Error::other("the thread that copies it has panicked"));
-        let traces = traces.and_then(|traces| traces).map_err(cannot)?;
+        let traces = traces.and_then(|traces| traces).map_err(cannot("trace"))?;
         if traces.is_empty() {
             return Err(Error::Output("no trace: the machine has ended before its scheduler started".into()));
         }
-        let trace = Trace::new(traces);
-        let files = timeline::write(&trace, &self.file).map_err(cannot)?;
-        Ok(Recorded { files, events: trace.events().len(), lost: trace.lost() })
+        let profiles = self.profiles.map(|directory| {
+            profile::write(&Profile::new(&traces), &Symbols::new(elf), title, &directory).map_err(cannot("profile"))
+        });
+        let timeline = self.timeline.map(|file| {
+            let trace = Trace::new(traces);
+            let files = timeline::write(&trace, &file).map_err(cannot("trace"))?;
+            Ok(Timeline { files, events: trace.events().len(), lost: trace.lost() })
+        });
+        Ok(Recorded { timeline: timeline.transpose()?, profiles: profiles.transpose()? })
     }
 }

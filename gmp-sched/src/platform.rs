@@ -253,6 +253,15 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
         let _ = record;
     }
 
+    /// Stores the calls that led to the caller in `addresses`, innermost first: the return address of each call minus one,
+    /// so that the address is within the call. Leaves out the outermost calls if there is no room for them. Returns how
+    /// many addresses are stored; 0 on a platform without call stacks. The caller is a G, pinned. Called only while a
+    /// [profile](crate::trace#profiles) is taken.
+    fn call_stack(addresses: &mut [u64]) -> usize {
+        let _ = addresses;
+        0
+    }
+
     /// Whether `scheduler` is the only source of wakeups for its Gs, so that nothing else in the process, such as
     /// another scheduler, can wake them. Called when nothing runs in `scheduler` and none of its timers or devices can
     /// wake a G.

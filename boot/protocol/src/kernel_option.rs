@@ -63,7 +63,7 @@ pub const OPTIONS: &[KernelOption] = &[
     KernelOption { key: STDERR, value: Value::Word(&[STDERR_TERMINAL, "file"]) },
     KernelOption { key: "panic", value: Value::Word(&["end", "isolate"]) },
     KernelOption { key: SEED, value: Value::Number(0..=u64::MAX) },
-    KernelOption { key: "trace", value: Value::Word(&["memory"]) },
+    KernelOption { key: "trace", value: Value::Word(&["memory", "profile"]) },
     // The interval is in milliseconds. The time of a longer interval would not fit into 32 bits.
     KernelOption { key: "top", value: Value::Word(&["memory"]) },
     KernelOption { key: "schedtrace", value: Value::Number(1..=u32::MAX as u64) },

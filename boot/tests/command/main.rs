@@ -10,6 +10,7 @@ mod mistakes;
 mod new;
 mod output_devices;
 mod outside;
+mod profile;
 mod running;
 mod schedtrace;
 #[path = "../../../gmp-sched/tests/schedtrace_lines/mod.rs"]

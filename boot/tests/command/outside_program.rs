@@ -42,6 +42,7 @@ fn main(arguments: &[&str]) -> i32 {
         ["bytes"] => (0..100).for_each(|_| assert!(write(&Vec::from_iter(0..=u8::MAX)))),
         ["deadlock"] => deadlock(),
         ["traced"] => traced(),
+        ["contended"] => contended(),
         ["idle-then-busy"] => idle_then_busy(),
         ["pinned"] => pinned(),
         // SAFETY: the undefined instruction raises an exception, as intended. No code of the program runs after it.
@@ -285,6 +286,45 @@ fn idle_then_busy() {
     let end = now() + phase;
     let hogs: Vec<_> = (0..2 * procs()).map(|_| go(move || while now() < end {})).collect();
     hogs.into_iter().for_each(|hog| hog.join().unwrap());
+}
+
+/// A lock for which one G waits while another G holds it and computes.
+static CONTENDED: Mutex<u64> = Mutex::new(0);
+
+fn contended() {
+    let holder = go(hold_long);
+    while !CONTENDED.is_locked() {
+        yield_now();
+    }
+    let waiter = go(wait_for_holder);
+    waiter.join().expect("the waiter does not panic");
+    holder.join().expect("the holder does not panic");
+    println!("{}", *CONTENDED.lock());
+}
+
+#[inline(never)]
+fn hold_long() {
+    let mut value = CONTENDED.lock();
+    *value = compute_long(*value);
+    drop(value);
+    // Something follows the unlock, so that this function is on the stack then.
+    hint::black_box(&CONTENDED);
+}
+
+#[inline(never)]
+fn wait_for_holder() {
+    *CONTENDED.lock() += 1;
+    hint::black_box(&CONTENDED);
+}
+
+/// Computes for 100 ms.
+#[inline(never)]
+fn compute_long(mut value: u64) -> u64 {
+    let end = now() + Duration::from_millis(100);
+    while now() < end {
+        value = hint::black_box(value + 1);
+    }
+    value
 }
 
 /// Runs a G with a name. Meanwhile, main computes, and then prints for how many nanoseconds.

@@ -250,6 +250,12 @@ impl Reader {
                     continue;
                 }
                 EventKind::TextBegin | EventKind::TextBytes => continue,
+                // These events are for profiles.
+                EventKind::CallStack
+                | EventKind::CallStackBegin
+                | EventKind::CallStackFrame
+                | EventKind::LockWait
+                | EventKind::Unlock => continue,
                 EventKind::SpanBegin
                 | EventKind::SpanEnd
                 | EventKind::Mark

@@ -63,7 +63,7 @@ pub(crate) fn readied<P: Platform>(
     goroutine: &'static Goroutine<P>,
 ) {
     let by = stamp_by(machine, processor, goroutine);
-    processor.tracer.note::<P>(EventKind::Ready, Some(goroutine.id()), by);
+    processor.tracer.note_ready(goroutine, by);
 }
 
 /// Records that a sampled G becomes runnable, because its wait ends. The caller holds no P, or is not an M of the G's
@@ -72,7 +72,7 @@ pub(crate) fn readied<P: Platform>(
 #[inline(never)]
 pub(crate) fn readied_outside<P: Platform>(here: Option<&'static Machine<P>>, goroutine: &'static Goroutine<P>) {
     stamp(goroutine);
-    goroutine.scheduler().note_outside(EventKind::Ready, goroutine, caller(here));
+    goroutine.scheduler().note_ready_outside(goroutine, caller(here));
 }
 
 /// If a trace is taken, records that a new G, which executes `function`, becomes runnable. The caller holds no P, or is

@@ -6,6 +6,7 @@ use core::iter;
 use crate::base::atomic::{AtomicU64, Ordering};
 use crate::base::error::OutOfResources;
 use crate::base::id::{GoroutineId, MachineId};
+use crate::engine::call_stacks;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::Processor;
 use crate::entities::sampler::Extent;
@@ -66,6 +67,25 @@ fn write_birth<P: Platform>(ring: &Ring, goroutine: &Goroutine<P>, by: u64, func
     }
 }
 
+/// Events that have a call stack if the trace is a profile.
+impl Tracer {
+    /// Records that `goroutine`, which is the caller, parks.
+    #[inline(always)]
+    pub(crate) fn note_park<P: Platform>(&self, goroutine: &Goroutine<P>) {
+        // Ordering: as in `note`.
+        if let Some(ring) = self.active.load(Ordering::Acquire) {
+            call_stacks::write_park(ring, goroutine);
+        }
+    }
+
+    /// Records that the wait of `goroutine` ends. `by` is the number of the calling G, or 0 if there is none.
+    pub(crate) fn note_ready<P: Platform>(&self, goroutine: &Goroutine<P>, by: u64) {
+        if let Some(ring) = self.active.load(Ordering::Acquire) {
+            call_stacks::write_ready(ring, goroutine, by);
+        }
+    }
+}
+
 /// Events of callers that hold no P. Each of these functions takes a lock if a trace is being taken, and only then. Not
 /// callable from interrupts.
 impl<P: Platform> Scheduler<P> {
@@ -73,6 +93,12 @@ impl<P: Platform> Scheduler<P> {
     #[cold]
     pub(crate) fn note_outside(&self, kind: EventKind, goroutine: &Goroutine<P>, detail: u64) {
         self.write_outside(|ring| write::<P>(ring, kind, Some(goroutine.id()), detail));
+    }
+
+    /// Records that the wait of `goroutine` ends, as [`Tracer::note_ready`] does.
+    #[cold]
+    pub(crate) fn note_ready_outside(&self, goroutine: &Goroutine<P>, by: u64) {
+        self.write_outside(|ring| call_stacks::write_ready(ring, goroutine, by));
     }
 
     /// Records the birth of a G, as [`Tracer::note_birth`] does.
@@ -130,7 +156,25 @@ impl<P: Platform> Scheduler<P> {
     pub fn start_trace(&'static self, capacity: usize) -> Result<(), OutOfResources> {
         assert!(capacity > 0, "a trace of no events");
         self.make_rings(capacity)?;
-        self.begin_trace(Extent::All);
+        self.begin_trace(Extent::All, false);
+        Ok(())
+    }
+
+    /// Like [`start_trace`](Self::start_trace), but also records call stacks, for a [profile](crate::trace#profiles).
+    /// [`stop_trace`](Self::stop_trace) ends it, too.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for the rings.
+    ///
+    /// # Panics
+    ///
+    /// `capacity` is 0.
+    #[track_caller]
+    pub fn start_profile(&'static self, capacity: usize) -> Result<(), OutOfResources> {
+        assert!(capacity > 0, "a profile of no events");
+        self.make_rings(capacity)?;
+        self.begin_trace(Extent::All, true);
         Ok(())
     }
 
@@ -139,7 +183,7 @@ impl<P: Platform> Scheduler<P> {
     #[cfg(feature = "std")]
     pub(crate) fn start_exact_trace(&'static self, capacity: usize) -> Result<(), OutOfResources> {
         self.make_rings(capacity)?;
-        self.begin_trace(Extent::Exact);
+        self.begin_trace(Extent::Exact, false);
         Ok(())
     }
 
@@ -189,6 +233,31 @@ impl<P: Platform> Scheduler<P> {
     /// `memory` has no room for one event of each track.
     #[track_caller]
     pub fn start_trace_in(&'static self, memory: &'static [AtomicU64]) -> Result<(), OutOfResources> {
+        self.make_rings_in(memory)?;
+        self.begin_trace(Extent::All, false);
+        Ok(())
+    }
+
+    /// Like [`start_trace_in`](Self::start_trace_in), but also records call stacks, for a
+    /// [profile](crate::trace#profiles).
+    ///
+    /// # Errors
+    ///
+    /// There is no memory on the heap for the descriptions of the rings.
+    ///
+    /// # Panics
+    ///
+    /// `memory` has no room for one event of each track.
+    #[track_caller]
+    pub fn start_profile_in(&'static self, memory: &'static [AtomicU64]) -> Result<(), OutOfResources> {
+        self.make_rings_in(memory)?;
+        self.begin_trace(Extent::All, true);
+        Ok(())
+    }
+
+    /// Makes the rings of all tracks in `memory`.
+    #[track_caller]
+    fn make_rings_in(&'static self, memory: &'static [AtomicU64]) -> Result<(), OutOfResources> {
         let (header, mut rest) = memory.split_at_checked(memory::HEADER_WORDS).expect("the memory has a header");
         let unit = rest.len() / self.tracers().map(|(track, _)| weight(track)).sum::<usize>();
         let mut rings = 0;
@@ -202,17 +271,19 @@ impl<P: Platform> Scheduler<P> {
         // Ordering: Release publishes the rest of the header and the empty rings to the other program, which loads this
         // word first.
         header[0].store(memory::MAGIC, Ordering::Release);
-        self.begin_trace(Extent::All);
         Ok(())
     }
 
     /// Starts to record events in the rings of all tracks that have one.
-    fn begin_trace(&'static self, extent: Extent) {
+    fn begin_trace(&'static self, extent: Extent, records_call_stacks: bool) {
         let pinned = Pinned::<P>::new();
         for (_, tracer) in self.tracers() {
             let ring = tracer.ring.load(Ordering::Acquire);
             if let Some(ring) = ring {
                 ring.restart();
+                // The other program that reads a profile in shared memory still wants the call stacks if this program
+                // takes a trace for itself.
+                ring.record_call_stacks(records_call_stacks || ring.is_shared && ring.records_call_stacks());
             }
             // Ordering: Release publishes the ring to the writers. Partner: the Acquire in `note`.
             tracer.active.store(ring, Ordering::Release);
@@ -230,7 +301,7 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Ends the trace that [`start_trace`](Self::start_trace) began. The recorded events stay readable. A trace in shared
+    /// Ends the trace that [`start_trace`](Self::start_trace) or [`start_profile`](Self::start_profile) began. The recorded events stay readable. A trace in shared
     /// memory ([`start_trace_in`](Self::start_trace_in)) continues.
     pub fn stop_trace(&'static self) {
         let is_shared = |ring: &'static Ring| ring.is_shared;

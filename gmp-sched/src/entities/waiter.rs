@@ -30,7 +30,7 @@ pub(crate) struct Waiter<P: Platform> {
     /// The wait generation that a waker claims, if the wait has several wakers.
     pub(crate) generation: AtomicU64,
     /// The value slot, an address on the G's stack. The waker takes the passed value from this address or writes it
-    /// there. Unused if no value is passed.
+    /// there. If the G waits for a lock, this is the address of the lock, for a profile. Otherwise unused.
     pub(crate) slot: AtomicPtr<()>,
 }
 
@@ -70,6 +70,13 @@ impl<P: Platform> Waiter<P> {
             self.generation.store(generation.0, Ordering::Relaxed);
         }
         self.slot.store(slot, Ordering::Relaxed);
+    }
+
+    /// Notes which lock the G waits for, for a profile. The address is stored in the slot, because no value is passed to
+    /// a G that waits for a lock.
+    #[inline]
+    pub(crate) fn note_lock<T>(&self, lock: &T) {
+        self.slot.store(ptr::from_ref(lock).cast_mut().cast(), Ordering::Relaxed);
     }
 
     /// The G that waits.

@@ -107,6 +107,8 @@ use crate::platform::{Parking, Pinned, Platform};
 
 mod alive;
 mod bridge;
+#[expect(unsafe_code, reason = "calls a function of the C library")]
+mod call_stack;
 mod calls;
 #[expect(unsafe_code, reason = "a thread-local variable whose address the compiler must not keep")]
 mod current;
@@ -320,6 +322,10 @@ unsafe impl Platform for Native {
 
     fn is_left_alone(scheduler: &'static Scheduler<Self>) -> bool {
         alive::are_all_dead(scheduler)
+    }
+
+    fn call_stack(addresses: &mut [u64]) -> usize {
+        call_stack::read(addresses)
     }
 
     #[expect(clippy::print_stderr, reason = "the program's last words")]

@@ -5,7 +5,7 @@ use crate::base::id::{GoroutineId, MachineId};
 use crate::base::instant::Instant;
 use crate::base::under_loom::const_fn;
 use crate::record::trace::{Event, EventKind};
-use crate::record::trace_ring::Tracer;
+use crate::record::trace_ring::{Ring, Tracer};
 
 /// Records the trace of one CPU, for a [platform](crate::platform::Platform::cpu_tracer) that has CPUs. Its methods do
 /// nothing while no trace is taken.
@@ -60,6 +60,21 @@ impl CpuTracer {
     /// Records that the handler of an interrupt returns.
     pub fn interrupt_end(&self, now: Instant) {
         self.note(EventKind::InterruptEnd, now, None, 0);
+    }
+
+    /// Whether a trace with call stacks is being taken, that is, a [profile](crate::trace#profiles).
+    #[must_use]
+    pub fn records_call_stacks(&self) -> bool {
+        self.0.active.load(Ordering::Acquire).is_some_and(Ring::records_call_stacks)
+    }
+
+    /// Records the call stack of the interrupted code, after [`interrupt`](Self::interrupt): the address of the
+    /// interrupted instruction, and the return address of each caller minus one.
+    pub fn call_stack(&self, addresses: &[u64], now: Instant) {
+        // Ordering: as in `note`.
+        if let Some(ring) = self.0.active.load(Ordering::Acquire) {
+            ring.write_call_stack(addresses, now, None);
+        }
     }
 
     pub(crate) fn note(&self, kind: EventKind, when: Instant, goroutine: Option<GoroutineId>, detail: u64) {

@@ -114,6 +114,23 @@ event_kinds! {
     /// The simulator has found that a rule is violated, by what the CPU has just done; the detail is the number of a text
     /// with the rule. It is the last event of the trace.
     Violation,
+    /// The call stack of the last [`Park`](Self::Park), [`Unlock`](Self::Unlock) or [`Interrupt`](Self::Interrupt) before
+    /// this event: the calls that led to the park, those that led to the unlock, or those of the interrupted code. The
+    /// detail is the number of the call stack. Only a [profile](crate::trace#profiles) contains this event.
+    CallStack,
+    /// Defines the call stack whose number is the detail. Events with its frames follow. The event has no G.
+    CallStackBegin,
+    /// One frame of the call stack, innermost first. The detail is the lower 56 bits of an address within the code: that
+    /// of the interrupted instruction, or a return address minus one. The event has no G.
+    CallStackFrame,
+    /// The G, which parks, waits for the lock whose address is the detail. Follows the [`Park`](Self::Park). Only a
+    /// [profile](crate::trace#profiles) contains this event.
+    LockWait,
+    /// The G has become runnable because the lock that it waited for was unlocked; the detail is the address of the
+    /// lock. Follows the [`Ready`](Self::Ready). If no [`CallStack`](Self::CallStack) follows, the unlock was a part of
+    /// the last park on this track, as in a wait for a condition variable. Only a [profile](crate::trace#profiles)
+    /// contains this event.
+    Unlock,
 }
 
 /// Where an event happened. The events of each track are in a ring of their own.

@@ -5,6 +5,7 @@ use core::fmt;
 
 use crate::base::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::base::error::OutOfResources;
+use crate::base::id::GoroutineId;
 use crate::base::instant::Instant;
 use crate::base::points::Points;
 use crate::base::reference::AtomicRef;
@@ -22,13 +23,39 @@ pub(crate) struct Ring {
     pub(crate) is_shared: bool,
     /// Number of events written before the trace was last started.
     start: AtomicU64,
-    /// A hash table of the texts that the ring defines: the number of each text, and the number of the event that
-    /// defines it. If another text takes an entry, the text that was there is defined again when it is used next.
-    texts: [[AtomicU64; 2]; TEXTS],
+    texts: Definitions<64>,
+    call_stacks: Definitions<256>,
+    /// Whether the trace that is being taken is a profile.
+    records_call_stacks: AtomicBool,
 }
 
-/// The number of entries of the table of texts. A power of two.
-const TEXTS: usize = 64;
+/// A hash table of what a ring defines, such as texts: the number of each definition, and the number of the event that
+/// begins it. If another definition takes an entry, the one that was there is written again when it is used next.
+struct Definitions<const ENTRIES: usize>([[AtomicU64; 2]; ENTRIES]);
+
+impl<const ENTRIES: usize> Definitions<ENTRIES> {
+    fn none() -> Self {
+        Self(core::array::from_fn(|_| core::array::from_fn(|_| AtomicU64::new(0))))
+    }
+
+    fn clear(&self) {
+        self.0.iter().for_each(|[number, _]| number.store(0, Ordering::Relaxed));
+    }
+
+    /// Returns whether `number`, whose hash is `hash`, has been defined recently in a ring of `capacity` events. If not,
+    /// the caller writes the definition as event number `now`.
+    fn has_recent(&self, number: u64, hash: u64, now: u64, capacity: u64) -> bool {
+        let [known, defined_at] = &self.0[hash as usize % ENTRIES];
+        // A definition in the older half of the ring may soon be overwritten.
+        let is_recent = now - defined_at.load(Ordering::Relaxed) < capacity / 2;
+        if known.load(Ordering::Relaxed) == number && is_recent {
+            return true;
+        }
+        known.store(number, Ordering::Relaxed);
+        defined_at.store(now, Ordering::Relaxed);
+        false
+    }
+}
 
 impl Ring {
     /// Makes a ring for `capacity` events, in memory of its own.
@@ -51,10 +78,17 @@ impl Ring {
         for (word, value) in memory.iter().zip(memory::ring_header(0, track, memory.len())) {
             word.store(value, Ordering::Relaxed);
         }
-        let texts = core::array::from_fn(|_| core::array::from_fn(|_| AtomicU64::new(0)));
         let mut ring = Vec::new();
         ring.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-        ring.push(Self { memory, capacity, is_shared, start: AtomicU64::new(0), texts });
+        ring.push(Self {
+            memory,
+            capacity,
+            is_shared,
+            start: AtomicU64::new(0),
+            texts: Definitions::none(),
+            call_stacks: Definitions::none(),
+            records_call_stacks: AtomicBool::new(false),
+        });
         Ok(&ring.leak()[0])
     }
 
@@ -75,7 +109,18 @@ impl Ring {
     /// Forgets all events so far. Called while no trace is taken, or when one is restarted.
     pub(crate) fn restart(&self) {
         self.start.store(self.written().load(Ordering::Relaxed), Ordering::Relaxed);
-        self.texts.iter().for_each(|[number, _]| number.store(0, Ordering::Relaxed));
+        self.texts.clear();
+        self.call_stacks.clear();
+    }
+
+    /// Whether call stacks are to be recorded.
+    pub(crate) fn records_call_stacks(&self) -> bool {
+        self.records_call_stacks.load(Ordering::Relaxed)
+    }
+
+    /// Sets whether call stacks are to be recorded.
+    pub(crate) fn record_call_stacks(&self, records: bool) {
+        self.records_call_stacks.store(records, Ordering::Relaxed);
     }
 
     /// Appends an event. Only one caller at a time may do so: the M that holds the P of the ring, the CPU of the ring with
@@ -98,19 +143,29 @@ impl Ring {
     pub(crate) fn number_of(&self, text: &'static str, when: Instant) -> u64 {
         // The address is not enough, because two texts of different lengths may begin at the same address.
         let number = (text.as_ptr().addr() as u64 ^ (text.len() as u64) << 48) & DETAIL;
-        let [known, defined_at] = &self.texts[(number >> 3) as usize % TEXTS];
-        let now = self.written().load(Ordering::Relaxed);
-        // A definition in the older half of the ring may soon be overwritten.
-        let is_recent = now - defined_at.load(Ordering::Relaxed) < self.capacity / 2;
-        if known.load(Ordering::Relaxed) != number || !is_recent {
-            known.store(number, Ordering::Relaxed);
-            defined_at.store(now, Ordering::Relaxed);
+        if !self.texts.has_recent(number, number >> 3, self.written().load(Ordering::Relaxed), self.capacity) {
             self.write(Event { when, kind: EventKind::TextBegin, goroutine: None, detail: number });
             for detail in details_of(text) {
                 self.write(Event { when, kind: EventKind::TextBytes, goroutine: None, detail });
             }
         }
         number
+    }
+
+    /// Appends the call stack of the event of `goroutine` that was appended last. If the ring has no recent definition of
+    /// the call stack, writes one first. Callable as [`write`](Self::write).
+    pub(crate) fn write_call_stack(&self, addresses: &[u64], when: Instant, goroutine: Option<GoroutineId>) {
+        let hash = addresses.iter().fold(0, |hash: u64, address| (hash.rotate_left(5) ^ address).wrapping_mul(MIX));
+        // The upper bits depend on all addresses. Zero is not a number, because it marks free entries.
+        let number = (hash >> (64 - DETAIL.count_ones())).max(1);
+        let now = self.written().load(Ordering::Relaxed);
+        if !self.call_stacks.has_recent(number, number >> 32, now, self.capacity) {
+            self.write(Event { when, kind: EventKind::CallStackBegin, goroutine: None, detail: number });
+            for &detail in addresses {
+                self.write(Event { when, kind: EventKind::CallStackFrame, goroutine: None, detail });
+            }
+        }
+        self.write(Event { when, kind: EventKind::CallStack, goroutine, detail: number });
     }
 
     /// Returns the events that have not been overwritten, oldest first, and how many were overwritten.
@@ -133,6 +188,12 @@ impl Ring {
         (events, begin - start + lost)
     }
 }
+
+/// The most frames of a call stack that are recorded. The outer frames of a deeper stack are left out.
+pub(crate) const FRAMES: usize = 64;
+
+/// An odd factor with bits that look random, by which the hash of a call stack is multiplied: the golden ratio.
+const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Splits a text into the details of the events that contain it.
 pub(crate) fn details_of(text: &str) -> impl Iterator<Item = u64> {
@@ -216,5 +277,25 @@ mod tests {
         assert_eq!(ring.read().1, 1);
         ring.number_of("eight or more", now);
         assert_eq!(ring.read().0[13].kind, EventKind::TextBegin);
+    }
+
+    #[test]
+    fn call_stack_is_defined_once_until_its_definition_is_old() {
+        let ring = Ring::allocate(Track::Processor(0), 16).expect("memory");
+        let now = Instant::from_nanos(1);
+        let record = |addresses: &[u64]| ring.write_call_stack(addresses, now, Some(GoroutineId::MAIN));
+        record(&[5, 6]);
+        record(&[5, 6]);
+        record(&[6, 5]);
+        let (events, _) = ring.read();
+        let (begin, frame, stack) = (EventKind::CallStackBegin, EventKind::CallStackFrame, EventKind::CallStack);
+        let kinds: Vec<_> = events.iter().map(|event| event.kind).collect();
+        assert_eq!(kinds, [begin, frame, frame, stack, stack, begin, frame, frame, stack]);
+        let details: Vec<_> = events.iter().map(|event| event.detail).collect();
+        assert_eq!((&details[1..3], &details[6..8]), (&[5, 6][..], &[6, 5][..]));
+        assert_eq!([details[3], details[4], details[5]], [details[0], details[0], details[8]]);
+        assert_ne!(details[0], details[5], "the order of the frames counts");
+        record(&[5, 6]);
+        assert_eq!(ring.read().0[9].kind, begin, "the first definition is in the older half");
     }
 }

@@ -2,7 +2,6 @@
 //! each value to the module that the option configures. README.md lists all options.
 
 use core::fmt::Display;
-use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
 use boot_protocol::kernel_option::{self, STDERR, STDERR_TERMINAL};
@@ -14,7 +13,7 @@ use crate::drivers::console::Service;
 use crate::drivers::random;
 use crate::drivers::trace_memory;
 use crate::program::{args, exit};
-use crate::sched::startup::{self, Observer, Settings};
+use crate::sched::startup::{self, Observer, Settings, TraceSettings};
 
 /// The exit status for an invalid option. It is the usual status for wrong use of a command (`EX_USAGE` in sysexits.h).
 const WRONG_USE: u8 = 64;
@@ -90,19 +89,23 @@ pub(super) fn seed() -> Option<u64> {
 
 /// The options `trace` and `top`: the memory into which the scheduler writes its trace, and the kernel thread that
 /// publishes the numbers of the scheduler. Both use the memory of the same device, so only one of them can be given.
-fn shared_memory() -> (Option<&'static [AtomicU64]>, Option<Observer>) {
-    let is_trace = args::option("trace").is_some();
-    let key = match (is_trace, args::option("top").is_some()) {
-        (false, false) => return (None, None),
-        (true, true) => refuse(&"top=memory", &"not together with trace=memory"),
-        (true, false) => "trace",
-        (false, true) => "top",
+fn shared_memory() -> (Option<TraceSettings>, Option<Observer>) {
+    let trace = args::option("trace");
+    let option = match (trace, args::option("top").is_some()) {
+        (None, false) => return (None, None),
+        (Some(trace), true) => refuse(&"top=memory", &format_args!("not together with trace={trace}")),
+        (Some("memory"), false) => "trace=memory",
+        (Some(_), false) => "trace=profile",
+        (None, true) => "top=memory",
     };
     let Some(memory) = trace_memory::find() else {
         let missing = "the machine has no memory that the host reads, or not enough memory to use it";
-        refuse(&format_args!("{key}=memory"), &missing)
+        refuse(&option, &missing)
     };
-    if is_trace { (Some(memory), None) } else { (None, Some(publish::configure(memory))) }
+    match trace {
+        Some(kind) => (Some(TraceSettings { memory, is_profile: kind == "profile" }), None),
+        None => (None, Some(publish::configure(memory))),
+    }
 }
 
 /// The options `schedtrace` and `scheddetail`: the kernel thread that prints the state of the scheduler.

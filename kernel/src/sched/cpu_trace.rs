@@ -70,6 +70,16 @@ pub(crate) fn interrupt(name: &'static str) {
     TRACER.here().interrupt(name, kthread::now());
 }
 
+/// Whether this CPU records call stacks, because a profile is taken. Called with interrupts off.
+pub(crate) fn records_call_stacks() -> bool {
+    TRACER.here().records_call_stacks()
+}
+
+/// Records the call stack of the code that the last interrupt has interrupted. Called with interrupts off.
+pub(crate) fn call_stack(addresses: &[u64]) {
+    TRACER.here().call_stack(addresses, kthread::now());
+}
+
 /// Records that the handler of an interrupt returns. Called with interrupts off.
 pub(crate) fn interrupt_end() {
     TRACER.here().interrupt_end(kthread::now());

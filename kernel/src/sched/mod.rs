@@ -2,6 +2,8 @@
 
 pub(crate) mod activity;
 pub(crate) mod blocking;
+#[expect(unsafe_code, reason = "reads the stack of the calling G")]
+mod call_stack;
 pub(crate) mod cpu_trace;
 pub(crate) mod goroutines;
 pub(crate) mod idle;

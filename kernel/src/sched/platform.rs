@@ -23,8 +23,8 @@ use crate::cpu::percpu::{self, CpuId, PreemptGuard};
 use crate::cpu::{contexts, cpus};
 use crate::mm::object_cache;
 use crate::mm::stack::Stack;
-use crate::sched::cpu_trace;
 use crate::sched::kthread::{self, KernelThread};
+use crate::sched::{call_stack, cpu_trace};
 
 /// The kernel, as the platform of the scheduler.
 #[derive(Clone, Copy, Debug)]
@@ -182,6 +182,10 @@ unsafe impl Platform for Kernel {
 
     fn with_cpu_tracer(record: impl FnOnce(&'static CpuTracer)) {
         cpu_trace::with_own(record);
+    }
+
+    fn call_stack(addresses: &mut [u64]) -> usize {
+        call_stack::read(addresses)
     }
 
     fn fatal(_: &'static Scheduler<Self>, message: Arguments<'_>) -> ! {

@@ -45,10 +45,19 @@ pub(crate) struct Settings {
     pub(crate) halt_poll: Duration,
     /// How many calls may block their Ms in drivers at the same time.
     pub(crate) blocking_limit: u32,
-    /// The memory into which the scheduler writes its trace. `None` if no trace is recorded.
-    pub(crate) trace: Option<&'static [AtomicU64]>,
+    /// How the scheduler records a trace. `None` if it records none.
+    pub(crate) trace: Option<TraceSettings>,
     /// The kernel threads that observe the scheduler.
     pub(crate) observers: [Option<Observer>; 2],
+}
+
+/// How the scheduler records a trace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TraceSettings {
+    /// The memory into which the scheduler writes the trace.
+    pub(crate) memory: &'static [AtomicU64],
+    /// Whether the trace is a profile, that is, contains call stacks.
+    pub(crate) is_profile: bool,
 }
 
 impl Settings {
@@ -116,8 +125,9 @@ pub(crate) unsafe fn boot_main(settings: &Settings, program: Program) -> ! {
     platform::install(scheduler);
     mm::set_stack_cache(STACK_CACHE);
     sysmon::init();
-    if let Some(memory) = settings.trace {
-        scheduler.start_trace_in(memory).expect("memory for what describes the rings of a trace");
+    if let Some(TraceSettings { memory, is_profile }) = settings.trace {
+        let started = if is_profile { scheduler.start_profile_in(memory) } else { scheduler.start_trace_in(memory) };
+        started.expect("memory for what describes the rings of a trace");
     }
     // SAFETY: the kernel has no thread-local variables, and this scheduler has not been started before.
     unsafe { scheduler.start_with_stack((program.stack_size)(), move || (program.main)()) }

@@ -109,7 +109,7 @@ extern "sysv64" fn dispatch(frame: &mut TrapFrame) {
     let is_interrupt = vector.0 >= Vector::FIRST_INTERRUPT;
     if is_interrupt {
         activity::note_interrupt();
-        interrupt::handle(vector);
+        interrupt::handle(vector, frame);
     } else if is_nmi {
         panic::non_maskable(frame);
         cpu::skip_halt(frame);

@@ -4,28 +4,37 @@ use gmp_sched::time::Instant;
 
 use crate::arch::x86_64::interrupts::{ERROR, RESCHEDULE, SPURIOUS, TIMER};
 use crate::arch::x86_64::timer::{self, Expired};
-use crate::arch::x86_64::trap::Vector;
+use crate::arch::x86_64::trap::{TrapFrame, Vector};
 use crate::arch::x86_64::{apic, interrupts};
+use crate::diagnostics::backtrace::Backtrace;
 use crate::diagnostics::{inspection, watchdog};
 use crate::drivers::console;
 use crate::mm::tlb;
 use crate::sched::{activity, cpu_trace, kthread, preemption};
 
-/// Handles an interrupt, and records it if a trace is taken. Called on the interrupt stack, with interrupts off.
-pub(super) fn handle(vector: Vector) {
+/// Handles an interrupt, and records it if a trace is taken. `frame` is the state of the interrupted code. Called on the
+/// interrupt stack, with interrupts off.
+pub(super) fn handle(vector: Vector, frame: &TrapFrame) {
     if cpu_trace::is_on() {
-        return serve_traced(vector);
+        return serve_traced(vector, frame);
     }
     serve(vector);
 }
 
 #[cold]
 #[inline(never)]
-fn serve_traced(vector: Vector) {
+fn serve_traced(vector: Vector, frame: &TrapFrame) {
     cpu_trace::interrupt(interrupts::name(vector));
+    if vector == TIMER && cpu_trace::records_call_stacks() {
+        let addresses: heapless::Vec<u64, SAMPLE_FRAMES> = Backtrace::of(frame).take(SAMPLE_FRAMES).collect();
+        cpu_trace::call_stack(&addresses);
+    }
     serve(vector);
     cpu_trace::interrupt_end();
 }
+
+/// The largest number of frames in the call stack that a timer interrupt records in a profile.
+const SAMPLE_FRAMES: usize = 64;
 
 #[inline(always)]
 fn serve(vector: Vector) {

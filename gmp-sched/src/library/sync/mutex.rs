@@ -240,9 +240,12 @@ impl<P: Platform> RawMutex<P> {
             if self.take_or(mine, |word| word & !mine | QUEUED) {
                 return true;
             }
-            let outcome = blocking.wait(queue, began.as_nanos() as usize, |queue, waiter| match mine {
-                0 => queue.push_back(waiter),
-                _ => queue.push_front(waiter),
+            let outcome = blocking.wait(queue, began.as_nanos() as usize, |queue, waiter| {
+                waiter.note_lock(self);
+                match mine {
+                    0 => queue.push_back(waiter),
+                    _ => queue.push_front(waiter),
+                }
             });
             match outcome {
                 Some(HANDED_OVER) => return true,

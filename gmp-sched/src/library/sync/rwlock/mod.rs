@@ -203,7 +203,10 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
         waiting: impl DerefMut<Target = Waiting<P>>,
         slot: ReaderSlot,
     ) -> bool {
-        let is_granted = blocking.wait(waiting, slot.0, |waiting, waiter| waiting.readers.push_back(waiter));
+        let is_granted = blocking.wait(waiting, slot.0, |waiting, waiter| {
+            waiter.note_lock(&self.writers);
+            waiting.readers.push_back(waiter);
+        });
         if is_granted.is_none() {
             let pinned = Pinned::<P>::new();
             self.waiting.lock().readers.remove(my_waiter(&pinned));
@@ -286,7 +289,11 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
             drop(waiting);
             false
         } else {
-            blocking.wait(waiting, 0, |waiting, waiter| waiting.writer.push_back(waiter)).is_some() || {
+            let is_granted = blocking.wait(waiting, 0, |waiting, waiter| {
+                waiter.note_lock(&self.writers);
+                waiting.writer.push_back(waiter);
+            });
+            is_granted.is_some() || {
                 let pinned = Pinned::<P>::new();
                 self.waiting.lock().writer.remove(my_waiter(&pinned));
                 false

@@ -1,0 +1,149 @@
+//! Profiles of a program: where its Gs wait and for how long, which locks are contended, and what runs when the timer
+//! interrupts a CPU.
+//!
+//! 1. The scheduler records the events and their call stacks (see [`gmp_sched::trace`], "Profiles").
+//! 2. [`Profile`] sums them up by call stack.
+//! 3. [`symbols`] finds the functions of each address, those that were inlined included.
+//! 4. [`write()`] writes each of the three profiles in three forms: as folded stacks, as a flame graph, and for
+//!    `go tool pprof`.
+//!
+//! ```
+//! use gmp_sched::native::{self, go};
+//! use profile::symbols::Symbols;
+//! use profile::Profile;
+//!
+//! let traces = unsafe { native::enter() }.run_with(2, |scheduler| {
+//!     scheduler.start_profile(10_000).unwrap();
+//!     go(|| native::sleep(core::time::Duration::from_micros(1))).join().unwrap();
+//!     scheduler.stop_trace();
+//!     scheduler.traces()
+//! });
+//! let directory = tempfile::tempdir().unwrap();
+//! let written = profile::write(&Profile::new(&traces), &Symbols::of_this_program(), "example", directory.path()).unwrap();
+//! println!("{written}");
+//! let folded = std::fs::read_to_string(directory.path().join("block.folded")).unwrap();
+//! assert!(folded.contains("[sleep]"), "{folded}");
+//! ```
+#![deny(unsafe_code)]
+
+mod encode;
+mod events;
+mod folded;
+mod frames;
+pub mod pprof;
+mod samples;
+pub mod symbols;
+
+use core::fmt;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+pub use samples::{Profile, Sample, Stack};
+
+use crate::encode::Values;
+use crate::frames::Inner;
+use crate::symbols::Symbols;
+
+/// One of the three profiles, and how it is written.
+struct Kind {
+    /// The beginning of the names of its files.
+    name: &'static str,
+    title: &'static str,
+    inner: Inner,
+    values: Values,
+    samples: fn(&Profile) -> &[Sample],
+}
+
+const KINDS: [Kind; 3] = [
+    Kind {
+        name: "block",
+        title: "Where Gs wait",
+        inner: Inner::WithoutScheduler,
+        values: Values { count: "contentions", time: "delay" },
+        samples: |profile| &profile.block,
+    },
+    Kind {
+        name: "mutex",
+        title: "Unlocks for which Gs wait",
+        inner: Inner::WithoutScheduler,
+        values: Values { count: "contentions", time: "delay" },
+        samples: |profile| &profile.mutex,
+    },
+    Kind {
+        name: "cpu",
+        title: "What runs",
+        inner: Inner::All,
+        values: Values { count: "samples", time: "cpu" },
+        samples: |profile| &profile.cpu,
+    },
+];
+
+/// What [`write()`] has written. `Display` describes it in one line for each profile, and one more line if something is
+/// missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    directory: PathBuf,
+    /// The number of events and their time, in the order block, mutex, cpu.
+    sums: [(u64, u64); 3],
+    waiting: u64,
+    lost: u64,
+}
+
+impl fmt::Display for Written {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let directory = self.directory.display();
+        let empty = ["no G has waited", "no G has waited for a lock", "no timer interrupt came while a CPU was busy"];
+        let events = ["waits", "contended unlocks", "timer interrupts"];
+        for ((kind, (count, nanoseconds)), (empty, events)) in KINDS.iter().zip(self.sums).zip(empty.iter().zip(events))
+        {
+            let name = kind.name;
+            if count == 0 {
+                writeln!(formatter, "profile: {name}: {empty}")?;
+            } else {
+                let millis = nanoseconds as f64 / 1e6;
+                writeln!(formatter, "profile: {name}: {count} {events}, {millis:.3} ms, in {directory}/{name}.svg")?;
+            }
+        }
+        if self.waiting > 0 {
+            writeln!(formatter, "profile: {} Gs still waited at the end; these waits are left out", self.waiting)?;
+        }
+        write!(formatter, "profile: {} events lost; also for `go tool pprof`: {directory}/NAME.pb.gz", self.lost)
+    }
+}
+
+/// Returns the names of the files that [`write()`] writes, without their directory.
+pub fn names() -> impl Iterator<Item = String> {
+    KINDS.iter().flat_map(|kind| ["folded", "svg", "pb.gz"].map(|extension| format!("{}.{extension}", kind.name)))
+}
+
+/// Writes the profiles to files in `directory`, which is made if it does not exist: `block`, `mutex` and `cpu`, each with
+/// the extensions `.folded`, `.svg` and `.pb.gz`. `program` is the name of the program, for titles.
+///
+/// # Errors
+///
+/// The directory cannot be made, or a file cannot be written.
+pub fn write(profile: &Profile, symbols: &Symbols, program: &str, directory: &Path) -> io::Result<Written> {
+    fs::create_dir_all(directory)?;
+    for kind in &KINDS {
+        let samples = (kind.samples)(profile);
+        let file =
+            |extension: &str| File::create(directory.join(format!("{}.{extension}", kind.name))).map(BufWriter::new);
+        let lines = folded::lines(samples, kind.inner, symbols);
+        let mut text = file("folded")?;
+        lines.iter().try_for_each(|line| writeln!(text, "{line}"))?;
+        text.flush()?;
+        let mut picture = file("svg")?;
+        folded::write_flame_graph(&format!("{}: {program}", kind.title), &lines, &mut picture)?;
+        picture.flush()?;
+        let mut pprof = encode::encode(samples, kind.inner, kind.values, symbols, program);
+        pprof.duration_nanos = i64::try_from(profile.duration).unwrap_or(i64::MAX);
+        pprof.write(file("pb.gz")?)?;
+    }
+    let sum = |kind: &Kind| {
+        let samples = (kind.samples)(profile).iter();
+        samples.fold((0, 0), |(count, time), sample| (count + sample.count, time + sample.nanoseconds))
+    };
+    let sums = KINDS.each_ref().map(sum);
+    Ok(Written { directory: directory.to_owned(), sums, waiting: profile.waiting, lost: profile.lost })
+}

@@ -1,0 +1,187 @@
+//! Sums up the events of a profile by call stack.
+
+use std::collections::{BTreeMap, HashMap};
+
+use gmp_sched::goroutine::{GoroutineId, WaitReason};
+use gmp_sched::trace::TrackTrace;
+
+use crate::events::{Step, Unlocked, What, steps};
+
+/// A call stack: addresses in the program, innermost first. Empty if it was lost.
+pub type Stack = Vec<u64>;
+
+/// What was counted for one call stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// The call stack.
+    pub stack: Stack,
+    /// Why the G waited, in a profile of waits.
+    pub reason: Option<WaitReason>,
+    /// How many waits, unlocks or interrupts.
+    pub count: u64,
+    /// Their time, in nanoseconds.
+    pub nanoseconds: u64,
+}
+
+/// The three profiles of one recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// For how long Gs waited, by the call stack that led to the wait. A wait begins when the G parks and ends when the G
+    /// becomes runnable, as in Go. Waits that had not ended when the recording ended are left out.
+    pub block: Vec<Sample>,
+    /// For how long Gs waited for locks, by the call stack of the *unlock* that ended the wait, as in Go. If other Gs
+    /// wait for the same lock, their time until this unlock is added.
+    pub mutex: Vec<Sample>,
+    /// What ran when the timer interrupted a CPU. The time of a sample is the time for which the CPU was busy since its
+    /// sample before.
+    pub cpu: Vec<Sample>,
+    /// How many Gs were waiting when the recording ended.
+    pub waiting: u64,
+    /// How many events were lost.
+    pub lost: u64,
+    /// For how long events were recorded, in nanoseconds.
+    pub duration: u64,
+}
+
+impl Profile {
+    /// Sums up the events of all tracks, which [`Scheduler::traces`](gmp_sched::scheduler::Scheduler::traces) returns
+    /// after a profile.
+    #[must_use]
+    pub fn new(traces: &[TrackTrace]) -> Self {
+        let steps = steps(traces);
+        let mut replay = Replay::default();
+        for step in &steps {
+            replay.step(step);
+        }
+        let times = || traces.iter().flat_map(|trace| &trace.events).map(|event| event.when.as_nanos());
+        Self {
+            block: replay.block.into_samples(),
+            mutex: replay.mutex.into_samples(),
+            cpu: replay.cpu.into_samples(),
+            waiting: replay.waiting.len() as u64,
+            lost: traces.iter().map(|trace| trace.lost).sum(),
+            duration: times().max().unwrap_or(0) - times().min().unwrap_or(0),
+        }
+    }
+}
+
+/// Sums by call stack and wait reason.
+#[derive(Default)]
+struct Sums(BTreeMap<(Stack, Option<u8>), (u64, u64)>);
+
+impl Sums {
+    fn add(&mut self, stack: &[u64], reason: Option<WaitReason>, nanoseconds: u64) {
+        let (count, sum) = self.0.entry((stack.to_vec(), reason.map(|reason| reason as u8))).or_default();
+        *count += 1;
+        *sum += nanoseconds;
+    }
+
+    /// Returns the sums, with the longest time first.
+    fn into_samples(self) -> Vec<Sample> {
+        let sample = |((stack, reason), (count, nanoseconds)): ((Stack, Option<u8>), (u64, u64))| Sample {
+            stack,
+            reason: reason.map(WaitReason::of_number),
+            count,
+            nanoseconds,
+        };
+        let mut samples: Vec<_> = self.0.into_iter().map(sample).collect();
+        samples.sort_by_key(|sample| core::cmp::Reverse(sample.nanoseconds));
+        samples
+    }
+}
+
+/// A G that waits.
+struct Waiting {
+    since: u64,
+    /// Since when the wait has not been charged to an unlock.
+    uncharged: u64,
+    reason: WaitReason,
+    stack: Stack,
+    lock: Option<u64>,
+}
+
+/// The time for which a CPU has been busy.
+#[derive(Default)]
+struct Cpu {
+    /// Since when it has been busy; `None` while it halts, and before the first event that says what it runs.
+    busy_since: Option<u64>,
+    /// For how long it was busy before that, since its last sample.
+    before: u64,
+}
+
+#[derive(Default)]
+struct Replay {
+    waiting: HashMap<GoroutineId, Waiting>,
+    /// The Gs that wait for each lock.
+    queues: HashMap<u64, Vec<GoroutineId>>,
+    cpus: HashMap<u32, Cpu>,
+    block: Sums,
+    mutex: Sums,
+    cpu: Sums,
+}
+
+impl Replay {
+    fn step(&mut self, step: &Step) {
+        let when = step.when;
+        match &step.what {
+            What::Park { goroutine, reason, stack, lock } => {
+                // If the end of an earlier wait was lost, it is not known how long that wait was.
+                self.leave(*goroutine);
+                if let Some(lock) = lock {
+                    self.queues.entry(*lock).or_default().push(*goroutine);
+                }
+                let waiting =
+                    Waiting { since: when, uncharged: when, reason: *reason, stack: stack.clone(), lock: *lock };
+                self.waiting.insert(*goroutine, waiting);
+            }
+            What::Ready { goroutine, unlocked } => self.ready(when, *goroutine, unlocked.as_ref()),
+            What::Runs { cpu } => {
+                self.cpus.entry(*cpu).or_default().busy_since.get_or_insert(when);
+            }
+            What::Halts { cpu } => {
+                let cpu = self.cpus.entry(*cpu).or_default();
+                cpu.before += cpu.busy_since.take().map_or(0, |since| when - since);
+            }
+            What::Timer { cpu, stack } => {
+                let cpu = self.cpus.entry(*cpu).or_default();
+                if let Some(since) = cpu.busy_since.replace(when) {
+                    self.cpu.add(stack, None, core::mem::take(&mut cpu.before) + (when - since));
+                } else {
+                    // The interrupt has ended a halt.
+                    cpu.busy_since = None;
+                }
+            }
+        }
+    }
+
+    fn ready(&mut self, when: u64, goroutine: GoroutineId, unlocked: Option<&Unlocked>) {
+        if let Some(unlocked) = unlocked {
+            self.charge(when, unlocked);
+        }
+        if let Some(waiting) = self.leave(goroutine) {
+            self.block.add(&waiting.stack, Some(waiting.reason), when - waiting.since);
+        }
+    }
+
+    /// Charges the time of all Gs that wait for a lock to the unlock, as far as no earlier unlock has been charged. Go
+    /// estimates this time by the longest and the shortest of the waits (`semrelease1`).
+    fn charge(&mut self, when: u64, unlocked: &Unlocked) {
+        let mut sum = 0;
+        for goroutine in self.queues.get(&unlocked.lock).into_iter().flatten() {
+            if let Some(waiting) = self.waiting.get_mut(goroutine) {
+                sum += when - waiting.uncharged;
+                waiting.uncharged = when;
+            }
+        }
+        self.mutex.add(&unlocked.stack, None, sum);
+    }
+
+    /// Ends the wait of a G, if it waits.
+    fn leave(&mut self, goroutine: GoroutineId) -> Option<Waiting> {
+        let waiting = self.waiting.remove(&goroutine)?;
+        if let Some(queue) = waiting.lock.and_then(|lock| self.queues.get_mut(&lock)) {
+            queue.retain(|&other| other != goroutine);
+        }
+        Some(waiting)
+    }
+}

@@ -1,0 +1,73 @@
+//! The call stacks of a [profile](crate::trace#profiles): of Gs that park, and of code that unlocks a lock for which
+//! other Gs wait. They are recorded together with the events of the trace.
+//!
+//! Like Go, a profile charges the time that a G has waited for a lock to the code that unlocked it, because that code
+//! held the lock for too long. The unlock readies the G, so its call stack is recorded there. Go: `mutexevent` and
+//! `blockevent` (runtime/mprof.go, go1.27).
+
+use core::ptr;
+
+use crate::base::atomic::Ordering;
+use crate::base::instant::Instant;
+use crate::entities::goroutine::{Goroutine, WaitReason};
+use crate::entities::machine::Machine;
+use crate::platform::Platform;
+use crate::record::trace::{Event, EventKind};
+use crate::record::trace_ring::{FRAMES, Ring};
+
+/// Records that `goroutine`, which is the caller, parks. In a profile, also records for which lock and where.
+#[cold]
+#[inline(never)]
+#[doc(alias = "blockevent")]
+pub(super) fn write_park<P: Platform>(ring: &Ring, goroutine: &Goroutine<P>) {
+    let (when, reason) = (P::now(), goroutine.wait_reason());
+    ring.write(Event { when, kind: EventKind::Park, goroutine: Some(goroutine.id()), detail: reason as u64 });
+    if ring.records_call_stacks() {
+        write_call_stack(ring, goroutine, when);
+        if is_lock(reason) {
+            write_lock(ring, EventKind::LockWait, goroutine, when);
+        }
+    }
+}
+
+/// Records that the wait of `goroutine` ends. `by` is the number of the calling G, or 0 if there is none. In a profile,
+/// also records where a lock was unlocked, if that ended the wait.
+#[cold]
+#[inline(never)]
+#[doc(alias = "mutexevent")]
+pub(super) fn write_ready<P: Platform>(ring: &Ring, goroutine: &Goroutine<P>, by: u64) {
+    let when = P::now();
+    ring.write(Event { when, kind: EventKind::Ready, goroutine: Some(goroutine.id()), detail: by });
+    if ring.records_call_stacks() && is_lock(goroutine.wait_reason()) && is_unlocked(goroutine) {
+        write_lock(ring, EventKind::Unlock, goroutine, when);
+        // On g0 this is the commit of a park. The call stack of that park was recorded before.
+        if P::current_machine().and_then(Machine::current_goroutine).is_some() {
+            write_call_stack(ring, goroutine, when);
+        }
+    }
+}
+
+/// Whether a wait for this reason belongs to the profile of locks. Go: the callers of `semacquire1` with
+/// `semaMutexProfile`.
+fn is_lock(reason: WaitReason) -> bool {
+    matches!(reason, WaitReason::MutexLock | WaitReason::RwLockRead | WaitReason::RwLockWrite)
+}
+
+/// Whether the wait of `goroutine` for a lock has been ended by an unlock, and not by the end of its limit.
+fn is_unlocked<P: Platform>(goroutine: &Goroutine<P>) -> bool {
+    let waiter = &goroutine.waiter;
+    waiter.sole.load(Ordering::Relaxed).is_some()
+        || goroutine.woken_by.load(Ordering::Relaxed).is_some_and(|by| ptr::eq(by, &raw const *waiter))
+}
+
+/// Records the lock that the waiter of `goroutine` names.
+fn write_lock<P: Platform>(ring: &Ring, kind: EventKind, goroutine: &Goroutine<P>, when: Instant) {
+    let detail = goroutine.waiter.slot.load(Ordering::Relaxed).addr() as u64;
+    ring.write(Event { when, kind, goroutine: Some(goroutine.id()), detail });
+}
+
+fn write_call_stack<P: Platform>(ring: &Ring, goroutine: &Goroutine<P>, when: Instant) {
+    let mut addresses = [0; FRAMES];
+    let count = P::call_stack(&mut addresses);
+    ring.write_call_stack(&addresses[..count], when, Some(goroutine.id()));
+}
