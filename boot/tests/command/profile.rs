@@ -8,10 +8,11 @@ use profile::pprof::{PprofProfile, Sample};
 
 use crate::outside::{boot_outside, finish, status, text};
 
-/// Boots the program on two CPUs, with counted instructions.
+/// Boots the program on one CPU, with counted instructions. (With two CPUs, a G would spin for the lock instead of parking.
+/// With counted instructions, QEMU lets the other CPU run for long at each pause.)
 fn profiled(directory: &Path, options: &[&str], argument: &str) -> Output {
     let option = format!("--profile={}", directory.display());
-    finish(boot_outside(&[&["--icount", "--smp=2", &option], options].concat(), &[argument]))
+    finish(boot_outside(&[&["--icount", "--smp=1", &option], options].concat(), &[argument]))
 }
 
 fn read(directory: &Path, name: &str) -> PprofProfile {
@@ -40,9 +41,9 @@ fn profile_shows_who_waits_for_a_lock_and_who_holds_it_and_what_runs() {
     assert_eq!(waits.len(), 1, "{block:?}");
     let reasons: Vec<_> = waits[0].label.iter().map(|label| block.text(label.str)).collect();
     assert_eq!((&waits[0].value[..1], &reasons[..]), (&[1][..], &["sync.Mutex.Lock"][..]));
-    // What was computed under the lock took 100 ms. The waiter came soon after it had begun.
+    // What was computed under the lock took 100 ms. The waiter came when the first or second slice of 10 ms was over.
     let waited = waits[0].value[1];
-    assert!((90_000_000..=101_000_000).contains(&waited), "{waited} ns");
+    assert!((75_000_000..=95_000_000).contains(&waited), "{waited} ns");
     let stack = block.functions(waits[0]);
     assert_eq!(stack[0], "outside::wait_for_holder", "the scheduler's own frames are left out: {stack:?}");
     assert!(stack.last().is_some_and(|innermost| innermost.contains("RawMutex")), "{stack:?}");
@@ -57,8 +58,8 @@ fn profile_shows_who_waits_for_a_lock_and_who_holds_it_and_what_runs() {
     let cpu = read(&profiles, "cpu.pb.gz");
     let ran = of(&cpu, "outside::compute_long");
     let time = |samples: &[&Sample]| samples.iter().map(|sample| sample.value[1]).sum::<i64>();
-    // The timer interrupts the computation every 10 ms.
-    assert!((90_000_000..=110_000_000).contains(&time(&ran)), "{} ns: {cpu:?}", time(&ran));
+    // The timer interrupts the computation every 10 ms. The time after the last interrupt is not counted.
+    assert!((80_000_000..=101_000_000).contains(&time(&ran)), "{} ns: {cpu:?}", time(&ran));
     assert_eq!(time(&of(&cpu, "outside::hold_long")), time(&ran));
 
     let folded = fs::read_to_string(profiles.join("mutex.folded")).expect("folded stacks");
