@@ -125,7 +125,7 @@ fn is_library(file: &str) -> bool {
 fn named(frame: Frame) -> Frame {
     let is_complete = frame.function.contains("::") || frame.file.is_empty();
     if is_complete {
-        return frame;
+        return Frame { function: of_type(&frame.function), ..frame };
     }
     let file = Path::new(&frame.file).file_name().unwrap_or_default().to_string_lossy();
     let function = if frame.function.starts_with("{closure") {
@@ -134,6 +134,22 @@ fn named(frame: Frame) -> Frame {
         format!("{} ({file})", frame.function)
     };
     Frame { function, ..frame }
+}
+
+/// Turns `<type as trait>::function` into `type::function`, because pprof leaves out what is between angle brackets.
+fn of_type(function: &str) -> String {
+    let mut depth = 0;
+    let mut end = None;
+    if function.starts_with('<') {
+        end = function.find(|character| {
+            depth += i32::from(character == '<') - i32::from(character == '>');
+            depth == 0
+        });
+    }
+    match end.and_then(|end| Some((function[1..end].split_once(" as ")?.0, &function[end + 1..]))) {
+        Some((of, name)) => format!("{of}{name}"),
+        None => function.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -167,6 +183,8 @@ mod tests {
         let name =
             |function: &str| named(Frame { function: function.to_owned(), file: OWN.to_owned(), line: 7 }).function;
         assert_eq!(name("a::b"), "a::b");
+        assert_eq!(name("<a::T<u8> as b::Now<u8>>::now::<u8>"), "a::T<u8>::now::<u8>");
+        assert_eq!(name("<a::T<u8>>::now"), "<a::T<u8>>::now");
         assert_eq!(name("b"), "b (main.rs)");
         assert_eq!(name("{closure#0}"), "{closure} (main.rs:7)");
     }

@@ -15,18 +15,15 @@ use crate::platform::Platform;
 use crate::record::trace::{Event, EventKind};
 use crate::record::trace_ring::{FRAMES, Ring};
 
-/// Records that `goroutine`, which is the caller, parks. In a profile, also records for which lock and where.
+/// Records where the caller, which is a G, parks, and for which lock. The park itself has been recorded just now.
 #[cold]
 #[inline(never)]
 #[doc(alias = "blockevent")]
-pub(super) fn write_park<P: Platform>(ring: &Ring, goroutine: &Goroutine<P>) {
-    let (when, reason) = (P::now(), goroutine.wait_reason());
-    ring.write(Event { when, kind: EventKind::Park, goroutine: Some(goroutine.id()), detail: reason as u64 });
-    if ring.records_call_stacks() {
-        write_call_stack(ring, goroutine, when);
-        if is_lock(reason) {
-            write_lock(ring, EventKind::LockWait, goroutine, when);
-        }
+pub(super) fn write_park<P: Platform>(ring: &Ring, when: Instant) {
+    let Some(goroutine) = P::current_machine().and_then(Machine::current_goroutine) else { return };
+    write_call_stack(ring, goroutine, when);
+    if is_lock(goroutine.wait_reason()) {
+        write_lock(ring, EventKind::LockWait, goroutine, when);
     }
 }
 

@@ -42,6 +42,8 @@ use crate::entities::processor::Processor;
 use crate::entities::status::Status;
 use crate::entities::wait_reason::WaitFor;
 use crate::platform::{Pinned, Platform};
+#[cfg(not(gmp_loom))]
+use crate::record::trace::EventKind;
 
 /// Parks the calling G. Go: `gopark`.
 ///
@@ -106,7 +108,7 @@ pub(crate) fn park_at<'a, P: Platform>(
     {
         let next = pick_next(&pinned, processor);
         if next.is_none() || sampling::is_exact(processor) {
-            processor.tracer.note_park(me);
+            processor.tracer.note::<P>(EventKind::Park, Some(me.id()), me.wait_reason() as u64);
         }
         leave(pinned, machine, me, next, commit)
     }

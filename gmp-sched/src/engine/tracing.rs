@@ -67,19 +67,11 @@ fn write_birth<P: Platform>(ring: &Ring, goroutine: &Goroutine<P>, by: u64, func
     }
 }
 
-/// Events that have a call stack if the trace is a profile.
 impl Tracer {
-    /// Records that `goroutine`, which is the caller, parks.
-    #[inline(always)]
-    pub(crate) fn note_park<P: Platform>(&self, goroutine: &Goroutine<P>) {
-        // Ordering: as in `note`.
-        if let Some(ring) = self.active.load(Ordering::Acquire) {
-            call_stacks::write_park(ring, goroutine);
-        }
-    }
-
     /// Records that the wait of `goroutine` ends. `by` is the number of the calling G, or 0 if there is none.
+    #[inline(always)]
     pub(crate) fn note_ready<P: Platform>(&self, goroutine: &Goroutine<P>, by: u64) {
+        // Ordering: as in `note`.
         if let Some(ring) = self.active.load(Ordering::Acquire) {
             call_stacks::write_ready(ring, goroutine, by);
         }
@@ -126,7 +118,11 @@ impl<P: Platform> Scheduler<P> {
 #[cold]
 #[inline(never)]
 fn write<P: Platform>(ring: &Ring, kind: EventKind, goroutine: Option<GoroutineId>, detail: u64) {
-    ring.write(Event { when: P::now(), kind, goroutine, detail });
+    let when = P::now();
+    ring.write(Event { when, kind, goroutine, detail });
+    if kind == EventKind::Park && ring.records_call_stacks() {
+        call_stacks::write_park::<P>(ring, when);
+    }
 }
 
 /// How large the ring of a track in shared memory is, in relation to the other rings. Most events happen on Ps.
