@@ -11,7 +11,7 @@
 //!    the ELF file.
 //! 7. [`console`] shows the result.
 //!
-//! With `--trace`, [`recording`] records what the scheduler of the machine does. With `--top`, [`top`] shows it live. Both
+//! With `--trace` and `--profile`, [`recording`] records what the scheduler of the machine does. With `--top`, [`top`] shows it live. Both
 //! read memory that the machine shares with the host ([`shared_memory`]).
 //!
 //! [`new`] creates the crate of a new program. [`compare`] runs the benchmark, and those of other schedulers.

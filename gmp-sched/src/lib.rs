@@ -32,7 +32,7 @@
 //! | | [`stop_the_world`], [`procs`] | stopping the world, changing the number of Ps | `stopTheWorld`, `procresize` |
 //! | | [`lock_os_thread`] | Gs locked to their Ms | `LockOSThread`, `startlockedm`, `stoplockedm` |
 //! | | `deadlock` | deadlock detection | `checkdead` |
-//! | | `sampling`, `tracing`, `spans` | recording a sample of Gs; taking a trace; spans and marks of programs | `runtime/trace` |
+//! | | `sampling`, `tracing`, `spans`, `call_stacks` | recording a sample of Gs; taking a trace; spans and marks of programs; call stacks for profiles | `runtime/trace` |
 //! | | `machines`, `reuse`, `stacks` | making Ms; reuse of dead Gs and of stacks | `newm`, `gfget`, `gfput`, `malg` |
 //! | `lifecycle` | [`mod@spawn`], [`join`], `closure`, `finish`, [`mod@exit`], `children` | beginning and end of a G | `newproc`, `goexit` |
 //! | `library` | [`chan`], [`mod@select`] | channels; waiting for one of several channels | `hchan`, `chansend`, `chanrecv`, `selectgo` |

@@ -64,10 +64,10 @@ enum Owner {
 /// Returns the range of the frames that are kept. `owners` are those of the frames, innermost first.
 fn kept(owners: &[Owner], inner: Inner) -> Range<usize> {
     let begins = |owner: &Owner| matches!(owner, Owner::Library | Owner::Scheduler { begins: true, .. });
-    // If no function of a program follows, this is the scheduler's own work, which is shown as a whole.
-    let outermost = owners.iter().rposition(|owner| !begins(owner));
-    let is_of_program = |&index: &usize| owners[index] == Owner::Program;
-    let end = outermost.filter(is_of_program).map_or(owners.len(), |index| index + 1);
+    // Without a function of a program, this is the scheduler's own work, which is shown as a whole.
+    let has_program = owners.contains(&Owner::Program);
+    let outermost = owners.iter().rposition(|owner| !begins(owner)).filter(|_| has_program);
+    let end = outermost.map_or(owners.len(), |index| index + 1);
     if inner == Inner::All {
         return 0..end;
     }
@@ -94,6 +94,9 @@ const PARK: &[&str] = &[
     "sched",
 ];
 
+/// The function by which Rust's library catches a panic. It has no file.
+const CATCH: &str = "__rust_try";
+
 fn owner(frame: &Frame) -> Owner {
     let is_in = |part: &str, parts: &[&str]| {
         parts.iter().any(|folder| part.strip_prefix(folder).is_some_and(|rest| rest.starts_with(['/', '.'])))
@@ -105,7 +108,7 @@ fn owner(frame: &Frame) -> Owner {
         // The first instructions of a G are assembly, which has no lines.
         return Owner::Scheduler { begins: true, parks: true };
     }
-    if is_library(&frame.file) { Owner::Library } else { Owner::Program }
+    if is_library(&frame.file) || frame.function == CATCH { Owner::Library } else { Owner::Program }
 }
 
 /// If a source file belongs to the scheduler or the kernel, returns its path there.
@@ -173,6 +176,7 @@ mod tests {
         let owners = [library, park, library, park, mutex, own, begin, own, library, begin];
         assert_eq!(kept(&owners, Inner::WithoutScheduler), 4..8);
         assert_eq!(kept(&owners, Inner::All), 0..8);
+        assert_eq!(kept(&[own, mutex, begin], Inner::All), 0..2, "a G that an object of the library has spawned");
         assert_eq!(kept(&[library, own], Inner::WithoutScheduler), 0..2, "the library does not belong to a park");
         assert_eq!(kept(&[park, park], Inner::WithoutScheduler), 0..2, "something is left");
         assert_eq!(kept(&[mutex, park, begin], Inner::All), 0..3, "the scheduler's own work is shown as a whole");

@@ -50,6 +50,8 @@ struct Kind {
     /// The beginning of the names of its files.
     name: &'static str,
     title: &'static str,
+    /// What is counted.
+    event: &'static str,
     inner: Inner,
     values: Values,
     samples: fn(&Profile) -> &[Sample],
@@ -59,6 +61,7 @@ const KINDS: [Kind; 3] = [
     Kind {
         name: "block",
         title: "Where Gs wait",
+        event: "wait",
         inner: Inner::WithoutScheduler,
         values: Values { count: "contentions", time: "delay" },
         samples: |profile| &profile.block,
@@ -66,6 +69,7 @@ const KINDS: [Kind; 3] = [
     Kind {
         name: "mutex",
         title: "Unlocks for which Gs wait",
+        event: "contended unlock",
         inner: Inner::WithoutScheduler,
         values: Values { count: "contentions", time: "delay" },
         samples: |profile| &profile.mutex,
@@ -73,6 +77,7 @@ const KINDS: [Kind; 3] = [
     Kind {
         name: "cpu",
         title: "What runs",
+        event: "timer interrupt",
         inner: Inner::All,
         values: Values { count: "samples", time: "cpu" },
         samples: |profile| &profile.cpu,
@@ -86,6 +91,7 @@ pub struct Written {
     directory: PathBuf,
     /// The number of events and their time, in the order block, mutex, cpu.
     sums: [(u64, u64); 3],
+    has_cpus: bool,
     waiting: u64,
     lost: u64,
 }
@@ -93,23 +99,31 @@ pub struct Written {
 impl fmt::Display for Written {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let directory = self.directory.display();
-        let empty = ["no G has waited", "no G has waited for a lock", "no timer interrupt came while a CPU was busy"];
-        let events = ["waits", "contended unlocks", "timer interrupts"];
-        for ((kind, (count, nanoseconds)), (empty, events)) in KINDS.iter().zip(self.sums).zip(empty.iter().zip(events))
-        {
-            let name = kind.name;
-            if count == 0 {
-                writeln!(formatter, "profile: {name}: {empty}")?;
-            } else {
-                let millis = nanoseconds as f64 / 1e6;
-                writeln!(formatter, "profile: {name}: {count} {events}, {millis:.3} ms, in {directory}/{name}.svg")?;
+        let no_sample = match self.has_cpus {
+            true => "no timer interrupt came while a CPU was busy",
+            false => "threads have no timer interrupts",
+        };
+        let empty = ["no wait of a G has ended", "no unlock has ended the wait of a G", no_sample];
+        for ((kind, (count, nanoseconds)), empty) in KINDS.iter().zip(self.sums).zip(empty) {
+            let (name, millis) = (kind.name, nanoseconds as f64 / 1e6);
+            match count {
+                0 => writeln!(formatter, "profile: {name}: {empty}")?,
+                _ => {
+                    let events = counted(count, kind.event);
+                    writeln!(formatter, "profile: {name}: {events}, {millis:.3} ms, in {directory}/{name}.svg")?;
+                }
             }
         }
         if self.waiting > 0 {
-            writeln!(formatter, "profile: {} Gs still waited at the end; these waits are left out", self.waiting)?;
+            let waits = counted(self.waiting, "wait");
+            writeln!(formatter, "profile: {waits} had not ended when the recording ended: left out")?;
         }
-        write!(formatter, "profile: {} events lost; also for `go tool pprof`: {directory}/NAME.pb.gz", self.lost)
+        write!(formatter, "profile: {} events lost; for `go tool pprof`: {directory}/NAME.pb.gz", self.lost)
     }
+}
+
+fn counted(count: u64, event: &str) -> String {
+    format!("{count} {event}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Returns the names of the files that [`write()`] writes, without their directory.
@@ -145,5 +159,6 @@ pub fn write(profile: &Profile, symbols: &Symbols, program: &str, directory: &Pa
         samples.fold((0, 0), |(count, time), sample| (count + sample.count, time + sample.nanoseconds))
     };
     let sums = KINDS.each_ref().map(sum);
-    Ok(Written { directory: directory.to_owned(), sums, waiting: profile.waiting, lost: profile.lost })
+    let Profile { cpus, waiting, lost, .. } = *profile;
+    Ok(Written { directory: directory.to_owned(), sums, has_cpus: cpus > 0, waiting, lost })
 }

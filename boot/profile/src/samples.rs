@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use gmp_sched::goroutine::{GoroutineId, WaitReason};
-use gmp_sched::trace::TrackTrace;
+use gmp_sched::trace::{Track, TrackTrace};
 
 use crate::events::{Step, Unlocked, What, steps};
 
@@ -35,6 +35,8 @@ pub struct Profile {
     /// What ran when the timer interrupted a CPU. The time of a sample is the time for which the CPU was busy since its
     /// sample before.
     pub cpu: Vec<Sample>,
+    /// How many CPUs were recorded. There are none if the Ms are threads of the host.
+    pub cpus: usize,
     /// How many Gs were waiting when the recording ended.
     pub waiting: u64,
     /// How many events were lost.
@@ -58,6 +60,7 @@ impl Profile {
             block: replay.block.into_samples(),
             mutex: replay.mutex.into_samples(),
             cpu: replay.cpu.into_samples(),
+            cpus: traces.iter().filter(|trace| matches!(trace.track, Track::Cpu(_))).count(),
             waiting: replay.waiting.len() as u64,
             lost: traces.iter().map(|trace| trace.lost).sum(),
             duration: times().max().unwrap_or(0) - times().min().unwrap_or(0),

@@ -133,6 +133,7 @@ fn sample_of_a_cpu_counts_its_busy_time_since_the_sample_before() {
         interrupt(1050, 2).to_vec(),
     ];
     let profile = profile(&[(CPU, on_cpu.concat())]);
+    assert_eq!(profile.cpus, 1);
     assert_eq!(profile.cpu, [sample(&[8], None, 2, 20 + 10 + 30), sample(&[5], None, 1, 10)]);
 }
 

@@ -179,7 +179,8 @@ fn written_files_name_the_functions() {
     let directory = directory.path().join("new/profiles");
     let written = profile::write(&profile, &Symbols::of_this_program(), "threads", &directory).expect("files");
     let text = written.to_string();
-    assert!(text.contains("mutex: no G has waited for a lock") && text.contains("0 events lost"), "{text}");
+    assert!(text.contains("mutex: no unlock has ended the wait of a G") && text.contains("0 events lost"), "{text}");
+    assert!(text.contains("cpu: threads have no timer interrupts"), "{text}");
     let folded = fs::read_to_string(directory.join("block.folded")).expect("folded stacks");
     let line = folded.lines().find(|line| line.contains("threads::receive")).expect("the wait");
     assert!(line.contains("[chan receive] "), "{line}");

@@ -76,7 +76,7 @@ fn profile_of_a_program_that_never_waits_says_so() {
     let output = profiled(directory.path(), &[], "arguments");
     let printed = text(&output.stderr);
     assert_eq!(status(&output), Some(0), "{printed}");
-    assert!(printed.contains("boot: profile: mutex: no G has waited for a lock"), "{printed}");
+    assert!(printed.contains("boot: profile: mutex: no unlock has ended the wait of a G"), "{printed}");
     assert_eq!(read(directory.path(), "mutex.pb.gz").sample, []);
     let picture = fs::read_to_string(directory.path().join("mutex.svg")).expect("a picture");
     assert!(picture.contains("nothing was recorded"), "{picture}");
