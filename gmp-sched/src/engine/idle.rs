@@ -203,11 +203,11 @@ impl<P: Platform> Machine<P> {
                 if must_recheck {
                     self.wake_if_work_is_visible();
                 }
-                return self.stop_polling();
+                return;
             }
             let is_queued = scheduler.is_queued_work_visible();
             if (is_queued || scheduler.signals.is_ready()) && self.take_back(is_queued) {
-                return self.stop_polling();
+                return;
             }
             must_recheck = false;
             if scheduler.is_shut_down() {
@@ -230,10 +230,10 @@ impl<P: Platform> Machine<P> {
     /// Called if this M was assigned a P before it checked the queues a second time, or if it saw work in that check
     /// but was assigned a P before it could take one. While this M was spinning, submitters relied on its search. So if
     /// there is work, wakes another M to search in its place. The queue of the assigned P counts, too: this M may first
-    /// run a G whose timer is due, and the Gs of the queue wait meanwhile.
+    /// run the G of a device or of a due timer, and the Gs of the queue wait meanwhile.
     fn wake_if_work_is_visible(&'static self) {
         let scheduler = self.scheduler();
-        if scheduler.is_work_visible() {
+        if scheduler.is_queued_work_visible() {
             scheduler.wake_processor();
         }
     }
@@ -248,15 +248,6 @@ impl<P: Platform> Machine<P> {
         processor.set_clock(P::now());
         processor.tracer.note_busy::<P>(self.id(), self.is_spinning());
         true
-    }
-
-    /// Called by an M that has left the idle list, before it checks the ready list of device signals once more. From now
-    /// on no raise relies on this M.
-    pub(crate) fn stop_polling(&self) {
-        self.polls.store(false, Ordering::Relaxed);
-        // Ordering: partner: the fence in `wake_poller`. Either that function does not rely on this M, or the next check
-        // of this M finds the signal.
-        fence(Ordering::SeqCst);
     }
 
     /// Called by an M on the idle list that has seen work. Takes an idle P. If there is work on a queue, the M begins to

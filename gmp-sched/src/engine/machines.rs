@@ -132,8 +132,9 @@ impl<P: Platform> Machine<P> {
         shared.update_surplus(now);
         self.set_retired(true);
         drop(shared);
-        self.stop_polling();
-        scheduler.pass_signals_on();
+        if self.stop_polling() && scheduler.signals.is_ready() {
+            scheduler.wake_poller();
+        }
         true
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! | step | source of the next G | Go: `findRunnable` (runtime/proc.go, go1.27) |
 //! |---|---|---|
+//! | 0 | devices that are ready, if this M has been idle since its last pick | `findRunnable` after `netpoll(delay)` |
 //! | 1 | the earliest due timer of this P, within the batch budget of `due_timers` | `pp.timers.check` |
 //! | 2 | every 61st tick: poll the devices, then the first G of the global queue | `schedtick % 61` |
 //! | 3 | `runnext`, then the local ring | `runqget` |
@@ -11,7 +12,7 @@
 //! | 6 | the other Ps: half of a ring, a due timer, `runnext` (see `steal`); at most half as many Ms spin as Ps are busy | `stealWork` |
 //! | 7 | none: release the P, check everything once more, park the M (see `idle`) | `stopm` |
 //!
-//! - [`find_runnable`] takes all seven steps. It runs on g0 only.
+//! - [`find_runnable`] takes all steps. It runs on g0 only.
 //! - [`pick_next`] takes step 3 alone, for a G that leaves: the switch then goes from G to G, without g0. One
 //!   comparison of two words shows whether steps 1 and 2 would find nothing ([`Processor::needs_slow_pick`]); without
 //!   [timer interrupts](Platform::TIMER_INTERRUPTS) it also compares the earliest timer with the clock. If they might
@@ -36,7 +37,7 @@ use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::base::list::List;
 use crate::base::run_queue::{RING_CAPACITY, Slice};
-use crate::engine::due_timers::{next_due, take_due};
+use crate::engine::due_timers::{await_next, next_due, take_due};
 use crate::engine::enqueue::put_last;
 use crate::engine::park::make_runnable;
 use crate::engine::slice::end_inherited_slice;
@@ -52,11 +53,9 @@ use crate::record::trace::EventKind;
 #[doc(alias = "findRunnable")]
 pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static Machine<P>) -> &'static Goroutine<P> {
     let scheduler = machine.scheduler();
-    let mut was_idle = false;
     loop {
         let Some(processor) = machine.processor() else {
             machine.wait_for_processor(pinned);
-            was_idle = true;
             continue;
         };
         // The request for a slow pick is cleared before the checks below, so that a request that comes during the
@@ -66,11 +65,11 @@ pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static M
             machine.stop_for_world();
             continue;
         }
-        let due = next_due(pinned, processor);
-        if due.is_some() && is_check_due {
+        let event = poll_after_idleness(pinned, machine, processor).or_else(|| next_due(pinned, processor));
+        if event.is_some() && is_check_due {
             processor.request_global_check();
         }
-        let found = due
+        let found = event
             .or_else(|| is_check_due.then(|| check_global_queue(pinned, scheduler, processor)).flatten())
             .or_else(|| processor.pop_local())
             .or_else(|| take_global_batch(scheduler, processor))
@@ -78,15 +77,9 @@ pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static M
             .or_else(|| try_start_spinning(scheduler, machine, processor).then(|| steal(pinned, processor)).flatten());
         let Some(goroutine) = found else {
             machine.go_idle(pinned);
-            was_idle = true;
             continue;
         };
         stop_spinning(machine);
-        if was_idle {
-            // While this M was idle, raises of device signals may have relied on it. If it has found other work before
-            // it has come to step 5, another M has to poll.
-            scheduler.pass_signals_on();
-        }
         if !goroutine.is_locked() {
             return goroutine;
         }
@@ -134,6 +127,24 @@ pub(crate) fn pick_event<P: Platform>(
     }
     let scheduler = pinned.machine().scheduler();
     poll_devices(pinned, scheduler, processor).map(|goroutine| (goroutine, Event::Device))
+}
+
+/// Step 0: if this M has been idle since its last pick, polls the devices before it takes other work, because raises may
+/// have relied on this M (see `poll`).
+#[inline(always)]
+fn poll_after_idleness<P: Platform>(
+    pinned: &Pinned<P>,
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+) -> Option<&'static Goroutine<P>> {
+    if !machine.stop_polling() {
+        return None;
+    }
+    let goroutine = poll_devices(pinned, machine.scheduler(), processor)?;
+    if processor.timers.earliest() != Instant::NEVER {
+        await_next(pinned, processor, P::now());
+    }
+    Some(goroutine)
 }
 
 /// Step 2: polls the devices, then takes the first G of the global queue.
@@ -187,7 +198,7 @@ pub(crate) fn take_global_batch<P: Platform>(
     Some(first)
 }
 
-/// Step 5: readies the Gs whose devices are ready. Returns the first of them, for which no M has to be woken, because
+/// Steps 0 and 5: readies the Gs whose devices are ready. Returns the first of them, for which no M has to be woken, because
 /// the caller runs it. The others go to the tail of the ring, in the order of the raises.
 #[inline(always)]
 fn poll_devices<P: Platform>(

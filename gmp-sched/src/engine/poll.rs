@@ -1,25 +1,26 @@
 //! The ready list: the device signals that interrupt handlers have raised, which M takes them, and who makes an M do so.
 //!
 //! An M that searches for work polls the list where Go has its non-blocking `netpoll`: after the global queue, before
-//! stealing. Every 61st slow pick also polls it, and so does a G that gives way (see `pick`).
+//! stealing. An M that has been idle polls it first of all. A check of the global queue, at every 61st tick, polls it,
+//! and so does a G that gives way (see `pick`).
 //!
 //! # No raise is lost
 //!
 //! `raise` publishes the signal, then executes a fence, then checks for an idle P. An M that goes idle releases its P,
 //! then executes a fence, then checks the ready list. So at least one of the two sees what the other has published.
 //!
-//! If `raise` finds an idle P, it relies on an idle M, preferably the one that parked on the interrupted CPU
-//! ([`Platform::parked_machine`]): no other CPU is interrupted then. `raise` unparks that M, which checks the ready list
-//! and takes a P. It runs the G without having spun, and so wakes no further M. Before that, one of three things may
-//! come between:
+//! If `raise` finds an idle P, it relies on an idle M: on the one that parked on the interrupted CPU
+//! ([`Platform::parked_machine`]), because then no other CPU is interrupted, or else on the timekeeper. `raise` unparks
+//! that M, which checks the ready list and takes a P. It runs the G without having spun, and so wakes no further M.
+//! Before that, one of three things may come between:
 //!
 //! - Another M takes the last idle P. The unparked M then preempts an M that runs a G.
-//! - The M leaves the idle list because it is assigned a P for other work, or finds other work first.
-//! - The thread of the M ends.
+//! - The M leaves the idle list because it is assigned a P for other work. It polls before it takes that work.
+//! - The M leaves the idle list because its thread ends. If a signal is on the ready list, it makes another M poll.
 //!
-//! In the last two cases the M clears its flag `polls`, then executes a fence, then checks the ready list, and makes
-//! another M poll if a signal is there. `raise` relies only on an M whose flag it has seen set after its own fence. So
-//! either the M sees the signal, or `raise` does not rely on the M.
+//! In the last two cases the M is no longer the timekeeper, and clears its flag `polls`. It then executes a fence, and
+//! then checks the ready list. `raise` relies on an M only if it has seen, after its own fence, that the M was the
+//! timekeeper or had its flag set. So either the M sees the signal, or `raise` does not rely on the M.
 //!
 //! If `raise` finds no idle P, it preempts an M that runs a G, and that M then checks the ready list.
 
@@ -114,20 +115,9 @@ impl<P: Platform> Scheduler<P> {
     /// Returns an idle M: the one that parked on this CPU, if it is still idle. To wake it, no other CPU has to be
     /// interrupted. Otherwise returns the timekeeper, which is known without a search.
     fn find_poller(&'static self) -> Option<&'static Machine<P>> {
-        let known = [P::parked_machine(), self.timekeeper.load(Ordering::Acquire)];
         let is_poller =
             |machine: &&'static Machine<P>| machine.polls.load(Ordering::Relaxed) && ptr::eq(machine.scheduler(), self);
-        known.into_iter().flatten().chain(self.machines()).find(is_poller)
-    }
-
-    /// Called by an M that was idle, after it has found something to do or has left the idle list for good. If a signal
-    /// is on the ready list, its raise may have relied on this M. So another M has to be woken for it.
-    #[inline]
-    pub(crate) fn pass_signals_on(&'static self) {
-        P::point(Site::DeviceSignal);
-        if self.signals.is_ready() {
-            self.wake_poller();
-        }
+        P::parked_machine().filter(is_poller).or_else(|| self.timekeeper.load(Ordering::Acquire))
     }
 
     /// Preempts an M that holds a P, if possible the M on this CPU, so that this M polls the signals. Called when every
@@ -137,5 +127,22 @@ impl<P: Platform> Scheduler<P> {
         if let Some(machine) = holder.or_else(|| self.machines().find(|machine| machine.processor().is_some())) {
             P::request_preemption(machine);
         }
+    }
+}
+
+impl<P: Platform> Machine<P> {
+    /// Called by an M that has left the idle list, before it polls the signals. From now on no raise relies on this M.
+    /// Returns whether a raise may have relied on it.
+    #[inline(always)]
+    pub(crate) fn stop_polling(&self) -> bool {
+        if !self.polls.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.polls.store(false, Ordering::Relaxed);
+        // Ordering: partner: the fence in `wake_poller`. Either that function does not rely on this M, or this M now
+        // finds the signal.
+        fence(Ordering::SeqCst);
+        P::point(Site::DeviceSignal);
+        true
     }
 }

@@ -46,8 +46,8 @@ pub struct Machine<P: Platform> {
     pub(crate) old_processor: AtomicRef<Processor<P>>,
     /// Whether this M searches for work without having any. The scheduler counts the spinning Ms. Go: `m.spinning`.
     pub(crate) spinning: AtomicBool,
-    /// Whether a raise of a device signal may rely on this M to poll the signals. Set while the M is on the idle list,
-    /// and until it has taken note that it left the list; see [`crate::engine::device_signals`].
+    /// Whether a raise of a device signal may rely on this M to poll the signals. Set when the M is put on the idle
+    /// list, and cleared when it polls after it has left the list, before it takes other work; see `poll`.
     pub(crate) polls: AtomicBool,
     /// The time until which this M parks, if it is the timekeeper.
     pub(crate) deadline: AtomicU64,

@@ -318,11 +318,8 @@ impl Setting {
             run_as(machine, |pinned| match machine.locked_goroutine() {
                 Some(locked) => run_locked(pinned, machine, locked),
                 None => {
-                    if machine.take_assigned() {
-                        machine.stop_polling();
-                    }
+                    machine.take_assigned();
                     run_next(pinned, machine);
-                    self.scheduler.pass_signals_on();
                 }
             });
         }

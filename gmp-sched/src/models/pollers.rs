@@ -4,7 +4,7 @@
 use alloc::sync::Arc;
 
 use super::device_signals::{Scene, run_another};
-use super::platform::{Model, Setting, is_asked, run_as, run_next, spawn_as};
+use super::platform::{Model, Setting, is_asked, is_unparked, run_as, run_next, spawn_as};
 use super::{explore, explore_every_point};
 use crate::base::instant::Instant;
 use crate::engine::syscall::{enter_blocking, take_processor_back};
@@ -110,7 +110,9 @@ fn raise_on_an_idle_machine_wakes_one_m() {
     });
 }
 
-/// Two signals are raised on an idle machine. The M that polls runs one of the Gs, and wakes another M for the other G.
+/// Two signals are raised on an idle machine. The M that parked on the interrupted CPU polls and runs one of the Gs. It
+/// wakes another M for the other G: the two raises have woken only the first M, and that M is not the timekeeper, so it
+/// wakes no successor.
 #[test]
 fn second_g_of_a_poll_gets_an_idle_p() {
     explore(|| {
@@ -125,9 +127,36 @@ fn second_g_of_a_poll_gets_an_idle_p() {
             run_as(machine, |pinned| run_next(pinned, machine));
         }
         setting.settle();
+        setting.prefer(machines[1]);
         scenes.iter().for_each(|scene| scene.interrupt());
+        assert!(!is_unparked(machines[0]), "a raise has woken the timekeeper");
         setting.settle();
         assert!(machines.into_iter().all(|machine| machine.current_goroutine().is_some()), "a P is idle");
+        check(&setting);
+    });
+}
+
+/// The M that parked last on the interrupted CPU runs a G on another CPU. So a raise does not rely on it, and wakes an
+/// idle M.
+#[test]
+fn raise_does_not_rely_on_an_m_that_runs_again() {
+    explore(|| {
+        let setting = Setting::new(2);
+        let (waits, parked) = (setting.running_machine(), setting.busy_machine());
+        let scene = Scene::new(&setting, waits, 1);
+        run_as(waits, |pinned| scene.run(pinned, Instant::NEVER));
+        for idler in [waits, parked] {
+            run_as(idler, |pinned| run_next(pinned, idler));
+        }
+        let work = setting.goroutine();
+        work.set_status(Status::Runnable);
+        setting.scheduler.inject(work);
+        setting.settle();
+        assert!(parked.current_goroutine().is_some(), "the M that was idle for the shortest time is woken first");
+        setting.prefer(parked);
+        scene.interrupt();
+        setting.settle();
+        assert!(waits.current_goroutine().is_some(), "the idle M does not run the G");
         check(&setting);
     });
 }

@@ -70,7 +70,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/idle.rs",
         "an M that goes idle parks without searching for work that was submitted while it was spinning",
         "            if (is_queued || scheduler.signals.is_ready()) && self.take_back(is_queued) {
-                return self.stop_polling();
+                return;
             }",
         "            let _ = (is_queued, Self::take_back);",
         Simulation("composition", "spinning_m_that_goes_idle_finds_the_work_that_relied_on_it", ONE),

@@ -215,8 +215,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/poll.rs",
         "a raise has no fence before its check for an idle P",
-        "        fence(Ordering::SeqCst);",
-        "",
+        "        fence(Ordering::SeqCst);
+        P::point(Site::DeviceSignal);
+        if self.idle_processors",
+        "        P::point(Site::DeviceSignal);
+        if self.idle_processors",
         Model("device_signals::raise_against_an_idling_m"),
     ),
     mutant(
@@ -236,20 +239,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/poll.rs",
         "a raise does not prefer the M that parked on the interrupted CPU",
-        "[P::parked_machine(), self.timekeeper.load(Ordering::Acquire)]",
-        "[None, self.timekeeper.load(Ordering::Acquire)]",
+        "P::parked_machine().filter(is_poller)",
+        "P::parked_machine().filter(|machine| is_poller(machine) && false)",
         Model("pollers::raise_on_an_idle_machine_wakes_one_m"),
     ),
     mutant(
-        "engine/idle.rs",
+        "engine/poll.rs",
         "an M that has left the idle list lets raises rely on it",
         "        self.polls.store(false, Ordering::Relaxed);",
         "",
-        Model("pollers::raise_against_an_m_that_is_assigned_a_p"),
+        Model("pollers::raise_does_not_rely_on_an_m_that_runs_again"),
     ),
     mutant(
-        "engine/idle.rs",
-        "an M that has left the idle list has no fence before it checks for a raise that relies on it",
+        "engine/poll.rs",
+        "an M that has left the idle list has no fence before it polls for a raise that relies on it",
         "        self.polls.store(false, Ordering::Relaxed);
         fence(Ordering::SeqCst);",
         "        self.polls.store(false, Ordering::Relaxed);",
@@ -258,15 +261,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/pick.rs",
         "an M that was idle and finds other work forgets the raise that relies on it",
-        "            scheduler.pass_signals_on();",
-        "",
+        "poll_after_idleness(pinned, machine, processor).or_else(|| next_due(pinned, processor))",
+        "(machine.stop_polling() && false).then(|| poll_after_idleness(pinned, machine, processor)).flatten()
+            .or_else(|| next_due(pinned, processor))",
         Model("pollers::raise_against_an_m_that_is_assigned_a_p"),
     ),
     mutant(
         "engine/machines.rs",
         "an M that ends forgets the raise that relies on it",
-        "        scheduler.pass_signals_on();",
-        "",
+        "        if self.stop_polling() && scheduler.signals.is_ready() {
+            scheduler.wake_poller();
+        }",
+        "        self.stop_polling();",
         Model("pollers::raise_against_an_m_that_ends"),
     ),
     mutant(

@@ -76,7 +76,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/idle.rs",
         "an M that is assigned a P overlooks the queue of that P",
-        "        if scheduler.is_work_visible() {
+        "        if scheduler.is_queued_work_visible() {
             scheduler.wake_processor();
         }",
         "        let own = self.held_processor();
@@ -89,7 +89,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/idle.rs",
         "an M that is assigned a P wakes no M for the first G in the queue of that P",
-        "        if scheduler.is_work_visible() {
+        "        if scheduler.is_queued_work_visible() {
             scheduler.wake_processor();
         }",
         "        let own = self.held_processor();

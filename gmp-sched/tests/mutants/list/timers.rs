@@ -263,7 +263,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/pick.rs",
         "a check of the global queue that the G of a due timer precedes is forgotten",
-        "        if due.is_some() && is_check_due {
+        "        if event.is_some() && is_check_due {
             processor.request_global_check();
         }",
         "",
