@@ -6,6 +6,8 @@
 //! | yields | the tail of the ring, or, if the global queue has work, the tail of the global queue, so that its Gs run first |
 //! | was preempted at the end of its slice | the tail of the global queue |
 //! | was displaced by the G of a timer or device, or stopped with the world | `runnext`, or back among the timers if it had itself displaced another G because of a timer |
+//! | returns from a call that blocks and finds no P | the due timers of its old P or of another, so that it displaces the running G; without timer interrupts the global queue |
+//! | returns from another system call and finds no P | the tail of the global queue |
 //! | finds the ring full | the tail of the global queue, with half of the ring |
 //! | was readied by an M without a P, a thread that is no M, or in another scheduler | the global queue of its own scheduler |
 //! | is locked to its M | the list of locked Gs beside the global queue |
@@ -140,8 +142,15 @@ pub(crate) fn requeue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
 pub(crate) fn requeue_due<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     sampling::runnable_again(pinned.processor(), goroutine);
     goroutine.set_status(Status::Runnable);
-    pinned.processor().timers.insert(P::now(), &goroutine.timer, Action::Resume(goroutine));
+    put_among_due_timers(pinned.processor(), goroutine);
     pinned.machine().scheduler().submitted();
+}
+
+/// Puts a runnable G behind the Gs whose timers on `processor` are already due. The G has no timer of its own armed. The
+/// caller makes sure that an M notices the G.
+pub(crate) fn put_among_due_timers<P: Platform>(processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) {
+    debug_assert!(!goroutine.timer.is_armed(), "the timer of {goroutine:?} is still armed for a wait");
+    processor.timers.insert(P::now(), &goroutine.timer, Action::Resume(goroutine));
 }
 
 impl<P: Platform> Scheduler<P> {

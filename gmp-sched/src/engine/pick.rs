@@ -109,7 +109,7 @@ pub(crate) fn pick_next<P: Platform>(
 /// Why a G displaces the running one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// The timer of the G is due.
+    /// The timer of the G is due, or the G has returned from a call that blocks.
     Timer,
     /// The device that the G waits for is ready.
     Device,

@@ -7,7 +7,8 @@
 //!
 //! # Displacement (wakeup preemption)
 //!
-//! A G whose timer is due does not wait for the slice to end: it displaces the running G. The displaced G runs next,
+//! A G whose timer is due does not wait for the slice to end: it displaces the running G. So does a G whose device is
+//! ready, and a G that returns from a call that blocks and finds no P (see `syscall`). The displaced G runs next,
 //! and the two Gs share the slice. After a displacement, and after a batch of due timers, the P runs undisturbed for a
 //! while ([`Platform::undisturbed`]). So the number of displacements in a slice is bounded, and each G makes progress.
 //! (The beginning of a slice does not start an undisturbed time. Otherwise a timer that is due then would be late
@@ -38,7 +39,7 @@ use crate::engine::enqueue::{requeue_due, requeue_global, requeue_next};
 use crate::engine::pick::{Event, pick_event};
 use crate::engine::switch::leave;
 use crate::entities::machine::Machine;
-use crate::entities::processor::Processor;
+use crate::entities::processor::{Processor, has_due_timer};
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
@@ -113,7 +114,9 @@ pub fn request<P: Platform>(machine: &'static Machine<P>) {
 /// [`Platform::request_preemption`] sends.
 pub fn is_wanted<P: Platform>(machine: &Machine<P>) -> bool {
     let scheduler = machine.scheduler();
-    machine.processor().is_some_and(|processor| gives_way_to_others(scheduler, processor) || scheduler.is_stopping())
+    machine.processor().is_some_and(|processor| {
+        gives_way_to_others(scheduler, processor) || scheduler.is_stopping() || has_due_timer(processor)
+    })
 }
 
 /// Whether the G that runs on `processor` has to call [`give_way`] because its slice is over or a device is ready.

@@ -9,7 +9,11 @@
 //! the call panics. If they returned a guard object instead, the G could leak the guard and continue without a P.
 //!
 //! On return the G takes its old P back if no other M took it, or else an idle P. If there is none, the G goes to the
-//! global queue and its M to the idle list. Outside of system calls, an M without a P never runs user code.
+//! global queue and its M to the idle list. But a G that returns from a call that blocks does not wait for the end of a
+//! slice: it displaces the G that runs on its old P, or on another P. It is put among the due timers of that P, so it
+//! runs as soon as a G whose timer is due, and `due_timers` and `preempt` say how the other Gs get their share. (Where no
+//! timer interrupts the running G, and if the G is locked to its M, it goes to the global queue, too.) Outside of system
+//! calls, an M without a P never runs user code.
 //!
 //! The slice continues during a call. If the slice ends during the call, sysmon takes the P away, or the G gives way on
 //! return. So Gs that make short calls one after the other run no longer than others.
@@ -31,12 +35,14 @@
 //! ```
 
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 
 use crate::base::atomic::{Ordering, fence};
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::base::points::Site;
 use crate::engine::current::CurrentGoroutine;
+use crate::engine::enqueue::put_among_due_timers;
 use crate::engine::preempt::{give_way, gives_way_to_others};
 use crate::engine::sampling;
 use crate::engine::switch::leave;
@@ -103,15 +109,15 @@ pub fn blocking<P: Platform, R>(call: impl FnOnce() -> R) -> R {
 #[inline]
 #[track_caller]
 pub fn try_blocking<P: Platform, R>(call: impl FnOnce() -> R) -> Result<R, OutOfResources> {
-    try_blocking_pinned::<P, R>(|pinned| {
-        drop(pinned);
-        call()
-    })
+    let (_syscall, pinned) = enter_blocking::<P>()?;
+    drop(pinned);
+    Ok(call())
 }
 
-/// Like [`try_blocking`], but `call` begins pinned, and gets the pin. This is for drivers of a kernel: without the pin, the
-/// thread of the M that takes over the P could displace the caller's thread, for up to a slice, before the driver has told
-/// its device what to do.
+/// Like [`try_blocking`], but the caller stays pinned until its G has a P again or has been enqueued. This is for drivers
+/// of a kernel, whose `call` parks only the thread. Without the pin, another thread could displace the caller's thread,
+/// for up to a slice: the thread of the M that takes over the P, before the driver has told its device what to do, or
+/// any ready thread, after the call and before the G has been enqueued.
 ///
 /// # Errors
 ///
@@ -122,9 +128,11 @@ pub fn try_blocking<P: Platform, R>(call: impl FnOnce() -> R) -> Result<R, OutOf
 /// In the same cases as [`syscall`].
 #[inline]
 #[track_caller]
-pub fn try_blocking_pinned<P: Platform, R>(call: impl FnOnce(Pinned<P>) -> R) -> Result<R, OutOfResources> {
-    let (_syscall, pinned) = enter_blocking::<P>()?;
-    Ok(call(pinned))
+pub fn try_blocking_pinned<P: Platform, R>(call: impl FnOnce(&Pinned<P>) -> R) -> Result<R, OutOfResources> {
+    let (syscall, pinned) = enter_blocking::<P>()?;
+    let result = call(&pinned);
+    syscall.end(pinned);
+    Ok(result)
 }
 
 /// Keeps the calling G in a system call until the same G drops this value. Not public, because a program could leak it.
@@ -135,6 +143,8 @@ pub fn try_blocking_pinned<P: Platform, R>(call: impl FnOnce(Pinned<P>) -> R) ->
 pub(crate) struct Syscall<P: Platform> {
     machine: &'static Machine<P>,
     me: &'static Goroutine<P>,
+    /// What becomes of the G if there is no P for it after the call.
+    requeue: fn(&Pinned<P>, &'static Goroutine<P>),
     /// The raw pointer prevents `Send` and `Sync`.
     _here: PhantomData<*mut ()>,
 }
@@ -155,11 +165,11 @@ pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
     // now; see `timekeeper`.
     processor.status.set(ProcessorStatus::Syscall);
     drop(pinned);
-    Syscall { machine, me, _here: PhantomData }
+    Syscall { machine, me, requeue: requeue_without_processor, _here: PhantomData }
 }
 
-/// Begins a system call as [`blocking`] does. The call ends when the first of the returned values is dropped. The second
-/// value must be dropped before the first.
+/// Begins a system call as [`blocking`] does. The call ends when the first of the returned values is dropped, after the
+/// second, or by [`Syscall::end`].
 #[track_caller]
 pub(crate) fn enter_blocking<P: Platform>() -> Result<(Syscall<P>, Pinned<P>), OutOfResources> {
     let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<P>::new();
@@ -171,15 +181,19 @@ pub(crate) fn enter_blocking<P: Platform>() -> Result<(Syscall<P>, Pinned<P>), O
     processor.counters.handoffs.add(1);
     processor.tracer.note::<P>(EventKind::HandOff, Some(me.id()), 0);
     scheduler.hand_off(processor);
-    Ok((Syscall { machine, me, _here: PhantomData }, pinned))
+    Ok((Syscall { machine, me, requeue: requeue_to_displace, _here: PhantomData }, pinned))
 }
 
-impl<P: Platform> Drop for Syscall<P> {
+impl<P: Platform> Syscall<P> {
+    /// Ends the system call for a caller that is pinned once.
+    fn end(self, pinned: Pinned<P>) {
+        ManuallyDrop::new(self).end_pinned(pinned);
+    }
+
     /// Ends the system call. Go: `exitsyscall`.
     #[inline(always)]
-    fn drop(&mut self) {
-        let pinned = Pinned::<P>::new();
-        let Self { machine, me, .. } = *self;
+    fn end_pinned(&self, pinned: Pinned<P>) {
+        let Self { machine, me, requeue, .. } = *self;
         if let Some(processor) = take_processor_back(&pinned, machine, me) {
             let scheduler = machine.scheduler();
             // If preemption was requested during the call, the G could not give way until now.
@@ -189,7 +203,14 @@ impl<P: Platform> Drop for Syscall<P> {
             return;
         }
         // The M got no P, so the G is enqueued. Go: `exitsyscallNoP`.
-        drop(leave(pinned, machine, me, None, requeue_without_processor));
+        drop(leave(pinned, machine, me, None, requeue));
+    }
+}
+
+impl<P: Platform> Drop for Syscall<P> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.end_pinned(Pinned::new());
     }
 }
 
@@ -229,15 +250,31 @@ pub(crate) fn has_to_stop<P: Platform>(scheduler: &Scheduler<P>) -> bool {
     scheduler.is_stopping()
 }
 
-/// Commit of a G that returns from a system call when [`take_processor_back`] has found no P for it. Runs on g0 of an M
-/// without a P.
+/// Commit of a G that returns from [`syscall`] when [`take_processor_back`] has found no P for it. The G goes to the global
+/// queue, like a G whose slice is over: sysmon may have taken the P for that reason. Otherwise a G that makes calls in a
+/// loop would run again before those that wait for their slices.
 pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+    requeue(pinned, goroutine, |_| None);
+}
+
+/// Like [`requeue_without_processor`], for [`blocking`]. The G displaces another one.
+fn requeue_to_displace<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+    requeue(pinned, goroutine, |machine| processor_to_displace(machine, goroutine));
+}
+
+/// Makes `goroutine` runnable, and this M, which has no P, idle. The G is put among the due timers of the P that
+/// `displace` returns, or on the global queue if it returns `None`. Runs on g0.
+fn requeue<P: Platform>(
+    pinned: &Pinned<P>,
+    goroutine: &'static Goroutine<P>,
+    displace: impl FnOnce(&'static Machine<P>) -> Option<&'static Processor<P>>,
+) {
     let machine = pinned.machine();
     let scheduler = machine.scheduler();
     sampling::returned(machine, goroutine);
     goroutine.set_status(Status::Runnable);
     P::point(Site::Syscall);
-    {
+    let displaced = {
         // All of these steps are one critical section. Otherwise `check_dead` could see this M on the idle list while
         // its G is on no queue, and report a deadlock.
         let mut shared = scheduler.shared.lock();
@@ -252,15 +289,42 @@ pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, gorouti
             // Sysmon took the P, and counted this M as blocked.
             _ => shared.blocked_machines -= 1,
         }
-        scheduler.put_global_one(&mut shared, goroutine);
+        let displaced = displace(machine);
+        match displaced {
+            Some(processor) => put_among_due_timers(processor, goroutine),
+            None => scheduler.put_global_one(&mut shared, goroutine),
+        }
         match machine.processor() {
             Some(_) => {}
             None if goroutine.is_locked() => machine.begin_to_wait(&mut shared),
             None => scheduler.put_idle_machine(&mut shared, machine),
         }
-    }
+        displaced
+    };
     P::point(Site::Idle);
     scheduler.wake_processor();
+    if let Some(holder) = displaced.and_then(|processor| scheduler.holder_of(processor)) {
+        P::request_preemption(holder);
+    }
+}
+
+/// Returns the P on which `goroutine` displaces the running G after a blocking call on `machine`: the old P if it is in
+/// use, or else another P. Returns `None` where no interrupt lets the running G give way, if `goroutine` is locked to its
+/// M, and if the M has got its P back after all.
+///
+/// The caller holds the scheduler lock, so the P does not become idle before the G is among its timers. If the P becomes
+/// idle after that, its M sees the timer when it checks for work a second time.
+fn processor_to_displace<P: Platform>(
+    machine: &'static Machine<P>,
+    goroutine: &Goroutine<P>,
+) -> Option<&'static Processor<P>> {
+    if !P::TIMER_INTERRUPTS || goroutine.is_locked() || machine.processor().is_some() {
+        return None;
+    }
+    let old = machine.old_processor.load(Ordering::Relaxed);
+    old.into_iter()
+        .chain(machine.scheduler().processors())
+        .find(|processor| processor.status() == ProcessorStatus::Running)
 }
 
 impl<P: Platform> Scheduler<P> {

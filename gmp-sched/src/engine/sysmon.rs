@@ -96,9 +96,7 @@ fn check_slice<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'stati
         return;
     }
     processor.check_slice(now, None);
-    let holder =
-        scheduler.machines().find(|machine| machine.processor().is_some_and(|held| core::ptr::eq(held, processor)));
-    if let Some(machine) = holder.filter(|machine| preempt::is_wanted(machine)) {
+    if let Some(machine) = scheduler.holder_of(processor).filter(|machine| preempt::is_wanted(machine)) {
         P::request_preemption(machine);
     }
 }

@@ -276,6 +276,11 @@ impl<P: Platform> Scheduler<P> {
         self.machines_ever().filter(|machine| !machine.is_retired())
     }
 
+    /// Returns the M that holds `processor`. Searches all Ms.
+    pub(crate) fn holder_of(&'static self, processor: &Processor<P>) -> Option<&'static Machine<P>> {
+        self.machines().find(|machine| machine.processor().is_some_and(|held| core::ptr::eq(held, processor)))
+    }
+
     /// All Ms, including those whose thread has ended.
     fn machines_ever(&'static self) -> impl Iterator<Item = &'static Machine<P>> {
         core::iter::successors(self.all_machines.load(Ordering::Acquire), |machine| {

@@ -312,7 +312,7 @@ impl<C: Cpu> Threads<C> {
     fn commit_park(&'static self, thread: &'static Thread<C>) {
         if !thread.token.commit_park() {
             // The token came during the switch.
-            self.make_ready(thread, placement::Urgency::Waits);
+            self.make_ready(thread, placement::Urgency::Displaces);
         }
     }
 }

@@ -18,7 +18,7 @@ pub(super) enum Urgency {
     /// The ready thread displaces the running thread, because the ready thread was woken by an event that it must
     /// handle.
     Displaces,
-    /// The ready thread waits in the list, because it was displaced itself or its token came before it had parked.
+    /// The ready thread waits in the list, because it was displaced itself.
     Waits,
 }
 

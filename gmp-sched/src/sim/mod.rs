@@ -213,9 +213,8 @@ pub fn start_device(signal: &'static Signal<Sim>, duration: Duration) {
 
 /// Blocks the calling G and its M in a device operation for `duration`. The P is handed off at once.
 pub fn block(duration: Duration) {
-    let blocked = syscall::try_blocking::<Sim, _>(|| {
+    let blocked = syscall::try_blocking_pinned::<Sim, _>(|_pinned| {
         let until = simulation::current().instant() + duration;
-        let _pinned = Pinned::<Sim>::new();
         while simulation::current().instant() < until {
             platform::park(Some(until));
         }

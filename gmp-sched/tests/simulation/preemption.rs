@@ -45,6 +45,58 @@ fn main_wakes_in_time_beside_hogs_on_every_p() {
     });
 }
 
+/// A G whose blocking system call ends displaces a hog if hogs have all Ps. So it does not wait for the end of a slice,
+/// except that its M may have to wait for a CPU: with more Ps than CPUs, or if another M is woken on the same CPU at the
+/// same time. So the test checks the median.
+#[test]
+fn main_returns_in_time_from_blocking_calls_beside_hogs_on_every_p() {
+    explore(|seed| {
+        let hogs = Hogs::start(16, Duration::from_millis(1));
+        let mut late: Vec<_> = (0..5)
+            .map(|round| {
+                let before = sim::elapsed();
+                let call = Duration::from_micros(100 + seed % 1000 * round);
+                sim::block(call);
+                sim::elapsed() - before - call
+            })
+            .collect();
+        late.sort();
+        assert!(late[2] < SLICE || !for_a_cpu().is_zero(), "ran {late:?} late: it waited for the end of a slice");
+        hogs.stop();
+    });
+}
+
+/// Gs that make blocking system calls in a loop displace other Gs again and again. Nevertheless the others run, as the
+/// oracle of slices demands.
+#[test]
+fn blocking_calls_in_a_loop_do_not_starve_other_gs() {
+    explore(|seed| {
+        // Only one seed in 16 is run, because each run has thousands of calls.
+        if !seed.is_multiple_of(16) {
+            return;
+        }
+        let hogs = Hogs::start(2 * sim::config().processors, Duration::from_micros(200));
+        let stop = Arc::new(AtomicBool::new(false));
+        let callers: Vec<_> = (0..6)
+            .map(|number| {
+                let (stop, mut random) = (stop.clone(), Random::new(seed + number));
+                sim::go(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        sim::block(Duration::from_nanos(random.below(20_000)));
+                        sim::work(Duration::from_nanos(random.below(5_000)));
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..2 {
+            sim::yield_now();
+        }
+        stop.store(true, Ordering::Relaxed);
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
+        hogs.stop();
+    });
+}
+
 /// Many timers become due at about the same time on busy Ps. No woken G waits for the end of a slice, and the hogs make
 /// progress, too.
 #[test]

@@ -5,7 +5,7 @@
 //! for ever: a blocked call waits only for its device, never for another G.
 
 use gmp_sched::cancel::ContextError;
-use gmp_sched::platform::{OutOfResources, Pinned, Platform as _};
+use gmp_sched::platform::{OutOfResources, Platform as _};
 use gmp_sched::syscall;
 use gmp_sched::time::Instant;
 use spin::Once;
@@ -57,18 +57,15 @@ impl Permit {
     ///
     /// If the caller is not a G with a P.
     pub(crate) fn block<R>(self, call: impl FnOnce(&Blocked) -> R) -> Result<R, OutOfResources> {
-        // `Blocked` is dropped before the system call ends, so its pin ends first. The permit is dropped after the
-        // call, when the G has a P again.
-        syscall::try_blocking_pinned::<Kernel, R>(|pinned| call(&Blocked { _pinned: pinned }))
+        // The permit is dropped after the call, when the G has a P again.
+        syscall::try_blocking_pinned::<Kernel, R>(|_pinned| call(&Blocked(())))
     }
 }
 
-/// The calling G while it is blocked in a driver: see [`Permit::block`].
+/// The calling G while it is blocked in a driver: see [`Permit::block`]. Its thread is pinned to its CPU while the thread
+/// runs the driver, and can migrate only while it waits.
 #[derive(Debug)]
-pub(crate) struct Blocked {
-    /// Pins the thread to its CPU while the thread runs the driver. The thread can migrate only while it waits.
-    _pinned: Pinned<Kernel>,
-}
+pub(crate) struct Blocked(());
 
 impl Blocked {
     /// Returns the kernel thread of the calling G's M. The driver's interrupt handler unparks this thread.

@@ -101,6 +101,7 @@ const OWN: &[Workload] = &[
     ("syscall_fast", fast_syscalls),
     ("handoff", handoffs),
     ("poll_wake", poll_wakes),
+    ("blocking_hog", blocking_calls_beside_hogs),
     ("io", disk_reads),
     ("io_stream", disk_streams),
     ("io_sha256", hashing),
@@ -174,6 +175,20 @@ fn poll_wakes() {
         }
         waiting.join().expect("no panic")
     });
+}
+
+/// Measures how late the G of a call that blocks its M for 1 ms runs again, beside a hog on each P. Where Gs in loops are
+/// not preempted, it would never run again, so there is nothing to measure.
+fn blocking_calls_beside_hogs() {
+    const CALL: Duration = Duration::from_millis(1);
+    if kernel::PREEMPTS_LOOPS {
+        let lateness = |_| {
+            let start = now();
+            disk::delay(CALL).expect("memory for another M");
+            now() - start - CALL.as_nanos() as u64
+        };
+        report_late("blocking_hog", beside_hogs(lateness));
+    }
 }
 
 /// Measures reads of 4 KiB at random offsets of the first disk, in both ways: with one read in flight and with 64, and how
