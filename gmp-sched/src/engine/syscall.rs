@@ -257,14 +257,21 @@ pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, gorouti
     requeue(pinned, goroutine, |_| None);
 }
 
-/// Like [`requeue_without_processor`], for [`blocking`]. The G displaces another one.
+/// Like [`requeue_without_processor`], for [`blocking`]. The G displaces another one, unless no interrupt would let that
+/// one give way.
 fn requeue_to_displace<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
-    requeue(pinned, goroutine, |machine| processor_to_displace(machine, goroutine));
+    requeue(
+        pinned,
+        goroutine,
+        |machine| {
+            if P::TIMER_INTERRUPTS { processor_to_displace(machine, goroutine) } else { None }
+        },
+    );
 }
 
 /// Makes `goroutine` runnable, and this M, which has no P, idle. The G is put among the due timers of the P that
 /// `displace` returns, or on the global queue if it returns `None`. Runs on g0.
-fn requeue<P: Platform>(
+pub(crate) fn requeue<P: Platform>(
     pinned: &Pinned<P>,
     goroutine: &'static Goroutine<P>,
     displace: impl FnOnce(&'static Machine<P>) -> Option<&'static Processor<P>>,
@@ -309,16 +316,15 @@ fn requeue<P: Platform>(
 }
 
 /// Returns the P on which `goroutine` displaces the running G after a blocking call on `machine`: the old P if it is in
-/// use, or else another P. Returns `None` where no interrupt lets the running G give way, if `goroutine` is locked to its
-/// M, and if the M has got its P back after all.
+/// use, or else another P. Returns `None` if `goroutine` is locked to its M, and if the M has got its P back after all.
 ///
 /// The caller holds the scheduler lock, so the P does not become idle before the G is among its timers. If the P becomes
 /// idle after that, its M sees the timer when it checks for work a second time.
-fn processor_to_displace<P: Platform>(
+pub(crate) fn processor_to_displace<P: Platform>(
     machine: &'static Machine<P>,
     goroutine: &Goroutine<P>,
 ) -> Option<&'static Processor<P>> {
-    if !P::TIMER_INTERRUPTS || goroutine.is_locked() || machine.processor().is_some() {
+    if goroutine.is_locked() || machine.processor().is_some() {
         return None;
     }
     let old = machine.old_processor.load(Ordering::Relaxed);

@@ -6,11 +6,13 @@ use alloc::vec::Vec;
 
 use super::checked::Checked;
 use super::explore_every_point;
-use super::platform::{Model, Setting, run_as, spawn_as};
+use super::platform::{Model, Setting, run_as, run_next, spawn_as};
 use crate::base::atomic::Ordering;
 use crate::engine::park::ready_pinned;
 use crate::engine::pick::find_runnable;
-use crate::engine::syscall::{enter_blocking, enter_syscall, requeue_without_processor, take_processor_back};
+use crate::engine::syscall::{
+    enter_blocking, enter_syscall, processor_to_displace, requeue, requeue_without_processor, take_processor_back,
+};
 use crate::entities::machine::Machine;
 
 /// Enters a system call as the G that runs on `machine`.
@@ -148,5 +150,29 @@ fn return_from_a_system_call_against_the_deadlock_check() {
         idles.join().unwrap();
         setting.settle_all([idler]);
         setting.check();
+    });
+}
+
+/// A G that returns from a blocking call is put among the due timers of a P while the M of this P goes idle. One of the two
+/// Ms takes the P and runs the G, and none reports a deadlock.
+#[test]
+fn return_from_a_blocking_call_against_an_idling_m() {
+    explore_every_point(|| {
+        let setting = Setting::new(1);
+        let returning = setting.blocked_machine();
+        let idler = setting.busy_machine();
+        // This G waits for the G in the system call, so that the last M to go idle could report a deadlock.
+        setting.goroutine();
+        let idles = spawn_as(idler, move |pinned| run_next(pinned, idler));
+        run_as(returning, |pinned| {
+            let me = pinned.goroutine();
+            returning.set_current(None);
+            requeue(pinned, me, |machine| processor_to_displace(machine, me));
+            run_next(pinned, returning);
+        });
+        idles.join().unwrap();
+        setting.check();
+        let runs = [returning, idler].into_iter().filter(|machine| machine.current_goroutine().is_some());
+        assert_eq!(runs.count(), 1, "the G runs on no M, or on two");
     });
 }

@@ -1,6 +1,6 @@
 //! Mutants of system calls, and of wakeups from outside of the scheduler.
 
-use super::Catcher::{Model, Nobody, Simulation};
+use super::Catcher::{Model, Nobody, Simulation, Test};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -67,15 +67,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/syscall.rs",
         "an M without a P goes idle before its G is on a queue",
-        "        scheduler.put_global_one(&mut shared, goroutine);
+        "        match displaced {
+            Some(processor) => put_among_due_timers(processor, goroutine),
+            None => scheduler.put_global_one(&mut shared, goroutine),
+        }
         match machine.processor() {
             Some(_) => {}
             None if goroutine.is_locked() => machine.begin_to_wait(&mut shared),
             None => scheduler.put_idle_machine(&mut shared, machine),
         }
-    }",
+        displaced
+    };",
         "        scheduler.put_idle_machine(&mut shared, machine);
-    }
+        displaced
+    };
     scheduler.put_global_one(&mut scheduler.shared.lock(), goroutine);",
         Model("syscall::return_from_a_system_call_against_the_deadlock_check"),
     ),
@@ -86,6 +91,57 @@ pub(super) const MUTANTS: &[Mutant] = &[
     scheduler.wake_processor();",
         "",
         Nobody("the M itself checks all queues once more before it parks, and takes an idle P. The wakeup is sooner."),
+    ),
+    mutant(
+        "engine/syscall.rs",
+        "an M without a P goes idle before its G is among the timers of a P",
+        "        match displaced {
+            Some(processor) => put_among_due_timers(processor, goroutine),
+            None => scheduler.put_global_one(&mut shared, goroutine),
+        }
+        match machine.processor() {
+            Some(_) => {}
+            None if goroutine.is_locked() => machine.begin_to_wait(&mut shared),
+            None => scheduler.put_idle_machine(&mut shared, machine),
+        }
+        displaced
+    };
+    P::point(Site::Idle);",
+        "        scheduler.put_idle_machine(&mut shared, machine);
+        displaced
+    };
+    P::point(Site::Idle);
+    put_among_due_timers(displaced.expect(\"the P of the model\"), goroutine);",
+        Model("syscall::return_from_a_blocking_call_against_an_idling_m"),
+    ),
+    mutant(
+        "engine/syscall.rs",
+        "a G that returns from a blocking call waits for the end of a slice",
+        "if P::TIMER_INTERRUPTS { processor_to_displace(machine, goroutine) } else { None }",
+        "let _ = machine;
+        None",
+        Simulation("simulation/preemption", "main_returns_in_time_from_blocking_calls_beside_hogs_on_every_p", 200),
+    ),
+    mutant(
+        "engine/syscall.rs",
+        "a G that returns from a blocking call asks no G to give way",
+        "        P::request_preemption(holder);",
+        "        let _ = holder;",
+        Simulation("simulation/preemption", "main_returns_in_time_from_blocking_calls_beside_hogs_on_every_p", 200),
+    ),
+    mutant(
+        "engine/preempt.rs",
+        "a G that is asked to give way ignores a timer that is due",
+        " || has_due_timer(processor)",
+        "",
+        Simulation("simulation/preemption", "main_returns_in_time_from_blocking_calls_beside_hogs_on_every_p", 200),
+    ),
+    mutant(
+        "engine/syscall.rs",
+        "a G whose P sysmon has taken, because the slice was over, displaces those that wait for their slices",
+        "requeue: requeue_without_processor,",
+        "requeue: requeue_to_displace,",
+        Test("simulation/preemption", "system_calls_in_a_row_end_with_the_slice"),
     ),
     mutant(
         "engine/handoff.rs",
