@@ -2,8 +2,9 @@
 //!
 //! The timing wheel of a P is the queue of these Gs: a G stays in the wheel until it can run. So Gs whose timers are
 //! due together run in the order of their times, before everything else on the P. None of them pushes another one out
-//! of `runnext`. (Go readies all of them at once, each into `runnext`. So the last G runs first, and the others run
-//! after all Gs of the ring.)
+//! of `runnext`. A G that returns from a blocking call and finds no idle P is put into the wheel, too, as if its timer
+//! was due now (see `syscall`). (Go readies all of them at once, each into `runnext`. So the last G runs first, and the
+//! others run after all Gs of the ring.)
 //!
 //! | who finds a due timer | what happens |
 //! |---|---|

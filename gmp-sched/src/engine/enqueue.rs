@@ -146,8 +146,8 @@ pub(crate) fn requeue_due<P: Platform>(pinned: &Pinned<P>, goroutine: &'static G
     pinned.machine().scheduler().submitted();
 }
 
-/// Puts a runnable G behind the Gs whose timers on `processor` are already due. The G has no timer of its own armed. The
-/// caller makes sure that an M notices the G.
+/// Puts a runnable G behind the Gs whose timers on `processor` are already due. The G has no timer of its own armed.
+/// The caller makes sure that an M notices the G.
 pub(crate) fn put_among_due_timers<P: Platform>(processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) {
     debug_assert!(!goroutine.timer.is_armed(), "the timer of {goroutine:?} is still armed for a wait");
     processor.timers.insert(P::now(), &goroutine.timer, Action::Resume(goroutine));

@@ -129,8 +129,8 @@ pub(crate) fn pick_event<P: Platform>(
     poll_devices(pinned, scheduler, processor).map(|goroutine| (goroutine, Event::Device))
 }
 
-/// Step 0: if this M has been idle since its last pick, polls the devices before it takes other work, because raises may
-/// have relied on this M (see `poll`).
+/// Step 0: if this M has been idle since its last pick, polls the devices before it takes other work, because raises
+/// may have relied on this M (see `poll`).
 #[inline(always)]
 fn poll_after_idleness<P: Platform>(
     pinned: &Pinned<P>,
@@ -198,8 +198,8 @@ pub(crate) fn take_global_batch<P: Platform>(
     Some(first)
 }
 
-/// Steps 0 and 5: readies the Gs whose devices are ready. Returns the first of them, for which no M has to be woken, because
-/// the caller runs it. The others go to the tail of the ring, in the order of the raises.
+/// Steps 0 and 5: readies the Gs whose devices are ready. Returns the first of them, for which no M has to be woken,
+/// because the caller runs it. The others go to the tail of the ring, in the order of the raises.
 #[inline(always)]
 fn poll_devices<P: Platform>(
     pinned: &Pinned<P>,

@@ -1,4 +1,5 @@
-//! The ready list: the device signals that interrupt handlers have raised, which M takes them, and who makes an M do so.
+//! The ready list: the device signals that interrupt handlers have raised, which M takes them, and who makes an M do
+//! so.
 //!
 //! An M that searches for work polls the list where Go has its non-blocking `netpoll`: after the global queue, before
 //! stealing. An M that has been idle polls it first of all. A check of the global queue, at every 61st tick, polls it,

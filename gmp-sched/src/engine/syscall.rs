@@ -11,9 +11,9 @@
 //! On return the G takes its old P back if no other M took it, or else an idle P. If there is none, the G goes to the
 //! global queue and its M to the idle list. But a G that returns from a call that blocks does not wait for the end of a
 //! slice: it displaces the G that runs on its old P, or on another P. It is put among the due timers of that P, so it
-//! runs as soon as a G whose timer is due, and `due_timers` and `preempt` say how the other Gs get their share. (Where no
-//! timer interrupts the running G, and if the G is locked to its M, it goes to the global queue, too.) Outside of system
-//! calls, an M without a P never runs user code.
+//! runs as soon as a G whose timer is due, and `due_timers` and `preempt` say how the other Gs get their share. (Where
+//! no timer interrupts the running G, and if the G is locked to its M, it goes to the global queue, too.) Outside of
+//! system calls, an M without a P never runs user code.
 //!
 //! The slice continues during a call. If the slice ends during the call, sysmon takes the P away, or the G gives way on
 //! return. So Gs that make short calls one after the other run no longer than others.
@@ -114,10 +114,10 @@ pub fn try_blocking<P: Platform, R>(call: impl FnOnce() -> R) -> Result<R, OutOf
     Ok(call())
 }
 
-/// Like [`try_blocking`], but the caller stays pinned until its G has a P again or has been enqueued. This is for drivers
-/// of a kernel, whose `call` parks only the thread. Without the pin, another thread could displace the caller's thread,
-/// for up to a slice: the thread of the M that takes over the P, before the driver has told its device what to do, or
-/// any ready thread, after the call and before the G has been enqueued.
+/// Like [`try_blocking`], but the caller stays pinned until its G has a P again or has been enqueued. This is for
+/// drivers of a kernel, whose `call` parks only the thread. Without the pin, another thread could displace the caller's
+/// thread, for up to a slice: the thread of the M that takes over the P, before the driver has told its device what to
+/// do, or any ready thread, after the call and before the G has been enqueued.
 ///
 /// # Errors
 ///
@@ -250,15 +250,15 @@ pub(crate) fn has_to_stop<P: Platform>(scheduler: &Scheduler<P>) -> bool {
     scheduler.is_stopping()
 }
 
-/// Commit of a G that returns from [`syscall`] when [`take_processor_back`] has found no P for it. The G goes to the global
-/// queue, like a G whose slice is over: sysmon may have taken the P for that reason. Otherwise a G that makes calls in a
-/// loop would run again before those that wait for their slices.
+/// Commit of a G that returns from [`syscall`] when [`take_processor_back`] has found no P for it. The G goes to the
+/// global queue, like a G whose slice is over: sysmon may have taken the P for that reason. Otherwise a G that makes
+/// calls in a loop would run again before those that wait for their slices.
 pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     requeue(pinned, goroutine, |_| None);
 }
 
-/// Like [`requeue_without_processor`], for [`blocking`]. The G displaces another one, unless no interrupt would let that
-/// one give way.
+/// Like [`requeue_without_processor`], for [`blocking`]. The G displaces another one, unless no interrupt would let
+/// that one give way.
 fn requeue_to_displace<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     requeue(
         pinned,
@@ -318,8 +318,8 @@ pub(crate) fn requeue<P: Platform>(
 /// Returns the P on which `goroutine` displaces the running G after a blocking call on `machine`: the old P if it is in
 /// use, or else another P. Returns `None` if `goroutine` is locked to its M, and if the M has got its P back after all.
 ///
-/// The caller holds the scheduler lock, so the P does not become idle before the G is among its timers. If the P becomes
-/// idle after that, its M sees the timer when it checks for work a second time.
+/// The caller holds the scheduler lock, so the P does not become idle before the G is among its timers. If the P
+/// becomes idle after that, its M sees the timer when it checks for work a second time.
 pub(crate) fn processor_to_displace<P: Platform>(
     machine: &'static Machine<P>,
     goroutine: &Goroutine<P>,

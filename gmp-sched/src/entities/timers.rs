@@ -113,8 +113,8 @@ pub(crate) enum Action<P: Platform> {
     Wake(&'static Goroutine<P>, WaitGeneration),
     /// Fire a timer of a program, unless it has been set again or stopped since.
     Fire(&'static FireTarget<P>, u64),
-    /// Run a runnable G that was put among the due timers: it ran because of a timer and was displaced by another timer,
-    /// or it has returned from a call that blocks.
+    /// Run a runnable G that was put among the due timers: it ran because of a timer and was displaced by another
+    /// timer, or it has returned from a call that blocks.
     Resume(&'static Goroutine<P>),
 }
 

@@ -46,8 +46,8 @@ fn main_wakes_in_time_beside_hogs_on_every_p() {
 }
 
 /// A G whose blocking system call ends displaces a hog if hogs have all Ps. So it does not wait for the end of a slice,
-/// except that its M may have to wait for a CPU: with more Ps than CPUs, or if another M is woken on the same CPU at the
-/// same time. So the test checks the median.
+/// except that its M may have to wait for a CPU: with more Ps than CPUs, or if another M is woken on the same CPU at
+/// the same time. So the test checks the median.
 #[test]
 fn main_returns_in_time_from_blocking_calls_beside_hogs_on_every_p() {
     explore(|seed| {

@@ -62,8 +62,8 @@ impl Permit {
     }
 }
 
-/// The calling G while it is blocked in a driver: see [`Permit::block`]. Its thread is pinned to its CPU while the thread
-/// runs the driver, and can migrate only while it waits.
+/// The calling G while it is blocked in a driver: see [`Permit::block`]. Its thread is pinned to its CPU while the
+/// thread runs the driver, and can migrate only while it waits.
 #[derive(Debug)]
 pub(crate) struct Blocked(());
 

@@ -177,8 +177,8 @@ fn poll_wakes() {
     });
 }
 
-/// Measures how late the G of a call that blocks its M for 1 ms runs again, beside a hog on each P. Where Gs in loops are
-/// not preempted, it would never run again, so there is nothing to measure.
+/// Measures how late the G of a call that blocks its M for 1 ms runs again, beside a hog on each P. Where Gs in loops
+/// are not preempted, it would never run again, so there is nothing to measure.
 fn blocking_calls_beside_hogs() {
     const CALL: Duration = Duration::from_millis(1);
     if kernel::PREEMPTS_LOOPS {

@@ -34,6 +34,36 @@ fn blocking_calls_reuse_ms_and_wait_at_the_limit() {
 }
 guest_test!(blocking_calls_reuse_ms_and_wait_at_the_limit, smp = &[2], options = &["blocking_limit=16"], icount);
 
+/// Three hogs compute on the only P. Nevertheless main, whose call blocks its M, runs within a millisecond after the
+/// device is done, and the hogs share what main leaves of each slice.
+fn g_that_returns_from_a_blocking_call_runs_within_a_millisecond_beside_hogs() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    const CALL: u64 = MILLISECOND;
+    let hogs: Vec<_> = (0..3)
+        .map(|_| {
+            go(|| {
+                let mut rounds = 0_u64;
+                while !STOP.load(Ordering::Relaxed) {
+                    rounds += 1;
+                }
+                rounds
+            })
+        })
+        .collect();
+    let lateness = |_| {
+        let start = clock::now();
+        disk::delay(Duration::from_nanos(CALL)).unwrap();
+        clock::now() - start - CALL
+    };
+    let latest = (0..200).map(lateness).max().expect("there are calls");
+    STOP.store(true, Ordering::Relaxed);
+    assert!(latest < MILLISECOND, "the G ran only {latest} ns after the end of its call");
+    let rounds: Vec<_> = hogs.into_iter().map(|hog| hog.join().unwrap()).collect();
+    let (least, most) = (rounds.iter().min(), rounds.iter().max());
+    assert!(least.zip(most).is_some_and(|(least, most)| least * 2 > *most), "the hogs did {rounds:?} rounds");
+}
+guest_test!(g_that_returns_from_a_blocking_call_runs_within_a_millisecond_beside_hogs, smp = &[1], icount);
+
 /// A driver that polls keeps its CPU busy. sysmon retakes the only P after the next tick, so main runs long before the
 /// driver is done. This is the first system call of the machine, so this tick also starts the thread of sysmon.
 fn sysmon_retakes_the_p_of_a_driver_that_polls() {
