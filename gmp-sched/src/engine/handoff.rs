@@ -22,8 +22,8 @@ impl<P: Platform> Scheduler<P> {
                 let mut shared = self.shared.lock();
                 if shared.has_surplus() {
                     shared.blocked_machines += 1;
-                    // If now no M is left beyond those that are needed, records that there is no surplus of Ms any
-                    // more. The time `NEVER` keeps this call from recording the beginning of a surplus.
+                    // If this M has used up the surplus of Ms, records that there is none any more. A surplus that is
+                    // left does not begin now, so the time passed is `NEVER`.
                     shared.update_surplus(Instant::NEVER);
                     return Ok(());
                 }

@@ -13,7 +13,7 @@
 //! If `raise` finds an idle P, it relies on an idle M: on the one that parked on the interrupted CPU
 //! ([`Platform::parked_machine`]), because then no other CPU is interrupted, or else on the timekeeper. `raise` unparks
 //! that M, which checks the ready list and takes a P. It runs the G without having spun, and so wakes no further M.
-//! Before that, one of three things may come between:
+//! One of three things may happen before that:
 //!
 //! - Another M takes the last idle P. The unparked M then preempts an M that runs a G.
 //! - The M leaves the idle list because it is assigned a P for other work. It polls before it takes that work.
@@ -140,7 +140,7 @@ impl<P: Platform> Machine<P> {
             return false;
         }
         self.polls.store(false, Ordering::Relaxed);
-        // Ordering: partner: the fence in `wake_poller`. Either that function does not rely on this M, or this M now
+        // Ordering: the partner of this fence is the fence in `wake_poller`. Either that function does not rely on this M, or this M now
         // finds the signal.
         fence(Ordering::SeqCst);
         P::point(Site::DeviceSignal);
