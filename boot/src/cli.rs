@@ -65,7 +65,8 @@ pub(crate) struct Cli {
     #[arg(long, requires = "disk")]
     disk_rw: bool,
 
-    /// Count instructions instead of time, so that all runs are equal. Implies --release, except with --debug
+    /// Count instructions instead of time, so that all runs are equal. Loads disks into memory, and leaves the files
+    /// unchanged. Implies --release, except with --debug
     #[arg(long)]
     icount: bool,
 

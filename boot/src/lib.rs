@@ -14,6 +14,8 @@
 //! With `--trace` and `--profile`, [`recording`] records what the scheduler of the machine does. With `--top`, [`top`] shows it live. Both
 //! read memory that the machine shares with the host ([`shared_memory`]).
 //!
+//! With `--icount`, the disks of the machine are in its memory ([`memory_disk`]).
+//!
 //! [`new`] creates the crate of a new program. [`compare`] runs the benchmark, and those of other schedulers.
 //!
 //! All these modules run on the host.
@@ -29,6 +31,7 @@ mod error;
 mod host_program;
 pub mod image;
 pub mod memory;
+pub mod memory_disk;
 mod monitor;
 pub mod new;
 pub mod process;

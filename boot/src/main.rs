@@ -18,7 +18,7 @@ use boot::recording::Recording;
 use boot::session::Session;
 use boot::shared_memory::SharedMemory;
 use boot::top::{self, View};
-use boot::{Error, build, compare, image, memory, new};
+use boot::{Error, build, compare, image, memory, memory_disk, new};
 use clap::Parser as _;
 
 use crate::cli::{COMPARE, Cli, Order, Request};
@@ -68,6 +68,7 @@ fn boot(order: &Order) -> Result<u8, Error> {
         top::check_terminal()?;
     }
     if order.image.is_none() {
+        memory_disk::check(&order.configuration)?;
         order.configuration.qemu_arguments("".as_ref(), &order.arguments)?;
     }
     if firmware != Firmware::Pvh {
@@ -89,7 +90,8 @@ fn boot(order: &Order) -> Result<u8, Error> {
             file.set_extension(format!("{}.img", firmware.name()));
             write_image(&file)?;
         }
-        let arguments = order.configuration.qemu_arguments(&file, &order.arguments)?;
+        let mut arguments = order.configuration.qemu_arguments(&file, &order.arguments)?;
+        arguments.extend(memory_disk::write_beside(&elf, &order.configuration)?);
         let words = [QEMU.as_ref()].into_iter().chain(arguments.iter().map(AsRef::as_ref));
         return print(&(shell_quoted(words) + "\n"));
     }

@@ -237,7 +237,8 @@ impl Configuration {
             add(&format!("-S -gdb tcp:127.0.0.1:{port}"));
         }
         words.extend(["-cpu".into(), OsString::from(&self.cpu_model)]);
-        for (index, disk) in self.disks.iter().enumerate() {
+        // If instructions are counted, the disks are in memory, and the session adds them.
+        for (index, disk) in self.disks.iter().filter(|_| !self.icount).enumerate() {
             words.push("-drive".into());
             words.push(drive(index, disk));
             words.push("-device".into());
@@ -308,7 +309,7 @@ fn drive(index: usize, disk: &Disk) -> OsString {
 }
 
 /// Appends a path to the value of an option of QEMU.
-fn with_path(value: String, path: &Path) -> OsString {
+pub(crate) fn with_path(value: String, path: &Path) -> OsString {
     use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
     let mut value = value.into_bytes();

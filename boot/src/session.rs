@@ -19,6 +19,7 @@ use boot_protocol::status;
 use crate::Error;
 use crate::annotator::Annotator;
 use crate::image::Writer;
+use crate::memory_disk::MemoryDisks;
 use crate::process::{Process, advice_on_version};
 use crate::qemu::{Configuration, Firmware};
 use crate::shared_memory::SharedMemory;
@@ -126,20 +127,24 @@ impl Session {
     ) -> Result<Self, Error> {
         let cannot = |error: io::Error| Error::Qemu(format!("cannot pass on the shared memory: {error}"));
         let device = memory.map(SharedMemory::device).transpose().map_err(cannot)?;
-        let (shared, device) = device.map_or_else(Default::default, |(memory, words)| (vec![memory], words.to_vec()));
-        let with_device = |mut words: Vec<OsString>| {
-            words.extend(device);
+        let (mut shared, mut devices) = MemoryDisks::load(configuration)?.devices();
+        if let Some((memory, words)) = device {
+            shared.push(memory);
+            devices.extend(words);
+        }
+        let with_devices = |mut words: Vec<OsString>| {
+            words.extend(devices);
             words
         };
         if configuration.firmware == Firmware::Pvh {
             let words = configuration.qemu_arguments(program, arguments)?;
-            return Self::start(program, &with_device(words), None, shared);
+            return Self::start(program, &with_devices(words), None, shared);
         }
         let line = configuration.command_line(arguments)?;
         let image = Writer::get()?.write_nameless(configuration.firmware, program, &line)?;
         let path = format!("/dev/fd/{}", image.as_raw_fd());
         let words = configuration.qemu_arguments(path.as_ref(), arguments)?;
-        Self::start(program, &with_device(words), Some(image), shared)
+        Self::start(program, &with_devices(words), Some(image), shared)
     }
 
     /// Starts QEMU with `arguments`. QEMU inherits `files` and, if there is one, the disk image.

@@ -51,7 +51,7 @@ impl SharedMemory {
 }
 
 /// Makes a file without a name, in memory if possible. The system frees the file when its last handle is closed.
-fn nameless_file() -> io::Result<File> {
+pub(crate) fn nameless_file() -> io::Result<File> {
     let shared_memory = Path::new("/dev/shm");
     if shared_memory.is_dir() { tempfile::tempfile_in(shared_memory) } else { tempfile::tempfile() }
 }

@@ -58,7 +58,7 @@
 //! | `boot` | boot protocols, order of the start, start of the other CPUs, the kernel's options |
 //! | `program` | what a program gets from the kernel; `internals`: what only the guest tests need |
 //! | `traps` | interrupts and exceptions: how they enter Rust, and what each of them does |
-//! | `drivers` | console, `screen`, disk, `pit`, `self_interrupt`, `random`: random numbers, `pci`, `virtio`, `trace_memory` |
+//! | `drivers` | console, `screen`, disk, `pit`, `self_interrupt`, `random`: random numbers, `pci`, `virtio`, `shared_memory` |
 //! | `diagnostics` | `panic`, `isolation`, `inspection`, `snapshot`, `backtrace`: reports of panics and exceptions, and of the state of every CPU; `schedtrace`: prints the scheduler's state periodically |
 //! | `sched` | `platform`: the scheduler's platform; `kthread`: kernel threads; `blocking`: blocking in a driver; `idle`: what an idle CPU does; `storm`: preemptions every few microseconds, for tests |
 //! | `arch` | the processor: segments and interrupt stacks, interrupt controllers, clocks; `acpi`: reads the tables of the firmware |

@@ -72,6 +72,9 @@ pub const OPTIONS: &[KernelOption] = &[
     // The values are APIC ids.
     KernelOption { key: "dead_cpu", value: Value::Number(0..=u32::MAX as u64) },
     KernelOption { key: DISK, value: Value::Disk },
+    // The access time must be shorter than the least `disk_timeout_s`.
+    KernelOption { key: "disk_access_us", value: Value::Number(0..=100_000) },
+    KernelOption { key: "disk_seed", value: Value::Number(0..=u64::MAX) },
     KernelOption { key: "disk_timeout_s", value: Value::Number(1..=1_000_000) },
 ];
 

@@ -5,6 +5,7 @@
 //!   for the program.
 //! - [`kernel_option`]: the kernel's options, with the values that they accept.
 //! - [`console`]: the bytes with a special meaning on the console, and the texts that `boot` annotates.
+//! - [`memory_disk`]: the memory of a machine that is a disk.
 //! - [`report`]: the lines that list the tests in the kernel and report their results.
 //!
 //! Nothing here allocates, blocks or accesses hardware. So all functions can be called in every context, including
@@ -15,5 +16,6 @@
 pub mod command_line;
 pub mod console;
 pub mod kernel_option;
+pub mod memory_disk;
 pub mod report;
 pub mod status;

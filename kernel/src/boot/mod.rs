@@ -97,7 +97,7 @@ extern "C" fn start_devices() -> ! {
     }
     console::serve(options::console_service(), || inspection::write("the console"));
     random::init(options::seed());
-    disk::init(args::options(DISK), options::disk_timeout());
+    disk::init(args::options(DISK), options::disk_timeout(), options::disk_model());
     isolation::init(options::panic());
     // SAFETY: this is called once, on the boot CPU's final stack, with interrupts off.
     unsafe { startup::boot_main(&options::scheduler(), PROGRAM) }

@@ -10,8 +10,9 @@ use gmp_sched::schedtrace::Schedtrace;
 use crate::cpu::cpus;
 use crate::diagnostics::{publish, schedtrace};
 use crate::drivers::console::Service;
+use crate::drivers::disk::Model;
 use crate::drivers::random;
-use crate::drivers::trace_memory;
+use crate::drivers::shared_memory;
 use crate::program::{args, exit};
 use crate::sched::startup::{self, Observer, Settings, TraceSettings};
 
@@ -20,6 +21,9 @@ const WRONG_USE: u8 = 64;
 
 /// The default of the option `disk_timeout_s`. Linux waits as long for a disk.
 const DISK_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The default of the option `disk_access_us`: the access time of a solid-state disk.
+const DISK_ACCESS: Duration = Duration::from_micros(80);
 
 /// Checks all options against the table [`kernel_option::OPTIONS`], which the host's command `boot` also uses. If an
 /// option is unknown or its value is invalid, prints a message and ends the program with exit status [`WRONG_USE`].
@@ -67,6 +71,14 @@ pub(super) fn disk_timeout() -> Duration {
     number("disk_timeout_s").map_or(DISK_TIMEOUT, Duration::from_secs)
 }
 
+/// The options `disk_access_us` and `disk_seed`: the model of a disk in memory. Without `disk_seed`, the seed is that of
+/// all random numbers.
+pub(super) fn disk_model() -> Model {
+    let access = number("disk_access_us").map_or(DISK_ACCESS, Duration::from_micros);
+    // Lossless: `check` has ensured that the number is in the range of the option.
+    Model { access: access.as_nanos() as u64, seed: number("disk_seed").or_else(seed).unwrap_or(0) }
+}
+
 /// The option `timer`: which mode of the local APIC's timer is used.
 pub(super) fn timer() -> Option<&'static str> {
     args::option("timer")
@@ -89,7 +101,7 @@ pub(super) fn seed() -> Option<u64> {
 
 /// The options `trace` and `top`: the memory into which the scheduler writes its trace, and the kernel thread that
 /// publishes the numbers of the scheduler. Both use the memory of the same device, so only one of them can be given.
-fn shared_memory() -> (Option<TraceSettings>, Option<Observer>) {
+fn observed_memory() -> (Option<TraceSettings>, Option<Observer>) {
     let trace = args::option("trace");
     let option = match (trace, args::option("top").is_some()) {
         (None, false) => return (None, None),
@@ -98,7 +110,7 @@ fn shared_memory() -> (Option<TraceSettings>, Option<Observer>) {
         (Some(_), false) => "trace=profile",
         (None, true) => "top=memory",
     };
-    let Some(memory) = trace_memory::find() else {
+    let Some(memory) = shared_memory::trace() else {
         let missing = "the machine has no memory that the host reads, or not enough memory to use it";
         refuse(&option, &missing)
     };
@@ -126,7 +138,7 @@ pub(super) fn scheduler() -> Settings {
     if procs > limit {
         refuse(&format_args!("procs={procs}"), &format_args!("expected a number from 1 to {limit}"));
     }
-    let (trace, publisher) = shared_memory();
+    let (trace, publisher) = observed_memory();
     Settings {
         procs,
         slice: micros("slice_us", standard.slice),

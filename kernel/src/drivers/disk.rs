@@ -20,6 +20,8 @@ use crate::sched::platform::Limit;
 
 pub use crate::drivers::self_interrupt::{interrupt, wait_for_interrupt};
 
+pub(crate) use crate::drivers::virtio::memory_disk::{Model, tick};
+
 pub use crate::drivers::disk_error::{DiskError, PciError, RequestError, SetupError};
 
 /// A disk. Its contents are those of a file on the host.
@@ -39,9 +41,10 @@ pub fn disks() -> &'static [Disk] {
 }
 
 /// Finds the disks. `options` has the descriptions of the disks that `boot` has announced, in the order of their bus
-/// addresses. A device that is silent for `time_limit` is reset. Called once, after all CPUs have started.
-pub(crate) fn init(mut options: impl Iterator<Item = &'static str>, time_limit: Duration) {
-    virtio::init(time_limit);
+/// addresses. A device that is silent for `time_limit` is reset. Disks in memory answer as `model` says. Called once,
+/// after all CPUs have started.
+pub(crate) fn init(mut options: impl Iterator<Item = &'static str>, time_limit: Duration, model: Model) {
+    virtio::init(time_limit, model);
     let devices = virtio::block_devices().iter().map(|device| device.as_ref().map_err(|&error| error));
     let mut disks: Vec<Disk> =
         devices.enumerate().map(|(index, device)| Disk::new(index, device, options.next())).collect();

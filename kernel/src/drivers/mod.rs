@@ -14,7 +14,7 @@ pub(crate) mod random;
 #[expect(unsafe_code, reason = "takes its lock from a CPU that has stopped")]
 pub(crate) mod screen;
 mod self_interrupt;
-#[expect(unsafe_code, reason = "uses the memory of a device")]
-pub(crate) mod trace_memory;
+#[expect(unsafe_code, reason = "uses the memory of devices")]
+pub(crate) mod shared_memory;
 #[expect(unsafe_code, reason = "shares memory with devices")]
 pub(crate) mod virtio;

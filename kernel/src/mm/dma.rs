@@ -93,3 +93,13 @@ pub(crate) fn device_address(memory: NonNull<[u8]>) -> Option<PhysAddr> {
     let block = pool.get(after.checked_sub(1)?).filter(|block| block.contains(start, memory.len()))?;
     Some(block.first.start_address() + (start - block.start()))
 }
+
+/// Returns the `bytes` bytes at a physical address if they are in the pool. For devices that the kernel itself
+/// implements.
+pub(crate) fn of_device(address: PhysAddr, bytes: usize) -> Option<NonNull<u8>> {
+    let start = physical_to_virtual(address);
+    let pool = POOL.lock();
+    let after = pool.partition_point(|block| block.start() <= start);
+    pool.get(after.checked_sub(1)?).filter(|block| block.contains(start, bytes))?;
+    NonNull::new(start.as_mut_ptr())
+}

@@ -8,7 +8,7 @@ use crate::arch::x86_64::trap::{TrapFrame, Vector};
 use crate::arch::x86_64::{apic, interrupts};
 use crate::diagnostics::backtrace::Backtrace;
 use crate::diagnostics::{inspection, watchdog};
-use crate::drivers::console;
+use crate::drivers::{console, disk};
 use crate::mm::tlb;
 use crate::sched::{activity, cpu_trace, kthread, preemption};
 
@@ -50,8 +50,8 @@ fn serve(vector: Vector) {
     apic::end_of_interrupt();
 }
 
-/// Handles the interrupt of this CPU's timer. Does what is due in the scheduler, the watchdog and the console. Then
-/// arms the timer for the next time at which one of these three has something due.
+/// Handles the interrupt of this CPU's timer. Does what is due in the scheduler, the watchdog, the console and the disks
+/// in memory. Then arms the timer for the next time at which one of these has something due.
 fn timer() {
     inspection::answer();
     let Some(Expired { deadline, now }) = timer::expire() else { return };
@@ -68,6 +68,7 @@ fn timer() {
     }
     next = next.min(Instant::from_nanos(watchdog::tick(now)));
     next = next.min(Instant::from_nanos(console::tick(now)));
+    next = next.min(Instant::from_nanos(disk::tick(now)));
     if next != Instant::NEVER {
         kthread::arm(next);
     }

@@ -49,6 +49,11 @@
 //!
 //! The tests of this crate contain a device that does all this at random.
 //!
+//! # A device in software
+//!
+//! The module [`software`] is the device's half, for a disk in memory that answers at times which are the same in every
+//! run.
+//!
 //! No function of this crate blocks. Only [`Device::open`] uses the heap. Only [`Device::open`] and [`Device::reset`]
 //! call [`Hal::dma_alloc`].
 //!
@@ -64,6 +69,7 @@ mod device;
 mod protocol;
 mod queue;
 mod ring;
+pub mod software;
 pub mod stripes;
 
 pub use buffer::{BUFFER_BYTES, BUFFER_PAGES, Buffers, MAX_REQUEST_BUFFERS, MAX_REQUEST_BYTES};

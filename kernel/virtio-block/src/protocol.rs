@@ -10,31 +10,31 @@ pub const SECTOR_SIZE: usize = 512;
 /// `VIRTIO_BLK_F_SIZE_MAX`: the configuration limits the number of bytes of each piece of memory of a request.
 const SEGMENT_SIZE: u64 = 1 << 1;
 /// `VIRTIO_BLK_F_SEG_MAX`: the configuration limits the number of pieces of memory of a request.
-const SEGMENTS: u64 = 1 << 2;
+pub(crate) const SEGMENTS: u64 = 1 << 2;
 /// `VIRTIO_BLK_F_RO`: the device is read-only.
-const READ_ONLY: u64 = 1 << 5;
+pub(crate) const READ_ONLY: u64 = 1 << 5;
 /// `VIRTIO_BLK_F_BLK_SIZE`: the device has blocks, of a size that the configuration contains.
 const BLOCK_SIZE: u64 = 1 << 6;
 /// `VIRTIO_BLK_F_FLUSH`: the device has a cache that can be flushed.
-const FLUSH: u64 = 1 << 9;
+pub(crate) const FLUSH: u64 = 1 << 9;
 /// `VIRTIO_BLK_F_MQ`: the device has several queues, as many as the configuration says.
-const QUEUES: u64 = 1 << 12;
+pub(crate) const QUEUES: u64 = 1 << 12;
 /// `VIRTIO_BLK_F_DISCARD`: the device can be told that the contents of sectors are no longer needed.
-const DISCARD: u64 = 1 << 13;
+pub(crate) const DISCARD: u64 = 1 << 13;
 /// `VIRTIO_F_VERSION_1`: the device is not a legacy device.
-const VERSION_1: u64 = 1 << 32;
+pub(crate) const VERSION_1: u64 = 1 << 32;
 /// The features that this driver uses if the device has them.
 pub(crate) const SUPPORTED: u64 =
     SEGMENT_SIZE | SEGMENTS | READ_ONLY | BLOCK_SIZE | FLUSH | QUEUES | DISCARD | VERSION_1;
 
 /// Offsets in the device's configuration (virtio 1.2, 5.2.4).
-const CAPACITY: usize = 0;
+pub(crate) const CAPACITY: usize = 0;
 const MAX_SEGMENT_BYTES: usize = 8;
-const MAX_SEGMENTS: usize = 12;
+pub(crate) const MAX_SEGMENTS: usize = 12;
 const BLOCK_BYTES: usize = 20;
 /// The number of queues is the upper half of this word.
-const NUM_QUEUES: usize = 32;
-const MAX_DISCARD_SECTORS: usize = 36;
+pub(crate) const NUM_QUEUES: usize = 32;
+pub(crate) const MAX_DISCARD_SECTORS: usize = 36;
 
 /// The largest number of times that the configuration is read. It is read again if it has changed during the read.
 const ATTEMPTS: usize = 16;

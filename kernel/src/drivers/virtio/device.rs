@@ -7,13 +7,16 @@ use core::time::Duration;
 
 use gmp_sched::cancel::ContextError;
 use gmp_sched::time::Instant;
-use kernel_virtio_block::{Device, Failure, MAX_QUEUES, OpenError, Properties};
+use kernel_virtio_block::software::Connection;
+use kernel_virtio_block::{Completion, Device, Failure, MAX_QUEUES, OpenError, Properties, Queue};
+use virtio_drivers::transport::Transport;
 use virtio_drivers::transport::pci::bus::DeviceFunction;
 
 use super::hal::DmaPool;
-use super::request_queue::RequestQueue;
+use super::memory_disk::MemoryDisk;
+use super::request_queue::{RequestQueue, SlotNumber};
 use super::sectors::{Locked, SectorLocks};
-use super::transport::{self, MessageTransport};
+use super::transport::{self, Doorbell};
 use crate::arch::x86_64::{apic, interrupts};
 use crate::cpu::cpus;
 use crate::cpu::percpu::{self, CpuId};
@@ -29,10 +32,31 @@ const QUEUE_SHARE: usize = 4;
 /// The buffers of a device take at most 1/`MEMORY_SHARE` of the free memory.
 const MEMORY_SHARE: usize = 16;
 
-/// A virtio block device on the PCI bus.
+/// A device that can be reset, whatever its registers are: see [`Device::reset`].
+trait Resettable: Send {
+    fn reset(
+        &mut self,
+        now: u64,
+        queues: &mut [&mut Queue<DmaPool, SlotNumber>],
+        ended: &mut dyn FnMut(u16, Completion<SlotNumber>),
+    );
+}
+
+impl<T: Transport + Send> Resettable for Device<DmaPool, T> {
+    fn reset(
+        &mut self,
+        now: u64,
+        queues: &mut [&mut Queue<DmaPool, SlotNumber>],
+        ended: &mut dyn FnMut(u16, Completion<SlotNumber>),
+    ) {
+        Self::reset(self, now, queues, ended);
+    }
+}
+
+/// A virtio block device on the PCI bus, or a disk in memory.
 pub(crate) struct BlockDevice {
     /// Locked while the ages of requests are checked and the device is reset. Taken before the locks of the queues.
-    device: InterruptMutex<Device<DmaPool, MessageTransport>>,
+    device: InterruptMutex<Box<dyn Resettable>>,
     queues: Box<[RequestQueue]>,
     /// The CPU that gets the interrupts of the first queue.
     first_cpu: CpuId,
@@ -83,20 +107,49 @@ impl BlockDevice {
             let doorbell = transport::doorbell(root, function, queue.number())?;
             Ok(RequestQueue::new(queue, doorbell))
         });
-        let queues: Box<[RequestQueue]> = queues.collect::<Result<_, _>>()?;
+        Ok(Self::new(queues.collect::<Result<_, _>>()?, device, first_cpu, time_limit))
+    }
+
+    /// Sets up a disk in memory, like [`open`](Self::open).
+    ///
+    /// # Errors
+    /// If there is no memory for the queues, or no interrupt vector.
+    pub(super) fn open_in_memory(
+        disk: &'static MemoryDisk,
+        handler: (fn(usize), usize),
+        time_limit: Duration,
+    ) -> Result<Self, SetupError> {
+        disk.set_vector(
+            interrupts::allocate("disk in memory", handler.0, handler.1).map_err(|_| SetupError::NoVector)?,
+        );
+        let most_queues = cpus::count().min(MAX_QUEUES);
+        let (device, queues) = Device::open(Connection(disk), most_queues, frame::free_frames() / MEMORY_SHARE)?;
+        let queues = queues.into_iter().map(|queue| {
+            let doorbell = Doorbell::Memory { disk, queue: queue.number() };
+            RequestQueue::new(queue, doorbell)
+        });
+        Ok(Self::new(queues.collect(), device, disk.first_cpu(), time_limit))
+    }
+
+    fn new<T: Transport + Send + 'static>(
+        queues: Box<[RequestQueue]>,
+        device: Device<DmaPool, T>,
+        first_cpu: CpuId,
+        time_limit: Duration,
+    ) -> Self {
         let properties = device.properties();
         // A G may come to any queue, so the smallest one counts.
         let least = queues.iter().map(RequestQueue::capacity).min().unwrap_or(0);
         let request_buffers = (least / QUEUE_SHARE).clamp(1, properties.max_segments);
-        Ok(Self {
+        Self {
             queues,
             properties,
             request_bytes: request_buffers * properties.segment_bytes,
-            device: InterruptMutex::new(device),
+            device: InterruptMutex::new(Box::new(device)),
             first_cpu,
             sectors: SectorLocks::new(),
             time_limit,
-        })
+        }
     }
 
     /// The properties that the device has reported.
@@ -164,7 +217,7 @@ impl BlockDevice {
             return since + self.time_limit;
         }
         log::warn!("a block device has not answered a request for {:?}; it is reset", self.time_limit);
-        let outcome = self.reset(&mut device, now);
+        let outcome = self.reset(&mut **device, now);
         drop(device);
         match outcome {
             Ok(()) => self.queues.iter().for_each(|queue| queue.doorbell().ring()),
@@ -174,10 +227,10 @@ impl BlockDevice {
     }
 
     /// Resets the device and submits the requests in flight again. Meanwhile no CPU can use a queue.
-    fn reset(&'static self, device: &mut Device<DmaPool, MessageTransport>, now: Instant) -> Result<(), Failure> {
+    fn reset(&'static self, device: &mut dyn Resettable, now: Instant) -> Result<(), Failure> {
         let mut locked: heapless::Vec<_, MAX_QUEUES> = self.queues.iter().map(RequestQueue::lock).collect();
         let mut queues: heapless::Vec<_, MAX_QUEUES> = locked.iter_mut().map(|state| state.queue()).collect();
-        device.reset(now.as_nanos(), &mut queues, |number, completion| {
+        device.reset(now.as_nanos(), &mut queues, &mut |number, completion| {
             self.queues[usize::from(number)].deliver(completion);
         });
         queues.iter().find_map(|queue| queue.broken()).map_or(Ok(()), Err)

@@ -2,6 +2,7 @@
 
 use core::ptr::NonNull;
 
+use kernel_virtio_block::software::SharedMemory;
 use virtio_drivers::{BufferDirection, Hal, PhysAddr as DeviceAddress};
 
 use crate::drivers::pci;
@@ -40,4 +41,11 @@ unsafe impl Hal for DmaPool {
 
     /// Does nothing: the memory stays in the pool, and the caller copies the data from it.
     unsafe fn unshare(_: DeviceAddress, _: NonNull<[u8]>, _: BufferDirection) {}
+}
+
+// SAFETY: the pages of the pool are mapped for ever. They stay allocated as long as the driver lets a device use them.
+unsafe impl SharedMemory for DmaPool {
+    fn at(address: DeviceAddress, bytes: usize) -> Option<NonNull<u8>> {
+        dma::of_device(PhysAddr::try_new(address).ok()?, bytes)
+    }
 }

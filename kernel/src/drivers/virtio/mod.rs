@@ -1,4 +1,5 @@
-//! Virtio devices on the PCI bus (Virtual I/O Device 1.2): disks, the console and the entropy device.
+//! Virtio devices on the PCI bus (Virtual I/O Device 1.2): disks, the console and the entropy device. And disks in memory,
+//! which are virtio devices in software.
 //!
 //! | module | what |
 //! |---|---|
@@ -6,6 +7,7 @@
 //! | `request_queue` | a queue of a block device: its lock, its slots, and the wakeup of the G whose answer has arrived |
 //! | [`call`] | a slot and buffers that a G has taken, its requests, and its wait for the answers |
 //! | `sectors` | locks for sectors, so that no write or discard destroys another write |
+//! | [`memory_disk`] | disks in memory, which answer at times that are the same in every run |
 //! | [`console`] | the console device: a port for output |
 //! | [`entropy`] | the entropy device: random numbers |
 //! | `queue`, `setup` | the queues of the console and of the entropy device, and what their set-up has in common |
@@ -106,6 +108,7 @@ pub(crate) mod console;
 pub(crate) mod device;
 pub(crate) mod entropy;
 mod hal;
+pub(crate) mod memory_disk;
 mod queue;
 mod request_queue;
 mod sectors;
@@ -120,6 +123,7 @@ use virtio_drivers::transport::DeviceType;
 use virtio_drivers::transport::pci::virtio_device_type;
 
 use self::device::BlockDevice;
+use self::memory_disk::Model;
 use crate::cpu::cpus;
 use crate::cpu::percpu::CpuId;
 use crate::drivers::disk_error::SetupError;
@@ -134,8 +138,8 @@ pub(crate) fn block_devices() -> &'static [Result<BlockDevice, SetupError>] {
 
 /// Finds the devices and sets them up. A device that does not answer a request for `time_limit` is reset. Called once,
 /// after all CPUs have started, because they get the interrupts of the devices. The first queues of the devices are
-/// assigned to different CPUs.
-pub(crate) fn init(time_limit: Duration) {
+/// assigned to different CPUs. Disks in memory follow after the devices on the bus, and answer as `model` says.
+pub(crate) fn init(time_limit: Duration, model: Model) {
     BLOCK_DEVICES.call_once(|| {
         let mut root = pci::root();
         let functions = pci::functions(&root).into_iter();
@@ -146,7 +150,14 @@ pub(crate) fn init(time_limit: Duration) {
                 .inspect(|device| log::info!("block device {function}: {device}"))
                 .inspect_err(|error| log::error!("block device {function}: {error}"))
         });
-        devices.collect()
+        let mut devices: Vec<_> = devices.collect();
+        let in_memory = memory_disk::find(devices.len(), model).iter().zip(devices.len()..);
+        devices.extend(in_memory.map(|(disk, index)| {
+            BlockDevice::open_in_memory(disk, (serve_block_device, index), time_limit)
+                .inspect(|device| log::info!("disk in memory: {device}"))
+                .inspect_err(|error| log::error!("disk in memory: {error}"))
+        }));
+        devices
     });
 }
 

@@ -19,6 +19,7 @@ use virtio_drivers::{PhysAddr, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::hal::DmaPool;
+use super::memory_disk::MemoryDisk;
 use crate::drivers::disk_error::{PciError, SetupError};
 use crate::drivers::pci::{self, Registers};
 
@@ -43,21 +44,27 @@ pub(super) struct MessageTransport {
     messages: u16,
 }
 
-/// The register to which the driver writes to notify the device that a queue has new requests.
+/// How the driver notifies a device that a queue has new requests.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Doorbell {
-    register: Registers,
-    queue: u16,
+pub(super) enum Doorbell {
+    /// The driver writes the number of the queue to this register.
+    Register { register: Registers, queue: u16 },
+    /// The driver calls the device.
+    Memory { disk: &'static MemoryDisk, queue: u16 },
 }
 
 impl Doorbell {
-    /// Makes the device read its queue. The caller has added requests to the queue before. Callable from everywhere.
+    /// Makes the device read its queue. The caller has added requests to the queue before. Callable from everywhere; if the
+    /// device is a disk in memory, not callable from interrupts.
     pub(super) fn ring(self) {
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: the write makes the device read a queue whose descriptors contain only addresses of the DMA pool. The
-        // device sees the writes to the queue that precede this write. The reason is that the compiler fence keeps the
-        // writes in order, and that an x86 processor does not reorder stores.
-        unsafe { self.register.write(0, self.queue) };
+        match self {
+            // SAFETY: the write makes the device read a queue whose descriptors contain only addresses of the DMA pool.
+            // The device sees the writes to the queue that precede this write. The reason is that the compiler fence
+            // keeps the writes in order, and that an x86 processor does not reorder stores.
+            Self::Register { register, queue } => unsafe { register.write(0, queue) },
+            Self::Memory { disk, queue } => disk.submit(queue),
+        }
     }
 }
 
@@ -105,7 +112,7 @@ pub(super) fn doorbell(
     // Both factors come from the device. One is below 2^16 and the other below 2^32, so the product does not overflow.
     let offset = usize::from(common.read::<u16>(QUEUE_NOTIFY_OFF)) * multiplier as usize;
     let register = notify.part(offset, size_of::<u16>()).ok_or(PciError::NoRegisters)?;
-    Ok(Doorbell { register, queue })
+    Ok(Doorbell::Register { register, queue })
 }
 
 /// Resets the device to which these registers belong, so that it stops using its queues.

@@ -5,6 +5,7 @@ mod faults;
 mod fuzz;
 mod large;
 mod memory;
+mod software;
 mod waiting;
 
 use std::ops::{Deref, DerefMut};

@@ -1,0 +1,175 @@
+//! Disks in memory. If instructions are counted, the machine has them in place of virtio disks, because the time that the
+//! host takes for a file is different in each run.
+//!
+//! The content of the file is copied when the machine starts. What the machine writes stays in its memory, so the file
+//! never changes, and the next run finds the same content. Only the parts of the file that are not zero take memory.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+
+use boot_protocol::memory_disk::{HEADER_BYTES, Header};
+
+use crate::Error;
+use crate::disk::{Access, Disk};
+use crate::qemu::Configuration;
+use crate::shared_memory::nameless_file;
+
+/// The least size of the memory.
+const LEAST_BYTES: u64 = 1 << 20;
+/// How many bytes of a disk a machine may have for each MiB of its own memory. The memory of the disk is not a part of
+/// the machine's own memory, but the page tables that map it are. They take at most a quarter.
+const BYTES_PER_MIB: u64 = 64 << 20;
+const SECTOR_BYTES: u64 = 512;
+/// The unit in which the file is copied. A unit of zeros is left out.
+const UNIT_BYTES: usize = 64 << 10;
+
+/// The disks in memory of a machine, in the order of its disks. There are none if instructions are not counted.
+#[derive(Debug)]
+pub(crate) struct MemoryDisks(Vec<(File, u64)>);
+
+impl MemoryDisks {
+    /// Loads the disks of a machine into memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if a file cannot be read, or there is not enough memory.
+    pub(crate) fn load(configuration: &Configuration) -> Result<Self, Error> {
+        check(configuration)?;
+        let disks = configuration.disks.iter().filter(|_| configuration.icount);
+        let load = |disk: &Disk| {
+            let made = nameless_file().and_then(|memory| load(disk, &memory).map(|bytes| (memory, bytes)));
+            made.map_err(|error| cannot(disk, &error))
+        };
+        disks.map(load).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Returns QEMU's arguments for the devices, and handles to the memory. The arguments contain the numbers of the
+    /// handles, so QEMU must inherit them.
+    pub(crate) fn devices(self) -> (Vec<File>, Vec<OsString>) {
+        let words = self.0.iter().enumerate().flat_map(|(index, (memory, bytes))| {
+            device(index, *bytes, format!("/dev/fd/{}", memory.as_raw_fd()).as_ref())
+        });
+        let words = words.collect();
+        (self.0.into_iter().map(|(memory, _)| memory).collect(), words)
+    }
+}
+
+/// Writes the memory of each disk to a file beside `program`, for a command that is run by hand. Returns QEMU's arguments
+/// for the devices. There are none if instructions are not counted.
+///
+/// # Errors
+///
+/// [`Error::Usage`] if a file cannot be read or written.
+pub fn write_beside(program: &Path, configuration: &Configuration) -> Result<Vec<OsString>, Error> {
+    check(configuration)?;
+    let mut words = Vec::new();
+    for (index, disk) in configuration.disks.iter().filter(|_| configuration.icount).enumerate() {
+        let path = program.with_extension(format!("disk{index}"));
+        let written = File::create(&path).and_then(|memory| load(disk, &memory));
+        words.extend(device(index, written.map_err(|error| cannot(disk, &error))?, &path));
+    }
+    Ok(words)
+}
+
+/// Checks that the machine has the memory to map its disks.
+///
+/// # Errors
+///
+/// [`Error::Usage`] if it has not.
+pub fn check(configuration: &Configuration) -> Result<(), Error> {
+    for disk in configuration.disks.iter().filter(|_| configuration.icount) {
+        let (mib, least) = (disk.bytes.div_ceil(1 << 20), disk.bytes.div_ceil(BYTES_PER_MIB));
+        if least > configuration.memory.into() {
+            return Err(Error::Usage(format!(
+                "disk `{}`: with --icount, a disk is loaded into memory. For these {mib} MiB, the machine needs at least \
+                 --memory {least}",
+                disk.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn cannot(disk: &Disk, error: &io::Error) -> Error {
+    let mib = disk.bytes.div_ceil(1 << 20);
+    Error::Usage(format!(
+        "disk `{}`: with --icount, a disk is loaded into memory, and loading these {mib} MiB failed: {error}",
+        disk.name
+    ))
+}
+
+/// Returns QEMU's arguments for the device of a disk.
+fn device(index: usize, bytes: u64, memory: &Path) -> [OsString; 4] {
+    let backend = format!("memory-backend-file,id=disk{index},share=on,size={bytes},mem-path=");
+    [
+        "-object".into(),
+        crate::qemu::with_path(backend, memory),
+        "-device".into(),
+        format!("ivshmem-plain,memdev=disk{index}").into(),
+    ]
+}
+
+/// Fills the memory with the header and the content of a disk. Returns the size of the memory.
+fn load(disk: &Disk, mut memory: &File) -> io::Result<u64> {
+    let too_large = || io::Error::from(io::ErrorKind::FileTooLarge);
+    let bytes = disk.bytes.checked_next_multiple_of(SECTOR_BYTES).ok_or_else(too_large)?;
+    let size = bytes.checked_add(HEADER_BYTES as u64).and_then(u64::checked_next_power_of_two).ok_or_else(too_large)?;
+    let size = size.max(LEAST_BYTES);
+    memory.set_len(size)?;
+    let header = Header { bytes, is_read_only: disk.access == Access::ReadOnly };
+    memory.write_all(&header.words().map(u64::to_le_bytes).concat())?;
+    let mut from = File::open(&disk.path)?.take(disk.bytes);
+    let mut unit = vec![0; UNIT_BYTES];
+    let mut offset = HEADER_BYTES as u64;
+    loop {
+        let count = from.read(&mut unit)?;
+        if count == 0 {
+            return Ok(size);
+        }
+        if unit[..count].iter().any(|&byte| byte != 0) {
+            memory.seek(SeekFrom::Start(offset))?;
+            memory.write_all(&unit[..count])?;
+        }
+        offset += count as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    #[test]
+    fn memory_has_a_header_and_the_content() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("disk");
+        let content: Vec<u8> = (0..700_000_usize).map(|index| (index / 7) as u8).collect();
+        fs::write(&path, &content).expect("written");
+        let disk = Disk::open(path.as_ref(), Access::ReadWrite).expect("a disk");
+        let memory = directory.path().join("memory");
+        let size = load(&disk, &File::create(&memory).expect("made")).expect("loaded");
+        let found = fs::read(&memory).expect("read");
+        assert_eq!((size, found.len()), (1 << 20, 1 << 20));
+        let word = |index: usize| u64::from_le_bytes(found[8 * index..][..8].try_into().expect("8 bytes"));
+        let header = Header::parse([word(0), word(1), word(2)]);
+        assert_eq!(header, Some(Header { bytes: 700_416, is_read_only: false }));
+        assert_eq!(found[HEADER_BYTES..][..content.len()], content);
+        assert!(found[HEADER_BYTES + content.len()..].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn zeros_take_no_memory() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("disk");
+        File::create(&path).and_then(|file| file.set_len(64 << 20)).expect("made");
+        let disk = Disk::open(path.as_ref(), Access::ReadOnly).expect("a disk");
+        let memory = File::create(directory.path().join("memory")).expect("made");
+        assert_eq!(load(&disk, &memory).expect("loaded"), 128 << 20);
+        assert!(memory.metadata().expect("metadata").blocks() * 512 <= 1 << 20);
+    }
+}

@@ -1,0 +1,81 @@
+//! Memory that the machine shares with the host: the QEMU device `ivshmem-plain`.
+//!
+//! The memory is the third BAR of the device (docs/specs/ivshmem-spec.txt of QEMU). An access to it costs no more than
+//! an access to other memory. The first words say what the memory is for: a disk has a
+//! [header](boot_protocol::memory_disk::Header), and the memory for a trace begins with zeros.
+
+use alloc::vec::Vec;
+use core::slice;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use boot_protocol::memory_disk;
+
+use crate::drivers::pci::{self, Registers};
+
+const VENDOR: u16 = 0x1af4;
+const DEVICE: u16 = 0x1110;
+/// The BAR that is the memory.
+const MEMORY_BAR: u8 = 2;
+
+/// What a memory is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Disk(memory_disk::Header),
+    Trace,
+}
+
+/// A disk in memory.
+pub(crate) struct DiskMemory {
+    pub(crate) content: &'static mut [u8],
+    pub(crate) is_read_only: bool,
+}
+
+/// The words at the start of a memory, which say what it is for.
+fn purpose(memory: Registers) -> Purpose {
+    let word = |index: usize| memory.read::<u64>(index * size_of::<u64>());
+    memory_disk::Header::parse([word(0), word(1), word(2)]).map_or(Purpose::Trace, Purpose::Disk)
+}
+
+/// Maps the memories of all these devices, in the order of their bus addresses. Memories that cannot be mapped are left
+/// out.
+fn memories() -> impl Iterator<Item = (Registers, Purpose)> {
+    let mut root = pci::root();
+    let functions = pci::functions(&root).into_iter();
+    let devices =
+        functions.filter(|(_, information)| (information.vendor_id, information.device_id) == (VENDOR, DEVICE));
+    devices.filter_map(move |(function, _)| {
+        pci::enable(&mut root, function);
+        let memory = pci::map_bar(&mut root, function, MEMORY_BAR).inspect_err(|error| {
+            log::error!("shared memory {function}: {error}");
+        });
+        memory.ok().map(|memory| (memory, purpose(memory)))
+    })
+}
+
+/// Returns the first memory for a trace, or `None` if there is none. Called once, before the scheduler starts.
+pub(crate) fn trace() -> Option<&'static [AtomicU64]> {
+    let (memory, _) = memories().find(|&(_, purpose)| purpose == Purpose::Trace)?;
+    let words = memory.bytes() / size_of::<AtomicU64>();
+    // SAFETY: the memory is mapped for ever and aligned to pages, and has at least `words` words. It is ordinary memory,
+    // so every content is valid. The kernel accesses it only through the returned atomics, because this function is
+    // called once. The host only reads it.
+    Some(unsafe { slice::from_raw_parts(memory.start().cast::<AtomicU64>().as_ptr(), words) })
+}
+
+/// Returns the disks. Called once.
+///
+/// # Panics
+/// If it is called again.
+pub(crate) fn disks() -> Vec<DiskMemory> {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    assert_eq!(CALLS.fetch_add(1, Ordering::Relaxed), 0, "the content of a disk has one owner");
+    let disk = |(memory, purpose): (Registers, Purpose)| {
+        let Purpose::Disk(header) = purpose else { return None };
+        let content = memory.part(memory_disk::HEADER_BYTES, usize::try_from(header.bytes).ok()?)?;
+        // SAFETY: the content is mapped for ever, and is ordinary memory, so every byte is valid. This function is
+        // called once, so there is no other reference to the content. The host does not access it.
+        let content = unsafe { slice::from_raw_parts_mut(content.start().as_ptr(), content.bytes()) };
+        Some(DiskMemory { content, is_read_only: header.is_read_only })
+    };
+    memories().filter_map(disk).collect()
+}

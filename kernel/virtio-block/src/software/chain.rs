@@ -1,0 +1,153 @@
+//! A queue as the device sees it: the rings, and the memory of a request (virtio 1.2, 2.7).
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU16, Ordering};
+
+use virtio_drivers::PhysAddr;
+
+use crate::buffer::MAX_REQUEST_BUFFERS;
+
+/// The memory that driver and device share.
+///
+/// # Safety
+///
+/// The pointers that [`at`](Self::at) returns must be valid for reads and writes for as long as the driver lets the
+/// device use the memory.
+pub unsafe trait SharedMemory {
+    /// Returns the `bytes` bytes at an address for devices, or `None` if they are not shared with devices.
+    fn at(address: PhysAddr, bytes: usize) -> Option<NonNull<u8>>;
+}
+
+/// The most pieces of memory that the device reads, and that it writes, in one request.
+const MAX_PIECES: usize = MAX_REQUEST_BUFFERS + 1;
+
+/// Flag of a descriptor: another one follows.
+const NEXT: u16 = 1;
+/// Flag of a descriptor: the device writes to the memory.
+const WRITABLE: u16 = 2;
+
+/// The addresses of the rings of a queue, and how far the device has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rings {
+    entries: u16,
+    descriptors: PhysAddr,
+    available: PhysAddr,
+    used: PhysAddr,
+    /// How many requests the device has taken, modulo 2^16.
+    taken: u16,
+    /// How many requests the device has completed, modulo 2^16.
+    completed: u16,
+}
+
+/// Reads a number of the driver.
+fn load<M: SharedMemory, T: Copy>(address: PhysAddr) -> Option<T> {
+    // SAFETY: `at` returns memory that may be read. Only integers are read, so every content is valid.
+    M::at(address, size_of::<T>()).map(|memory| unsafe { memory.cast::<T>().read_unaligned() })
+}
+
+/// Writes a number for the driver.
+fn store<M: SharedMemory, T: Copy>(address: PhysAddr, value: T) {
+    if let Some(memory) = M::at(address, size_of::<T>()) {
+        // SAFETY: `at` returns memory that may be written.
+        unsafe { memory.cast::<T>().write_unaligned(value) };
+    }
+}
+
+/// Returns the index of a ring, which follows the flags of the ring.
+fn index_of<'a, M: SharedMemory>(ring: PhysAddr) -> Option<&'a AtomicU16> {
+    let index = M::at(ring + 2, size_of::<u16>())?.cast::<u16>();
+    // SAFETY: the memory may be read and written while the device has the queue, and the reference is used at once. Both
+    // sides access the index only by atomic operations.
+    index.is_aligned().then(|| unsafe { AtomicU16::from_ptr(index.as_ptr()) })
+}
+
+impl Rings {
+    pub(super) fn new(entries: u16, descriptors: PhysAddr, available: PhysAddr, used: PhysAddr) -> Self {
+        Self { entries, descriptors, available, used, taken: 0, completed: 0 }
+    }
+
+    /// Takes the next request that the driver has made available. Returns the number of its first descriptor.
+    pub(super) fn take<M: SharedMemory>(&mut self) -> Option<u16> {
+        // Ordering: Acquire, so that the device sees the descriptors and the data of the request.
+        if index_of::<M>(self.available)?.load(Ordering::Acquire) == self.taken {
+            return None;
+        }
+        let entry = self.taken % self.entries;
+        self.taken = self.taken.wrapping_add(1);
+        load::<M, u16>(self.available + 4 + 2 * u64::from(entry))
+    }
+
+    /// Returns the memory of the request whose first descriptor is `head`: what the device reads, and what it writes.
+    /// Returns `None` if a piece is not shared memory, or there are too many pieces.
+    pub(super) fn pieces<M: SharedMemory>(&self, head: u16) -> Option<[Pieces; 2]> {
+        let (mut readable, mut writable, mut number) = (Pieces::default(), Pieces::default(), head);
+        loop {
+            let at = self.descriptors + 16 * u64::from(number % self.entries);
+            let bytes = load::<M, u32>(at + 8)? as usize;
+            let piece = (M::at(load::<M, u64>(at)?, bytes)?, bytes);
+            let flags = load::<M, u16>(at + 12)?;
+            let list = if flags & WRITABLE == 0 { &mut readable } else { &mut writable };
+            list.0.push(piece).ok()?;
+            if flags & NEXT == 0 {
+                return Some([readable, writable]);
+            }
+            number = load::<M, u16>(at + 14)?;
+        }
+    }
+
+    /// Passes a request back to the driver. `written` is the number of bytes that the device has written.
+    pub(super) fn complete<M: SharedMemory>(&mut self, head: u16, written: u32) {
+        let at = self.used + 4 + 8 * u64::from(self.completed % self.entries);
+        store::<M, u32>(at, head.into());
+        store::<M, u32>(at + 4, written);
+        self.completed = self.completed.wrapping_add(1);
+        if let Some(index) = index_of::<M>(self.used) {
+            // Ordering: Release, so that the driver sees the entry and the data of the request.
+            index.store(self.completed, Ordering::Release);
+        }
+    }
+}
+
+/// Pieces of memory, which together are a sequence of bytes.
+#[derive(Debug, Default)]
+pub(super) struct Pieces(heapless::Vec<(NonNull<u8>, usize), MAX_PIECES>);
+
+impl Pieces {
+    pub(super) fn bytes(&self) -> usize {
+        self.0.iter().map(|&(_, bytes)| bytes).sum()
+    }
+
+    /// Copies bytes of the sequence, from `offset` on, to `into`.
+    pub(super) fn read(&self, offset: usize, into: &mut [u8]) {
+        let mut into = into;
+        self.for_each(offset, into.len(), |piece, bytes| {
+            let (part, rest) = core::mem::take(&mut into).split_at_mut(bytes);
+            // SAFETY: the piece is shared memory, which is never a part of a slice, so it does not overlap `part`.
+            unsafe { part.as_mut_ptr().copy_from_nonoverlapping(piece.as_ptr(), bytes) };
+            into = rest;
+        });
+    }
+
+    /// Copies `from` to the bytes of the sequence from `offset` on.
+    pub(super) fn write(&self, offset: usize, from: &[u8]) {
+        let mut from = from;
+        self.for_each(offset, from.len(), |piece, bytes| {
+            let (part, rest) = from.split_at(bytes);
+            // SAFETY: the piece is shared memory, which is never a part of a slice, so it does not overlap `part`.
+            unsafe { piece.as_ptr().copy_from_nonoverlapping(part.as_ptr(), bytes) };
+            from = rest;
+        });
+    }
+
+    /// Calls `visit` with each part of a piece that belongs to the `length` bytes from `offset` on.
+    fn for_each(&self, mut offset: usize, mut length: usize, mut visit: impl FnMut(NonNull<u8>, usize)) {
+        for &(start, bytes) in &self.0 {
+            let skipped = offset.min(bytes);
+            let part = length.min(bytes - skipped);
+            // SAFETY: `skipped` is at most the length of the piece.
+            visit(unsafe { start.add(skipped) }, part);
+            offset -= skipped;
+            length -= part;
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! A virtio block device in software. Its content is memory, and each request is answered after the time that a
+//! [model of a disk](Latency) says. The driver uses it like any other device, through the same queues.
+//!
+//! The owner of the device calls its functions at the right times. When the driver notifies the device of a queue:
+//!
+//! ```text
+//! take a request ▶ transfer its data, part by part ▶ finish ──▶ the request is pending until it is due
+//! ```
+//!
+//! Later, when the first pending request is due, [`SoftwareDevice::complete`] passes the request back to the driver, and
+//! the owner raises the interrupt. So the data is copied when the request is submitted, and only the answer is late. A
+//! driver may not access the data in between.
+//!
+//! The owner keeps the device under a lock. The lock is released between two parts, so that a long transfer does not
+//! keep others waiting. Each part consists of whole sectors, so each sector is read and written as a whole.
+
+#![expect(unsafe_code, reason = "accesses the memory that the driver shares with devices")]
+
+mod chain;
+mod latency;
+mod transport;
+
+use core::fmt;
+use core::marker::PhantomData;
+
+use virtio_drivers::transport::DeviceStatus;
+
+pub use self::chain::SharedMemory;
+use self::chain::{Pieces, Rings};
+pub use self::latency::Latency;
+pub use self::transport::{Access, Connection};
+use crate::device::{MAX_BUFFERS, MAX_QUEUES};
+use crate::protocol::{HEADER_BYTES, SECTOR_SIZE};
+
+/// The most bytes that are copied while the device is locked: whole sectors.
+const PART_BYTES: usize = 8 * SECTOR_SIZE;
+
+/// The number of entries of each queue.
+const ENTRIES: u16 = 256;
+
+/// Values of the status byte (virtio 1.2, 5.2.6).
+const OK: u8 = 0;
+const ERROR: u8 = 1;
+const UNSUPPORTED: u8 = 2;
+
+/// The device.
+pub struct SoftwareDevice<M> {
+    content: &'static mut [u8],
+    is_read_only: bool,
+    latency: Latency,
+    status: DeviceStatus,
+    /// The queues that the driver has set up.
+    queues: [Option<Rings>; MAX_QUEUES],
+    /// The number of resets. A request that was taken before a reset is not completed after it.
+    resets: u64,
+    pending: heapless::Vec<Pending, MAX_BUFFERS>,
+    memory: PhantomData<fn() -> M>,
+}
+
+/// A request whose data has been transferred, and whose answer is due later.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    due: u64,
+    timer: usize,
+    queue: u16,
+    head: u16,
+    written: u32,
+}
+
+/// A request that the device has taken from a queue, and that is not finished.
+#[derive(Debug)]
+pub struct Work {
+    pending: Pending,
+    resets: u64,
+    kind: Kind,
+    /// The offset in the content.
+    start: usize,
+    bytes: usize,
+    done: usize,
+    status: u8,
+    readable: Pieces,
+    writable: Pieces,
+}
+
+/// What happens with the content of the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Read,
+    Write,
+    Discard,
+    /// Nothing: a flush, or a request that fails.
+    Nothing,
+}
+
+impl<M> fmt::Debug for SoftwareDevice<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SoftwareDevice").field("bytes", &self.content.len()).finish_non_exhaustive()
+    }
+}
+
+impl<M: SharedMemory> SoftwareDevice<M> {
+    /// Makes a device with this content. If the length is not a multiple of the sector size, the rest is not accessible.
+    #[must_use]
+    pub fn new(content: &'static mut [u8], is_read_only: bool, latency: Latency) -> Self {
+        Self {
+            content,
+            is_read_only,
+            latency,
+            status: DeviceStatus::empty(),
+            queues: [None; MAX_QUEUES],
+            resets: 0,
+            pending: heapless::Vec::new(),
+            memory: PhantomData,
+        }
+    }
+
+    /// Takes the next request from a queue. From `now` on, the time of the request runs. Drops requests that are
+    /// malformed.
+    pub fn take(&mut self, queue: u16, now: u64) -> Option<Work> {
+        loop {
+            let rings = self.queues.get_mut(usize::from(queue))?.as_mut()?;
+            let head = rings.take::<M>()?;
+            let pending = Pending { due: 0, timer: 0, queue, head, written: 0 };
+            let Some([readable, writable]) = rings.pieces::<M>(head) else { continue };
+            if readable.bytes() < HEADER_BYTES || writable.bytes() == 0 {
+                continue;
+            }
+            return Some(self.work(now, pending, readable, writable));
+        }
+    }
+
+    fn work(&mut self, now: u64, pending: Pending, readable: Pieces, writable: Pieces) -> Work {
+        let number = |offset| {
+            let mut bytes = [0; 8];
+            readable.read(offset, &mut bytes);
+            u64::from_le_bytes(bytes)
+        };
+        let (written, read) = (writable.bytes() - 1, readable.bytes() - HEADER_BYTES);
+        // The lower half of the first word is the type of the request. The second word is the sector.
+        let (kind, sector, bytes) = match number(0) as u32 {
+            0 => (Kind::Read, number(8), written),
+            1 => (Kind::Write, number(8), read),
+            11 => (Kind::Discard, number(HEADER_BYTES), (number(HEADER_BYTES + 8) as u32 as usize) * SECTOR_SIZE),
+            4 => (Kind::Nothing, 0, 0),
+            _ => (Kind::Nothing, 0, usize::MAX),
+        };
+        let range = usize::try_from(sector).ok().and_then(|sector| sector.checked_mul(SECTOR_SIZE));
+        let range = range.filter(|start| start.checked_add(bytes).is_some_and(|end| end <= self.content.len()));
+        let is_refused = self.is_read_only && matches!(kind, Kind::Write | Kind::Discard);
+        let (kind, status) = match (kind, range) {
+            (Kind::Nothing, None) => (Kind::Nothing, UNSUPPORTED),
+            (_, None) => (Kind::Nothing, ERROR),
+            _ if is_refused => (Kind::Nothing, ERROR),
+            (kind, Some(_)) => (kind, OK),
+        };
+        let transferred = if kind == Kind::Nothing { 0 } else { bytes };
+        // A discard moves no data.
+        let moved = if kind == Kind::Discard { 0 } else { transferred };
+        let pending = Pending { due: self.latency.accept(now, moved), written: writable.bytes() as u32, ..pending };
+        let start = range.unwrap_or(0);
+        Work { pending, resets: self.resets, kind, start, bytes: transferred, done: 0, status, readable, writable }
+    }
+
+    /// Transfers the next part of the data of a request. Returns whether there was one.
+    pub fn transfer(&mut self, work: &mut Work) -> bool {
+        let part = PART_BYTES.min(work.bytes - work.done);
+        // After a reset, the driver may use the memory of the request for something else.
+        if part == 0 || work.resets != self.resets {
+            return false;
+        }
+        let start = work.start + work.done;
+        let content = &mut self.content[start..start + part];
+        match work.kind {
+            Kind::Read => work.writable.write(work.done, content),
+            Kind::Write => work.readable.read(HEADER_BYTES + work.done, content),
+            Kind::Discard => content.fill(0),
+            Kind::Nothing => {}
+        }
+        work.done += part;
+        true
+    }
+
+    /// Finishes a request whose data has been transferred. The timer with this number has to fire when the answer is due.
+    /// Returns when that is. Returns `None` if the device has been reset.
+    pub fn finish(&mut self, work: Work, timer: usize) -> Option<u64> {
+        if work.resets != self.resets {
+            return None;
+        }
+        work.writable.write(work.writable.bytes() - 1, &[work.status]);
+        // The push cannot fail, because the driver has no buffers for more requests.
+        let _ = self.pending.push(Pending { timer, ..work.pending });
+        Some(work.pending.due)
+    }
+
+    /// Completes a request that is due, the earliest first. Returns the queue in which the driver finds the answer.
+    pub fn complete(&mut self, now: u64) -> Option<u16> {
+        let earliest = (0..self.pending.len()).min_by_key(|&index| self.pending[index].due)?;
+        if self.pending[earliest].due > now {
+            return None;
+        }
+        // The order of the others is kept, so that requests which are due at the same time are completed in the order in
+        // which they were finished.
+        let Pending { queue, head, written, .. } = self.pending.remove(earliest);
+        self.queues[usize::from(queue)].as_mut()?.complete::<M>(head, written);
+        Some(queue)
+    }
+
+    /// Returns when the first of the pending requests of a timer is due.
+    #[must_use]
+    pub fn next_due(&self, timer: usize) -> Option<u64> {
+        self.pending.iter().filter(|pending| pending.timer == timer).map(|pending| pending.due).min()
+    }
+}

@@ -1,0 +1,113 @@
+//! Tests that runs with counted instructions (`--icount`) are equal, to the byte and to the instruction, also with disks.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use boot_protocol::report::Report;
+use tempfile::TempDir;
+
+/// The name of the disk in the folder.
+const DISK: &str = "disk.img";
+
+/// Makes a folder with a disk of random bytes.
+fn folder_with_disk(length: usize) -> (TempDir, Vec<u8>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut content = vec![0; length];
+    fastrand::Rng::with_seed(0).fill(&mut content);
+    fs::write(folder.path().join(DISK), &content).expect("room for a file");
+    (folder, content)
+}
+
+/// Runs `boot --icount` in a folder.
+fn boot(folder: &Path, arguments: &[&str]) -> Output {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["run", "--quiet", "--manifest-path", manifest, "--package", "boot", "--", "--icount"]);
+    command.args(arguments).current_dir(folder).output().expect("cargo runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs `sha256` with a trace. Returns the output, and the trace, which contains the time of each event.
+fn traced(folder: &Path, options: &[&str]) -> (String, Vec<u8>) {
+    let arguments = [options, &["--disk", DISK, "--trace", "trace", "sha256"]].concat();
+    let output = boot(folder, &arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    (text(&output.stdout), fs::read(folder.join("trace.json")).expect("a trace"))
+}
+
+#[test]
+fn disks_answer_at_the_same_instants_in_every_run() {
+    let (folder, _) = folder_with_disk(3_000_001);
+    for cpus in ["--smp=1", "--smp=4"] {
+        let first = traced(folder.path(), &[cpus]);
+        assert!(text(&first.1).contains("disk in memory"), "the trace has no interrupt of the disk");
+        assert!(first == traced(folder.path(), &[cpus]), "{cpus}: the second run differs");
+        // The answers come at other times, and the content is the same.
+        let other = traced(folder.path(), &[cpus, "--kernel-option=disk_seed=7"]);
+        assert_eq!(first.0, other.0);
+        assert!(first.1 != other.1, "{cpus}: the seed changes nothing");
+    }
+}
+
+#[test]
+fn benchmarks_of_disks_have_the_same_results_in_every_run() {
+    let (folder, _) = folder_with_disk(8 << 20);
+    for cpus in ["--smp=1", "--smp=4"] {
+        let run = || text(&boot(folder.path(), &[cpus, "--disk", DISK, "bench", "io"]).stdout);
+        let first = run();
+        assert!(first.contains("bench io_async_64 ") && first.ends_with("bench done\n"), "{first}");
+        assert_eq!(first, run());
+    }
+}
+
+/// The tests that check the data of a disk, with a disk in memory.
+#[test]
+fn disk_in_memory_passes_the_tests_of_disks() {
+    for (test, length) in [
+        ("concurrent_reads_return_what_was_written", 1_000_003),
+        ("writes_stay_within_their_range_and_the_disk", 100_001),
+        ("thousand_gs_read_and_write_parts_of_the_same_sectors", 800_000),
+        ("large_transfers_return_what_was_written", 16 << 20),
+        ("asynchronous_reads_park_only_their_gs", 5_000),
+        ("every_read_hands_off_its_p", 5_000),
+    ] {
+        let (folder, content) = folder_with_disk(length);
+        for cpus in ["--smp=1", "--smp=8"] {
+            let test = format!("disks::{test}");
+            let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
+            let output = boot(folder.path(), &[cpus, "--disk-rw", "--disk", DISK, guest, &test]);
+            let passed = text(&output.stdout).lines().any(|line| Report::parse(line) == Some(Report::Passed(&test)));
+            assert!(passed, "{cpus} {test}: {}\n{}", text(&output.stdout), text(&output.stderr));
+            // What the machine writes stays in its memory, so the next run finds the same disk.
+            assert!(
+                fs::read(folder.path().join(DISK)).expect("the file is there") == content,
+                "{test} changed the file"
+            );
+        }
+    }
+}
+
+#[test]
+fn disk_in_memory_is_read_only_unless_it_may_be_written() {
+    let (folder, _) = folder_with_disk(5_000);
+    let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
+    let test = "disks::read_only_disk_refuses_writes";
+    let output = boot(folder.path(), &["--disk", DISK, guest, test]);
+    let passed = text(&output.stdout).lines().any(|line| Report::parse(line) == Some(Report::Passed(test)));
+    assert!(passed, "{}\n{}", text(&output.stdout), text(&output.stderr));
+}
+
+#[test]
+fn disk_that_is_too_large_for_the_memory_is_refused_by_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::File::create(folder.path().join(DISK)).and_then(|file| file.set_len(4 << 30)).expect("a sparse file");
+    let output = boot(folder.path(), &["--memory=32", "--disk", DISK, "sha256"]);
+    assert_eq!(output.status.code(), Some(64));
+    let message = "boot: disk `disk.img`: with --icount, a disk is loaded into memory. For these 4096 MiB, the machine \
+                   needs at least --memory 64\n";
+    assert_eq!(text(&output.stderr), message);
+}
