@@ -35,6 +35,8 @@ Examples:
   cargo run -- --disk ext4.img ls -l /
   cargo run -- --firmware uefi tour  the same on UEFI (needs ./setup --images)
   cargo run -- --firmware bios --image stick.img tour
+  cargo run -- --icount --record-input typed ../my-crate
+  cargo run -- --icount --input-script typed ../my-crate
   cargo run -- --trace run tour      records the scheduler: run.html shows it
   cargo run -- --profile waits tour  where its Gs wait: waits/block.svg
   cargo run -- --top tour            shows live what the Ps do
@@ -69,6 +71,14 @@ pub(crate) struct Cli {
     /// unchanged. Implies --release, except with --debug
     #[arg(long)]
     icount: bool,
+
+    /// Write the input of the program to FILE, with the instant of each piece
+    #[arg(long, value_name = "FILE", requires = "icount", conflicts_with_all = ["input_script", "image", "dry_run"])]
+    record_input: Option<PathBuf>,
+
+    /// Take the input of the program from FILE, each piece at its instant: what --record-input has written, for example
+    #[arg(long, value_name = "FILE", requires = "icount", conflicts_with = "image")]
+    input_script: Option<PathBuf>,
 
     /// End the machine after this time, with status 103
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
@@ -180,6 +190,10 @@ pub(crate) struct Order {
     pub(crate) trace: Option<PathBuf>,
     /// The directory to which the profiles are written.
     pub(crate) profile: Option<PathBuf>,
+    /// The file to which the input is recorded.
+    pub(crate) record_input: Option<PathBuf>,
+    /// The file from which the input comes.
+    pub(crate) input_script: Option<PathBuf>,
     /// Whether to show the live view.
     pub(crate) top: bool,
     pub(crate) limit: Option<Duration>,
@@ -246,6 +260,8 @@ impl Cli {
             image: self.image,
             trace: self.trace,
             profile: self.profile,
+            record_input: self.record_input,
+            input_script: self.input_script,
             top: self.top,
             limit: self.timeout,
             dry_run: self.dry_run,

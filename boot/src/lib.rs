@@ -14,7 +14,9 @@
 //! With `--trace` and `--profile`, [`recording`] records what the scheduler of the machine does. With `--top`, [`top`] shows it live. Both
 //! read memory that the machine shares with the host ([`shared_memory`]).
 //!
-//! With `--icount`, the disks of the machine are in its memory ([`memory_disk`]).
+//! With `--icount`, the disks of the machine are in its memory ([`memory_disk`]), and its input
+//! can come at instants of its own clock ([`input_memory`], [`input_script`]). [`repeat`]
+//! says how to repeat a run that has failed.
 //!
 //! [`new`] creates the crate of a new program. [`compare`] runs the benchmark, and those of other schedulers.
 //!
@@ -30,6 +32,8 @@ mod disk;
 mod error;
 mod host_program;
 pub mod image;
+pub mod input_memory;
+pub mod input_script;
 pub mod memory;
 pub mod memory_disk;
 mod monitor;
@@ -38,6 +42,7 @@ pub mod process;
 pub mod program;
 pub mod qemu;
 pub mod recording;
+pub mod repeat;
 pub mod session;
 pub mod shared_memory;
 mod symbols;

@@ -4,13 +4,15 @@
 mod cli;
 
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 
 use boot::console::{say, show, show_on};
 use boot::image::Writer;
+use boot::input_memory::{InputMemory, InputRecording};
 use boot::process::share_signals;
 use boot::program::{Program, listing};
 use boot::qemu::{Firmware, QEMU, shell_quoted};
@@ -18,7 +20,7 @@ use boot::recording::Recording;
 use boot::session::Session;
 use boot::shared_memory::SharedMemory;
 use boot::top::{self, View};
-use boot::{Error, build, compare, image, memory, memory_disk, new};
+use boot::{Error, build, compare, image, input_memory, memory, memory_disk, new, repeat};
 use clap::Parser as _;
 
 use crate::cli::{COMPARE, Cli, Order, Request};
@@ -67,6 +69,9 @@ fn boot(order: &Order) -> Result<u8, Error> {
     if order.top {
         top::check_terminal()?;
     }
+    if let Some(script) = &order.input_script {
+        input_memory::read_script(script)?;
+    }
     if order.image.is_none() {
         memory_disk::check(&order.configuration)?;
         order.configuration.qemu_arguments("".as_ref(), &order.arguments)?;
@@ -92,6 +97,9 @@ fn boot(order: &Order) -> Result<u8, Error> {
         }
         let mut arguments = order.configuration.qemu_arguments(&file, &order.arguments)?;
         arguments.extend(memory_disk::write_beside(&elf, &order.configuration)?);
+        if let Some(script) = &order.input_script {
+            arguments.extend(input_memory::write_beside(&elf, script)?);
+        }
         let words = [QEMU.as_ref()].into_iter().chain(arguments.iter().map(AsRef::as_ref));
         return print(&(shell_quoted(words) + "\n"));
     }
@@ -102,7 +110,11 @@ fn boot(order: &Order) -> Result<u8, Error> {
     // The view takes the terminal, so the program cannot use it.
     let has_terminal = io::stderr().is_terminal() && !order.top;
     let configuration = order.configuration.clone().with_stderr(has_terminal);
-    let session = Session::boot_sharing(&configuration, &elf, &order.arguments, shared)?;
+    let script = order.input_script.as_deref().map(InputMemory::of_script).transpose()?;
+    let recorded_input = order.record_input.as_deref().map(InputRecording::start).transpose()?;
+    let input = recorded_input.as_ref().map(InputRecording::memory).or(script.as_ref());
+    let input_was_lost = input.is_none();
+    let session = Session::boot_with(&configuration, &elf, &order.arguments, shared, input)?;
     if let Some(port) = order.configuration.gdb_port {
         let target = format!("target remote 127.0.0.1:{port}");
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/gmp.py");
@@ -110,11 +122,15 @@ fn boot(order: &Order) -> Result<u8, Error> {
         let command = ["gdb".as_ref()].into_iter().chain(words);
         say(&format!("waiting for gdb: {}", shell_quoted(command)));
     }
+    let asked_for_input = session.asked_for_input();
     let shown = match &published {
         Some(memory) => show_on(&mut View::begin(memory, title(&order.program))?, session, order.limit),
         None => show(session, order.limit),
     };
     let shown = shown.map_err(|error| order.configuration.accelerator.explain(error));
+    if let Some(Err(error)) = recorded_input.map(InputRecording::finish) {
+        say(&error.to_string());
+    }
     if let Some(recording) = recording {
         match recording.finish(&elf, &title(&order.program)) {
             Ok(recorded) => recorded.to_string().lines().for_each(say),
@@ -122,6 +138,11 @@ fn boot(order: &Order) -> Result<u8, Error> {
             Err(error) if shown == Ok(0) => return Err(error),
             Err(error) => say(&error.to_string()),
         }
+    }
+    if order.configuration.icount && !matches!(shown, Ok(0) | Err(Error::Closed | Error::Output(_))) {
+        let words: Vec<OsString> = env::args_os().skip(1).collect();
+        let took_input = input_was_lost && asked_for_input.load(Ordering::Relaxed);
+        say(&repeat::advice(&words, order.record_input.as_deref(), took_input));
     }
     shown
 }

@@ -9,6 +9,8 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::Instant;
@@ -18,7 +20,9 @@ use boot_protocol::status;
 
 use crate::Error;
 use crate::annotator::Annotator;
+use crate::console::say;
 use crate::image::Writer;
+use crate::input_memory::{Feed, InputMemory};
 use crate::memory_disk::MemoryDisks;
 use crate::process::{Process, advice_on_version};
 use crate::qemu::{Configuration, Firmware};
@@ -97,9 +101,22 @@ pub struct Session {
     input: Input,
     /// The status that the machine has announced before a report.
     announced: Option<u8>,
-    /// The receiver of the input, and the pipe into which the input is written. Both are kept here until the machine
-    /// asks for input.
-    held_input: Option<(Receiver<Vec<u8>>, ChildStdin)>,
+    /// The receiver of the input, and where the input is written. Both are kept here until the machine asks for input.
+    /// `None` if the input is a script.
+    held_input: Option<(Receiver<Vec<u8>>, Destination)>,
+    /// Set when the machine asks for input.
+    asked_for_input: Arc<AtomicBool>,
+    /// The pipe into which no input is written.
+    _unused_pipe: Option<ChildStdin>,
+}
+
+/// Where the input is written.
+#[derive(Debug)]
+enum Destination {
+    /// The pipe from which QEMU reads what the serial port receives.
+    Pipe(ChildStdin),
+    /// The memory from which the machine takes it at instants of its own clock.
+    Memory(Feed),
 }
 
 impl Session {
@@ -125,10 +142,27 @@ impl Session {
         arguments: &[String],
         memory: Option<&SharedMemory>,
     ) -> Result<Self, Error> {
+        Self::boot_with(configuration, program, arguments, memory, None)
+    }
+
+    /// Like [`boot_sharing`](Self::boot_sharing). If there is a memory for input, the input comes from that memory and not
+    /// through the serial port.
+    ///
+    /// # Errors
+    ///
+    /// In the same cases as [`boot`](Self::boot).
+    pub fn boot_with(
+        configuration: &Configuration,
+        program: &Path,
+        arguments: &[String],
+        memory: Option<&SharedMemory>,
+        input: Option<&InputMemory>,
+    ) -> Result<Self, Error> {
         let cannot = |error: io::Error| Error::Qemu(format!("cannot pass on the shared memory: {error}"));
         let device = memory.map(SharedMemory::device).transpose().map_err(cannot)?;
+        let input_device = input.map(InputMemory::device).transpose().map_err(cannot)?;
         let (mut shared, mut devices) = MemoryDisks::load(configuration)?.devices();
-        if let Some((memory, words)) = device {
+        for (memory, words) in [device, input_device].into_iter().flatten() {
             shared.push(memory);
             devices.extend(words);
         }
@@ -138,17 +172,23 @@ impl Session {
         };
         if configuration.firmware == Firmware::Pvh {
             let words = configuration.qemu_arguments(program, arguments)?;
-            return Self::start(program, &with_devices(words), None, shared);
+            return Self::start(program, &with_devices(words), None, shared, input);
         }
         let line = configuration.command_line(arguments)?;
         let image = Writer::get()?.write_nameless(configuration.firmware, program, &line)?;
         let path = format!("/dev/fd/{}", image.as_raw_fd());
         let words = configuration.qemu_arguments(path.as_ref(), arguments)?;
-        Self::start(program, &with_devices(words), Some(image), shared)
+        Self::start(program, &with_devices(words), Some(image), shared, input)
     }
 
     /// Starts QEMU with `arguments`. QEMU inherits `files` and, if there is one, the disk image.
-    fn start(program: &Path, arguments: &[OsString], image: Option<File>, mut files: Vec<File>) -> Result<Self, Error> {
+    fn start(
+        program: &Path,
+        arguments: &[OsString],
+        image: Option<File>,
+        mut files: Vec<File>,
+        memory: Option<&InputMemory>,
+    ) -> Result<Self, Error> {
         // If instructions are counted, the output should be the same in each run. So `boot` adds no times to it.
         let started = (!arguments.iter().any(|word| word == "-icount")).then(Instant::now);
         let before_kernel = image.is_some().then(Vec::new);
@@ -157,6 +197,12 @@ impl Session {
         // Both channels are bounded. So if the machine or the reader is slow, the other side waits.
         let (sender, output) = mpsc::sync_channel(16);
         let (input, to_write) = mpsc::sync_channel(1);
+        let feed = memory.map(InputMemory::feed).transpose();
+        let feed = feed.map_err(|error| Error::Qemu(format!("cannot use the memory for input: {error}")))?;
+        let (destination, unused_pipe) = match feed {
+            None => (Some(Destination::Pipe(stdin)), None),
+            Some(feed) => (feed.map(Destination::Memory), Some(stdin)),
+        };
         thread::spawn(move || forward_output(stdout, &sender));
         Ok(Self {
             process,
@@ -167,7 +213,9 @@ impl Session {
             decoded: VecDeque::new(),
             input,
             announced: None,
-            held_input: Some((to_write, stdin)),
+            held_input: destination.map(|destination| (to_write, destination)),
+            asked_for_input: Arc::default(),
+            _unused_pipe: unused_pipe,
         })
     }
 
@@ -175,6 +223,11 @@ impl Session {
     /// waits until the input of the previous send has been accepted.
     pub fn input(&self) -> Input {
         self.input.clone()
+    }
+
+    /// Returns a flag that is set when the machine asks for input.
+    pub fn asked_for_input(&self) -> Arc<AtomicBool> {
+        self.asked_for_input.clone()
     }
 
     /// Waits for the next event. If `deadline` is given, waits no longer than that.
@@ -296,8 +349,9 @@ impl Session {
 
     /// Starts to send the input. Does nothing if the machine has asked for input before.
     fn release_input(&mut self) {
-        if let Some((to_write, stdin)) = self.held_input.take() {
-            thread::spawn(move || forward_input(&to_write, stdin));
+        self.asked_for_input.store(true, Ordering::Relaxed);
+        if let Some((to_write, destination)) = self.held_input.take() {
+            thread::spawn(move || forward_input(&to_write, destination));
         }
     }
 }
@@ -318,9 +372,13 @@ fn forward_output(mut stdout: ChildStdout, sender: &SyncSender<Vec<u8>>) {
     }
 }
 
-fn forward_input(to_write: &Receiver<Vec<u8>>, mut stdin: ChildStdin) {
+fn forward_input(to_write: &Receiver<Vec<u8>>, mut destination: Destination) {
     for bytes in to_write {
-        if stdin.write_all(&bytes).is_err() {
+        let written = match &mut destination {
+            Destination::Pipe(pipe) => pipe.write_all(&bytes),
+            Destination::Memory(feed) => feed.append(&bytes).inspect_err(|error| say(&format!("input: {error}"))),
+        };
+        if written.is_err() {
             return;
         }
     }

@@ -63,6 +63,8 @@ pub struct Failure {
     pub console: String,
     /// The command that runs the test alone.
     pub command: String,
+    /// Whether the command repeats the run to the byte, because instructions are counted.
+    pub is_exact: bool,
     /// The tests that ran before this test in the same boot, and the command that repeats those tests and this test.
     pub before: Option<(Vec<String>, String)>,
 }
@@ -85,7 +87,8 @@ impl fmt::Display for Failure {
             }
             writeln!(formatter)?;
         }
-        writeln!(formatter, "to repeat it:\n    {}", self.command)?;
+        let how = if self.is_exact { "to repeat it, to the byte, also with --gdb" } else { "to repeat it" };
+        writeln!(formatter, "{how}:\n    {}", self.command)?;
         if let Some((names, command)) = &self.before {
             let count = names.len();
             writeln!(formatter, "or, with the {count} that ran before it in the same boot:\n    {command}")?;

@@ -55,7 +55,13 @@ impl Runner {
     /// texts. In all other cases the machine has been ended.
     pub fn run(&self, test: &Test, firmware: Firmware, cpus: u32) -> Result<(), Box<Failure>> {
         let configuration = test.configuration(firmware, cpus);
-        if test.isolated { self.run_alone(test, &configuration) } else { self.run_among_others(test, configuration) }
+        // With counted instructions, a test has a machine of its own, without input. So the command that repeats the test
+        // repeats it to the byte.
+        if test.isolated || test.icount {
+            self.run_alone(test, &configuration)
+        } else {
+            self.run_among_others(test, configuration)
+        }
     }
 
     fn run_among_others(&self, test: &Test, configuration: Configuration) -> Result<(), Box<Failure>> {
@@ -242,7 +248,7 @@ impl Failure {
     fn new(test: &Test, configuration: &Configuration, cause: Cause, console: String, before: &[String]) -> Self {
         let command = |before: &[String]| command(configuration, &arguments_alone(before, test));
         let with_before = (!before.is_empty()).then(|| (before.to_vec(), command(before)));
-        Self { cause, console, command: command(&[]), before: with_before }
+        Self { cause, console, command: command(&[]), is_exact: configuration.icount, before: with_before }
     }
 }
 

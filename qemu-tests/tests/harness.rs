@@ -1,6 +1,7 @@
 //! Tests the harness itself with guest tests that must fail. The harness must report each failure correctly, and the
 //! failure must not affect later tests.
 
+use std::process::Command;
 use std::sync::LazyLock;
 
 use boot::qemu::Firmware;
@@ -118,6 +119,21 @@ fn failure_shows_the_command_that_repeats_it() {
     if let Some((names, command)) = failure.before {
         assert_eq!(command, format!("{start}{} failing::returns_an_error", names.join(" ")));
     }
+}
+
+/// The report of the panic contains the time, which is the number of executed instructions.
+#[test]
+fn command_repeats_a_test_with_counted_instructions_to_the_byte() {
+    let failure = failure_of("panics_after_counted_instructions");
+    assert_eq!(failure.cause, Cause::MachineEnded(Ending::Status(2)));
+    assert!(failure.is_exact && failure.before.is_none(), "{failure}");
+    assert!(failure.to_string().contains("to repeat it, to the byte, also with --gdb:"), "{failure}");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let output = Command::new("sh").args(["-c", &failure.command]).current_dir(root).output().expect("a shell");
+    let repeated = String::from_utf8_lossy(&output.stderr);
+    let panic_of = |text: &str| text.lines().find(|line| line.contains("it was meant to panic at ")).map(str::to_owned);
+    assert!(panic_of(&failure.console).is_some(), "{failure}");
+    assert_eq!(panic_of(&failure.console), panic_of(&repeated), "{repeated}");
 }
 
 #[test]

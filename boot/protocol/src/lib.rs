@@ -5,6 +5,7 @@
 //!   for the program.
 //! - [`kernel_option`]: the kernel's options, with the values that they accept.
 //! - [`console`]: the bytes with a special meaning on the console, and the texts that `boot` annotates.
+//! - [`input_memory`]: the memory from which a machine gets input at instants of its own clock.
 //! - [`memory_disk`]: the memory of a machine that is a disk.
 //! - [`report`]: the lines that list the tests in the kernel and report their results.
 //!
@@ -15,6 +16,7 @@
 
 pub mod command_line;
 pub mod console;
+pub mod input_memory;
 pub mod kernel_option;
 pub mod memory_disk;
 pub mod report;

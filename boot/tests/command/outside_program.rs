@@ -26,6 +26,11 @@ fn main(arguments: &[&str]) -> i32 {
         ["status", status] => return status.parse().expect("a number"),
         ["arguments", arguments @ ..] => println!("{arguments:?}"),
         ["echo"] => echo(),
+        ["clocked"] => clocked(),
+        ["clocked", "panic"] => {
+            clocked();
+            panic!("it was meant to panic at {}", kernel::clock::now());
+        }
         ["stderr"] => println!("standard error is a terminal: {}", kernel::console::stderr_is_terminal()),
         ["panic"] => panic!("it was meant to panic"),
         ["report", cause] => {
@@ -101,6 +106,28 @@ fn echo() {
         line.clear();
     }
     println!("{lines} lines, {bytes} bytes");
+}
+
+/// Prints when each line of the input comes. Meanwhile another G sleeps again and again.
+fn clocked() {
+    let other = || {
+        loop {
+            sleep(Duration::from_micros(700));
+        }
+    };
+    go(other).detach();
+    for line in stdin().lines() {
+        let time = kernel::clock::now();
+        debugger_stops_at_a_line(time);
+        println!("{time} [{}] {}", line.expect("input"), kernel::random());
+    }
+    println!("{} end", kernel::clock::now());
+}
+
+#[inline(never)]
+#[unsafe(no_mangle)]
+extern "C" fn debugger_stops_at_a_line(time: u64) {
+    hint::black_box(time);
 }
 
 /// Eight Gs print more than the machine, QEMU, `boot` and their pipes can buffer. Meanwhile another G counts.

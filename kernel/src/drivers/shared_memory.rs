@@ -2,13 +2,14 @@
 //!
 //! The memory is the third BAR of the device (docs/specs/ivshmem-spec.txt of QEMU). An access to it costs no more than
 //! an access to other memory. The first words say what the memory is for: a disk has a
-//! [header](boot_protocol::memory_disk::Header), and the memory for a trace begins with zeros.
+//! [header](boot_protocol::memory_disk::Header), so has the memory for [input](boot_protocol::input_memory), and the memory
+//! for a trace begins with zeros.
 
 use alloc::vec::Vec;
 use core::slice;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use boot_protocol::memory_disk;
+use boot_protocol::{input_memory, memory_disk};
 
 use crate::drivers::pci::{self, Registers};
 
@@ -21,6 +22,7 @@ const MEMORY_BAR: u8 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Disk(memory_disk::Header),
+    Input,
     Trace,
 }
 
@@ -33,7 +35,11 @@ pub(crate) struct DiskMemory {
 /// The words at the start of a memory, which say what it is for.
 fn purpose(memory: Registers) -> Purpose {
     let word = |index: usize| memory.read::<u64>(index * size_of::<u64>());
-    memory_disk::Header::parse([word(0), word(1), word(2)]).map_or(Purpose::Trace, Purpose::Disk)
+    match memory_disk::Header::parse([word(0), word(1), word(2)]) {
+        Some(header) => Purpose::Disk(header),
+        None if word(0) == input_memory::MAGIC => Purpose::Input,
+        None => Purpose::Trace,
+    }
 }
 
 /// Maps the memories of all these devices, in the order of their bus addresses. Memories that cannot be mapped are left
@@ -52,13 +58,22 @@ fn memories() -> impl Iterator<Item = (Registers, Purpose)> {
     })
 }
 
-/// Returns the first memory for a trace, or `None` if there is none. Called once, before the scheduler starts.
+/// Returns the first memory for a trace, or `None` if there is none.
 pub(crate) fn trace() -> Option<&'static [AtomicU64]> {
-    let (memory, _) = memories().find(|&(_, purpose)| purpose == Purpose::Trace)?;
+    words(Purpose::Trace)
+}
+
+/// Returns the first memory for input, or `None` if there is none.
+pub(crate) fn input() -> Option<&'static [AtomicU64]> {
+    words(Purpose::Input)
+}
+
+/// Returns the words of the first memory for a purpose other than a disk.
+fn words(purpose: Purpose) -> Option<&'static [AtomicU64]> {
+    let (memory, _) = memories().find(|&(_, other)| other == purpose)?;
     let words = memory.bytes() / size_of::<AtomicU64>();
     // SAFETY: the memory is mapped for ever and aligned to pages, and has at least `words` words. It is ordinary memory,
-    // so every content is valid. The kernel accesses it only through the returned atomics, because this function is
-    // called once. The host only reads it.
+    // so every content is valid. Except for reading the first words, the kernel accesses it only through atomics.
     Some(unsafe { slice::from_raw_parts(memory.start().cast::<AtomicU64>().as_ptr(), words) })
 }
 

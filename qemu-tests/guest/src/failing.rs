@@ -17,6 +17,13 @@ fn panics() {
     panic!("it was meant to panic");
 }
 
+guest_test!(panics_after_counted_instructions, smp = &[2], hidden, icount);
+fn panics_after_counted_instructions() {
+    let sleepers: Vec<_> = (1..20).map(|number| go(move || sleep(Duration::from_micros(number * 37)))).collect();
+    sleepers.into_iter().for_each(|sleeper| sleeper.join().expect("it does not panic"));
+    panic!("it was meant to panic at {} with {}", kernel::clock::now(), kernel::random());
+}
+
 guest_test!(divides_by_zero, hidden);
 fn divides_by_zero() {
     provoke::divide_error();

@@ -10,6 +10,7 @@ use super::output;
 use super::received;
 use super::state::with_port;
 use super::stdin::InputError;
+use super::timed;
 use crate::sched::platform::{self, Kernel, Limit};
 
 /// The signal that wakes the G that waits for input. At most one G waits for this signal, because other readers wait
@@ -22,14 +23,14 @@ static IS_REQUESTED: AtomicBool = AtomicBool::new(false);
 /// Asks the sender for input, when the program reads for the first time. A program that never reads gets no input. So
 /// its run does not depend on when input arrives.
 fn request() {
-    if received::is_enabled()
-        && !IS_REQUESTED.load(Ordering::Relaxed)
-        && !IS_REQUESTED.swap(true, Ordering::Relaxed)
-        && !output::request_input()
-    {
-        // The console had no room for the request, and the caller cannot wait. The next call of this function tries
-        // again.
-        IS_REQUESTED.store(false, Ordering::Relaxed);
+    if received::is_enabled() && !IS_REQUESTED.load(Ordering::Relaxed) && !IS_REQUESTED.swap(true, Ordering::Relaxed) {
+        if output::request_input() {
+            timed::start();
+        } else {
+            // The console had no room for the request, and the caller cannot wait. The next call of this function tries
+            // again.
+            IS_REQUESTED.store(false, Ordering::Relaxed);
+        }
     }
 }
 

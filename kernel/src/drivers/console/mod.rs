@@ -46,7 +46,8 @@
 //! shown: drawing so many bytes at once would keep interrupts off for too long.
 //!
 //! For input, the port's interrupt moves received bytes into another ring (`received`). Programs read bytes (`input`)
-//! or lines (`stdin`) from that ring.
+//! or lines (`stdin`) from that ring. So that runs can be repeated, input may also come from memory, at instants of the
+//! machine's clock (`timed`).
 
 pub(crate) mod bulk;
 mod emergency;
@@ -63,6 +64,7 @@ mod ring;
 mod service;
 pub(crate) mod state;
 mod stdin;
+mod timed;
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};

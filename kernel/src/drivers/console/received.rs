@@ -1,4 +1,4 @@
-//! Received bytes. The port's interrupt moves them into a ring.
+//! Received bytes. The port's interrupt moves them into a ring, or a timer does, if the input comes from [memory](super::timed).
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -77,6 +77,22 @@ pub(super) fn notify() {
     }
 }
 
+/// The number of bytes for which the ring has room.
+pub(super) fn room() -> usize {
+    RING.room()
+}
+
+/// Puts a received byte into the ring, which has room for it. Does not put the inspection key. The caller holds the
+/// console's lock.
+pub(super) fn accept(byte: u8) {
+    let follows_key = WAS_KEY.swap(byte == INSPECT_KEY, Ordering::Relaxed);
+    if byte == INSPECT_KEY {
+        IS_INSPECTION_WANTED.store(true, Ordering::Relaxed);
+    } else if !(follows_key && matches!(byte, b'\n' | b'\r')) {
+        RING.put(&[byte]);
+    }
+}
+
 /// Moves received bytes from the port into the ring. If the ring becomes full, pauses the input. The caller holds the
 /// console's lock.
 pub(super) fn receive(uart: &mut Uart) {
@@ -85,12 +101,7 @@ pub(super) fn receive(uart: &mut Uart) {
             IS_PAUSED.store(false, Ordering::Relaxed);
             return;
         };
-        let follows_key = WAS_KEY.swap(byte == INSPECT_KEY, Ordering::Relaxed);
-        if byte == INSPECT_KEY {
-            IS_INSPECTION_WANTED.store(true, Ordering::Relaxed);
-        } else if !(follows_key && matches!(byte, b'\n' | b'\r')) {
-            RING.put(&[byte]);
-        }
+        accept(byte);
     }
     IS_PAUSED.store(true, Ordering::Relaxed);
 }

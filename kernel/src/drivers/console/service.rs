@@ -8,6 +8,7 @@ use uart_16550::spec::registers::IER;
 use super::port::{self, RING};
 use super::received;
 use super::state::{BURST, IS_POLLED, check_interval, locked, try_locked};
+use super::timed;
 
 /// The time of the next check if no check is needed.
 const NEVER: u64 = u64::MAX;
@@ -26,6 +27,7 @@ pub(crate) enum Service {
 /// also receives input, and calls `inspect` when the inspection key is pressed.
 pub(crate) fn serve(service: Service, inspect: fn()) {
     if service == Service::ByInterrupt && port::route_interrupt(|_| interrupt()) {
+        timed::init();
         received::enable(inspect);
         locked(|console| console.has_interrupt = true);
     } else if port::is_there() {
@@ -46,9 +48,13 @@ fn interrupt() {
     received::notify();
 }
 
-/// Sends a burst to a port that has no interrupt, and checks whether a virtio console still works. Returns when to call
-/// this function again, in ns. Called by the timer's handler.
+/// Sends a burst to a port that has no interrupt, checks whether a virtio console still works, and receives input that comes
+/// at instants of the clock. Returns when to call this function again, in ns. Called by the timer's handler.
 pub(crate) fn tick(now: u64) -> u64 {
+    send_burst(now).min(timed::tick(now))
+}
+
+fn send_burst(now: u64) -> u64 {
     let Some(interval) = check_interval().filter(|_| !RING.is_empty()) else { return NEVER };
     // If another CPU holds the lock, that CPU arms its own timer for the next check before it releases the lock.
     let sent = try_locked(|console| console.send(BURST));

@@ -1,0 +1,30 @@
+//! The memory through which the machine gets input at instants of its own clock. The memory is that of the QEMU device
+//! `ivshmem-plain`. It consists of entries of [`ENTRY_BYTES`]. The first one is a header, and each of the others is a piece
+//! of the input.
+//!
+//! The kernel checks the next entry at regular instants. It takes the entry when its [`DUE`] time has come, and writes the
+//! time to [`AT`]. For a script, the host fills all entries before the machine starts. To record, the host fills each entry
+//! when input comes, and sets its time to 0. The kernel executes the same instructions in both cases: if [`AT`] becomes
+//! the time of the entry of a script, the run with this script is equal to the recorded one.
+
+/// The size of an entry.
+pub const ENTRY_BYTES: usize = 512;
+
+/// The first word of the header, by which the kernel distinguishes this memory from other shared memory.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"gmp inpt");
+
+/// The number of the word of an entry that says when it is due, in nanoseconds of the machine's clock.
+pub const DUE: usize = 0;
+/// The time of an entry that has no content yet.
+pub const NEVER: u64 = u64::MAX;
+/// The number of the word of an entry that says when the kernel has taken it; 0 before.
+pub const AT: usize = 1;
+/// The number of the word of an entry that contains the length of its data in bytes.
+pub const LENGTH: usize = 2;
+/// The number of the word of an entry at which its data begins.
+pub const DATA: usize = 3;
+
+/// The number of words of an entry.
+pub const ENTRY_WORDS: usize = ENTRY_BYTES / size_of::<u64>();
+/// The most bytes of data in an entry.
+pub const DATA_BYTES: usize = (ENTRY_WORDS - DATA) * size_of::<u64>();

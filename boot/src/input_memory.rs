@@ -1,0 +1,294 @@
+//! The memory through which a machine gets its input at instants of its own clock: see
+//! [`boot_protocol::input_memory`]. It contains a script from the beginning, or is filled while the machine runs, and what
+//! the machine takes is recorded.
+
+use core::time::Duration;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+
+use boot_protocol::input_memory::{AT, DATA, DATA_BYTES, DUE, ENTRY_BYTES, LENGTH, MAGIC, NEVER};
+
+use crate::Error;
+use crate::input_script::{self, Piece};
+use crate::qemu::with_path;
+use crate::shared_memory::nameless_file;
+
+/// The size of the memory: a power of two.
+const BYTES: u64 = 8 << 20;
+/// The number of entries after the header.
+const ENTRIES: u64 = BYTES / ENTRY_BYTES as u64 - 1;
+
+/// How often the entries that the machine has taken are written to the file.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// The input of a machine.
+#[derive(Debug)]
+pub struct InputMemory {
+    memory: File,
+    is_script: bool,
+}
+
+impl InputMemory {
+    /// Makes the memory for the script in `file`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if the file cannot be read, has a mistake, or is too long. [`Error::Qemu`] if there is no file for
+    /// the memory.
+    pub fn of_script(file: &Path) -> Result<Self, Error> {
+        let pieces = read_script(file)?;
+        let memory = nameless_file().and_then(|memory| fill(&memory, &pieces).map(|()| memory));
+        Ok(Self { memory: memory.map_err(|error| cannot(&error))?, is_script: true })
+    }
+
+    fn empty() -> io::Result<Self> {
+        let memory = nameless_file()?;
+        fill(&memory, &[])?;
+        Ok(Self { memory, is_script: false })
+    }
+
+    /// Returns what fills the memory while the machine runs, or `None` if it contains a script.
+    pub(crate) fn feed(&self) -> io::Result<Option<Feed>> {
+        let feed = || self.memory.try_clone().map(|memory| Feed { memory, next: 0 });
+        (!self.is_script).then(feed).transpose()
+    }
+
+    /// Returns a handle to the memory, and QEMU's arguments for the device. The arguments contain the number of the
+    /// handle, so QEMU must inherit it.
+    pub(crate) fn device(&self) -> io::Result<(File, [OsString; 4])> {
+        let memory = self.memory.try_clone()?;
+        let words = device(format!("/dev/fd/{}", memory.as_raw_fd()).as_ref());
+        Ok((memory, words))
+    }
+}
+
+/// Writes the memory for a script to a file beside `program`, for a command that is run by hand. Returns QEMU's arguments
+/// for the device.
+///
+/// # Errors
+///
+/// [`Error::Usage`] if a file cannot be read or written, or the script has a mistake.
+pub fn write_beside(program: &Path, script: &Path) -> Result<[OsString; 4], Error> {
+    let pieces = read_script(script)?;
+    let path = program.with_extension("input");
+    File::create(&path).and_then(|memory| fill(&memory, &pieces)).map_err(|error| cannot(&error))?;
+    Ok(device(&path))
+}
+
+/// Checks a script.
+///
+/// # Errors
+///
+/// [`Error::Usage`] if the file cannot be read, or has a mistake.
+pub fn read_script(file: &Path) -> Result<Vec<Piece>, Error> {
+    let name = file.display();
+    let text = fs::read_to_string(file).map_err(|error| Error::Usage(format!("--input-script: {name}: {error}")))?;
+    let pieces =
+        input_script::parse(&text).map_err(|mistake| Error::Usage(format!("--input-script: {name}:{mistake}")))?;
+    let entries: usize = pieces.iter().map(|piece| piece.bytes.len().div_ceil(DATA_BYTES)).sum();
+    if entries as u64 > ENTRIES {
+        return Err(Error::Usage(format!(
+            "--input-script: {name}: more input than {ENTRIES} pieces of {DATA_BYTES} bytes"
+        )));
+    }
+    Ok(pieces)
+}
+
+fn cannot(error: &io::Error) -> Error {
+    Error::Qemu(format!("cannot make the memory for the machine's input: {error}"))
+}
+
+fn device(memory: &Path) -> [OsString; 4] {
+    let backend = with_path(format!("memory-backend-file,id=input,share=on,size={BYTES},mem-path="), memory);
+    ["-object".into(), backend, "-device".into(), "ivshmem-plain,memdev=input".into()]
+}
+
+/// Fills the memory with these pieces.
+fn fill(memory: &File, pieces: &[Piece]) -> io::Result<()> {
+    memory.set_len(BYTES)?;
+    memory.write_all_at(&MAGIC.to_le_bytes(), 0)?;
+    let parts = pieces.iter().flat_map(|piece| piece.bytes.chunks(DATA_BYTES).map(|part| (piece.at, part)));
+    let mut next = 0;
+    for (due, part) in parts {
+        write_entry(memory, next, due, part)?;
+        next += 1;
+    }
+    (next..ENTRIES).try_for_each(|entry| write_word(memory, entry, DUE, NEVER))
+}
+
+fn offset(entry: u64, word: usize) -> u64 {
+    (entry + 1) * ENTRY_BYTES as u64 + (word * size_of::<u64>()) as u64
+}
+
+fn write_word(memory: &File, entry: u64, word: usize, value: u64) -> io::Result<()> {
+    memory.write_all_at(&value.to_le_bytes(), offset(entry, word))
+}
+
+/// Writes an entry. Its time comes last, because then the machine may take it.
+fn write_entry(memory: &File, entry: u64, due: u64, data: &[u8]) -> io::Result<()> {
+    memory.write_all_at(data, offset(entry, DATA))?;
+    write_word(memory, entry, LENGTH, data.len() as u64)?;
+    write_word(memory, entry, DUE, due)
+}
+
+/// Fills the memory while the machine runs.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    memory: File,
+    next: u64,
+}
+
+impl Feed {
+    /// Appends input, which the machine takes at its next check.
+    ///
+    /// # Errors
+    ///
+    /// If the memory is full.
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        for part in bytes.chunks(DATA_BYTES) {
+            if self.next == ENTRIES {
+                return Err(io::Error::other("more input than can be recorded"));
+            }
+            write_entry(&self.memory, self.next, 0, part)?;
+            self.next += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Records the input that a machine takes. Each piece is written to the file soon after the machine has taken it.
+#[derive(Debug)]
+pub struct InputRecording {
+    file: PathBuf,
+    memory: InputMemory,
+    stop: Sender<()>,
+    writing: JoinHandle<io::Result<()>>,
+}
+
+impl InputRecording {
+    /// Makes the memory and the file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Output`] if the file cannot be made. [`Error::Qemu`] if there is no file for the memory.
+    pub fn start(file: &Path) -> Result<Self, Error> {
+        let mut output = File::create(file).map_err(|error| cannot_record(file, &error))?;
+        let memory = InputMemory::empty().map_err(|error| cannot(&error))?;
+        let from = memory.memory.try_clone().map_err(|error| cannot(&error))?;
+        let (stop, stopped) = mpsc::channel();
+        let writing = thread::spawn(move || {
+            let mut next = 0;
+            while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                write_taken(&from, &mut next, &mut output)?;
+            }
+            write_taken(&from, &mut next, &mut output)
+        });
+        Ok(Self { file: file.to_owned(), memory, stop, writing })
+    }
+
+    /// The memory from which the machine takes the input.
+    #[must_use]
+    pub fn memory(&self) -> &InputMemory {
+        &self.memory
+    }
+
+    /// Writes the rest of what the machine has taken. Called when the machine has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Output`] if the file cannot be written.
+    pub fn finish(self) -> Result<(), Error> {
+        // The thread that writes the file ends when the sender of its channel is dropped.
+        drop(self.stop);
+        let written = self.writing.join().map_err(|_| io::Error::other("the thread that writes it has panicked"));
+        written.and_then(|written| written).map_err(|error| cannot_record(&self.file, &error))
+    }
+}
+
+fn cannot_record(file: &Path, error: &io::Error) -> Error {
+    Error::Output(format!("cannot record the input in {}: {error}", file.display()))
+}
+
+/// Writes the entries that the machine has taken to the file, from the entry `next` on.
+fn write_taken(memory: &File, next: &mut u64, output: &mut File) -> io::Result<()> {
+    while *next < ENTRIES {
+        let mut entry = [0; ENTRY_BYTES];
+        memory.read_exact_at(&mut entry, offset(*next, 0))?;
+        let word = |word: usize| {
+            let (words, _) = entry.as_chunks();
+            u64::from_le_bytes(words[word])
+        };
+        let (at, length) = (word(AT), word(LENGTH) as usize);
+        if at == 0 {
+            break;
+        }
+        let bytes = entry[DATA * size_of::<u64>()..][..length.min(DATA_BYTES)].to_vec();
+        writeln!(output, "{}", Piece { at, bytes })?;
+        *next += 1;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lets the machine take an entry at this time.
+    fn take(memory: &InputMemory, entry: u64, at: u64) {
+        write_word(&memory.memory, entry, AT, at).expect("written");
+    }
+
+    fn word(memory: &InputMemory, entry: u64, word: usize) -> u64 {
+        let mut bytes = [0; 8];
+        memory.memory.read_exact_at(&mut bytes, offset(entry, word)).expect("read");
+        u64::from_le_bytes(bytes)
+    }
+
+    #[test]
+    fn what_the_machine_takes_is_recorded_with_its_instant() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("input");
+        let recording = InputRecording::start(&file).expect("started");
+        let mut feed = recording.memory().feed().expect("a handle").expect("no script");
+        assert_eq!(word(recording.memory(), 0, DUE), NEVER);
+        feed.append(b"one\n").expect("room");
+        feed.append(&[b'x'; DATA_BYTES + 1]).expect("room");
+        feed.append(b"not taken").expect("room");
+        assert_eq!([0, 2, 3, 4].map(|entry| word(recording.memory(), entry, DUE)), [0, 0, 0, NEVER]);
+        for (entry, at) in [(0, 7), (1, 2_000_000_000), (2, 2_000_000_000)] {
+            take(recording.memory(), entry, at);
+        }
+        recording.finish().expect("written");
+        let long = "x".repeat(DATA_BYTES);
+        let expected = format!("0.000000007 \"one\\n\"\n2.000000000 \"{long}\"\n2.000000000 \"x\"\n");
+        assert_eq!(fs::read_to_string(&file).expect("a file"), expected);
+        // As a script, each piece is due when it was taken.
+        let script = InputMemory::of_script(&file).expect("no mistake");
+        assert!(script.feed().expect("no error").is_none());
+        let times = [0, 1, 2, 3].map(|entry| word(&script, entry, DUE));
+        assert_eq!(times, [7, 2_000_000_000, 2_000_000_000, NEVER]);
+        assert_eq!((word(&script, 0, LENGTH), word(&script, 0, DATA)), (4, u64::from_le_bytes(*b"one\n\0\0\0\0")));
+    }
+
+    #[test]
+    fn input_beyond_the_memory_is_refused() {
+        let memory = InputMemory::empty().expect("memory");
+        let mut feed = memory.feed().expect("a handle").expect("no script");
+        feed.append(&vec![b'x'; ENTRIES as usize * DATA_BYTES]).expect("room");
+        assert!(feed.append(b"x").is_err());
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("input");
+        fs::write(&file, "1 \"x\"\n".repeat(ENTRIES as usize + 1)).expect("written");
+        let error = InputMemory::of_script(&file).expect_err("too long").to_string();
+        assert!(error.contains("more input than"), "{error}");
+        fs::write(&file, "1 \"x\"\n1 x").expect("written");
+        let error = InputMemory::of_script(&file).expect_err("a mistake").to_string();
+        assert!(error.ends_with("input:2:3: expected a text in quotes or `end`"), "{error}");
+    }
+}

@@ -1,0 +1,271 @@
+//! The input of a machine, with the instant at which each piece comes: what `--record-input` writes and `--input-script`
+//! reads.
+//!
+//! A file has one line for each piece of the input. The line begins with the instant: how many seconds after the start of
+//! the machine's clock the piece comes, by that clock. Then comes a text in quotes, or the word `end`, which ends the
+//! input:
+//!
+//! ```text
+//! # what the user types
+//! 0.25 "first line\n"
+//! 1.5 "second \x41\n"
+//! 2 end
+//! ```
+//!
+//! In a text, `\n` is a newline, `\r` a carriage return, `\t` a tab, `\"` a quote, `\\` a backslash, and `\x` with two
+//! hexadecimal digits is a byte. All else stands for itself. Empty lines and lines that begin with `#` are left out. The
+//! instants are in ascending order; several pieces may come at the same instant.
+
+use core::fmt;
+
+use boot_protocol::console::END_OF_INPUT;
+
+/// The digits of a fraction of a second that the machine's clock has.
+const FRACTION_DIGITS: usize = 9;
+const NS_PER_SECOND: u64 = 1_000_000_000;
+
+/// A piece of the input. `Display` writes it as a line of a file, without the newline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// When it comes, in nanoseconds of the machine's clock.
+    pub at: u64,
+    /// What comes. A single byte [`END_OF_INPUT`] ends the input.
+    pub bytes: Vec<u8>,
+}
+
+/// A mistake in a file. `Display` writes the line, the column and what is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    line: usize,
+    /// The number of the character in the line.
+    column: usize,
+    what: &'static str,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{}: {}", self.line, self.column, self.what)
+    }
+}
+
+impl fmt::Display for Piece {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}.{:09} ", self.at / NS_PER_SECOND, self.at % NS_PER_SECOND)?;
+        if self.bytes == [END_OF_INPUT] {
+            return formatter.write_str("end");
+        }
+        formatter.write_str("\"")?;
+        for chunk in self.bytes.utf8_chunks() {
+            for character in chunk.valid().chars() {
+                match character {
+                    '\n' => formatter.write_str("\\n")?,
+                    '\r' => formatter.write_str("\\r")?,
+                    '\t' => formatter.write_str("\\t")?,
+                    '"' => formatter.write_str("\\\"")?,
+                    '\\' => formatter.write_str("\\\\")?,
+                    // Only characters of one byte can be written as a byte. Other control characters stay as they are.
+                    _ if character.is_ascii_control() => write!(formatter, "\\x{:02x}", u32::from(character))?,
+                    _ => write!(formatter, "{character}")?,
+                }
+            }
+            chunk.invalid().iter().try_for_each(|byte| write!(formatter, "\\x{byte:02x}"))?;
+        }
+        formatter.write_str("\"")
+    }
+}
+
+/// Parses a file.
+///
+/// # Errors
+///
+/// The first mistake in the file.
+pub fn parse(file: &str) -> Result<Vec<Piece>, Mistake> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (index, text) in file.lines().enumerate() {
+        let mut line = Line { number: index + 1, text, rest: text };
+        line.skip_spaces();
+        if line.rest.is_empty() || line.rest.starts_with('#') {
+            continue;
+        }
+        let last = pieces.last();
+        if last.is_some_and(|last| last.bytes == [END_OF_INPUT]) {
+            return Err(line.mistake("the input has ended in a line before"));
+        }
+        let start = line;
+        let at = line.instant()?;
+        if last.is_some_and(|last| last.at > at) {
+            return Err(start.mistake("earlier than the line before"));
+        }
+        line.skip_spaces();
+        let bytes = line.content()?;
+        line.skip_spaces();
+        if !line.rest.is_empty() {
+            return Err(line.mistake("expected nothing more in this line"));
+        }
+        pieces.push(Piece { at, bytes });
+    }
+    Ok(pieces)
+}
+
+/// A line that is being parsed.
+#[derive(Clone, Copy)]
+struct Line<'a> {
+    number: usize,
+    text: &'a str,
+    /// What has not been parsed yet.
+    rest: &'a str,
+}
+
+impl Line<'_> {
+    /// A mistake at the current position.
+    fn mistake(&self, what: &'static str) -> Mistake {
+        let parsed = &self.text[..self.text.len() - self.rest.len()];
+        Mistake { line: self.number, column: parsed.chars().count() + 1, what }
+    }
+
+    fn skip_spaces(&mut self) {
+        self.rest = self.rest.trim_start();
+    }
+
+    /// Takes the digits at the current position.
+    fn digits(&mut self) -> &str {
+        let end = self.rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(self.rest.len());
+        let (digits, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        digits
+    }
+
+    /// Parses a number of seconds. Returns it in nanoseconds.
+    fn instant(&mut self) -> Result<u64, Mistake> {
+        let start = *self;
+        let seconds = self.digits();
+        if seconds.is_empty() {
+            return Err(start.mistake("expected an instant in seconds, such as 0.25"));
+        }
+        let seconds: u64 = seconds.parse().map_err(|_| start.mistake("the instant is too large"))?;
+        let mut fraction = 0;
+        if let Some(rest) = self.rest.strip_prefix('.') {
+            self.rest = rest;
+            let start = *self;
+            let digits = self.digits();
+            if digits.is_empty() || digits.len() > FRACTION_DIGITS {
+                return Err(start.mistake("expected 1 to 9 digits"));
+            }
+            fraction = format!("{digits:0<9}").parse().map_err(|_| start.mistake("expected 1 to 9 digits"))?;
+        }
+        if !self.rest.starts_with(char::is_whitespace) {
+            return Err(self.mistake("expected a space, and then a text in quotes or `end`"));
+        }
+        let total = seconds.checked_mul(NS_PER_SECOND).and_then(|seconds| seconds.checked_add(fraction));
+        total.filter(|&total| total != u64::MAX).ok_or_else(|| start.mistake("the instant is too large"))
+    }
+
+    /// Parses a text, or the end of the input.
+    fn content(&mut self) -> Result<Vec<u8>, Mistake> {
+        if let Some(rest) = self.rest.strip_prefix("end") {
+            self.rest = rest;
+            return Ok(vec![END_OF_INPUT]);
+        }
+        let Some(rest) = self.rest.strip_prefix('"') else {
+            return Err(self.mistake("expected a text in quotes or `end`"));
+        };
+        self.rest = rest;
+        let mut bytes = Vec::new();
+        loop {
+            let start = *self;
+            let mut characters = self.rest.chars();
+            let Some(character) = characters.next() else { return Err(self.mistake("expected a quote at the end")) };
+            self.rest = characters.as_str();
+            match character {
+                '"' => return Ok(bytes),
+                '\\' => bytes
+                    .push(self.escaped().ok_or_else(|| start.mistake("expected \\n, \\r, \\t, \\\", \\\\ or \\xNN"))?),
+                _ => bytes.extend(character.encode_utf8(&mut [0; 4]).bytes()),
+            }
+        }
+    }
+
+    /// Takes what follows a backslash.
+    fn escaped(&mut self) -> Option<u8> {
+        let mut characters = self.rest.chars();
+        let byte = match characters.next()? {
+            'n' => b'\n',
+            'r' => b'\r',
+            't' => b'\t',
+            '"' => b'"',
+            '\\' => b'\\',
+            'x' => {
+                let [high, low] = [characters.next()?.to_digit(16)?, characters.next()?.to_digit(16)?];
+                u8::try_from(high * 16 + low).ok()?
+            }
+            _ => return None,
+        };
+        self.rest = characters.as_str();
+        Some(byte)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(at: u64, bytes: &[u8]) -> Piece {
+        Piece { at, bytes: bytes.to_vec() }
+    }
+
+    #[test]
+    fn lines_are_parsed() {
+        let file =
+            "# a comment\n\n0.25 \"a b\\n\"\n  0.25\t\"\\x41\\\"\\\\\\t\\r\"  \n1.000000001 \"größer\"\n\n20 end\n";
+        let expected = [
+            piece(250_000_000, b"a b\n"),
+            piece(250_000_000, b"A\"\\\t\r"),
+            piece(1_000_000_001, "größer".as_bytes()),
+            piece(20_000_000_000, &[END_OF_INPUT]),
+        ];
+        assert_eq!(parse(file).expect("no mistake"), expected);
+        assert_eq!(parse("").expect("no mistake"), []);
+    }
+
+    #[test]
+    fn what_is_written_is_parsed() {
+        let all: Vec<u8> = (0..=u8::MAX).collect();
+        let pieces = [
+            piece(0, &all),
+            piece(1, "Zeile \u{85} größer\n".as_bytes()),
+            piece(NS_PER_SECOND - 1, b""),
+            piece(u64::MAX - 1, &[END_OF_INPUT]),
+        ];
+        let file: String = pieces.iter().map(|piece| format!("{piece}\n")).collect();
+        assert_eq!(file.lines().count(), pieces.len(), "{file}");
+        assert_eq!(parse(&file).expect("no mistake"), pieces);
+        assert_eq!(pieces[2].to_string(), "0.999999999 \"\"");
+        assert_eq!(pieces[3].to_string(), "18446744073.709551614 end");
+    }
+
+    #[test]
+    fn mistakes_name_the_line_and_the_column() {
+        for (file, mistake) in [
+            ("x", "1:1: expected an instant in seconds, such as 0.25"),
+            ("\n -1 end", "2:2: expected an instant in seconds, such as 0.25"),
+            ("1", "1:2: expected a space, and then a text in quotes or `end`"),
+            ("1s end", "1:2: expected a space, and then a text in quotes or `end`"),
+            ("1. end", "1:3: expected 1 to 9 digits"),
+            ("1.0123456789 end", "1:3: expected 1 to 9 digits"),
+            ("99999999999 end", "1:1: the instant is too large"),
+            ("99999999999999999999 end", "1:1: the instant is too large"),
+            ("1 ", "1:3: expected a text in quotes or `end`"),
+            ("1 text", "1:3: expected a text in quotes or `end`"),
+            ("1 \"größ", "1:8: expected a quote at the end"),
+            ("1 \"ö\\q\"", "1:5: expected \\n, \\r, \\t, \\\", \\\\ or \\xNN"),
+            ("1 \"\\xg0\"", "1:4: expected \\n, \\r, \\t, \\\", \\\\ or \\xNN"),
+            ("1 \"\\x0", "1:4: expected \\n, \\r, \\t, \\\", \\\\ or \\xNN"),
+            ("1 \"a\" b", "1:7: expected nothing more in this line"),
+            ("1 ended", "1:6: expected nothing more in this line"),
+            ("2 \"a\"\n1 \"b\"", "2:1: earlier than the line before"),
+            ("1 end\n# comment\n2 \"b\"", "3:1: the input has ended in a line before"),
+        ] {
+            assert_eq!(parse(file).expect_err("a mistake").to_string(), mistake, "{file}");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Tests of `--record-input` and `--input-script`, and of the command that repeats a run.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+use crate::child::{Running, run};
+use crate::outside::{boot_outside, finish, only_machine, status, text};
+
+/// A run: its output, and the trace, which contains the time of each event.
+#[derive(PartialEq)]
+struct Run {
+    output: String,
+    trace: Vec<u8>,
+}
+
+/// The options of a run in this folder.
+fn options(folder: &Path, cpus: &str, input: &str) -> Vec<String> {
+    let file = |name| folder.join(name).display().to_string();
+    vec!["--icount".into(), cpus.into(), input.into(), file("input"), "--trace".into(), file("trace")]
+}
+
+fn start(folder: &Path, cpus: &str, input: &str, more: &[&str], program: &[&str]) -> Running {
+    let mut options = options(folder, cpus, input);
+    options.extend(more.iter().map(|&option| option.to_owned()));
+    let mut command = boot_outside(&options.iter().map(String::as_str).collect::<Vec<_>>(), program);
+    if input == "--record-input" {
+        command.stdin(Stdio::piped());
+    }
+    Running::start(command)
+}
+
+fn run_of(folder: &Path, output: &Output) -> Run {
+    assert_eq!(status(output), Some(0), "{}", text(&output.stderr));
+    Run { output: text(&output.stdout), trace: fs::read(folder.join("trace.json")).expect("a trace") }
+}
+
+/// Runs a program whose input is recorded. Each line comes when the program has answered the line before.
+fn record(folder: &Path, cpus: &str) -> Run {
+    let mut child = start(folder, cpus, "--record-input", &[], &["clocked"]);
+    let mut input = child.take_input();
+    let mut output = String::new();
+    for line in ["one", "t\"w\\o", "größer", "", "a very long line: ".repeat(60).as_str()] {
+        input.write_all(format!("{line}\n").as_bytes()).expect("taken");
+        output += &child.read_until(&format!("[{line}]"));
+    }
+    drop(input);
+    let rest = child.finish();
+    let mut run = run_of(folder, &rest);
+    run.output = output + &run.output;
+    run
+}
+
+fn replay(folder: &Path, cpus: &str) -> Run {
+    let output = start(folder, cpus, "--input-script", &[], &["clocked"]).finish();
+    run_of(folder, &output)
+}
+
+#[test]
+fn recorded_run_replays_to_the_same_bytes() {
+    let folder = TempDir::new().expect("a folder");
+    let _machine = only_machine();
+    for cpus in ["--smp=1", "--smp=4"] {
+        let recorded = record(folder.path(), cpus);
+        let script = fs::read_to_string(folder.path().join("input")).expect("a script");
+        for part in [" \"one\\n\"\n", " \"t\\\"w\\\\o\\n\"\n", " \"größer\\n\"\n", " end\n"] {
+            assert!(script.contains(part), "{part} is not in {script}");
+        }
+        for _ in 0..2 {
+            let replayed = replay(folder.path(), cpus);
+            assert_eq!(recorded.output, replayed.output, "{cpus}\n{script}");
+            assert!(recorded.trace == replayed.trace, "{cpus}: the traces differ");
+        }
+    }
+}
+
+fn is_gdb_missing() -> bool {
+    let is_missing = Command::new("gdb").arg("--version").output().is_err();
+    if is_missing {
+        eprintln!("SKIPPED: gdb is not installed");
+    }
+    is_missing
+}
+
+/// Replays a run under gdb, which gets these orders. Returns what gdb prints, and the output of `boot`.
+fn replay_under_gdb(folder: &Path, cpus: &str, orders: &[&str]) -> (String, Output) {
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
+    let mut child = start(folder, cpus, "--input-script", &[&format!("--gdb={port}")], &["clocked"]);
+    let mut says = BufReader::new(child.take_errors()).lines().map_while(Result::ok);
+    let command = says.find_map(|line| Some(line.split_once("waiting for gdb: ")?.1.to_owned())).expect("the command");
+    let words = shlex::split(&command).expect("a shell command");
+    let mut gdb = Command::new(&words[0]);
+    gdb.args(["-nx", "-batch"]).args(&words[1..]);
+    for order in orders {
+        gdb.args(["-ex", order]);
+    }
+    gdb.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let printed = text(&run(gdb).stdout);
+    // `boot` must not wait for a reader of its messages.
+    says.for_each(drop);
+    (printed, child.finish())
+}
+
+#[test]
+fn recorded_run_replays_under_gdb() {
+    if is_gdb_missing() {
+        return;
+    }
+    let folder = TempDir::new().expect("a folder");
+    let _machine = only_machine();
+    for cpus in ["--smp=1", "--smp=4"] {
+        let recorded = record(folder.path(), cpus);
+        let (_, output) = replay_under_gdb(folder.path(), cpus, &["continue"]);
+        let replayed = run_of(folder.path(), &output);
+        assert_eq!(recorded.output, replayed.output, "{cpus}");
+        assert!(recorded.trace == replayed.trace, "{cpus}: the traces differ");
+    }
+}
+
+/// After a stop, runs may differ: the other CPUs execute some more instructions, and QEMU may advance the clock.
+#[test]
+fn gdb_finds_the_recorded_state_at_the_first_stop() {
+    if is_gdb_missing() {
+        return;
+    }
+    let folder = TempDir::new().expect("a folder");
+    let _machine = only_machine();
+    // The argument of the function is the time that the program prints.
+    let orders = ["hbreak *debugger_stops_at_a_line", "continue", "print $rdi", "info registers rip rsp rbx", "kill"];
+    for cpus in ["--smp=1", "--smp=4"] {
+        let recorded = record(folder.path(), cpus).output;
+        let (time, _) = recorded.split_once(' ').expect("a time");
+        let stop = || replay_under_gdb(folder.path(), cpus, &orders).0;
+        let first = stop();
+        assert!(first.contains(&format!("$1 = {time}\n")), "{recorded}\n{first}");
+        assert_eq!(first, stop(), "{cpus}");
+    }
+}
+
+#[test]
+fn script_is_written_by_hand() {
+    let folder = TempDir::new().expect("a folder");
+    let script = "# two lines at once, then one in two pieces\n0.05 \"a\\nb\\n\"\n\n0.1 \"c\"\n0.30 \"\\x64\\n\"\n0.4 \"e\"\n0.4 end\n";
+    fs::write(folder.path().join("input"), script).expect("written");
+    let _machine = only_machine();
+    let run = replay(folder.path(), "--smp=2");
+    let lines: Vec<(u64, &str)> = run
+        .output
+        .lines()
+        .map(|line| {
+            let (time, rest) = line.split_once(' ').expect("a time");
+            (time.parse().expect("nanoseconds"), rest.split_once(' ').map_or(rest, |(line, _)| line))
+        })
+        .collect();
+    let ms = |at: u64| at / 1_000_000;
+    let [(first, a), (second, b), (third, c), (fourth, e), (last, end)] = lines[..] else { panic!("{lines:?}") };
+    assert_eq!([a, b, c, e, end], ["[a]", "[b]", "[cd]", "[e]", "end"]);
+    // The kernel takes input every 10 ms.
+    assert!((50..65).contains(&ms(first)) && ms(first) == ms(second), "{lines:?}");
+    assert!((300..315).contains(&ms(third)) && (400..415).contains(&ms(fourth)) && ms(fourth) == ms(last), "{lines:?}");
+    assert!(run == replay(folder.path(), "--smp=2"), "the second run differs");
+}
+
+#[test]
+fn mistake_in_a_script_is_named_with_its_place() {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("input");
+    fs::write(&file, "0.5 \"fine\"\n0.6 \"not \\q\"\n").expect("written");
+    let option = format!("--input-script={}", file.display());
+    let output = run(boot_outside(&["--icount", &option], &["clocked"]));
+    let expected =
+        format!("boot: --input-script: {}:2:10: expected \\n, \\r, \\t, \\\", \\\\ or \\xNN\n", file.display());
+    assert_eq!((status(&output), text(&output.stderr)), (Some(64), expected));
+    let output = run(boot_outside(&["--icount", "--input-script=/no/such/file"], &["clocked"]));
+    assert!(text(&output.stderr).starts_with("boot: --input-script: /no/such/file: "), "{}", text(&output.stderr));
+    let output = run(boot_outside(&["--input-script=x"], &["clocked"]));
+    assert!(text(&output.stderr).contains("--icount"), "{}", text(&output.stderr));
+}
+
+/// The arguments of `boot` in the command that repeats a run.
+fn repeating(output: &Output) -> Vec<String> {
+    let printed = text(&output.stderr);
+    let command =
+        printed.lines().find_map(|line| line.split_once("to repeat this run, also with --gdb: cargo run -- "));
+    shlex::split(command.unwrap_or_else(|| panic!("no command in {printed}")).1).expect("a shell command")
+}
+
+#[test]
+fn failed_run_prints_the_command_that_repeats_it() {
+    let folder = TempDir::new().expect("a folder");
+    let repeat = |words: &[String]| {
+        let mut command = crate::outside::boot();
+        command.args(words);
+        finish(command)
+    };
+    // Without input.
+    let output = finish(boot_outside(&["--icount", "--smp=2"], &["panic"]));
+    let again = repeat(&repeating(&output));
+    assert_eq!((status(&output), output.stdout, output.stderr), (status(&again), again.stdout, again.stderr));
+    // With recorded input. The command takes the input from the record.
+    let output = {
+        let _machine = only_machine();
+        let mut child = start(folder.path(), "--smp=4", "--record-input", &[], &["clocked", "panic"]);
+        let mut input = child.take_input();
+        input.write_all(b"one\ntwo\n").expect("taken");
+        drop(input);
+        child.finish()
+    };
+    assert_eq!(status(&output), Some(2));
+    let words = repeating(&output);
+    let again = repeat(&words);
+    assert_eq!((output.stdout, text(&output.stderr)), (again.stdout.clone(), text(&again.stderr)));
+    assert!(text(&again.stderr).contains("it was meant to panic at "));
+    assert_eq!(words, repeating(&again));
+}
+
+#[test]
+fn failed_run_with_input_that_was_not_recorded_says_so() {
+    let mut command = boot_outside(&["--icount", "--smp=1"], &["clocked", "panic"]);
+    command.stdin(Stdio::null());
+    let output = finish(command);
+    assert_eq!(status(&output), Some(2));
+    assert!(
+        text(&output.stderr).contains("With --record-input FILE, the run could be repeated: cargo run -- --icount")
+    );
+}

@@ -1,0 +1,94 @@
+//! Input that comes at instants of the machine's clock, from memory that the machine shares with the host. With
+//! `boot --icount` and `--record-input` or `--input-script`, this replaces the serial port for input.
+//!
+//! From the first time that the program asks for input, a timer of one CPU checks the memory every [`INTERVAL`]. So the
+//! instants at which input can come do not depend on the host. See [`boot_protocol::input_memory`] for why a run with
+//! recorded input is equal to the run in which it was recorded.
+
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use boot_protocol::input_memory::{AT, DATA, DATA_BYTES, DUE, ENTRY_WORDS, LENGTH};
+use gmp_sched::time::Instant;
+use spin::Once;
+use x86_64::instructions::interrupts::without_interrupts;
+
+use super::received;
+use super::state::locked;
+use crate::cpu::percpu;
+use crate::drivers::shared_memory;
+use crate::sched::kthread;
+
+/// The time between two checks, in ns.
+const INTERVAL: u64 = 10_000_000;
+const NEVER: u64 = u64::MAX;
+const NO_CPU: usize = usize::MAX;
+
+/// The words of the memory. Its first entry is the header.
+static MEMORY: Once<&'static [AtomicU64]> = Once::new();
+/// The CPU whose timer checks the memory.
+static CHECKER: AtomicUsize = AtomicUsize::new(NO_CPU);
+/// When the memory is checked next. Only the CPU [`CHECKER`] changes it.
+static NEXT_CHECK: AtomicU64 = AtomicU64::new(NEVER);
+/// The number of entries that were taken. Changed under the console's lock.
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Finds the memory, if the machine has it.
+pub(super) fn init() {
+    if let Some(memory) = shared_memory::input() {
+        MEMORY.call_once(|| memory);
+    }
+}
+
+/// Starts the checks. Called once, when the program asks for input. Callable from everywhere.
+pub(super) fn start() {
+    if MEMORY.get().is_some() {
+        without_interrupts(|| {
+            let next = kthread::now().as_nanos() + INTERVAL;
+            NEXT_CHECK.store(next, Ordering::Relaxed);
+            CHECKER.store(percpu::current().index(), Ordering::Relaxed);
+            kthread::arm(Instant::from_nanos(next));
+        });
+    }
+}
+
+/// Receives the input that is due. Returns when this CPU must call the function again, in ns. Called by the timer's
+/// handler of each CPU.
+pub(super) fn tick(now: u64) -> u64 {
+    if CHECKER.load(Ordering::Relaxed) != percpu::current().index() {
+        return NEVER;
+    }
+    let next = NEXT_CHECK.load(Ordering::Relaxed);
+    if now < next {
+        return next;
+    }
+    let next = now + INTERVAL;
+    NEXT_CHECK.store(next, Ordering::Relaxed);
+    if let Some(memory) = MEMORY.get()
+        && locked(|_| receive_due(memory, now))
+    {
+        received::notify();
+    }
+    next
+}
+
+/// Moves the entries that are due to the received bytes, as many as there is room for. Returns whether there was one. The
+/// caller holds the console's lock.
+fn receive_due(memory: &[AtomicU64], now: u64) -> bool {
+    let first = TAKEN.load(Ordering::Relaxed);
+    let mut taken = first;
+    while received::room() >= DATA_BYTES {
+        let start = (taken + 1) * ENTRY_WORDS;
+        let Some(entry) = memory.get(start..start + ENTRY_WORDS) else { break };
+        // Ordering: Acquire, so that the content of the entry is visible that the host has written before.
+        if entry[DUE].load(Ordering::Acquire) > now {
+            break;
+        }
+        let length = entry[LENGTH].load(Ordering::Relaxed) as usize;
+        let data = entry[DATA..].iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
+        data.take(length).for_each(received::accept);
+        entry[AT].store(now, Ordering::Release);
+        taken += 1;
+    }
+    TAKEN.store(taken, Ordering::Relaxed);
+    taken != first
+}
