@@ -26,25 +26,27 @@ fn check(setting: &Setting) {
     assert!(!is_raised || setting.scheduler.machines().any(is_asked), "no M checks the ready list");
 }
 
-/// An M that goes idle is assigned a P that has other work. If a raise has relied on that M, the M makes another M poll.
+/// A parked M has been assigned a P that has other work. If a raise relies on that M, the M polls before it takes the work.
+/// Unlike an M that goes idle, it does not check the queues a second time, so it wakes no M that would poll.
 #[test]
-fn raise_against_an_m_that_is_assigned_a_p() {
+fn raise_against_a_parked_m_that_is_assigned_a_p() {
     explore(|| {
         let setting = Setting::new(3);
         setting.add_machine();
-        let (waits, idler, blocking) = (setting.running_machine(), setting.busy_machine(), setting.running_machine());
+        let (waits, parked, blocking) = (setting.running_machine(), setting.busy_machine(), setting.running_machine());
         let scene = waiting(&setting, waits);
+        run_as(parked, |pinned| run_next(pinned, parked));
         let work = setting.goroutine();
         work.set_status(Status::Runnable);
         blocking.held_processor().queue.push_next(work);
-        setting.prefer(idler);
-        let idles = spawn_as(idler, move |pinned| {
-            run_next(pinned, idler);
+        run_as(blocking, |_| core::mem::forget(enter_blocking::<Model>().unwrap()));
+        setting.prefer(parked);
+        let continues = spawn_as(parked, move |pinned| {
+            assert!(parked.take_assigned(), "it has been idle for the shortest time");
+            run_next(pinned, parked);
         });
-        let blocks = spawn_as(blocking, |_| core::mem::forget(enter_blocking::<Model>().unwrap()));
         scene.interrupt();
-        idles.join().unwrap();
-        blocks.join().unwrap();
+        continues.join().unwrap();
         check(&setting);
     });
 }

@@ -256,7 +256,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        self.polls.store(false, Ordering::Relaxed);
         fence(Ordering::SeqCst);",
         "        self.polls.store(false, Ordering::Relaxed);",
-        Model("pollers::raise_against_an_m_that_is_assigned_a_p"),
+        Model("pollers::raise_against_a_parked_m_that_is_assigned_a_p"),
     ),
     mutant(
         "engine/pick.rs",
@@ -264,7 +264,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "poll_after_idleness(pinned, machine, processor).or_else(|| next_due(pinned, processor))",
         "(machine.stop_polling() && false).then(|| poll_after_idleness(pinned, machine, processor)).flatten()
             .or_else(|| next_due(pinned, processor))",
-        Model("pollers::raise_against_an_m_that_is_assigned_a_p"),
+        Model("pollers::raise_against_a_parked_m_that_is_assigned_a_p"),
     ),
     mutant(
         "engine/machines.rs",
