@@ -63,7 +63,7 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "FILE")]
     disk: Vec<OsString>,
 
-    /// Let the machine write to its disks, which changes the files
+    /// Let the machine write to its disks, which changes the files, except with --icount
     #[arg(long, requires = "disk")]
     disk_rw: bool,
 
