@@ -10,7 +10,7 @@ use boot::program::DEFAULT;
 use boot::qemu::{Accelerator, Access, Configuration, Disk, Firmware};
 use boot::{recording, top};
 use boot_protocol::kernel_option::{self, Mistake, OPTIONS};
-use clap::{ArgAction, Parser};
+use clap::{ArgAction, ArgGroup, Parser};
 
 const AFTER_HELP: &str = "\
 The program's console is standard input and output; all else goes to standard error.
@@ -47,6 +47,7 @@ Examples:
 /// Builds a program for the machine, boots it in QEMU, and shows its console.
 #[derive(Debug, Parser)]
 #[command(name = "boot", after_help = AFTER_HELP, max_term_width = 110, version, disable_help_flag = true)]
+#[command(group = ArgGroup::new("recording").args(["trace", "profile"]).multiple(true))]
 #[command(override_usage = "cargo run -- [OPTIONS] [PROGRAM [ARGUMENT]...]\n       cargo run -- new PATH\n       \
                           cargo run -- compare [OPTIONS] [FILTER]...")]
 pub(crate) struct Cli {
@@ -136,6 +137,12 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "1234")]
     gdb: Option<u16>,
 
+    /// With --icount and --trace or --profile: stop in gdb at the event at this time of the machine's clock, as in
+    /// --until 88345023ns
+    #[arg(long, value_name = "TIME", value_parser = event_time, requires_all = ["icount", "recording"])]
+    #[arg(conflicts_with_all = ["image", "dry_run"])]
+    until: Option<Duration>,
+
     /// Give QEMU one more argument (repeatable), as in --qemu-arg=-d --qemu-arg=int
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
     qemu_arg: Vec<OsString>,
@@ -194,6 +201,8 @@ pub(crate) struct Order {
     pub(crate) record_input: Option<PathBuf>,
     /// The file from which the input comes.
     pub(crate) input_script: Option<PathBuf>,
+    /// The time, by the machine's clock, of the event at which gdb stops.
+    pub(crate) until: Option<Duration>,
     /// Whether to show the live view.
     pub(crate) top: bool,
     pub(crate) limit: Option<Duration>,
@@ -254,7 +263,7 @@ impl Cli {
                 accelerator: self.accel,
                 cpu_model: self.cpu,
                 kernel_options,
-                gdb_port: self.gdb,
+                gdb_port: self.gdb.or(self.until.map(|_| GDB_PORT)),
                 qemu_arguments: self.qemu_arg,
             },
             image: self.image,
@@ -262,6 +271,7 @@ impl Cli {
             profile: self.profile,
             record_input: self.record_input,
             input_script: self.input_script,
+            until: self.until,
             top: self.top,
             limit: self.timeout,
             dry_run: self.dry_run,
@@ -272,6 +282,24 @@ impl Cli {
 fn unicode(word: &OsStr) -> Result<String, Error> {
     let text = word.to_str().map(str::to_owned);
     text.ok_or_else(|| Error::Usage(format!("the argument `{}` is not Unicode", word.to_string_lossy())))
+}
+
+/// The port for gdb if none is chosen.
+const GDB_PORT: u16 = 1234;
+
+/// Reads a time with a unit, as the timeline shows it. Fractions of a nanosecond are an error.
+fn event_time(text: &str) -> Result<Duration, String> {
+    let units = [("ns", 0), ("us", 3), ("µs", 3), ("ms", 6), ("s", 9)];
+    let parsed = units.into_iter().find_map(|(unit, digits)| {
+        let (whole, fraction) = {
+            let number = text.strip_suffix(unit)?.trim_end();
+            number.split_once('.').unwrap_or((number, ""))
+        };
+        let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_number = !whole.is_empty() && are_digits(whole) && are_digits(fraction) && fraction.len() <= digits;
+        is_number.then(|| format!("{whole}{fraction:0<digits$}").parse().ok()).flatten()
+    });
+    parsed.map(Duration::from_nanos).ok_or_else(|| "not a time in ns, us, ms or s, such as 351.488ms".to_owned())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -402,6 +430,16 @@ mod tests {
     }
 
     #[test]
+    fn time_of_an_event_is_exact() {
+        let until = |time: &str| order(&["--icount", "--trace=x", "--until", time]).until;
+        for time in ["351488009ns", "351488.009us", "351.488009ms", "0.351488009 s", "351488.009µs"] {
+            assert_eq!(until(time), Some(Duration::from_nanos(351_488_009)), "{time}");
+        }
+        assert_eq!(order(&["--icount", "--profile=x", "--until=7us"]).configuration.gdb_port, Some(1234));
+        assert_eq!(order(&["--icount", "--trace=x", "--until=7us", "--gdb=9"]).configuration.gdb_port, Some(9));
+    }
+
+    #[test]
     fn image_is_written_only_for_a_firmware_that_boots_from_one() {
         assert_eq!(order(&["--firmware=bios", "--image=x.img"]).image, Some("x.img".into()));
         let cli = Cli::try_parse_from(["boot", "--image=x.img"]).expect("right use");
@@ -439,6 +477,11 @@ mod tests {
             (&["--accel", "xen"], "tcg, kvm, hvf"),
             (&["--firmware", "coreboot"], "pvh, bios, uefi"),
             (&["--gdb=x"], "invalid digit"),
+            (&["--icount", "--until=7us"], "<--trace <FILE>|--profile <DIR>>"),
+            (&["--trace=x", "--until=7us"], "--icount"),
+            (&["--icount", "--trace=x", "--until=7"], "not a time in ns"),
+            (&["--icount", "--trace=x", "--until=7.5ns"], "not a time in ns"),
+            (&["--icount", "--trace=x", "--until=-7ns"], "not a time in ns"),
             (&["--debug", "--release"], "cannot be used with"),
             (&["--disk-rw"], "--disk"),
             (&["--no-such-option", "tour"], "'--no-such-option'"),

@@ -16,7 +16,7 @@ use boot::input_memory::{InputMemory, InputRecording};
 use boot::process::share_signals;
 use boot::program::{Program, listing};
 use boot::qemu::{Firmware, QEMU, shell_quoted};
-use boot::recording::Recording;
+use boot::recording::{Recording, address_of_reached};
 use boot::session::Session;
 use boot::shared_memory::SharedMemory;
 use boot::top::{self, View};
@@ -104,7 +104,9 @@ fn boot(order: &Order) -> Result<u8, Error> {
         return print(&(shell_quoted(words) + "\n"));
     }
     share_signals().map_err(|error| Error::Qemu(format!("cannot handle signals: {error}")))?;
-    let recording = Recording::start(order.trace.as_deref(), order.profile.as_deref())?;
+    let breakpoint = order.until.map(|_| address_of_reached(&elf)).transpose()?;
+    let breakpoint = breakpoint.map(|address| format!("hbreak *{address:#x}"));
+    let recording = Recording::start(order.trace.as_deref(), order.profile.as_deref(), order.until)?;
     let published = order.top.then(SharedMemory::new).transpose()?;
     let shared = recording.as_ref().map(Recording::memory).or(published.as_ref());
     // The view takes the terminal, so the program cannot use it.
@@ -118,8 +120,9 @@ fn boot(order: &Order) -> Result<u8, Error> {
     if let Some(port) = order.configuration.gdb_port {
         let target = format!("target remote 127.0.0.1:{port}");
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/gmp.py");
+        let run_until = breakpoint.iter().flat_map(|order| ["-ex", order, "-ex", "continue"]);
         let words = [elf.as_os_str(), "-ex".as_ref(), target.as_ref(), "-x".as_ref(), script.as_ref()];
-        let command = ["gdb".as_ref()].into_iter().chain(words);
+        let command = ["gdb".as_ref()].into_iter().chain(words).chain(run_until.map(OsStr::new));
         say(&format!("waiting for gdb: {}", shell_quoted(command)));
     }
     let asked_for_input = session.asked_for_input();

@@ -9,11 +9,14 @@ use core::fmt;
 use core::time::Duration;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 
 use gmp_sched::trace::TrackTrace;
+use gmp_sched::trace::memory::UNTIL;
+use object::{Object as _, ObjectSymbol as _};
 use profile::Profile;
 use profile::symbols::Symbols;
 use timeline::Trace;
@@ -32,6 +35,23 @@ pub fn option(timeline: bool, profiles: bool) -> Option<&'static str> {
     }
 }
 
+/// Returns the address at which a debugger stops to find the event that [`Recording::start`] was asked for: that of the
+/// kernel's function `gmp_sched::record::trace_until::reached`. (gdb knows the function by name only if the program has
+/// all debug information.)
+///
+/// # Errors
+///
+/// [`Error::Output`] if the program's file cannot be read or has no symbols.
+pub fn address_of_reached(elf: &Path) -> Result<u64, Error> {
+    let cannot = |why: &dyn fmt::Display| Error::Output(format!("no place for --until in {}: {why}", elf.display()));
+    let bytes = fs::read(elf).map_err(|error| cannot(&error))?;
+    let file = object::File::parse(&*bytes).map_err(|error| cannot(&error))?;
+    // Both parts of the name are in it, however it is mangled.
+    let is_reached = |name: &str| name.contains("11trace_until7reached");
+    let found = file.symbols().find(|symbol| symbol.name().is_ok_and(is_reached));
+    found.map(|symbol| symbol.address()).ok_or_else(|| cannot(&"it has no symbols"))
+}
+
 /// How often the events are copied.
 const INTERVAL: Duration = Duration::from_millis(2);
 
@@ -40,6 +60,7 @@ const INTERVAL: Duration = Duration::from_millis(2);
 pub struct Recording {
     timeline: Option<PathBuf>,
     profiles: Option<PathBuf>,
+    until: Option<u64>,
     memory: SharedMemory,
     stop: Sender<()>,
     copying: JoinHandle<io::Result<Vec<TrackTrace>>>,
@@ -50,6 +71,8 @@ pub struct Recording {
 pub struct Recorded {
     timeline: Option<Timeline>,
     profiles: Option<profile::Written>,
+    /// The time of the event that was asked for, if there is no such event.
+    missed: Option<u64>,
 }
 
 /// The timeline that was written.
@@ -62,15 +85,17 @@ struct Timeline {
 
 impl fmt::Display for Recorded {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(Timeline { files, events, lost }) = &self.timeline {
+        let timeline = self.timeline.as_ref().map(|Timeline { files, events, lost }| {
             let [json, page] = files.each_ref().map(|file| file.display());
-            write!(formatter, "trace: {events} events, {lost} lost, in {json} and {page}")?;
-        }
-        if let Some(profiles) = &self.profiles {
-            let newline = if self.timeline.is_some() { "\n" } else { "" };
-            write!(formatter, "{newline}{profiles}")?;
-        }
-        Ok(())
+            format!("trace: {events} events, {lost} lost, in {json} and {page}")
+        });
+        let missed = self.missed.map(|time| {
+            let advice = "give the exact time that the page shows, and the options of the run that it shows";
+            format!("until: no event at {time} ns was recorded: {advice}")
+        });
+        let lines: Vec<String> =
+            timeline.into_iter().chain(self.profiles.as_ref().map(ToString::to_string)).chain(missed).collect();
+        formatter.write_str(&lines.join("\n"))
     }
 }
 
@@ -79,10 +104,17 @@ impl Recording {
     /// `timeline`, and the profiles to files in the directory `profiles`. This function makes the directory, and all files
     /// as empty files, so that a wrong name is found before the program runs. Returns `None` if neither is wanted.
     ///
+    /// The machine calls the function at [`address_of_reached`] for the event that happens at the time `until` of the machine's
+    /// clock.
+    ///
     /// # Errors
     ///
     /// [`Error::Output`] if a file or the directory cannot be made. [`Error::Qemu`] if there is no file for the memory.
-    pub fn start(timeline: Option<&Path>, profiles: Option<&Path>) -> Result<Option<Self>, Error> {
+    pub fn start(
+        timeline: Option<&Path>,
+        profiles: Option<&Path>,
+        until: Option<Duration>,
+    ) -> Result<Option<Self>, Error> {
         if timeline.is_none() && profiles.is_none() {
             return Ok(None);
         }
@@ -101,7 +133,12 @@ impl Recording {
         }
         let cannot = |error: io::Error| Error::Qemu(format!("cannot read the memory of the trace: {error}"));
         let memory = SharedMemory::new()?;
-        let mut reader = Reader::new(memory.reader().map_err(cannot)?);
+        let file = memory.reader().map_err(cannot)?;
+        // A time of more than 584 years is never reached.
+        let until = until.map(|until| u64::try_from(until.as_nanos()).unwrap_or(u64::MAX));
+        file.write_all_at(&(!until.unwrap_or(u64::MAX)).to_le_bytes(), (UNTIL * size_of::<u64>()) as u64)
+            .map_err(cannot)?;
+        let mut reader = Reader::new(file);
         let (stop, stopped) = mpsc::channel();
         let copying = thread::spawn(move || {
             while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
@@ -111,7 +148,7 @@ impl Recording {
             Ok(reader.into_traces())
         });
         let [timeline, profiles] = [timeline, profiles].map(|path| path.map(Path::to_owned));
-        Ok(Some(Self { timeline, profiles, memory, stop, copying }))
+        Ok(Some(Self { timeline, profiles, until, memory, stop, copying }))
     }
 
     /// The memory into which the machine writes the events.
@@ -134,6 +171,9 @@ impl Recording {
         if traces.is_empty() {
             return Err(Error::Output("no trace: the machine has ended before its scheduler started".into()));
         }
+        let is_recorded =
+            |time| traces.iter().flat_map(|trace| &trace.events).any(|event| event.when.as_nanos() == time);
+        let missed = self.until.filter(|&time| !is_recorded(time));
         let profiles = self.profiles.map(|directory| {
             profile::write(&Profile::new(&traces), &Symbols::new(elf), title, &directory).map_err(cannot("profile"))
         });
@@ -142,6 +182,20 @@ impl Recording {
             let files = timeline::write(&trace, &file).map_err(cannot("trace"))?;
             Ok(Timeline { files, events: trace.events().len(), lost: trace.lost() })
         });
-        Ok(Recorded { timeline: timeline.transpose()?, profiles: profiles.transpose()? })
+        Ok(Recorded { timeline: timeline.transpose()?, profiles: profiles.transpose()?, missed })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn event_that_was_not_recorded_is_named() {
+        let timeline = Timeline { files: ["a.json".into(), "a.html".into()], events: 5, lost: 0 };
+        let recorded = Recorded { timeline: Some(timeline), profiles: None, missed: Some(7) }.to_string();
+        let lines: Vec<&str> = recorded.lines().collect();
+        assert_eq!(lines[0], "trace: 5 events, 0 lost, in a.json and a.html");
+        assert!(lines[1].starts_with("until: no event at 7 ns was recorded: "), "{recorded}");
     }
 }

@@ -86,10 +86,13 @@ fn is_gdb_missing() -> bool {
     is_missing
 }
 
-/// Replays a run under gdb, which gets these orders. Returns what gdb prints, and the output of `boot`.
-fn replay_under_gdb(folder: &Path, cpus: &str, orders: &[&str]) -> (String, Output) {
+/// Replays a run under gdb, with more options, and with these orders for gdb. Returns what gdb prints, and the output of
+/// `boot`.
+fn replay_under_gdb(folder: &Path, cpus: &str, more: &[&str], orders: &[&str]) -> (String, Output) {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
-    let mut child = start(folder, cpus, "--input-script", &[&format!("--gdb={port}")], &["clocked"]);
+    let port = format!("--gdb={port}");
+    let more: Vec<&str> = more.iter().copied().chain([port.as_str()]).collect();
+    let mut child = start(folder, cpus, "--input-script", &more, &["clocked"]);
     let mut says = BufReader::new(child.take_errors()).lines().map_while(Result::ok);
     let command = says.find_map(|line| Some(line.split_once("waiting for gdb: ")?.1.to_owned())).expect("the command");
     let words = shlex::split(&command).expect("a shell command");
@@ -114,7 +117,7 @@ fn recorded_run_replays_under_gdb() {
     let _machine = only_machine();
     for cpus in ["--smp=1", "--smp=4"] {
         let recorded = record(folder.path(), cpus);
-        let (_, output) = replay_under_gdb(folder.path(), cpus, &["continue"]);
+        let (_, output) = replay_under_gdb(folder.path(), cpus, &[], &["continue"]);
         let replayed = run_of(folder.path(), &output);
         assert_eq!(recorded.output, replayed.output, "{cpus}");
         assert!(recorded.trace == replayed.trace, "{cpus}: the traces differ");
@@ -134,10 +137,34 @@ fn gdb_finds_the_recorded_state_at_the_first_stop() {
     for cpus in ["--smp=1", "--smp=4"] {
         let recorded = record(folder.path(), cpus).output;
         let (time, _) = recorded.split_once(' ').expect("a time");
-        let stop = || replay_under_gdb(folder.path(), cpus, &orders).0;
+        let stop = || replay_under_gdb(folder.path(), cpus, &[], &orders).0;
         let first = stop();
         assert!(first.contains(&format!("$1 = {time}\n")), "{recorded}\n{first}");
         assert_eq!(first, stop(), "{cpus}");
+    }
+}
+
+/// The first argument of the function at which gdb stops is the time of the event.
+#[test]
+fn gdb_stops_at_an_event_of_the_timeline() {
+    if is_gdb_missing() {
+        return;
+    }
+    let folder = TempDir::new().expect("a folder");
+    let _machine = only_machine();
+    for cpus in ["--smp=1", "--smp=4"] {
+        let recorded = record(folder.path(), cpus).trace;
+        let recorded: serde_json::Value = serde_json::from_slice(&recorded).expect("JSON");
+        let start = recorded["otherData"]["clock at 0 ns"].as_u64().expect("nanoseconds");
+        let slices = recorded["traceEvents"].as_array().expect("events").iter().filter(|event| event["ph"] == "X");
+        let mut times: Vec<u64> =
+            slices.map(|slice| start + (slice["ts"].as_f64().expect("microseconds") * 1000.0).round() as u64).collect();
+        times.sort_unstable();
+        for time in [times[0], times[times.len() / 2]] {
+            let orders = ["print $rdi", "backtrace 1", "kill"];
+            let (printed, _) = replay_under_gdb(folder.path(), cpus, &[&format!("--until={time}ns")], &orders);
+            assert!(printed.contains(&format!("$1 = {time}\n")), "{cpus}, {time}: {printed}");
+        }
     }
 }
 

@@ -65,8 +65,9 @@ fn data(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     let texts = list(&mut trace.texts().iter().map(|text| quoted(text)));
     write!(
         out,
-        "{{processors:{},cpus:{},lost:{},violation:{},coroutine:{},kinds:[{kinds}],reasons:[{reasons}],\ngoroutines:[{goroutines}],\ntexts:[{texts}],\n\
+        "{{start:{},processors:{},cpus:{},lost:{},violation:{},coroutine:{},kinds:[{kinds}],reasons:[{reasons}],\ngoroutines:[{goroutines}],\ntexts:[{texts}],\n\
          count:{},columns:\"",
+        trace.start(),
         trace.processors(),
         trace.cpus(),
         trace.lost(),

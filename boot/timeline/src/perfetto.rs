@@ -35,7 +35,12 @@ const COUNTERS: u64 = 20_000;
 /// The output cannot be written.
 pub fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     let model = Model::of(trace);
-    write!(out, "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"lost events\":{}}},\"traceEvents\":[", trace.lost())?;
+    write!(
+        out,
+        "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"lost events\":{},\"clock at 0 ns\":{}}},\"traceEvents\":[",
+        trace.lost(),
+        trace.start()
+    )?;
     let mut writer = Writer { trace, out, is_first: true };
     writer.tracks(&model)?;
     writer.slices(&model)?;

@@ -80,6 +80,7 @@ fn short(function: &str) -> String {
 /// A trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
+    start: u64,
     processors: u32,
     cpus: u32,
     events: Vec<Entry>,
@@ -109,6 +110,7 @@ impl Trace {
             tracks.iter().filter_map(|trace| number(trace.track)).map(|number| number + 1).max().unwrap_or_default()
         };
         Self {
+            start: start.unwrap_or_default(),
             processors: count(|track| if let Track::Processor(number) = track { Some(number) } else { None }),
             cpus: count(|track| if let Track::Cpu(number) = track { Some(number) } else { None }),
             events,
@@ -116,6 +118,12 @@ impl Trace {
             texts: reader.texts,
             lost: tracks.iter().map(|trace| trace.lost).sum(),
         }
+    }
+
+    /// The time of the first event by the clock of the scheduler, in nanoseconds. All other times count from it.
+    #[must_use]
+    pub fn start(&self) -> u64 {
+        self.start
     }
 
     /// The number of Ps.

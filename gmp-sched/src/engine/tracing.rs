@@ -15,6 +15,7 @@ use crate::platform::{Pinned, Platform};
 use crate::record::trace::{Event, EventKind, Track, TrackTrace};
 use crate::record::trace_memory as memory;
 use crate::record::trace_ring::{Ring, Tracer, details_of};
+use crate::record::trace_until::Until;
 
 impl Tracer {
     /// Records an event of the P that the caller holds. Costs one test while no trace is taken.
@@ -259,7 +260,7 @@ impl<P: Platform> Scheduler<P> {
         let mut rings = 0;
         for (track, tracer) in self.tracers() {
             let (part, others) = rest.split_at(unit * weight(track));
-            tracer.ring.store(Some(Ring::over(track, part, true)?), Ordering::Release);
+            tracer.ring.store(Some(Ring::over(track, part, Some(Until::of(header)))?), Ordering::Release);
             rest = others;
             rings += 1;
         }
@@ -279,7 +280,7 @@ impl<P: Platform> Scheduler<P> {
                 ring.restart();
                 // The other program that reads a profile in shared memory still wants the call stacks if this program
                 // takes a trace for itself.
-                ring.record_call_stacks(records_call_stacks || ring.is_shared && ring.records_call_stacks());
+                ring.record_call_stacks(records_call_stacks || ring.is_shared() && ring.records_call_stacks());
             }
             // Ordering: Release publishes the ring to the writers. Partner: the Acquire in `note`.
             tracer.active.store(ring, Ordering::Release);
@@ -300,7 +301,7 @@ impl<P: Platform> Scheduler<P> {
     /// Ends the trace that [`start_trace`](Self::start_trace) or [`start_profile`](Self::start_profile) began. The recorded events stay readable. A trace in shared
     /// memory ([`start_trace_in`](Self::start_trace_in)) continues.
     pub fn stop_trace(&'static self) {
-        let is_shared = |ring: &'static Ring| ring.is_shared;
+        let is_shared = |ring: &'static Ring| ring.is_shared();
         if self.outside.tracer.active.load(Ordering::Acquire).is_some_and(is_shared) {
             return;
         }

@@ -6,3 +6,4 @@ pub mod latency;
 pub(crate) mod trace;
 pub mod trace_memory;
 pub(crate) mod trace_ring;
+pub(crate) mod trace_until;

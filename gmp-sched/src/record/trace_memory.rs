@@ -1,8 +1,8 @@
 //! The layout of rings in shared memory, as [`Scheduler::start_trace_in`](crate::scheduler::Scheduler) makes it, and of
 //! files with a trace, as [`image`] makes them.
 //!
-//! The memory consists of words of 64 bits. The first [`HEADER_WORDS`] words are the header: [`MAGIC`] and the number of
-//! rings; the other words are reserved. The rings follow. A ring begins with [`RING_HEADER_WORDS`] words: the number of
+//! The memory consists of words of 64 bits. The first [`HEADER_WORDS`] words are the header: [`MAGIC`], the number of
+//! rings, and the word [`UNTIL`] for a debugger; the other words are reserved. The rings follow. A ring begins with [`RING_HEADER_WORDS`] words: the number of
 //! events whose writing has begun, the number of events whose writing is complete, the [track](Track::from_word), and the
 //! number of words of the ring, including these; the other words are reserved. The slots follow. Event number `n` is in
 //! slot `n` modulo the number of slots, in the form of [`Event::to_bytes`].
@@ -19,6 +19,10 @@ use crate::record::trace::{Event, Track, TrackTrace, WORDS};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"GMPTRAC2");
 /// The number of words before the first ring.
 pub const HEADER_WORDS: usize = 8;
+/// The index of the word that says where a debugger stops: the bitwise complement of an instant in nanoseconds. The other
+/// program stores it before the trace begins. The function `gmp_sched::record::trace_until::reached` is called for each
+/// event at this instant, so for none if the word is 0.
+pub const UNTIL: usize = 2;
 /// The number of words before the first slot of a ring.
 pub const RING_HEADER_WORDS: usize = 8;
 /// The number of words of an event.

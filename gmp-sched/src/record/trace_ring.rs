@@ -13,14 +13,15 @@ use crate::base::spin_lock::Lock;
 use crate::base::under_loom::const_fn;
 use crate::record::trace::{DETAIL, Event, EventKind, TEXT_BYTES, Track, WORDS};
 use crate::record::trace_memory as memory;
+use crate::record::trace_until::Until;
 
 /// The last events of one track, in memory that is never freed.
 pub(crate) struct Ring {
     /// [`memory::RING_HEADER_WORDS`] words, then the slots.
     memory: &'static [AtomicU64],
     capacity: u64,
-    /// Whether the memory is shared with another program.
-    pub(crate) is_shared: bool,
+    /// Where a debugger stops. `None` if the memory is not shared with another program.
+    until: Option<Until>,
     /// Number of events written before the trace was last started.
     start: AtomicU64,
     texts: Definitions<64>,
@@ -64,14 +65,15 @@ impl Ring {
         let mut memory = Vec::new();
         memory.try_reserve_exact(words).map_err(|_| OutOfResources)?;
         memory.resize_with(words, || AtomicU64::new(0));
-        Self::over(track, memory.leak(), false)
+        Self::over(track, memory.leak(), None)
     }
 
-    /// Makes a ring in `memory`, whose content becomes that of an empty ring.
+    /// Makes a ring in `memory`, whose content becomes that of an empty ring. `until` is given if the memory is shared with
+    /// another program.
     pub(crate) fn over(
         track: Track,
         memory: &'static [AtomicU64],
-        is_shared: bool,
+        until: Option<Until>,
     ) -> Result<&'static Self, OutOfResources> {
         let capacity = (memory.len().saturating_sub(memory::RING_HEADER_WORDS) / WORDS) as u64;
         assert!(capacity > 0, "a ring without slots");
@@ -83,7 +85,7 @@ impl Ring {
         ring.push(Self {
             memory,
             capacity,
-            is_shared,
+            until,
             start: AtomicU64::new(0),
             texts: Definitions::none(),
             call_stacks: Definitions::none(),
@@ -104,6 +106,11 @@ impl Ring {
 
     fn slot(&self, index: u64) -> &[AtomicU64] {
         &self.memory[memory::RING_HEADER_WORDS + (index % self.capacity) as usize * WORDS..][..WORDS]
+    }
+
+    /// Whether the memory is shared with another program.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.until.is_some()
     }
 
     /// Forgets all events so far. Called while no trace is taken, or when one is restarted.
@@ -136,6 +143,9 @@ impl Ring {
         }
         // Ordering: Release publishes the event. Partner: the Acquire load of `written` in `read`.
         self.written().store(index + 1, Ordering::Release);
+        if let Some(until) = self.until {
+            until.check(event);
+        }
     }
 
     /// Returns the number of `text`. If the ring has no recent definition of the text, writes one. Only the callers of
@@ -231,7 +241,10 @@ impl Tracer {
     /// reference to it.
     pub(crate) fn forget_last_run(&self, capacity: usize) {
         if self.is_ring_of_last_run.swap(false, Ordering::Relaxed)
-            && self.ring.load(Ordering::Acquire).is_some_and(|ring| ring.is_shared || ring.capacity != capacity as u64)
+            && self
+                .ring
+                .load(Ordering::Acquire)
+                .is_some_and(|ring| ring.is_shared() || ring.capacity != capacity as u64)
         {
             self.ring.store(None, Ordering::Release);
         }

@@ -24,7 +24,7 @@ function goTo(to, isToMove = true) {
   if (isToMove) timeline.reveal(timeline.cursor);
   else timeline.draw();
   element('event').textContent = position > 0
-    ? `${position} of ${EVENTS.count}, ${duration(timeline.cursor)}, ${describe(position - 1)}`
+    ? `${position} of ${EVENTS.count}, ${duration(timeline.cursor)} (clock: ${DATA.start + timeline.cursor} ns), ${describe(position - 1)}`
     : `before the first of ${EVENTS.count} events`;
   drawMoment();
   saveSoon();

@@ -1,0 +1,49 @@
+//! Where a debugger stops at an event of a trace.
+//!
+//! A run with counted instructions is repeated to the byte, so an event happens at the same instant in each run. The
+//! program that reads a trace in shared memory may choose such an instant before the run begins. A breakpoint at
+//! [`reached`] then stops the machine at the event. The instant must be exact: a CPU may read the clock for an event, and
+//! another CPU record later events, before the first CPU records its own.
+
+use core::hint::black_box;
+
+use crate::base::atomic::{AtomicU64, Ordering};
+use crate::record::trace::Event;
+use crate::record::trace_memory as memory;
+
+/// The word of the header of a memory that says when to stop.
+#[derive(Clone, Copy)]
+pub(crate) struct Until {
+    /// The bitwise complement of an instant in nanoseconds. So 0 means that no event is reached, and a run in which an
+    /// instant was chosen takes the same steps, up to that event, as one without.
+    complement: &'static AtomicU64,
+}
+
+impl Until {
+    /// Returns the word of this header.
+    ///
+    /// # Panics
+    ///
+    /// `header` is too short.
+    pub(crate) fn of(header: &'static [AtomicU64]) -> Self {
+        Self { complement: &header[memory::UNTIL] }
+    }
+
+    /// Calls [`reached`] if `event` happens at the chosen instant.
+    #[inline]
+    pub(super) fn check(self, event: Event) {
+        let now = event.when.as_nanos();
+        // Ordering: Relaxed, because the word does not change during a run.
+        if now == !self.complement.load(Ordering::Relaxed) {
+            reached(now, event);
+        }
+    }
+}
+
+/// This is where a debugger stops. The event happened at `now`, in nanoseconds, and is complete in the trace.
+#[cold]
+#[inline(never)]
+fn reached(now: u64, event: Event) {
+    // The path makes the code of this function unique. Otherwise the compiler may merge it with another function.
+    black_box((now, event, module_path!()));
+}
