@@ -26,7 +26,7 @@ pub(super) fn handle(vector: Vector, frame: &TrapFrame) {
 fn serve_traced(vector: Vector, frame: &TrapFrame) {
     cpu_trace::interrupt(interrupts::name(vector));
     if vector == TIMER && cpu_trace::records_call_stacks() {
-        let addresses: heapless::Vec<u64, SAMPLE_FRAMES> = Backtrace::of(frame).take(SAMPLE_FRAMES).collect();
+        let addresses: heapless::Vec<u64, SAMPLE_FRAMES> = Backtrace::of_sample(frame).take(SAMPLE_FRAMES).collect();
         cpu_trace::call_stack(&addresses);
     }
     serve(vector);
