@@ -7,7 +7,7 @@ use super::device_signals::{Scene, run_another};
 use super::platform::{Model, Setting, is_asked, is_unparked, run_as, run_next, spawn_as};
 use super::{explore, explore_every_point};
 use crate::base::instant::Instant;
-use crate::engine::syscall::{enter_blocking, take_processor_back};
+use crate::engine::syscall::take_processor_back;
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 
@@ -26,27 +26,25 @@ fn check(setting: &Setting) {
     assert!(!is_raised || setting.scheduler.machines().any(is_asked), "no M checks the ready list");
 }
 
-/// A parked M has been assigned a P that has other work. If a raise relies on that M, the M polls before it takes the work.
-/// Unlike an M that goes idle, it does not check the queues a second time, so it wakes no M that would poll.
+/// A parked M is assigned the last idle P, for a G on the global queue. If a raise relies on that M, the M polls before it
+/// takes that G. Unlike an M that goes idle, it does not check for work a second time.
 #[test]
 fn raise_against_a_parked_m_that_is_assigned_a_p() {
     explore(|| {
-        let setting = Setting::new(3);
-        setting.add_machine();
-        let (waits, parked, blocking) = (setting.running_machine(), setting.busy_machine(), setting.running_machine());
+        let setting = Setting::new(2);
+        let (waits, parked) = (setting.running_machine(), setting.busy_machine());
         let scene = waiting(&setting, waits);
         run_as(parked, |pinned| run_next(pinned, parked));
+        setting.prefer(parked);
         let work = setting.goroutine();
         work.set_status(Status::Runnable);
-        blocking.held_processor().queue.push_next(work);
-        run_as(blocking, |_| core::mem::forget(enter_blocking::<Model>().unwrap()));
-        setting.prefer(parked);
-        let continues = spawn_as(parked, move |pinned| {
-            assert!(parked.take_assigned(), "it has been idle for the shortest time");
+        let raises = loom::thread::spawn(move || scene.interrupt());
+        setting.scheduler.inject(work);
+        run_as(parked, |pinned| {
+            assert!(parked.take_assigned(), "no other M is idle");
             run_next(pinned, parked);
         });
-        scene.interrupt();
-        continues.join().unwrap();
+        raises.join().unwrap();
         check(&setting);
     });
 }
