@@ -257,16 +257,10 @@ pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, gorouti
     requeue(pinned, goroutine, |_| None);
 }
 
-/// Like [`requeue_without_processor`], for [`blocking`]. The G displaces another one, unless no interrupt would let
-/// that one give way.
+/// Like [`requeue_without_processor`], for [`blocking`]. The G displaces another one, if an interrupt can preempt that.
 fn requeue_to_displace<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
-    requeue(
-        pinned,
-        goroutine,
-        |machine| {
-            if P::TIMER_INTERRUPTS { processor_to_displace(machine, goroutine) } else { None }
-        },
-    );
+    let displace = |machine| if P::TIMER_INTERRUPTS { processor_to_displace(machine, goroutine) } else { None };
+    requeue(pinned, goroutine, displace);
 }
 
 /// Makes `goroutine` runnable, and this M, which has no P, idle. The G is put among the due timers of the P that

@@ -118,8 +118,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/syscall.rs",
         "a G that returns from a blocking call waits for the end of a slice",
         "if P::TIMER_INTERRUPTS { processor_to_displace(machine, goroutine) } else { None }",
-        "let _ = machine;
-        None",
+        "if false { processor_to_displace(machine, goroutine) } else { None }",
         Simulation("simulation/preemption", "main_returns_in_time_from_blocking_calls_beside_hogs_on_every_p", 200),
     ),
     mutant(
