@@ -85,7 +85,7 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 
-    /// Build with full optimisation. The default is optimised for less time between an edit and its run
+    /// Build with full optimisation. The default builds faster after an edit, and makes slower code
     #[arg(long, conflicts_with = "debug")]
     release: bool,
 

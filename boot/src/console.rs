@@ -97,8 +97,8 @@ pub trait Console {
     /// Called at the time that [`next_tick`](Self::next_tick) has returned, or later.
     fn tick(&mut self) {}
 
-    /// Called when the machine has ended, or before it is asked for its last words. From then on, text is shown on
-    /// standard output and standard error.
+    /// Called when the machine has ended, or before it is asked for a report because its time limit is over. From then on,
+    /// text is shown on standard output and standard error.
     fn end(&mut self) {}
 }
 

@@ -153,8 +153,8 @@ impl Default for Configuration {
 }
 
 impl Configuration {
-    /// Returns this configuration for a standard error that is or is not a terminal. If it is, the kernel gets an option
-    /// that says so, except if instructions are counted, because then all runs must be equal.
+    /// Returns this configuration with a kernel option that says that standard error is a terminal, if it is. The option is
+    /// left out if instructions are counted, because then all runs must be equal.
     #[must_use]
     pub fn with_stderr(mut self, is_terminal: bool) -> Self {
         if is_terminal && !self.icount {

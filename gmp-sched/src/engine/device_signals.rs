@@ -217,8 +217,8 @@ impl<P: Platform> Signal<P> {
         scheduler.signals.waiting.fetch_sub(1, Ordering::Relaxed);
         end.disarm(me);
         P::point(Site::DeviceSignal);
-        // In any other state, a raise came before the G was waiting, or after `end` had ended the wait. This function then
-        // returns `None`, so that the caller checks the signal again and takes the raise.
+        // In any other state, a raise came before the G was waiting, or after `end` had ended the wait. This function
+        // then returns `None`, so that the caller checks the signal again and takes the raise.
         let ended = |word| matches!(word & TAG, PARKING | WAITING | DELIVERED).then_some(EMPTY);
         // Ordering: Acquire, to see what the handlers of all raises so far did; partner: the exchange in `raise`.
         // Release, so that the next wait, of any G, comes after this wait; partner: the exchange in `announce`.
