@@ -130,7 +130,7 @@ fn write_word(memory: &File, entry: u64, word: usize, value: u64) -> io::Result<
     memory.write_all_at(&value.to_le_bytes(), offset(entry, word))
 }
 
-/// Writes an entry. Its time comes last, because then the machine may take it.
+/// Writes an entry. Its time is written last, because from then on the machine may take the entry.
 fn write_entry(memory: &File, entry: u64, due: u64, data: &[u8]) -> io::Result<()> {
     memory.write_all_at(data, offset(entry, DATA))?;
     write_word(memory, entry, LENGTH, data.len() as u64)?;
@@ -239,7 +239,7 @@ fn write_taken(memory: &File, next: &mut u64, output: &mut File) -> io::Result<(
 mod tests {
     use super::*;
 
-    /// Lets the machine take an entry at this time.
+    /// Does what the machine does when it takes an entry at the time `at`.
     fn take(memory: &InputMemory, entry: u64, at: u64) {
         write_word(&memory.memory, entry, AT, at).expect("written");
     }
@@ -268,7 +268,7 @@ mod tests {
         let long = "x".repeat(DATA_BYTES);
         let expected = format!("0.000000007 \"one\\n\"\n2.000000000 \"{long}\"\n2.000000000 \"x\"\n");
         assert_eq!(fs::read_to_string(&file).expect("a file"), expected);
-        // As a script, each piece is due when it was taken.
+        // If the recording is used as a script, each piece is due at the time at which it was taken.
         let script = InputMemory::of_script(&file).expect("no mistake");
         assert!(script.feed().expect("no error").is_none());
         let times = [0, 1, 2, 3].map(|entry| word(&script, entry, DUE));

@@ -13,14 +13,14 @@
 //! ```
 //!
 //! In a text, `\n` is a newline, `\r` a carriage return, `\t` a tab, `\"` a quote, `\\` a backslash, and `\x` with two
-//! hexadecimal digits is a byte. All else stands for itself. Empty lines and lines that begin with `#` are left out. The
-//! instants are in ascending order; several pieces may come at the same instant.
+//! hexadecimal digits is a byte. All other characters are taken as they are. Empty lines and lines that begin with `#`
+//! are left out. The instants are in ascending order; several pieces may come at the same instant.
 
 use core::fmt;
 
 use boot_protocol::console::END_OF_INPUT;
 
-/// The digits of a fraction of a second that the machine's clock has.
+/// The number of decimal places of a time in seconds: the machine's clock counts nanoseconds.
 const FRACTION_DIGITS: usize = 9;
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -37,7 +37,7 @@ pub struct Piece {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     line: usize,
-    /// The number of the character in the line.
+    /// The number of the character at which the mistake is, counted from 1 in each line.
     column: usize,
     what: &'static str,
 }

@@ -11,12 +11,11 @@
 //!    the ELF file.
 //! 7. [`console`] shows the result.
 //!
-//! With `--trace` and `--profile`, [`recording`] records what the scheduler of the machine does. With `--top`, [`top`] shows it live. Both
-//! read memory that the machine shares with the host ([`shared_memory`]).
+//! With `--trace` and `--profile`, [`recording`] records what the scheduler of the machine does. With `--top`, [`top`]
+//! shows it live. Both read memory that the machine shares with the host ([`shared_memory`]).
 //!
-//! With `--icount`, the disks of the machine are in its memory ([`memory_disk`]), and its input
-//! can come at instants of its own clock ([`input_memory`], [`input_script`]). [`repeat`]
-//! says how to repeat a run that has failed.
+//! With `--icount`, the disks of the machine are in its memory ([`memory_disk`]), and its input can come at instants of
+//! its own clock ([`input_memory`], [`input_script`]). [`repeat`] finds the command that repeats a failed run.
 //!
 //! [`new`] creates the crate of a new program. [`compare`] runs the benchmark, and those of other schedulers.
 //!

@@ -46,7 +46,7 @@ pub fn address_of_reached(elf: &Path) -> Result<u64, Error> {
     let cannot = |why: &dyn fmt::Display| Error::Output(format!("no place for --until in {}: {why}", elf.display()));
     let bytes = fs::read(elf).map_err(|error| cannot(&error))?;
     let file = object::File::parse(&*bytes).map_err(|error| cannot(&error))?;
-    // Both parts of the name are in it, however it is mangled.
+    // In each form of mangling, the name contains the module and the function, each after its length.
     let is_reached = |name: &str| name.contains("11trace_until7reached");
     let found = file.symbols().find(|symbol| symbol.name().is_ok_and(is_reached));
     found.map(|symbol| symbol.address()).ok_or_else(|| cannot(&"it has no symbols"))
@@ -104,8 +104,8 @@ impl Recording {
     /// `timeline`, and the profiles to files in the directory `profiles`. This function makes the directory, and all files
     /// as empty files, so that a wrong name is found before the program runs. Returns `None` if neither is wanted.
     ///
-    /// The machine calls the function at [`address_of_reached`] for the event that happens at the time `until` of the machine's
-    /// clock.
+    /// For the event at the time `until` of the machine's clock, the machine calls the function whose address
+    /// [`address_of_reached`] returns.
     ///
     /// # Errors
     ///

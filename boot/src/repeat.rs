@@ -9,9 +9,9 @@ use crate::qemu::shell_quoted;
 const RECORD: &str = "--record-input";
 const SCRIPT: &str = "--input-script";
 
-/// What `boot` says after a run with counted instructions that has failed: the command that repeats the run. `words` are
-/// the arguments of `boot`. `recorded` is the file to which the input was recorded, if it was. `took_input` says whether
-/// the program has asked for input that was not recorded.
+/// Returns what `boot` prints after a failed run with counted instructions: the command that repeats the run. `words`
+/// are the arguments of `boot`. `recorded` is the file to which the input was recorded, if it was. `took_input` says
+/// whether the program has asked for input that was not recorded.
 #[must_use]
 pub fn advice(words: &[OsString], recorded: Option<&Path>, took_input: bool) -> String {
     let words = if recorded.is_some() { from_record(words) } else { words.to_vec() };
@@ -31,7 +31,7 @@ fn from_record(words: &[OsString]) -> Vec<OsString> {
     let mut is_replaced = false;
     let mut replace = |word: &OsString| {
         let rest = word.to_str().filter(|_| !is_replaced).and_then(|word| word.strip_prefix(RECORD));
-        // A file whose name is not Unicode is in a word of its own after the option.
+        // The option must be in a word that is Unicode, so a file name that is not Unicode must be in the next word.
         match rest.filter(|rest| rest.is_empty() || rest.starts_with('=')) {
             Some(rest) => {
                 is_replaced = true;

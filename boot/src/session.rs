@@ -106,7 +106,7 @@ pub struct Session {
     held_input: Option<(Receiver<Vec<u8>>, Destination)>,
     /// Set when the machine asks for input.
     asked_for_input: Arc<AtomicBool>,
-    /// The pipe into which no input is written.
+    /// The pipe to QEMU, if the input does not come through it. It stays open, and nothing is written to it.
     _unused_pipe: Option<ChildStdin>,
 }
 
@@ -115,7 +115,7 @@ pub struct Session {
 enum Destination {
     /// The pipe from which QEMU reads what the serial port receives.
     Pipe(ChildStdin),
-    /// The memory from which the machine takes it at instants of its own clock.
+    /// The memory from which the machine takes the input at instants of its own clock.
     Memory(Feed),
 }
 

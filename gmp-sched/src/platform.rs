@@ -255,7 +255,7 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
 
     /// Stores the calls that led to the caller in `addresses`, innermost first: the return address of each call minus one,
     /// so that the address is within the call. Leaves out the outermost calls if there is no room for them. Returns how
-    /// many addresses are stored; 0 on a platform without call stacks. The caller is a G, pinned. Called only while a
+    /// many addresses are stored; 0 on a platform without call stacks. The caller is a pinned G. Called only while a
     /// [profile](crate::trace#profiles) is taken.
     fn call_stack(addresses: &mut [u64]) -> usize {
         let _ = addresses;

@@ -36,7 +36,7 @@ pub(crate) fn encode(
     let profile = &mut builder.profile;
     profile.sample_type = vec![count, time.clone()];
     profile.period_type = Some(time);
-    // The mean time of a sample.
+    // The period is the mean time of one event: of a wait, an unlock or an interrupt.
     let sum = |value: fn(&samples::Sample) -> u64| samples.iter().map(value).sum::<u64>();
     profile.period = number(sum(|sample| sample.nanoseconds) / sum(|sample| sample.count).max(1));
     profile.mapping = vec![Mapping {

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::symbols::{Frame, Symbols};
 
-/// An address of a call stack, and its functions: the function of the address last, and before it those that were inlined
-/// into it, innermost first.
+/// An address of a call stack, and its functions, innermost first: those that were inlined, and then the function that
+/// contains them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Location {
     pub(crate) address: u64,
@@ -16,14 +16,14 @@ pub(crate) struct Location {
 /// Which frames are left out at the inner end of a call stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inner {
-    /// None, because the innermost function is what runs.
+    /// No frames are left out, because the innermost function is the one that runs.
     All,
-    /// Those by which the scheduler parks a G, wakes one, and records that. The innermost function that is left is the one
-    /// of the channel, lock or other object.
+    /// The frames of the scheduler that park or ready a G, and record that. The innermost function that is kept is the
+    /// one of the channel, lock or other object.
     WithoutScheduler,
 }
 
-/// The function that stands for a call stack whose definition was lost.
+/// The function that is shown for a call stack whose definition was lost.
 const LOST: &str = "(lost)";
 
 /// Returns the functions of a call stack, innermost first. The frames in which each G begins are left out.
@@ -50,21 +50,22 @@ pub(crate) fn resolve(symbols: &Symbols, stack: &[u64], inner: Inner) -> Vec<Loc
     locations
 }
 
-/// To what the function of a frame belongs.
+/// The code to which the function of a frame belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     /// A program, or a library that it uses.
     Program,
     /// Rust's library.
     Library,
-    /// The scheduler or the kernel: a part that begins a G, or that parks a G, wakes one, or records that.
+    /// The scheduler or the kernel. `begins`: a part that begins a G. `parks`: a part that parks or readies a G, or
+    /// records that.
     Scheduler { begins: bool, parks: bool },
 }
 
 /// Returns the range of the frames that are kept. `owners` are those of the frames, innermost first.
 fn kept(owners: &[Owner], inner: Inner) -> Range<usize> {
     let begins = |owner: &Owner| matches!(owner, Owner::Library | Owner::Scheduler { begins: true, .. });
-    // Without a function of a program, this is the scheduler's own work, which is shown as a whole.
+    // Without a function of a program, this is the scheduler's own work, so its outermost frames are kept.
     let has_program = owners.contains(&Owner::Program);
     let outermost = owners.iter().rposition(|owner| !begins(owner)).filter(|_| has_program);
     let end = outermost.map_or(owners.len(), |index| index + 1);
@@ -72,7 +73,7 @@ fn kept(owners: &[Owner], inner: Inner) -> Range<usize> {
         return 0..end;
     }
     let parks = |owner: &Owner| matches!(owner, Owner::Scheduler { parks: true, .. });
-    // Functions of Rust's library are left out only if they are between those of the scheduler.
+    // Functions of Rust's library are left out only if the scheduler has called them.
     let run = owners[..end].iter().take_while(|owner| parks(owner) || **owner == Owner::Library).count();
     let begin = owners[..run].iter().rposition(parks).map_or(0, |last| last + 1);
     if begin < end { begin..end } else { 0..owners.len() }
@@ -80,7 +81,7 @@ fn kept(owners: &[Owner], inner: Inner) -> Range<usize> {
 
 /// The parts of the scheduler and the kernel that begin a G.
 const BEGIN: &[&str] = &["boot", "context", "engine", "kthread", "lifecycle", "native", "platform", "program", "sched"];
-/// The parts of the scheduler and the kernel that park a G, wake one, and record that.
+/// The parts of the scheduler and the kernel that park or ready a G, or record that.
 const PARK: &[&str] = &[
     "base",
     "context",
@@ -111,7 +112,7 @@ fn owner(frame: &Frame) -> Owner {
     if is_library(&frame.file) || frame.function == CATCH { Owner::Library } else { Owner::Program }
 }
 
-/// If a source file belongs to the scheduler or the kernel, returns its path there.
+/// Returns the path of a source file in the folder `src` of the scheduler or the kernel, or `None` for other files.
 fn part(file: &str) -> Option<&str> {
     let (folder, inside) = file.rsplit_once("/src/")?;
     let package = Path::new(folder).file_name()?.to_str()?;
@@ -123,8 +124,8 @@ fn is_library(file: &str) -> bool {
     file.contains("/library/") && (file.starts_with("/rustc/") || file.contains("/rustlib/src/"))
 }
 
-/// Adds what tells functions of the same name apart. The name of an inlined function contains no module, so its file is
-/// added, and that of a closure is only a number, so its line is added, too.
+/// Makes the name of a function unique. The name of an inlined function contains no module, so its file is added. The
+/// name of a closure is only a number, so its line is added, too.
 fn named(frame: Frame) -> Frame {
     let is_complete = frame.function.contains("::") || frame.file.is_empty();
     if is_complete {

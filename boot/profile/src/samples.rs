@@ -33,7 +33,7 @@ pub struct Profile {
     /// wait for the same lock, their time until this unlock is added.
     pub mutex: Vec<Sample>,
     /// What ran when the timer interrupted a CPU. The time of a sample is the time for which the CPU was busy since its
-    /// sample before.
+    /// previous sample.
     pub cpu: Vec<Sample>,
     /// How many CPUs were recorded. There are none if the Ms are threads of the host.
     pub cpus: usize,
@@ -96,7 +96,7 @@ impl Sums {
 /// A G that waits.
 struct Waiting {
     since: u64,
-    /// Since when the wait has not been charged to an unlock.
+    /// When the part of the wait begins that has not been charged to an unlock.
     uncharged: u64,
     reason: WaitReason,
     stack: Stack,
@@ -166,8 +166,8 @@ impl Replay {
         }
     }
 
-    /// Charges the time of all Gs that wait for a lock to the unlock, as far as no earlier unlock has been charged. Go
-    /// estimates this time by the longest and the shortest of the waits (`semrelease1`).
+    /// Charges the time of all Gs that wait for a lock to the unlock, except the time that was charged to an earlier
+    /// unlock. Go estimates this time by the longest and the shortest of the waits (`semrelease1`).
     fn charge(&mut self, when: u64, unlocked: &Unlocked) {
         let mut sum = 0;
         for goroutine in self.queues.get(&unlocked.lock).into_iter().flatten() {

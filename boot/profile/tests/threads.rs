@@ -52,7 +52,7 @@ fn hold_long(mutex: &Mutex<u32>) {
     let_others_wait();
     *value += 1;
     drop(value);
-    // Something follows the unlock, so that this function is on the stack then.
+    // This follows the unlock, so that the unlock is no tail call and this function is still on the stack.
     std::hint::black_box(&mutex);
 }
 
@@ -104,7 +104,7 @@ fn wait_that_ends_at_its_limit_is_charged_to_nobody() {
 #[inline(never)]
 fn wait_for_a_notification(mutex: &Mutex<bool>, condvar: &Condvar) {
     let mut is_set = mutex.lock();
-    // The other G waits for the mutex then.
+    // Meanwhile the other G begins to wait for the mutex.
     let_others_wait();
     while !*is_set {
         condvar.wait(&mut is_set);

@@ -1,11 +1,12 @@
 //! The memory through which the machine gets input at instants of its own clock. The memory is that of the QEMU device
-//! `ivshmem-plain`. It consists of entries of [`ENTRY_BYTES`]. The first one is a header, and each of the others is a piece
-//! of the input.
+//! `ivshmem-plain`. It consists of entries of [`ENTRY_BYTES`]. The first one is a header, and each of the others is a
+//! piece of the input.
 //!
-//! The kernel checks the next entry at regular instants. It takes the entry when its [`DUE`] time has come, and writes the
-//! time to [`AT`]. For a script, the host fills all entries before the machine starts. To record, the host fills each entry
-//! when input comes, and sets its time to 0. The kernel executes the same instructions in both cases: if [`AT`] becomes
-//! the time of the entry of a script, the run with this script is equal to the recorded one.
+//! The kernel checks the next entry at regular instants. It takes the entry when its [`DUE`] time has come, and writes
+//! the current time to [`AT`]. For a script, the host fills all entries before the machine starts. To record, the host
+//! fills each entry when input comes, and sets its [`DUE`] time to 0. The kernel executes the same instructions in both
+//! cases. So if the [`DUE`] times of a script are the [`AT`] times of a recorded run, the run with this script is equal
+//! to the recorded one.
 
 /// The size of an entry.
 pub const ENTRY_BYTES: usize = 512;

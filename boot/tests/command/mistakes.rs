@@ -49,7 +49,7 @@ fn program_that_does_not_build_ends_with_status_65() {
     assert!(text(&output.stderr).contains("`outside` does not build"), "{}", text(&output.stderr));
 }
 
-/// Parts of the advice of `boot`: what a program has to do.
+/// Parts of the advice that `boot` prints for likely mistakes.
 const ADVICE: [&str; 5] = [
     "`main` must be a `fn main(args: &[&str])` that returns nothing, an `i32` or a `Result`",
     "add the line `kernel::main!(main);`",

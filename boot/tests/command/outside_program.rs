@@ -334,7 +334,7 @@ fn hold_long() {
     let mut value = CONTENDED.lock();
     *value = compute_long(*value);
     drop(value);
-    // Something follows the unlock, so that this function is on the stack then.
+    // This follows the unlock, so that the unlock is no tail call and this function is still on the stack.
     hint::black_box(&CONTENDED);
 }
 

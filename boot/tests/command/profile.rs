@@ -8,8 +8,8 @@ use profile::pprof::{PprofProfile, Sample};
 
 use crate::outside::{boot_outside, finish, status, text};
 
-/// Boots the program on one CPU, with counted instructions. (With two CPUs, a G would spin for the lock instead of parking.
-/// With counted instructions, QEMU lets the other CPU run for long at each pause.)
+/// Boots the program on one CPU, with counted instructions. With two CPUs, the G that waits for the lock would spin
+/// instead of parking, because QEMU runs the other CPU for a long time at each of its `pause` instructions.
 fn profiled(directory: &Path, options: &[&str], argument: &str) -> Output {
     let option = format!("--profile={}", directory.display());
     finish(boot_outside(&[&["--icount", "--smp=1", &option], options].concat(), &[argument]))
@@ -41,7 +41,7 @@ fn profile_shows_who_waits_for_a_lock_and_who_holds_it_and_what_runs() {
     assert_eq!(waits.len(), 1, "{block:?}");
     let reasons: Vec<_> = waits[0].label.iter().map(|label| block.text(label.str)).collect();
     assert_eq!((&waits[0].value[..1], &reasons[..]), (&[1][..], &["sync.Mutex.Lock"][..]));
-    // What was computed under the lock took 100 ms. The waiter came when the first or second slice of 10 ms was over.
+    // The holder computes for 100 ms. The wait begins when the first or second slice of 10 ms of the holder is over.
     let waited = waits[0].value[1];
     assert!((75_000_000..=95_000_000).contains(&waited), "{waited} ns");
     let stack = block.functions(waits[0]);

@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(words_seen(switch_with_control_words), [DEFAULTS, OTHERS, DEFAULTS]);
     }
 
-    /// A detour whose calls of `visit` are counted: each call adds the address of its context to [`VISITS`].
+    /// The function that a diverted context calls first. Each call adds the address of the context to [`VISITS`].
     struct Visits;
 
     static VISITS: AtomicUsize = AtomicUsize::new(0);

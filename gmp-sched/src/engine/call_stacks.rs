@@ -37,7 +37,7 @@ pub(super) fn write_ready<P: Platform>(ring: &Ring, goroutine: &Goroutine<P>, by
     ring.write(Event { when, kind: EventKind::Ready, goroutine: Some(goroutine.id()), detail: by });
     if ring.records_call_stacks() && is_lock(goroutine.wait_reason()) && is_unlocked(goroutine) {
         write_lock(ring, EventKind::Unlock, goroutine, when);
-        // On g0 this is the commit of a park. The call stack of that park was recorded before.
+        // On g0, the unlock is in the commit of a park, and the call stack of that park was recorded before.
         if P::current_machine().and_then(Machine::current_goroutine).is_some() {
             write_call_stack(ring, goroutine, when);
         }
@@ -57,7 +57,7 @@ fn is_unlocked<P: Platform>(goroutine: &Goroutine<P>) -> bool {
         || goroutine.woken_by.load(Ordering::Relaxed).is_some_and(|by| ptr::eq(by, &raw const *waiter))
 }
 
-/// Records the lock that the waiter of `goroutine` names.
+/// Records an event whose detail is the address of the lock that `goroutine` waits for or has waited for.
 fn write_lock<P: Platform>(ring: &Ring, kind: EventKind, goroutine: &Goroutine<P>, when: Instant) {
     let detail = goroutine.waiter.slot.load(Ordering::Relaxed).addr() as u64;
     ring.write(Event { when, kind, goroutine: Some(goroutine.id()), detail });

@@ -140,8 +140,8 @@ impl<P: Platform> Machine<P> {
             return false;
         }
         self.polls.store(false, Ordering::Relaxed);
-        // Ordering: the partner of this fence is the fence in `wake_poller`. Either that function does not rely on this M, or this M now
-        // finds the signal.
+        // Ordering: the partner of this fence is the fence in `wake_poller`. Either that function does not rely on this
+        // M, or this M now finds the signal.
         fence(Ordering::SeqCst);
         P::point(Site::DeviceSignal);
         true

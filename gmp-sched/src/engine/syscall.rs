@@ -116,8 +116,8 @@ pub fn try_blocking<P: Platform, R>(call: impl FnOnce() -> R) -> Result<R, OutOf
 
 /// Like [`try_blocking`], but the caller stays pinned until its G has a P again or has been enqueued. This is for
 /// drivers of a kernel, whose `call` parks only the thread. Without the pin, another thread could displace the caller's
-/// thread, for up to a slice: the thread of the M that takes over the P, before the driver has told its device what to
-/// do, or any ready thread, after the call and before the G has been enqueued.
+/// thread for up to a slice. Before the driver has made its request to the device, this could be the thread of the M
+/// that takes over the P. After the call and before the G has been enqueued, this could be any ready thread.
 ///
 /// # Errors
 ///
@@ -143,7 +143,7 @@ pub fn try_blocking_pinned<P: Platform, R>(call: impl FnOnce(&Pinned<P>) -> R) -
 pub(crate) struct Syscall<P: Platform> {
     machine: &'static Machine<P>,
     me: &'static Goroutine<P>,
-    /// What becomes of the G if there is no P for it after the call.
+    /// The commit that enqueues the G if there is no P for it after the call.
     requeue: fn(&Pinned<P>, &'static Goroutine<P>),
     /// The raw pointer prevents `Send` and `Sync`.
     _here: PhantomData<*mut ()>,
@@ -168,8 +168,8 @@ pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
     Syscall { machine, me, requeue: requeue_without_processor, _here: PhantomData }
 }
 
-/// Begins a system call as [`blocking`] does. The call ends when the first of the returned values is dropped, after the
-/// second, or by [`Syscall::end`].
+/// Begins a system call as [`blocking`] does. The call ends by [`Syscall::end`], to which the caller passes the pin, or
+/// when the [`Syscall`] is dropped, before which the caller drops the pin.
 #[track_caller]
 pub(crate) fn enter_blocking<P: Platform>() -> Result<(Syscall<P>, Pinned<P>), OutOfResources> {
     let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<P>::new();
@@ -251,13 +251,13 @@ pub(crate) fn has_to_stop<P: Platform>(scheduler: &Scheduler<P>) -> bool {
 }
 
 /// Commit of a G that returns from [`syscall`] when [`take_processor_back`] has found no P for it. The G goes to the
-/// global queue, like a G whose slice is over: sysmon may have taken the P for that reason. Otherwise a G that makes
-/// calls in a loop would run again before those that wait for their slices.
+/// global queue, like a G whose slice is over, because sysmon may have taken the P for that reason. Otherwise a G that
+/// makes calls in a loop would run again before the Gs that wait for a slice.
 pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     requeue(pinned, goroutine, |_| None);
 }
 
-/// Like [`requeue_without_processor`], for [`blocking`]. The G displaces another one, if an interrupt can preempt that.
+/// Like [`requeue_without_processor`], for [`blocking`]. If timer interrupts preempt Gs, the G displaces another one.
 fn requeue_to_displace<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     let displace = |machine| if P::TIMER_INTERRUPTS { processor_to_displace(machine, goroutine) } else { None };
     requeue(pinned, goroutine, displace);

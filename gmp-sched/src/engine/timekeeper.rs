@@ -5,7 +5,7 @@
 //! a system call and that sysmon checks. The timekeeper is the last M to be taken off the idle list, so there is one
 //! whenever an M is idle.
 //!
-//! As in the protocol in idle.md, each side stores, has a fence, and then loads what the other side stores:
+//! As in the protocol in idle.md, each side stores, executes a fence, and then loads what the other side stores:
 //!
 //! - the timekeeper stores its deadline, a field of its own that its successor does not use, and then reads the timers
 //!   again;

@@ -278,8 +278,8 @@ impl<P: Platform> Scheduler<P> {
             let ring = tracer.ring.load(Ordering::Acquire);
             if let Some(ring) = ring {
                 ring.restart();
-                // The other program that reads a profile in shared memory still wants the call stacks if this program
-                // takes a trace for itself.
+                // If another program reads a profile in shared memory, it still needs the call stacks when this program
+                // takes a trace without them.
                 ring.record_call_stacks(records_call_stacks || ring.is_shared() && ring.records_call_stacks());
             }
             // Ordering: Release publishes the ring to the writers. Partner: the Acquire in `note`.
@@ -298,8 +298,8 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Ends the trace that [`start_trace`](Self::start_trace) or [`start_profile`](Self::start_profile) began. The recorded events stay readable. A trace in shared
-    /// memory ([`start_trace_in`](Self::start_trace_in)) continues.
+    /// Ends the trace that [`start_trace`](Self::start_trace) or [`start_profile`](Self::start_profile) began. The
+    /// recorded events stay readable. A trace in shared memory ([`start_trace_in`](Self::start_trace_in)) continues.
     pub fn stop_trace(&'static self) {
         let is_shared = |ring: &'static Ring| ring.is_shared();
         if self.outside.tracer.active.load(Ordering::Acquire).is_some_and(is_shared) {

@@ -43,7 +43,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// Makes a scene in which `machine` runs the G that waits.
+    /// Makes a signal. The G that waits for it is the one that `machine` runs.
     pub(super) fn new(setting: &Setting, machine: &'static Machine<Model>, last: u32) -> Arc<Self> {
         Arc::new(Self {
             scheduler: setting.scheduler,

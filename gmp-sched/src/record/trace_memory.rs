@@ -2,10 +2,11 @@
 //! files with a trace, as [`image`] makes them.
 //!
 //! The memory consists of words of 64 bits. The first [`HEADER_WORDS`] words are the header: [`MAGIC`], the number of
-//! rings, and the word [`UNTIL`] for a debugger; the other words are reserved. The rings follow. A ring begins with [`RING_HEADER_WORDS`] words: the number of
-//! events whose writing has begun, the number of events whose writing is complete, the [track](Track::from_word), and the
-//! number of words of the ring, including these; the other words are reserved. The slots follow. Event number `n` is in
-//! slot `n` modulo the number of slots, in the form of [`Event::to_bytes`].
+//! rings, and the word [`UNTIL`] for a debugger; the other words are reserved. The rings follow. A ring begins with
+//! [`RING_HEADER_WORDS`] words: the number of events whose writing has begun, the number of events whose writing is
+//! complete, the [track](Track::from_word), and the number of words of the ring, including these; the other words are
+//! reserved. The slots follow. Event number `n` is in slot `n` modulo the number of slots, in the form of
+//! [`Event::to_bytes`].
 //!
 //! A reader that does not stop the writers takes these steps. It loads the number of complete events, copies the events
 //! that it wants, and then loads the number of events that were begun. A copied event `n` is lost, because it may have

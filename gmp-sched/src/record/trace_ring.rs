@@ -31,7 +31,7 @@ pub(crate) struct Ring {
 }
 
 /// A hash table of what a ring defines, such as texts: the number of each definition, and the number of the event that
-/// begins it. If another definition takes an entry, the one that was there is written again when it is used next.
+/// begins it. If a definition takes the entry of another one, the other one is written again when it is used next.
 struct Definitions<const ENTRIES: usize>([[AtomicU64; 2]; ENTRIES]);
 
 impl<const ENTRIES: usize> Definitions<ENTRIES> {
@@ -68,8 +68,8 @@ impl Ring {
         Self::over(track, memory.leak(), None)
     }
 
-    /// Makes a ring in `memory`, whose content becomes that of an empty ring. `until` is given if the memory is shared with
-    /// another program.
+    /// Makes a ring in `memory`, whose content becomes that of an empty ring. `until` is `None` if the memory is not
+    /// shared with another program.
     pub(crate) fn over(
         track: Track,
         memory: &'static [AtomicU64],

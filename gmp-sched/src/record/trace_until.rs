@@ -11,16 +11,16 @@ use crate::base::atomic::{AtomicU64, Ordering};
 use crate::record::trace::Event;
 use crate::record::trace_memory as memory;
 
-/// The word of the header of a memory that says when to stop.
+/// The word [`UNTIL`](memory::UNTIL) of the header of shared memory, which says where a debugger stops.
 #[derive(Clone, Copy)]
 pub(crate) struct Until {
-    /// The bitwise complement of an instant in nanoseconds. So 0 means that no event is reached, and a run in which an
-    /// instant was chosen takes the same steps, up to that event, as one without.
+    /// The bitwise complement of the instant in nanoseconds, or 0 if no instant was chosen. Both are handled alike, so
+    /// up to the chosen event, a run takes the same steps as a run without a chosen instant.
     complement: &'static AtomicU64,
 }
 
 impl Until {
-    /// Returns the word of this header.
+    /// Finds the word in `header`.
     ///
     /// # Panics
     ///

@@ -92,7 +92,7 @@ struct Wait {
     /// The number of the last check at which the P was on a CPU. If the P was on a CPU at the previous check, too, the
     /// run time of that CPU between the two checks is added to the sums below.
     running_at: u64,
-    /// The run time, at the last check, of the CPU on which the P was then.
+    /// At the last check, the P was on a CPU. This is the run time of that CPU at that check.
     counted: u64,
     /// The run time that was added to the sums below since the last timer interrupt of the P's CPU, or since the M
     /// began to run on that CPU if that was later. If the M loses the CPU, this time is subtracted again.

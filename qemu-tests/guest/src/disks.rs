@@ -291,9 +291,9 @@ fn untouched_buffers_on_a_stack_are_filled() {
 }
 guest_test!(untouched_buffers_on_a_stack_are_filled, hidden);
 
-/// The disk of this test does only a few requests in a second. So most calls with a limit are ended by the limit. How many
-/// depends on the host; in `late_write_keeps_its_slot_and_its_sectors`, all of them are. Later all slots and frames are
-/// free again.
+/// The disk of this test is slow: it does only a few requests in a second. So most calls with a limit end by the limit.
+/// How many do depends on the host, unlike in `late_write_keeps_its_slot_and_its_sectors`. After the late answers, all
+/// slots and frames are free again.
 fn limits_end_calls_to_a_slow_disk() {
     const CALLS: usize = 20;
     let disk = &disks()[0];

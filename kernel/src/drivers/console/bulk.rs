@@ -63,7 +63,7 @@ pub(crate) fn start() {
             locked(|console| {
                 let start = timer::now();
                 while !console.port.is_empty() {
-                    // Nothing reads the output. The serial port stays in use, because it cannot be emptied.
+                    // The serial port does not become empty, because nothing reads its output. It stays in use.
                     if timer::now().saturating_sub(start) > EMPTY_WITHIN {
                         return;
                     }

@@ -1,4 +1,5 @@
-//! Received bytes. The port's interrupt moves them into a ring, or a timer does, if the input comes from [memory](super::timed).
+//! Received bytes. The port's interrupt moves them into a ring. If the input comes from [memory](super::timed), a timer
+//! does.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -82,8 +83,8 @@ pub(super) fn room() -> usize {
     RING.room()
 }
 
-/// Puts a received byte into the ring, which has room for it. Does not put the inspection key. The caller holds the
-/// console's lock.
+/// Puts a received byte into the ring, which has room for it. Leaves out the inspection key, and the end of a line that
+/// follows the key. The caller holds the console's lock.
 pub(super) fn accept(byte: u8) {
     let follows_key = WAS_KEY.swap(byte == INSPECT_KEY, Ordering::Relaxed);
     if byte == INSPECT_KEY {

@@ -299,7 +299,7 @@ impl Hold {
         self.0 % 2 == 1 && hold() == self
     }
 
-    /// Whether this period has not ended yet, and the lock is held by `cpu`.
+    /// Whether `cpu` holds the lock in this period, and the period has not ended yet.
     pub(crate) fn is_of(self, cpu: CpuId) -> bool {
         self.goes_on() && CONSOLE.is_held_by(cpu)
     }

@@ -71,15 +71,15 @@ pub(super) fn tick(now: u64) -> u64 {
     next
 }
 
-/// Moves the entries that are due to the received bytes, as many as there is room for. Returns whether there was one. The
-/// caller holds the console's lock.
+/// Takes all due entries for which there is room, and adds their data to the received bytes. Returns whether there was
+/// such an entry. The caller holds the console's lock.
 fn receive_due(memory: &[AtomicU64], now: u64) -> bool {
     let first = TAKEN.load(Ordering::Relaxed);
     let mut taken = first;
     while received::room() >= DATA_BYTES {
         let start = (taken + 1) * ENTRY_WORDS;
         let Some(entry) = memory.get(start..start + ENTRY_WORDS) else { break };
-        // Ordering: Acquire, so that the content of the entry is visible that the host has written before.
+        // Ordering: Acquire, so that the content that the host wrote before this word is visible.
         if entry[DUE].load(Ordering::Acquire) > now {
             break;
         }

@@ -1,15 +1,15 @@
 //! How long a disk takes for each request: a model of a solid-state disk.
 //!
 //! The disk has [`UNITS`] units, which work at the same time. A request waits until a unit is free. The unit then takes
-//! the access time, and up to half of it more, at random, and [`NS_PER_BYTE`] for each byte of data. So requests overtake
-//! each other, and a disk with many requests does a multiple of what it does with one.
+//! the access time, a random time of up to half the access time, and [`NS_PER_BYTE`] for each byte of data. So requests
+//! overtake each other, and a disk completes more requests in a second if it has several of them at the same time.
 //!
 //! The random numbers follow from a seed. So the same requests at the same times are answered at the same times.
 
 /// The number of requests on which the disk works at the same time.
 const UNITS: usize = 8;
 
-/// How long a unit transfers a byte, in nanoseconds.
+/// How long a unit takes to transfer a byte, in nanoseconds.
 const NS_PER_BYTE: u64 = 2;
 
 /// The state of the model. All times are in nanoseconds.
@@ -22,7 +22,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Makes a disk with this access time, on which nothing is to be done.
+    /// Makes the model of a disk with this access time and without requests.
     #[must_use]
     pub fn new(access: u64, seed: u64) -> Self {
         Self { access, random: seed, units: [0; UNITS] }
@@ -60,7 +60,7 @@ mod tests {
 
     const ACCESS: u64 = 80_000;
 
-    /// When requests of these lengths are answered that all come at the time 1,000.
+    /// Returns when requests of these lengths are answered. All of them come at the time 1,000.
     fn answers(seed: u64, lengths: &[usize]) -> Vec<u64> {
         let mut disk = Latency::new(ACCESS, seed);
         lengths.iter().map(|&bytes| disk.accept(1_000, bytes)).collect()

@@ -114,7 +114,7 @@ impl<M: SharedMemory> SoftwareDevice<M> {
         }
     }
 
-    /// Takes the next request from a queue. From `now` on, the time of the request runs. Drops requests that are
+    /// Takes the next request from a queue. The time until its answer is due begins at `now`. Drops requests that are
     /// malformed.
     pub fn take(&mut self, queue: u16, now: u64) -> Option<Work> {
         loop {

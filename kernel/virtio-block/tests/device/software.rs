@@ -60,7 +60,7 @@ impl Machine {
         Ok(Self { device, queues, shared, now: 0 })
     }
 
-    /// Submits a request, and lets the device take and finish it. The owner of the request is `owner`.
+    /// Submits a request, and lets the device take and finish it. The answer contains `owner`.
     fn submit(&mut self, queue: usize, request: Request, data: &[u8], owner: u64) {
         let bytes = match request {
             Request::Read { bytes, .. } | Request::Write { bytes, .. } => bytes,

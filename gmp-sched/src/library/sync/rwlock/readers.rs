@@ -39,7 +39,7 @@ pub struct ReaderSlot(pub(super) usize);
 /// closed; a writer closes the count and then checks whether it is zero.
 pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
     associated_const! {
-        /// A count of zero readers that is not closed.
+        /// The count of a new lock: there are no readers, and no writer has closed the count.
         #[doc(hidden)]
         const NONE: Self;
     }
