@@ -278,7 +278,7 @@ fn bounded_buffer_of_condvars_loses_no_item() {
     });
 }
 
-/// Exactly the waits that were notified end by a notification, even if deadlines pass at the same time.
+/// As many waits end by a notification as were notified, even if deadlines pass at the same time.
 #[test]
 fn condvar_wait_ends_once_by_notification_or_deadline() {
     explore(|seed| {
