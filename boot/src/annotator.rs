@@ -21,7 +21,8 @@ use crate::symbols::Symbols;
 /// report that may be a place is held back, until it is known whether the line is shown.
 pub struct Annotator {
     symbols: Symbols,
-    /// How many bytes at the end of the output match the beginning of an address: [`FRAME_PREFIX`] and then digits.
+    /// How many bytes at the end of the output match the beginning of an address, which is printed as [`FRAME_PREFIX`]
+    /// followed by digits.
     matched: usize,
     /// The value of the hexadecimal digits among the matching bytes.
     address: u64,

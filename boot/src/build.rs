@@ -213,8 +213,8 @@ fn run(mut command: Command, name: &str) -> Result<Option<PathBuf>, Error> {
     let output = child.stdout.take().expect("asked for a pipe");
     let said = Said::read(output, name);
     if said.is_err() {
-        // Otherwise cargo would continue to build after this process has reported the error. The call fails only if
-        // cargo has ended already.
+        // If cargo were not ended here, it would continue to build after this process has reported the error. The call
+        // fails only if cargo has ended already.
         drop(child.kill());
     }
     let status = child.wait().map_err(cannot)?;

@@ -191,9 +191,9 @@ pub(crate) struct Order {
     pub(crate) arguments: Vec<String>,
     pub(crate) options: Options,
     pub(crate) configuration: Configuration,
-    /// The file to which the disk image is written. If there is one, nothing is booted.
+    /// The file to which the disk image is written. If it is set, nothing is booted.
     pub(crate) image: Option<PathBuf>,
-    /// The files to which the trace is written begin with this name.
+    /// The beginning of the names of the files to which the trace is written.
     pub(crate) trace: Option<PathBuf>,
     /// The directory to which the profiles are written.
     pub(crate) profile: Option<PathBuf>,
@@ -241,7 +241,7 @@ impl Cli {
         let access = if self.disk_rw { Access::ReadWrite } else { Access::ReadOnly };
         let profile = match (self.debug, self.release || self.icount) {
             (true, _) => Profile::Debug,
-            // Counts of instructions are for comparisons, so they are those of the fastest code.
+            // Instructions are counted to compare runs, so the program is built as for measurements.
             (false, true) => Profile::Release,
             (false, false) => Profile::Quick,
         };

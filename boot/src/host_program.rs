@@ -142,7 +142,7 @@ mod tests {
     fn program_is_ended_at_its_time_limit() {
         let directory = tempfile::tempdir().expect("a directory");
         let id = directory.path().join("id");
-        // The limit grows until the script has written its process id before the limit.
+        // The limit is doubled until the script writes its process id within the limit.
         let ended_id = (0..).find_map(|doublings| {
             let script = format!("echo $$ > {}; exec sleep 100000", id.display());
             let ended = run(shell(&script), Some(Duration::from_millis(50 << doublings))).expect("a shell");

@@ -1,6 +1,6 @@
-//! The memory through which a machine gets its input at instants of its own clock: see
-//! [`boot_protocol::input_memory`]. It contains a script from the beginning, or is filled while the machine runs, and what
-//! the machine takes is recorded.
+//! The memory through which a machine gets its input at instants of its own clock: see [`boot_protocol::input_memory`].
+//! It either contains a script from the beginning, or is filled while the machine runs. In the second case, what the
+//! machine takes is recorded.
 
 use core::time::Duration;
 use std::ffi::OsString;
@@ -53,7 +53,7 @@ impl InputMemory {
         Ok(Self { memory, is_script: false })
     }
 
-    /// Returns what fills the memory while the machine runs, or `None` if it contains a script.
+    /// Returns the [`Feed`] that fills the memory while the machine runs, or `None` if the memory contains a script.
     pub(crate) fn feed(&self) -> io::Result<Option<Feed>> {
         let feed = || self.memory.try_clone().map(|memory| Feed { memory, next: 0 });
         (!self.is_script).then(feed).transpose()

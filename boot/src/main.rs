@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the parser's error. It is an error also if the user has requested help.
+/// Prints the parser's error. A request for help also comes as such an error.
 fn refuse(error: &clap::Error) -> ExitCode {
     let printed = error.print();
     let wrong_use = error.use_stderr() || printed.is_err();

@@ -19,8 +19,8 @@ use crate::shared_memory::nameless_file;
 
 /// The least size of the memory.
 const LEAST_BYTES: u64 = 1 << 20;
-/// How many bytes of a disk a machine may have for each MiB of its own memory. The memory of the disk is not a part of
-/// the machine's own memory, but the page tables that map it are. They take at most a quarter.
+/// How many bytes of a disk a machine may have for each MiB of its own memory. The disk is not in that memory, but the
+/// page tables that map the disk are. They take at most a quarter of the memory.
 const BYTES_PER_MIB: u64 = 64 << 20;
 const SECTOR_BYTES: u64 = 512;
 /// The unit in which the file is copied. A unit of zeros is left out.
@@ -78,7 +78,7 @@ pub fn write_beside(program: &Path, configuration: &Configuration) -> Result<Vec
 ///
 /// # Errors
 ///
-/// [`Error::Usage`] if it has not.
+/// [`Error::Usage`] if the machine has too little memory.
 pub fn check(configuration: &Configuration) -> Result<(), Error> {
     for disk in configuration.disks.iter().filter(|_| configuration.icount) {
         let (mib, least) = (disk.bytes.div_ceil(1 << 20), disk.bytes.div_ceil(BYTES_PER_MIB));

@@ -119,7 +119,7 @@ pub struct Configuration {
     pub memory: u32,
     /// The disks, in the order in which the machine finds them.
     pub disks: Vec<Disk>,
-    /// Whether QEMU counts instructions instead of time. All runs are equal then.
+    /// Whether QEMU counts instructions instead of time, so that all runs are equal.
     pub icount: bool,
     /// What starts the program.
     pub firmware: Firmware,
@@ -153,8 +153,8 @@ impl Default for Configuration {
 }
 
 impl Configuration {
-    /// Returns this configuration with a kernel option that says that standard error is a terminal, if it is. The option is
-    /// left out if instructions are counted, because then all runs must be equal.
+    /// Returns this configuration. If standard error is a terminal, adds a kernel option that says so. Does not add the
+    /// option if instructions are counted, because all such runs must be equal.
     #[must_use]
     pub fn with_stderr(mut self, is_terminal: bool) -> Self {
         if is_terminal && !self.icount {
@@ -261,8 +261,8 @@ impl Configuration {
         is_chosen && !self.icount && self.firmware == Firmware::Pvh
     }
 
-    /// Whether the machine has an entropy device. It has none if instructions are counted, because then runs must be
-    /// equal. It also has none if the option `seed` is given, because the kernel would not use the device.
+    /// Whether the machine has an entropy device. It has none if instructions are counted, because all such runs must
+    /// be equal. It also has none if the option `seed` is given, because the kernel would not use the device.
     fn has_entropy_device(&self) -> bool {
         let has_seed = self.kernel_options.iter().any(|word| word.split_once('=').is_some_and(|(key, _)| key == SEED));
         !has_seed && !self.icount

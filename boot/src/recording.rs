@@ -71,7 +71,7 @@ pub struct Recording {
 pub struct Recorded {
     timeline: Option<Timeline>,
     profiles: Option<profile::Written>,
-    /// The time of the event that was asked for, if there is no such event.
+    /// The time of the requested event, if no event with this time was recorded.
     missed: Option<u64>,
 }
 
@@ -100,9 +100,10 @@ impl fmt::Display for Recorded {
 }
 
 impl Recording {
-    /// Makes the memory, and starts to copy events from it. The timeline will be written to files whose names begin with
-    /// `timeline`, and the profiles to files in the directory `profiles`. This function makes the directory, and all files
-    /// as empty files, so that a wrong name is found before the program runs. Returns `None` if neither is wanted.
+    /// Makes the memory, and starts to copy events from it. The timeline will be written to files whose names begin
+    /// with `timeline`, and the profiles to files in the directory `profiles`. This function makes the directory and
+    /// the files, which are empty at first, so that a wrong name is found before the program runs. Returns `None` if
+    /// neither a timeline nor profiles are requested.
     ///
     /// For the event at the time `until` of the machine's clock, the machine calls the function whose address
     /// [`address_of_reached`] returns.

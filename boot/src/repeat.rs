@@ -5,13 +5,13 @@ use std::path::Path;
 
 use crate::qemu::shell_quoted;
 
-/// The option that records the input, and the option that takes it from what was recorded.
+/// The option that records the input, and the option that takes the input from the recorded file.
 const RECORD: &str = "--record-input";
 const SCRIPT: &str = "--input-script";
 
 /// Returns what `boot` prints after a failed run with counted instructions: the command that repeats the run. `words`
-/// are the arguments of `boot`. `recorded` is the file to which the input was recorded, if it was. `took_input` says
-/// whether the program has asked for input that was not recorded.
+/// are the arguments of `boot`. `recorded` is the file to which the input was recorded, or `None` if it was not
+/// recorded. `took_input` says whether the program has asked for input that was not recorded.
 #[must_use]
 pub fn advice(words: &[OsString], recorded: Option<&Path>, took_input: bool) -> String {
     let words = if recorded.is_some() { from_record(words) } else { words.to_vec() };
@@ -31,7 +31,8 @@ fn from_record(words: &[OsString]) -> Vec<OsString> {
     let mut is_replaced = false;
     let mut replace = |word: &OsString| {
         let rest = word.to_str().filter(|_| !is_replaced).and_then(|word| word.strip_prefix(RECORD));
-        // The option must be in a word that is Unicode, so a file name that is not Unicode must be in the next word.
+        // A word that is not Unicode stays as it is. So if the name of the file is not Unicode, it must be a word of
+        // its own.
         match rest.filter(|rest| rest.is_empty() || rest.starts_with('=')) {
             Some(rest) => {
                 is_replaced = true;

@@ -66,7 +66,7 @@ impl Ending {
         }
     }
 
-    /// Determines from QEMU's exit status, and from whether the machine has reset itself, how the machine ended.
+    /// Determines how the machine ended, from QEMU's exit status and from whether the machine has reset itself.
     fn of(exit: ExitStatus, was_reset: bool) -> Self {
         let failed = |what: String| Self::Failed(Error::Qemu(format!("{what}{}", advice_on_version())));
         match exit.code() {

@@ -1,8 +1,8 @@
 //! Memory that a machine shares with the host.
 //!
-//! The machine has a device whose memory is a file of the host (QEMU's `ivshmem-plain`). What the kernel writes into this
-//! memory costs it no interrupt and no access to a register, so the console is not disturbed, and with `--icount` all
-//! runs stay equal.
+//! The machine has a device whose memory is a file of the host (QEMU's `ivshmem-plain`). When the kernel writes into
+//! this memory, there is no interrupt and no access to a device register. So the console is not disturbed, and with
+//! `--icount` all runs stay equal.
 
 use std::ffi::OsString;
 use std::fs::File;

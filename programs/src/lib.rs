@@ -17,7 +17,7 @@ use core::fmt;
 use ext4_view::{Ext4, Ext4Error, Ext4Read};
 use kernel::disk::{Disk, DiskAccess, DiskError, disks};
 
-/// Where an ext2, ext3 or ext4 file system has its magic number, and this number.
+/// The offset in bytes at which an ext2, ext3 or ext4 file system has its magic number, and this number.
 const MAGIC_OFFSET: u64 = 1080;
 const MAGIC: [u8; 2] = [0x53, 0xef];
 

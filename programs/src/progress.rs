@@ -20,7 +20,7 @@ const BAR: usize = 30;
 /// A progress bar. It is drawn only if standard error is a terminal. Dropping it removes it from the terminal.
 ///
 /// The bar uses no control sequences except the carriage return. After it is drawn, the cursor is at the beginning of
-/// its line, so a message that is printed by others overwrites it.
+/// its line, so a message that other code prints overwrites the bar.
 #[derive(Debug)]
 pub struct Progress {
     start: Instant,

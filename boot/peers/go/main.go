@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// workload has a name and a function that reports one or more results. The function is called with the number of Ps that
-// it has.
+// workload has a name and a function that reports one or more results. The function is called with the current number
+// of Ps.
 type workload struct {
 	name string
 	run  func(procs int)
 }
 
-// workloads has the order of programs/src/bin/bench.rs.
+// workloads lists the workloads in the same order as programs/src/bin/bench.rs.
 var workloads = []workload{
 	{"yield", yield},
 	{"chan_pingpong", pingPong},
@@ -55,14 +55,15 @@ func report(name string, value float64, unit string) {
 	fmt.Printf("bench %s procs=%d %.1f %s\n", name, runtime.GOMAXPROCS(0), value, unit)
 }
 
-// measure runs body, which performs that many operations, and reports the nanoseconds per operation.
+// measure runs body and reports the nanoseconds per operation. operations is the number of operations that body
+// performs.
 func measure(name string, operations int, body func()) {
 	start := time.Now()
 	body()
 	report(name, float64(time.Since(start).Nanoseconds())/float64(operations), "ns/op")
 }
 
-// withProcs runs body with that many Ps.
+// withProcs runs body with procs Ps.
 func withProcs(procs int, body func()) {
 	before := runtime.GOMAXPROCS(procs)
 	body()

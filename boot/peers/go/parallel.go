@@ -27,7 +27,8 @@ func fibForked(n int) int {
 	return right + <-left
 }
 
-// fibParallel computes fib(27) by fork and join, sequentially below fib(12): the first time, again, and without Gs.
+// fibParallel computes fib(27) three times. The first two times, Gs are forked and joined for the calls down to
+// fib(12). The third time, there are no further Gs.
 func fibParallel(int) {
 	for _, each := range []struct {
 		name string
@@ -53,7 +54,7 @@ func isPrime(number uint64) bool {
 	return true
 }
 
-// splitPrimes splits one job that only computes into 64 Gs, and runs it with GOMAXPROCS 1, 2, 4 and 8.
+// splitPrimes splits a job into 64 Gs, which compute and never wait, and runs it with GOMAXPROCS 1, 2, 4 and 8.
 func splitPrimes(int) {
 	const parts = 64
 	candidates := times(500_000)
@@ -78,8 +79,8 @@ func splitPrimes(int) {
 	}
 }
 
-// globalQueue has one G for each P, which spawns 1000 Gs at a time and waits for them. A local queue has room for 256, so
-// the others go through the global queue.
+// globalQueue runs one G for each P. Each of these Gs spawns 1000 Gs at a time and waits for them. A local queue has
+// room for only 256, so most of them go through the global queue.
 func globalQueue(procs int) {
 	const burst = 1000
 	rounds := times(50)

@@ -19,7 +19,7 @@ func yield(int) {
 	})
 }
 
-// inParallel runs body in that many Gs, and waits for all of them.
+// inParallel runs body in count Gs, and waits for all of them.
 func inParallel(count int, body func(number int)) {
 	var group sync.WaitGroup
 	group.Add(count)
@@ -64,7 +64,8 @@ func spawnJoin(int) {
 	})
 }
 
-// spawnBatch measures spawning 10,000 Gs and waiting for all of them: the first time, and later.
+// spawnBatch measures spawning 10,000 Gs and waiting for all of them. The first batch is measured separately from the
+// later ones.
 func spawnBatch(int) {
 	const batch = 10_000
 	var group sync.WaitGroup
@@ -187,7 +188,8 @@ func ring(int) {
 	close(first)
 }
 
-// skynet runs a tree of Gs with ten children each and 100,000 leaves: the first time, and again.
+// skynet runs a tree of Gs with ten children each and 100,000 leaves. It measures the first run and a second run
+// separately.
 func skynet(int) {
 	for _, name := range []string{"skynet_100k_cold", "skynet_100k"} {
 		measure(name, 111_111, func() {

@@ -54,7 +54,8 @@ fn in_parallel<T: Send + 'static>(count: u64, body: impl Fn(u64) -> T + Clone + 
     all.into_iter().map(|one| one.join().expect("no panic")).collect()
 }
 
-/// Runs only with one worker, because yields of two coroutines on two workers are no switches between them.
+/// Runs only with one worker. With two workers, the two coroutines could run on different workers, and their yields
+/// would not be switches between them.
 fn yields(&procs: &usize) {
     const EACH: u64 = 1_000_000;
     if procs == 1 {
@@ -216,7 +217,7 @@ fn ping_pong_places(&procs: &usize) {
 }
 
 fn parked(&procs: &usize) {
-    // With their guard pages, more stacks would take more mappings than a process may have.
+    // Each stack has a guard page. More stacks would need more mappings than Linux allows a process.
     const COUNT: u64 = 20_000;
     in_coroutine(move || {
         let before = memory_in_use();

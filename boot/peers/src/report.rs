@@ -26,7 +26,7 @@ pub fn report_milliseconds(name: &str, procs: usize, start: Instant) {
     report(name, procs, start.elapsed().as_secs_f64() * 1e3, "ms");
 }
 
-/// Reports the median and the 99th percentile.
+/// Reports the median and the 99th percentile of `late`.
 pub fn report_late(name: &str, procs: usize, mut late: Vec<Duration>) {
     late.sort_unstable();
     let quantile = |share: f64| late[(share * (late.len() - 1) as f64) as usize].as_secs_f64() * 1e6;
@@ -34,7 +34,7 @@ pub fn report_late(name: &str, procs: usize, mut late: Vec<Duration>) {
     report(&format!("{name}_p99"), procs, quantile(0.99), "us");
 }
 
-/// How long sleeper `g` sleeps for the `n`th time.
+/// Returns how long the sleeper with the number `g` sleeps in its sleep number `n`.
 pub fn nap(g: u64, n: u64) -> Duration {
     Duration::from_millis(1 + (g * 7 + n * 3) % 10)
 }
@@ -45,7 +45,7 @@ pub fn memory_in_use() -> usize {
     pages.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).map_or(0, |pages| pages * 4096)
 }
 
-/// Reports by how much the memory in use has grown since it was `before`, divided by `count`.
+/// Reports by how much the memory in use has grown from `before`, divided by `count`.
 pub fn report_memory(procs: usize, before: usize, count: usize) {
     let bytes = memory_in_use().saturating_sub(before);
     report("bytes_per_parked_g", procs, bytes as f64 / count as f64, "B");
@@ -63,7 +63,7 @@ fn is_prime(number: u64) -> bool {
 /// The number of parts into which `split_primes_64g` splits its job.
 pub const PARTS: u64 = 64;
 
-/// One part of that job: counts primes.
+/// Runs one part of the job of `split_primes_64g`: counts primes.
 pub fn count_primes(part: u64) -> usize {
     (part..500_000).step_by(PARTS as usize).filter(|n| is_prime(2 * n + 1)).count()
 }
@@ -73,8 +73,8 @@ pub fn place() -> [usize; 2] {
     [rustix::thread::gettid().as_raw_nonzero().get() as usize, rustix::thread::sched_getcpu()]
 }
 
-/// Reports how many of the round trips of a ping-pong happened on one thread and on one CPU. `places` has the places of
-/// both sides.
+/// Reports how many of the round trips of a ping-pong happened on one thread and on one CPU. For each round trip,
+/// `places` has the thread and the CPU of both sides.
 pub fn report_places(procs: usize, places: &[[[usize; 2]; 2]]) {
     for (index, name) in ["pingpong_one_thread", "pingpong_one_cpu"].into_iter().enumerate() {
         let equal = places.iter().filter(|[mine, theirs]| mine[index] == theirs[index]).count();

@@ -1,5 +1,6 @@
 //! The workloads on tokio, with a multi-threaded runtime that has as many workers as Go has Ps. tokio has no unbuffered
-//! channel, so channels have the smallest capacity, 1. A channel with several receivers is one of `async-channel`.
+//! channel, so channels have the smallest capacity, 1. Channels with several receivers come from the crate
+//! `async-channel`.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -327,7 +328,7 @@ fn ping_pong_places(&procs: &usize) {
     });
 }
 
-/// Threads of tokio's pool for calls that block.
+/// Measures the cost of threads of tokio's pool for blocking calls.
 fn thread_spawn(&procs: &usize) {
     const COUNT: usize = 500;
     let all = Arc::new(Barrier::new(COUNT + 1));

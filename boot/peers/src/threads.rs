@@ -1,5 +1,5 @@
-//! The workloads on threads of the standard library, which the operating system schedules. They run on as many CPUs as Go
-//! has Ps. There is no workload that needs more threads than a process may have.
+//! The workloads on threads of the standard library, which the operating system schedules. They run on as many CPUs as
+//! Go has Ps. Workloads that need more threads than a process may have are left out.
 
 use std::array;
 use std::sync::mpsc::sync_channel;
@@ -145,7 +145,8 @@ fn ping_pong_places(&procs: &usize) {
     report_places(procs, &places);
 }
 
-/// Makes `COUNT` threads that wait until all of them run. Passes the time until then and the memory before to `report`.
+/// Starts `COUNT` threads. When all of them run, calls `report` with two values from before the start: the time, and
+/// the memory in use.
 fn with_waiting_threads<const COUNT: usize>(report: impl FnOnce(Instant, usize)) {
     let [all, end]: [_; 2] = array::from_fn(|_| Arc::new(Barrier::new(COUNT + 1)));
     let before = memory_in_use();
@@ -169,7 +170,8 @@ fn thread_spawn(&procs: &usize) {
     with_waiting_threads::<500>(|start, _| report_each("thread_spawn", procs, 500, start));
 }
 
-/// The memory of 1000 threads, without what the kernel needs for them.
+/// Measures how much memory of this process a thread takes. The memory that the kernel needs for a thread is not
+/// included.
 fn parked(&procs: &usize) {
     with_waiting_threads::<1000>(|_, before| report_memory(procs, before, 1000));
 }

@@ -5,12 +5,12 @@ use crate::pprof::{Function, Label, Line, Location, Mapping, Numbers, PprofProfi
 use crate::samples;
 use crate::symbols::{Frame, Symbols};
 
-/// The names and units of the values of a profile.
+/// The names of the two values that each sample of a profile has.
 #[derive(Clone, Copy)]
 pub(crate) struct Values {
-    /// The name of the number of events.
+    /// The name of the value that counts the events.
     pub(crate) count: &'static str,
-    /// The name of their time.
+    /// The name of the value that is the time of the events.
     pub(crate) time: &'static str,
 }
 

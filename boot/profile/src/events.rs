@@ -71,7 +71,7 @@ fn address(detail: u64) -> u64 {
 /// Returns the events of one track, in their order.
 fn steps_of(trace: &TrackTrace, stacks: &HashMap<u64, Stack>) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
-    // The call stack of the last park on this track, for an unlock that is a part of this park.
+    // The call stack of the last park on this track. An unlock that is a part of a park gets this call stack.
     let mut last_park = Stack::new();
     for event in &trace.events {
         let when = event.when.as_nanos();
@@ -109,15 +109,15 @@ fn steps_of(trace: &TrackTrace, stacks: &HashMap<u64, Stack>) -> Vec<Step> {
     steps
 }
 
-/// Returns the step that begins with `event`, without its call stack. Returns `None` for events that belong to the step
-/// before, and for events of no interest.
+/// Returns the step that `event` begins, without its call stack. Returns `None` for call stacks, for other events that
+/// add to the step before them, and for events that profiles do not need.
 fn step_of(event: &Event, track: Track) -> Option<What> {
     Some(match (event.kind, event.goroutine, track) {
         (EventKind::Park, Some(goroutine), _) => {
             let reason = WaitReason::of_number(u8::try_from(event.detail).unwrap_or(u8::MAX));
             What::Park { goroutine, reason, stack: Stack::new(), lock: None }
         }
-        // If the end of the wait was lost, the wait has ended when the G runs.
+        // If the event that ended the wait was lost, the wait is taken to end when the G runs.
         (EventKind::Ready | EventKind::Start, Some(goroutine), _) => What::Ready { goroutine, unlocked: None },
         (EventKind::RunMachine | EventKind::RunThread, _, Track::Cpu(cpu)) => What::Runs { cpu },
         (EventKind::Halt, _, Track::Cpu(cpu)) => What::Halts { cpu },

@@ -18,8 +18,8 @@ pub(crate) struct Location {
 pub(crate) enum Inner {
     /// No frames are left out, because the innermost function is the one that runs.
     All,
-    /// The frames of the scheduler that park or ready a G, and record that. The innermost function that is kept is the
-    /// one of the channel, lock or other object.
+    /// The frames of the scheduler that park or ready a G, or that record this. The innermost frame that is kept is the
+    /// function of the channel, lock or other object.
     WithoutScheduler,
 }
 
@@ -57,15 +57,16 @@ enum Owner {
     Program,
     /// Rust's library.
     Library,
-    /// The scheduler or the kernel. `begins`: a part that begins a G. `parks`: a part that parks or readies a G, or
-    /// records that.
+    /// The scheduler or the kernel. `begins` is set for the parts that begin a G. `parks` is set for the parts that
+    /// park or ready a G, or that record this.
     Scheduler { begins: bool, parks: bool },
 }
 
-/// Returns the range of the frames that are kept. `owners` are those of the frames, innermost first.
+/// Returns the range of the frames that are kept. `owners` are the owners of the frames, innermost first.
 fn kept(owners: &[Owner], inner: Inner) -> Range<usize> {
     let begins = |owner: &Owner| matches!(owner, Owner::Library | Owner::Scheduler { begins: true, .. });
-    // Without a function of a program, this is the scheduler's own work, so its outermost frames are kept.
+    // If no function of a program is on the call stack, the scheduler works for itself, so its outermost frames are
+    // kept.
     let has_program = owners.contains(&Owner::Program);
     let outermost = owners.iter().rposition(|owner| !begins(owner)).filter(|_| has_program);
     let end = outermost.map_or(owners.len(), |index| index + 1);
@@ -81,7 +82,7 @@ fn kept(owners: &[Owner], inner: Inner) -> Range<usize> {
 
 /// The parts of the scheduler and the kernel that begin a G.
 const BEGIN: &[&str] = &["boot", "context", "engine", "kthread", "lifecycle", "native", "platform", "program", "sched"];
-/// The parts of the scheduler and the kernel that park or ready a G, or record that.
+/// The parts of the scheduler and the kernel that park or ready a G, or that record this.
 const PARK: &[&str] = &[
     "base",
     "context",

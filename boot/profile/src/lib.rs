@@ -3,7 +3,7 @@
 //!
 //! 1. The scheduler records the events and their call stacks (see [`gmp_sched::trace`], "Profiles").
 //! 2. [`Profile`] sums them up by call stack.
-//! 3. [`symbols`] finds the functions of each address, those that were inlined included.
+//! 3. [`symbols`] finds the functions of each address, including those that were inlined.
 //! 4. [`write()`] writes each of the three profiles in three forms: as folded stacks, as a flame graph, and for
 //!    `go tool pprof`.
 //!

@@ -59,7 +59,7 @@ pub struct Sample {
     pub label: Vec<Label>,
 }
 
-/// More about a sample.
+/// A label of a sample.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "the fields are those of profile.proto")]
 pub struct Label {
@@ -69,7 +69,7 @@ pub struct Label {
     pub str: i64,
 }
 
-/// The program.
+/// A range of memory into which a file is loaded. Here it is the program.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "the fields are those of profile.proto")]
 pub struct Mapping {

@@ -17,9 +17,9 @@ pub struct Sample {
     pub stack: Stack,
     /// Why the G waited, in a profile of waits.
     pub reason: Option<WaitReason>,
-    /// How many waits, unlocks or interrupts.
+    /// The number of waits, unlocks or interrupts.
     pub count: u64,
-    /// Their time, in nanoseconds.
+    /// The time of these events, in nanoseconds.
     pub nanoseconds: u64,
 }
 
@@ -96,7 +96,7 @@ impl Sums {
 /// A G that waits.
 struct Waiting {
     since: u64,
-    /// When the part of the wait begins that has not been charged to an unlock.
+    /// The time up to which the wait has been charged to unlocks. At first, this is the beginning of the wait.
     uncharged: u64,
     reason: WaitReason,
     stack: Stack,
@@ -106,9 +106,10 @@ struct Waiting {
 /// The time for which a CPU has been busy.
 #[derive(Default)]
 struct Cpu {
-    /// Since when it has been busy; `None` while it halts, and before the first event that says what it runs.
+    /// When the CPU last stopped halting, or when the last sample after that was taken. `None` while the CPU halts, and
+    /// before the first event that says what it runs.
     busy_since: Option<u64>,
-    /// For how long it was busy before that, since its last sample.
+    /// The busy time between the last sample and the last halt.
     before: u64,
 }
 

@@ -9,7 +9,7 @@ use addr2line::Loader;
 pub struct Symbols {
     /// `None` if the file cannot be read.
     loader: Option<Loader>,
-    /// What has to be subtracted from an address of the running program to get that of the file.
+    /// The address in the file is the address in the running program minus this offset.
     offset: u64,
     /// The workspace of the kernel and the scheduler.
     workspace: PathBuf,

@@ -129,8 +129,9 @@ pub enum Received {
 }
 
 impl Decoder {
-    /// Decodes the next byte of the output. Returns `None` if the byte only marks from which stream the next text is.
-    /// Also returns `None` for [`ESCAPE`] and [`ENDING`], because their meaning depends on the next byte.
+    /// Decodes the next byte of the output. Returns `None` if the byte is only the [`mark`](Stream::mark) of the stream
+    /// to which the next text belongs. Also returns `None` for [`ESCAPE`] and [`ENDING`], because their meaning depends
+    /// on the next byte.
     pub fn decode(&mut self, byte: u8) -> Option<Received> {
         match core::mem::take(&mut self.previous) {
             Previous::Other => {}

@@ -14,18 +14,19 @@ pub const ENTRY_BYTES: usize = 512;
 /// The first word of the header, by which the kernel distinguishes this memory from other shared memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"gmp inpt");
 
-/// The number of the word of an entry that says when it is due, in nanoseconds of the machine's clock.
+/// The index, in an entry, of the word that contains the time when the entry is due, in nanoseconds of the machine's
+/// clock.
 pub const DUE: usize = 0;
-/// The time of an entry that has no content yet.
+/// The value of the [`DUE`] word of an entry that has no content yet.
 pub const NEVER: u64 = u64::MAX;
-/// The number of the word of an entry that says when the kernel has taken it; 0 before.
+/// The index of the word that contains the time when the kernel has taken the entry. Until then, the word is 0.
 pub const AT: usize = 1;
-/// The number of the word of an entry that contains the length of its data in bytes.
+/// The index of the word that contains the length of the data of the entry, in bytes.
 pub const LENGTH: usize = 2;
-/// The number of the word of an entry at which its data begins.
+/// The index of the word at which the data of the entry begins.
 pub const DATA: usize = 3;
 
 /// The number of words of an entry.
 pub const ENTRY_WORDS: usize = ENTRY_BYTES / size_of::<u64>();
-/// The most bytes of data in an entry.
+/// The maximum number of bytes of data in an entry.
 pub const DATA_BYTES: usize = (ENTRY_WORDS - DATA) * size_of::<u64>();

@@ -21,7 +21,7 @@ pub const STDERR: &str = "stderr";
 /// The value of the option [`STDERR`] if standard error is a terminal.
 pub const STDERR_TERMINAL: &str = "terminal";
 
-/// The key of the option from which all random numbers follow.
+/// The key of the option that is the seed of all random numbers.
 pub const SEED: &str = "seed";
 
 /// An option of the kernel.
@@ -55,8 +55,8 @@ pub const OPTIONS: &[KernelOption] = &[
     KernelOption { key: "slice_us", value: Value::Number(100..=10_000_000) },
     KernelOption { key: "undisturbed_us", value: Value::Number(0..=10_000_000) },
     KernelOption { key: "halt_poll_us", value: Value::Number(0..=10_000_000) },
-    // The default is the greatest value. With an M for each P, and those that sysmon needs, that many Ms are within the
-    // limit of the scheduler.
+    // The default is the maximum. With that many Ms in blocking calls, one M for each P, and the Ms that sysmon needs,
+    // the number of Ms does not exceed the limit of the scheduler.
     KernelOption { key: "blocking_limit", value: Value::Number(1..=8_000) },
     KernelOption { key: "drain_s", value: Value::Number(0..=1_000_000) },
     KernelOption { key: CONSOLE, value: Value::Word(&[CONSOLE_VIRTIO, "serial", "polled"]) },
@@ -64,8 +64,8 @@ pub const OPTIONS: &[KernelOption] = &[
     KernelOption { key: "panic", value: Value::Word(&["end", "isolate"]) },
     KernelOption { key: SEED, value: Value::Number(0..=u64::MAX) },
     KernelOption { key: "trace", value: Value::Word(&["memory", "profile"]) },
-    // The interval is in milliseconds. The time of a longer interval would not fit into 32 bits.
     KernelOption { key: "top", value: Value::Word(&["memory"]) },
+    // The value is an interval in milliseconds. It must fit into 32 bits.
     KernelOption { key: "schedtrace", value: Value::Number(1..=u32::MAX as u64) },
     KernelOption { key: "scheddetail", value: Value::Number(0..=1) },
     KernelOption { key: "timer", value: Value::Word(&["one-shot", "tsc-deadline"]) },

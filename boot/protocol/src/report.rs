@@ -95,7 +95,7 @@ pub struct Plan<'a> {
     pub arguments: &'a [&'a str],
     /// Whether the test needs a boot of its own, in which no other test runs.
     pub isolated: bool,
-    /// Whether QEMU counts instructions instead of time. All runs are equal then.
+    /// Whether QEMU counts instructions instead of time, so that all runs are equal.
     pub icount: bool,
     /// Whether the test runs only with `--ignored`.
     pub ignored: bool,

@@ -1,5 +1,5 @@
-//! The comparison as a chart in SVG. Each row has a bar for each peer, which shows the peer's ratio on a logarithmic scale.
-//! A bar to the right is a peer that takes longer than ours.
+//! The comparison as a chart in SVG. Each row has a bar for each peer, which shows the peer's ratio on a logarithmic
+//! scale. If a bar points to the right, the peer takes longer than our scheduler.
 
 use core::fmt::Write as _;
 

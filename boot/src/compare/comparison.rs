@@ -78,7 +78,7 @@ impl Comparison {
     }
 }
 
-/// A peer's ratios in a few words.
+/// A summary of a peer's ratios.
 #[derive(Debug)]
 pub struct Summary<'a> {
     /// How many rows have a ratio.

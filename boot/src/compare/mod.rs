@@ -2,11 +2,11 @@
 //!
 //! All peers run the same workloads, and each prints lines `bench NAME procs=N VALUE UNIT`.
 //!
-//! 1. [`arguments`] are the user's requests: [`Setting`](setting::Setting)s, in which the peers run, and the peers.
+//! 1. [`arguments`] parses the user's requests: which peers run, and in which [`Setting`](setting::Setting)s.
 //! 2. [`peers`] gets the programs of the peers: it downloads Go's toolchain and a Linux, and has the programs built.
 //! 3. `run` runs the peers in turn, as often as requested.
-//! 4. [`measurement`] parses what they print. [`comparison`] joins it by workload, and computes ratios of medians.
-//! 5. [`table`], [`chart`] and [`json`] show it.
+//! 4. [`measurement`] parses what the peers print. [`comparison`] joins the results and computes ratios of medians.
+//! 5. [`table`], [`chart`] and [`json`] show the comparison.
 //!
 //! A peer that is missing or fails is left out, with a message, and the others are compared.
 

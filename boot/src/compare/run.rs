@@ -49,7 +49,7 @@ pub fn run(arguments: &Arguments, print: impl FnOnce(&str) -> Result<(), Error>)
     Ok(status)
 }
 
-/// Compares the peers in one setting. Also returns whether none of them is missing or has failed.
+/// Compares the peers in one setting. Also returns whether all requested peers ran without a failure.
 fn compare(setting: Setting, arguments: &Arguments, cache: &Cache) -> (Comparison, bool) {
     let mut comparison = Comparison::new(setting, host::describe(setting));
     let wanted = arguments.peers(setting);
@@ -87,7 +87,7 @@ fn compare(setting: Setting, arguments: &Arguments, cache: &Cache) -> (Compariso
     (comparison, programs.len() == wanted.len())
 }
 
-/// Runs a peer once and adds its results. If it fails, the results that it has printed before are added.
+/// Runs a peer once and adds its results. If the peer fails, adds the results that it has printed before the failure.
 fn run_once(peer: Peer, program: &Program, order: &Order<'_>, comparison: &mut Comparison) -> Result<(), String> {
     let start = Instant::now();
     let (output, failure) = program.run(order).map_err(|error| error.to_string())?;

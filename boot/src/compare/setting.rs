@@ -35,7 +35,7 @@ impl Peer {
 /// Where the peers run, and what is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// On a machine with one CPU, in QEMU, which counts instructions. All runs of ours have the same results.
+    /// On a machine with one CPU, in QEMU, which counts instructions. All runs of our scheduler have the same results.
     Instructions,
     /// On a machine with this many CPUs, in QEMU, by the clock.
     Machine(u32),

@@ -10,7 +10,7 @@ use super::model::{Processor, Values};
 
 /// The number of columns of a P's bar.
 const BAR: usize = 24;
-/// The number of lines for the values that are not those of single Ps.
+/// The number of lines for the values of the whole scheduler, above the table of Ps.
 const TOTALS: u16 = 4;
 
 /// Draws the values, and the last lines of the output below them.

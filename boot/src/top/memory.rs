@@ -15,7 +15,7 @@ const WORD: usize = size_of::<u64>();
 pub(super) struct Memory(File);
 
 impl Memory {
-    /// Makes a reader of the memory that is `file`.
+    /// Makes a reader of the shared memory, which is the file `file`.
     pub(super) fn new(file: File) -> Self {
         Self(file)
     }

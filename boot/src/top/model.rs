@@ -66,8 +66,8 @@ impl Model {
         let per_second = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds;
         let observations = last.observations.saturating_sub(first.observations);
         let processors = last.processors.iter().enumerate().map(|(index, now)| {
-            // The first snapshot has no sums for a P that was not in use at that time. They are taken to be the current
-            // sums, so the P is shown without activity.
+            // If a P was not in use at the time of the first snapshot, this snapshot has no sums for it. The current
+            // sums are used instead, so the P is shown without activity.
             let before = first.processors.get(index).unwrap_or(now);
             Processor {
                 state: state(now.status),
@@ -113,7 +113,7 @@ fn named(totals: &Totals) -> [(&'static str, u64); 7] {
     ]
 }
 
-/// The word for the number of a status of a P.
+/// Returns the word for a status of a P, which the machine publishes as a number.
 fn state(number: u64) -> &'static str {
     match number {
         0 => "idle",

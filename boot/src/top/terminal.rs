@@ -1,7 +1,8 @@
 //! The terminal of the view, which is standard error, and the output that is kept until the view ends.
 //!
-//! [`leave`] restores the terminal and prints what was kept. It is called when the machine ends, when the view is dropped,
-//! in a panic, and before a signal ends this process. Later calls have no effect, and nothing is drawn after the first.
+//! [`leave`] restores the terminal and prints what was kept. It is called when the machine ends, when the view is
+//! dropped, in a panic, and before a signal ends this process. After the first call, nothing is drawn, and further
+//! calls have no effect.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -31,7 +32,7 @@ const LINES: usize = 200;
 /// The settings of the terminal before the view. `None` while no view is shown.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
-/// Whether the view was left because the process was stopped (Ctrl-Z), and is shown again when it continues.
+/// Whether the view was left because the process was stopped (Ctrl-Z). It is shown again when the process continues.
 static IS_SUSPENDED: AtomicBool = AtomicBool::new(false);
 /// Whether the next picture must be drawn as a whole.
 static NEEDS_REPAINT: AtomicBool = AtomicBool::new(false);
@@ -85,7 +86,7 @@ pub(crate) fn leave() {
         }
         Ok(())
     };
-    // An error is ignored, because standard output is closed then, or the file cannot be read.
+    // An error is ignored. It means that standard output is closed, or that the file cannot be read.
     let _ = print();
 }
 

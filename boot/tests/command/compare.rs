@@ -25,7 +25,8 @@ fn write_script(path: &Path, script: &str) {
     fs::set_permissions(path, Permissions::from_mode(0o755)).expect("executable");
 }
 
-/// Returns the command `boot compare --native` for the peer `go`, with a toolchain that builds this script.
+/// Returns the command `boot compare --native` for the peer `go`. A fake toolchain builds the script `program` in place
+/// of Go's benchmark.
 fn compare_with_fake_go(folder: &TempDir, words: &[&str], program: &str) -> Command {
     let go = "while [ $1 != -o ]; do shift; done\ncp \"$(dirname $0)/program\" $2";
     let bin = folder.path().join("gmp-compare/go-1.27.3/bin");
@@ -110,7 +111,7 @@ fn missing_and_failing_tools_are_named_with_what_to_install() {
 #[test]
 fn results_are_summarized_and_drawn() {
     let folder = tempfile::tempdir().expect("a folder");
-    // Each run takes longer than the one before it.
+    // Each run reports a longer time than the run before it.
     let program = "echo x >> \"$0.runs\"; runs=$(wc -l < \"$0.runs\"); echo go of a test\n\
                    echo \"bench $2 $1 $runs.0 ns/op\"; echo bench done";
     let chart = folder.path().join("chart.svg").display().to_string();

@@ -39,7 +39,7 @@ fn run_of(folder: &Path, output: &Output) -> Run {
     Run { output: text(&output.stdout), trace: fs::read(folder.join("trace.json")).expect("a trace") }
 }
 
-/// Runs a program whose input is recorded. Each line comes when the program has answered the line before.
+/// Runs a program whose input is recorded. Each line is sent when the program has answered the line before it.
 fn record(folder: &Path, cpus: &str) -> Run {
     let mut child = start(folder, cpus, "--record-input", &[], &["clocked"]);
     let mut input = child.take_input();

@@ -121,7 +121,8 @@ fn tests_of_signals_pass_where_hangups_are_ignored() {
     assert!(text(&output.stdout).contains("1 passed"), "{}{}", text(&output.stdout), text(&output.stderr));
 }
 
-/// A shell without job control starts a command in the background with SIGINT and SIGQUIT ignored. `boot` keeps this.
+/// A shell without job control starts a command in the background with SIGINT and SIGQUIT ignored. `boot` continues to
+/// ignore these signals.
 #[test]
 fn signals_that_boot_inherits_as_ignored_stay_ignored() {
     let _machine = only_machine();
@@ -134,7 +135,7 @@ fn signals_that_boot_inherits_as_ignored_stay_ignored() {
     assert_eq!(sleeper.boot.read_until("\n"), "sleeping\n");
     sleeper.signal(Signal::INT);
     sleeper.signal(Signal::QUIT);
-    // `boot` still handles SIGTSTP, and then it and its machine are alive.
+    // `boot` still handles SIGTSTP. This shows that the ignored signals have not ended `boot` or its machine.
     sleeper.signal(Signal::TSTP);
     sleeper.wait_for_state(|state| state == Some('T'));
     wait_for("boot", SOON, || sleeper.boot_state(), |state| state == Some('T'));

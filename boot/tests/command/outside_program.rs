@@ -146,7 +146,8 @@ fn flood() {
     println!("{} rounds", ROUNDS.load(Ordering::Relaxed));
 }
 
-/// Prints until nothing has found room for two seconds, because the output is not read.
+/// Returns when the console has accepted no line for two seconds. Another G prints lines all the time, and the test
+/// does not read them.
 fn print_until_blocked() {
     static PRINTED: AtomicU64 = AtomicU64::new(0);
     go(|| {

@@ -21,7 +21,7 @@ const LEAVE: &str = "\x1b[?1049l";
 
 /// A terminal, and what was printed on it.
 struct Terminal {
-    /// The side of the programs.
+    /// The end of the pseudo-terminal that programs use.
     programs: File,
     printed: Receiver<Vec<u8>>,
     text: String,

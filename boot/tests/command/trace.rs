@@ -36,7 +36,8 @@ fn trace_shows_for_how_long_main_computed() {
     let micros = |event: &Value, field: &str| event[field].as_f64().expect("microseconds");
     let bound = |phase| events().find(|event| event["ph"] == phase && event["name"] == "a span").expect("a span");
     let (begin, end) = (micros(bound("b"), "ts"), micros(bound("e"), "ts"));
-    // The slices of process 1, which is that of the Ps, within the span.
+    // In the file, the Ps are the tracks of process 1. Of the slices of main, only the parts within the span are
+    // counted.
     let runs = events().filter(|event| event["cat"] == "run" && event["pid"] == 1 && event["name"] == "G1 main");
     let within = |run: &Value| (micros(run, "ts") + micros(run, "dur")).min(end) - micros(run, "ts").max(begin);
     let ran: f64 = runs.map(|run| within(run).max(0.0)).sum();

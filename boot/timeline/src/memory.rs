@@ -25,7 +25,7 @@ pub struct Reader {
 const WORD: u64 = 8;
 
 impl Reader {
-    /// Makes a reader of the memory that is `file`. The machine need not have begun to write.
+    /// Makes a reader of the shared memory, which is the file `file`. The machine need not have begun to write.
     #[must_use]
     pub fn new(file: File) -> Self {
         Self { file, traces: Vec::new(), next: Vec::new(), kept: 0 }

@@ -79,9 +79,10 @@ fn data(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     write!(out, "\"}}")
 }
 
-/// Returns the events as columns, each with all events: time and detail (64-bit floating point), index of the G (32
-/// bits), track (16 bits), kind (8 bits). If the event is that a G becomes runnable, its detail is the cause: the index of
-/// another G, -2 for a timer, -3 for a device, -1 if the cause is unknown.
+/// Returns the events as five columns, one after the other. Each column has one value for each event: the time and the
+/// detail (64-bit floating point), the index of the G (32 bits), the track (16 bits) and the kind (8 bits). If the
+/// event is that a G becomes runnable, its detail is the cause: the index of another G, -2 for a timer, -3 for a
+/// device, -1 if the cause is unknown.
 fn columns(trace: &Trace) -> Vec<u8> {
     let events = trace.events();
     let times = events.iter().flat_map(|entry| (entry.when as f64).to_le_bytes());
@@ -91,7 +92,7 @@ fn columns(trace: &Trace) -> Vec<u8> {
             (EventKind::Spawn | EventKind::Ready, Cause::Unknown) => -1.0,
             (EventKind::Spawn | EventKind::Ready, Cause::Timer) => -2.0,
             (EventKind::Spawn | EventKind::Ready, Cause::Device) => -3.0,
-            // The kind of this event shows its cause to the page, so the detail can be the number of the M.
+            // The page derives the cause from the kind of this event, so the detail can be the number of the M.
             (EventKind::SyscallReturn, _) => entry.detail as f64,
             _ => entry.detail as f64,
         };

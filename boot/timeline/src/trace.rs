@@ -104,7 +104,7 @@ impl Trace {
         for trace in &tracks {
             reader.read_events(trace, start.unwrap_or_default(), &mut events);
         }
-        // A violation comes after all that has led to it.
+        // A violation comes after other events of the same time, because they have led to it.
         events.sort_by_key(|entry| (entry.when, entry.kind == EventKind::Violation));
         let count = |number: fn(Track) -> Option<u32>| {
             tracks.iter().filter_map(|trace| number(trace.track)).map(|number| number + 1).max().unwrap_or_default()

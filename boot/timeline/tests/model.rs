@@ -306,7 +306,8 @@ fn callers_without_a_p_leave_events_and_arrows() {
             let (sender, receiver) = sim::channel(0);
             let waiting = sim::go(move || receiver.recv());
             sim::yield_now();
-            // The call hands the only P off, and the G that it readies runs there, so the call finds no P when it ends.
+            // The call hands off the only P, and readies a G, which runs on this P. So there is no free P when the call
+            // ends.
             let hog = sim::go(|| sim::work(Duration::from_micros(300)));
             blocking::<Sim, _>(|| {
                 sim::work(Duration::from_micros(50));

@@ -160,7 +160,7 @@ fn stepping_agrees(trace: &Trace, moments: &Value) {
     }
 }
 
-/// The program of this run violates a rule of its own. The page begins with that event, and shows how many older events
+/// The program of this run violates a rule of its own. The page first shows this violation, and how many older events
 /// are lost.
 fn page_shows_violation(browser: &OsString, theme: &str) -> Result<(), Failed> {
     let (result, traces) = sim::run_traced(Config { seed: 5, ..Config::default() }, 40, || {
@@ -184,7 +184,7 @@ fn page_shows_violation(browser: &OsString, theme: &str) -> Result<(), Failed> {
     let event = violation["shownEvent"].as_str().expect("a text");
     let count = trace.events().len();
     assert!(event.starts_with(&format!("{count} of {count}, ")) && event.contains("violates a rule"), "{event}");
-    // The event before the mark on the same G is the one that failed.
+    // The last event of the same G before the violation is the mark, which precedes the assertion that fails.
     let main = trace.events()[count - 1].goroutine;
     let before = trace.events()[..count - 1].iter().rfind(|entry| entry.goroutine == main).expect("an event");
     assert_eq!((before.kind, &trace.texts()[before.detail as usize][..]), (EventKind::Mark, "about to fail"));

@@ -1,5 +1,5 @@
-// The PVH entry: QEMU's `-kernel` jumps to `start` in 32-bit protected mode without paging. This code maps the first GiB at equal
-// addresses, turns on SSE and long mode, and calls `kernel_main`.
+// The PVH entry: QEMU's `-kernel` jumps to `start` in 32-bit protected mode without paging. This code maps the first
+// GiB so that virtual and physical addresses are equal, turns on SSE and long mode, and calls `kernel_main`.
 
 .section .note.pvh, "a", @note
     .balign 4

@@ -119,8 +119,8 @@ const EVENTS: u64 = 1000;
 /// When the current event began, by the clock in nanoseconds; 0 if none is under way.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 
-/// Runs `body` with only one P. `body` returns the sum of the times of [`EVENTS`] events in nanoseconds. Prints their
-/// mean.
+/// Runs `body` with only one P. `body` returns the sum of the times of [`EVENTS`] events in nanoseconds. Prints the
+/// mean time of an event.
 fn measure_events(name: &str, body: impl FnOnce() -> u64) {
     let procs = set_procs(1).expect("one P is allowed");
     BEGUN.store(0, Ordering::Relaxed);
@@ -177,8 +177,8 @@ fn poll_wakes() {
     });
 }
 
-/// Measures how late the G of a call that blocks its M for 1 ms runs again, beside a hog on each P. Where Gs in loops
-/// are not preempted, it would never run again, so there is nothing to measure.
+/// Measures how late the G of a call that blocks its M for 1 ms runs again, beside a hog on each P. If the platform
+/// does not preempt Gs in loops, that G would never run again, so nothing is measured.
 fn blocking_calls_beside_hogs() {
     const CALL: Duration = Duration::from_millis(1);
     if kernel::PREEMPTS_LOOPS {
@@ -191,8 +191,9 @@ fn blocking_calls_beside_hogs() {
     }
 }
 
-/// Measures reads of 4 KiB at random offsets of the first disk, in both ways: with one read in flight and with 64, and how
-/// long a read takes beside a hog on each P. Without a disk there is nothing to measure.
+/// Measures reads of 4 KiB at random offsets of the first disk, both by blocking system calls and asynchronously.
+/// Measures them with one read in flight and with 64, and measures how long a read takes beside a hog on each P.
+/// Without a disk there is nothing to measure.
 fn disk_reads() {
     const READS: u64 = 4096;
     let Some(disk) = disk::disks().first() else { return };
@@ -216,8 +217,9 @@ fn disk_reads() {
     }
 }
 
-/// Measures reads of the whole first disk, or of its first GiB if it is larger, in both ways. Several Gs read at the
-/// same time. Each of them repeatedly takes the next chunk that no other G has taken.
+/// Measures reads of the whole first disk, or of its first GiB if it is larger, both by blocking system calls and
+/// asynchronously. Several Gs read at the same time. Each of them repeatedly takes the next chunk that no other G has
+/// taken.
 fn disk_streams() {
     const CHUNK: u64 = 1024 * 1024;
     const READERS: usize = 4;

@@ -1,8 +1,8 @@
 //! Prints files of a disk with a file system (ext2, ext3 or ext4): `cargo run -- --disk IMAGE cat PATH...`.
 //!
-//! Each file is read by a G of its own, which sends chunks over a channel. A G reads only a few chunks ahead of what has
-//! been printed, and the number of these Gs is bounded, too. So the memory does not depend on the lengths of the files.
-//! The main G receives and prints the chunks, file after file.
+//! Each file is read by a G of its own, which sends chunks over a channel. A G reads only a few chunks ahead of what
+//! has been printed, and the number of these Gs is bounded, too. So the memory in use does not depend on the lengths of
+//! the files. The main G receives and prints the chunks, file after file.
 
 #![no_std]
 #![cfg_attr(not(test), no_main)]

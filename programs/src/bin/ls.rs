@@ -1,8 +1,9 @@
 //! Lists directories of a disk with a file system (ext2, ext3 or ext4): `cargo run -- --disk IMAGE ls [-l] [PATH]...`.
 //!
-//! Prints all names in a directory, also those that begin with a period, in the order of their bytes. With `-l` each name
-//! is preceded by the type and permissions of the file, its owner, its group and its length. Without a path, lists the
-//! root directory. As `ls` does, lists a symbolic link itself if it is not a link to a directory, or with `-l`.
+//! Prints all names in a directory, also those that begin with a period, in the order of their bytes. With `-l` each
+//! name is preceded by the type and permissions of the file, its owner, its group and its length. Without a path, lists
+//! the root directory. Like `ls`, this program lists a symbolic link itself, and not its target, with `-l` or if the
+//! target is not a directory.
 
 #![no_std]
 #![cfg_attr(not(test), no_main)]
@@ -53,7 +54,7 @@ struct Lines {
     text: String,
 }
 
-/// Whether the contents of the directory at `path` are listed, and not the file at `path` itself.
+/// Returns whether the contents of the directory at `path` are listed. Otherwise, the file at `path` itself is listed.
 fn is_listed_directory(files: &Ext4, path: &str, is_long: bool) -> Result<bool, Ext4Error> {
     let file = files.symlink_metadata(path)?;
     if is_long || !file.is_symlink() {
@@ -61,13 +62,13 @@ fn is_listed_directory(files: &Ext4, path: &str, is_long: bool) -> Result<bool, 
     }
     match files.metadata(path) {
         Ok(target) => Ok(target.is_dir()),
-        // The link leads nowhere.
+        // The link leads to no file, or there are too many links on the way.
         Err(Ext4Error::NotFound | Ext4Error::TooManySymlinks) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// Lists a directory, or a file alone.
+/// Lists the contents of a directory, or a single file.
 fn list(files: &Ext4, path: &str, is_long: bool) -> Result<Lines, Ext4Error> {
     if !is_listed_directory(files, path, is_long)? {
         let file = PathBuf::try_from(path).map_err(|_| Ext4Error::MalformedPath)?;

@@ -203,7 +203,7 @@ fn join<T: Send>(handle: JoinHandle<T>) -> T {
 /// releasing Gs, built directly from park and ready.
 struct Window {
     state: InterruptMutex<WindowState>,
-    /// Set when a chunk could not be read, so that later chunks are useless.
+    /// Whether a chunk could not be read, which makes all later chunks useless.
     abandoned: AtomicBool,
 }
 

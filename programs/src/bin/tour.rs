@@ -67,7 +67,7 @@ fn next_id() -> u64 {
 
 /// The number of Gs to spread over the Ps.
 const PARTS: usize = 48;
-/// How many numbers each of these Gs checks.
+/// How many numbers each G of [`spread`] checks.
 const NUMBERS: usize = 5_000;
 
 /// Main spawns all Gs on its P, and the other Ps steal them.
@@ -220,7 +220,8 @@ impl Place {
     }
 }
 
-/// What happened while a G waited for a device. The events are from the trace, and the places from the Gs themselves.
+/// What happened while a G waited for a device. The events come from the trace. The Gs themselves record where they
+/// run.
 struct Story {
     goroutine: GoroutineId,
     /// Where the G ran before and after its wait.

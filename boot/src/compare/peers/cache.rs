@@ -69,7 +69,7 @@ impl Cache {
 ///
 /// # Errors
 ///
-/// If the tool is missing or fails: `what` failed, and `advice`.
+/// If the tool is missing or fails. The message consists of `what`, the reason of the failure, and `advice`.
 pub(super) fn tool(words: &[&str], folder: &Path, what: &str, advice: &str) -> Result<String, Error> {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).current_dir(folder).stderr(Stdio::inherit());

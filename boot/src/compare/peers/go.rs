@@ -26,7 +26,8 @@ pub(super) fn build(cache: &Cache) -> Result<PathBuf, Error> {
     fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
     let mut command = Command::new(toolchain.join("bin/go"));
     command.args(["build", "-trimpath", "-o"]).arg(&program).arg(".").current_dir(SOURCE).stderr(Stdio::inherit());
-    // Go needs no network, because the program uses only the standard library. It writes only to its cache.
+    // These variables keep Go from using the network and the user's settings. Go needs no network, because the program
+    // uses only the standard library.
     for (name, value) in
         [("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GOENV", "off"), ("GOFLAGS", ""), ("GOWORK", "off")]
     {

@@ -1,5 +1,5 @@
-//! Go's benchmark on Linux, on the same machine as ours. Linux is Debian's kernel for virtual machines (or what
-//! `linux-image-virtual` is in Ubuntu). It starts from an archive in memory, with busybox as its shell.
+//! Go's benchmark on Linux, on the same machine as ours. The kernel is the one that Debian or Ubuntu provides for
+//! virtual machines. Linux starts from an archive in memory, with busybox as its shell.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -22,8 +22,8 @@ const KERNELS: [&str; 2] = ["linux-image-cloud-amd64", "linux-image-virtual"];
 /// are of no use on an emulated processor.
 const OPTIONS: &str = "console=ttyS0 quiet mitigations=off panic=-1";
 
-/// The factor by which the numbers of repetitions of Go's workloads are multiplied. With this factor they are the same
-/// as in our benchmark on a machine.
+/// The factor by which the numbers of repetitions of Go's workloads are multiplied. With this factor, the numbers are
+/// the same as in our benchmark on a machine.
 const SCALE: &str = "scale=0.2";
 
 /// Linux, and the program that runs on it.
@@ -59,7 +59,7 @@ impl Linux {
             return Ok((receive(&output, None).unwrap_or_default(), Some(timed_out(order.limit))));
         };
         let status = process.wait();
-        // The script restarts the machine in the end, and QEMU ends then.
+        // At its end, the script restarts the machine, and this makes QEMU end.
         let failure = match status {
             Ok(status) if status.success() => None,
             Ok(status) => Some(format!("QEMU ended with {status}{}", last_lines(&printed))),

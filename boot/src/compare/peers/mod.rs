@@ -32,7 +32,7 @@ pub struct Order<'a> {
     pub setting: Setting,
     /// The number of Ps.
     pub procs: u32,
-    /// The workloads are those whose names contain one of these words.
+    /// The filters: a workload runs if its name contains one of these words, or if there are no words.
     pub filters: &'a [String],
     /// The time limit.
     pub limit: Duration,

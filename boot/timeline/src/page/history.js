@@ -59,7 +59,8 @@ class History {
       state.step(this);
       const after = g >= 0 ? state.state[g] : UNKNOWN;
       runnable += (after === RUNNABLE) - (before === RUNNABLE);
-      // Of two Gs that switch directly, one runs before and one after.
+      // Of two Gs that switch directly, one ran before and the other runs after, so the number of running Gs stays the
+      // same.
       if (kind !== KIND.Switch) running += (after === RUNNING) - (before === RUNNING) - (called >= 0);
       this.counts.when.push(EVENTS.when[i]);
       this.counts.runnable.push(Math.max(0, runnable));

@@ -69,7 +69,7 @@ function showTab(name) {
   for (const button of document.querySelectorAll('nav [data-tab]')) {
     button.setAttribute('aria-selected', button.dataset.tab === name);
   }
-  // Drawn when it is first shown, because sorting a million waits takes a while.
+  // The table is drawn when it is first shown, because sorting a million waits takes a while.
   if (name === 'waits' && !element('waits').firstChild) {
     drawWaits(element('waits'), history_, ({ g, from, to }) => showPeriod(g, from, to));
   }
@@ -130,7 +130,7 @@ function saveSoon() {
     try {
       history.replaceState(null, '', `#${shown}`);
     } catch {
-      // Some browsers do not allow this for files. Then the address stays as it is.
+      // Some browsers do not allow a page from a file to change its address. In this case the address stays as it is.
     }
   }, 300);
 }

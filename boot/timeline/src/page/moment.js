@@ -4,7 +4,7 @@
 const R = 19, PITCH = 44;
 /** The width of a P with the space around it. */
 const CELL = 312;
-/** The most Gs of a P's ring that are drawn. */
+/** The maximum number of Gs of a P's ring that are drawn. */
 const SHOWN = 9;
 
 const escapeText = (text) => String(text).replace(/[&<"]/g, (character) => ({ '&': '&amp;', '<': '&lt;', '"': '&quot;' })[character]);
@@ -18,7 +18,7 @@ class Moment {
   /** Draws the state before the event at `state.position`; `now` is the G of the event before that one. */
   draw(state, now) {
     this.now = now;
-    // Larger on a large screen, which may be that of a projector, if the Ps then still fit next to each other.
+    // If the window is wide (as on a projector) and all Ps still fit next to each other, the picture is enlarged.
     const room = this.section.clientWidth - 24;
     const scale = room >= 1450 && DATA.processors * CELL * 1.25 <= room ? 1.25 : 1;
     const width = Math.max(640, room / scale);

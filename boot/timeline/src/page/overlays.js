@@ -1,10 +1,10 @@
 // What the timeline draws over its rows: interrupts, arrows, the path of a G, spans, stops of the world, marks.
 
-/** How high an arrow within a row rises above it. */
+/** How far an arrow within a row rises above the row. */
 const ARC = 12;
 
 Object.assign(Timeline.prototype, {
-  /** Draws the interrupts of a CPU over the threads that they interrupted. Of those in one column, draws the first. */
+  /** Draws the interrupts of a CPU over its threads. Draws only the first interrupt in each column of pixels. */
   drawInterrupts({ from, to, name }, number) {
     const { context: c } = this;
     const y = this.y(number), height = Math.max(2, this.row * 0.45);
@@ -34,7 +34,7 @@ Object.assign(Timeline.prototype, {
       const i = history.outside[index], x = Math.round(this.x(EVENTS.when[i])), g = EVENTS.goroutine[i];
       c.fillStyle = g === NO_GOROUTINE ? this.style('--front') : this.color(g, this.chosen >= 0 && g !== this.chosen);
       c.fillRect(x - 1, y, 3, this.row);
-      // Of the events in one column, draws the first.
+      // Of the events in one column of pixels, only the first is drawn.
       index = Math.max(index + 1, countUpTo(this.outsideWhen, this.when(x + 1)));
     }
   },

@@ -27,7 +27,7 @@ const DURATION = EVENTS.count ? EVENTS.when[EVENTS.count - 1] : 0;
  */
 const IDLE = 0, RUN = 1, SYSCALL = 2, SCHEDULE = 3, SEARCH = 4, STOPPED = 5, BLOCKED = 6, THREAD = 7;
 
-/** The numbers of tracks: those of Ps are below `CPUS`. The tracks of CPUs follow. `NO_P` is that of callers without a P. */
+/** The tracks of Ps have numbers below `CPUS`, those of CPUs begin there, and `NO_P` is for callers without a P. */
 const CPUS = 0x8000, NO_P = 0xffff;
 const isCpu = (track) => track >= CPUS && track !== NO_P;
 

@@ -20,7 +20,7 @@ function longestWaits(history) {
   return all.slice(0, ROWS);
 }
 
-/** The G that ran longest on a P in a period of time: it is what a runnable G waited for. */
+/** Returns the G that ran longest on a P in a period of time, or -1, and for how long it ran. */
 function ranMeanwhile(history, processor, from, to) {
   const list = history.ofProcessor[processor];
   const sums = new Map();
