@@ -5,7 +5,8 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-/// For loom, `base::modelled_lock` repeats the algorithm of one version of `spin`. That version must be the one in use.
+/// For loom, `base::modelled_lock` repeats the algorithm of one version of the crate `spin`. The workspace must use the
+/// same version of `spin`.
 #[test]
 fn modelled_version_of_spin_is_the_one_in_use() {
     let versions = include_str!("../../Cargo.lock");

@@ -25,8 +25,8 @@ mod platform {
     pub(crate) use gmp_sched::native::*;
 }
 
-/// Turns the named function into a test, which runs it with the numbers of Ps in `procs` and without the ends of
-/// slices.
+/// Turns the named function into a test, which runs it with the numbers of Ps in `procs`. During the test no slice
+/// ends.
 #[cfg(feature = "extras")]
 macro_rules! shared_test {
     ($name:ident, procs = $procs:expr) => {
@@ -136,8 +136,8 @@ fn no_g_is_skipped_when_the_ring_overflows() {
         spawned.into_iter().for_each(|handle| handle.join().unwrap());
     });
     // The ring overflowed three times. Each time the older half of its Gs moved to the global queue, together with the
-    // G that did not fit. These were the Gs 0 to 127 with 256, then 128 to 255 with 385, then 257 to 384 with 514. The
-    // other Gs were in the ring.
+    // G that did not fit. The first time, the Gs 0 to 127 and 256 moved, then 128 to 255 and 385, then 257 to 384 and
+    // 514. The other Gs stayed in the ring.
     let is_ring = |number: u32| number >= 386 && number != 514;
     let ring: Vec<u32> = order.iter().copied().filter(|&number| is_ring(number)).collect();
     assert_eq!(order[0], 599);

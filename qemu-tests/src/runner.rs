@@ -41,8 +41,8 @@ enum Next {
 }
 
 impl Runner {
-    /// Makes a runner for the tests of `guest`. If `echo` is set, the runner copies the output of the machines to standard
-    /// error.
+    /// Makes a runner for the tests of `guest`. If `echo` is set, the runner copies the output of the machines to
+    /// standard error.
     pub fn new(guest: Guest, echo: bool) -> Self {
         Self { guest, pool: Pool::new(), echo }
     }
@@ -55,8 +55,8 @@ impl Runner {
     /// texts. In all other cases the machine has been ended.
     pub fn run(&self, test: &Test, firmware: Firmware, cpus: u32) -> Result<(), Box<Failure>> {
         let configuration = test.configuration(firmware, cpus);
-        // With counted instructions, a test has a machine of its own, without input. So the command that repeats the test
-        // repeats it to the byte.
+        // With counted instructions, a test has a machine of its own, without input. So the command that repeats the
+        // test repeats it to the byte.
         if test.isolated || test.icount {
             self.run_alone(test, &configuration)
         } else {
@@ -141,8 +141,8 @@ impl Machine {
         Ok(result)
     }
 
-    /// Waits for a report for which `wanted` returns true. If the machine ends or the deadline passes before such a report,
-    /// the test has failed, and the cause is returned as the error.
+    /// Waits for a report for which `wanted` returns true. If the machine ends or the deadline passes before such a
+    /// report, the test has failed, and the cause is returned as the error.
     fn report_or_cause(
         &mut self,
         deadline: Instant,

@@ -77,7 +77,7 @@ impl Disks {
             let output = self.boot(options, &["sha256", "--mode", mode]);
             assert_eq!(stdout(&output), self.expected(), "{mode}: {}", stderr(&output));
             assert_eq!(output.status.code(), Some(0));
-            // Standard error is no terminal.
+            // Standard error is not a terminal, so no progress bar is shown.
             assert!(!stderr(&output).contains(" % ["), "{}", stderr(&output));
         }
     }
@@ -152,7 +152,8 @@ fn wrong_arguments_are_named() {
     }
 }
 
-/// Each run is deterministic: when the bar is due, after 200 million instructions, the program has not finished hashing.
+/// Each run is deterministic. The bar appears after 200 million instructions, when the program has not finished
+/// hashing.
 #[test]
 fn progress_is_shown_on_a_terminal_unless_quiet() {
     let disks = Disks::new([("large", 16 << 20)]);
@@ -298,7 +299,8 @@ fn large_transfers_return_what_was_written() {
     for cpus in ["1", "2", "8"] {
         disks.check_guest(TEST, &["--disk-rw", "--smp", cpus]);
     }
-    // With 16 entries, the device allows 14 segments in a request, but has only 8 of the driver's buffers.
+    // If the queue has 16 entries, the device allows 14 segments in a request, but the driver has only 8 buffers for
+    // this queue.
     for properties in ["logical_block_size=4096,physical_block_size=4096", "queue-size=16"] {
         let disks = Disks::new([]);
         let options = odd_disk(&disks, 16 << 20, properties);
@@ -374,8 +376,8 @@ fn device_that_is_notified_through_a_port_is_refused_and_others_work() {
     assert_eq!((stdout(&output).as_ref(), output.status.code()), (disks.expected().as_str(), Some(1)));
 }
 
-/// The virtio console is one of the 32 devices whose registers the kernel maps. The disks are functions of a few devices,
-/// because the bus has only 32 devices.
+/// The virtio console is one of the 32 devices whose registers the kernel maps. The disks are functions of a few
+/// devices, because the bus has only 32 devices.
 #[test]
 #[ignore = "takes half a minute"]
 fn disk_beyond_the_limit_is_refused_and_others_work() {

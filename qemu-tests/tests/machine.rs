@@ -1,8 +1,9 @@
 //! Runs each test in the kernel as one test of `cargo test`, or as several if the test runs with several numbers of
 //! CPUs.
 //!
-//! A test `heap::grows` for 2 and 8 CPUs is `smp2::heap::grows` and `smp8::heap::grows`. Filters, `--exact`,
-//! `--ignored` and `--list` work as usual. `--nocapture` shows the consoles while the tests run.
+//! For example, a test `heap::grows` for 2 and 8 CPUs becomes the two tests `smp2::heap::grows` and
+//! `smp8::heap::grows`. Filters, `--exact`, `--ignored` and `--list` work as usual. `--nocapture` shows the consoles
+//! while the tests run.
 
 use std::process::ExitCode;
 use std::sync::Arc;

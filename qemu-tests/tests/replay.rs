@@ -1,4 +1,5 @@
-//! Tests that runs with counted instructions (`--icount`) are equal, to the byte and to the instruction, also with disks.
+//! Tests that runs with counted instructions (`--icount`) are equal, to the byte and to the instruction, also with
+//! disks.
 
 use std::fs;
 use std::path::Path;
@@ -46,7 +47,7 @@ fn disks_answer_at_the_same_instants_in_every_run() {
         let first = traced(folder.path(), &[cpus]);
         assert!(text(&first.1).contains("disk in memory"), "the trace has no interrupt of the disk");
         assert!(first == traced(folder.path(), &[cpus]), "{cpus}: the second run differs");
-        // The answers come at other times, and the content is the same.
+        // With another seed, the disk answers at other times, but the content is the same.
         let other = traced(folder.path(), &[cpus, "--kernel-option=disk_seed=7"]);
         assert_eq!(first.0, other.0);
         assert!(first.1 != other.1, "{cpus}: the seed changes nothing");

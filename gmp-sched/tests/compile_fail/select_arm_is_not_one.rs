@@ -1,4 +1,4 @@
-//! The compiler names mistakes in the arms of a `select!` in the macro's own terms, not in those of its expansion.
+//! The compiler reports mistakes in the arms of a `select!` in the terms of the macro, not in those of its expansion.
 
 use core::time::Duration;
 

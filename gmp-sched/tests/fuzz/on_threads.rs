@@ -1,4 +1,4 @@
-//! The programs on threads: two schedulers and a foreign thread use the same objects.
+//! Runs the random programs on threads. Two schedulers and a foreign thread use the same objects.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -73,7 +73,8 @@ fn run(seed: u64) {
                     for root in 0..6 {
                         program::start(&shared, seed.wrapping_mul(97) + 13 * root + number as u64, 20);
                     }
-                    // Waits until the Gs of the other scheduler have ended, too, so that a lost G there is detected.
+                    // Waits until the Gs of the other scheduler have ended, too, so that a lost G of that scheduler is
+                    // detected.
                     while shared.running.load(Ordering::Acquire) != 0 {
                         native::sleep(Duration::from_micros(200));
                     }

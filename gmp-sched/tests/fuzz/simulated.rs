@@ -1,4 +1,4 @@
-//! The programs in the simulator, whose oracles check every run. The same seed leads to the same run.
+//! Runs the random programs in the simulator, whose oracles check every run. The same seed leads to the same run.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

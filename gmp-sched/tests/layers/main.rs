@@ -72,8 +72,8 @@ fn paths_that_run_up(sources: &[Source], floors: &Floors) -> Vec<(String, String
     found
 }
 
-/// Returns each call, in a lower layer, of a method that a higher layer adds to a type. Such a call runs up although
-/// the code names no path to the higher layer.
+/// Returns each call, in a lower layer, of a method that a higher layer adds to a type. Such a call depends on the
+/// higher layer although the code names no path to it.
 fn calls_that_run_up(sources: &[Source], floors: &Floors) -> Vec<(String, String)> {
     let mut lowest = BTreeMap::new();
     let mut types = BTreeSet::new();

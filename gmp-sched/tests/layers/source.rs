@@ -50,7 +50,7 @@ impl Source {
     }
 }
 
-/// Queries for methods that a file adds to types of other layers, and for functions with which they might be confused.
+/// Names from which the test finds calls of methods that a file adds to types of other layers.
 impl Source {
     /// The types that the file defines.
     pub(crate) fn types(&self) -> impl Iterator<Item = &str> {
@@ -113,7 +113,8 @@ fn roots(code: &str) -> Vec<(usize, &'static str)> {
     all.flat_map(|root| code.match_indices(root).map(move |(at, _)| (at, root))).filter(|&(at, _)| begins(at)).collect()
 }
 
-/// Adds the paths of the use tree or path at the beginning of `code`.
+/// If `code` begins with a path, adds this path to `paths`. If `code` begins with a use tree, adds all paths of the
+/// tree. Each path is added with `prefix` in front.
 fn collect(code: &str, prefix: &str, paths: &mut BTreeSet<String>) {
     if let Some(group) = code.strip_prefix('{') {
         for tree in split_group(group) {

@@ -6,8 +6,8 @@ use std::{fs, io};
 use crate::crate_directory;
 use crate::list::{Catcher, Mutant};
 
-/// Returns the names of the tests in a source file, that is, of the functions that follow a test attribute, also in
-/// macros.
+/// Returns the names of the tests in a source file. Each function that follows a test attribute is a test, even if it
+/// is in a macro.
 fn tests_in(source: &str) -> Vec<&str> {
     let mut is_test = false;
     let mut tests = Vec::new();

@@ -27,8 +27,8 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
-    /// Makes a new copy of the source. What earlier copies have built is kept, so that dependencies are not built again.
-    /// Only the compiler's incremental state is removed.
+    /// Makes a new copy of the source. What earlier copies have built is kept, so that dependencies are not built
+    /// again. Only the compiler's incremental state is removed.
     pub(crate) fn new(worker: usize) -> io::Result<Self> {
         let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("mutants-{worker}"));
         let workspace = place.join("source");
@@ -38,7 +38,7 @@ impl Copy {
         copy_directory(crate_directory().parent().expect("the crate is in a workspace"), &workspace)?;
         let target = place.join("target");
         for kind in ["loom", "host"] {
-            // If the state is that of an interrupted run, it may not match the source.
+            // The incremental state of an interrupted run may not match the source.
             let incremental = target.join(kind).join("release/incremental");
             if incremental.exists() {
                 fs::remove_dir_all(incremental)?;

@@ -34,7 +34,7 @@ fn case() -> Option<String> {
     env::var(CASE).ok()
 }
 
-/// Raises an exception. Its line is in the report.
+/// Raises an exception. The report must name the line that raises it.
 #[inline(never)]
 fn raise_exception(case: &str) {
     let null = black_box(ptr::null_mut::<u64>());

@@ -78,7 +78,7 @@ const GOROUTINE: &str = "  G{}: status={}({}) m={} lockedm={}";
 ///
 /// # Panics
 ///
-/// The text has another form.
+/// Panics if the text has another form.
 pub(crate) fn parse(text: &str) -> Vec<Dump> {
     let mut lines = text.lines().peekable();
     let mut dumps = Vec::new();

@@ -33,7 +33,7 @@ fn chan_does_what_its_sides_do() {
 }
 shared_test!(chan_does_what_its_sides_do);
 
-/// Go: `for v := range c`.
+/// The loop corresponds to `for v := range c` in Go.
 fn loop_over_a_chan_ends_when_it_is_closed_and_drained() {
     let chan = Chan::new(1);
     let sending = chan.clone();

@@ -139,7 +139,7 @@ fn deadline_ends_every_wait() {
 }
 shared_test!(deadline_ends_every_wait);
 
-/// Operations that need not wait succeed, even if the limit is over.
+/// Operations that need not wait succeed, even if their limit has already expired.
 fn expired_limit_does_not_prevent_success() {
     let (context, cancel) = Context::background().with_cancel();
     cancel.cancel();

@@ -11,8 +11,8 @@ use super::platform::{channel, go, syscall, tick, yield_now};
 /// a failing test does not hang.
 const MOST: usize = 30_000_000;
 
-/// The limit on the calls of a G in [`short_system_calls_do_not_starve_other_gs`]. They take minutes, because a busy
-/// host may run one M for long before it runs the M of the main G.
+/// The limit on the calls of a G in [`short_system_calls_do_not_starve_other_gs`]. A G makes so many calls only in
+/// minutes. The limit is so large because a busy host may run one M for a long time before it runs the M of the main G.
 const MOST_CALLS: usize = 2_000_000_000;
 
 /// More Gs than there are Ps make system calls in a loop. Each call is too short for the P to be retaken. Nevertheless,

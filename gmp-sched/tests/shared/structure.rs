@@ -164,7 +164,8 @@ struct Tree {
     children: Vec<Tree>,
 }
 
-/// Compares the leaves of two trees, which two coroutines walk recursively. (In Go's talks: "same fringe".)
+/// Compares the leaves of two trees, which two coroutines walk recursively. (Talks about Go call this problem "same
+/// fringe".)
 fn coroutines_compare_fringes_of_two_trees() {
     fn tree(depth: u32, value: u32) -> Tree {
         let children =

@@ -202,8 +202,8 @@ fn select_receives_no_stale_tick() {
     assert!(selecting.join().unwrap() - start >= milliseconds(2));
     timer.reset(Duration::ZERO);
     sleep(milliseconds(2));
-    // The timer has fired, but its tick has not been received. So `reset` drops the tick and returns true, as it does for
-    // a timer that has not fired.
+    // The timer has fired, but its tick has not been received. So `reset` drops the tick and returns true, as it does
+    // for a timer that has not fired.
     assert!(timer.reset(FOREVER));
     let mut case = recv(&*timer);
     assert_eq!(Select::new(&mut [case.case()]).poll(), None);

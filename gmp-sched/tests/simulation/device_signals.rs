@@ -77,8 +77,8 @@ fn wait_for_a_signal_ends_once_by_raise_or_deadline() {
     });
 }
 
-/// The wait is ended by the raise, by a cancellation on another M, or by a deadline. The context is freed right after the
-/// wait.
+/// The wait is ended by the raise, by a cancellation on another M, or by a deadline. The context is freed right after
+/// the wait.
 #[test]
 fn wait_for_a_signal_ends_once_by_raise_deadline_or_cancellation() {
     explore(|seed| {
@@ -133,8 +133,8 @@ fn wait_for_a_device_is_no_deadlock() {
     }
 }
 
-/// Every P is idle when the device interrupts. The M that is woken takes a P for the readied G alone, so it assigns no P to
-/// another M.
+/// Every P is idle when the device interrupts. The device readies only one G. The woken M takes a P for this G, and
+/// assigns no P to another M.
 #[test]
 fn interrupt_on_an_idle_machine_wakes_one_m() {
     explore(|_| {

@@ -3,8 +3,8 @@
 //! runs the seeds of this range.
 //!
 //! `GMP_SIM_SEED=17 GMP_SIM_TRACE=FILE cargo test -p gmp-sched --test simulation TEST` also writes the timeline of the
-//! run, as `FILE.html` for a browser and `FILE.json` for Perfetto. A relative path begins at the root of the repository.
-//! If the run fails, the page begins with the violated rule.
+//! run, as `FILE.html` for a browser and `FILE.json` for Perfetto. A relative path begins at the root of the
+//! repository. If the run fails, the page begins with the violated rule.
 //!
 //! A scheduler is never freed, so each test runs its seeds in several processes, one after the other.
 
@@ -39,8 +39,8 @@ const KNOWN: [Known; 6] = [
     Known { seed: 160_109, program: "two_gs_that_ready_each_other_share_a_slice" },
     // Ms waited so long for a CPU that a locked G ran later than the test allowed. The test was wrong.
     Known { seed: 67256, program: "timers_that_are_always_due_do_not_starve_the_global_queue" },
-    // An M on whose search submitters had relied was assigned a P with one G in its queue. The M woke no other M. But it
-    // first ran a G whose timer was due, so the G in the queue waited while Ps were idle.
+    // An M on whose search submitters had relied was assigned a P with one G in its queue. The M woke no other M. But
+    // it first ran a G whose timer was due, so the G in the queue waited while Ps were idle.
     Known { seed: 137_879, program: "coroutines_yield_all_values_in_order" },
 ];
 

@@ -45,9 +45,9 @@ fn main_wakes_in_time_beside_hogs_on_every_p() {
     });
 }
 
-/// A G whose blocking system call ends displaces a hog if hogs have all Ps. So it does not wait for the end of a slice,
-/// except that its M may have to wait for a CPU: with more Ps than CPUs, or if another M is woken on the same CPU at
-/// the same time. So the test checks the median.
+/// Hogs run on all Ps. When the blocking system call of a G ends, the G displaces a hog, so it does not wait for the
+/// end of a slice. But its M may have to wait for a CPU, if there are more Ps than CPUs or if another M is woken on the
+/// same CPU at the same time. Therefore the test checks the median.
 #[test]
 fn main_returns_in_time_from_blocking_calls_beside_hogs_on_every_p() {
     explore(|seed| {
@@ -66,8 +66,8 @@ fn main_returns_in_time_from_blocking_calls_beside_hogs_on_every_p() {
     });
 }
 
-/// Gs that make blocking system calls in a loop displace other Gs again and again. Nevertheless the others run, as the
-/// oracle of slices demands.
+/// Gs that make blocking system calls in a loop displace other Gs again and again. Nevertheless the other Gs run, which
+/// the simulator's oracle about slices checks.
 #[test]
 fn blocking_calls_in_a_loop_do_not_starve_other_gs() {
     explore(|seed| {
@@ -200,7 +200,7 @@ fn system_calls_in_a_row_end_with_the_slice() {
     }
 }
 
-/// Two Gs that ready each other share one slice, so other Gs wait for one slice of each pair.
+/// Two Gs that ready each other share one slice, so a waiting G waits for at most one slice per pair.
 #[test]
 fn two_gs_that_ready_each_other_share_a_slice() {
     explore(|seed| {

@@ -130,7 +130,7 @@ impl Scene {
     }
 }
 
-/// All Gs perform random operations of all kinds at the same time: among others they stop the world, change the number
+/// All Gs perform random operations of all kinds at the same time. For example, they stop the world, change the number
 /// of Ps, and lock themselves to their Ms. No G runs while another has stopped the world.
 #[test]
 fn world_is_stopped_and_resized_under_load() {

@@ -278,7 +278,8 @@ fn bounded_buffer_of_condvars_loses_no_item() {
     });
 }
 
-/// As many waits end by a notification as were notified, even if deadlines pass at the same time.
+/// The number of waits that end by a notification equals the number of waiters that were notified, even if deadlines
+/// pass at the same time.
 #[test]
 fn condvar_wait_ends_once_by_notification_or_deadline() {
     explore(|seed| {

@@ -32,8 +32,8 @@ impl Settings {
         self.standing.store(setting, Ordering::Relaxed);
     }
 
-    /// Returns the earliest tick that is not stale for a receiver. The receiver began to wait while the setting with
-    /// the index `standing` was in effect.
+    /// Returns the earliest time at which a receiver may get a tick that is not stale. `standing` is the index of the
+    /// setting that was in effect when the receiver began to wait.
     fn earliest_since(&self, standing: usize) -> Instant {
         *self.due.lock().unwrap()[standing..].iter().min().unwrap()
     }
@@ -253,8 +253,8 @@ fn timers_that_are_always_due_do_not_starve_other_gs() {
 fn timers_that_are_always_due_do_not_starve_the_global_queue() {
     explore(|seed| {
         keep_timers_due(seed, || {
-            // While a locked G is runnable, it waits on a list beside the global queue, which Ps check together with
-            // that queue. So the yields below return only if a P checks the global queue.
+            // While a locked G is runnable, it waits on a list that Ps check only together with the global queue. So
+            // the yields below return only if a P checks the global queue.
             let _locked = sim::lock_thread();
             for _ in 0..2 {
                 sim::yield_now();
@@ -263,8 +263,9 @@ fn timers_that_are_always_due_do_not_starve_the_global_queue() {
     });
 }
 
-/// Calls `others` while sixteen Gs sleep repeatedly for very short times. If `others` does not return, the run ends with
-/// an error at the limit of steps. How long a runnable G may wait is checked by the simulator's oracle about slices.
+/// Calls `others` while sixteen Gs sleep repeatedly for very short times. If `others` does not return, the run ends
+/// with an error at the limit of steps. How long a runnable G may wait is checked by the simulator's oracle about
+/// slices.
 fn keep_timers_due(seed: u64, others: impl FnOnce()) {
     // Only one seed in 8 is run, because each run has thousands of sleeps.
     if !seed.is_multiple_of(8) {

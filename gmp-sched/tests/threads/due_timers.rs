@@ -34,8 +34,8 @@ fn due_timers_do_not_starve_the_global_queue() {
         while begun.load(Ordering::Relaxed) < sleepers.len() {
             native::yield_now();
         }
-        // While a locked G is runnable, it waits on a list beside the global queue, which Ps check together with that
-        // queue. So the yields below return only if the P checks the global queue.
+        // While a locked G is runnable, it waits on a list that Ps check only together with the global queue. So the
+        // yields below return only if the P checks the global queue.
         let _locked = native::lock_thread();
         for _ in 0..4 {
             native::yield_now();

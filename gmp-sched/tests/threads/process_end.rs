@@ -280,7 +280,7 @@ fn others_run_after_main_exits() {
     assert!(!stderr.contains("panicked"), "{stderr}");
 }
 
-/// By `trap`, a shell can start a process with a signal ignored. If another process sends this signal, it has no
+/// With `trap`, a shell can start a process that ignores a signal. If another process sends this signal, it has no
 /// effect, even if the scheduler has installed its handler.
 #[test]
 fn signal_of_an_exception_that_was_ignored_and_is_sent_stays_ignored() {

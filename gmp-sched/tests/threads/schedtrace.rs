@@ -85,7 +85,8 @@ fn assert_adds_up(dump: &Dump) {
     for goroutine in goroutines {
         let runs_it = |machine: &&Machine| machine.goroutine == Some(goroutine.id);
         let on = machines.iter().filter(runs_it).map(|machine| machine.id).collect::<Vec<_>>();
-        // The id of a dead G is that of its last life, and no id is used twice.
+        // A dead G keeps its id until its slot is reused, and no id is used twice, so no M runs a G with the id of a
+        // dead one.
         assert_eq!(on, Vec::from_iter(goroutine.machine), "{goroutine:?}");
         let locked_to = machines.iter().filter(|machine| machine.locked == Some(goroutine.id));
         assert_eq!(locked_to.map(|machine| machine.id).collect::<Vec<_>>(), Vec::from_iter(goroutine.locked));
@@ -123,7 +124,7 @@ fn values_add_up_while_the_world_is_stopped() {
         dumps_when(is_set_up, native::yield_now);
         let world = native::stop_the_world();
         let runnable: Vec<_> = (0..RUNNABLE).map(|_| native::go(|| ())).collect();
-        // An M that was looking for work when its P was stopped may take a moment to notice.
+        // If an M was searching for work when its P was stopped, it may count as spinning for a short time longer.
         let (scheduler, line, dump) = dumps_when(|dump| dump.spinning_threads == 0, thread::yield_now);
         assert_adds_up(&dump);
         assert_eq!((dump.procs, dump.idle_procs, dump.threads), (3, 0, scheduler.machines().count()));
@@ -138,7 +139,7 @@ fn values_add_up_while_the_world_is_stopped() {
         let living = goroutines.iter().filter(|goroutine| !matches!(goroutine.status, 0 | 6)).count();
         assert_eq!(living, scheduler.num_goroutine());
         assert_eq!((count(&dump, 1, ""), count(&dump, 2, "")), (RUNNABLE, 1));
-        // As in Go, the G in `runnext` is in no length.
+        // As in Go, the length of a local queue does not include the G in `runnext`.
         let queued: usize = processors.iter().map(|processor| processor.queue_length).sum();
         assert!(dump.run_queue > 0, "the ring has overflowed: {dump:?}");
         assert_eq!(queued + dump.run_queue, RUNNABLE - 1);

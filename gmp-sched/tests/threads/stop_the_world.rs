@@ -68,7 +68,8 @@ fn stress(processors: usize, goroutines: usize) {
     let scene = Arc::new(Scene::default());
     let shared = scene.clone();
     let (counts, stops) = THREADS.run_with(processors, move |scheduler| {
-        // The other Gs may all end before a disturber runs for the first time.
+        // This call makes sure that the world is stopped at least once, because all actors may end before a disturber
+        // runs for the first time.
         shared.stop();
         let disturbers: Vec<_> = (0..3u32)
             .map(|n| {
@@ -93,7 +94,7 @@ fn stress(processors: usize, goroutines: usize) {
             .collect();
         actors.into_iter().for_each(|actor| actor.join().unwrap());
         disturbers.into_iter().for_each(|disturber| disturber.join().unwrap());
-        // A G is counted as finished only after its joiner can continue.
+        // The joiner of a G may continue before the G is counted as finished.
         while scheduler.counts().finished < scheduler.counts().spawned {
             native::yield_now();
         }
@@ -264,7 +265,7 @@ fn g_that_ends_locked_unlocks_its_m() {
 #[test]
 fn concurrent_stops_are_served_in_order() {
     THREADS.run(1, || {
-        // With one P, a G that has logged its arrival queues for the stop before another G runs.
+        // With one P, no other G runs after a G has logged its arrival and before it waits for the stop.
         let arrivals = Arc::new(std::sync::Mutex::new(Vec::new()));
         let log = Arc::new(std::sync::Mutex::new(Vec::new()));
         let world = native::stop_the_world();

@@ -1,5 +1,5 @@
-//! Tests of `synctest::test` on threads of the host: the clock of a bubble (a group of Gs) advances only when all of its
-//! Gs wait.
+//! Tests of `synctest::test` on threads of the host: the clock of a bubble (a group of Gs) advances only when all of
+//! its Gs wait.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};

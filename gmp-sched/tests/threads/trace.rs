@@ -102,7 +102,8 @@ fn events_read_during_writes_are_whole() {
                 })
             })
             .collect();
-        // A scheduler may be reused by several tests, and continues to count. The Gs of this test are its latest ones.
+        // A scheduler may be reused by several tests, and the ids of its Gs continue to increase. The Gs of this test
+        // have the highest ids.
         let latest = writers.iter().map(|writer| writer.id()).max().unwrap();
         while !writers.iter().all(|writer| writer.is_finished()) {
             for processor in scheduler.processors() {

@@ -1,11 +1,12 @@
-//! Waiting until other Gs wait.
+//! A function that returns when other Gs wait.
 
 use gmp_sched::goroutine::WaitReason;
 use gmp_sched::native::{Native, yield_now};
 use gmp_sched::platform::Pinned;
 
-/// Yields until at least `count` Gs of the caller's scheduler wait for `reason`. These Gs are then in the queue of what
-/// they wait for. A test must not sleep instead, because a busy host may not run the thread of another M for long.
+/// Yields until at least `count` Gs of the caller's scheduler wait for `reason`. Each of these Gs is then in the wait
+/// queue of the object for which it waits. A test must not sleep instead, because on a busy host it may take a long
+/// time until the thread of another M runs.
 pub(crate) fn until_waiting(count: usize, reason: WaitReason) {
     let scheduler = Pinned::<Native>::new().machine().scheduler();
     while scheduler.goroutines().filter(|goroutine| goroutine.wait_reason() == reason).count() < count {

@@ -65,7 +65,8 @@ fn in_nmi(body: fn()) {
 }
 
 /// Defines a test that performs `$act` in `$context`. The panic must end the machine, and its report must name the
-/// operation and the context. In a handler, the kernel is at fault. If a G is pinned or holds a lock, the program is.
+/// operation and the context. If `$act` runs in a handler, the kernel is at fault, so the status must be 101. If `$act`
+/// runs in a G that is pinned or holds a lock, the program is at fault, so the status must be 2.
 macro_rules! refused {
     ($name:ident: in_handler($act:expr), $($text:literal),+) => {
         refused!($name, in_handler($act), 101, "panic on CPU 0", $($text),+);

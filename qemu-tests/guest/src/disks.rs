@@ -227,8 +227,9 @@ fn thousand_gs_read_and_write_parts_of_the_same_sectors() {
 }
 guest_test!(thousand_gs_read_and_write_parts_of_the_same_sectors, hidden);
 
-/// Reads and writes take several requests of several buffers each, and begin and end anywhere. The first half of the disk
-/// stays as it is, and all Gs read from it. Each G writes to a part of the second half, which it shares with no other G.
+/// Reads and writes take several requests of several buffers each, and begin and end anywhere. The first half of the
+/// disk stays as it is, and all Gs read from it. Each G writes to a part of the second half, which it shares with no
+/// other G.
 fn large_transfers_return_what_was_written() {
     let disk = &disks()[0];
     let half = disk.len_bytes() / 2;
@@ -291,9 +292,9 @@ fn untouched_buffers_on_a_stack_are_filled() {
 }
 guest_test!(untouched_buffers_on_a_stack_are_filled, hidden);
 
-/// The disk of this test is slow: it does only a few requests in a second. So most calls with a limit end by the limit.
-/// How many do depends on the host, unlike in `late_write_keeps_its_slot_and_its_sectors`. After the late answers, all
-/// slots and frames are free again.
+/// The disk of this test is slow: it does only a few requests in a second. So most calls that have a limit are ended by
+/// it. How many are ended depends on the host, unlike in `late_write_keeps_its_slot_and_its_sectors`. After the late
+/// answers, all slots and frames are free again.
 fn limits_end_calls_to_a_slow_disk() {
     const CALLS: usize = 20;
     let disk = &disks()[0];
@@ -382,8 +383,9 @@ fn late_write_keeps_its_slot_and_its_sectors() {
 }
 guest_test!(late_write_keeps_its_slot_and_its_sectors, hidden);
 
-/// The device is the one of the previous test. While a write waits for its answer, reads are answered. After the time
-/// limit of the write the driver resets the device and sends the write again. When the write is late again, it fails.
+/// The device is the same as in the previous test. While a write waits for its answer, reads are answered. After the
+/// time limit of the write the driver resets the device and sends the write again. When the write is late again, it
+/// fails.
 fn lost_request_times_out_while_others_are_answered() {
     let disk = &disks()[0];
     assert_eq!(disk.write_at(0, &[1; 512]), Ok(()), "the first write is answered");

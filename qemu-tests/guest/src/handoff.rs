@@ -35,7 +35,7 @@ fn blocking_calls_reuse_ms_and_wait_at_the_limit() {
 guest_test!(blocking_calls_reuse_ms_and_wait_at_the_limit, smp = &[2], options = &["blocking_limit=16"], icount);
 
 /// Three hogs compute on the only P. Nevertheless main, whose call blocks its M, runs within a millisecond after the
-/// device is done, and the hogs share what main leaves of each slice.
+/// device is done, and each hog does more than half as much work as any other.
 fn g_that_returns_from_a_blocking_call_runs_within_a_millisecond_beside_hogs() {
     static STOP: AtomicBool = AtomicBool::new(false);
     const CALL: u64 = MILLISECOND;
@@ -116,9 +116,9 @@ fn blocked_gs_leave_the_cpus_to_gs_that_compute() {
 }
 guest_test!(blocked_gs_leave_the_cpus_to_gs_that_compute, smp = &[1], icount);
 
-/// With one CPU, a G blocks its M for 3 ms while main computes for 5 ms. The M that takes over the P runs main. This M
-/// gets the CPU only when the first M waits for the device, so the wait begins at once. The wait ends while main
-/// computes. So the G continues on the M of main.
+/// With one CPU, a G blocks its M for 3 ms while main computes for 5 ms. The M that takes over the P runs main. The
+/// first M keeps the CPU until it waits for the device, so its wait begins at once, and ends while main computes. By
+/// then the M of main has the P, so the G continues on the M of main.
 fn driver_waits_for_its_device_before_the_next_m_gets_the_cpu() {
     let machine = || Pinned::<Kernel>::new().machine().id();
     let blocking = go(move || {

@@ -20,8 +20,8 @@ fn interrupts_during(body: impl FnOnce()) -> Vec<u64> {
 const A_FEW: u64 = 6;
 
 /// Returns how often the timekeeper has to restart the timer of its CPU in `seconds` seconds. The timekeeper is the CPU
-/// that waits for the next timer of all Ps. The counter of a CPU's timer has 32 bits and counts at 1 to 4 GHz, so it can
-/// count for 1 to 4.3 seconds.
+/// that waits for the next timer of all Ps. The counter of a CPU's timer has 32 bits and counts at 1 to 4 GHz, so it
+/// can count for 1 to 4.3 seconds.
 fn hops(seconds: u64) -> Range<u64> {
     seconds / 5..seconds + 1
 }
@@ -39,9 +39,9 @@ fn check(taken: &[u64], seconds: u64) {
     assert!(taken.iter().all(|&count| count < hops(seconds).end + A_FEW), "a tick goes on for {seconds} s: {taken:?}");
 }
 
-/// In this test the machine's clock follows the host's clock, and the virtual CPUs run in parallel. If the host does not
-/// run a busy CPU for more than a second, the watchdog makes up to 20 checks in a second. So the bound is only below the
-/// 100 interrupts per second of a tick. The next test has the exact bounds.
+/// In this test the machine's clock follows the host's clock, and the virtual CPUs run in parallel. If the host does
+/// not run a busy CPU for more than a second, the watchdog makes up to 20 checks in a second. So the bound is high, but
+/// lower than the 100 interrupts per second that a tick would cause. The next test has exact bounds.
 fn sleeping_machine_takes_no_ticks() {
     // Wait until the timers that were armed during the boot have expired.
     sleep(Duration::from_secs(1));

@@ -34,8 +34,8 @@ impl DeadStacks {
         let stack = my_stack();
         let _off = PreemptGuard::new();
         self.0.lock().insert(stack);
-        // This spawns one more G, which normally runs next on this CPU, after the calling G has died. The new G must not
-        // get the stack that was recorded.
+        // This spawns one more G, which normally runs next on this CPU, after the calling G has died. The new G must
+        // not get the stack that was recorded.
         go(|| {}).detach();
     }
 
@@ -72,8 +72,8 @@ guest_test!(
         "panic at qemu-tests/guest/src/isolation.rs:",
         "this is the reason",
         "[running] on CPU",
-        // The backtrace's line for the closure. The name of the function is not compared, because the closure may be
-        // inlined.
+        // This is the backtrace's line for the closure. The name of the function is not compared, because the closure
+        // may be inlined.
         "(qemu-tests/guest/src/isolation.rs:",
         "is dead and the others go on. What it held stays held; its stack of 64 KiB is not used again."
     ],

@@ -1,5 +1,5 @@
-//! The tests in `gmp-sched/tests/shared`, run on the kernel. `gmp-sched/tests/library` includes the same files, and runs
-//! them on threads of an operating system.
+//! The tests in `gmp-sched/tests/shared`, run on the kernel. `gmp-sched/tests/library` includes the same files, and
+//! runs them on threads of an operating system.
 
 /// What the module `shared` needs of the platform under test.
 mod platform {

@@ -112,8 +112,8 @@ fn missing_timer_is_not_used() {
 
 guest_test!(sleep_outlasts_the_hardware_timer, smp = &[1, 8], icount);
 fn sleep_outlasts_the_hardware_timer() {
-    // The 32-bit counter of the one-shot timer ends after 4.29 seconds, so the kernel must start the timer several times
-    // for this sleep.
+    // The 32-bit counter of the one-shot timer ends after 4.29 seconds, so the kernel must start the timer several
+    // times for this sleep.
     let asked = Duration::from_secs(10);
     let start = clock::now();
     sleep(asked);

@@ -60,7 +60,7 @@ fn nmi_between_sti_and_hlt_hides_no_interrupt() {
     let vector = vectors::allocate(|_| _ = WOKEN.fetch_add(1, Ordering::SeqCst));
     // A CPU that halts by mistake is woken by its next timer tick, so the mistake shows only as one more interrupt.
     // Unrelated interrupts may come in between, so the test takes the smallest count of many rounds. The test does not
-    // run with `icount`, because three interrupts were then counted in every round.
+    // run with `icount`, because with `icount` three interrupts are counted in every round.
     let mut fewest = usize::MAX;
     for round in 1..=20 {
         let masked = InterruptMutex::new(());

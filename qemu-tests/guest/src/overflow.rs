@@ -38,7 +38,8 @@ guest_test!(
 fn huge_frame_ends_only_its_g() {
     assert_eq!(go(provoke::huge_frame).join(), Err(JoinError::StackOverflow));
     assert_eq!(Builder::new().stack_size(2 << 20).go(provoke::huge_frame).join(), Ok(()));
-    // The closure, too, is inlined into the function of the scheduler that calls it.
+    // This closure may be inlined into the function of the scheduler that calls it. In this case, that function has the
+    // huge frame.
     let inlined = go(|| {
         core::hint::black_box(&[core::hint::black_box(7_u8); 1 << 20]);
     });

@@ -78,7 +78,8 @@ pub(crate) fn double_fault() {
 pub(crate) fn stack_overflow() {
     fn deeper(depth: u64) -> u64 {
         let mut frame = [depth; 64];
-        // The frame must exist and be in use after the call, so that the compiler does not turn the recursion into a loop.
+        // The frame must exist and be in use after the call, so that the compiler does not turn the recursion into a
+        // loop.
         core::hint::black_box(&mut frame);
         if depth == u64::MAX { 0 } else { deeper(depth + 1) + frame[0] }
     }

@@ -39,13 +39,14 @@ fn random_numbers_need_no_further_m() {
 }
 guest_test!(random_numbers_need_no_further_m, smp = &[1], isolated);
 
-/// The entropy device of this test never answers. The first call uses it, because the limit is over before the device is
-/// late.
+/// The entropy device of this test never answers. The first call still waits for the device, because the driver gives
+/// up the device only after two seconds. So the call is ended by its limit.
 fn limits_end_waits_for_a_mute_device() {
     let (context, cancel) = Context::background().with_cancel();
     cancel.cancel();
     assert_eq!(fill_random_until(&mut [0; 100], &context), Err(ContextError::Canceled));
-    // When the device is late, a call with a limit stops it. The next call uses the processor.
+    // When the request has been unanswered for two seconds, a call gives up the device, even if a limit ends this call.
+    // The next call gets its random numbers from the processor.
     while let Err(error) = random_until(Duration::from_millis(100)) {
         assert_eq!(error, ContextError::DeadlineExceeded);
     }

@@ -90,8 +90,8 @@ impl Test {
         self.isolated()
     }
 
-    /// Requires that the console shows each of these texts during the test, in this order. A text is a line or a part of a
-    /// line.
+    /// Requires that the console shows each of these texts during the test, in this order. A text is a line or a part
+    /// of a line.
     pub(crate) const fn texts(mut self, texts: &'static [&'static str]) -> Self {
         self.plan.texts = texts;
         self
@@ -121,9 +121,9 @@ impl Test {
         self
     }
 
-    /// Runs the test with instructions as the measure of time. So sleeping takes hardly any time on the host, all runs are
-    /// equal, and the host's load makes no difference. Such a test is isolated, because on a shared machine the name of the
-    /// test would arrive on the console at a different moment in each run.
+    /// Runs the test with a clock that counts instructions instead of time. So sleeping takes hardly any time on the
+    /// host, all runs are equal, and the host's load makes no difference. Such a test is isolated, because on a shared
+    /// machine the name of the test would arrive on the console at a different moment in each run.
     pub(crate) const fn icount(mut self) -> Self {
         self.plan.icount = true;
         self.isolated()

@@ -230,8 +230,8 @@ fn everything_has_happened(resizes: u64) -> bool {
     DONE.iter().chain([&DIED]).all(|count| count.load(Ordering::Relaxed) > 0) && resizes > 0
 }
 
-/// Starts storms of preemptions, changes the number of Ps, and makes Gs die, until `end` and until everything has happened.
-/// Returns how often the number of Ps changed.
+/// Starts storms of preemptions, changes the number of Ps, and makes Gs die, until `end` and until everything has
+/// happened. Returns how often the number of Ps changed.
 fn stir(end: u64, step: Duration) -> u64 {
     let (original, mut random, mut resizes) = (procs(), Random::new(99), 0);
     for round in 1u64.. {
@@ -303,8 +303,8 @@ fn soak(duration: Duration) -> Result<(), String> {
     assert_eq!((ENDED.load(Ordering::Relaxed) + died, after.abandoned - before.abandoned), (spawned, died));
     assert_eq!(num_goroutine(), alive_before);
     assert_eq!(*LOCK.lock(), DONE[Operation::Lock as usize].load(Ordering::Relaxed));
-    // If virtual CPUs share the CPUs of the host, a woken M may not run for a while, so a G waits while a P is idle. This
-    // is not the scheduler's fault. So such waits fail the test only if instructions are counted.
+    // If virtual CPUs share the CPUs of the host, a woken M may not run for a while, so a G waits while a P is idle.
+    // This is not the scheduler's fault. So such waits fail the test only if instructions are counted.
     let is_counted = kernel::args::option("program.soak") == Some("counted");
     if is_counted && found > 0 {
         return Err(format!("{found} times a G waited to run while a P was idle"));

@@ -98,8 +98,8 @@ fn stacks_have_the_chosen_size() {
         let before = mm::usage();
         round();
         let after = mm::usage();
-        // The second round may need up to 20 more stacks, if Gs of the first round had not left their stacks when the second
-        // round began.
+        // The second round may need up to 20 more stacks, if Gs of the first round had not left their stacks when the
+        // second round began.
         let new = after.stacks_in_use + after.stacks_cached - before.stacks_in_use - before.stacks_cached;
         assert!(new <= 20, "{kib} KiB: {before:?}, then {after:?}");
     }

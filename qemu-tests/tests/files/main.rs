@@ -30,10 +30,11 @@ static FILES: LazyLock<Vec<(String, Vec<u8>)>> = LazyLock::new(|| {
     few.map(|(name, content)| (name.to_owned(), content)).into_iter().chain(many).collect()
 });
 
-/// The symbolic links of the image and their targets: to a file, to a directory, to nothing, and to itself. And an empty
-/// directory.
+/// The symbolic links of the image and their targets: a file, a directory, a path that does not exist, and the link
+/// itself.
 const LINKS: [(&str, &str); 4] =
     [("link", "nested/deeper/deepest/note"), ("folder", "nested/deeper"), ("dangling", "nowhere"), ("loop", "loop")];
+/// A directory of the image that is empty.
 const EMPTY_FOLDER: &str = "nothing";
 
 /// The output of `ls -l /`. `mke2fs` adds the directory `lost+found`.
@@ -156,7 +157,7 @@ fn directories_are_listed_in_order_on_machine_and_host() {
 #[test]
 fn links_on_the_command_line_are_listed_like_ls_lists_them() {
     let disk = Disk::new(&image());
-    // A link to a directory is followed, except with `-l`. All others are listed themselves.
+    // A link to a directory is followed, except with `-l`. For any other link, the link itself is listed.
     let links = ["ls", "/link", "/dangling", "/loop", "/folder"];
     assert_printed(&disk.on_host(&links), "/link\n/dangling\n/loop\n\n/folder:\ndeepest\n", "");
     let line = |length: u64, name: &str| format!("lrwxrwxrwx     0     0 {length:>12} {name}\n");
@@ -219,8 +220,8 @@ fn truncated_image_is_readable_up_to_its_end() {
     assert!(large.len() > 1 << 20 && FILES[2].1.starts_with(large), "{} bytes", large.len());
 }
 
-/// The blocks are those of the superblock, the group descriptors, the inode of the root directory, the inode of the
-/// file, and the root directory. They have checksums.
+/// Each round damages one block. In this order, the blocks contain the superblock, the group descriptors, the inode of
+/// the root directory, the inode of the file, and the root directory. All of these have checksums.
 #[test]
 fn damaged_block_of_the_file_system_is_an_error() {
     let (image, block) = (image(), 1024);

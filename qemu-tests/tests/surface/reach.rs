@@ -1,10 +1,10 @@
 //! Finds the functions that reach the state of a CPU, an M or a P, directly or through calls.
 //!
 //! Calls are matched by name. For a method, only its own name is compared. For an associated function, the name of its
-//! type is compared as well. For any other function, the module in the call's path is compared as well. If the call has no
-//! path, the function must be in the module of the caller, or the caller's module must import its name. Still, a function
-//! may be mistaken for another one of the same name. This only leads to false positives. A call through a function
-//! pointer or closure is not found.
+//! type is compared as well. For any other function, the module in the call's path is compared as well. If the call has
+//! no path, the function must be in the module of the caller, or the caller's module must import its name. Still, a
+//! function may be mistaken for another one of the same name. This only leads to false positives. A call through a
+//! function pointer or closure is not found.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -75,8 +75,8 @@ fn touches(function: &Function) -> bool {
         || function.words.windows(2).any(|pair| PER_CPU_MACROS.contains(&pair[0].as_str()) && pair[1] == "!")
 }
 
-/// For each function, returns the index of the next function on a shortest path of calls to the state of a CPU, an M or a
-/// P. If a function accesses that state directly, this is its own index. If there is no path, the entry is `None`.
+/// For each function, returns the index of the next function on a shortest path of calls to the state of a CPU, an M or
+/// a P. If a function accesses that state directly, this is its own index. If there is no path, the entry is `None`.
 fn distances(crates: &[&Crate], functions: &[(&Crate, &Function)]) -> Vec<Option<usize>> {
     let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, (_, function)) in functions.iter().enumerate() {

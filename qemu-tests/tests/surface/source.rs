@@ -1,7 +1,7 @@
 //! Reads the functions of a crate from its source.
 //!
-//! This module works on tokens, not on a syntax tree, because many public functions are defined in macros. Any sequence of
-//! tokens like `pub fn name` counts as a function. Code that is compiled only for tests, loom or ThreadSanitizer is
+//! This module works on tokens, not on a syntax tree, because many public functions are defined in macros. Any sequence
+//! of tokens like `pub fn name` counts as a function. Code that is compiled only for tests, loom or ThreadSanitizer is
 //! left out. The kernel crate has two *halves*: its source as compiled for the machine, and as compiled for the host.
 //! Only one of them is read at a time.
 
@@ -50,8 +50,8 @@ pub(crate) struct Unsafe {
     pub(crate) promises: usize,
 }
 
-/// Which half of a crate is read: the code for the machine or the code for the host. The choice makes no difference for a
-/// crate that has only one kind of code.
+/// Which half of a crate is read: the code for the machine or the code for the host. The choice makes no difference for
+/// a crate that has only one kind of code.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Half {
     /// The code that is compiled with `--cfg gmp_machine`.

@@ -95,7 +95,8 @@ impl Fuzzer<'_> {
         }
     }
 
-    /// Takes two steps in a system call. There, calls that wait or spawn Gs panic, and other calls succeed.
+    /// Takes two steps in a system call. During a system call, calls that wait or spawn Gs panic, and other calls
+    /// succeed.
     pub(super) fn system_call(&mut self) {
         if self.depth == DEEPEST {
             return yield_now();

@@ -19,7 +19,7 @@ use gmp_sched::time::Instant;
 
 use crate::entered::THREADS;
 
-/// This file, to find the calls in it.
+/// The text of this file, in which the test finds the line of each call.
 const SOURCE: &str = include_str!("callers.rs");
 
 /// A name and a call, which are on one line of this file. The test recognises the line by the name.

@@ -1,5 +1,5 @@
-//! A commit is the function that runs after the switch away from a parking G. If it panics on the stack of another G, the
-//! process ends.
+//! A commit is the function that runs after the switch away from a parking G. If it panics on the stack of another G,
+//! the process ends.
 
 use std::env;
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::entered::THREADS;
 const IN_CHILD: &str = "GMP_TEST_COMMIT_PANICS";
 
 /// A commit that panics ends the process with a message, because the panic must not unwind the stack on which the
-/// commit runs. This is the stack of the next G if one is runnable, as in this test, and otherwise g0.
+/// commit runs. If a G is runnable, as in this test, the commit runs on the stack of that G, and otherwise on g0.
 #[test]
 fn panic_in_a_commit_ends_the_program_with_a_message() {
     if env::var_os(IN_CHILD).is_some() {

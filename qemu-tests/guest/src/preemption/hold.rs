@@ -46,17 +46,18 @@ impl Tally {
     }
 }
 
-/// What the Gs of [`hold_through`] have seen so far, in addition to preemptions.
+/// The number of migrations of the Gs of [`hold_through`] so far.
 static MIGRATIONS: AtomicUsize = AtomicUsize::new(0);
+/// The number of fresh stacks of the Gs of [`hold_through`] so far, in the sense of [`Tally::fresh_stacks`].
 static FRESH_STACKS: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether the count of preemptions has reached `end`, and a G was resumed on another CPU. How soon this happens depends
-/// on the host, so no number of preemptions is certain to be enough.
+/// Whether the count of preemptions has reached `end` and, with more than one P, a G was resumed on another CPU. The
+/// second condition is separate, because the host determines how many preemptions it takes until a G migrates.
 fn is_over(end: u64) -> bool {
     preemptions() >= end && (procs() == 1 || MIGRATIONS.load(Ordering::Relaxed) > 0)
 }
 
-/// Holds registers repeatedly on the same stack, until enough has happened.
+/// Holds registers repeatedly on the same stack, until [`is_over`] returns true.
 fn stay(seed: u64, end: u64) -> Tally {
     let (mut state, mut tally) = (State::new(seed + 1), Tally::default());
     while !is_over(end) {
@@ -74,8 +75,8 @@ const FEW: usize = 10;
 
 /// Spawns Gs one after the other, each on a stack that has almost no committed pages. The G recurses down the stack. At
 /// each depth it loads known values into the registers, waits and compares them, while preemptions interrupt it. So
-/// preemptions, and writes to the red zone, touch pages that are not committed yet. Continues until enough has happened,
-/// and [`FEW`] stacks have got their pages in this way.
+/// preemptions, and writes to the red zone, touch pages that are not committed yet. Continues until [`is_over`] returns
+/// true and [`FEW`] stacks have got their pages in this way.
 fn go_down(seed: u64, end: u64) -> Tally {
     let mut tally = Tally::default();
     while !is_over(end) || FRESH_STACKS.load(Ordering::Relaxed) < FEW {
@@ -110,8 +111,8 @@ fn deeper(stack: Range<usize>, act: &mut dyn FnMut(&mut Tally), tally: &mut Tall
     assert!(core::hint::black_box(&frame).iter().all(|&word| word == stack.end), "a stack has changed");
 }
 
-/// Runs `how` in three Gs per P, until `wanted` preemptions have happened, and what else the test needs. Returns the sum
-/// of their results.
+/// Runs `how`, which is `stay` or `go_down`, in three Gs per P. The Gs continue until at least `wanted` preemptions
+/// have happened. Returns the sum of their results.
 fn hold_through(wanted: u64, how: fn(u64, u64) -> Tally) -> Tally {
     MIGRATIONS.store(0, Ordering::Relaxed);
     FRESH_STACKS.store(0, Ordering::Relaxed);
@@ -194,8 +195,8 @@ fn with_questions<T>(body: impl FnOnce() -> T) -> (T, u64) {
 fn state_survives_non_maskable_interrupts() -> Result<(), String> {
     for how in [stay, go_down] {
         let (mut tally, mut answers) = (Tally::default(), 0);
-        // A CPU can interrupt another CPU only while the host runs both. So the number of interrupts varies, and the loop runs
-        // until enough were taken.
+        // A CPU can interrupt another CPU only while the host runs both. So the number of interrupts varies, and the
+        // loop runs until enough were taken.
         while answers < 2_000 {
             let (more, more_answers) = with_questions(|| hold_through(5_000, how));
             tally.add(more);

@@ -144,7 +144,7 @@ fn sections_with_preemption_off_are_not_preempted() {
     // The scheduler holds such a `Pinned` while it holds one of its locks.
     is_left_alone(Pinned::<Kernel>::new);
 }
-// The clock counts instructions. Otherwise the host could use up the slice in which the other G is to show that it runs.
+// The clock counts instructions. Otherwise, a delay by the host could use up the slice in which the other G must run.
 guest_test!(sections_with_preemption_off_are_not_preempted, smp = &[1], icount, options = &["slice_us=200"]);
 
 /// Another CPU requests each preemption by an IPI, long before the slice ends.

@@ -19,7 +19,8 @@ static STOP: AtomicBool = AtomicBool::new(false);
 static SPINNING: AtomicUsize = AtomicUsize::new(0);
 
 /// Spins with the stack pointer at the lowest address of the stack, until `STOP` is set. Returns how many bytes of the
-/// reserve below the stack the preemptions used: for the red zone, the registers, and the scheduler's frames.
+/// reserve below the stack were used by preemptions. These bytes hold the red zone, the registers, and the scheduler's
+/// frames.
 fn spin_at_the_bottom() -> usize {
     let here = 0u8;
     let bottom = Slot::containing((&raw const here).addr()).expect("a G's stack").bottom();
