@@ -2,8 +2,8 @@
 //! UNIT`. Names and parameters are the same as in the Go program with which the results are compared. The module
 //! `shared` has the workloads that also run on the machine.
 //!
-//! `cargo bench -p gmp-sched [-- [--json] [--list] [procs=N,...] [FILTER]...]`. Without `procs`, the workloads run with one P
-//! and with as many Ps as there are CPUs.
+//! The command is `cargo bench -p gmp-sched [-- [--json] [--list] [procs=N,...] [FILTER]...]`. Without `procs`, the
+//! workloads run with one P and with as many Ps as there are CPUs.
 
 // The prelude of `std` has types that the shared module must import for the machine. So this program imports them, too.
 #![no_std]
@@ -192,7 +192,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What Linux calls the processor.
+/// The name of the processor, as Linux reports it.
 fn processor() -> String {
     let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = information.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split_once(": "));

@@ -29,13 +29,13 @@
 //! | a condition of the program, in [`park`](crate::park::park) | no |
 //!
 //! A [`Limit`](crate::cancel::Limit) does not make a wait durable: while a G waits in a way that is not durable, the
-//! clock does not advance, so no deadline passes. If the same kind of wait can be durable or not, the wait reason of
-//! the durable one ends in `(durable)`, as in Go. (Only joining, once and semaphores differ from Go. Go builds these
-//! from mutexes and channels, so in Go they behave as mutexes and channels do.)
+//! clock does not advance, so no deadline passes. Some kinds of wait are durable in some cases only. For such a kind,
+//! the wait reason of a durable wait ends in `(durable)`, as in Go. (Only joining, once and semaphores differ from Go.
+//! Go builds these from mutexes and channels, so in Go they behave as mutexes and channels do.)
 //!
 //! The cost outside of bubbles is small. A G that parks, spawns or ends checks whether it is in a bubble. A
-//! [`WaitGroup`](crate::sync::WaitGroup) checks whether there has ever been a bubble. Readying a G costs nothing more,
-//! because its status shows whether it waits in a bubble.
+//! [`WaitGroup`](crate::sync::WaitGroup) checks whether there has ever been a bubble. Readying a G has no additional
+//! cost, because the status of the G shows whether it waits in a bubble.
 
 use alloc::vec::Vec;
 use core::time::Duration;

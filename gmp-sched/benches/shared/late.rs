@@ -26,8 +26,8 @@ pub(super) fn sleepers() {
 static STOP: AtomicBool = AtomicBool::new(false);
 static SINK: AtomicU64 = AtomicU64::new(0);
 
-/// Measures how late main wakes from sleeps of 1 ms beside hogs. Where Gs in loops are not preempted, main would never
-/// wake, so there is nothing to measure.
+/// Measures how late main wakes from sleeps of 1 ms while hogs run (Gs that compute and never wait). Where hogs are not
+/// preempted, main would never wake, so nothing is measured.
 pub(super) fn hogs() {
     if PREEMPTS_LOOPS {
         report_late("hog_wakeup", beside_hogs(|_| lateness(1)));

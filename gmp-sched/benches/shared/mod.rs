@@ -8,7 +8,8 @@
 //! - `REPETITIONS`, by which the numbers of repetitions are multiplied;
 //! - `PREEMPTS_LOOPS`: whether a G that computes and never waits is preempted;
 //! - `place`: the M and the CPU on which the caller runs;
-//! - `memory_in_use`: the memory in use in bytes, if it is known, and `PARKED`: with how many Gs a G's memory is measured.
+//! - `memory_in_use`: the memory in use in bytes, if it is known;
+//! - `PARKED`: the number of Gs with which the memory of a waiting G is measured.
 //!
 //! Each workload is called by a G.
 
@@ -52,8 +53,8 @@ const FIRST: &[Workload] = &[
     ("hog_wakeup", hogs),
 ];
 
-/// The workloads that run last. The Gs of `bytes_per_parked_g` end only after it has returned, so they would take time from
-/// a workload after it.
+/// The workloads that run last. The Gs of `bytes_per_parked_g` end only after this workload has returned, so they would
+/// take time from a later workload.
 const LAST: &[Workload] = &[
     ("global_queue", global_queue),
     ("split_primes_64g", split_primes),

@@ -21,11 +21,11 @@ pub(crate) struct Setting {
     pub(crate) cpus: usize,
     /// The memory in MiB, if it is known.
     pub(crate) memory_mib: Option<usize>,
-    /// What the processor calls itself.
+    /// The name that the processor reports.
     pub(crate) processor: String,
 }
 
-/// The name of the build profile. `boot` sets the variable when it builds a program.
+/// The name of the build profile. `boot` passes it in the variable `GMP_BUILD` when it builds a program.
 fn build() -> &'static str {
     option_env!("GMP_BUILD").unwrap_or(if cfg!(debug_assertions) { "debug" } else { "optimised" })
 }

@@ -2,10 +2,10 @@
 //! a small scheduler of threads onto CPUs. The other half implements the [`Cpu`] trait.
 //!
 //! This module does not depend on Gs and Ps. A thread runs until it parks. A thread that becomes ready goes to an idle
-//! CPU if there is one, otherwise to the CPU it last ran on. On the CPU it last ran on, it displaces the running thread
-//! as soon as that thread is in user code. (A thread that is ready because it was displaced does not displace another
-//! thread. It waits in the list.) A CPU without a thread halts. There are about as many runnable threads as CPUs,
-//! because only threads whose M holds a P run for long. So round robin is fair enough, and there are no priorities.
+//! CPU if there is one. Otherwise it goes to the CPU it last ran on, and displaces the thread that runs there, as soon
+//! as that thread is in user code. (A thread that is ready because it was displaced does not displace another thread.
+//! It waits in the list.) A CPU without a thread halts. There are about as many runnable threads as CPUs, because only
+//! threads whose M holds a P run for long. So round robin is fair enough, and there are no priorities.
 //!
 //! | file | concept |
 //! |---|---|
@@ -66,8 +66,8 @@ pub unsafe trait Cpu: Points + Sized + Debug + Send + Sync {
     fn request_displacement();
 
     /// Withdraws the last [request](Cpu::request_displacement), if it has not been carried out. Called when the running
-    /// thread leaves this CPU by itself. Requests of the scheduler that the G of this thread give way may be withdrawn,
-    /// too, because that G does not run then.
+    /// thread leaves this CPU by itself. The scheduler may also have requested that the thread's G give way. This
+    /// request may be withdrawn, too, because the G does not run then.
     fn withdraw_displacement();
 
     /// Makes this CPU call [`Threads::timer_interrupt`] no later than `deadline`. The caller is pinned.

@@ -81,10 +81,10 @@ impl<C: Cpu> Threads<C> {
 
     /// Takes a ready thread to run on this CPU. Prefers a thread of this CPU's list to one of another CPU's list.
     ///
-    /// The running thread leaves this CPU by itself, so first withdraws the request that it be displaced. Then clears
-    /// `is_displaced`. If another CPU [kicks](Cpu::kick) this one afterwards, the thread that is taken
-    /// here must give way. A kick that comes before that thread is the current one only sets `is_displaced` again. Then
-    /// [`start`](Self::start) requests the displacement.
+    /// The running thread leaves this CPU by itself. So this function first withdraws the request to displace that
+    /// thread, and clears `is_displaced`. If another CPU [kicks](Cpu::kick) this one afterwards, the thread that is
+    /// taken here must give way. If the kick comes before the taken thread is the current one, the kick only sets
+    /// `is_displaced`, and [`start`](Self::start) requests the displacement.
     #[inline]
     pub(super) fn take_ready(&self) -> Option<&'static Thread<C>> {
         let here = self.here();

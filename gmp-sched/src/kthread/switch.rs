@@ -1,5 +1,5 @@
-//! Switching between threads on one CPU. A commit is a function that runs after the switch (on the far side). It
-//! makes the thread that left visible to other CPUs, which is safe because the thread's context has been saved. Gs
+//! Switching between threads on one CPU. A commit is a function that runs after the switch (on the far side). It makes
+//! the previous thread of the CPU visible to other CPUs, which is safe because this thread's context has been saved. Gs
 //! use the same technique.
 
 use alloc::boxed::Box;

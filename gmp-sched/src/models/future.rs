@@ -27,7 +27,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Makes a scene for the G that runs on the calling M.
+    /// Makes the shared state of a model. The G that runs on the calling M polls the future.
     fn new(pinned: &Pinned<Model>) -> Arc<Self> {
         Arc::new(Self {
             goroutine: pinned.goroutine(),

@@ -112,8 +112,8 @@ fn take(pinned: &Pinned<Model>, goroutine: &'static Goroutine<Model>, stacks: &S
 }
 
 /// One G begins to wait for another G while that G ends. The waiter's context is saved before the waiter can run, and
-/// the waiter is readied exactly once. The G that ends readies the waiter while it still uses its own stack, so the
-/// waiter may already run at that time.
+/// the waiter is readied exactly once. The ending G readies the waiter while the ending G itself still runs on its own
+/// stack, so the waiter may already run at that time.
 #[test]
 fn waiter_against_the_end_of_its_g() {
     explore(|| {

@@ -48,8 +48,7 @@ pub(super) struct ModelThread {
     /// The deadline until which the M is parked. It is read only after all loom threads have ended, so loom need not
     /// know of it.
     until: core::sync::atomic::AtomicU64,
-    /// Whether the G on this M was asked to give way. loom need not know of this flag, for the same reason as for
-    /// `until`.
+    /// Whether the G on this M was asked to give way. This flag, too, is read only after all loom threads have ended.
     asked: core::sync::atomic::AtomicBool,
 }
 

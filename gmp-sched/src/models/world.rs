@@ -29,7 +29,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Makes a scene in which the stopper runs a G and all other Ps are idle.
+    /// Makes a scheduler with `processors` Ps. The stopper runs a G, and all other Ps are idle.
     fn new(processors: usize) -> Self {
         let setting = Setting::new(processors);
         let stopper = setting.running_machine();

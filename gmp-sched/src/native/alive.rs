@@ -64,12 +64,13 @@ pub struct ExpectedWakes {
     _private: (),
 }
 
-/// Declares that a thread that is not an M will wake Gs, until the returned value is dropped. The thread may do this
+/// Declares, until the returned value is dropped, that a thread that is not an M will wake Gs. The thread may do this
 /// through a channel, a lock or another handle, or from another scheduler that it is about to
 /// [run](super::Threads::run).
 ///
-/// The schedulers of the process do not know about such threads, so they report a deadlock when all Gs wait. (A G that
-/// waits for a thread in [`blocking`](super::blocking) or for a future never counts as a deadlock.)
+/// The schedulers of the process do not know about such threads, so without this declaration they report a deadlock
+/// when all Gs wait. (A G that waits for a thread in [`blocking`](super::blocking) or for a future never counts as a
+/// deadlock.)
 ///
 /// ```
 /// use gmp_sched::native;

@@ -3,13 +3,13 @@
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
-/// Stores the return address of each call that led to the caller minus one, innermost first. Returns the number of
-/// addresses, which is 0 if the C library is not that of GNU.
+/// Finds the calls that led to the caller, and stores the return address of each minus one, the innermost call first.
+/// Returns the number of addresses, which is 0 if the C library is not that of GNU.
 ///
 /// The C library finds the calls by the unwind tables, so the program needs no frame pointers. The first call may
 /// allocate memory.
 pub(super) fn read(addresses: &mut [u64]) -> usize {
-    /// The most addresses that are stored.
+    /// The maximum number of addresses that are stored.
     const LIMIT: usize = 64;
     let mut found = [ptr::null_mut::<c_void>(); LIMIT];
     let limit = addresses.len().min(LIMIT);

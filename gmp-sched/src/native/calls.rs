@@ -6,7 +6,7 @@ use super::{Native, Semaphore};
 use crate::base::error::OutOfResources;
 
 /// The maximum number of calls of [`blocking`] and [`try_blocking`] that block threads at the same time, unless
-/// [`set_blocking_limit`] sets another number. Go: `debug.SetMaxThreads`. There the default is 10,000, and a program
+/// [`set_blocking_limit`] sets another number. Go: `debug.SetMaxThreads`. In Go the default is 10,000, and a program
 /// that needs more threads ends.
 #[doc(alias = "SetMaxThreads")]
 pub const BLOCKING_LIMIT: u32 = 8_000;

@@ -79,8 +79,9 @@ impl Threads {
     /// Prints the state of the scheduler to standard error, periodically and in Go's format, while a run lasts. Without
     /// this call, the environment variable `GMP_DEBUG` decides; see the [module](super). Go: `GODEBUG=schedtrace`.
     ///
-    /// sysmon prints, which checks for this at least every 10 ms. If standard error accepts nothing, sysmon waits, so
-    /// slices do not end and no P is retaken from a system call meanwhile. Go's sysmon waits, too.
+    /// sysmon prints the state. At least every 10 ms it checks whether the next text is due. If standard error accepts
+    /// nothing, sysmon waits, so slices do not end and no P is retaken from a system call meanwhile. Go's sysmon waits,
+    /// too.
     ///
     /// ```
     /// use core::time::Duration;
@@ -97,9 +98,9 @@ impl Threads {
         Self { schedtrace: Some(settings), ..self }
     }
 
-    /// Runs `main` as the main G of a scheduler with `processors` Ps, and returns its result. Gs that have not ended by
-    /// then are abandoned: those that run continue until they wait, and those that wait do so forever. Blocks the
-    /// calling thread.
+    /// Runs `main` as the main G of a scheduler with `processors` Ps, and returns its result. Gs that have not ended
+    /// when `main` returns are abandoned: a running G continues until it waits, and a waiting G waits forever. Blocks
+    /// the calling thread.
     ///
     /// # Panics
     ///

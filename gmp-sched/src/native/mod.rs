@@ -1,5 +1,5 @@
-//! The platform of operating-system threads: an M is a thread, and an idle M sleeps in the operating system. For
-//! programs, examples, benchmarks and tests on Linux.
+//! The platform of operating-system threads: an M is a thread, and an idle M sleeps in the operating system. This
+//! platform is for programs, examples, benchmarks and tests on Linux.
 //!
 //! ```
 //! use gmp_sched::native;

@@ -76,9 +76,9 @@ fn report(goroutine: &'static Goroutine<Native>, registers: &mut Registers) {
     let frame_bytes = probe.map(|probe| probe.frame_bytes);
     let overflow = StackOverflow { goroutine, frame_bytes, for_main: FOR_MAIN };
     let _ = writeln!(Unbuffered, "{overflow}\n{STACK_OVERFLOW}");
-    // The backtrace begins after the probe, because the probe itself belongs to no line of the program. The standard
-    // library shows the line of the byte before each address, as is right for return addresses. So the address is that
-    // of the second byte after the probe.
+    // The backtrace begins after the probe, because the probe itself belongs to no line of the program. For each
+    // address of a backtrace, the standard library shows the line of the byte before the address, because it expects
+    // return addresses. So `after` contains the address of the second byte after the probe.
     let after = probe.map(|probe| {
         let stack_pointer = match probe.rest {
             Rest::Below(bytes) => get(libc::REG_RSP).wrapping_sub(bytes),

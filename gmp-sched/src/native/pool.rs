@@ -32,8 +32,8 @@ impl Pool {
         position.expect("a scheduler is in use while it has users")
     }
 
-    /// Removes a user. The last user leaves the scheduler to later runs if no G is alive. A G that is alive stays alive
-    /// for ever, because nothing runs it any more, so its scheduler is never reused.
+    /// Removes a user. When the last user is removed and no G is alive, the scheduler becomes available to later runs.
+    /// A G that is alive then stays alive for ever, because nothing runs it any more, so its scheduler is never reused.
     fn remove_user(&mut self, scheduler: &'static Scheduler<Native>) {
         let position = self.entry_of(scheduler);
         self.in_use[position].1 -= 1;

@@ -42,7 +42,7 @@ pub(super) fn idle_limit() -> Duration {
 
 /// Sets, for all schedulers of this process, how long a scheduler keeps idle threads that it does not need. The default
 /// is 10 s. A scheduler needs one thread for each P, in addition to the threads that are blocked in calls. If it has
-/// had more threads for that long, superfluous threads end as they become idle.
+/// had more threads than that for at least `limit`, the superfluous threads end as they become idle.
 ///
 /// Callable from any thread; does not block. In Go threads do not end.
 ///

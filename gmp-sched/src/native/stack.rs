@@ -16,7 +16,8 @@ pub(super) const DEFAULT: usize = 512 * 1024;
 
 /// The number of different colours of stacks.
 const COLOURS: usize = 16;
-/// The distance between the tops of stacks of neighbouring colours, relative to a page. Two cache lines.
+/// If two stacks have neighbouring colours, their tops differ by this number of bytes within their pages. These are two
+/// cache lines.
 const COLOUR_BYTES: usize = 128;
 // Half of the page that contains the top remains for the G's frames, which is enough for most Gs that wait.
 const _: () = assert!(COLOURS * COLOUR_BYTES <= PAGE / 2);
@@ -27,14 +28,14 @@ static NEXT_COLOUR: StaticU64 = StaticU64::new(0);
 /// stacks have different colours.
 ///
 /// The cache set of an address depends on its offset in its page. If all stacks ended at a page boundary, the frames of
-/// all Gs would compete for the same few sets. So with a thousand Gs that run in turn, each switch would miss caches
-/// that have room for all these frames. Bonwick, "The Slab Allocator" (1994), section 4.
+/// all Gs would compete for the same few sets. So if a thousand Gs ran one after the other, each switch would miss
+/// caches that have room for all these frames. Bonwick, "The Slab Allocator" (1994), section 4.
 fn colour() -> usize {
     let number = NEXT_COLOUR.fetch_add(1, Ordering::Relaxed) as usize;
     (1 + number % COLOURS) * COLOUR_BYTES
 }
 
-/// The page boundary below which the guard page of a stack with this lowest address ends.
+/// The page boundary at which the guard page of a stack ends. `bottom` is the lowest address of the stack.
 pub(super) fn guard_end(bottom: usize) -> usize {
     bottom / PAGE * PAGE
 }
@@ -43,7 +44,7 @@ pub(super) fn guard_end(bottom: usize) -> usize {
 #[expect(unsafe_code, reason = "maps memory")]
 pub(crate) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
     let size = size.checked_next_multiple_of(PAGE).ok_or(OutOfResources)?;
-    // One more page, because the stack begins and ends inside of a page, and the guard page.
+    // Two more pages: the guard page, and one page because the stack begins and ends inside of a page.
     let mapped = size.checked_add(2 * PAGE).ok_or(OutOfResources)?;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
     // SAFETY: a new private mapping at an address chosen by the system affects no existing memory.
@@ -72,8 +73,8 @@ pub(crate) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
 /// The page is mapped and unused.
 #[expect(unsafe_code, reason = "changes mappings")]
 unsafe fn guard(base: *mut libc::c_void) -> bool {
-    /// A kind of advice that Linux 6.13 and later know. Unlike `mprotect`, it does not split the mapping; a process may
-    /// have only 65,530 mappings.
+    /// The request to `madvise` for a guard page, which Linux supports since 6.13. Unlike `mprotect`, it does not split
+    /// the mapping. (A process may have only 65,530 mappings.)
     const MADV_GUARD_INSTALL: libc::c_int = 102;
     // SAFETY: the caller guarantees that the page is mapped and unused.
     let is_installed = unsafe { libc::madvise(base, PAGE, MADV_GUARD_INSTALL) } == 0;

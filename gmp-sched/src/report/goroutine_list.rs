@@ -30,9 +30,10 @@ impl<P: Platform> Scheduler<P> {
         self.goroutine_list_with_places(Goroutine::wait_line)
     }
 
-    /// Like [`goroutine_list`](Self::goroutine_list), but also displays where Gs will continue. `place` returns this
-    /// place for a G, as text that begins with a line break or is empty (see [`Goroutine::suspended_at`]). The text
-    /// follows the line of the first G of a group. All Gs of a group have the same place.
+    /// Like [`goroutine_list`](Self::goroutine_list), but also displays where in its code a G will continue. `place`
+    /// returns this location for a G, as text that begins with a line break or is empty (see
+    /// [`Goroutine::suspended_at`]). The text follows the line of the first G of a group. All Gs of a group have the
+    /// same location.
     pub fn goroutine_list_with_places<D: fmt::Display + Hash>(
         &'static self,
         place: fn(&'static Goroutine<P>) -> D,

@@ -103,16 +103,16 @@ impl<P: Platform> Scheduler<P> {
         self.text(Detail::Line)
     }
 
-    /// Displays the line of [`schedtrace`](Self::schedtrace) with other fields in place of those in brackets, and a
-    /// line about each P, M and G. Go: `GODEBUG=scheddetail=1`.
+    /// Displays a line like that of [`schedtrace`](Self::schedtrace), which has other fields instead of the two in
+    /// brackets, and then a line about each P, M and G. Go: `GODEBUG=scheddetail=1`.
     ///
     /// As in Go, the slots of dead Gs are displayed, too. Callable from anywhere; takes no lock and does not allocate.
     pub fn scheddetail(&'static self) -> impl fmt::Display {
         self.text(Detail::Everything)
     }
 
-    /// Displays [`scheddetail`](Self::scheddetail) without the lines about Gs. For reports that contain the
-    /// [`goroutine_list`](Self::goroutine_list), too, which is short also if there are many Gs.
+    /// Displays [`scheddetail`](Self::scheddetail) without the lines about Gs, for reports that also contain the
+    /// [`goroutine_list`](Self::goroutine_list). That list is short even if there are many Gs.
     ///
     /// Callable from anywhere; takes no lock and does not allocate.
     pub fn scheddetail_without_goroutines(&'static self) -> impl fmt::Display {

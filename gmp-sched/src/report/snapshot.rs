@@ -207,7 +207,7 @@ pub struct Publisher<P: Platform> {
 }
 
 impl<P: Platform> Publisher<P> {
-    /// Makes a publisher that writes into `memory`, which only it writes.
+    /// Makes a publisher that writes into `memory`. Nothing else may write into this memory.
     ///
     /// # Panics
     ///
@@ -264,7 +264,7 @@ impl<P: Platform> Publisher<P> {
                 ProcessorStatus::Running | ProcessorStatus::Syscall => 1,
                 _ => 0,
             };
-            // The word with the observations keeps its sum from one publication to the next.
+            // `busy` continues from its value in the previous publication, which is still in the memory.
             let numbers = ProcessorNumbers {
                 status: status as u64,
                 goroutine: goroutine.map_or(0, |goroutine| goroutine.id().get()),

@@ -290,7 +290,8 @@ unsafe impl Cpu for Sim {
 
     unsafe fn switching_to_idle() {
         let cpu = current().cpu();
-        // The programs of explored machines use no devices, so this record would only make equal states differ.
+        // The programs of explored machines use no devices, so they do not need `parked_machine`. Setting it would only
+        // make equal states differ.
         if let Some(machine) = cpu.machine.take()
             && current().explored.is_none()
         {

@@ -31,7 +31,7 @@ pub(super) fn threads() -> &'static Threads<Sim> {
 #[expect(unsafe_code, reason = "leaves the stack of a thread")]
 pub(super) fn park(deadline: Option<Instant>) {
     Sim::assert_pinned_once();
-    // SAFETY: pinned once, as has just been checked; simulated handlers do not park.
+    // SAFETY: the caller is pinned once, as has just been checked, and simulated handlers do not park.
     unsafe { threads().park(deadline) };
 }
 

@@ -287,7 +287,8 @@ impl Simulation {
         let scheduler = self.scheduler.get().expect("CPUs run after the scheduler is made");
         match self.choose(scheduler) {
             Ok(Some(next)) => self.switch_to(next),
-            // The driver finds the same, because nothing has changed, and advances the clock.
+            // All CPUs halt. The driver will find this, too, because nothing changes until then, and will advance the
+            // clock.
             Ok(None) => self.to_driver(),
             Err(message) => {
                 *self.end.borrow_mut() = Some(Err(message));
@@ -296,8 +297,8 @@ impl Simulation {
         }
     }
 
-    /// Switches from the CPU that runs to the CPU `next` without a detour through the driver, which would cost a second
-    /// switch in every step. Returns when the first CPU takes its next step.
+    /// Lets the CPU that runs switch to the CPU `next`, without the driver in between, because the driver would cost a
+    /// second switch in every step. Returns when the first CPU takes its next step.
     #[expect(unsafe_code, reason = "leaves a CPU")]
     fn switch_to(&self, next: usize) {
         let from = self.running.replace(next);
@@ -465,8 +466,8 @@ impl Simulation {
     }
 }
 
-/// Calls [`context::switch`]. This is a function of its own, because `resume` chooses at run time between it and
-/// [`context::switch_with_clear_registers`].
+/// Calls [`context::switch`]. This is a function of its own, because `resume` chooses at run time between this function
+/// and [`context::switch_with_clear_registers`].
 ///
 /// # Safety
 ///

@@ -9,8 +9,8 @@
 //! - while the world is stopped;
 //! - from the moment when the timer of the CPU is due until its handler has run, because the interrupt may be late;
 //! - while an IPI or a preemption is pending, because the G may be pinned;
-//! - on g0, and in a G whose slice is over and that has called the scheduler. Both take a number of steps that does not
-//!   depend on other Gs; an endless loop there is found by the limit of steps.
+//! - on g0, and in a G whose slice is over and that has called the scheduler. The scheduler takes a number of steps
+//!   that does not depend on other Gs. The limit of steps finds an endless loop in the scheduler.
 //!
 //! If the M loses its CPU, the run time since the last timer interrupt of that CPU is subtracted, because the
 //! interrupt that would have ended the slice finds another thread. (If that happens again and again, no bound in
@@ -36,8 +36,8 @@
 //! - a G whose timer is due. Such Gs run one after the other until the batch budget ([`BATCH_BUDGET`]) is used up, and
 //!   the last of them runs to the end of its tick. Then the other Gs run, and the G in `runnext` goes to the tail of
 //!   the ring. If that G was displaced in the same tick, and the tick did not begin with a G whose timer was due, it
-//!   goes there one tick later;
-//! - a G from the global queue, or a locked one: one tick in
+//!   goes to the tail one tick later;
+//! - a G from the global queue, or a locked G. This happens once in this number of ticks:
 //!   [`GLOBAL_QUEUE_INTERVAL`](crate::entities::processor::GLOBAL_QUEUE_INTERVAL).
 //!
 //! So in the worst case the first G waits for the current tick, for a batch of due timers and its last tick, for a
@@ -45,9 +45,9 @@
 //! ring waits n times as long, because the ring is a FIFO.
 //!
 //! # How long the global queue waits
-//! When the global queue is to be checked, the current tick ends first. Then a batch of due timers, with its last
-//! tick, may come. Then the P takes a G from the global queue. The sum is [`GLOBAL_CHECK`]. The queue is checked once
-//! in 61 ticks, each of which is bounded as above.
+//! When the global queue is to be checked, the current tick ends first. Then a batch of due timers, with its last tick,
+//! may come. Then the P takes a G from the global queue. The sum is [`GLOBAL_CHECK`]. The queue is checked once in 61
+//! ticks, each of which lasts at most [`TICK`].
 
 use alloc::format;
 use alloc::string::String;
@@ -92,7 +92,7 @@ struct Wait {
     /// The number of the last check at which the P was on a CPU. If the P was on a CPU at the previous check, too, the
     /// run time of that CPU between the two checks is added to the sums below.
     running_at: u64,
-    /// At the last check, the P was on a CPU. This is the run time of that CPU at that check.
+    /// The run time, at the last check, of the CPU on which the P was.
     counted: u64,
     /// The run time that was added to the sums below since the last timer interrupt of the P's CPU, or since the M
     /// began to run on that CPU if that was later. If the M loses the CPU, this time is subtracted again.

@@ -69,7 +69,7 @@ impl<P: Platform> Limit<'_, P> {
 }
 
 impl<'a, P: Platform> Limit<'a, P> {
-    /// Makes a limit for a model: a node without a context around it.
+    /// Makes a limit that is over when `node` ends. Models use it, because they make nodes without contexts.
     #[cfg(all(test, gmp_loom))]
     pub(crate) fn of(node: &'a Arc<Node<P>>) -> Self {
         Self { deadline: Instant::NEVER, node: Some(node) }
@@ -147,8 +147,8 @@ impl<P: Platform> WaitEnd<P> for Limit<'_, P> {
 
     fn disarm(self, me: &'static Goroutine<P>) {
         if let Some(node) = self.node() {
-            // The commit of the wait queues the waiter and arms the timer under the node's lock, which this call takes.
-            // So when this call returns, the commit has done both and no longer uses the node.
+            // The commit of the wait queues the waiter and arms the timer under the node's lock, and `dequeue` takes
+            // the same lock. So when `dequeue` returns, the commit has done both and no longer uses the node.
             node.dequeue(me);
         }
         WaitEnd::<P>::disarm(self.deadline, me);

@@ -247,8 +247,8 @@ impl<P: Platform> Node<P> {
         access(&mut self.state.lock())
     }
 
-    /// Registers a function to start when this node ends, and returns its key. If the node has ended, returns the
-    /// function.
+    /// Registers a function to start when this node ends, and returns its key. If the node has ended, the error is the
+    /// function, which was not registered.
     pub(super) fn add_function(&self, function: AfterFunc<P>) -> Result<usize, AfterFunc<P>> {
         let _pinned = Pinned::<P>::new();
         let mut state = self.state.lock();

@@ -80,7 +80,8 @@ impl<T, P: Platform, const SIDE: u32> Handle<T, P, SIDE> {
             unsafe {
                 self.channel.drop_in_place();
             }
-            // SAFETY: this is the last handle, as above, and the channel has been dropped. `allocate` used this layout.
+            // SAFETY: this is the last handle of both sides, and the channel has been dropped. `allocate` used this
+            // layout.
             unsafe {
                 dealloc(self.channel.as_ptr().cast(), Layout::new::<Channel<T, P>>());
             }

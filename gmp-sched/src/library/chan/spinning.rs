@@ -1,6 +1,6 @@
-//! The lock of a channel: a test-and-test-and-set spinlock, taken by one instruction if it is free. Lock and unlock
-//! are separate calls. The scheduler's [`Lock`](crate::base::spin_lock::Lock) returns a guard instead, which does not
-//! suit a select: it holds several channel locks at once and releases them on the far side of a switch.
+//! The lock of a channel: a test-and-test-and-set spinlock, taken by one instruction if it is free. Lock and unlock are
+//! separate calls. The scheduler's [`Lock`](crate::base::spin_lock::Lock) returns a guard instead, which does not suit
+//! a select, because a select holds several channel locks at once and releases them on the far side of a switch.
 
 use core::marker::PhantomData;
 

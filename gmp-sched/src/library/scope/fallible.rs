@@ -68,7 +68,7 @@ where
 }
 
 impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
-    /// Spawns a G in this scope that runs `body`, as [`Scope::try_go`] does.
+    /// Spawns a G that runs `body` in this scope, as [`Scope::try_go`] does.
     ///
     /// ```
     /// use gmp_sched::native::{self, Context};

@@ -109,7 +109,7 @@ impl<P: Platform> Scope<'_, '_, P> {
 }
 
 impl<'scope, P: Platform> Scope<'scope, '_, P> {
-    /// Spawns a G in this scope that runs `body`, as [`spawn::try_go`](crate::lifecycle::spawn::try_go) does.
+    /// Spawns a G that runs `body` in this scope, as [`spawn::try_go`](crate::lifecycle::spawn::try_go) does.
     ///
     /// ```
     /// use gmp_sched::native;

@@ -60,7 +60,7 @@ pub(crate) fn leave_queues<P: Platform>(
     cases: &[Case<'_, P>],
     waker: Option<&'static Waiter<P>>,
 ) -> Option<usize> {
-    // The initial value is no case's index. It remains if no case has woken the G.
+    // The initial value is not the index of any case. It remains if no case has woken the G.
     let mut chosen = cases.len();
     for (number, case) in cases.iter().enumerate() {
         if waker.is_some_and(|waker| core::ptr::eq(waker, case.waiter())) {

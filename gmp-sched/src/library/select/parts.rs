@@ -100,7 +100,7 @@ impl<'a, P: Platform, const N: usize> Remaining<'a, P, N> {
 
 /// The result of a select that waits forever, does not wait, or waits for a limited time.
 pub trait Chosen {
-    /// The index of the chosen case. If no case was chosen, an index that no case has.
+    /// The index of the chosen case, or an index that no case has if no case was chosen.
     fn number(self) -> usize;
 }
 
@@ -125,8 +125,8 @@ impl Chosen for Result<usize, ContextError> {
     }
 }
 
-/// The result of the first case, or a `OneOf` with the result of one of the later cases. After the last case comes
-/// `()`, which means that no case was chosen.
+/// The result of the first case, or a `OneOf` with the result of one of the later cases. The type of the last `OneOf`
+/// has `()` as its `L`, and this `()` means that no case was chosen.
 #[derive(Debug)]
 pub enum OneOf<T, L> {
     /// The first case.

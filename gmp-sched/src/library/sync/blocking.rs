@@ -47,7 +47,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
     /// Returns the outcome that the waker stored, or `None` if the limit ended the wait. After `None` the waiter may
     /// still be in the queue.
     ///
-    /// Until the waker stores its outcome, the waiter's outcome is `note`, which the waker may read.
+    /// At first the waiter's outcome is `note`, which the waker may read before it stores the outcome of the wait.
     #[inline(always)]
     #[cfg_attr(feature = "std", track_caller)]
     pub(super) fn wait<G>(
@@ -177,8 +177,8 @@ impl<P: Platform> WakeList<P> {
         self.ready_each(pinned, |_| ());
     }
 
-    /// Does what [`ready`](Self::ready) does, for waits that are durable if the G is in a bubble, even if the object
-    /// was made outside of the bubble. Returns the number of waiters.
+    /// Does what [`ready`](Self::ready) does, for objects on which each wait of a G in a bubble is durable, wherever
+    /// the object was made. Returns the number of waiters.
     ///
     /// # Panics
     ///

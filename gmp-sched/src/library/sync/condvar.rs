@@ -19,12 +19,12 @@ use crate::platform::{Pinned, Platform};
 
 /// A condition variable, used with a [`Mutex`](super::Mutex). Go: `sync.Cond`.
 ///
-/// [`wait`](Self::wait) unlocks the mutex, waits for a notification, and locks the mutex again. Waiters
-/// are served in FIFO order. There are no spurious wakeups: a wait ends by a notification or its deadline, and
-/// `notify_one` and `notify_all` return the exact number of woken waiters. When the mutex is locked again, the
-/// condition may have become false, because another G may have locked the mutex first. So use
-/// [`wait_while`](Self::wait_while). The notifier need not hold the mutex. All Gs that wait at the same
-/// time must use the same mutex. (In Go the mutex is a field of the condition variable.) 32 bytes; can be a `static`.
+/// [`wait`](Self::wait) unlocks the mutex, waits for a notification, and locks the mutex again. Waiters are served in
+/// FIFO order. There are no spurious wakeups: a wait ends by a notification or its deadline, and `notify_one` and
+/// `notify_all` return the exact number of woken waiters. When the mutex is locked again, the condition may have become
+/// false, because another G may have locked the mutex first. So use [`wait_while`](Self::wait_while). The notifier need
+/// not hold the mutex. All Gs that wait at the same time must use the same mutex. (In Go the mutex is a field of the
+/// condition variable.) A condition variable takes 32 bytes and can be a `static`.
 ///
 /// ```
 /// use std::sync::Arc;

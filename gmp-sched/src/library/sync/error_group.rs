@@ -142,8 +142,8 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Spawns a G of the group that runs `body`, waiting until the limit allows it. May block the G; not callable from
-    /// interrupts. Go: `Go`.
+    /// Waits until the limit allows another G, and then spawns a G of the group, which runs `body`. May block the
+    /// calling G; not callable from interrupts. Go: `Go`.
     ///
     /// A panic of `body` ends the program, because there is no join handle to report it to.
     ///
@@ -282,7 +282,7 @@ impl<E, P: Platform> Shared<E, P> {
 /// Why [`ErrorGroup::try_go`] has spawned nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TryGoError<F> {
-    /// As many Gs of the group run already as the limit allows. Holds the closure.
+    /// The number of running Gs of the group has reached the limit. Holds the closure.
     LimitReached(F),
     /// There is no memory for a stack.
     OutOfResources(OutOfResources),

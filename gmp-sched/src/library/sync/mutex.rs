@@ -13,10 +13,10 @@
 //!
 //! Normally unlock frees the mutex and wakes the first waiter, which then competes for it. A G that is already running
 //! usually wins, which saves a switch per lock. Until a woken waiter has tried to lock the mutex (`AWAKE`), no other
-//! waiter is woken. A waiter that loses goes back to the head of the queue. Because that is unfair, a waiter that has
-//! waited for [`STARVING`] need not compete: the mutex is *handed over* to it. The mutex stays `HELD` throughout, so no
-//! other G can lock it in between. Go has a starvation mode for this, which arriving Gs must check. Here unlock checks
-//! when the first waiter began to wait, and arriving Gs check nothing.
+//! waiter is woken. A waiter that loses goes back to the head of the queue. This competition is unfair to waiters. So a
+//! waiter that has waited for [`STARVING`] need not compete: the mutex is *handed over* to it. The mutex stays `HELD`
+//! during a handover, so no other G can lock it in between. Go has a starvation mode for this, which arriving Gs must
+//! check. Here unlock checks when the first waiter began to wait, and arriving Gs check nothing.
 
 #![expect(unsafe_code, reason = "promises mutual exclusion to lock_api")]
 

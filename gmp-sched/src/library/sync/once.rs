@@ -15,7 +15,7 @@ use crate::platform::{Pinned, Platform};
 
 /// Runs a function once. The first caller runs it, and the others wait until it has returned. Go: `sync.Once`.
 ///
-/// 40 bytes; can be a `static`.
+/// A `Once` takes 40 bytes and can be a `static`.
 ///
 /// If the function panics, the panic propagates to its caller, and the next caller or a waiter runs its own function,
 /// as with `std::sync::OnceLock`. (In Go a function that panicked counts as done.)

@@ -16,7 +16,7 @@ use crate::platform::{Pinned, Platform};
 /// A counting semaphore. A G acquires one or several permits at once, and waits until there are enough. Go: `Weighted`.
 ///
 /// Waiters are served in FIFO order. Later requests for few permits do not overtake a request for many, so no G
-/// starves. 32 bytes; can be a `static`.
+/// starves. A semaphore takes 32 bytes and can be a `static`.
 ///
 /// ```
 /// use gmp_sched::native::{self, Semaphore};

@@ -70,8 +70,8 @@ impl<K: Ord + Clone, V: Clone, P: Platform> SingleFlight<K, V, P> {
         Self { calls: Mutex::new(BTreeMap::new()) }
     }
 
-    /// Returns the value of `fetch`, or of a call with the same key that is under way. Blocks the calling G meanwhile;
-    /// allocates; not callable from interrupts. Go: `Do`.
+    /// Returns the value of `fetch` or, if a call with the same key is under way, the value of that call. Blocks the
+    /// calling G meanwhile; allocates; not callable from interrupts. Go: `Do`.
     ///
     /// ```
     /// use gmp_sched::native::{self, SingleFlight};

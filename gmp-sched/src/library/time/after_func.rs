@@ -1,8 +1,7 @@
 //! Functions that run later, in Gs of their own.
 //!
 //! A timer is fired by any M that finds it due, and firing must not allocate. So the G with the function is made in
-//! advance and only started when the timer fires. A pending function costs a slot with its stack, and no memory of the
-//! heap.
+//! advance and only started when the timer fires. A pending function takes a slot with its stack, but no heap memory.
 
 use core::fmt;
 use core::time::Duration;

@@ -4,9 +4,10 @@
 //! timers (see `timers`). If the platform has timer interrupts, the interrupt makes the running G give way, and the M
 //! then fires the timer; otherwise the M fires due timers when it picks a G.
 //!
-//! A G waits for a timer itself, not for a channel of the timer as in Go, and a timer can be a case of a
+//! A G waits for a timer directly. (In Go, it receives from the timer's channel.) A timer can be a case of a
 //! [select](mod@crate::select). A timer holds at most one tick that has not been received. So [`Timer::stop`] and
-//! [`Timer::reset`] leave no stale tick behind (as in Go since 1.23), and no G can wait for a timer that has been dropped.
+//! [`Timer::reset`] leave no stale tick behind (as in Go since 1.23), and no G can wait for a timer that has been
+//! dropped.
 //!
 //! A timer, ticker or delayed function that was made in a [bubble](crate#features) uses the bubble's clock and belongs
 //! to the Gs of the bubble. A G outside of the bubble panics if it stops, sets or waits for it. A timer, ticker or

@@ -7,10 +7,10 @@
 //!
 //! # Which waker ends a wait
 //!
-//! A G in one queue without a deadline is woken by the waker that removes it from the queue under the lock
-//! ([`WaitGeneration::SOLE`]). If there can be several wakers (several queues, a deadline), the G begins its wait with
-//! a new wait generation, a [`WaitGeneration`]. The waker that [claims](Goroutine::claim) the generation successfully
-//! ends the wait. A claim of a stale generation fails. (Go: `selectDone`.)
+//! If a G waits in one queue without a deadline, the waker that removes the G's waiter from the queue under the lock
+//! ends the wait ([`WaitGeneration::SOLE`]). If there can be several wakers (several queues, a deadline), the G begins
+//! its wait with a new wait generation, a [`WaitGeneration`]. The waker that [claims](Goroutine::claim) the generation
+//! successfully ends the wait. A claim of a stale generation fails. (Go: `selectDone`.)
 //!
 //! # Order of steps
 //!
@@ -51,7 +51,8 @@ impl<P: Platform> Waiter<P> {
 /// several queues. After a wait in several queues, [`Goroutine::woken_by`] is the waiter through which the G was
 /// woken.
 ///
-/// `unlock` runs on the far side and releases the queues' locks; from then on the G may be readied. Returns pinned.
+/// `unlock` runs on the far side and releases the queues' locks; from then on the G may be readied. When this function
+/// returns, the caller is pinned again.
 #[inline(always)]
 #[cfg_attr(feature = "std", track_caller)]
 pub(crate) fn wait<'a, P: Platform>(

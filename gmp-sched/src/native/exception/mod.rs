@@ -117,8 +117,8 @@ pub(super) unsafe fn handle(
     }
     if !is_sent && let Some(goroutine) = faulty() {
         set_handler(signal, own);
-        // SAFETY: the system has passed a valid pointer, as above. No other reference to the context exists, because
-        // the previous handler has returned.
+        // SAFETY: the system has passed a valid pointer, because the handler was installed with SA_SIGINFO. No other
+        // reference to the context exists, because the previous handler has returned.
         let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
         divert(goroutine, registers);
         return;

@@ -153,7 +153,7 @@ fn first_arena() -> usize {
     let fresh = fresh.expose_provenance();
     match FIRST_ARENA.compare_exchange(0, fresh, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => fresh,
-        // Another thread was faster. This mapping stays unused.
+        // Another thread has reserved the arenas meanwhile. This mapping stays unused.
         Err(known) => known,
     }
 }

@@ -24,8 +24,8 @@ struct Visit {
     can_progress: bool,
     /// The last choice that was followed, for the report of a failure.
     step: Option<Step>,
-    /// How much of the setting's bound is left from this state on: of `Setting::steps` if that is set, otherwise of
-    /// `Setting::switches`.
+    /// How many more steps the search may take from this state on, if `Setting::steps` is set; otherwise, how many more
+    /// switches (`Setting::switches`).
     budget: u32,
 }
 
