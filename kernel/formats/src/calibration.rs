@@ -23,7 +23,7 @@ const PATIENCE: u32 = 20_000;
 /// The least number of intervals that a result consists of. With fewer, each of them might contain a pause.
 const LEAST_INTERVALS: u32 = 32;
 
-/// The bound for the number of intervals of a measurement. It is reached only if nearly all intervals contain a pause.
+/// The largest number of intervals of a measurement. It is reached only if nearly all intervals contain a pause.
 const MOST_INTERVALS: u32 = 1_000_000;
 
 /// A clock with a known rate, whose counter counts up and wraps.
@@ -39,7 +39,8 @@ impl Reference {
     /// Channel 2 of the PIT (Intel 8254).
     pub const PIT: Self = Self { bits: 16, femtoseconds: FEMTOSECONDS / PIT_HZ };
 
-    /// The ACPI power management timer, at 3.579545 MHz (ACPI 6.5, 4.8.3.3). Some have 32 bits; the kernel uses 24.
+    /// The ACPI power management timer, at 3.579545 MHz (ACPI 6.5, 4.8.3.3). The timer of some computers
+    /// has 32 bits, but the kernel uses only the lower 24.
     pub const PM_TIMER: Self = Self { bits: 24, femtoseconds: FEMTOSECONDS / 3_579_545 };
 
     /// Returns a reference that consists of the lower half of the HPET's counter. `femtoseconds` is the period that the

@@ -20,9 +20,10 @@
 //!
 //! A CPU that answers has run since its last answer, at least for one instruction or one access to a device. So a CPU
 //! whose critical section makes fewer than [`ANSWERS`] accesses is not reported, even if the host lets the CPU wait at
-//! each access. And an answer within [`PROMPT`] shows that the CPU was running when it was asked. At checks that are 50
-//! ms apart, such answers estimate for how long the CPU has really run with interrupts (or preemption) off. A CPU that
-//! is stuck is reported on every host, but later if it gets a small share of the host's time.
+//! each access. And an answer within [`PROMPT`] shows that the CPU was running when it was asked. The checks are 50 ms
+//! apart, so the number of these answers shows roughly for how long the CPU has really run with interrupts (or
+//! preemption) off. A CPU that is stuck is reported on every host, but later if it gets a small share of the host's
+//! time.
 
 /// For how long interrupts (or preemption) must be off before the CPU is suspected, in ns.
 pub const LIMIT: u64 = 1_000_000_000;

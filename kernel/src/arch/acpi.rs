@@ -16,7 +16,7 @@ use x86_64::instructions::port::Port;
 use crate::cpu::percpu::MAX_CPUS;
 use crate::mm::{self, PAGE_SIZE, PHYSICAL_MAP_BYTES, PhysAddr, paging};
 
-/// The most I/O APICs that the kernel uses.
+/// The largest number of I/O APICs that the kernel uses.
 pub(crate) const MAX_IO_APICS: usize = 8;
 /// The number of interrupts on the ISA bus.
 const ISA_INTERRUPTS: usize = 16;

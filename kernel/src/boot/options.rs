@@ -19,7 +19,7 @@ use crate::sched::startup::{self, Observer, Settings, TraceSettings};
 /// The exit status for an invalid option. It is the usual status for wrong use of a command (`EX_USAGE` in sysexits.h).
 const WRONG_USE: u8 = 64;
 
-/// The default of the option `disk_timeout_s`. Linux waits as long for a disk.
+/// The default of the option `disk_timeout_s`. It is also the time for which Linux waits for a disk.
 const DISK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The default of the option `disk_access_us`: the access time of a solid-state disk.

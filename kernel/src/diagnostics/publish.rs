@@ -1,5 +1,5 @@
-//! Publishes the numbers of the scheduler in memory that the host reads, for `boot --top`. A kernel thread does this,
-//! which is no M and needs no P. Without the option `top` there is no such thread.
+//! Publishes the numbers of the scheduler in memory that the host reads, for `boot --top`. This is done by a kernel
+//! thread that is no M and needs no P. Without the option `top` there is no such thread.
 
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;

@@ -42,7 +42,7 @@ fn run(_: usize) -> ! {
 }
 
 /// Prints lines to standard error as fast as the console sends them. Parks for a moment after each batch of lines, so
-/// that other threads can run. They could not displace this thread, because it is pinned.
+/// that other threads can run. While this thread prints, no other thread can preempt it, because it is pinned.
 struct PacedWriter {
     lines: LineWriter,
     /// The number of lines in the current batch.

@@ -1,4 +1,4 @@
-//! Disks: reads and writes of any bytes, which block the calling G with its M, or the G alone.
+//! Disks: reads and writes of any range of bytes. They block the calling G with its M, or the G alone.
 
 use alloc::format;
 use alloc::string::{String, ToString};

@@ -74,8 +74,8 @@ pub enum RequestError {
     /// The device has violated the protocol, for example by completing a request that was not submitted. The driver
     /// does not use the device any more.
     Broken,
-    /// The device was silent, and does not confirm a reset or has other properties after it. It may have been
-    /// unplugged. The driver does not use the device any more.
+    /// The device was silent, and does not confirm a reset, or its properties have changed after the reset. It may have
+    /// been unplugged. The driver does not use the device any more.
     Gone,
     /// The device was silent and was reset, but then there was no memory to set it up again. The driver does not use
     /// the device any more.

@@ -34,8 +34,8 @@ const MSIX: u8 = 0x11;
 const MSIX_ENABLE: u32 = 1 << 31;
 /// The bit of the first 32-bit word of the MSI-X capability that masks all vectors of the device.
 const MSIX_MASK_ALL: u32 = 1 << 30;
-/// The position in the same word of the bits that contain the table's size, and their mask. The size is one more than
-/// their value.
+/// The table's size minus one is also in the first 32-bit word of the MSI-X capability. The next two constants are the
+/// position of its bits in that word, and the mask of these bits after the shift.
 const MSIX_SIZE_SHIFT: u32 = 16;
 const MSIX_SIZE: u32 = 0x7ff;
 /// Bits of the second 32-bit word of the MSI-X capability: the number of the BAR that contains the table. The other
@@ -179,7 +179,8 @@ impl Registers {
     }
 }
 
-/// The largest number of BARs that can be mapped. A virtio device has two, so these are 32 devices.
+/// The largest number of BARs that can be mapped. A virtio device has two, so this is enough for
+/// 32 virtio devices.
 const MAX_MAPPED: usize = 64;
 
 /// The BARs that have been mapped.
@@ -237,8 +238,8 @@ pub(crate) fn enable(root: &mut Root, function: DeviceFunction) {
 
 /// Sets the first entries of a device's MSI-X table, one for each of `cpus`. With an entry, the device raises the
 /// interrupt `vector` on the entry's CPU, with fixed delivery and edge trigger. If the messages of devices cannot reach
-/// this CPU, another CPU gets the interrupt. Returns the number of entries that were set. If `cpus` are more
-/// than the table has entries, this is the size of the table.
+/// this CPU, another CPU gets the interrupt. Returns the number of entries that were set. If there
+/// are more `cpus` than entries, all entries of the table are set.
 ///
 /// # Errors
 /// If the device has no MSI-X table, or its interrupt messages cannot reach any CPU.

@@ -20,8 +20,8 @@ pub use crate::drivers::pit_error::NotCounting;
 /// Held by the G that uses the channel.
 static CHANNEL: Mutex<()> = Mutex::new(());
 
-/// If a countdown takes longer than twice its length and this time (in nanoseconds), the PIT does not count at its
-/// rate. This time is generous, because another thread may have the CPU meanwhile.
+/// If a countdown takes longer than twice its length plus this time (in nanoseconds), the PIT does not count at its
+/// rate. This time is generous, because another thread may run on the CPU meanwhile.
 const LATE_NS: u64 = 10_000_000;
 
 /// How far the driver counts between two reads of the output. A read of a port takes as long as hundreds of

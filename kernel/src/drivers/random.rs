@@ -174,10 +174,12 @@ fn fill_from_device(bytes: &mut [u8], limit: &Limit<'_>) -> Result<bool, Context
             filled += count;
             continue;
         }
-        // The clock of the CPU that ended the wait may be ahead. So the deadline may seem to be in the future.
+        // Another CPU may have ended the wait, and its clock may be slightly ahead of this CPU's. So the deadline may
+        // still be in the future for this CPU.
         let end_by_limit = || limit.err().or((limit.deadline() < late).then_some(ContextError::DeadlineExceeded));
         let ended = if has_answered { None } else { end_by_limit() };
-        // A late device is also stopped if a limit has ended this wait. So waits with short limits do not fail for ever.
+        // If the device is late, it is stopped even if the limit has ended this wait. Otherwise, if all waits had short
+        // limits, the device would never be stopped, and all waits would fail.
         if ended.is_none() || kthread::now() >= late {
             stop(device);
         }

@@ -2,8 +2,8 @@
 //!
 //! The memory is the third BAR of the device (docs/specs/ivshmem-spec.txt of QEMU). An access to it costs no more than
 //! an access to other memory. The first words say what the memory is for: a disk begins with a
-//! [header](boot_protocol::memory_disk::Header), the memory for [input](boot_protocol::input_memory) with another one,
-//! and the memory for a trace with zeros.
+//! [header](boot_protocol::memory_disk::Header), the memory for [input](boot_protocol::input_memory) with another
+//! header, and the memory for a trace with zeros.
 
 use alloc::vec::Vec;
 use core::slice;

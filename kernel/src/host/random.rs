@@ -17,8 +17,8 @@ pub fn random() -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Like [`random`]. Never fails, because nothing waits. On the machine this function may wait for a device, but no longer
-/// than `limit`.
+/// Like [`random`]. Never returns an error, because this function does not wait on the host. On the machine it may wait
+/// for a device, but no longer than `limit`.
 ///
 /// # Errors
 ///
@@ -42,8 +42,8 @@ pub fn fill_random(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the host has random numbers");
 }
 
-/// Like [`fill_random`]. Never fails, because nothing waits. On the machine this function may wait for a device, but no
-/// longer than `limit`.
+/// Like [`fill_random`]. Never returns an error, because this function does not wait on the host. On the machine it may
+/// wait for a device, but no longer than `limit`.
 ///
 /// # Errors
 ///

@@ -16,7 +16,7 @@ use super::error::OutOfMemory;
 use super::frame;
 use crate::cpu::sync::InterruptMutex;
 
-/// The largest number of blocks of the pool. A disk needs about three, and two for each queue.
+/// The largest number of blocks of the pool. A disk needs about three blocks, plus two for each queue.
 const MAX_BLOCKS: usize = 1024;
 
 /// The blocks, in the order of their addresses.
@@ -94,8 +94,8 @@ pub(crate) fn device_address(memory: NonNull<[u8]>) -> Option<PhysAddr> {
     Some(block.first.start_address() + (start - block.start()))
 }
 
-/// Returns the `bytes` bytes at a physical address if they are in the pool. For devices that the kernel itself
-/// implements.
+/// Returns the address of the `bytes` bytes at a physical address if these bytes are in the pool. Devices that the
+/// kernel itself implements use this function to access the memory of requests.
 pub(crate) fn of_device(address: PhysAddr, bytes: usize) -> Option<NonNull<u8>> {
     let start = physical_to_virtual(address);
     let pool = POOL.lock();

@@ -17,7 +17,7 @@ use crate::sched::platform::{Kernel, Limit, Semaphore};
 /// is less than the number of Ms that a scheduler may have.
 pub(super) const BLOCKING_LIMIT: u32 = 8_000;
 
-/// The permits to block an M. Waiters get one in the order of their calls.
+/// Each permit allows one G to block its M. Waiters get permits in the order of their calls.
 static PERMITS: Once<Semaphore> = Once::new();
 
 /// Sets the number of calls that may block their Ms at the same time. Called once, before the scheduler starts.

@@ -11,7 +11,7 @@ use gmp_sched::platform::Platform as _;
 use crate::mm::layout;
 use crate::sched::platform::Kernel;
 
-/// Stores the return address of each call that led to the caller minus one, innermost first. Returns the number of
+/// For each call that led to the caller, innermost first, stores the return address minus one. Returns the number of
 /// addresses, which is 0 if the caller is not a G on its own stack. The caller is pinned.
 #[inline(never)]
 pub(super) fn read(addresses: &mut [u64]) -> usize {

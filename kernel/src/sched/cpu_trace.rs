@@ -65,7 +65,7 @@ fn note_halt() {
     with_own(|tracer| tracer.halts(kthread::now()));
 }
 
-/// Records that this CPU takes the interrupt that `name` names. Called with interrupts off.
+/// Records that this CPU takes the interrupt with this `name`. Called with interrupts off.
 pub(crate) fn interrupt(name: &'static str) {
     TRACER.here().interrupt(name, kthread::now());
 }

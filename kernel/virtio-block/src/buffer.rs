@@ -176,7 +176,7 @@ impl Buffers {
     /// request needs, the last ones are not used.
     pub(crate) fn pieces(&self, request: Request) -> Pieces {
         let (read, written) = request.data_bytes();
-        // Only one of the two is not 0.
+        // At least one of the two numbers is 0.
         let bytes = read.max(written);
         let count = bytes.div_ceil(self.segment_bytes).max(1);
         let mut pieces = Pieces { list: heapless::Vec::new(), read: 0 };
@@ -184,9 +184,10 @@ impl Buffers {
             let start = if index == 0 { HEADER } else { DATA };
             let data_end = DATA + self.segment_bytes.min(bytes - index * self.segment_bytes);
             let end = if index == count - 1 { data_end + 1 } else { data_end };
-            // The device reads up to here, and writes from here on.
+            // The device reads the bytes before `middle`, and writes the bytes from `middle` on.
             let middle = if written > 0 { DATA } else { data_end };
-            // One of the two is empty, except in the first buffer of a read, and in the last buffer of a write.
+            // Only the first buffer of a read and the last buffer of any other request contain both a piece that the
+            // device reads and a piece that it writes. In every other buffer one of the two pieces is empty.
             pieces.list.extend(not_empty(buffer.piece(start, middle - start)));
             pieces.read += usize::from(start < middle);
             pieces.list.extend(not_empty(buffer.piece(middle, end - middle)));

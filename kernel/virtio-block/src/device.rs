@@ -176,8 +176,8 @@ impl<H: Hal, T: Transport> Device<H, T> {
 }
 
 /// Allocates up to `most` buffers, in pieces of consecutive pages, and adds them to the queues in rotation. If there
-/// is no memory for a piece, tries a piece of half the size, and so on. A piece that had to be made smaller is the last
-/// one. A queue for which there is no buffer is removed.
+/// is no memory for a piece, tries a piece of half the size, and so on. Stops after such a smaller piece, unless the
+/// missing buffers fit into another piece of the same size. A queue for which there is no buffer is removed.
 fn add_buffers<H: Hal, W>(queues: &mut Vec<Queue<H, W>>, most: usize) -> Result<(), OpenError> {
     let room = queues.iter().map(Queue::room).min().unwrap_or(0);
     let count = queues.len();

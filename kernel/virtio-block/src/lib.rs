@@ -1,5 +1,5 @@
 //! The driver's half of the virtio block protocol (Virtual I/O Device 1.2, 5.2), without interrupts, locks and waiting.
-//! The kernel adds those in `drivers/virtio`. The queue and the transport are those of the crate virtio-drivers.
+//! The kernel adds these three in `drivers/virtio`. The queue and the transport are those of the crate virtio-drivers.
 //!
 //! A [`Device`] has one or several [`Queue`]s of up to 256 entries each. Each queue has its own requests in flight, and its
 //! own buffers in memory that the device may access. So CPUs that use different queues share nothing but the device,
@@ -47,7 +47,7 @@
 //! - A device that does not answer a request in time can be [reset](Device::reset). The age of each request counts,
 //!   because a device may lose one request and answer others.
 //!
-//! The tests of this crate contain a device that does all this at random.
+//! The tests of this crate contain a device that misbehaves in these ways at random.
 //!
 //! # A device in software
 //!

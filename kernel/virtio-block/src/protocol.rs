@@ -84,7 +84,8 @@ impl Properties {
         let word_if = |feature, offset, default| if features & feature != 0 { word(offset) } else { Ok(default) };
         let sectors = u64::from(word(CAPACITY)?) | u64::from(word(CAPACITY + 4)?) << 32;
         let block_bytes = word_if(BLOCK_SIZE, BLOCK_BYTES, SECTOR_SIZE as u32)? as usize;
-        // Without this feature a device accepts one piece, as in Linux. The data is in the pieces that are counted.
+        // A device without this feature accepts one piece of data in a request; Linux assumes the same. Each buffer of
+        // a request is one piece of data.
         let segments = word_if(SEGMENTS, MAX_SEGMENTS, 1)? as usize;
         // The first piece of a write also contains the header.
         let piece_bytes = word_if(SEGMENT_SIZE, MAX_SEGMENT_BYTES, u32::MAX)? as usize;
@@ -224,8 +225,8 @@ pub enum Failure {
     Silent,
     /// The device has violated the protocol. The driver does not use the device any more.
     Broken,
-    /// The device does not confirm a reset, or has other properties after it. It may have been unplugged. The driver
-    /// does not use the device any more.
+    /// The device does not confirm a reset, or its properties have changed after the reset. It may have been unplugged.
+    /// The driver does not use the device any more.
     Gone,
     /// After a reset there was no memory for a new queue. The driver does not use the device any more.
     OutOfMemory,

@@ -1,4 +1,4 @@
-//! A queue: the requests in flight, and matching completions with them.
+//! A queue keeps the requests in flight, and matches the device's completions with them.
 
 #![expect(unsafe_code, reason = "lends buffers to the device")]
 
@@ -23,11 +23,12 @@ const ATTEMPTS: u8 = 2;
 pub struct Refused {
     /// The buffers of the request.
     pub buffers: Buffers,
-    /// The reason. It is `Unsupported`, too, if the request extends past the end of the device.
+    /// The reason. `Unsupported` is also the reason if the request extends past the end of the device, or if the
+    /// buffers have no room for it.
     pub reason: Failure,
 }
 
-/// A request that is over.
+/// A request that has ended.
 #[derive(Debug)]
 pub struct Completion<W> {
     /// The value that was submitted with the request.
@@ -122,7 +123,7 @@ impl<H: Hal, W> Queue<H, W> {
         self.device
     }
 
-    /// The number of buffers for whose requests the queue has room.
+    /// The largest number of buffers that the queue can have, so that there is always room for their requests.
     pub(crate) fn room(&self) -> usize {
         self.ring.entries() / BUFFER_ENTRIES
     }

@@ -150,6 +150,6 @@ unsafe fn references(pieces: &mut Pieces) -> (&[&[u8]], &mut [&mut [u8]]) {
     // SAFETY: a reference has the same layout as a `NonNull` with the same target. The caller promises that the memory is
     // initialised and that there are no other references to it.
     let inputs = unsafe { slice::from_raw_parts(inputs.as_ptr().cast::<&[u8]>(), inputs.len()) };
-    // SAFETY: as above.
+    // SAFETY: the same reasons hold for the pieces that the device writes.
     (inputs, unsafe { slice::from_raw_parts_mut(outputs.as_mut_ptr().cast::<&mut [u8]>(), outputs.len()) })
 }

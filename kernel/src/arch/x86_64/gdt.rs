@@ -47,8 +47,8 @@ pub(crate) const KERNEL_DATA: u16 = 0x10;
 /// The size of each stack of the interrupt stack table, in bytes. It is enough to format the report of a panic.
 const TRAP_STACK_BYTES: usize = 32 * 1024;
 
-/// The stack of all vectors until memory management is up. One stack is enough, because until then every exception
-/// stops the kernel.
+/// The stack on which all handlers run until memory management is up. One stack is enough, because until then every
+/// exception stops the kernel.
 #[repr(C, align(16))]
 struct EarlyStack(UnsafeCell<[u8; TRAP_STACK_BYTES]>);
 

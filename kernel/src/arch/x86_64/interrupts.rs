@@ -50,10 +50,10 @@ impl fmt::Display for NoVectorLeft {
 
 impl core::error::Error for NoVectorLeft {}
 
-/// Allocates a vector for the device `name`, which is never freed. When an interrupt comes on this vector, `handler` is
-/// called with `argument`, with interrupts off, on the CPU that takes the interrupt. The handler must not allocate
-/// memory, and of all locks it may take only `InterruptMutex`es. The handler need not signal the end of the interrupt,
-/// because its caller does.
+/// Allocates a vector for the device `name`. The vector is never freed. When an interrupt comes on this vector,
+/// `handler` is called with `argument`, with interrupts off, on the CPU that takes the interrupt. The handler must not
+/// allocate memory, and of all locks it may take only `InterruptMutex`es. The handler need not signal the end of the
+/// interrupt, because its caller does.
 ///
 /// # Errors
 /// If all vectors are allocated.

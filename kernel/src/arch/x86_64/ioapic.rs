@@ -34,7 +34,7 @@ const LEVEL: u32 = 1 << 15;
 /// The bit of an entry that masks the interrupt.
 const MASKED: u32 = 1 << 16;
 
-/// The most I/O APICs that the kernel uses.
+/// The largest number of I/O APICs that the kernel uses.
 const MAX_CONTROLLERS: usize = acpi::MAX_IO_APICS;
 
 static CONTROLLERS: InterruptMutex<heapless::Vec<IoApic, MAX_CONTROLLERS>> = InterruptMutex::new(heapless::Vec::new());

@@ -32,11 +32,11 @@ pub(crate) fn start(count: u16) {
     let bits = unsafe { control.read() };
     // SAFETY: this changes only the gate and the speaker bit of channel 2. The other bits are written back as they were.
     unsafe { control.write(bits & !SPEAKER | GATE) };
-    // SAFETY: this concerns only channel 2, which sends no interrupts. The channel starts counting when the high byte of
-    // its initial count is written.
+    // SAFETY: this command affects only channel 2, which sends no interrupts. The channel starts counting when the high
+    // byte of its initial count is written.
     unsafe { command.write(START) };
     for byte in count.to_le_bytes() {
-        // SAFETY: as for the command, this concerns only channel 2, which sends no interrupts.
+        // SAFETY: this port belongs only to channel 2, which sends no interrupts.
         unsafe { channel.write(byte) };
     }
 }

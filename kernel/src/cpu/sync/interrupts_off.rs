@@ -48,8 +48,8 @@ pub(super) fn leave() {
     }
     percpu::set_interrupts_off_at(None);
     interrupts::enable();
-    // The value of `word` from before is enough. If a switch becomes pending after the load of `word`, an interrupt has
-    // requested it, and the switch is made when that interrupt returns.
+    // The word need not be loaded again. If a switch becomes pending after the load of `word`, an interrupt has
+    // requested the switch, and the switch is made when that interrupt returns.
     if word == 0 {
         percpu::honour_pending();
     }

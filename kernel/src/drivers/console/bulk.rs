@@ -14,7 +14,8 @@
 //!
 //! A device whose reader is slow also does not use its chunk for a long time. The kernel must not reset such a device,
 //! because a part of the chunk may have been sent. So if a chunk has been in flight for a second, the kernel sends a
-//! control message, which a working device uses at once. If it has not done so for five seconds, the device is reset.
+//! control message, which a working device uses at once. If the device has not used the message after five seconds, it
+//! is reset.
 
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -84,7 +85,7 @@ pub(super) struct Bulk {
     /// When the chunk in flight was sent. If the device has been probed since, the time at which it answered the last
     /// probe.
     since: u64,
-    /// When the probe was sent to which the device has not answered yet. `None` if it has answered every probe.
+    /// When the probe was sent that the device has not answered yet. `None` if the device has answered every probe.
     probed: Option<u64>,
 }
 
@@ -168,7 +169,7 @@ fn take_out_used(port: &OutputPort) -> bool {
     is_idle
 }
 
-/// Sends the next chunk of the ring. No chunk is in flight.
+/// Sends the next chunk of the ring. Called only if no chunk is in flight.
 fn send_chunk(port: &OutputPort) {
     let output = port.output();
     let chunk = &output.buffer()[..CHUNK];

@@ -13,8 +13,8 @@ macro_rules! println {
     ($($arg:tt)*) => { $crate::console::print(::core::format_args!("{}\n", ::core::format_args!($($arg)*))) };
 }
 
-/// Prints to standard error, like the macro of `std`. Text is written in the order of the calls, also between this
-/// macro and [`print!`](crate::print!).
+/// Prints to standard error, like the macro of `std`. Text of this macro and of [`print!`](crate::print!) is written in
+/// the order in which the two macros are called.
 #[macro_export]
 macro_rules! eprint {
     ($($arg:tt)*) => { $crate::console::eprint(::core::format_args!($($arg)*)) };

@@ -42,8 +42,8 @@
 //! waits, for a bounded time, until everything has been sent.
 //!
 //! Each byte that leaves the ring for the serial port is also shown on the screen, if there is one
-//! (`drivers/screen.rs`). If there is no port, bytes leave the ring at once. What the virtio console takes is not
-//! shown: drawing so many bytes at once would keep interrupts off for too long.
+//! (`drivers/screen.rs`). If there is no port, bytes leave the ring at once. Bytes that the virtio console
+//! takes are not shown, because drawing so many bytes at once would keep interrupts off for too long.
 //!
 //! For input, the port's interrupt moves received bytes into another ring (`received`). Programs read bytes (`input`)
 //! or lines (`stdin`) from that ring. So that runs can be repeated, input may also come from memory, at instants of the

@@ -99,7 +99,8 @@ fn send_rest(bytes: usize) {
 }
 
 /// Whether the part of the ring that is reserved for callers that cannot park is free. A caller of this kind that
-/// prints much text should wait for this if it can. Otherwise text may be lost, its own and that of other such callers.
+/// prints much text should wait for this if it can. Otherwise its text, and the text of other such callers, may be
+/// lost.
 pub(crate) fn has_room_for_unwaited() -> bool {
     RING.room() >= RESERVE
 }

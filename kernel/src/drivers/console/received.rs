@@ -1,5 +1,5 @@
 //! Received bytes. The port's interrupt moves them into a ring. If the input comes from [memory](super::timed), a timer
-//! does.
+//! moves them instead.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

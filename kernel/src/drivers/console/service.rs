@@ -36,7 +36,7 @@ pub(crate) fn serve(service: Service, inspect: fn()) {
     }
 }
 
-/// The port's interrupt handler. The port has received bytes, or can accept more.
+/// The port's interrupt handler. It runs when the port has received bytes, or can accept more.
 fn interrupt() {
     locked(|console| {
         // Disable all causes of the interrupt, as the head of `port.rs` explains. `locked` enables the required ones

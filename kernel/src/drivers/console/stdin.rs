@@ -13,7 +13,8 @@ use gmp_sched::sync::LimitedMutex as _;
 use super::input::wait_for_byte;
 use crate::platform::{Limit, Mutex};
 
-/// What has been read. The G that reads a line holds the lock, so that each G gets whole lines.
+/// The input that was read, but not returned yet. The G that reads a line holds the lock, so that each G gets whole
+/// lines.
 static INPUT: Mutex<Input> = Mutex::new(Input { line: Vec::new(), has_ended: false });
 
 struct Input {

@@ -138,7 +138,7 @@ impl BlockDevice {
         time_limit: Duration,
     ) -> Self {
         let properties = device.properties();
-        // A G may come to any queue, so the smallest one counts.
+        // A G may use any queue, so the smallest queue determines how many buffers a request may have.
         let least = queues.iter().map(RequestQueue::capacity).min().unwrap_or(0);
         let request_buffers = (least / QUEUE_SHARE).clamp(1, properties.max_segments);
         Self {

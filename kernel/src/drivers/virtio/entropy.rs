@@ -27,7 +27,7 @@ pub(crate) struct EntropyDevice {
     registers: pci::Registers,
     /// How many bytes were requested and not taken yet.
     requested: AtomicUsize,
-    /// When they were requested, in nanoseconds of the clock.
+    /// When these bytes were requested, in nanoseconds of the clock.
     requested_at: AtomicU64,
 }
 

@@ -95,8 +95,8 @@ impl MemoryDisk {
             let Some(mut work) = taken else { return };
             while self.access(|device| device.transfer(&mut work)) {}
             self.access(|device| {
-                // Interrupts are off as long as the device is locked. So the answer is recorded for the CPU whose timer
-                // is armed.
+                // Interrupts are off as long as the device is locked, so the caller stays on this CPU. Hence the answer
+                // is recorded for the CPU whose timer is armed.
                 if let Some(due) = device.finish(work, percpu::current().index()) {
                     kthread::arm(Instant::from_nanos(due));
                 }

@@ -1,5 +1,5 @@
-//! Virtio devices on the PCI bus (Virtual I/O Device 1.2): disks, the console and the entropy device. And disks in memory,
-//! which are virtio devices in software.
+//! Virtio devices on the PCI bus (Virtual I/O Device 1.2): disks, the console and the entropy device. This module also
+//! contains disks in memory, which are virtio devices in software.
 //!
 //! | module | what |
 //! |---|---|
@@ -32,7 +32,7 @@
 //! | step | who owns the buffers | who waits, and how |
 //! |---|---|---|
 //! | lock the sectors | the queue's list of free buffers | the G, in the FIFO queue of a [`Mutex`](crate::platform::Mutex) |
-//! | take a slot and buffers | the same | the G, in the FIFO queue of a [`Semaphore`](crate::platform::Semaphore) with one permit per buffer |
+//! | take a slot and buffers | the queue's list of free buffers | the G, in the FIFO queue of a [`Semaphore`](crate::platform::Semaphore) with one permit per buffer |
 //! | copy in | the G | no G |
 //! | submitted | the device; the `Buffers` are in the queue's table of requests in flight | the G, see below |
 //! | answered | the slot | no G |
@@ -100,7 +100,7 @@
 //! | event | error |
 //! |---|---|
 //! | it completes a request that is not in flight | `RequestError::Broken` |
-//! | it does not confirm a reset, or has other properties afterwards: it may have been unplugged | `RequestError::Gone` |
+//! | it does not confirm a reset, or its properties have changed after the reset: it may have been unplugged | `RequestError::Gone` |
 //! | after a reset, there is no memory for the new queues | `RequestError::OutOfMemory` |
 
 pub(crate) mod call;

@@ -1,5 +1,5 @@
-//! Two simple virtqueues (virtio 1.2, 2.7): one passes a single buffer at a time to the device, and the other receives a
-//! few short messages from it.
+//! Two simple types of virtqueue (virtio 1.2, 2.7). A queue of the first type passes a single buffer at a time to the
+//! device, and a queue of the second type receives a few short messages from the device.
 //!
 //! The functions take no lock. So a panic may call them, even if it has stopped another CPU in the middle of a call.
 //! All words that are shared with the device are atomic, and no word that the device writes is used as an address. So

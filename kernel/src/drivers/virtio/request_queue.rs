@@ -77,7 +77,7 @@ pub(super) struct RequestQueue {
     doorbell: Doorbell,
     slots: Box<[Slot]>,
     /// One permit for each buffer. Gs wait here for the buffers of a request, in the order in which they come. A G gets all
-    /// its permits at once, so Gs that have some of them never wait for each other.
+    /// its permits at once. So a G that waits for permits holds none, and Gs cannot wait for each other in a circle.
     pub(super) permits: Semaphore,
 }
 

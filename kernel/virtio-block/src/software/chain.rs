@@ -18,7 +18,7 @@ pub unsafe trait SharedMemory {
     fn at(address: PhysAddr, bytes: usize) -> Option<NonNull<u8>>;
 }
 
-/// The most pieces of memory that the device reads, and that it writes, in one request.
+/// The largest number of pieces of memory that the device reads in one request, and of pieces that it writes.
 const MAX_PIECES: usize = MAX_REQUEST_BUFFERS + 1;
 
 /// Flag of a descriptor: another one follows.

@@ -17,7 +17,7 @@ const NS_PER_BYTE: u64 = 2;
 pub struct Latency {
     access: u64,
     random: u64,
-    /// When each unit is free.
+    /// When each unit becomes free.
     units: [u64; UNITS],
 }
 

@@ -32,7 +32,7 @@ pub use self::transport::{Access, Connection};
 use crate::device::{MAX_BUFFERS, MAX_QUEUES};
 use crate::protocol::{HEADER_BYTES, SECTOR_SIZE};
 
-/// The most bytes that are copied while the device is locked: whole sectors.
+/// The largest number of bytes that are copied while the device is locked. It is a multiple of the sector size.
 const PART_BYTES: usize = 8 * SECTOR_SIZE;
 
 /// The number of entries of each queue.
@@ -161,7 +161,8 @@ impl<M: SharedMemory> SoftwareDevice<M> {
         Work { pending, resets: self.resets, kind, start, bytes: transferred, done: 0, status, readable, writable }
     }
 
-    /// Transfers the next part of the data of a request. Returns whether there was one.
+    /// Transfers the next part of the data of a request. Returns `false` if no part was left, or the device has been
+    /// reset.
     pub fn transfer(&mut self, work: &mut Work) -> bool {
         let part = PART_BYTES.min(work.bytes - work.done);
         // After a reset, the driver may use the memory of the request for something else.
@@ -180,8 +181,8 @@ impl<M: SharedMemory> SoftwareDevice<M> {
         true
     }
 
-    /// Finishes a request whose data has been transferred. The timer with this number has to fire when the answer is due.
-    /// Returns when that is. Returns `None` if the device has been reset.
+    /// Finishes a request whose data has been transferred. Returns the time at which the answer is due, and at which
+    /// the timer with the number `timer` must fire. Returns `None` if the device has been reset.
     pub fn finish(&mut self, work: Work, timer: usize) -> Option<u64> {
         if work.resets != self.resets {
             return None;
@@ -198,8 +199,8 @@ impl<M: SharedMemory> SoftwareDevice<M> {
         if self.pending[earliest].due > now {
             return None;
         }
-        // The order of the others is kept, so that requests which are due at the same time are completed in the order in
-        // which they were finished.
+        // The other requests keep their order, so that requests which are due at the same time are completed in the
+        // order in which they were finished.
         let Pending { queue, head, written, .. } = self.pending.remove(earliest);
         self.queues[usize::from(queue)].as_mut()?.complete::<M>(head, written);
         Some(queue)

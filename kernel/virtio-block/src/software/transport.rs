@@ -13,7 +13,7 @@ use crate::protocol::{
     VERSION_1,
 };
 
-/// The most sectors that one request can discard.
+/// The largest number of sectors that one request can discard.
 const DISCARD_SECTORS: u32 = 1 << 15;
 
 /// How the owner of a device locks it.

@@ -224,7 +224,8 @@ impl State {
         Some((room as u32 + 1).saturating_sub(self.settings.written_less))
     }
 
-    /// Whether a request keeps to the limits that the device has offered. Without a limit, a request has one piece.
+    /// Whether a request keeps to the limits that the device has offered. If the device offers no limit for the number
+    /// of pieces, a request may have only one.
     fn accepts(&self, input: &Chain, output: &Chain) -> bool {
         let pieces = input.0.len().max(output.0.len());
         let mut lengths = input.0.iter().chain(&output.0).map(|&(_, bytes)| bytes);

@@ -156,7 +156,7 @@ fn request_that_the_device_has_lost_ages_while_others_are_completed() {
 fn request_keeps_its_buffer_until_it_is_done_or_was_reset_twice() {
     let mut device = open(Settings::default());
     let (buffers, pages) = (device.free_buffers(), Memory::pages());
-    // The device is done late, after a reset.
+    // The device completes the requests late, after a reset.
     (0..3).for_each(|owner| submit(&mut device, owner, 0));
     assert_eq!(device.free_buffers(), buffers - 3);
     device.reset(1, |_, _| panic!("the requests are submitted again"));
@@ -168,7 +168,7 @@ fn request_keeps_its_buffer_until_it_is_done_or_was_reset_twice() {
     }
     assert_eq!((device.free_buffers(), device.in_flight_count()), (buffers, 0));
 
-    // The device is never done.
+    // The device never completes the requests.
     (0..3).for_each(|owner| submit(&mut device, owner, 0));
     device.reset(2, |_, _| panic!("the requests are submitted again"));
     assert_eq!(device.free_buffers(), buffers - 3);

@@ -26,7 +26,7 @@ fn device_does_anything(steps: u64, seed: u64) {
             assert!(completion.buffers.iter().all(|buffers| buffers.count() == count), "other buffers");
             held.extend(completion.buffers);
         };
-        // Most devices are broken soon. Each then gets a few further steps.
+        // Most devices break after a few steps. The test then continues for at most this many steps.
         let mut further = 20;
         while left > 0 && further > 0 {
             left -= 1;

@@ -6,7 +6,7 @@ use crate::fake::Settings;
 use crate::memory::Memory;
 use crate::{Device, completions, open, run, take_for};
 
-/// Bytes among which no sector and no buffer is like another.
+/// Returns random bytes, so that no two sectors and no two buffers have the same content.
 fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(seed);
     std::iter::repeat_with(|| random.u8(..)).take(bytes).collect()

@@ -171,7 +171,7 @@ fn request_in_flight_is_answered_once_after_a_reset() {
     let mut machine = Machine::new(false);
     let data = pattern(SECTOR_SIZE, 9);
     machine.submit(0, Request::Write { sector: 1, bytes: SECTOR_SIZE }, &data, 3);
-    // A request that the device has taken, but not finished, belongs to the time before the reset, too.
+    // The reset also drops a request that the device has taken, but not finished. The driver submits it again.
     let buffers = machine.queues[0].take_buffers(1).expect("a free buffer");
     machine.queues[0].submit(Request::Flush, buffers, 4, machine.now).expect("the request is allowed");
     let work = machine.shared.access(|device| device.take(0, 0)).expect("a request");

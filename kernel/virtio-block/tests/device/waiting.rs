@@ -17,7 +17,7 @@ const BUFFERS: usize = 8;
 const MOST: usize = 4;
 const GS: u64 = 6;
 const ROUNDS: u64 = 4;
-/// The disk has room for a range of this many bytes for each G.
+/// Each G has a range of this many bytes of the disk to itself.
 const OWN: usize = MOST * BUFFER_BYTES;
 
 type Answer = Arc<Chan<(Buffers, Result<(), Failure>)>>;
