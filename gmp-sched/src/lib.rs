@@ -27,7 +27,7 @@
 //! | | `slice`, [`preempt`], [`sysmon`] | time slices and preemption; the monitor of slices and system calls | `retake`, `gopreempt_m`, `sysmon` |
 //! | | [`interrupt_return`] | asynchronous preemption on the return from an interrupt | `asyncPreempt`, `doSigPreempt` |
 //! | | [`syscall`], `handoff` | system calls and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
-//! | | [`device_signals`], `poll` | Gs that wait for devices; who takes the raised signals | `netpoll`, `pollDesc` |
+//! | | [`device_signals`], `poll` | Gs that wait for devices; which M takes the raised signals | `netpoll`, `pollDesc` |
 //! | | `arm_timers`, `due_timers`, [`mod@sleep`] | the timers of each P, batches of due timers, sleeping | `timers`, `timeSleep` |
 //! | | [`stop_the_world`], [`procs`] | stopping the world, changing the number of Ps | `stopTheWorld`, `procresize` |
 //! | | [`lock_os_thread`] | Gs locked to their Ms | `LockOSThread`, `startlockedm`, `stoplockedm` |
@@ -50,14 +50,14 @@
 //! (`scope`), values that are passed (`chan`, `select`), values under locks (`sync::{mutex, rwlock::raw, condvar,
 //! limited, once_cell}`), the platforms (`native`, `sim`), and contracts for callers (`platform`, [`park::ready`],
 //! [`exit::abandon`], [`machine::NewMachine`]). The scheduling policy (picking, stealing, idling, queues, timers,
-//! preemption, sysmon) has none.
+//! preemption, sysmon) contains no `unsafe` code.
 //!
 //! # Features
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `synctest` | yes | [`synctest`], bubbles. Without it nothing is in a bubble, and what the documentation says about bubbles does not apply |
-//! | `extras` | yes | the part of the library on which nothing else depends: [`coroutine`], [`future`], and of `sync` and `scope` `ErrorGroup`, `Pool`, `ReadMostlyRwLock`, `SingleFlight`, `TryScope` |
+//! | `extras` | yes | the part of the library on which nothing else depends: [`coroutine`], [`future`]; `ErrorGroup`, `Pool`, `ReadMostlyRwLock` and `SingleFlight` in `sync`; `TryScope` in `scope` |
 //! | `std` | no | `native` and `sim` |
 //! | `control-words` | no | each switch keeps the floating-point control words, for programs with code of other languages that changes them |
 //!
@@ -65,7 +65,7 @@
 #![cfg_attr(not(feature = "extras"), doc = "[`coroutine`]: #features\n[`future`]: #features")]
 #![cfg_attr(feature = "synctest", doc = "[`synctest`]: synctest")]
 #![cfg_attr(not(feature = "synctest"), doc = "[`synctest`]: #features")]
-// With `--cfg gmp_loom` only the models are compiled, and they are tests. So without tests there is nothing to compile.
+// With `--cfg gmp_loom` only the models are compiled. The models are tests, so a build without tests compiles nothing.
 #![cfg(any(test, not(gmp_loom)))]
 #![no_std]
 #![deny(unsafe_code)]

@@ -44,8 +44,8 @@ use crate::record::cpu_tracer::CpuTracer;
 ///   [`current_machine`](Platform::current_machine) returns the same M, except across a [`crate::context::switch`].
 /// - [`allocate_stack`](Platform::allocate_stack) returns memory that is mapped (now or on first touch), has a 16-byte
 ///   aligned upper end and an unmapped guard below, and is not used otherwise until
-///   [`release_stack`](Platform::release_stack). Without a guard, the caller of [`Scheduler::start`] guarantees that no G
-///   overflows its stack.
+///   [`release_stack`](Platform::release_stack). Without a guard, the caller of [`Scheduler::start`] guarantees that no
+///   G overflows its stack.
 /// - [`start_thread`](Platform::start_thread) makes at most one thread, which has a stack of its own, is pinned once,
 ///   has the M as its [`current_machine`](Platform::current_machine), and calls [`NewMachine::run`].
 #[expect(unsafe_code, reason = "the scheduler's memory safety rests on what a platform promises")]
@@ -167,10 +167,10 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
 
     /// Blocks the calling M's thread until [`unpark_thread`](Platform::unpark_thread) or until the deadline. If the M
     /// has been unparked since its last park, that unpark has left a token, and this returns at once. May return early.
-    /// Called pinned exactly once.
+    /// The caller is pinned exactly once.
     fn park_thread(parking: Parking<'_, Self>, deadline: Option<Instant>);
 
-    /// Sets the token of `machine` and wakes its thread. Callable from interrupts and from any thread.
+    /// Sets the park token of `machine` and wakes its thread. Callable from interrupts and from any thread.
     fn unpark_thread(machine: &'static Machine<Self>);
 
     /// How long a scheduler may have more Ms than it needs. After that, the threads of idle Ms that are not needed end
@@ -238,8 +238,8 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// platform cannot unwind, this returns, and the caller [abandons](crate::exit::abandon) the G.
     fn unwind_body() {}
 
-    /// The tracer of the CPU with this number; `None` if there is no such CPU. A platform that runs the threads of Ms on
-    /// CPUs of its own records in these tracers what its CPUs do. Other platforms have none.
+    /// The tracer of the CPU with this number; `None` if there is no such CPU. A platform that runs the threads of Ms
+    /// on CPUs of its own records in these tracers what its CPUs do. Other platforms have none.
     #[inline(always)]
     fn cpu_tracer(cpu: u32) -> Option<&'static CpuTracer> {
         let _ = cpu;
@@ -253,10 +253,10 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
         let _ = record;
     }
 
-    /// Stores the calls that led to the caller in `addresses`, innermost first: the return address of each call minus one,
-    /// so that the address is within the call. Leaves out the outermost calls if there is no room for them. Returns how
-    /// many addresses are stored; 0 on a platform without call stacks. The caller is a pinned G. Called only while a
-    /// [profile](crate::trace#profiles) is taken.
+    /// Stores the calls that led to the caller in `addresses`, innermost first: the return address of each call minus
+    /// one, so that the address is within the call. Leaves out the outermost calls if there is no room for them.
+    /// Returns how many addresses are stored; 0 on a platform without call stacks. The caller is a pinned G. Called
+    /// only while a [profile](crate::trace#profiles) is taken.
     fn call_stack(addresses: &mut [u64]) -> usize {
         let _ = addresses;
         0

@@ -5,8 +5,8 @@ use core::fmt;
 use crate::base::atomic::Ordering;
 use crate::base::reference::AtomicRef;
 
-/// An element of a list. It has one link for each value of `LINK`. So for each value it can be on one [`List`] at a
-/// time. Go: `schedlink`.
+/// An element of a list. An element has one link for each value of `LINK`, so at any time it can be on one [`List`] per
+/// value. Go: `schedlink`.
 pub(crate) trait Linked<const LINK: usize = 0>: Sized + 'static {
     /// The element's link, which refers to the next element of its list.
     fn link(&self) -> &AtomicRef<Self>;

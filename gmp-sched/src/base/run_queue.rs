@@ -220,9 +220,9 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     /// empty. The last stolen element is not put into that ring: this function returns it, for the caller to run. Go:
     /// `runqsteal`.
     ///
-    /// If this ring is empty, takes the element in `runnext` instead, but only if that element is still `seen`. The
-    /// caller has read `seen` by [`next`](Self::next). If the owner is about to run that element itself, the caller then
-    /// waits before it calls this function.
+    /// If this ring is empty, takes the element in `runnext` instead, but only if that element is `seen`. Before the
+    /// call, the caller has read `seen` by [`next`](Self::next), and has then waited for a moment if the owner was
+    /// likely to run that element itself.
     pub fn steal_into(&self, thief: &Self, seen: Option<&'static T>) -> Option<&'static T> {
         // Ordering: Relaxed, because only the owner of `thief`, which is the caller, writes the `tail` of `thief`.
         let base = thief.tail.load(Ordering::Relaxed);

@@ -13,7 +13,7 @@
 //! The feature `std` is off under loom. So code that only the platforms `native` and `sim` use, and the unit tests, are
 //! conditional on `std` and need no other condition.
 //!
-//! Outside of this file, `cfg(gmp_loom)` is only at code that exists for models, and at the code that it replaces:
+//! Outside of this file, `cfg(gmp_loom)` marks only code that exists for models, and the code that it replaces:
 //!
 //! - the modules `models`, `base::modelled_lock`, `engine::loom_wait` (no stack is switched) and `chan::loom_lock` (a
 //!   channel's lock that blocks);

@@ -28,7 +28,8 @@ use core::arch::{asm, naked_asm};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// The size of the System V ABI's red zone: the bytes below the stack pointer that a function may use without moving it.
+/// The size of the System V ABI's red zone: the bytes below the stack pointer that a function may use without moving
+/// it.
 pub const RED_ZONE: u64 = 128;
 
 /// The maximum number of bytes, including the red zone, that the entry uses below the stack pointer of the interrupted
@@ -98,8 +99,8 @@ impl Slots {
         }
     }
 
-    /// Makes the interrupted code continue at [`entry`], below its red zone, with interrupts off. The entry calls `function`
-    /// with `argument` and with interrupts on; `function` returns with interrupts off.
+    /// Makes the interrupted code continue at [`entry`], below its red zone, with interrupts off. The entry calls
+    /// `function` with `argument` and with interrupts on; `function` returns with interrupts off.
     pub(crate) fn divert(
         &'static self,
         interrupted: Interrupted<'_>,
@@ -152,8 +153,8 @@ extern "C" fn entry() {
         "mov rbx, rsp",
         "sub rsp, 528",
         "and rsp, -16",
-        // Save all x87 and SSE registers. The ABI requires an empty x87 stack and the default control words when a function
-        // is called.
+        // Save all x87 and SSE registers. The ABI requires an empty x87 stack and the default control words when a
+        // function is called.
         #[cfg(target_feature = "sse")]
         "fxsave64 [rsp]",
         #[cfg(target_feature = "sse")]

@@ -64,7 +64,7 @@ pub struct SavedContext {
     /// The address at which the context resumes. It is stored here and not on the stack, so that a single `jmp`
     /// continues the context.
     resume: AtomicUsize,
-    /// The address at which the context continues after its [detour](Self::divert), if it makes one.
+    /// The address at which a [diverted](Self::divert) context continues after `Visit::visit` has returned.
     resume_later: AtomicUsize,
     /// The function that a fresh context calls. It is stored here because the stack stays untouched until the context
     /// runs.
@@ -94,8 +94,8 @@ impl SavedContext {
     }
 
     /// The address at which the context resumes, and the address of its saved frame pointer. The context must have run,
-    /// and must not be running. If the context makes a [detour](Self::divert) first, the first address is that of the
-    /// detour.
+    /// and must not be running. If the context is [diverted](Self::divert), the first address is that of the code that
+    /// calls `Visit::visit`.
     pub(crate) fn code_and_frame_pointer(&self) -> (usize, usize) {
         // A switch has pushed RBP and then RBX.
         (self.resume.load(Ordering::Relaxed), self.stack_pointer() + 8)
@@ -111,8 +111,7 @@ impl SavedContext {
     }
 
     /// Makes the context call `V::visit` on its own stack when it is resumed next, before it continues. Only a caller
-    /// that may resume the context may do this. Contexts that are not diverted are resumed as fast as without this
-    /// feature.
+    /// that may resume the context may do this. Other contexts are resumed as fast as if no context could be diverted.
     pub(crate) fn divert<V: Visit>(&self) {
         let detour = x86_64::detour::<V> as *const () as usize;
         let resume = self.resume.load(Ordering::Relaxed);
@@ -134,7 +133,7 @@ impl SavedContext {
     }
 }
 
-/// The function that a context calls on a [detour](SavedContext::divert).
+/// The function that a [diverted](SavedContext::divert) context calls before it continues.
 pub(crate) trait Visit {
     /// Runs on the stack of the diverted context when that context is resumed. `context` is the address of its
     /// [`SavedContext`]. When this function returns, the context continues and receives the [`Transfer`] of the switch

@@ -214,12 +214,13 @@ pub unsafe fn resume_with_control_words(to: *const SavedContext, transfer: Trans
 const CONTROL_WORDS: usize = 0x037f << 32 | 0x1f80;
 
 /// Makes `context` a fresh context on the stack that ends at `top`. The first switch to `context` calls `entry` with
-/// the words of the transfer that this switch passes. Until then the stack stays untouched, except for the control words.
+/// the words of the transfer that this switch passes. Until then the stack stays untouched, except for the control
+/// words.
 ///
 /// # Safety
 ///
-/// The 64 bytes below `top` are valid for writes, and nothing else uses that stack. `top` is a multiple of 16. No other flow
-/// of control uses `context`.
+/// The 64 bytes below `top` are valid for writes, and nothing else uses that stack. `top` is a multiple of 16. No other
+/// flow of control uses `context`.
 #[inline(always)]
 pub unsafe fn prepare(context: &SavedContext, top: usize, entry: Entry) {
     // SAFETY: the called function has the same contract as this function.

@@ -141,8 +141,8 @@ impl<P: Platform> Signal<P> {
                 }
                 EMPTY => return Found::Nothing,
                 // A raise has put the signal on the ready list for an earlier wait, but the limit has already ended
-                // that wait. The M that takes the signal from the list stores RAISED. `poll` makes this M do it, if no
-                // other M has taken the signal.
+                // that wait. The M that takes the signal from the list stores RAISED. This call of `poll` does so,
+                // unless another M has taken the signal already.
                 QUEUED => {
                     if !pinned.machine().scheduler().poll(pinned) {
                         return Found::OnItsWay;

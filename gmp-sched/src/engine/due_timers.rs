@@ -3,8 +3,8 @@
 //! The timing wheel of a P is the queue of these Gs: a G stays in the wheel until it can run. So Gs whose timers are
 //! due together run in the order of their times, before everything else on the P. None of them pushes another one out
 //! of `runnext`. A G that returns from a blocking call and finds no idle P is put into the wheel, too, as if its timer
-//! was due now (see `syscall`). (Go readies all of them at once, each into `runnext`. So the last G runs first, and the
-//! others run after all Gs of the ring.)
+//! was due now (see `syscall`). (Go readies the Gs of all due timers at once, each into `runnext`. So the last of these
+//! Gs runs first, and the others run after all Gs of the ring.)
 //!
 //! | who finds a due timer | what happens |
 //! |---|---|
@@ -30,8 +30,8 @@ use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
-/// The batch budget, which is how long a P runs the Gs of due timers one after the other while other Gs wait. When it
-/// is used up, one of the other Gs runs. A due timer may displace that G only after the [undisturbed
+/// The batch budget, which is how long a P runs the Gs of due timers one after the other while other Gs wait. When
+/// the budget is used up, one of the other Gs runs. A due timer may displace that G only after the [undisturbed
 /// time](Platform::undisturbed).
 pub(crate) const BATCH_BUDGET: Duration = Duration::from_micros(100);
 
@@ -78,9 +78,10 @@ fn has_budget<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>,
     now.as_nanos() < processor.due_batch_until.load(Ordering::Relaxed) || begin_batch(pinned, processor, now)
 }
 
-/// Called when the budget is used up. Begins the next batch if another G has run since the last batch, or if no other
-/// G waits. Returns whether a batch began. The other G may come from the local queue, the global queue or a ready
-/// device. If this function ignored one of these three sources, the Gs of that source would starve.
+/// Called when the budget is used up. Begins the next batch if a G without a due timer has run since the last batch, or
+/// if no such G is waiting to run. Returns whether a batch began. A G without a due timer comes from the local queue,
+/// the global queue or a ready device. If this function ignored one of these sources, the Gs of that source would
+/// starve.
 fn begin_batch<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) -> bool {
     let others_wait = || !processor.queue.is_empty() || pinned.machine().scheduler().has_shared_work();
     let others_are_next = processor.due_batch_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();

@@ -6,7 +6,7 @@
 //! | yields | the tail of the ring, or, if the global queue has work, the tail of the global queue, so that its Gs run first |
 //! | was preempted at the end of its slice | the tail of the global queue |
 //! | was displaced by the G of a timer or device, or stopped with the world | `runnext`, or back among the timers if it had itself displaced another G because of a timer |
-//! | returns from a call that blocks and finds no P | the due timers of its old P or of another, so that it displaces the running G; without timer interrupts the global queue |
+//! | returns from a call that blocks and finds no P | the due timers of its old P or of another P, so that it displaces the G that runs there; on platforms without timer interrupts, the global queue |
 //! | returns from another system call and finds no P | the tail of the global queue |
 //! | finds the ring full | the tail of the global queue, with half of the ring |
 //! | was readied by an M without a P, a thread that is no M, or in another scheduler | the global queue of its own scheduler |

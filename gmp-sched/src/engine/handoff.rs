@@ -22,8 +22,8 @@ impl<P: Platform> Scheduler<P> {
                 let mut shared = self.shared.lock();
                 if shared.has_surplus() {
                     shared.blocked_machines += 1;
-                    // If this M has used up the surplus of Ms, this records that there is none any more. Otherwise
-                    // `NEVER` leaves the time at which the surplus began as it is.
+                    // If this M has used up the surplus of Ms, this call records that there is no surplus any more.
+                    // Otherwise the argument `NEVER` does not change the time at which the surplus began.
                     shared.update_surplus(Instant::NEVER);
                     return Ok(());
                 }

@@ -20,7 +20,7 @@ pub(crate) enum Assignment {
 
 impl<P: Platform> Scheduler<P> {
     /// Called by an M with a P after it has published work: a runnable G or a timer. Wakes an M if a P is idle and no M
-    /// is spinning, so that no work waits while a P is idle. Go: `wakep`, as the submitter calls it.
+    /// is spinning, so that no work waits while a P is idle. Go: `wakep`, called by `ready` and `newproc`.
     #[inline(always)]
     pub(crate) fn submitted(&'static self) {
         // If there is only one P, the caller holds it, so no other P can be idle.
@@ -151,8 +151,8 @@ impl<P: Platform> Machine<P> {
         self.next_processor.store(Some(processor), Ordering::Release);
     }
 
-    /// If the global queue has work, or if the world is to stop, this M keeps its P. Otherwise it releases the P. It
-    /// then waits until it is assigned a P, or takes one when it checks the queues again and finds work.
+    /// If the global queue has work, or if the world is to stop, this M keeps its P. Otherwise it releases the P and
+    /// checks the queues again. If there is work and an idle P, it takes that P. Otherwise it waits to be assigned a P.
     ///
     /// Go: `findRunnable` from `releasep` on, `stopm`.
     #[doc(alias = "stopm")]
@@ -250,9 +250,9 @@ impl<P: Platform> Machine<P> {
         true
     }
 
-    /// Called by an M on the idle list that has seen work. Takes an idle P. If there is work on a queue, the M begins to
-    /// spin, so that another M is woken if there is more work. If only a device is ready, the M takes the P for the G
-    /// of the device alone, and no other M has to be woken. Returns `false` if no P is idle; the Ms that hold the Ps
+    /// Called by an M on the idle list that has seen work. Takes an idle P. If there is work on a queue, the M begins
+    /// to spin, so that another M is woken if there is more work. If only a device is ready, the M takes the P for the
+    /// G of the device alone, and no other M has to be woken. Returns `false` if no P is idle; the Ms that hold the Ps
     /// then find the work.
     fn take_back(&'static self, is_queued: bool) -> bool {
         let scheduler = self.scheduler();

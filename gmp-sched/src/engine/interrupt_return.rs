@@ -128,8 +128,8 @@ pub unsafe fn on_interrupt_return<P: InterruptReturn>(interrupted: Interrupted<'
 /// - Below the [stack](crate::goroutine::Goroutine::stack) of every G there is room for [`ENTRY_STACK`] bytes, for
 ///   `function`, and for the scheduler. (In the kernel of this project this room is 12 KiB. The need was measured with
 ///   and without optimisation.)
-/// - `function` is sound to call at any instruction of a G's user code, pinned once and with interrupts on. It must return in
-///   the same state, perhaps on another CPU.
+/// - `function` is sound to call at any instruction of a G's user code, pinned once and with interrupts on. It must
+///   return in the same state, perhaps on another CPU.
 pub unsafe fn divert<P: InterruptReturn>(interrupted: Interrupted<'_>, function: extern "sysv64" fn()) -> bool {
     if P::is_pinned() {
         return false;
@@ -140,8 +140,8 @@ pub unsafe fn divert<P: InterruptReturn>(interrupted: Interrupted<'_>, function:
     assert!(!is_in_entry, "a G is diverted that has not come back from the last time");
     let Some(goroutine) = P::current_machine().and_then(Machine::current_goroutine) else { return false };
     let stack = goroutine.stack();
-    // The room below a stack is for the entry and the functions that it calls. If the G's own stack pointer is in that room,
-    // the G is about to overflow its stack and is not diverted.
+    // The room below a stack is for the entry and the functions that it calls. If the G's own stack pointer is in that
+    // room, the G is about to overflow its stack and is not diverted.
     if !(stack.start as u64..=stack.end as u64).contains(&*interrupted.rsp) {
         return false;
     }
@@ -170,8 +170,8 @@ extern "sysv64" fn run_diverted<P: InterruptReturn>(function: extern "sysv64" fn
     unsafe { P::lower_pin_quietly() };
 }
 
-/// Makes the calling G give way once. The caller is a G in user code, pinned once, with interrupts on. It is still
-/// pinned once when this function returns.
+/// Makes the calling G give way once. The caller is a G in user code, pinned once, with interrupts on. The
+/// caller is still pinned once when this function returns.
 extern "sysv64" fn give_way<P: InterruptReturn>() {
     P::withdraw_request();
     // SAFETY: the caller is pinned. This value is forgotten below instead of dropped, so only the caller lowers the

@@ -1,7 +1,7 @@
 //! Locked Gs. A locked G runs only on its own M, and that M runs no other G. This is for code that keeps state in the
 //! thread. Go: `runtime.LockOSThread`.
 //!
-//! Locked Gs do not slow down the others. A switch from G to G does not check whether the next G is locked, because a
+//! Locked Gs do not slow down other Gs. A switch from G to G does not check whether the next G is locked, because a
 //! locked G is never in a local queue. When it is runnable, it is on a list of its own beside the global queue
 //! (`Shared::locked`). That list is checked on g0 only: at the beginning of the check of the global queue every 61
 //! ticks, and when a P has no other work. The M that finds a locked G there assigns its P to the G's M and goes idle

@@ -33,9 +33,9 @@ impl<P: Platform> Scheduler<P> {
             // the thread then takes itself off that list if there is work.
             push_forever(&self.all_machines, machine, |machine| &machine.all_link);
         }
-        // Ordering: the partner of this fence is the fence in `end_machines`. Either that function finds this M, or this
-        // function sees the flag. Without the fences, each side could miss the store of the other side, and the thread
-        // would stay parked.
+        // Ordering: the partner of this fence is the fence in `end_machines`. Either that function finds this M, or
+        // this function sees the flag. Without the fences, each side could miss the store of the other side, and the
+        // thread would stay parked.
         fence(Ordering::SeqCst);
         if self.is_shut_down() {
             P::unpark_thread(machine);
@@ -78,8 +78,8 @@ impl<P: Platform> Scheduler<P> {
     /// they have run, a G that still waits may never run again, even if it is readied. The scheduler cannot be started
     /// again. It is not freed, because handles and wakers may refer to its Gs.
     ///
-    /// For platforms, after the main G has ended. Callable from any thread and any G; does not block or allocate. Does
-    /// not compile for a platform whose [`CAN_SHUT_DOWN`](Platform::CAN_SHUT_DOWN) is `false`.
+    /// Platforms call this after the main G has ended. Callable from any thread and any G; does not block or allocate.
+    /// Does not compile for a platform whose [`CAN_SHUT_DOWN`](Platform::CAN_SHUT_DOWN) is `false`.
     pub fn shut_down(&'static self) {
         const { assert!(P::CAN_SHUT_DOWN, "schedulers of this platform cannot be shut down") }
         self.end_machines();

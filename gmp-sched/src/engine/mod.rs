@@ -1,4 +1,4 @@
-//! The mechanisms of scheduling: what runs next, how a G leaves its M and comes back, and who is woken.
+//! The mechanisms of scheduling: what runs next, how a G leaves its M and comes back, and which M is woken.
 
 pub(crate) mod arm_timers;
 mod call_stacks;

@@ -1,5 +1,6 @@
-//! What runs next: *the* order. Every place where an M chooses among runnable Gs calls a function of this file. (A
-//! coroutine switches to a certain G, and an M that is locked to a G waits for that G.)
+//! The order in which an M picks the next G. All code that chooses among runnable Gs calls a function of this file. (A
+//! coroutine does not choose, because it switches to a certain G. Nor does an M with a locked G, which waits for that
+//! G.)
 //!
 //! | step | source of the next G | Go: `findRunnable` (runtime/proc.go, go1.27) |
 //! |---|---|---|
@@ -9,14 +10,14 @@
 //! | 3 | `runnext`, then the local ring | `runqget` |
 //! | 4 | a batch from the global queue | `globrunqgetbatch` |
 //! | 5 | devices that are ready | `netpoll(0)` |
-//! | 6 | the other Ps: half of a ring, a due timer, `runnext` (see `steal`); at most half as many Ms spin as Ps are busy | `stealWork` |
+//! | 6 | the other Ps: half of a ring, a due timer, `runnext` (see `steal`); an M begins to spin only while fewer Ms spin than half the number of busy Ps | `stealWork` |
 //! | 7 | none: release the P, check everything once more, park the M (see `idle`) | `stopm` |
 //!
 //! - [`find_runnable`] takes all steps. It runs on g0 only.
 //! - [`pick_next`] takes step 3 alone, for a G that leaves: the switch then goes from G to G, without g0. One
 //!   comparison of two words shows whether steps 1 and 2 would find nothing ([`Processor::needs_slow_pick`]); without
-//!   [timer interrupts](Platform::TIMER_INTERRUPTS) it also compares the earliest timer with the clock. If they might
-//!   find a G, or if the local queue is empty, g0 takes all steps.
+//!   [timer interrupts](Platform::TIMER_INTERRUPTS) it also compares the earliest timer with the clock. If step 1
+//!   or 2 might find a G, or if the local queue is empty, g0 takes all steps.
 //! - [`pick_event`] takes steps 1 and 5, for a wakeup preemption: the G of a timer or device displaces a running G.
 //!
 //! A slow pick, by g0, is requested
@@ -246,8 +247,9 @@ impl<P: Platform> Scheduler<P> {
     }
 }
 
-/// Makes the M spin if the number of spinning Ms is below half the number of Ps that are not idle. More spinning Ms would only take
-/// CPUs from the Ms that have work. Returns whether the M spins now. An M that was already spinning continues to spin.
+/// Makes the M spin if the number of spinning Ms is below half the number of Ps that are not idle. More spinning Ms
+/// would only take CPUs from the Ms that have work. Returns whether the M spins now. An M that was already spinning
+/// continues to spin.
 fn try_start_spinning<P: Platform>(
     scheduler: &'static Scheduler<P>,
     machine: &'static Machine<P>,

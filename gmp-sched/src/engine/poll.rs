@@ -1,5 +1,5 @@
-//! The ready list: the device signals that interrupt handlers have raised, which M takes them, and who makes an M do
-//! so.
+//! The ready list: the device signals that interrupt handlers have raised, which M takes them, and what makes an M take
+//! them.
 //!
 //! An M that searches for work polls the list where Go has its non-blocking `netpoll`: after the global queue, before
 //! stealing. An M that has been idle polls it first of all. A check of the global queue, at every 61st tick, polls it,
@@ -13,7 +13,7 @@
 //! If `raise` finds an idle P, it relies on an idle M: on the one that parked on the interrupted CPU
 //! ([`Platform::parked_machine`]), because then no other CPU is interrupted, or else on the timekeeper. `raise` unparks
 //! that M, which checks the ready list and takes a P. It runs the G without having spun, and so wakes no further M.
-//! One of three things may happen before that:
+//! One of three things may happen before that M has taken a P:
 //!
 //! - Another M takes the last idle P. The unparked M then preempts an M that runs a G.
 //! - The M leaves the idle list because it is assigned a P for other work. It polls before it takes that work.

@@ -1,11 +1,11 @@
 //! Sampling: measures how long Gs are runnable before they run, at next to no cost for the Gs that are not sampled.
 //!
-//! A sampled G stores the time at which it became runnable. When it is resumed it takes a
-//! [detour](crate::context::SavedContext::divert), which records the latency ([`crate::record::latency`]) and the
-//! trace event ([`crate::record::trace`]). While a trace is taken, every G is sampled ([`Extent`]). Otherwise about one
-//! G in 122 is sampled: every second check of the global queue, and every second check of the slice, selects one more G. This
-//! is the next G of the P that is spawned, or that parks and is then readied. Sleepers are not sampled, because the M
-//! that finds their timer due runs them at once.
+//! A sampled G stores the time at which it became runnable, and is [diverted](crate::context::SavedContext::divert):
+//! when it is resumed, it first calls a function that records the latency ([`crate::record::latency`]) and the trace
+//! event ([`crate::record::trace`]). While a trace is taken, every G is sampled ([`Extent`]). Otherwise about one G in
+//! 122 is sampled: every second check of the global queue, and every second check of the slice, selects one more G. The
+//! selected G is the next one that is spawned on the checked P, or that parks there and is readied later. Sleepers are
+//! not sampled, because the M that finds their timer due runs them at once.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -46,8 +46,8 @@ pub(crate) fn runnable_again<P: Platform>(processor: &Processor<P>, goroutine: &
     }
 }
 
-/// Samples `goroutine`, which becomes runnable now: stores the time, and makes the G take the detour when it is
-/// resumed.
+/// Samples `goroutine`, which becomes runnable now: stores the time, and diverts the G, so that [`running`] is called
+/// when the G is resumed.
 #[cold]
 pub(crate) fn stamp<P: Platform>(goroutine: &Goroutine<P>) {
     goroutine.set_runnable_since(P::now());
@@ -128,7 +128,7 @@ fn stamp_by<P: Platform>(
     caller(Some(machine))
 }
 
-/// What a sampled G executes when it is resumed.
+/// Contains the function that a sampled G calls when it is resumed.
 struct Detour<P>(PhantomData<P>);
 
 impl<P: Platform> Visit for Detour<P> {

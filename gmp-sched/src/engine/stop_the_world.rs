@@ -193,7 +193,7 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Requests the running Ps to stop. Returns whether all Ps other than `own`, the stopper's P, have stopped.
+    /// Asks the running Ps to stop. Returns whether all Ps other than `own`, the stopper's P, have stopped.
     pub(crate) fn has_stopped(&'static self, own: &'static Processor<P>) -> bool {
         self.ask_to_stop(own);
         // Ordering: the holders of the other Ps took this lock when they stopped. So this critical section happens
@@ -218,7 +218,7 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Requests every running P to stop, and stops the Ps in system calls. Go: `preemptall`, and the part of
+    /// Asks every running P to stop, and stops the Ps in system calls. Go: `preemptall`, and the part of
     /// `stopTheWorldWithSema` that retakes Ps in system calls.
     #[doc(alias = "preemptall")]
     fn ask_to_stop(&'static self, own: &'static Processor<P>) {

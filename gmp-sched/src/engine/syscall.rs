@@ -11,9 +11,9 @@
 //! On return the G takes its old P back if no other M took it, or else an idle P. If there is none, the G goes to the
 //! global queue and its M to the idle list. But a G that returns from a call that blocks does not wait for the end of a
 //! slice: it displaces the G that runs on its old P, or on another P. It is put among the due timers of that P, so it
-//! runs as soon as a G whose timer is due, and `due_timers` and `preempt` say how the other Gs get their share. (Where
-//! no timer interrupts the running G, and if the G is locked to its M, it goes to the global queue, too.) Outside of
-//! system calls, an M without a P never runs user code.
+//! runs as early as a G whose timer is due. `due_timers` and `preempt` say how the other Gs get their share. (If the
+//! platform has no timer interrupts, or if the G is locked to its M, the G goes to the global queue instead.) Outside
+//! of system calls, an M without a P never runs user code.
 //!
 //! The slice continues during a call. If the slice ends during the call, sysmon takes the P away, or the G gives way on
 //! return. So Gs that make short calls one after the other run no longer than others.
@@ -214,8 +214,8 @@ impl<P: Platform> Drop for Syscall<P> {
     }
 }
 
-/// Called when `machine`, the calling M, returns from a system call. Takes the old P back if no other M took it, or else
-/// an idle P. Returns `None` if the M got no P, in which case it must not continue `me`. Go: `exitsyscallTryGetP`.
+/// Called when `machine`, the calling M, returns from a system call. Takes the old P back if no other M took it, or
+/// else an idle P. Returns `None` if the M got no P, in which case it must not continue `me`. Go: `exitsyscallTryGetP`.
 #[inline(always)]
 pub(crate) fn take_processor_back<P: Platform>(
     pinned: &Pinned<P>,
@@ -263,8 +263,8 @@ fn requeue_to_displace<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goro
     requeue(pinned, goroutine, displace);
 }
 
-/// Makes `goroutine` runnable, and this M, which has no P, idle. The G is put among the due timers of the P that
-/// `displace` returns, or on the global queue if it returns `None`. Runs on g0.
+/// Makes `goroutine` runnable and this M, which has no P, idle. The G is put among the due timers of the P that
+/// `displace` returns, or on the global queue if `displace` returns `None`. Runs on g0.
 pub(crate) fn requeue<P: Platform>(
     pinned: &Pinned<P>,
     goroutine: &'static Goroutine<P>,
@@ -310,7 +310,7 @@ pub(crate) fn requeue<P: Platform>(
 }
 
 /// Returns the P on which `goroutine` displaces the running G after a blocking call on `machine`: the old P if it is in
-/// use, or else another P. Returns `None` if `goroutine` is locked to its M, and if the M has got its P back after all.
+/// use, or else another P. Returns `None` if `goroutine` is locked to its M, or if the M has got its P back after all.
 ///
 /// The caller holds the scheduler lock, so the P does not become idle before the G is among its timers. If the P
 /// becomes idle after that, its M sees the timer when it checks for work a second time.

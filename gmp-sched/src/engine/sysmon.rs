@@ -103,7 +103,7 @@ fn check_slice<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'stati
 
 /// Retakes a P from a system call that has lasted since the last check, or in which the slice has ended. A P without
 /// work is left to its M for up to a slice, as long as an idle P or a spinning M can take new work. Returns whether the
-/// P was retaken. Go: `sysretake` for the second case.
+/// P was retaken. Go: `retake`, which sets `sysretake` if the slice has ended.
 fn check_syscall<P: Platform>(
     scheduler: &'static Scheduler<P>,
     processor: &'static Processor<P>,

@@ -1,20 +1,21 @@
 //! Who wakes for the timers of idle Ps: the timekeeper.
 //!
 //! The M that has been idle longest is the *timekeeper*: it parks with a deadline, which is the earliest timer of all
-//! Ps. There is no deadline while no P is idle: then every timer belongs to a P that an M holds, or that its M left in
-//! a system call and that sysmon checks. The timekeeper is the last M to be taken off the idle list, so there is one
-//! whenever an M is idle.
+//! Ps. While no P is idle, there is no deadline, because every timer belongs to a P that an M holds, or that its M left
+//! in a system call and that sysmon checks. The timekeeper is the last M to be taken off the idle list, so there is a
+//! timekeeper whenever an M is idle.
 //!
 //! As in the protocol in idle.md, each side stores, executes a fence, and then loads what the other side stores:
 //!
 //! - the timekeeper stores its deadline, a field of its own that its successor does not use, and then reads the timers
 //!   again;
-//! - code that makes a timer earlier, or a P idle, publishes that, and then reads which M is the timekeeper, and its
-//!   deadline.
+//! - code that makes a P idle, or sets a timer that is due earlier, publishes this change, and then reads which M is
+//!   the timekeeper, and the deadline of that M.
 //!
 //! Code that makes a P idle compares the earliest timer of *all* Ps with the deadline, and not only the timers of that
-//! P. The timekeeper may have gone to sleep while all Ps were held, and a P that an M left in a system call depends on
-//! the timekeeper from then on. So entering a system call need not compare.
+//! P. The reason is that the timekeeper may have parked without a deadline while no P was idle. As soon as a P is idle,
+//! the timers of Ps that Ms have left in system calls depend on the timekeeper, too. So code that enters a system call
+//! need not compare.
 
 use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;

@@ -108,7 +108,7 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Records that a signal is raised for which `goroutine` waits. Callable from interrupts. Does nothing if the
+    /// Records that the signal for which `goroutine` waits is raised. Callable from interrupts. Does nothing if the
     /// platform has no CPUs.
     #[cold]
     pub(crate) fn note_raise(&self, goroutine: GoroutineId) {
@@ -135,7 +135,7 @@ fn weight(track: Track) -> usize {
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Starts to record the events of each track and keeps the last `capacity` of them. There is a track for each P, for
+    /// Starts to record events, and keeps the last `capacity` events of each track. There is a track for each P, for
     /// each CPU if the platform has CPUs, and one for all callers without a P. If a trace was taken before in the same
     /// run of the scheduler, its rings are used again, with the capacity that they already have. The rings are never
     /// freed.
@@ -175,8 +175,8 @@ impl<P: Platform> Scheduler<P> {
         Ok(())
     }
 
-    /// Like [`start_trace`](Self::start_trace), but the scheduler takes exactly the same steps as without a trace. Called
-    /// before the scheduler starts, on a platform with [`EXACT_TRACES`](Platform::EXACT_TRACES).
+    /// Like [`start_trace`](Self::start_trace), but the scheduler takes exactly the same steps as without a trace.
+    /// Called before the scheduler starts, on a platform with [`EXACT_TRACES`](Platform::EXACT_TRACES).
     #[cfg(feature = "std")]
     pub(crate) fn start_exact_trace(&'static self, capacity: usize) -> Result<(), OutOfResources> {
         self.make_rings(capacity)?;
@@ -200,8 +200,8 @@ impl<P: Platform> Scheduler<P> {
     /// Like [`start_trace`](Self::start_trace), but the rings are in `memory`, which another program may read meanwhile
     /// or when this program has ended. The rings of Ps are larger than the others. The layout is described in
     /// [`trace::memory`](crate::trace::memory). The rings replace those of earlier traces, and later traces use them
-    /// again. A P that [`set_procs`](crate::procs::set_procs) adds later has no ring. The trace ends with the run of the
-    /// scheduler.
+    /// again. A P that [`set_procs`](crate::procs::set_procs) adds later has no ring. The trace ends with the run of
+    /// the scheduler.
     ///
     /// ```
     /// use gmp_sched::native;

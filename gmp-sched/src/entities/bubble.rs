@@ -277,7 +277,7 @@ impl<P: Platform> Bubble<P> {
         self.one_less_active(&mut census)
     }
 
-    /// Decrements the number of active Gs, because a G waits durably or the driver has fired its timers. This is also
+    /// Decrements the number of active Gs, because a G waits durably or the driver has fired due timers. This is also
     /// correct if a waker has already counted the waiting G as active again. Returns the G that the caller must ready,
     /// if there is one.
     #[must_use]

@@ -1,5 +1,4 @@
-//! The global run queue, and beside it the list of runnable Gs that are locked to their Ms. The scheduler lock guards
-//! both.
+//! The global run queue, and the list of runnable Gs that are locked to their Ms. The scheduler lock guards both.
 
 use crate::base::atomic::Ordering;
 use crate::base::list::List;

@@ -47,7 +47,7 @@ pub struct Machine<P: Platform> {
     /// Whether this M searches for work without having any. The scheduler counts the spinning Ms. Go: `m.spinning`.
     pub(crate) spinning: AtomicBool,
     /// Whether a raise of a device signal may rely on this M to poll the signals. Set when the M is put on the idle
-    /// list, and cleared when it polls after it has left the list, before it takes other work; see `poll`.
+    /// list. After the M has left the list, it clears the flag and polls before it takes other work; see `poll`.
     pub(crate) polls: AtomicBool,
     /// The time until which this M parks, if it is the timekeeper.
     pub(crate) deadline: AtomicU64,
@@ -104,9 +104,9 @@ impl<P: Platform> Machine<P> {
         self.scheduler
     }
 
-    /// Forbids the G that runs on this M to wait until [`allow_waits`](Self::allow_waits) is called as often. Called
-    /// for a G that has stopped the world, and in sections of code in which a G must not wait (`native`). Needed for
-    /// platforms that do not count pins.
+    /// Forbids waits of the G that runs on this M. Each call is undone by one call of
+    /// [`allow_waits`](Self::allow_waits). Called for a G that has stopped the world, and in sections of code in which
+    /// a G must not wait (`native`). Needed for platforms that do not count pins.
     pub(crate) fn forbid_waits(&self) {
         self.forbids_waits.fetch_add(1, Ordering::Relaxed);
     }
@@ -211,8 +211,8 @@ impl<P: Platform> Machine<P> {
         self.is_retired.load(Ordering::Acquire)
     }
 
-    /// Called under the scheduler lock. Passing `false` means that the M has got a thread and is put on the idle list
-    /// for the first time. Passing `true` means that the M has been removed from the idle list for the last time.
+    /// Called under the scheduler lock: with `false` when the M has got a thread and is about to be put on the idle
+    /// list; with `true` when the M is no longer on the idle list, because its thread is about to end or has ended.
     pub(crate) fn set_retired(&self, is_retired: bool) {
         // Ordering: Release publishes what this thread has done with the M. Partner: the Acquire in `is_retired`.
         self.is_retired.store(is_retired, Ordering::Release);

@@ -19,8 +19,8 @@ pub(crate) enum Extent {
 /// Which Gs of a P are sampled.
 #[derive(Debug)]
 pub(crate) struct Sampler {
-    /// The bits of the [`ParkedStatus`] that a G of this P stores when it parks. One of these bits says whether the G is
-    /// sampled.
+    /// The bits of the [`ParkedStatus`] that a G of this P stores when it parks. One of these bits says whether the G
+    /// is sampled.
     parked: AtomicU32,
     /// An [`Extent`].
     extent: AtomicU8,

@@ -27,7 +27,7 @@ pub(crate) struct CurrentSlice<T: 'static> {
     pub(crate) ends: AtomicU64,
 }
 
-/// The value of `of_due` and `ends` while they name no tick of the P. The number of a P's tick never reaches it.
+/// The value of `of_due` and `ends` while they contain no tick. The tick of a P never reaches this value.
 pub(crate) const NONE: u64 = u64::MAX;
 
 impl<T> CurrentSlice<T> {

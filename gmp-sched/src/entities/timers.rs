@@ -4,9 +4,9 @@
 //! finds nothing else to do also runs the due timers of other Ps.
 //!
 //! The *timer owner* of a P makes sure that the timers of the P fire in time. If an M holds the P, that M is the timer
-//! owner (by an interrupt if the platform has one, otherwise whenever it picks a G). For an idle P, the timer owner is
-//! the timekeeper, the idle M that parks with a deadline (see `idle`). An M that sets a timer that is due before all
-//! others of its P notifies the timer owner.
+//! owner: it checks the timers when an interrupt comes, or, on a platform without timer interrupts, whenever it picks a
+//! G. For an idle P, the timer owner is the timekeeper, the idle M that parks with a deadline (see `timekeeper`). An M
+//! that sets a timer that is due before all others of its P notifies the timer owner.
 //!
 //! A [`Timer`] contains its links and its time, so setting a timer does not allocate and cannot fail. A stopped timer
 //! is removed at once; Go only marks it and removes it later. So a stopped timer costs almost nothing. At most, the

@@ -72,8 +72,8 @@ impl<P: Platform> Waiter<P> {
         self.slot.store(slot, Ordering::Relaxed);
     }
 
-    /// Notes which lock the G waits for, for a profile. The address is stored in the slot, because no value is passed to
-    /// a G that waits for a lock.
+    /// Notes which lock the G waits for, for a profile. The address is stored in the slot, because no value is passed
+    /// to a G that waits for a lock.
     #[inline]
     pub(crate) fn note_lock<T>(&self, lock: &T) {
         self.slot.store(ptr::from_ref(lock).cast_mut().cast(), Ordering::Relaxed);

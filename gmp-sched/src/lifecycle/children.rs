@@ -57,8 +57,8 @@ impl<P: Platform> Children<P> {
         self.state.lock().alive += 1;
     }
 
-    /// Removes a child that has ended and no longer uses anything that it borrowed. `has_panicked` is whether the child
-    /// has panicked and no join handle reports that panic.
+    /// Removes a child that has ended and no longer uses anything that it borrowed. `has_panicked` says whether the
+    /// child has panicked and no join handle reports that panic.
     pub(crate) fn remove(&self, pinned: &Pinned<P>, has_panicked: bool) {
         if has_panicked {
             // The panic is recorded first. Once the child is removed, the parent may leave the frame that contains
@@ -75,7 +75,8 @@ impl<P: Platform> Children<P> {
         }
     }
 
-    /// Waits until all children have ended. Ends the program if the calling G cannot wait. Reports show `place` meanwhile.
+    /// Waits until all children have ended. Ends the program if the calling G cannot wait. Reports show `place`
+    /// meanwhile.
     fn wait(&self, place: Place) {
         let must_wait = EndProgramOnUnwind(Pinned::<P>::new().machine().scheduler());
         loop {
@@ -100,7 +101,7 @@ impl<P: Platform> Children<P> {
         Some(state)
     }
 
-    /// Records a panic of a child that no join handle reports.
+    /// Records that a child has panicked and that no join handle reports this panic.
     pub(crate) fn panicked(&self) {
         self.have_panicked.store(true, Ordering::Relaxed);
     }
@@ -121,8 +122,8 @@ impl<P: Platform> Drop for Open<'_, P> {
     }
 }
 
-/// If a G is [abandoned](crate::exit::abandon), its frames are not unwound, so `Open` is not dropped. The G waits for its
-/// children here instead.
+/// If a G is [abandoned](crate::exit::abandon), its frames are not unwound, so `Open` is not dropped. The G waits for
+/// its children here instead.
 impl<P: Platform> Deferred for Children<P> {
     fn run(&self) {
         self.wait(Place::here());

@@ -97,9 +97,9 @@ impl<P: Platform> OptionalScope<P> for &Children<P> {
     fn children(me: &'static Goroutine<P>) -> Option<&'static Children<P>> {
         let children = core::ptr::with_exposed_provenance(me.scope.load(Ordering::Relaxed));
         #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
-        // SAFETY: `store_in` stored the address of the children, which are in a frame of the parent. The parent does not
-        // leave the scope before its last child has been removed from the count, and the removal is the last access of a
-        // child.
+        // SAFETY: `store_in` stored the address of the children, which are in a frame of the parent. The parent does
+        // not leave the scope before its last child has been removed from the count, and the removal is the last access
+        // of a child.
         unsafe {
             Some(&*children)
         }

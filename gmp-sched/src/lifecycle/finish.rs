@@ -95,9 +95,9 @@ pub(crate) fn end<P: Platform>(
     leave_forever(pinned, machine, me, next, commit)
 }
 
-/// Removes the calling G from its bubble. If it was the last active G of the bubble, readies another G of the bubble.
-/// If a timer of the bubble is due, this is the driver, which is the G in `synctest::test`. Otherwise it is the G in
-/// `synctest::wait`, or the driver if no G is there.
+/// Removes the calling G from its bubble. If no active G is left in the bubble, readies the G in `synctest::wait` or
+/// the driver of the bubble, which is the G in `synctest::test`. The driver is chosen if a timer of the bubble is due
+/// or if no G is in `synctest::wait`.
 #[cold]
 #[inline(never)]
 fn leave_bubble<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>, bubble: BubblePointer<P>) {

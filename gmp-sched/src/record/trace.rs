@@ -7,7 +7,7 @@ use crate::base::instant::Instant;
 
 macro_rules! event_kinds {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// The kind of an event. Unless stated otherwise, it happened to the event's G, on the [`Track`] whose ring
+        /// The kind of an event. Unless stated otherwise, the event happened to its G, on the [`Track`] whose ring
         /// contains the event. The numbers of the kinds are stable; new kinds are added at the end.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
@@ -91,12 +91,12 @@ event_kinds! {
     /// Up to seven bytes of the text. The first byte is the lowest byte of the detail, and unused bytes are 0. The
     /// event has no G.
     TextBytes,
-    /// The G returns from a system call and finds no P. It becomes runnable and goes to the global run queue. The detail
-    /// is the number of its M. Go: `GoSyscallEndBlocked`.
+    /// The G returns from a system call and finds no P. It becomes runnable and goes to the global run queue. The
+    /// detail is the number of its M. Go: `GoSyscallEndBlocked`.
     SyscallReturn,
-    /// The G switches to another G of its coroutine, which runs from now on; the detail is the number of that G. Only an
-    /// [exact trace](crate::sim::run_traced) contains this event. In other traces, the time of both Gs counts as that of
-    /// the G that switches first. Go: `GoSwitch`.
+    /// The G switches to another G of its coroutine, which runs from now on; the detail is the number of that G. Only
+    /// an [exact trace](crate::sim::run_traced) contains this event. In other traces, the time of both Gs counts as
+    /// that of the G that switches first. Go: `GoSwitch`.
     Switch,
     /// The CPU begins to run the thread of an M; the detail is the number of the M. The event has no G.
     RunMachine,
@@ -111,17 +111,17 @@ event_kinds! {
     /// The CPU's interrupt handler raises the [signal](crate::device_signals) for which the G waits. A
     /// [`Device`](Self::Device) follows when an M delivers the signal.
     Raise,
-    /// The simulator has found that a rule is violated, by what the CPU has just done; the detail is the number of a text
-    /// with the rule. It is the last event of the trace.
+    /// The simulator has found that the last step of the CPU violated a rule; the detail is the number of a text with
+    /// the rule. This is the last event of the trace.
     Violation,
-    /// The call stack of the last [`Park`](Self::Park), [`Unlock`](Self::Unlock) or [`Interrupt`](Self::Interrupt) before
-    /// this event: the calls that led to the park, those that led to the unlock, or those of the interrupted code. The
-    /// detail is the number of the call stack. Only a [profile](crate::trace#profiles) contains this event.
+    /// The call stack of the last [`Park`](Self::Park), [`Unlock`](Self::Unlock) or [`Interrupt`](Self::Interrupt)
+    /// before this event: the calls that led to the park, those that led to the unlock, or those of the interrupted
+    /// code. The detail is the number of the call stack. Only a [profile](crate::trace#profiles) contains this event.
     CallStack,
     /// Defines the call stack whose number is the detail. Events with its frames follow. The event has no G.
     CallStackBegin,
-    /// One frame of the call stack, innermost first. The detail is the lower 56 bits of an address within the code: that
-    /// of the interrupted instruction, or a return address minus one. The event has no G.
+    /// One frame of the call stack, innermost first. The detail is the lower 56 bits of an address within the code:
+    /// that of the interrupted instruction, or a return address minus one. The event has no G.
     CallStackFrame,
     /// The G, which parks, waits for the lock whose address is the detail. Follows the [`Park`](Self::Park). Only a
     /// [profile](crate::trace#profiles) contains this event.
@@ -153,7 +153,7 @@ impl Track {
         }
     }
 
-    /// Converts a word of the [memory layout](crate::trace::memory) to a track. Returns `None` if it is not one.
+    /// Converts a word of the [memory layout](crate::trace::memory) to a track. Returns `None` if the word is no track.
     #[must_use]
     pub fn from_word(word: u64) -> Option<Self> {
         let number = word as u32;

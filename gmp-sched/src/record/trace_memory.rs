@@ -20,9 +20,10 @@ use crate::record::trace::{Event, Track, TrackTrace, WORDS};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"GMPTRAC2");
 /// The number of words before the first ring.
 pub const HEADER_WORDS: usize = 8;
-/// The index of the word that says where a debugger stops: the bitwise complement of an instant in nanoseconds. The other
-/// program stores it before the trace begins. The function `gmp_sched::record::trace_until::reached` is called for each
-/// event at this instant, so for none if the word is 0.
+/// The index of the word that says where a debugger stops: the bitwise complement of an instant in nanoseconds. The
+/// program that reads the trace stores this word before the trace begins. For each event at this instant, the traced
+/// program calls the function `gmp_sched::record::trace_until::reached`. If the word is 0, it never calls that
+/// function.
 pub const UNTIL: usize = 2;
 /// The number of words before the first slot of a ring.
 pub const RING_HEADER_WORDS: usize = 8;

@@ -43,8 +43,8 @@ impl<const ENTRIES: usize> Definitions<ENTRIES> {
         self.0.iter().for_each(|[number, _]| number.store(0, Ordering::Relaxed));
     }
 
-    /// Returns whether `number`, whose hash is `hash`, has been defined recently in a ring of `capacity` events. If not,
-    /// the caller writes the definition as event number `now`.
+    /// Returns whether `number`, whose hash is `hash`, has been defined recently in a ring of `capacity` events. If
+    /// not, the caller writes the definition as event number `now`.
     fn has_recent(&self, number: u64, hash: u64, now: u64, capacity: u64) -> bool {
         let [known, defined_at] = &self.0[hash as usize % ENTRIES];
         // A definition in the older half of the ring may soon be overwritten.
@@ -130,8 +130,8 @@ impl Ring {
         self.records_call_stacks.store(records, Ordering::Relaxed);
     }
 
-    /// Appends an event. Only one caller at a time may do so: the M that holds the P of the ring, the CPU of the ring with
-    /// interrupts off, or the holder of the lock of a [`SharedTracer`].
+    /// Appends an event. Only one caller at a time may do so: the M that holds the P of the ring, the CPU of the ring
+    /// with interrupts off, or the holder of the lock of a [`SharedTracer`].
     pub(crate) fn write(&self, event: Event) {
         let index = self.written().load(Ordering::Relaxed);
         // Ordering: Release, so that a reader that sees one of the stores below also sees the new value of `begun`
@@ -162,8 +162,8 @@ impl Ring {
         number
     }
 
-    /// Appends the call stack of the event of `goroutine` that was appended last. If the ring has no recent definition of
-    /// the call stack, writes one first. Callable as [`write`](Self::write).
+    /// Appends the call stack of the event of `goroutine` that was appended last. If the ring has no recent definition
+    /// of the call stack, writes one first. Only the callers of [`write`](Self::write) may call this.
     pub(crate) fn write_call_stack(&self, addresses: &[u64], when: Instant, goroutine: Option<GoroutineId>) {
         let hash = addresses.iter().fold(0, |hash: u64, address| (hash.rotate_left(5) ^ address).wrapping_mul(MIX));
         // The upper bits depend on all addresses. Zero is not a number, because it marks free entries.
@@ -199,7 +199,7 @@ impl Ring {
     }
 }
 
-/// The most frames of a call stack that are recorded. The outer frames of a deeper stack are left out.
+/// The maximum number of frames that are recorded of a call stack. The outer frames of a deeper stack are left out.
 pub(crate) const FRAMES: usize = 64;
 
 /// An odd factor with bits that look random, by which the hash of a call stack is multiplied: the golden ratio.
@@ -212,12 +212,12 @@ pub(crate) fn details_of(text: &str) -> impl Iterator<Item = u64> {
         .map(|part| part.iter().rev().fold(0, |detail, &byte| detail << 8 | u64::from(byte)))
 }
 
-/// What a P or CPU needs to record a trace: its ring, and whether events go there.
+/// What a P or CPU needs to record a trace: its ring, and whether events are to be written to the ring.
 pub(crate) struct Tracer {
     /// The ring into which events go; `None` while no trace is taken.
     pub(crate) active: AtomicRef<Ring>,
-    /// The ring of this track; `None` before the first trace. A ring is never freed, even if a later run replaces it by one
-    /// of another capacity.
+    /// The ring of this track; `None` before the first trace. A ring is never freed, even if a later run replaces it by
+    /// one of another capacity.
     pub(crate) ring: AtomicRef<Ring>,
     /// Whether `ring` was made for a run of the scheduler that has ended.
     is_ring_of_last_run: AtomicBool,
@@ -230,15 +230,15 @@ impl Tracer {
         }
     }
 
-    /// Called when a run of the scheduler ends. Stops the trace that may be under way.
+    /// Called when a run of the scheduler ends. Stops the trace if one is being taken.
     #[cfg(any(feature = "std", test))]
     pub(crate) fn renew(&self) {
         self.active.store(None, Ordering::Relaxed);
         self.is_ring_of_last_run.store(true, Ordering::Relaxed);
     }
 
-    /// If `ring` was made for a run that has ended, and its capacity is not `capacity` or its memory is shared, drops the
-    /// reference to it.
+    /// If `ring` was made for a run that has ended, drops the reference to it, except if the ring has the capacity
+    /// `capacity` and its memory is not shared.
     pub(crate) fn forget_last_run(&self, capacity: usize) {
         if self.is_ring_of_last_run.swap(false, Ordering::Relaxed)
             && self

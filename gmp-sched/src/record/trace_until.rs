@@ -1,9 +1,9 @@
 //! Where a debugger stops at an event of a trace.
 //!
-//! A run with counted instructions is repeated to the byte, so an event happens at the same instant in each run. The
+//! If the clock of a machine counts instructions (`--icount`), an event happens at the same instant in each run. The
 //! program that reads a trace in shared memory may choose such an instant before the run begins. A breakpoint at
-//! [`reached`] then stops the machine at the event. The instant must be exact: a CPU may read the clock for an event, and
-//! another CPU record later events, before the first CPU records its own.
+//! [`reached`] then stops the machine at the event. The instant must be exact: a CPU may read the clock for an event,
+//! and another CPU record later events, before the first CPU records its own.
 
 use core::hint::black_box;
 

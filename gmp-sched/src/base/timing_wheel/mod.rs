@@ -17,12 +17,13 @@
 //! there are. If a slot has only one or two elements, they do not move at all. (G. Varghese and T. Lauck, *Hashed and
 //! Hierarchical Timing Wheels*, SOSP 1987, scheme 7. Here the digits cover all bits of a time, so nothing is rounded.)
 //!
-//! The time that the slots for all values of one digit cover together is called a [rotation]. Suppose that every level
-//! had slots for one rotation only. At the end of a rotation, all elements of the next rotation would then have to move
-//! down from the level above at the same moment. For a thousand Gs that sleep a few milliseconds, this happened every
-//! 8.4 ms, and none of them could run meanwhile. So one level has slots for two rotations, the current one and the
-//! next. An element that is due in one of these two rotations is inserted on that level or below. The levels above
-//! count from the end of the current rotation and contain the elements that are due after the next rotation.
+//! The time that the slots for all values of the fourth digit cover together, 8.4 ms, is called a [rotation]. Suppose
+//! that the level of this digit had slots for one rotation only. At the end of a rotation, all elements of the next
+//! rotation would then have to move down from the level above at the same moment. For a thousand Gs that sleep a few
+//! milliseconds, this happened every 8.4 ms, and none of these Gs could run meanwhile. So this one level has slots for
+//! two rotations, the current one and the next. An element that is due in one of these two rotations is inserted on
+//! that level or below. The levels above count from the end of the current rotation and contain the elements that are
+//! due after the next rotation.
 //!
 //! The elements of a slot form a circular list whose links are in the elements, so an insertion does not allocate.
 
@@ -252,8 +253,8 @@ impl<T: Timed> TimingWheel<T> {
         self.first = self.occupied.get(group).map_or(SLOTS, |slots| group * GROUP + slots.trailing_zeros() as usize);
     }
 
-    /// Makes the earliest time of `slot`, which is the first slot, the base. Moves the slot's elements to the levels
-    /// below.
+    /// Sets the base to the earliest time of `slot`, which is the first slot that is not empty. Moves the slot's
+    /// elements to the levels below.
     #[inline(never)]
     fn spread(&mut self, slot: usize) {
         let Slot { first, earliest } = &mut self.slots[slot];
