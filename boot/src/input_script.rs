@@ -1,9 +1,9 @@
 //! The input of a machine, with the instant at which each piece comes: what `--record-input` writes and `--input-script`
 //! reads.
 //!
-//! A file has one line for each piece of the input. The line begins with the instant: how many seconds after the start of
-//! the machine's clock the piece comes, by that clock. Then comes a text in quotes, or the word `end`, which ends the
-//! input:
+//! A file has one line for each piece of the input. The line begins with the instant at which the piece comes: the time
+//! that the machine's clock then shows, in seconds since its start. A text in quotes follows, or the word `end`, which
+//! ends the input:
 //!
 //! ```text
 //! # what the user types

@@ -86,7 +86,7 @@ pub(super) struct Explored {
     pub(super) ticks: Cell<u32>,
     /// The point at which each CPU is stopped.
     pub(super) sites: [Cell<Option<Site>>; 4],
-    /// For each CPU, whether it is at a point at which it only computes or spins until another CPU has done something.
+    /// For each CPU, whether its current step only computes, or spins because the CPU waits for another CPU.
     pub(super) waits: [Cell<bool>; 4],
 }
 

@@ -216,7 +216,7 @@ fn idle_threads_end_and_new_ones_are_made_again() {
                 // One more thread is allowed, because sysmon's thread may have begun after `before` was counted.
                 while threads() > before + 1 {
                     assert!(start.elapsed() < Duration::from_secs(60), "{} threads, at first {before}", threads());
-                    // Each timer wakes an idle thread.
+                    // The timer of this sleep wakes an idle thread, which then ends if it is not needed.
                     native::sleep(Duration::from_millis(1));
                 }
             }

@@ -26,8 +26,8 @@ pub fn locks(first: u64, count: u64) -> impl Iterator<Item = usize> {
     assert!((1..=MAX_SECTORS).contains(&count), "sectors that are locked at once");
     let last = first.checked_add(count - 1).expect("sectors of a disk");
     let (first, last) = (first / STRIPE, last / STRIPE);
-    // The first stripe after `first` whose lock has the number 0. The stripes of the range from this one on have locks
-    // with smaller numbers than the stripes before it, so their locks are returned first.
+    // The first stripe after `first` whose lock has the number 0. From this stripe on, the numbers of the locks start
+    // again from 0. So the locks of the stripes from `round` on have the smaller numbers, and are returned first.
     let round = (first / LOCKS as u64 + 1) * LOCKS as u64;
     let stripes = (round..=last).chain(first..=last.min(round - 1));
     stripes.map(|stripe| (stripe % LOCKS as u64) as usize)

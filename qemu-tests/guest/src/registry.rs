@@ -143,7 +143,7 @@ impl Test {
     }
 }
 
-/// What this program does with its tests.
+/// Methods for the runner of the tests.
 impl Test {
     /// Returns the description for the host.
     pub(crate) fn plan(&self) -> &Plan<'static> {

@@ -131,8 +131,7 @@ pub(super) fn slot_come_near(old: u64, new: u64) -> usize {
     level_of_difference(old ^ new).slot(new)
 }
 
-/// Returns the groups, as a set of bits, that may contain the earliest element. That element is in the group of the
-/// lowest bit.
+/// Returns a set of groups, one bit each. The earliest element is in the group of the lowest bit.
 #[inline(always)]
 pub(super) fn first_groups(groups: u32, base: u64) -> u32 {
     if groups & NEAR != 0 { groups } else { first_groups_around(groups, base) }

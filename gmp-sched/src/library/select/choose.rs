@@ -10,7 +10,8 @@ use crate::platform::{Pinned, Platform};
 #[inline]
 pub(super) fn try_one<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>], choice: Choice) -> Option<usize> {
     // An attempt fails only if another G has performed the operation first, or if other wakers have ended the waits of
-    // all partners. After as many attempts as there are cases, the caller continues with step 2 of the algorithm.
+    // all Gs on the other side of the channel. After as many attempts as there are cases, the caller continues with
+    // step 2 of the algorithm.
     for _ in 0..cases.len() {
         let chosen = match choice {
             Choice::Random => choose(pinned, cases)?,

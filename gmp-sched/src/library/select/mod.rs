@@ -350,8 +350,8 @@ fn with_all_locks<P: Platform>(
 }
 
 /// Tries cases with all locks held (the second half of step 2 of the algorithm). A case that seems to be ready is
-/// really ready, unless other wakers have ended the waits of all its partners. A failed attempt removes the waiters of
-/// those partners from the queue, so that the case no longer seems to be ready.
+/// really ready, unless other wakers have ended the waits of all Gs on the other side of its channel. A failed attempt
+/// removes the waiters of those Gs from the queue, so that the case no longer seems to be ready.
 #[cold]
 #[inline(never)]
 pub(crate) fn try_locked<P: Platform>(

@@ -153,7 +153,7 @@ impl<P: Platform> Timer<P> {
         self.slot.stop()
     }
 
-    /// Sets the timer to fire after `duration` from now instead, and drops a tick that has not been received. Returns
+    /// Sets the timer to fire `duration` from now instead, and drops a tick that has not been received. Returns
     /// the same as [`stop`](Self::stop). Go: `Timer.Reset`.
     ///
     /// Does not block; not callable from interrupts.

@@ -83,8 +83,8 @@ pub(super) fn room() -> usize {
     RING.room()
 }
 
-/// Puts a received byte into the ring, which has room for it. Leaves out the inspection key, and the end of a line that
-/// follows the key. The caller holds the console's lock.
+/// Puts a received byte into the ring, which has room for it. Drops the inspection key, and a newline or carriage
+/// return directly after the key. The caller holds the console's lock.
 pub(super) fn accept(byte: u8) {
     let follows_key = WAS_KEY.swap(byte == INSPECT_KEY, Ordering::Relaxed);
     if byte == INSPECT_KEY {
