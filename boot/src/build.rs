@@ -231,7 +231,7 @@ fn run(mut command: Command, name: &str) -> Result<Option<PathBuf>, Error> {
 struct Said {
     /// The path of the executable, if cargo has built it.
     executable: Option<PathBuf>,
-    /// Whether the crate `kernel` was built or was up to date.
+    /// Whether the program uses the crate `kernel`: cargo has reported that crate, as built or as up to date.
     uses_kernel: bool,
     /// The messages of the compiler about the binary itself.
     about_program: Vec<Diagnostic>,

@@ -120,9 +120,9 @@ fn readable(name: &str) -> String {
 const SEARCHED: u64 = 16 * 1024;
 
 /// Returns an address whose source line describes `address`. If the compiler has assigned a line to `address`, this is
-/// `address` itself. A stack probe, with which a function with a large frame begins, has no line. The function may
-/// belong to the scheduler, and the closure of a G may be inlined into it. So for an address without a line, returns
-/// the next address in the same function that belongs to a line of the program. If there is none, returns `address`.
+/// `address` itself. A stack probe, with which a function with a large frame begins, has no line. For such an address,
+/// returns the next address in the same function that belongs to a line of the program, or `address` if there is none.
+/// (A line of the scheduler would not do, because the closure of a G may be inlined into a function of the scheduler.)
 /// `workspace` is the workspace of the kernel.
 fn with_line(loader: &Loader, address: u64, workspace: &Path) -> u64 {
     let has_line = |location: &addr2line::Location<'_>| location.line.is_some_and(|line| line != 0);

@@ -195,8 +195,8 @@ fn deadline_against_a_commit_and_a_raise() {
     });
 }
 
-/// The context of the wait is cancelled while the far side commits the wait and the signal is raised. The wait ends once,
-/// and the raise ends it or is kept for the next wait.
+/// Three things happen concurrently: the far side commits a wait, the context of the wait is cancelled, and the signal
+/// is raised. The wait ends exactly once. If the raise does not end it, the raise is kept for the next wait.
 #[test]
 fn cancellation_against_a_commit_and_a_raise() {
     explore(|| {

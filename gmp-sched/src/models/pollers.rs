@@ -11,7 +11,8 @@ use crate::engine::syscall::take_processor_back;
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 
-/// Lets `machine` run a G that begins to wait for a signal, and then another G. Returns the signal.
+/// Lets `machine` run a G until the G waits for a signal, and lets `machine` then run another G. Returns the scene, which
+/// contains the signal and the waiting G.
 fn waiting(setting: &Setting, machine: &'static Machine<Model>) -> Arc<Scene> {
     let scene = Scene::new(setting, machine, 1);
     run_as(machine, |pinned| scene.run(pinned, Instant::NEVER));

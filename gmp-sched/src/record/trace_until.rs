@@ -14,8 +14,8 @@ use crate::record::trace_memory as memory;
 /// The word [`UNTIL`](memory::UNTIL) of the header of shared memory, which says where a debugger stops.
 #[derive(Clone, Copy)]
 pub(crate) struct Until {
-    /// The bitwise complement of the instant in nanoseconds, or 0 if no instant was chosen. Both are handled alike, so
-    /// up to the chosen event, a run takes the same steps as a run without a chosen instant.
+    /// The bitwise complement of the instant in nanoseconds, or 0 if no instant was chosen. A run executes the same
+    /// code in both cases, so it takes the same steps until an event happens at the chosen instant.
     complement: &'static AtomicU64,
 }
 

@@ -8,8 +8,8 @@ use crate::cpu::percpu;
 use crate::sched::platform::Kernel;
 use crate::sched::{kthread, storm, sysmon};
 
-/// Makes a switch pending if the current G or thread has to give way. Returns when the timer must fire again. Called in
-/// the timer interrupt of a CPU that runs a thread.
+/// Makes a switch pending if the current G or thread has to give way. Returns the time at which the timer must fire
+/// again. Called in the timer interrupt of a CPU that runs a thread.
 pub(crate) fn tick(now: Instant) -> Instant {
     sysmon::unpark_if_needed();
     let machine = Kernel::current_machine();

@@ -81,7 +81,7 @@ fn processors_have_one_holder(machine: &Explorable) -> Result<(), String> {
     Ok(())
 }
 
-/// A P in use is idle, held, or left in a system call.
+/// Each of the scheduler's current Ps is idle, is held by an M, or belongs to an M in a system call.
 fn processors_are_accounted_for(machine: &Explorable) -> Result<(), String> {
     let stray = machine.scheduler.processors().iter().find(|processor| {
         let has = |held: Option<&Processor<Sim>>| held.is_some_and(|held| ptr::eq(held, *processor));

@@ -98,9 +98,9 @@ fn send_rest(bytes: usize) {
     }
 }
 
-/// Whether the part of the ring that is reserved for callers that cannot park is free. A caller of this kind that
-/// prints much text should wait for this if it can. Otherwise its text, and the text of other such callers, may be
-/// lost.
+/// Whether the part of the ring is free that is reserved for callers that print without waiting for room. Such a caller
+/// should wait between its lines until this returns `true`, if it prints much text and can wait. Otherwise its text, and
+/// the text of other such callers, may be lost.
 pub(crate) fn has_room_for_unwaited() -> bool {
     RING.room() >= RESERVE
 }
