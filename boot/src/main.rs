@@ -104,8 +104,7 @@ fn boot(order: &Order) -> Result<u8, Error> {
         return print(&(shell_quoted(words) + "\n"));
     }
     share_signals().map_err(|error| Error::Qemu(format!("cannot handle signals: {error}")))?;
-    let breakpoint = order.until.map(|_| address_of_reached(&elf)).transpose()?;
-    let breakpoint = breakpoint.map(|address| format!("hbreak *{address:#x}"));
+    let reached = order.until.map(|_| address_of_reached(&elf)).transpose()?;
     let recording = Recording::start(order.trace.as_deref(), order.profile.as_deref(), order.until)?;
     let published = order.top.then(SharedMemory::new).transpose()?;
     let shared = recording.as_ref().map(Recording::memory).or(published.as_ref());
@@ -118,12 +117,7 @@ fn boot(order: &Order) -> Result<u8, Error> {
     let input_was_lost = input.is_none();
     let session = Session::boot_with(&configuration, &elf, &order.arguments, shared, input)?;
     if let Some(port) = order.configuration.gdb_port {
-        let target = format!("target remote 127.0.0.1:{port}");
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/gmp.py");
-        let run_until = breakpoint.iter().flat_map(|order| ["-ex", order, "-ex", "continue"]);
-        let words = [elf.as_os_str(), "-ex".as_ref(), target.as_ref(), "-x".as_ref(), script.as_ref()];
-        let command = ["gdb".as_ref()].into_iter().chain(words).chain(run_until.map(OsStr::new));
-        say(&format!("waiting for gdb: {}", shell_quoted(command)));
+        say(&format!("waiting for gdb: {}", gdb_command(&elf, port, reached)));
     }
     let asked_for_input = session.asked_for_input();
     let shown = match &published {
@@ -148,6 +142,16 @@ fn boot(order: &Order) -> Result<u8, Error> {
         say(&repeat::advice(&words, order.record_input.as_deref(), took_input));
     }
     shown
+}
+
+/// Returns the command that connects gdb to the machine, and that runs the machine up to the address `until`.
+fn gdb_command(elf: &Path, port: u16, until: Option<u64>) -> String {
+    let target = format!("target remote 127.0.0.1:{port}");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/gmp.py");
+    let breakpoint = until.map(|address| format!("hbreak *{address:#x}"));
+    let words = ["gdb".as_ref(), elf.as_os_str(), "-ex".as_ref(), target.as_ref(), "-x".as_ref(), script.as_ref()];
+    let run_until = breakpoint.iter().flat_map(|order| ["-ex", order, "-ex", "continue"]).map(OsStr::new);
+    shell_quoted(words.into_iter().chain(run_until))
 }
 
 /// The name of a program for the first line of the view: the last part of its path.

@@ -3,16 +3,16 @@
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
+use crate::record::trace_ring::FRAMES;
+
 /// Finds the calls that led to the caller, and stores the return address of each minus one, the innermost call first.
 /// Returns the number of addresses, which is 0 if the C library is not that of GNU.
 ///
 /// The C library finds the calls by the unwind tables, so the program needs no frame pointers. The first call may
 /// allocate memory.
 pub(super) fn read(addresses: &mut [u64]) -> usize {
-    /// The maximum number of addresses that are stored.
-    const LIMIT: usize = 64;
-    let mut found = [ptr::null_mut::<c_void>(); LIMIT];
-    let limit = addresses.len().min(LIMIT);
+    let mut found = [ptr::null_mut::<c_void>(); FRAMES];
+    let limit = addresses.len().min(FRAMES);
     #[cfg(target_env = "gnu")]
     // SAFETY: the array has room for `limit` addresses.
     let count = unsafe { libc::backtrace(found.as_mut_ptr(), limit as c_int) };
