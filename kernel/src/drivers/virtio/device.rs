@@ -32,7 +32,7 @@ const QUEUE_SHARE: usize = 4;
 /// The buffers of a device take at most 1/`MEMORY_SHARE` of the free memory.
 const MEMORY_SHARE: usize = 16;
 
-/// A device that can be reset, whatever its registers are: see [`Device::reset`].
+/// A device that can be reset, independently of its transport: see [`Device::reset`].
 trait Resettable: Send {
     fn reset(
         &mut self,

@@ -1,4 +1,4 @@
-//! Disks in memory, which `boot --icount` gives the machine in place of virtio disks, so that all runs are equal.
+//! Disks in memory. With `boot --icount` the machine has them in place of virtio disks, so that all runs are equal.
 //!
 //! The content of such a disk is [memory of the machine](crate::drivers::shared_memory), and the kernel itself is the
 //! device: a [`SoftwareDevice`] answers the requests, each after the time that a model of a disk says. The driver uses it
