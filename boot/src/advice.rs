@@ -1,12 +1,11 @@
 //! Advice on mistakes that are likely in a first program. The messages of the compiler and the linker show which
-//! mistake it is.
+//! mistake was made.
 //!
-//! A message counts as a sign of such a mistake only if no other mistake causes it. So most errors are not followed by
-//! advice.
+//! `boot` gives advice only if no other mistake causes the same message. So most errors are not followed by advice.
 
 use cargo_metadata::diagnostic::{Diagnostic, DiagnosticLevel, DiagnosticSpan};
 
-/// What is missing in a program, or wrong in it, so that its build has failed. Each variant is named after the remedy.
+/// A mistake because of which the build of a program has failed. Each variant is named after the remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Advice {
     DependOnKernel,
@@ -40,8 +39,8 @@ impl Advice {
         if is_unlinked && errors().any(|error| undefined.iter().any(|text| mentions(error, text))) {
             return Some(Self::DeclareMain);
         }
-        // The code of `kernel::main!` calls `main` and passes its result to `Termination::report`. If `main` has
-        // another type, that code has a type error.
+        // The code of `kernel::main!` calls `main` and passes its result to `Termination::report`. If `main` has a
+        // wrong type, the code of the macro has a type error.
         let is_of_type = |error: &Diagnostic| ["E0057", "E0061", "E0277", "E0308"].contains(&code_of(error));
         let is_of_call = |error: &Diagnostic| error.spans.iter().any(is_in_main_macro);
         errors().any(|error| is_of_type(error) && is_of_call(error)).then_some(Self::CorrectSignature)

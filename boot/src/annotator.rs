@@ -1,8 +1,8 @@
 //! Annotates the machine's output with information that only the host has: the function and line of an address, and how
 //! long ago QEMU was started.
 //!
-//! A *place* is a line with one address of the backtrace of a G that does not run (see [`Place`]). Only places in code of
-//! the program are shown.
+//! A *place* is a line of a report. It contains one address of the backtrace of a G that does not run (see [`Place`]).
+//! The annotator drops a place if its address is in the code of the kernel or of a library.
 //!
 //! [`Place`]: boot_protocol::console::Place
 
@@ -14,11 +14,11 @@ use boot_protocol::console::{FRAME_DIGITS, FRAME_PREFIX, PLACE_PREFIX, POWER_ON}
 
 use crate::symbols::Symbols;
 
-/// Adds annotations to the console output. After each address of a backtrace it adds the function and line. After the
-/// first time since power-on that the machine prints, it adds the time since the start of QEMU.
+/// Adds annotations to the console output. After each address of a backtrace, the annotator adds the function and line.
+/// When the machine first prints how long ago it was powered on, the annotator adds how long ago QEMU was started.
 ///
-/// Each byte is passed on as soon as it arrives. So a prompt or another incomplete line is shown at once. Only a line of a
-/// report that may be a place is held back, until it is known whether the line is shown.
+/// Each byte is passed on as soon as it arrives. So a prompt or another incomplete line is shown at once. Only a line
+/// of a report that may be a place is held back, until it is known whether the line is shown.
 pub struct Annotator {
     symbols: Symbols,
     /// How many bytes at the end of the output match the beginning of an address, which is printed as [`FRAME_PREFIX`]
@@ -39,7 +39,8 @@ pub struct Annotator {
 
 /// The state of the current line, which may be a place.
 enum PlaceLine {
-    /// These bytes are the beginning of the line so far. They match [`PLACE_PREFIX`] and digits, and are held back.
+    /// The bytes of the line so far, which are held back. They match the beginning of a place: [`PLACE_PREFIX`],
+    /// followed by digits.
     Held(Vec<u8>),
     /// The line is not a place, or it is a place that is shown. The rest of the line is passed on.
     Other,
@@ -71,8 +72,8 @@ impl Annotator {
         }
     }
 
-    /// Makes an annotator for the reports of a machine that runs the ELF file `program`. The annotator filters places, and
-    /// does not add the time since the start of QEMU.
+    /// Makes an annotator for the reports of a machine that runs the ELF file `program`. The annotator drops the places
+    /// that are not to be shown. It does not add the time since the start of QEMU.
     pub fn of_reports(program: &Path) -> Self {
         Self { has_places: true, place: PlaceLine::Held(Vec::new()), ..Self::new(program, None) }
     }
@@ -92,8 +93,8 @@ impl Annotator {
         }
     }
 
-    /// Appends `byte` to `held`, the beginning of a line that may be a place. Passes the held bytes on if the line is not a
-    /// place. If the place is complete, shows or drops it.
+    /// Appends `byte` to `held`, the beginning of a line that may be a place. Passes the held bytes on if the line is
+    /// not a place. If the place is complete, shows or drops it.
     fn hold(&mut self, mut held: Vec<u8>, byte: u8, output: &mut Vec<u8>) {
         let prefix = PLACE_PREFIX.as_bytes();
         let is_place = prefix.get(held.len()).map_or(byte.is_ascii_hexdigit(), |&expected| byte == expected);
@@ -234,8 +235,8 @@ mod tests {
             String::from_utf8(output).expect("text")
         };
         let own = annotated(&format!("goroutine 5{}{}\n", place(landmark()), place(1)));
-        // The place in the code of this test is dropped, because that code is in the folder of `boot`. The address 1
-        // belongs to no known code, so its line is shown.
+        // The place in the code of this test is dropped, because files in the folder `boot` do not belong to a program.
+        // The address 1 belongs to no known code, so its line is shown.
         assert_eq!(own, format!("goroutine 5{}\n", place(1)));
         for text in ["  in 0x12\n", "  in 0x0000000000000001", "  in 0xabcdefg\n  a prompt? ", "  in\n\n in 0x"] {
             assert_eq!(annotated(text), text);

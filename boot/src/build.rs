@@ -76,8 +76,8 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// Returns the arguments with which cargo uses this profile. The crate of a program needs no profile of its own, so
-    /// [`Quick`](Self::Quick) is defined here.
+    /// Returns the arguments with which cargo uses this profile. The arguments define [`Quick`](Self::Quick), so the
+    /// crate of a program needs no profile of its own.
     fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::Quick => &[
@@ -148,8 +148,8 @@ impl Target {
     }
 }
 
-/// Returns the path of the cargo that has started this process. If cargo has not started it, returns the name `cargo`,
-/// which the operating system then searches in `PATH`.
+/// Returns the path of the cargo that has started this process. If cargo has not started this process, returns the name
+/// `cargo`, which the operating system then searches in `PATH`.
 pub(crate) fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
@@ -238,8 +238,8 @@ struct Said {
 }
 
 impl Said {
-    /// Reads cargo's messages until cargo closes its output. Shows the messages of the compiler on standard error. `name`
-    /// is the name of the binary.
+    /// Reads cargo's messages until cargo closes its output. Shows the messages of the compiler on standard error.
+    /// `name` is the name of the binary.
     fn read(output: impl io::Read, name: &str) -> io::Result<Self> {
         let mut said = Self::default();
         for message in Message::parse_stream(BufReader::new(output)) {

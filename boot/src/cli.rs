@@ -214,8 +214,9 @@ impl Cli {
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if a disk cannot be opened, if an argument is not Unicode, if `new` is not followed by one path, or
-    /// if `compare` is not the first word.
+    /// [`Error::Usage`] if a disk cannot be opened, or if an argument is not Unicode. The same error is returned if
+    /// `new` is not followed by exactly one path, if `compare` is not the first word, or if `--image` is given without
+    /// a firmware that boots from an image.
     pub(crate) fn request(self) -> Result<Request, Error> {
         if self.list {
             return Ok(Request::List);
@@ -241,7 +242,8 @@ impl Cli {
         let access = if self.disk_rw { Access::ReadWrite } else { Access::ReadOnly };
         let profile = match (self.debug, self.release || self.icount) {
             (true, _) => Profile::Debug,
-            // Instructions are counted to compare runs, so the program is built as for measurements.
+            // Instructions are counted to compare runs, so the program is built with full optimisation, as for other
+            // measurements.
             (false, true) => Profile::Release,
             (false, false) => Profile::Quick,
         };
@@ -325,7 +327,7 @@ fn kernel_option(text: &str) -> Result<String, String> {
 
 /// Returns the key of the kernel option that the user has probably meant by `key`. That is a key that begins with
 /// `key`, as `slice_us` begins with `slice`. If there is no such key, it is the key with the fewest different
-/// characters. At most a third of the characters of `key` may differ, but one may always differ.
+/// characters. At most a third of the characters of `key` may differ. One different character is always allowed.
 fn similar_key(key: &str) -> Option<&'static str> {
     let key = key.to_lowercase();
     let keys = || OPTIONS.iter().map(|option| option.key);

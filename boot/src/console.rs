@@ -1,8 +1,8 @@
 //! Shows a machine's console on standard output and standard error, and passes standard input to it.
 //!
-//! Standard output shows what the program prints. Standard error shows everything else: the kernel's log and reports, and
-//! the program's own error messages. If both are the same terminal or file, all text is in the order in which the machine
-//! has printed it.
+//! Standard output shows what the program prints. Standard error shows everything else: the kernel's log and reports,
+//! and the program's own error messages. If both are the same terminal or file, all text is in the order in which the
+//! machine has printed it.
 
 use core::mem;
 use core::time::Duration;
@@ -97,8 +97,8 @@ pub trait Console {
     /// Called at the time that [`next_tick`](Self::next_tick) has returned, or later.
     fn tick(&mut self) {}
 
-    /// Called when the machine has ended, or before it is asked for a report because its time limit is over. From then on,
-    /// text is shown on standard output and standard error.
+    /// Called when the machine has ended. If the time limit of the machine is over, this is called before the machine
+    /// is asked for a report. After this call, text is shown on standard output and standard error.
     fn end(&mut self) {}
 }
 

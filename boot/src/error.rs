@@ -17,7 +17,7 @@ pub enum Error {
     Output(String),
     /// The reader has closed standard output. `boot` then ends without a message, as most programs do.
     Closed,
-    /// QEMU is missing or failed, or gdb or QEMU's monitor ended it.
+    /// QEMU is missing or has failed, or QEMU was ended by gdb or by a command to its monitor.
     Qemu(String),
 }
 

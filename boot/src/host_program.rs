@@ -1,5 +1,5 @@
-//! Programs of the host that this process starts and waits for, such as compilers and benchmarks. When this process ends,
-//! they end, too, as QEMU does (see [`process`](crate::process)).
+//! Programs of the host that this process starts and waits for, such as compilers and benchmarks. Like QEMU, these
+//! programs end when this process ends (see [`process`](crate::process)).
 
 use core::mem::ManuallyDrop;
 use core::time::Duration;
@@ -25,8 +25,8 @@ fn running() -> MutexGuard<'static, BTreeSet<i32>> {
 
 /// Ends all programs at once. Called when a signal ends this process.
 ///
-/// The lock stays locked, so the thread that waits for a program does not continue: it would report that the program has
-/// failed, and could start another one.
+/// The lock is never released, so the thread that waits for a program does not continue. Otherwise this thread would
+/// report that the program has failed, and could start another one.
 pub(crate) fn kill_all() {
     let running = ManuallyDrop::new(running());
     for &id in running.iter() {
@@ -37,8 +37,8 @@ pub(crate) fn kill_all() {
     }
 }
 
-/// How long to wait for the output of a program that was ended. If the program has started others, they may still have the
-/// pipe.
+/// How long to wait for the output of a program after it was ended at its time limit. Other programs that it has
+/// started may keep the pipe open.
 const LAST_OUTPUT: Duration = Duration::from_secs(2);
 
 /// How a program has ended, and what it has printed.
@@ -46,14 +46,14 @@ const LAST_OUTPUT: Duration = Duration::from_secs(2);
 pub(crate) struct Ended {
     /// The program's status. `None` if it was ended because of the time limit.
     pub(crate) status: Option<ExitStatus>,
-    /// Its standard output.
+    /// The program's standard output.
     pub(crate) output: String,
-    /// Its standard error, if the command has a pipe for it.
+    /// The program's standard error. Empty if the command has no pipe for standard error.
     pub(crate) errors: String,
 }
 
-/// Runs a command without input and with a pipe for its standard output. If there is a time limit, ends the command after
-/// this time.
+/// Runs a command without input and with a pipe for its standard output. If there is a time limit, ends the command
+/// after this time.
 ///
 /// # Errors
 ///
@@ -71,7 +71,7 @@ pub(crate) fn run(mut command: Command, limit: Option<Duration>) -> io::Result<E
         let text = text?;
         receive(&text, deadline).or_else(|| {
             is_late = true;
-            // The call fails only if the program has ended. What it printed before is still useful.
+            // The call fails only if the program has ended. What the program printed before is still useful.
             drop(program.0.kill());
             receive(&text, Some(Instant::now() + LAST_OUTPUT))
         })
@@ -92,12 +92,13 @@ impl Drop for HostProgram {
     }
 }
 
-/// Reads all text until the writer closes the pipe.
+/// Starts a thread that reads the pipe until all its writers have closed it. The thread then sends the text to the
+/// receiver that this function returns.
 pub(crate) fn read_in_background(mut pipe: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, text) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // After an error, what was read before it is still useful.
+        // What was read before an error is still useful.
         let _ = pipe.read_to_end(&mut bytes);
         // The send fails if the receiver has been dropped, because the text is no longer needed.
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());

@@ -29,8 +29,8 @@ const DISTRIBUTION: &str = "/usr/bin";
 /// The crate that writes images.
 const CRATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/image/Cargo.toml");
 
-/// Environment variables that are not passed on. The cargo or rustup that runs this program may have set them, and they
-/// would make the cargo of another [`Toolchain`] use the wrong compiler.
+/// Environment variables that are not passed on to the commands of the toolchain. The cargo or rustup that runs this
+/// program may have set them, and they would make the cargo of another [`Toolchain`] use the wrong compiler.
 const OTHER_TOOLCHAIN: [&str; 4] = ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"];
 
 /// A toolchain that has what the bootloader needs.
@@ -108,7 +108,7 @@ pub fn check(firmware: Firmware) -> Result<(), Error> {
 ///
 /// # Errors
 ///
-/// [`Error::Build`] if there is none.
+/// [`Error::Build`] if no such toolchain is installed.
 pub fn check_tools() -> Result<(), Error> {
     Toolchain::find().map(drop)
 }

@@ -1,6 +1,6 @@
 //! The memory through which a machine gets its input at instants of its own clock: see [`boot_protocol::input_memory`].
-//! It either contains a script from the beginning, or is filled while the machine runs. In the second case, what the
-//! machine takes is recorded.
+//! It either contains a script from the beginning, or is filled while the machine runs. In the second case, the input
+//! that the machine takes is recorded.
 
 use core::time::Duration;
 use std::ffi::OsString;
@@ -27,7 +27,7 @@ const ENTRIES: u64 = BYTES / ENTRY_BYTES as u64 - 1;
 /// How often the entries that the machine has taken are written to the file.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// The input of a machine.
+/// The memory from which a machine takes its input.
 #[derive(Debug)]
 pub struct InputMemory {
     memory: File,
@@ -39,8 +39,8 @@ impl InputMemory {
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if the file cannot be read, has a mistake, or is too long. [`Error::Qemu`] if there is no file for
-    /// the memory.
+    /// [`Error::Usage`] if the file cannot be read, has a mistake, or is too long. [`Error::Qemu`] if the file for the
+    /// memory cannot be made.
     pub fn of_script(file: &Path) -> Result<Self, Error> {
         let pieces = read_script(file)?;
         let memory = nameless_file().and_then(|memory| fill(&memory, &pieces).map(|()| memory));
@@ -68,8 +68,8 @@ impl InputMemory {
     }
 }
 
-/// Writes the memory for a script to a file beside `program`, for a command that is run by hand. Returns QEMU's arguments
-/// for the device.
+/// Writes the memory for a script to a file beside `program`, for a command that is run by hand. Returns QEMU's
+/// arguments for the device.
 ///
 /// # Errors
 ///
@@ -81,7 +81,7 @@ pub fn write_beside(program: &Path, script: &Path) -> Result<[OsString; 4], Erro
     Ok(device(&path))
 }
 
-/// Checks a script.
+/// Reads a script, and checks it.
 ///
 /// # Errors
 ///
@@ -130,7 +130,7 @@ fn write_word(memory: &File, entry: u64, word: usize, value: u64) -> io::Result<
     memory.write_all_at(&value.to_le_bytes(), offset(entry, word))
 }
 
-/// Writes an entry. Its time is written last, because from then on the machine may take the entry.
+/// Writes an entry. The time is written last, because the machine may take the entry as soon as the time is set.
 fn write_entry(memory: &File, entry: u64, due: u64, data: &[u8]) -> io::Result<()> {
     memory.write_all_at(data, offset(entry, DATA))?;
     write_word(memory, entry, LENGTH, data.len() as u64)?;
@@ -176,7 +176,7 @@ impl InputRecording {
     ///
     /// # Errors
     ///
-    /// [`Error::Output`] if the file cannot be made. [`Error::Qemu`] if there is no file for the memory.
+    /// [`Error::Output`] if the file cannot be made. [`Error::Qemu`] if the file for the memory cannot be made.
     pub fn start(file: &Path) -> Result<Self, Error> {
         let mut output = File::create(file).map_err(|error| cannot_record(file, &error))?;
         let memory = InputMemory::empty().map_err(|error| cannot(&error))?;
@@ -198,7 +198,7 @@ impl InputRecording {
         &self.memory
     }
 
-    /// Writes the rest of what the machine has taken. Called when the machine has ended.
+    /// Writes the rest of the input that the machine has taken. Called when the machine has ended.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
-//! The input of a machine, with the instant at which each piece comes: what `--record-input` writes and `--input-script`
-//! reads.
+//! The files that `--record-input` writes and `--input-script` reads. Such a file contains the input of a machine, with
+//! the instant at which each piece comes.
 //!
-//! A file has one line for each piece of the input. The line begins with the instant at which the piece comes: the time
-//! that the machine's clock then shows, in seconds since its start. A text in quotes follows, or the word `end`, which
-//! ends the input:
+//! A file has one line for each piece of the input. The line begins with the instant at which the piece comes, in
+//! seconds since the start of the machine, by the machine's clock. After the instant, there is a text in quotes, or the
+//! word `end`, which ends the input:
 //!
 //! ```text
 //! # what the user types
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! In a text, `\n` is a newline, `\r` a carriage return, `\t` a tab, `\"` a quote, `\\` a backslash, and `\x` with two
-//! hexadecimal digits is a byte. All other characters are taken as they are. Empty lines and lines that begin with `#`
-//! are left out. The instants are in ascending order; several pieces may come at the same instant.
+//! hexadecimal digits is a byte. All other characters stand for themselves. Empty lines and lines that begin with `#`
+//! are ignored. The instants are in ascending order; several pieces may come at the same instant.
 
 use core::fmt;
 
@@ -27,9 +27,9 @@ const NS_PER_SECOND: u64 = 1_000_000_000;
 /// A piece of the input. `Display` writes it as a line of a file, without the newline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// When it comes, in nanoseconds of the machine's clock.
+    /// When the piece comes, in nanoseconds of the machine's clock.
     pub at: u64,
-    /// What comes. A single byte [`END_OF_INPUT`] ends the input.
+    /// The content. A single byte [`END_OF_INPUT`] ends the input.
     pub bytes: Vec<u8>,
 }
 
@@ -63,7 +63,8 @@ impl fmt::Display for Piece {
                     '\t' => formatter.write_str("\\t")?,
                     '"' => formatter.write_str("\\\"")?,
                     '\\' => formatter.write_str("\\\\")?,
-                    // Only characters of one byte can be written as a byte. Other control characters stay as they are.
+                    // A control character of ASCII is one byte, which is written as an escape. Other control characters
+                    // are written unchanged.
                     _ if character.is_ascii_control() => write!(formatter, "\\x{:02x}", u32::from(character))?,
                     _ => write!(formatter, "{character}")?,
                 }

@@ -4,7 +4,7 @@
 //!
 //! 1. [`program`] finds the program for a name or a path.
 //! 2. [`build`] builds the program into a bootable ELF file, with cargo.
-//! 3. [`image`] writes a disk image around the ELF file, if the machine is to boot on BIOS or UEFI.
+//! 3. [`image`] writes a disk image that contains the ELF file, if the machine is to boot on BIOS or UEFI.
 //! 4. [`qemu`] turns the configuration of the machine into QEMU's arguments. [`memory`] checks that the program fits.
 //! 5. [`session`] runs the machine and determines how it ended. [`process`] ensures that QEMU ends when `boot` ends.
 //! 6. [`annotator`] adds functions and lines to the addresses that the machine prints. It finds them in the symbols of

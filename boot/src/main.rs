@@ -131,7 +131,7 @@ fn boot(order: &Order) -> Result<u8, Error> {
     if let Some(recording) = recording {
         match recording.finish(&elf, &title(&order.program)) {
             Ok(recorded) => recorded.to_string().lines().for_each(say),
-            // If the program has succeeded, the status shows that the trace is missing.
+            // If the program has succeeded, the exit status of `boot` shows that the trace is missing.
             Err(error) if shown == Ok(0) => return Err(error),
             Err(error) => say(&error.to_string()),
         }
@@ -144,7 +144,8 @@ fn boot(order: &Order) -> Result<u8, Error> {
     shown
 }
 
-/// Returns the command that connects gdb to the machine, and that runs the machine up to the address `until`.
+/// Returns the command that connects gdb to the machine, and then runs the machine up to the address `until`, if there
+/// is one.
 fn gdb_command(elf: &Path, port: u16, until: Option<u64>) -> String {
     let target = format!("target remote 127.0.0.1:{port}");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/gmp.py");

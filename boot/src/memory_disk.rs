@@ -1,5 +1,5 @@
-//! Disks in memory. If instructions are counted, the machine has them in place of virtio disks, because the time that the
-//! host takes for a file is different in each run.
+//! Disks in memory. If instructions are counted, the machine has such disks in place of virtio disks. The reason is
+//! that the host takes a different time for an access to a file in each run.
 //!
 //! The content of the file is copied when the machine starts. What the machine writes stays in its memory, so the file
 //! never changes, and the next run finds the same content. Only the parts of the file that are not zero take memory.
@@ -17,7 +17,7 @@ use crate::disk::{Access, Disk};
 use crate::qemu::Configuration;
 use crate::shared_memory::nameless_file;
 
-/// The least size of the memory.
+/// The least size of the memory that contains a disk.
 const LEAST_BYTES: u64 = 1 << 20;
 /// How many bytes of a disk a machine may have for each MiB of its own memory. The disk is not in that memory, but the
 /// page tables that map the disk are. They take at most a quarter of the memory.
@@ -57,8 +57,8 @@ impl MemoryDisks {
     }
 }
 
-/// Writes the memory of each disk to a file beside `program`, for a command that is run by hand. Returns QEMU's arguments
-/// for the devices. There are none if instructions are not counted.
+/// Writes the memory of each disk to a file beside `program`, for a command that is run by hand. Returns QEMU's
+/// arguments for the devices. There are none if instructions are not counted.
 ///
 /// # Errors
 ///

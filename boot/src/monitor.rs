@@ -26,7 +26,7 @@ const QUIT: &str = r#"{"execute": "quit"}"#;
 /// The event that QEMU sends whenever it stops the machine. The reason may be a failure, but also a command of gdb.
 const STOPPED: &str = r#""event": "STOP""#;
 
-/// The event that QEMU sends before it ends because the machine has reset itself.
+/// Parts of the event that QEMU sends when the machine has reset itself. QEMU ends after this event.
 const RESET: [&str; 2] = [r#""event": "SHUTDOWN""#, r#""reason": "guest-reset""#];
 
 /// The states in which a machine cannot continue, because the accelerator or the file of a disk has failed.
@@ -41,9 +41,9 @@ pub(crate) struct Monitor {
 }
 
 impl Monitor {
-    /// Connects to the QEMU at the other end of `stream`. If QEMU later stops the machine and the machine cannot
-    /// continue, the connection makes QEMU exit. The thread that is returned ends when QEMU has ended and all its
-    /// events have been received.
+    /// Connects to the QEMU at the other end of `stream`. Also returns the thread that receives QEMU's events. If QEMU
+    /// stops the machine and the machine cannot continue, this thread makes QEMU exit. The thread ends when QEMU has
+    /// ended and all events have been received.
     pub(crate) fn new(stream: UnixStream) -> io::Result<(Self, JoinHandle<()>)> {
         let replies = BufReader::new(stream.try_clone()?);
         let monitor = Self { stream: Arc::new(stream), stopped: Arc::default(), was_reset: Arc::default() };

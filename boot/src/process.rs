@@ -1,9 +1,9 @@
-//! The life of a QEMU process. QEMU ends when the `boot` that started it ends, with two exceptions on systems other than
-//! Linux.
+//! The life of a QEMU process, which ends when the `boot` that started it ends. On systems other than Linux, there are
+//! two exceptions.
 //!
 //! QEMU runs in a process group of its own. So Ctrl-C reaches only `boot`, which then ends QEMU and itself. On Linux,
-//! the operating system ends QEMU if `boot` ends in any other way, even by SIGKILL. On other operating systems, there
-//! are two exceptions: QEMU continues to run if SIGKILL or SIGHUP ends `boot`.
+//! the operating system ends QEMU if `boot` ends in any other way, even by SIGKILL. On other operating systems, QEMU
+//! continues to run if SIGKILL or SIGHUP ends `boot`.
 
 use core::error::Error as StdError;
 use core::mem::MaybeUninit;
@@ -50,8 +50,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts QEMU with `arguments`. QEMU inherits the `files`, with the same file descriptors. Returns the process, and
-    /// the pipes for the output and the input of the console.
+    /// Starts QEMU with `arguments`. QEMU inherits the `files`, with the same file descriptors. Returns the process,
+    /// and the pipes for the output and the input of the console.
     ///
     /// # Errors
     ///
@@ -215,9 +215,9 @@ fn die_with_parent(_: Pid) -> io::Result<()> {
 }
 
 /// Installs signal handlers that also act on every QEMU that this process has started. SIGINT and SIGTERM end the QEMUs
-/// and other programs, remove temporary folders, and then end this process. SIGTSTP stops all of them, and SIGCONT
-/// continues them. SIGQUIT (Ctrl-\ on a terminal) only makes the machines report their state. This process and the
-/// machines continue afterwards.
+/// and the other programs that this process has started, remove temporary folders, and then end this process. SIGTSTP
+/// stops the QEMUs and this process, and SIGCONT continues them. SIGQUIT (Ctrl-\ on a terminal) only makes the machines
+/// report their state. This process and the machines continue afterwards.
 ///
 /// Before this process ends or is stopped, the terminal is restored if the [view](crate::top) uses it.
 ///

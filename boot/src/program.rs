@@ -1,5 +1,5 @@
-//! Finds the program to boot. The user passes the name of one of `programs`, the path of a crate, or the path of
-//! an ELF file.
+//! Finds the program to boot. The user passes the name of a program in the folder `programs`, the path of a crate, or
+//! the path of an ELF file.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -101,7 +101,7 @@ impl Program {
     }
 }
 
-/// Lists the named programs, one per line. After each name is the first line of the program's documentation.
+/// Lists the named programs, one per line. Each name is followed by the first line of the program's documentation.
 ///
 /// # Errors
 ///

@@ -18,10 +18,11 @@ pub const QEMU: &str = "qemu-system-x86_64";
 /// The oldest version of QEMU with which `boot` has been tested.
 pub const OLDEST_QEMU: (u32, u32) = (7, 2);
 
-/// With `--icount`, the clock is the number of executed instructions, and this kernel option makes all runs equal. QEMU's
-/// main loop runs for a moment after each timer. If all CPUs halted in that moment, it would advance the clock too early.
-/// So the last CPU to become idle first polls for 1 ms of that clock, which takes several milliseconds on the host. When
-/// this CPU halts, the main loop is asleep again. See the kernel's `sched::idle`.
+/// This kernel option makes all runs equal with `--icount`, when the machine's clock is the number of executed
+/// instructions. QEMU's main loop runs for a moment after each timer. If all CPUs halted in that moment, QEMU would
+/// advance the clock too early. So the last CPU to become idle first polls for 1 ms of the machine's clock, which takes
+/// several milliseconds on the host. When this CPU halts, the main loop is asleep again. See the kernel's
+/// `sched::idle`.
 const HALT_POLL: &str = "halt_poll_us=1000";
 
 /// This kernel option makes random numbers equal in all runs. It is set when instructions are counted.
@@ -153,8 +154,8 @@ impl Default for Configuration {
 }
 
 impl Configuration {
-    /// Returns this configuration. If standard error is a terminal, adds a kernel option that says so. Does not add the
-    /// option if instructions are counted, because all such runs must be equal.
+    /// If `is_terminal` is true, adds the kernel option that says that standard error is a terminal. If instructions
+    /// are counted, adds nothing, because all such runs must be equal.
     #[must_use]
     pub fn with_stderr(mut self, is_terminal: bool) -> Self {
         if is_terminal && !self.icount {
@@ -252,7 +253,8 @@ impl Configuration {
     ///
     /// - Instructions are counted. The device would answer at a different time in each run, so runs would differ.
     /// - The option `console` has another value than `virtio`. The kernel would not use the device.
-    /// - Firmware boots the machine. The kernel's screen shows only what is sent to the serial port.
+    /// - The machine boots from firmware. Such a machine may have a screen, on which the kernel shows only what it
+    ///   sends to the serial port.
     fn has_virtio_console(&self) -> bool {
         let mut options = self.kernel_options.iter().filter_map(|word| word.split_once('='));
         // If an option occurs several times, the kernel uses its last value.
@@ -298,8 +300,8 @@ fn boot_disk(image: &Path) -> [OsString; 6] {
     ["-drive".into(), drive, "-device".into(), "ide-hd,drive=boot,bootindex=0".into(), "-device".into(), "VGA".into()]
 }
 
-/// Returns the value of `-drive` for a disk. The path in this value is absolute, because QEMU could take a `name:` at
-/// the beginning of a relative path for a protocol.
+/// Returns the value of `-drive` for a disk. The path in this value is absolute, because QEMU could mistake a `name:`
+/// at the beginning of a relative path for a protocol.
 fn drive(index: usize, disk: &Disk) -> OsString {
     let readonly = match disk.access {
         Access::ReadOnly => "on",

@@ -1,9 +1,10 @@
-//! Records the trace of the scheduler while a machine runs, for the timeline (`--trace`) and for profiles (`--profile`).
+//! Records the trace of the scheduler while a machine runs, for the timeline (`--trace`) and for profiles
+//! (`--profile`).
 //!
-//! The kernel writes the events into [shared memory](crate::shared_memory). Each P and each CPU gets a part of it. With
-//! eight Ps, the part of a P has room for 546,000 events. A thread of the host copies the events out of the memory every few
-//! milliseconds, before the machine overwrites them. Events that are overwritten before they are copied are counted as
-//! lost.
+//! The kernel writes the events into [shared memory](crate::shared_memory). Each P and each CPU gets a part of this
+//! memory. With eight Ps, the part of a P has room for 546,000 events. A thread of the host copies the events out of
+//! the memory every few milliseconds, before the machine overwrites them. Events that are overwritten before they are
+//! copied are counted as lost.
 
 use core::fmt;
 use core::time::Duration;
@@ -35,9 +36,9 @@ pub fn option(timeline: bool, profiles: bool) -> Option<&'static str> {
     }
 }
 
-/// Returns the address at which a debugger stops to find the event that [`Recording::start`] was asked for: that of the
-/// kernel's function `gmp_sched::record::trace_until::reached`. (gdb knows the function by name only if the program has
-/// all debug information.)
+/// Returns the address of the kernel's function `gmp_sched::record::trace_until::reached`. A debugger that stops at
+/// this address finds the event that [`Recording::start`] was asked for. (gdb knows the function by name only if the
+/// program has all debug information.)
 ///
 /// # Errors
 ///
@@ -105,12 +106,13 @@ impl Recording {
     /// the files, which are empty at first, so that a wrong name is found before the program runs. Returns `None` if
     /// neither a timeline nor profiles are requested.
     ///
-    /// For the event at the time `until` of the machine's clock, the machine calls the function whose address
-    /// [`address_of_reached`] returns.
+    /// When the machine records an event whose time is `until` by the machine's clock, it calls the function whose
+    /// address [`address_of_reached`] returns.
     ///
     /// # Errors
     ///
-    /// [`Error::Output`] if a file or the directory cannot be made. [`Error::Qemu`] if there is no file for the memory.
+    /// [`Error::Output`] if a file or the directory cannot be made. [`Error::Qemu`] if the file for the memory cannot
+    /// be made.
     pub fn start(
         timeline: Option<&Path>,
         profiles: Option<&Path>,

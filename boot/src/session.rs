@@ -102,7 +102,7 @@ pub struct Session {
     /// The status that the machine has announced before a report.
     announced: Option<u8>,
     /// The receiver of the input, and where the input is written. Both are kept here until the machine asks for input.
-    /// `None` if the input is a script.
+    /// `None` after that, and if the input is a script.
     held_input: Option<(Receiver<Vec<u8>>, Destination)>,
     /// Set when the machine asks for input.
     asked_for_input: Arc<AtomicBool>,
@@ -125,8 +125,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Those of [`Configuration::qemu_arguments`] and of [`Writer`]. [`Error::Qemu`] if QEMU is not installed or cannot
-    /// be started.
+    /// The errors of [`Configuration::qemu_arguments`] and of [`Writer`]. [`Error::Qemu`] if QEMU is not installed or
+    /// cannot be started.
     pub fn boot(configuration: &Configuration, program: &Path, arguments: &[String]) -> Result<Self, Error> {
         Self::boot_sharing(configuration, program, arguments, None)
     }
@@ -145,8 +145,8 @@ impl Session {
         Self::boot_with(configuration, program, arguments, memory, None)
     }
 
-    /// Like [`boot_sharing`](Self::boot_sharing). If there is a memory for input, the input comes from that memory and not
-    /// through the serial port.
+    /// Like [`boot_sharing`](Self::boot_sharing). If there is a memory for input, the input comes from that memory and
+    /// not through the serial port.
     ///
     /// # Errors
     ///
@@ -230,7 +230,7 @@ impl Session {
         self.asked_for_input.clone()
     }
 
-    /// Waits for the next event. If `deadline` is given, waits no longer than that.
+    /// Waits for the next event. If there is a `deadline`, waits until then at most.
     pub fn next(&mut self, deadline: Option<Instant>) -> Event {
         loop {
             if let Some((stream, text)) = self.decoded.pop_front() {

@@ -15,7 +15,7 @@ use crate::Error;
 /// The size of the memory.
 const BYTES: u64 = 128 << 20;
 
-/// The memory.
+/// The memory that a machine shares with the host.
 #[derive(Debug)]
 pub struct SharedMemory(File);
 
@@ -24,7 +24,7 @@ impl SharedMemory {
     ///
     /// # Errors
     ///
-    /// [`Error::Qemu`] if there is no file for the memory.
+    /// [`Error::Qemu`] if the file for the memory cannot be made.
     pub fn new() -> Result<Self, Error> {
         let made = nameless_file().and_then(|file| file.set_len(BYTES).map(|()| Self(file)));
         made.map_err(|error| Error::Qemu(format!("cannot make the memory that the machine shares: {error}")))

@@ -26,8 +26,8 @@ pub(crate) fn remove_all() {
     }
 }
 
-/// Removes folders that an earlier process has left in `parent`, because it was ended by SIGKILL. No other process may use
-/// such a folder at the same time.
+/// Removes the folders in `parent` that an earlier process has left because SIGKILL has ended that process. No other
+/// process may use such a folder at the same time.
 ///
 /// # Errors
 ///

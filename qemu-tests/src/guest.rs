@@ -23,8 +23,8 @@ pub(crate) const PATH: &str = "qemu-tests/guest";
 /// machine can answer without waiting for anything.
 pub(crate) const BOOT_TIME: Duration = Duration::from_secs(30);
 
-/// How long firmware and a bootloader may take before the kernel begins. This is long enough for a busy host. Added to
-/// every time limit of a machine that boots from a disk image.
+/// How long firmware and a bootloader may take before the kernel begins. This is long enough for a busy host, and is
+/// added to every time limit of a machine that boots from a disk image.
 const FIRMWARE_TIME: Duration = Duration::from_secs(120);
 
 /// Returns how long firmware and a bootloader may take before the kernel begins.
@@ -44,7 +44,7 @@ impl Guest {
     ///
     /// # Errors
     ///
-    /// Those of [`build`](Self::build) and [`tests`](Self::tests). [`Error::Qemu`] if signals cannot be handled.
+    /// The errors of [`build`](Self::build) and [`tests`](Self::tests). [`Error::Qemu`] if signals cannot be handled.
     pub fn prepare() -> Result<(Self, Vec<Test>), Error> {
         share_signals().map_err(|error| Error::Qemu(format!("signals cannot be handled: {error}")))?;
         let guest = Self::build()?;

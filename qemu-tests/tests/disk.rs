@@ -376,8 +376,8 @@ fn device_that_is_notified_through_a_port_is_refused_and_others_work() {
     assert_eq!((stdout(&output).as_ref(), output.status.code()), (disks.expected().as_str(), Some(1)));
 }
 
-/// The virtio console is one of the 32 devices whose registers the kernel maps. The disks are functions of a few
-/// devices, because the bus has only 32 devices.
+/// The virtio console is one of the 32 devices whose registers the kernel maps. The disks are functions of a few PCI
+/// devices, because the bus has room for only 32 devices.
 #[test]
 #[ignore = "takes half a minute"]
 fn disk_beyond_the_limit_is_refused_and_others_work() {

@@ -1,5 +1,5 @@
-//! Writes a disk image from which a computer with BIOS or UEFI boots a program: the ELF file that `boot` builds, the
-//! command line of the kernel, and the rust-osdev bootloader.
+//! Writes a disk image from which a computer with BIOS or UEFI boots a program. The image contains the ELF file that
+//! `boot` builds, the command line of the kernel, and the rust-osdev bootloader.
 //!
 //! `boot` has cargo compile this program, and runs it. It is a crate of its own, because the build of the dependency
 //! `bootloader` compiles the stages of the bootloader. That needs the source code of Rust's standard library, and
@@ -15,7 +15,7 @@ use bootloader::{BootConfig, DiskImageBuilder};
 /// The name under which the bootloader looks for the ramdisk. The kernel's command line is the content of the ramdisk.
 const RAMDISK: &str = "ramdisk";
 
-/// What the bootloader prints: errors only. It prints them on the screen and on the serial port.
+/// The bootloader prints only errors, on the screen and on the serial port.
 const LOG_LEVEL: bootloader_boot_config::LevelFilter = bootloader_boot_config::LevelFilter::Error;
 
 fn main() -> ExitCode {

@@ -1,7 +1,9 @@
-//! The workloads on may, whose coroutines have stacks, like Gs. Its channels have no limit, so a send never waits.
+//! The workloads on the library `may`, whose coroutines have stacks, like Gs. Channels of `may` have no limit, so a
+//! send never waits.
 //!
-//! There is no `skynet_100k`. A tree of coroutines whose sends never wait is spawned level by level, so nearly all of its
-//! stacks exist at the same time. Together with their guard pages, they need more mappings than Linux allows a process.
+//! There is no `skynet_100k`. A tree of coroutines whose sends never wait is spawned level by level, so nearly all of
+//! its stacks exist at the same time. Together with their guard pages, they need more mappings than Linux allows a
+//! process.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,7 +20,7 @@ use crate::{Arguments, Workload};
 
 pub fn run(arguments: &Arguments) {
     println!("may {}; all channels are unlimited", version_of("may"));
-    // The scheduler of may is one for the whole process. It starts with the first coroutine.
+    // The library `may` has one scheduler for the whole process, which starts with the first coroutine.
     may::config().set_workers(arguments.procs);
     arguments.run(&arguments.procs, WORKLOADS);
 }
@@ -54,8 +56,8 @@ fn in_parallel<T: Send + 'static>(count: u64, body: impl Fn(u64) -> T + Clone + 
     all.into_iter().map(|one| one.join().expect("no panic")).collect()
 }
 
-/// Runs only with one worker. With two workers, the two coroutines could run on different workers, and their yields
-/// would not be switches between them.
+/// This workload runs only with one worker. With two workers, the two coroutines could run on different workers, and
+/// their yields would not be switches between them.
 fn yields(&procs: &usize) {
     const EACH: u64 = 1_000_000;
     if procs == 1 {

@@ -1,8 +1,8 @@
 //! The benchmark with other Rust libraries: `peers tokio|may|threads [procs=N] [FILTER]...`
 //!
 //! The workloads have the same names and parameters as those of `gmp-sched/benches/workloads.rs`, and each of them
-//! prints the same kind of line, `bench NAME procs=N VALUE UNIT`. A library that lacks what a workload needs does not
-//! have this workload. `cargo run -- compare --native` builds and runs this program.
+//! prints the same kind of line, `bench NAME procs=N VALUE UNIT`. If a library lacks what a workload needs, the
+//! workload is left out for this library. `cargo run -- compare --native` builds and runs this program.
 
 mod coroutines;
 mod report;

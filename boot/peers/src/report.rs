@@ -1,4 +1,5 @@
-//! What all peers have in common: the lines that they print, and the parts of workloads that do not depend on a library.
+//! What all peers have in common: the lines that they print, and the parts of workloads that do not depend on a
+//! library.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ pub fn report_milliseconds(name: &str, procs: usize, start: Instant) {
     report(name, procs, start.elapsed().as_secs_f64() * 1e3, "ms");
 }
 
-/// Reports the median and the 99th percentile of `late`.
+/// Reports the median and the 99th percentile of `late`, which contains how late each sleep ended.
 pub fn report_late(name: &str, procs: usize, mut late: Vec<Duration>) {
     late.sort_unstable();
     let quantile = |share: f64| late[(share * (late.len() - 1) as f64) as usize].as_secs_f64() * 1e6;
@@ -34,7 +35,7 @@ pub fn report_late(name: &str, procs: usize, mut late: Vec<Duration>) {
     report(&format!("{name}_p99"), procs, quantile(0.99), "us");
 }
 
-/// Returns how long the sleeper with the number `g` sleeps in its sleep number `n`.
+/// Returns the duration of sleep number `n` of the sleeper with the number `g`.
 pub fn nap(g: u64, n: u64) -> Duration {
     Duration::from_millis(1 + (g * 7 + n * 3) % 10)
 }
@@ -68,13 +69,13 @@ pub fn count_primes(part: u64) -> usize {
     (part..500_000).step_by(PARTS as usize).filter(|n| is_prime(2 * n + 1)).count()
 }
 
-/// The thread and the CPU of the caller.
+/// Returns the ids of the thread and of the CPU on which the caller runs.
 pub fn place() -> [usize; 2] {
     [rustix::thread::gettid().as_raw_nonzero().get() as usize, rustix::thread::sched_getcpu()]
 }
 
-/// Reports how many of the round trips of a ping-pong happened on one thread and on one CPU. For each round trip,
-/// `places` has the thread and the CPU of both sides.
+/// Reports how many of the round trips of a ping-pong happened on one thread and on one CPU. `places` contains, for
+/// each round trip, the thread and the CPU of each side.
 pub fn report_places(procs: usize, places: &[[[usize; 2]; 2]]) {
     for (index, name) in ["pingpong_one_thread", "pingpong_one_cpu"].into_iter().enumerate() {
         let equal = places.iter().filter(|[mine, theirs]| mine[index] == theirs[index]).count();

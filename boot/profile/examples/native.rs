@@ -1,5 +1,5 @@
-//! Profiles a program on threads of the host: `cargo run -p profile --example native -- DIR` writes where its Gs wait and
-//! which locks are contended to `DIR`. There are no interrupts on threads, so there is no profile of the CPUs.
+//! Profiles a program on threads of the host: `cargo run -p profile --example native -- DIR` writes where its Gs wait
+//! and which locks are contended to `DIR`. There are no interrupts on threads, so there is no profile of the CPUs.
 
 use std::io;
 use std::path::Path;
@@ -27,7 +27,8 @@ fn main() -> io::Result<()> {
 
 static TOTAL: Mutex<u64> = Mutex::new(0);
 
-/// Workers that take numbers from a channel, and add their squares up under a lock. One of them holds the lock for long.
+/// Workers take numbers from a channel, and add up the squares of the numbers under a lock. Another G repeatedly holds
+/// the lock for a long time.
 fn program() {
     let (sender, receiver) = channel(4);
     let workers = Arc::new(WaitGroup::new());

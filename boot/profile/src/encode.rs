@@ -23,7 +23,7 @@ pub(crate) fn encode(
     program: &str,
 ) -> PprofProfile {
     let mut builder = Builder {
-        // The first text has to be empty.
+        // The format requires that the first text is empty.
         profile: PprofProfile { string_table: vec![String::new()], ..PprofProfile::default() },
         texts: Numbers::none(),
         functions: Numbers::none(),

@@ -33,7 +33,8 @@ pub(crate) struct Unlocked {
     pub(crate) stack: Stack,
 }
 
-/// Returns the events of all tracks, in the order of their times. Events of the same time are in the order of [`Track`].
+/// Returns the events of all tracks, in the order of their times. Events of the same time are in the order of
+/// [`Track`].
 pub(crate) fn steps(traces: &[TrackTrace]) -> Vec<Step> {
     let stacks = call_stacks(traces);
     let mut traces: Vec<_> = traces.iter().collect();

@@ -16,10 +16,10 @@ pub(crate) struct Location {
 /// Which frames are left out at the inner end of a call stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inner {
-    /// No frames are left out, because the innermost function is the one that runs.
+    /// Leaves out no frames, because the innermost function is the one that runs.
     All,
-    /// The frames of the scheduler that park or ready a G, or that record this. The innermost frame that is kept is the
-    /// function of the channel, lock or other object.
+    /// Leaves out the frames of the scheduler that park or ready a G, or that record these events. The innermost frame
+    /// that is kept is the function of the channel, lock or other object.
     WithoutScheduler,
 }
 
@@ -58,7 +58,7 @@ enum Owner {
     /// Rust's library.
     Library,
     /// The scheduler or the kernel. `begins` is set for the parts that begin a G. `parks` is set for the parts that
-    /// park or ready a G, or that record this.
+    /// park or ready a G, or that record these events.
     Scheduler { begins: bool, parks: bool },
 }
 
@@ -82,7 +82,7 @@ fn kept(owners: &[Owner], inner: Inner) -> Range<usize> {
 
 /// The parts of the scheduler and the kernel that begin a G.
 const BEGIN: &[&str] = &["boot", "context", "engine", "kthread", "lifecycle", "native", "platform", "program", "sched"];
-/// The parts of the scheduler and the kernel that park or ready a G, or that record this.
+/// The parts of the scheduler and the kernel that park or ready a G, or that record these events.
 const PARK: &[&str] = &[
     "base",
     "context",

@@ -131,8 +131,8 @@ pub fn names() -> impl Iterator<Item = String> {
     KINDS.iter().flat_map(|kind| ["folded", "svg", "pb.gz"].map(|extension| format!("{}.{extension}", kind.name)))
 }
 
-/// Writes the profiles to files in `directory`, which is made if it does not exist: `block`, `mutex` and `cpu`, each with
-/// the extensions `.folded`, `.svg` and `.pb.gz`. `program` is the name of the program, for titles.
+/// Writes the profiles to files in `directory`, which is made if it does not exist: `block`, `mutex` and `cpu`, each
+/// with the extensions `.folded`, `.svg` and `.pb.gz`. `program` is the name of the program, for titles.
 ///
 /// # Errors
 ///

@@ -26,14 +26,14 @@ pub struct Sample {
 /// The three profiles of one recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// For how long Gs waited, by the call stack that led to the wait. A wait begins when the G parks and ends when the G
-    /// becomes runnable, as in Go. Waits that had not ended when the recording ended are left out.
+    /// For how long Gs waited, by the call stack that led to the wait. A wait begins when the G parks and ends when the
+    /// G becomes runnable, as in Go. Waits that had not ended when the recording ended are left out.
     pub block: Vec<Sample>,
     /// For how long Gs waited for locks, by the call stack of the *unlock* that ended the wait, as in Go. If other Gs
     /// wait for the same lock, their time until this unlock is added.
     pub mutex: Vec<Sample>,
-    /// What ran when the timer interrupted a CPU. The time of a sample is the time for which the CPU was busy since its
-    /// previous sample.
+    /// What ran when the timer interrupted a CPU. The time of a sample is the time for which the CPU was busy since the
+    /// CPU's previous sample.
     pub cpu: Vec<Sample>,
     /// How many CPUs were recorded. There are none if the Ms are threads of the host.
     pub cpus: usize,

@@ -122,8 +122,8 @@ const SEARCHED: u64 = 16 * 1024;
 /// Returns an address whose source line describes `address`. If the compiler has assigned a line to `address`, this is
 /// `address` itself. A stack probe, with which a function with a large frame begins, has no line. For such an address,
 /// returns the next address in the same function that belongs to a line of the program, or `address` if there is none.
-/// (A line of the scheduler would not do, because the closure of a G may be inlined into a function of the scheduler.)
-/// `workspace` is the workspace of the kernel.
+/// (A line of the scheduler would be wrong, because the closure of a G may be inlined into a function of the
+/// scheduler.) `workspace` is the workspace of the kernel.
 fn with_line(loader: &Loader, address: u64, workspace: &Path) -> u64 {
     let has_line = |location: &addr2line::Location<'_>| location.line.is_some_and(|line| line != 0);
     let function_at = |address| loader.find_symbol_info(address).map(|symbol| symbol.address());

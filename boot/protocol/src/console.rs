@@ -230,8 +230,8 @@ impl<I: Iterator<Item = u64> + Clone> fmt::Display for Frames<I> {
     }
 }
 
-/// The text before each address of a [`Place`], at the beginning of a line. `boot` shows the line only if the address
-/// is in code of the program. It drops the line if the address is in code of the kernel or a library.
+/// The text before each address of a [`Place`], at the beginning of a line. `boot` drops the line if the address is in
+/// code of the kernel or a library. Otherwise it shows the line.
 pub const PLACE_PREFIX: &str = "  in 0x";
 
 /// The backtrace of a G that does not run. Its first address is where the G will continue, and the others are in the

@@ -6,7 +6,7 @@
 //! - [`kernel_option`]: the kernel's options, with the values that they accept.
 //! - [`console`]: the bytes with a special meaning on the console, and the texts that `boot` annotates.
 //! - [`input_memory`]: the memory from which a machine gets input at instants of its own clock.
-//! - [`memory_disk`]: the memory of a machine that is a disk.
+//! - [`memory_disk`]: the layout of a disk in memory.
 //! - [`report`]: the lines that list the tests in the kernel and report their results.
 //!
 //! Nothing here allocates, blocks or accesses hardware. So all functions can be called in every context, including

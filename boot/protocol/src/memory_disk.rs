@@ -1,5 +1,6 @@
 //! A disk in memory, which the machine has in place of a virtio disk if instructions are counted. The memory is that of
-//! the QEMU device `ivshmem-plain`. It begins with a [`Header`] of [`HEADER_BYTES`], and the content of the disk follows.
+//! the QEMU device `ivshmem-plain`. It begins with a [`Header`] of [`HEADER_BYTES`], and the content of the disk
+//! follows.
 
 /// The size of the header. The content that follows it begins at the start of a page.
 pub const HEADER_BYTES: usize = 4096;

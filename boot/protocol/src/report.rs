@@ -8,7 +8,7 @@
 //! - If the arguments are names of tests, it runs these tests.
 //!
 //! Some failures cannot be reported by the program, for example if the machine has ended or hangs. The host detects
-//! these.
+//! such failures.
 
 use core::fmt;
 

@@ -20,7 +20,7 @@ pub const EXCEPTION: u8 = 102;
 /// The time limit of `boot` was exceeded. Never used by the guest.
 pub const TIMEOUT: u8 = 103;
 
-/// QEMU is missing or failed, or gdb or QEMU's monitor ended it. Never used by the guest.
+/// QEMU is missing or has failed, or QEMU was ended by gdb or by a command to its monitor. Never used by the guest.
 pub const QEMU_FAILED: u8 = 104;
 
 /// The program ended, but its last output was lost because the console did not accept it in time.

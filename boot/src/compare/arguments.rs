@@ -130,8 +130,8 @@ impl Arguments {
         }
     }
 
-    /// How many times each peer runs in a setting. If instructions are counted, this is once, because the numbers of
-    /// our instructions are the same in all runs.
+    /// How many times each peer runs in a setting. If instructions are counted, each peer runs once, because our
+    /// scheduler executes the same number of instructions in all runs.
     pub fn rounds(&self, setting: Setting) -> u32 {
         if setting == Setting::Instructions { 1 } else { self.rounds }
     }
@@ -155,7 +155,7 @@ impl Arguments {
 ///
 /// # Errors
 ///
-/// The parser's error, which is also the text of `--help`.
+/// The parser's error. A request for `--help` is also returned as an error, which contains the help.
 pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Arguments, clap::Error> {
     let arguments = Arguments::try_parse_from([OsString::from("compare")].into_iter().chain(words))?;
     if arguments.settings().into_iter().all(|setting| arguments.peers(setting).is_empty()) {

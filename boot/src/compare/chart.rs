@@ -8,7 +8,7 @@ use super::setting::Peer;
 use super::table;
 
 const WIDTH: f64 = 860.0;
-/// Where the names of the workloads end, and where the scale begins and ends.
+/// The x coordinates at which the names of the workloads end, and at which the scale begins and ends.
 const NAMES_END: f64 = 210.0;
 const SCALE_BEGIN: f64 = 220.0;
 const SCALE_END: f64 = 800.0;
@@ -16,7 +16,8 @@ const BAR: f64 = 13.0;
 const GAP: f64 = 7.0;
 const HEAD: f64 = 62.0;
 
-/// Colours for both themes: the text, lines, the line for a ratio of 1, and each peer.
+/// The colours of the text, the lines, the line for a ratio of 1, and the bars of each peer. There are colours for a
+/// light and for a dark theme.
 const STYLE: &str = "\
 text{font:13px system-ui,sans-serif;fill:#222}.title{font-weight:bold;font-size:15px}.value{font-size:11px}\
 .grid{stroke:#ddd}.one{stroke:#555}.go{fill:#0a7ea4}.tokio{fill:#b0413e}.may{fill:#7a5aa6}.threads{fill:#8a8a8a}\
@@ -150,7 +151,7 @@ mod tests {
             assert!((width - decade * ratio.log10().abs()).abs() < 0.1, "{width} for {ratio}");
         }
         let ends: Vec<f64> = bars(&document, "go", "x").iter().zip(&widths).map(|(x, width)| x + width).collect();
-        // Where a peer takes less time than ours, its bar ends at 1.
+        // If a peer takes less time than our scheduler, its bar ends at the line for a ratio of 1.
         assert!((ends[1] - (SCALE_BEGIN + decade)).abs() < 0.2, "{ends:?}");
         assert_eq!((widths.len(), bars(&document, "tokio", "width").len()), (2, 1));
     }

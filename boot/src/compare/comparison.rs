@@ -54,7 +54,8 @@ impl Comparison {
         }
     }
 
-    /// The row for a measurement. Makes it if there is none. The rows of one workload are next to each other.
+    /// Returns the row for a measurement. Adds the row if it does not exist yet. The rows of one workload are next to
+    /// each other.
     fn row(&mut self, measurement: Measurement) -> &mut Row {
         let Measurement { name, procs, unit, .. } = measurement;
         let index = match self.rows.iter().position(|row| row.name == name && row.procs == procs && row.unit == unit) {

@@ -6,8 +6,8 @@ use std::{fs, thread};
 use super::setting::Setting;
 use crate::qemu::QEMU;
 
-/// Describes the host. Counts of instructions depend only on QEMU. Times also depend on the processor, and on what else it
-/// does.
+/// Describes what the results in this setting depend on. Counts of instructions depend only on QEMU. Times also depend
+/// on the processor of the host, and on what else the host does. Times on threads do not depend on QEMU.
 pub(super) fn describe(setting: Setting) -> String {
     let emulator = (setting != Setting::Native).then(emulator);
     let computer = (setting != Setting::Instructions).then(computer);

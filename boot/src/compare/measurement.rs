@@ -66,7 +66,7 @@ impl Measurement {
 pub struct Samples(Vec<f64>);
 
 impl Samples {
-    /// The samples with one result.
+    /// Makes samples that consist of one result.
     pub fn new(value: f64) -> Self {
         Self(vec![value])
     }
@@ -97,7 +97,7 @@ impl Samples {
     }
 }
 
-/// The median of values, of which there is at least one.
+/// Returns the median of `values`, which must not be empty.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));

@@ -4,7 +4,7 @@ use super::comparison::{Comparison, Row};
 use super::measurement::Samples;
 use super::setting::Peer;
 
-/// How many columns are left of the results. Two of them, the name and the unit, are aligned to the left.
+/// The number of columns to the left of the results. Two of them, the name and the unit, are aligned to the left.
 const FIXED: usize = 3;
 
 /// The tables in aligned text.

@@ -44,8 +44,8 @@ pub fn check_terminal() -> Result<(), Error> {
     Err(Error::Usage("--top draws on standard error, which is no terminal here".into()))
 }
 
-/// A console whose standard error is the view. What the machine prints to standard error is printed when the view ends,
-/// and so is what it prints to standard output if that is a terminal, too.
+/// A console that shows the view on standard error. What the machine prints to standard error is kept, and is printed
+/// when the view ends. If standard output is a terminal, too, what the machine prints to standard output is also kept.
 #[derive(Debug)]
 pub struct View {
     memory: Memory,

@@ -1,4 +1,4 @@
-//! What the view shows: computed from the numbers that the machine has published in about the last second. This module
+//! Computes what the view shows from the numbers that the machine has published in about the last second. This module
 //! has no input and no output.
 
 use core::time::Duration;
@@ -26,7 +26,8 @@ pub(super) struct Values {
     pub(super) idle_machines: u64,
     pub(super) spinning: u64,
     pub(super) goroutines: Goroutines,
-    /// Names, and events per second. `None` before two snapshots have been seen.
+    /// For each kind of event, its name and the number of such events per second. `None` until two snapshots have been
+    /// added.
     pub(super) rates: Option<Vec<(&'static str, f64)>>,
     /// The longest time for which a sampled G was runnable.
     pub(super) longest_wait: Duration,

@@ -24,7 +24,7 @@ use crate::console::{Console as _, Screen};
 
 /// Switches to the alternate screen, and hides the cursor.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
-/// Resets colours, shows the cursor, and switches back.
+/// Resets colours, shows the cursor, and switches back to the ordinary screen.
 const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
 /// The number of lines of output that the view may show.
 const LINES: usize = 200;
@@ -32,7 +32,8 @@ const LINES: usize = 200;
 /// The settings of the terminal before the view. `None` while no view is shown.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
-/// Whether the view was left because the process was stopped (Ctrl-Z). It is shown again when the process continues.
+/// Whether the view was left because the process was stopped (Ctrl-Z). The view is shown again when the process
+/// continues.
 static IS_SUSPENDED: AtomicBool = AtomicBool::new(false);
 /// Whether the next picture must be drawn as a whole.
 static NEEDS_REPAINT: AtomicBool = AtomicBool::new(false);
@@ -153,7 +154,7 @@ impl Terminal {
         Ok(Self { title, size, screen, lines: VecDeque::from([String::new()]) })
     }
 
-    /// Keeps text of the machine until the view ends. If the view has ended, prints it.
+    /// Keeps text of the machine until the view ends. If the view has ended, prints the text at once.
     pub(super) fn keep(&mut self, stream: Stream, text: &[u8]) -> Result<(), Error> {
         {
             let mut kept = lock(&KEPT);

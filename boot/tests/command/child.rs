@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_pro
 /// The time limit for a child. The slowest child builds the kernel.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// After SIGTERM, a child gets this long to end the processes that it has started. Then it gets SIGKILL.
+/// After SIGTERM, a child gets this long to end the processes that it has started. After that, the child gets SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A child process. It leads a process group of its own. Dropping this value ends the group.
@@ -162,7 +162,8 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(orders) = &self.orders {
-            // `send` fails if the thread that enforces the time limit has ended. Then it has already ended the group.
+            // `send` fails if the thread that enforces the time limit has ended. In this case, that thread has already
+            // ended the group.
             drop(orders.send(Order::EndTheGroup));
             self.reap();
         }
@@ -172,7 +173,7 @@ impl Drop for Running {
 /// Ends a process group. Sends SIGTERM first. A `boot` in the group then ends its QEMU, which is in another group.
 /// Sends SIGKILL when the child has ended, or after [`GRACE`].
 fn end_group(group: Pid, child: &Receiver<Order>) {
-    // The call fails if no process is left in the group. Then no signal is needed.
+    // The call fails if no process is left in the group. In this case, no signal is needed.
     let _ = kill_process_group(group, Signal::TERM);
     // If a process is stopped, it handles SIGTERM only after it has been continued.
     let _ = kill_process_group(group, Signal::CONT);

@@ -37,7 +37,7 @@ fn compare_with_fake_go(folder: &TempDir, words: &[&str], program: &str) -> Comm
     command
 }
 
-/// The names of what `compare` has left in its cache.
+/// Returns the names of the files and folders that `compare` has left in its cache.
 fn left_in_cache(folder: &TempDir) -> Vec<String> {
     let entries = folder.path().join("gmp-compare").read_dir().expect("a folder");
     entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()

@@ -74,8 +74,8 @@ fn assert_was_killed(child: Running, mut says: impl Iterator<Item = String>) {
     assert_eq!(status(&child.finish()), Some(104));
 }
 
-/// The test does what a user would do. It runs the printed command by a shell in another folder, and types commands into
-/// gdb.
+/// The test does what a user would do. It runs the printed command by a shell in another folder, and types commands
+/// into gdb.
 #[test]
 fn printed_gdb_command_works_in_a_shell() {
     if is_gdb_missing() {

@@ -86,8 +86,8 @@ fn is_gdb_missing() -> bool {
     is_missing
 }
 
-/// Replays a run under gdb, with more options, and with these orders for gdb. Returns what gdb prints, and the output of
-/// `boot`.
+/// Replays a run under gdb, with the further options `more`, and with the commands `orders` for gdb. Returns what gdb
+/// prints, and the output of `boot`.
 fn replay_under_gdb(folder: &Path, cpus: &str, more: &[&str], orders: &[&str]) -> (String, Output) {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
     let port = format!("--gdb={port}");
@@ -224,11 +224,11 @@ fn failed_run_prints_the_command_that_repeats_it() {
         command.args(words);
         finish(command)
     };
-    // Without input.
+    // The first run has no input.
     let output = finish(boot_outside(&["--icount", "--smp=2"], &["panic"]));
     let again = repeat(&repeating(&output));
     assert_eq!((status(&output), output.stdout, output.stderr), (status(&again), again.stdout, again.stderr));
-    // With recorded input. The command takes the input from the record.
+    // The second run has recorded input. The command that repeats this run takes the input from the file.
     let output = {
         let _machine = only_machine();
         let mut child = start(folder.path(), "--smp=4", "--record-input", &[], &["clocked", "panic"]);

@@ -291,7 +291,7 @@ fn readers() {
 }
 
 /// Reads with limits. The test sends the first half of a line after the first line of the output, and the second half
-/// after `halves`.
+/// after the line `halves`.
 fn limits() {
     const SHORT: Duration = Duration::from_millis(20);
     let (request, cancel) = Context::background().with_cancel();
@@ -320,7 +320,8 @@ fn limits() {
 }
 
 /// Waits or yields although a lock that spins is held or preemption is off. Before that, prints the number of the line
-/// that holds the lock or turns preemption off. (Printing is allowed in these contexts.)
+/// that takes the lock or turns preemption off. For `itself`, this is the line that takes the lock a second time.
+/// (Printing is allowed in these contexts.)
 fn wait_with(what: &str) {
     static SPINS: InterruptMutex<()> = InterruptMutex::new(());
     static PINS: PreemptMutex<()> = PreemptMutex::new(());

@@ -46,8 +46,8 @@ pub(crate) fn write_crate(main: &str) -> TempDir {
     directory
 }
 
-/// Returns the command `boot` with an empty input. The files that this command builds are kept for the next run of these
-/// tests.
+/// Returns the command `boot` with an empty input. The files that this command builds are kept for the next run of
+/// these tests.
 pub(crate) fn boot() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_boot"));
     command.env("CARGO_TARGET_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/outside"));
@@ -69,9 +69,9 @@ pub(crate) fn finish(command: Command) -> Output {
     run(command)
 }
 
-/// Boots the program with time limits of 2, 4, 8, … 128 seconds, until `is_long_enough` returns true for the output. How
-/// long a machine boots depends on the host, and a limit that is over before the program begins shows nothing about the
-/// program. Returns the last output.
+/// Boots the program with time limits of 2, 4, 8, … 128 seconds, until `is_long_enough` returns true for the output.
+/// How long a machine boots depends on the host, and a limit that is over before the program begins shows nothing about
+/// the program. Returns the last output.
 pub(crate) fn finish_at_limit(options: &[&str], argument: &str, is_long_enough: impl Fn(&Output) -> bool) -> Output {
     let mut seconds = 2;
     loop {

@@ -355,7 +355,7 @@ fn compute_long(mut value: u64) -> u64 {
     value
 }
 
-/// Runs a G with a name. Meanwhile, main computes. It then prints how many nanoseconds the computation took.
+/// Runs a G with a name. Meanwhile, main computes. Main then prints how many nanoseconds the computation took.
 fn traced() {
     let worker = Builder::new().name("worker").go(|| sleep(Duration::from_millis(1)));
     let start = now();

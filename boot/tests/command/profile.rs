@@ -9,7 +9,7 @@ use profile::pprof::{PprofProfile, Sample};
 use crate::outside::{boot_outside, finish, status, text};
 
 /// Boots the program on one CPU, with counted instructions. With two CPUs, the G that waits for the lock would spin
-/// instead of parking, because QEMU runs the other CPU for a long time at each of its `pause` instructions.
+/// instead of parking, because QEMU runs the other CPU for a long time at each `pause` instruction of the spinning G.
 fn profiled(directory: &Path, options: &[&str], argument: &str) -> Output {
     let option = format!("--profile={}", directory.display());
     finish(boot_outside(&[&["--icount", "--smp=1", &option], options].concat(), &[argument]))

@@ -367,14 +367,15 @@ fn check_story(tour: &str) {
     for scene in [free, busy, parked, polled] {
         assert!(scene[0].0 == 0 && scene.is_sorted_by_key(|step| step.0), "{story}");
     }
-    // Another M runs main, and the G gets its old P back on its own M.
+    // The P is free when the call ends. Another M runs main during the call. Afterwards, the G continues on its own M,
+    // with its old P.
     assert!(free[1].1 != free[0].1 && free[2].1 == free[0].1 && (3000..3100).contains(&free[2].0), "{story}");
-    // The G continues on the M that runs main, and its own M becomes idle.
+    // The P is busy when the call ends. The G continues on the M that runs main, and the M of the call becomes idle.
     assert!(busy[1].1 != busy[0].1 && busy[2].1 == busy[1].1, "{story}");
     assert!(story.contains(&format!("M{} is on the list of idle Ms", busy[0].1[0])), "{story}");
-    // There is only one M, and the G runs as soon as the signal is raised.
+    // The driver waits for a signal. Only one M takes part, and the G runs as soon as the signal is raised.
     assert!(parked.iter().all(|step| step.1[..] == parked[0].1[..1]) && parked[2].0 < 1000, "{story}");
-    // sysmon retakes the P long before the call ends, and another M runs main.
+    // The driver polls. sysmon retakes the P long before the call ends, and another M runs main.
     let (own, other) = (polled[0].1[0], polled[2].1[0]);
     assert!(polled[1].1 == [own] && polled[1].0 < 25_000 && own != other, "{story}");
     assert!(polled[3].1 == [other] && polled[3].0 >= 30_000, "{story}");

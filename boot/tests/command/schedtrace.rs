@@ -3,7 +3,7 @@
 use crate::outside::{boot_outside, finish, status, text};
 use crate::schedtrace_lines::{Rest, parse};
 
-/// Time is virtual here, so the run does not depend on the speed of the host.
+/// QEMU counts instructions in this test, so the run does not depend on the speed of the host.
 #[test]
 fn schedtrace_prints_while_all_cpus_are_idle_and_while_all_are_busy() {
     let options = ["--icount", "--smp=2", "--kernel-option=schedtrace=10", "--kernel-option=scheddetail=1"];
@@ -13,7 +13,7 @@ fn schedtrace_prints_while_all_cpus_are_idle_and_while_all_are_busy() {
     let dumps = parse(&printed);
     assert_eq!(dumps[0].milliseconds, 0, "the time is that since the first text");
     assert!(dumps.windows(2).all(|pair| pair[1].milliseconds - pair[0].milliseconds >= 9), "{printed}");
-    // Each phase lasts 100 ms. In the second one, the text may be late by a slice.
+    // Each phase lasts 100 ms. In the second phase, a report may be late by a slice.
     for (idle, least) in [(2, 8), (0, 4)] {
         let count = dumps.iter().filter(|dump| dump.idle_procs == idle).count();
         assert!(count >= least, "{count} times {idle} idle Ps: {printed}");

@@ -1,6 +1,6 @@
 //! Replays a trace: when each G ran and where, why it waited, and who readied it.
 //!
-//! The page repeats this in `page/state.js`, because it can also show the state at any moment.
+//! The page has a replay of its own in `page/state.js`, because the page can also show the state at any moment.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use crate::{Cause, Entry, Trace};
 pub enum Activity {
     /// It runs the G with this index.
     Run(usize),
-    /// The G with this index is in a system call, and the P is still marked for the M of this G.
+    /// The G with this index is in a system call, and the P has not been taken from its M.
     Syscall(usize),
     /// Its M picks the next G.
     Schedule,
@@ -110,10 +110,11 @@ pub struct Wait {
 /// What an arrow means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ArrowKind {
-    /// From the point where a G was readied, by another G or by a caller without a P, to the point where it began to run.
+    /// From the point where a G was readied, by another G or by a caller without a P, to the point where it began to
+    /// run.
     Ready,
-    /// From the interrupt of the device for which a G waited to the point where the G began to run. If the trace does not
-    /// contain the interrupt, the arrow begins where the G was readied.
+    /// From the interrupt of the device for which a G waited to the point where the G began to run. If the trace does
+    /// not contain the interrupt, the arrow begins where the G was readied.
     Device,
     /// From the P from which a G was stolen to the point where this G began to run.
     Steal,
@@ -191,7 +192,7 @@ struct P {
     since: u64,
     machine: Option<u64>,
     readied: Option<Readied>,
-    /// When the P was last handed off. `None` if a G has begun to run on the P since then, because the arrow from the
+    /// When the P was last handed off. `None` after the next G has begun to run on the P, because the arrow from the
     /// handoff to that G has been added.
     handed_off: Option<u64>,
     /// Whether an event of the P has been replayed.

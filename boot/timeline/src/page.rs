@@ -1,8 +1,8 @@
 //! Writes a trace as one HTML file that needs no network.
 //!
 //! The file contains the style, the scripts and the events. The scripts are in `page`: `state.js` replays the events,
-//! `history.js` collects periods, waits and arrows, `words.js` describes them, `timeline.js` and `overlays.js` draw them,
-//! `moment.js` draws the state at one moment, `tables.js` has the table of waits and the histogram, and `main.js`
+//! `history.js` collects periods, waits and arrows, `words.js` describes them, `timeline.js` and `overlays.js` draw
+//! them, `moment.js` draws the state at one moment, `tables.js` has the table of waits and the histogram, and `main.js`
 //! connects them. The events are columns of little-endian numbers, as base64: see `columns`.
 
 use std::io::{self, Write};
@@ -26,7 +26,7 @@ const SCRIPTS: [&str; 8] = [
     include_str!("page/main.js"),
 ];
 
-/// The number in the column of Gs of an event that has no G.
+/// The value in the column of Gs for an event that has no G.
 const NONE: u32 = u32::MAX;
 
 /// Writes the page, with this title.
@@ -80,9 +80,9 @@ fn data(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// Returns the events as five columns, one after the other. Each column has one value for each event: the time and the
-/// detail (64-bit floating point), the index of the G (32 bits), the track (16 bits) and the kind (8 bits). If the
-/// event is that a G becomes runnable, its detail is the cause: the index of another G, -2 for a timer, -3 for a
-/// device, -1 if the cause is unknown.
+/// detail (64-bit floating point), the index of the G (32 bits), the track (16 bits) and the kind (8 bits). For a
+/// `Spawn` or a `Ready`, the detail is the cause: the index of another G, -1 if the cause is unknown, -2 for a timer,
+/// or -3 for a device.
 fn columns(trace: &Trace) -> Vec<u8> {
     let events = trace.events();
     let times = events.iter().flat_map(|entry| (entry.when as f64).to_le_bytes());

@@ -22,7 +22,7 @@ const M: u32 = 2;
 const SPANS: u32 = 3;
 const CPU: u32 = 4;
 
-/// The number of the track of callers without a P, among those of Ps.
+/// The number of the track of callers without a P. This track is in the same process of the viewer as the tracks of Ps.
 const OUTSIDE: u32 = 9999;
 
 /// The largest number of values that are written of each counter. Some viewers are slow if there are more.

@@ -138,7 +138,8 @@ impl Trace {
         self.cpus
     }
 
-    /// The rule that the run violated, if it was a run of the simulator that failed, and the index of the event.
+    /// If the trace is that of a failed run of the simulator, returns the index of the event that violates a rule, and
+    /// the rule. Otherwise returns `None`.
     #[must_use]
     pub fn violation(&self) -> Option<(usize, &str)> {
         let index = self.events.iter().position(|entry| entry.kind == EventKind::Violation)?;

@@ -278,8 +278,8 @@ fn cpu_runs_the_m_whose_p_runs_a_g() {
             own.sort_by_key(|slice| slice.from);
             assert!(own.windows(2).all(|pair| pair[0].to <= pair[1].from), "{own:?}");
         }
-        // While a P runs a G, its M runs on a CPU at least once. A CPU may have begun to run the M before the trace began.
-        // The trace says nothing about that CPU until it switches to another thread.
+        // While a P runs a G, its M runs on a CPU at least once. A CPU may have begun to run the M before the trace
+        // began. The trace says nothing about that CPU until it switches to another thread.
         for slice in model.slices.iter().filter(|slice| matches!(slice.activity, Activity::Run(_))) {
             let Some(machine) = slice.machine else { continue };
             let on_cpu = |other: &&CpuSlice| {
@@ -296,7 +296,7 @@ fn cpu_runs_the_m_whose_p_runs_a_g() {
 }
 
 /// Main makes a blocking call, which hands its P off. A G is readied during the call, and main becomes runnable after
-/// it. The callers hold no P in either case.
+/// the call. In both cases, the caller holds no P.
 #[test]
 fn callers_without_a_p_leave_events_and_arrows() {
     let mut outside = BTreeMap::new();
@@ -347,7 +347,7 @@ fn failed_run_is_marked_at_the_event_that_violates_the_rule() {
                 }
                 sim::yield_now();
             };
-            // The mutant: a wake-up that readies its G twice.
+            // The mutant is a wake-up that readies its G twice.
             for wake in ["first", "second"] {
                 sim::mark(wake);
                 // SAFETY: none. The second call violates the contract, which the scheduler detects.
@@ -391,7 +391,7 @@ fn replayed_queues_are_those_of_the_scheduler() {
                 sim::mark("check");
                 recorded.lock().unwrap_or_else(PoisonError::into_inner).push(pinned.processor().queue_length());
             };
-            // More Gs than the ring has room for, so that it overflows.
+            // These are more Gs than the ring has room for, so the ring overflows.
             let all: Vec<_> = (0..300)
                 .map(|number| {
                     let record = record.clone();

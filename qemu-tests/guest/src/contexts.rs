@@ -172,8 +172,8 @@ fn operations_allowed_by_the_table_work() {
 }
 guest_test!(operations_allowed_by_the_table_work, smp = &[1, 2, 8]);
 
-/// Interrupts stay off until the last of several locks is released, whatever the order of the releases is. Otherwise a
-/// handler could find a lock held by its own CPU and wait for it forever.
+/// Several locks are held at the same time. Interrupts stay off until the last of them is released, in whatever order
+/// the locks are released. Otherwise a handler could find a lock held by its own CPU and wait for it forever.
 fn interrupt_mutexes_are_released_in_any_order() {
     static SECOND: InterruptMutex<u32> = InterruptMutex::new(0);
     let vector = vectors::allocate(|_| *SECOND.lock() += 1);

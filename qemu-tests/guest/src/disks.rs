@@ -189,8 +189,8 @@ fn asynchronous_reads_park_only_their_gs() {
 }
 guest_test!(asynchronous_reads_park_only_their_gs, hidden);
 
-/// A thousand Gs write to the disk and read what they have written, by blocking and by asynchronous accesses. Each of
-/// them has its own bytes, but shares sectors with its neighbours.
+/// A thousand Gs write to the disk and read what they have written, by blocking and by asynchronous accesses. Each G
+/// has bytes of its own, but shares sectors with its neighbours.
 fn thousand_gs_read_and_write_parts_of_the_same_sectors() {
     const WRITERS: usize = 1_000;
     /// The number of bytes that each G writes. It is not a multiple of the sector size.
@@ -227,9 +227,9 @@ fn thousand_gs_read_and_write_parts_of_the_same_sectors() {
 }
 guest_test!(thousand_gs_read_and_write_parts_of_the_same_sectors, hidden);
 
-/// Reads and writes take several requests of several buffers each, and begin and end anywhere. The first half of the
-/// disk stays as it is, and all Gs read from it. Each G writes to a part of the second half, which it shares with no
-/// other G.
+/// Reads and writes take several requests of several buffers each, and begin and end at arbitrary offsets. The first
+/// half of the disk stays as it is, and all Gs read from it. Each G writes to a part of the second half, which it
+/// shares with no other G.
 fn large_transfers_return_what_was_written() {
     let disk = &disks()[0];
     let half = disk.len_bytes() / 2;
@@ -293,8 +293,8 @@ fn untouched_buffers_on_a_stack_are_filled() {
 guest_test!(untouched_buffers_on_a_stack_are_filled, hidden);
 
 /// The disk of this test is slow: it does only a few requests in a second. So most calls that have a limit are ended by
-/// it. How many are ended depends on the host, unlike in `late_write_keeps_its_slot_and_its_sectors`. After the late
-/// answers, all slots and frames are free again.
+/// their limit. How many calls are ended depends on the host, unlike in `late_write_keeps_its_slot_and_its_sectors`.
+/// After the late answers, all slots and frames are free again.
 fn limits_end_calls_to_a_slow_disk() {
     const CALLS: usize = 20;
     let disk = &disks()[0];
@@ -351,8 +351,9 @@ fn limits_end_calls_to_a_slow_disk() {
 guest_test!(limits_end_calls_to_a_slow_disk, hidden);
 
 /// The device of this test answers the first write. It answers no other write until it is reset, but it answers all
-/// other requests. If a write is ended by its limit, it keeps its slot and the locks of its sectors, because the device
-/// may still perform it. A discard of these sectors waits for the locks. A cancellation ends a call like a deadline.
+/// requests of other kinds. If a write is ended by its limit, it keeps its slot and the locks of its sectors, because
+/// the device may still perform it. A discard of these sectors waits for the locks. A call is ended by a cancellation
+/// in the same way as by a deadline.
 fn late_write_keeps_its_slot_and_its_sectors() {
     const LIMIT: Duration = Duration::from_millis(20);
     const FAR: u64 = 64 * BUFFER as u64;
@@ -399,8 +400,8 @@ fn lost_request_times_out_while_others_are_answered() {
 }
 guest_test!(lost_request_times_out_while_others_are_answered, hidden);
 
-/// The host unplugs the second disk while Gs read from both. Each read from the second one fails after the time limit,
-/// and then at once. The first one works.
+/// The host unplugs the second disk while Gs read from both. The reads from the second disk that are waiting at that
+/// time fail after the time limit. Later reads from the second disk fail at once. The first disk still works.
 fn unplugged_disk_fails_every_request() {
     const READERS: usize = 64;
     let [good, bad] = disks() else { panic!("two disks") };

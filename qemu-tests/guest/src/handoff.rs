@@ -20,7 +20,8 @@ fn counts() -> gmp_sched::Counts {
 /// beyond the limit wait for earlier ones.
 fn blocking_calls_reuse_ms_and_wait_at_the_limit() {
     const LIMIT: usize = 16;
-    /// Returns how many Ms there are in addition to those for the Ps.
+    /// Runs `gs` Gs, each of which makes `calls` blocking calls. Returns how many Ms exist afterwards, in addition to
+    /// one for each P.
     fn block(gs: usize, calls: usize, each: Duration) -> usize {
         let blocking = (0..gs).map(|_| go(move || (0..calls).for_each(|_| disk::delay(each).unwrap())));
         blocking.collect::<Vec<_>>().into_iter().for_each(|handle| handle.join().unwrap());
@@ -116,9 +117,9 @@ fn blocked_gs_leave_the_cpus_to_gs_that_compute() {
 }
 guest_test!(blocked_gs_leave_the_cpus_to_gs_that_compute, smp = &[1], icount);
 
-/// With one CPU, a G blocks its M for 3 ms while main computes for 5 ms. The M that takes over the P runs main. The
-/// first M keeps the CPU until it waits for the device, so its wait begins at once, and ends while main computes. By
-/// then the M of main has the P, so the G continues on the M of main.
+/// There is one CPU. A G blocks its M for 3 ms. Another M takes over the P and runs main, which computes for 5 ms. The
+/// M of the G keeps the CPU until it waits for the device. So this wait begins at once, and ends while main computes.
+/// At that time, the M of main holds the P, so the G continues on the M of main.
 fn driver_waits_for_its_device_before_the_next_m_gets_the_cpu() {
     let machine = || Pinned::<Kernel>::new().machine().id();
     let blocking = go(move || {

@@ -19,9 +19,9 @@ fn interrupts_during(body: impl FnOnce()) -> Vec<u64> {
 /// from the watchdog's last check, and from a wakeup by another CPU.
 const A_FEW: u64 = 6;
 
-/// Returns how often the timekeeper has to restart the timer of its CPU in `seconds` seconds. The timekeeper is the CPU
-/// that waits for the next timer of all Ps. The counter of a CPU's timer has 32 bits and counts at 1 to 4 GHz, so it
-/// can count for 1 to 4.3 seconds.
+/// Returns how often the timekeeper has to restart the timer of its CPU in `seconds` seconds. The timekeeper is the M
+/// that waits for the earliest timer of all Ps. The counter of a CPU's timer has 32 bits and counts at 1 to 4 GHz, so
+/// it can count for 1 to 4.3 seconds.
 fn hops(seconds: u64) -> Range<u64> {
     seconds / 5..seconds + 1
 }
@@ -31,17 +31,17 @@ fn sleepers(taken: &[u64]) -> usize {
     taken.iter().filter(|&&count| count == 0).count()
 }
 
-/// Checks that at most one CPU, the timekeeper, takes interrupts repeatedly, and that no CPU takes more interrupts than
-/// the timekeeper needs to restart its timer.
+/// Checks that at most one CPU, that of the timekeeper, takes interrupts repeatedly, and that no CPU takes more
+/// interrupts than the timekeeper needs to restart its timer.
 fn check(taken: &[u64], seconds: u64) {
     let keepers = taken.iter().filter(|&&count| count > A_FEW).count();
     assert!(keepers <= 1, "more than one CPU is woken while main sleeps {seconds} s: {taken:?}");
     assert!(taken.iter().all(|&count| count < hops(seconds).end + A_FEW), "a tick goes on for {seconds} s: {taken:?}");
 }
 
-/// In this test the machine's clock follows the host's clock, and the virtual CPUs run in parallel. If the host does
-/// not run a busy CPU for more than a second, the watchdog makes up to 20 checks in a second. So the bound is high, but
-/// lower than the 100 interrupts per second that a tick would cause. The next test has exact bounds.
+/// In this test the machine's clock follows the host's clock, and the virtual CPUs run in parallel. If the host
+/// suspends a busy CPU for more than a second, the watchdog makes up to 20 checks in a second. So the bound is high,
+/// but lower than the 100 interrupts per second that a tick would cause. The next test has exact bounds.
 fn sleeping_machine_takes_no_ticks() {
     // Wait until the timers that were armed during the boot have expired.
     sleep(Duration::from_secs(1));

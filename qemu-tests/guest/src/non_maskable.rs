@@ -1,4 +1,4 @@
-//! Non-maskable interrupts (NMIs) to CPUs that are idle.
+//! Tests of non-maskable interrupts (NMIs) to idle CPUs.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 

@@ -14,8 +14,8 @@ use kernel::watchdog::longest_windows;
 
 use crate::vectors;
 
-/// A number of lines that does not fit into the console's buffer. With 64 bytes per line they take 125 KiB. The buffer
-/// has 128 KiB, but only callers that cannot wait may fill its second half.
+/// A number of lines that does not fit into the console's buffer. With 64 bytes per line, these lines take 125 KiB. The
+/// buffer has 128 KiB, but only callers that cannot wait may fill its second half.
 const MANY: usize = 2_000;
 
 /// Prints a line of 64 bytes.
@@ -60,9 +60,9 @@ fn others_run_while_a_printer_waits_for_room() {
     assert_eq!(PRINTED.load(Ordering::Relaxed), 3 * procs() * MANY);
 }
 
-/// Runs four Gs that print until each of them has printed many lines. A G that has printed its lines continues, so a G
-/// that gets no room beside the others would keep the test from ending. If `is_blocked_first` is set, all of them are
-/// first blocked by a full buffer, and each prints its lines after that.
+/// Runs four Gs that print until each of them has printed many lines. A G that has printed its lines continues to print
+/// until the others have printed theirs. So if a G got no room in the buffer beside the others, the test would not end.
+/// If `is_blocked_first` is set, all four Gs are first blocked by a full buffer, and each prints its lines after that.
 ///
 /// The test does not compare the numbers of lines, because these depend on how long each virtual CPU runs.
 fn all_printers_make_progress(is_blocked_first: bool) {

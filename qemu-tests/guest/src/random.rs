@@ -39,8 +39,8 @@ fn random_numbers_need_no_further_m() {
 }
 guest_test!(random_numbers_need_no_further_m, smp = &[1], isolated);
 
-/// The entropy device of this test never answers. The driver stops using such a device after two seconds. The first call
-/// still waits for the device, so the call is ended by its limit.
+/// The entropy device of this test never answers. The driver stops using such a device after two seconds. The first
+/// call still waits for the device, so the call is ended by its limit.
 fn limits_end_waits_for_a_mute_device() {
     let (context, cancel) = Context::background().with_cancel();
     cancel.cancel();

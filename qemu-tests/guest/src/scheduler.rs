@@ -68,8 +68,9 @@ guest_test!(stealing_spreads_gs_to_all_cpus, smp = &[2, 8], options = &["slice_u
 
 /// Every P has hogs, which never call the scheduler. Nevertheless main wakes from its sleep, and all hogs run.
 fn hogs_are_preempted() {
-    /// A hog gives way at the end of its slice. If the host delays the machine, the slice may end while main runs in the
-    /// hog's place, so that the hog is displaced but not preempted.
+    /// Returns how often Gs were preempted or displaced. Displacements are included for the case that the host delays
+    /// the machine. The slice of a hog may then end while main runs in the hog's place, so the hog is displaced but not
+    /// preempted.
     fn interruptions() -> u64 {
         counts().preemptions + counts().displacements
     }

@@ -111,9 +111,8 @@ fn die_if_wanted(random: &mut Random) {
     panic!("one has to");
 }
 
-/// Performs random operations until `STOP` is set or, in a child, a limit is reached. Returns how many it has
-/// performed. `depth` is 0 for the first Gs and one more for each generation of children. Gs at depth 3 spawn no
-/// children.
+/// Performs random operations until `STOP` is set or, in a child, a limit is reached. Returns the number of operations.
+/// `depth` is 0 for the first Gs, 1 for their children, and so on. Gs at depth 3 spawn no children.
 fn life(seed: u64, depth: u32) -> u64 {
     let mut random = Random::new(seed);
     let mut rounds = 0;
@@ -195,8 +194,8 @@ const PATIENCE: u64 = 100_000_000;
 /// while every check found an idle P.
 fn watchdog() -> u64 {
     let scheduler = scheduler().expect("the scheduler runs");
-    // The key is a G that is runnable while a P is idle. The value is the time of the check that found
-    // this first. All checks since then have found it, too.
+    // The keys are the Gs that the last check found runnable while a P was idle. The value is the time of the first
+    // check that found this. All checks in between have found the same.
     let mut waiting: BTreeMap<GoroutineId, u64> = BTreeMap::new();
     let mut found = 0;
     while !STOP.load(Ordering::Relaxed) {
@@ -224,8 +223,8 @@ fn watchdog() -> u64 {
     found
 }
 
-/// Whether each operation was performed, a G has died and the number of Ps has changed. On a busy host, that may take
-/// longer than the test is to last.
+/// Whether each operation was performed, a G has died and the number of Ps has changed. On a busy host, this may take
+/// longer than the chosen duration of the test.
 fn everything_has_happened(resizes: u64) -> bool {
     DONE.iter().chain([&DIED]).all(|count| count.load(Ordering::Relaxed) > 0) && resizes > 0
 }

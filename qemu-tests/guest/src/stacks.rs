@@ -374,7 +374,7 @@ fn reported_usage_matches_the_stacks() {
     assert!(before.free - during.free >= new * PAGE_SIZE, "{before:?}, then {during:?}");
     GATE.store(true, Ordering::Relaxed);
     wait_for(&FINISHED, 1_000);
-    // The last G may not have left its stack yet, so this loop waits until it has.
+    // The last G may not have left its stack yet, so this loop waits until that G has left it.
     while mm::usage().stacks_in_use != before.stacks_in_use {
         yield_now();
     }

@@ -7,7 +7,7 @@ use kernel::disk;
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
 
-/// While the world is stopped, no G runs on any CPU, not even one that never calls a function. Afterwards the Gs
+/// While the world is stopped, no G runs on any CPU, not even a G that never calls a function. Afterwards the Gs
 /// continue.
 fn nothing_runs_while_the_world_is_stopped() {
     static STOP: AtomicBool = AtomicBool::new(false);
@@ -134,8 +134,8 @@ guest_test!(
     texts = &["panic", "the world is stopped, by the caller itself"]
 );
 
-/// A locked G stays on its M, and this M runs no other G meanwhile. That holds for every operation of the locked G and
-/// of other Gs.
+/// A locked G stays on its M, and this M runs no other G meanwhile, whatever operations the locked G and other Gs
+/// perform.
 fn no_other_g_runs_on_the_m_of_a_locked_g() {
     fn machine() -> u32 {
         Pinned::<Kernel>::new().machine().id().get()

@@ -252,7 +252,7 @@ fn image_is_made_from_the_folder() {
     }
     fs::create_dir(folder.join(EMPTY_FOLDER)).expect("a folder");
     let image: PathBuf = disk.folder.path().join("image");
-    // Small groups of blocks, so that a large file is in many extents.
+    // The groups of blocks are small, so that a large file consists of many extents.
     let options =
         ["-q", "-t", "ext4", "-b", "1024", "-g", "1024", "-O", "^flex_bg", "-N", "200", "-E", "root_owner=0:0"];
     for mut command in [

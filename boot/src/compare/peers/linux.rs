@@ -18,8 +18,8 @@ use crate::process::Process;
 /// The packages that depend on the current kernel for virtual machines, in Debian and in Ubuntu.
 const KERNELS: [&str; 2] = ["linux-image-cloud-amd64", "linux-image-virtual"];
 
-/// The options of Linux. `mitigations=off` turns off mitigations of processor errors, which slow system calls down and
-/// are of no use on an emulated processor.
+/// The options of Linux. `mitigations=off` turns off mitigations of processor errors. These mitigations slow system
+/// calls down, and are useless on an emulated processor.
 const OPTIONS: &str = "console=ttyS0 quiet mitigations=off panic=-1";
 
 /// The factor by which the numbers of repetitions of Go's workloads are multiplied. With this factor, the numbers are
@@ -100,8 +100,8 @@ fn cpio(entries: &[(&str, Option<&[u8]>)]) -> Vec<u8> {
     for (number, (name, content)) in entries.iter().chain([&last]).enumerate() {
         let mode = if content.is_some() { PROGRAM } else { FOLDER };
         let content = content.unwrap_or_default();
-        // The number of the file, its mode, owner, group, links, time, size, devices (four fields), the length of the name
-        // with a zero at its end, and an unused checksum.
+        // The fields are the number of the file, its mode, owner, group, links, time, size, devices (four fields), the
+        // length of the name with a zero at its end, and an unused checksum.
         let fields = [number, mode as usize, 0, 0, 1, 0, content.len(), 0, 0, 0, 0, name.len() + 1, 0];
         archive.extend(b"070701");
         fields.iter().for_each(|field| archive.extend(format!("{field:08x}").bytes()));
@@ -147,7 +147,7 @@ fn is_kernel(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-"))
 }
 
-/// The package of the kernel, in what `apt-cache depends` prints.
+/// Finds the package of the kernel in the output of `apt-cache depends`.
 fn kernel_package(depends: &str) -> Option<&str> {
     let packages = depends.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
     packages.into_iter().find(|package| package.starts_with("linux-image-"))

@@ -21,7 +21,7 @@ pub enum Program {
     Kernel(PathBuf),
     /// Go's benchmark on Linux, on a machine.
     Linux(linux::Linux),
-    /// A program of the host, with the words that come before the filters.
+    /// A program of the host, with its first arguments. The number of Ps and the filters follow these arguments.
     Host(PathBuf, Vec<String>),
 }
 

@@ -1,6 +1,6 @@
 //! Gs hold known values in all registers while they are preempted every few microseconds. In some tests, all pages of
-//! the stacks have frames from the start. In others, pages of the stacks get their frames while the Gs are preempted.
-//! In some tests, other CPUs also send non-maskable interrupts.
+//! the stacks are committed from the start. In others, pages of the stacks are committed while the Gs are preempted. In
+//! some tests, other CPUs also send non-maskable interrupts.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -51,8 +51,9 @@ static MIGRATIONS: AtomicUsize = AtomicUsize::new(0);
 /// The number of fresh stacks of the Gs of [`hold_through`] so far, in the sense of [`Tally::fresh_stacks`].
 static FRESH_STACKS: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether the count of preemptions has reached `end` and, with more than one P, a G was resumed on another CPU. The
-/// second condition is separate, because the host determines how many preemptions it takes until a G migrates.
+/// Whether the count of preemptions has reached `end`. If there is more than one P, a G must also have been resumed on
+/// another CPU. This is a separate condition, because the host determines how many preemptions happen before a G
+/// migrates.
 fn is_over(end: u64) -> bool {
     preemptions() >= end && (procs() == 1 || MIGRATIONS.load(Ordering::Relaxed) > 0)
 }
@@ -70,13 +71,13 @@ fn stay(seed: u64, end: u64) -> Tally {
 /// have committed.
 const DEEP: usize = 128 * 1024;
 
-/// The number of stacks that have to get their pages in a test of `go_down`.
+/// The least number of fresh stacks whose pages must all be committed during a test of `go_down`.
 const FEW: usize = 10;
 
 /// Spawns Gs one after the other, each on a stack that has almost no committed pages. The G recurses down the stack. At
 /// each depth it loads known values into the registers, waits and compares them, while preemptions interrupt it. So
 /// preemptions, and writes to the red zone, touch pages that are not committed yet. Continues until [`is_over`] returns
-/// true and [`FEW`] stacks have got their pages in this way.
+/// true and the pages of [`FEW`] stacks have been committed in this way.
 fn go_down(seed: u64, end: u64) -> Tally {
     let mut tally = Tally::default();
     while !is_over(end) || FRESH_STACKS.load(Ordering::Relaxed) < FEW {
