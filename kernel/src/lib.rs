@@ -1,5 +1,5 @@
-//! A bare-metal x86_64 multicore kernel whose scheduler is [`gmp_sched`], as a library. A program is an ordinary `no_std`
-//! crate with a `main`. It is linked with this crate into one ELF file that QEMU (or a real computer) boots.
+//! A bare-metal x86_64 multicore kernel whose scheduler is [`gmp_sched`], as a library. A program is an ordinary
+//! `no_std` crate with a `main`. It is linked with this crate into one ELF file that QEMU (or a real computer) boots.
 //!
 //! ```no_run
 //! #![no_std]
@@ -13,13 +13,13 @@
 //! }
 //! ```
 //!
-//! The command `boot` compiles the program and this crate with `--cfg gmp_machine`. Without that flag, as with `cargo run`
-//! and `cargo test` in the program's crate, the module `host` provides the same interface. The program then runs on threads
-//! of the host, its console is standard input and output, and its disks are files. See [`program`].
+//! The command `boot` compiles the program and this crate with `--cfg gmp_machine`. Without that flag, as with
+//! `cargo run` and `cargo test` in the program's crate, the module `host` provides the same interface. The program then
+//! runs on threads of the host, its console is standard input and output, and its disks are files. See [`program`].
 //!
-//! Everything runs in ring 0 and in one address space. Rust's types isolate Gs from each other, and the hardware does
-//! not. The crate is compiled for the host's Linux target, whose prebuilt `core` uses the red zone and SSE2. So three
-//! rules hold everywhere:
+//! Everything runs in ring 0 and in one address space. Only Rust's types isolate Gs from each other, not the hardware.
+//! The crate is compiled for the host's Linux target, whose prebuilt `core` uses the red zone and SSE2. So three rules
+//! hold everywhere:
 //!
 //! - Interrupts and exceptions enter on stacks of their own.
 //! - Nothing is ever written to the 128 bytes below an interrupted stack pointer.
@@ -35,8 +35,8 @@
 #![doc = include_str!("cpu/contexts.md")]
 //!
 //! "Pinned" means that preemption is off because of a [`PreemptGuard`](percpu::PreemptGuard) or a `PreemptMutex`. An
-//! operation that the table forbids panics. The message names the context and, if known, the line of code where the context
-//! began. No safe code of a program runs in a handler.
+//! operation that the table forbids panics. The message names the context and, if known, the line of code where the
+//! context began. No safe code of a program runs in a handler.
 //!
 //! # Map
 //!
@@ -45,7 +45,7 @@
 //! | [`program`], [`args`], [`exit`] | what a program gets from the kernel: `main!`, its arguments, its status |
 //! | [`platform`] | the scheduler, for this kernel: Gs, channels, locks that block |
 //! | [`mod@select`], [`chan`], [`cancel`], [`time`] | types that belong to the scheduler: cases of selects, errors, points in time |
-//! | [`gmp_sched`] | the crate of the scheduler, with everything else |
+//! | [`gmp_sched`] | the crate of the scheduler itself |
 //! | [`console`], [`disk`], [`pit`], [`clock`] | `println!` and input, disks, a device that is polled, time |
 //! | [`random()`], [`fill_random`] | random numbers |
 //! | [`cpus`], [`percpu`], [`sync`] | the CPUs that are up, preemption, locks that do not block |
@@ -142,8 +142,9 @@ pub mod select {
     pub use gmp_sched::select::*;
 }
 
-/// Waits for one of several channel operations. Without channels it waits for ever or for a given time. This is
-/// [`gmp_sched::select!`](macro@gmp_sched::select) for this kernel. The documentation of that macro describes the arms.
+/// Waits for one of several channel operations. If there is no channel operation, waits for ever, or until the timeout
+/// if there is one. This is [`gmp_sched::select!`](macro@gmp_sched::select) for this kernel. The documentation of that
+/// macro describes the arms.
 ///
 /// ```
 /// # #![no_std]

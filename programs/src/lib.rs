@@ -67,9 +67,9 @@ impl fmt::Display for MountError {
 
 impl Error for MountError {}
 
-/// Opens the file system that is on a disk. It must begin at the first byte of the disk: partitions are not supported.
-/// The result belongs to one G, because `ext4-view` is not thread-safe. Gs that read at the same time each open the file
-/// system. Blocks the calling G.
+/// Opens the file system that is on a disk. The file system must begin at the first byte of the disk: partitions are
+/// not supported. The result belongs to one G, because `ext4-view` is not thread-safe. So each of several Gs that read
+/// at the same time must open the file system itself. Blocks the calling G.
 ///
 /// # Errors
 ///

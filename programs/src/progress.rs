@@ -45,7 +45,8 @@ impl Progress {
         self.next.map_or(Limit::NONE, Limit::from)
     }
 
-    /// Shows that `done` of `total` bytes have been processed. Blocks the calling G while the console accepts no output.
+    /// Shows that `done` of `total` bytes have been processed. Blocks the calling G while the console accepts no
+    /// output.
     pub fn draw(&mut self, done: u64, total: u64) {
         if self.next.is_some() {
             let now = now();

@@ -2,8 +2,9 @@
 //! reference).
 //!
 //! A virtual machine makes this difficult, because the host may pause it at any moment. If the counter of the reference
-//! wraps during a pause, it seems to have advanced by much less than it has. (The PIT wraps after 55 ms.) And if the
-//! pause comes between the reads of two counters, the counters are read at different moments. Therefore:
+//! wraps during a pause, the reference seems to have counted a much shorter time than has really passed. (The PIT wraps
+//! after 55 ms.) And if the pause comes between the reads of two counters, the counters are read at different moments.
+//! Therefore:
 //!
 //! - [`Clocks::read`] reads all counters several times, and returns the values that were read in the shortest time.
 //! - The measurement consists of many short intervals between consecutive reads. An interval that took much longer than
@@ -20,7 +21,7 @@ const LONGEST: u64 = 16;
 /// takes at least about a microsecond, and every reference ticks at least once in a microsecond.
 const PATIENCE: u32 = 20_000;
 
-/// The least number of intervals that a result consists of. With fewer, each of them might contain a pause.
+/// A result needs at least this number of intervals. If there were fewer, all of them might contain a pause.
 const LEAST_INTERVALS: u32 = 32;
 
 /// The largest number of intervals of a measurement. It is reached only if nearly all intervals contain a pause.
@@ -431,7 +432,7 @@ mod tests {
         assert_eq!(choose(&[wrong, right], Some(0)), Some((Source::Measured(0), wrong)));
         assert_eq!(choose(&[inexact, right], stated), Some((Source::Measured(0), inexact)));
         assert_eq!(choose(&[wrong, inexact], stated), Some((Source::Measured(1), inexact)));
-        // Two references agree, so the processor is wrong.
+        // Two references agree, so the rate that the processor states is wrong.
         assert_eq!(choose(&[wrong, wrong], stated), Some((Source::Measured(1), wrong)));
         assert_eq!(choose(&[other, wrong, wrong], stated), Some((Source::Measured(2), wrong)));
         assert_eq!(choose(&[wrong, other], stated), Some((Source::Stated(0), right)));

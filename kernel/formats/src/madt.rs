@@ -1,9 +1,9 @@
 //! The entries of the MADT (multiple APIC description table, ACPI 6.5, 5.2.12). They list the CPUs and the I/O APICs,
 //! and say how the interrupts of the ISA bus are wired.
 //!
-//! Each entry contains its own length, which firmware has got wrong. A length of zero would keep a parser in an endless
-//! loop, and a length beyond the end of the table would make it read other memory. So [`entries`] ends at the first
-//! such entry, and reports it.
+//! Each entry contains its own length, and some firmware reports a wrong length. A length of zero would keep a parser
+//! in an endless loop, and a length beyond the end of the table would make it read other memory. So [`entries`] ends at
+//! the first entry with an impossible length, and reports that entry.
 
 use core::fmt;
 
@@ -99,7 +99,7 @@ impl core::error::Error for Malformed {}
 /// Returns the entries that the kernel uses, in the order of the table. Entries of other types and CPUs that cannot be
 /// used are skipped. `table` is the whole table with its header.
 ///
-/// The last item is an error if an entry's length is impossible. The entries behind that entry cannot be found.
+/// The last item is an error if an entry's length is impossible. The entries after that entry cannot be found.
 ///
 /// ```
 /// use kernel_formats::madt::{ENTRIES_OFFSET, Entry, entries};

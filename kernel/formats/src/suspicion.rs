@@ -16,14 +16,14 @@
 //! At each check the watchdog reads a number, the *mark*. If interrupts (or preemption) were on at any moment since the
 //! last check, the mark has changed. But the mark of a virtual CPU also stays the same while the host does not run that
 //! CPU. So the watchdog asks the CPU, at each later check, whether interrupts (or preemption) are off. The watchdog
-//! reports the CPU after many confirmations: [`ANSWERS`], of which a *prompt* one counts as [`PROMPT_WEIGHT`].
+//! reports the CPU after [`ANSWERS`] confirmations. A *prompt* confirmation counts as [`PROMPT_WEIGHT`] confirmations.
 //!
-//! A CPU that answers has run since its last answer, at least for one instruction or one access to a device. So a CPU
-//! whose critical section makes fewer than [`ANSWERS`] accesses is not reported, even if the host lets the CPU wait at
-//! each access. And an answer within [`PROMPT`] shows that the CPU was running when it was asked. The checks are 50 ms
-//! apart, so the number of these answers shows roughly for how long the CPU has really run with interrupts (or
-//! preemption) off. A CPU that is stuck is reported on every host, but later if it gets a small share of the host's
-//! time.
+//! Between two answers, a CPU executes at least one instruction or one access to a device. So a CPU whose critical
+//! section makes fewer than [`ANSWERS`] accesses is not reported, even if the host lets the CPU wait at each access.
+//! An answer is prompt if it comes within [`PROMPT`], which shows that the CPU was running when it was asked. The
+//! checks are 50 ms apart, so the number of prompt answers shows roughly for how long the CPU has really run with
+//! interrupts (or preemption) off. A CPU that is stuck is reported on every host, but later if it gets a small share of
+//! the host's time.
 
 /// For how long interrupts (or preemption) must be off before the CPU is suspected, in ns.
 pub const LIMIT: u64 = 1_000_000_000;
@@ -268,7 +268,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// The next pseudo-random number below `limit`.
+    /// Returns the next pseudo-random number below `limit`.
     fn random(seed: &mut u64, limit: u64) -> u64 {
         *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*seed >> 33) % limit
@@ -321,7 +321,7 @@ mod tests {
             }
         }
 
-        /// Checks the CPU for a minute. Returns when it was reported, if it was.
+        /// Checks the CPU for a minute. Returns when the CPU was reported, or `None` if it was not reported.
         fn reported_at(&mut self) -> Option<u64> {
             let mut suspicion = Suspicion::new();
             let mut now = 0;

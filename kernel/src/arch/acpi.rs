@@ -26,8 +26,8 @@ static TABLES: Once<Tables> = Once::new();
 /// What the kernel uses of the firmware's tables.
 #[derive(Default, Debug)]
 pub(crate) struct Tables {
-    /// The ids of the local APICs of the usable CPUs. If the firmware lists more CPUs than the kernel can use, the list
-    /// ends early, and need not contain the boot CPU.
+    /// The ids of the local APICs of the usable CPUs. If the firmware lists more CPUs than the kernel can use, only the
+    /// first of them are in this list, and the boot CPU may be missing.
     pub apic_ids: heapless::Vec<u32, MAX_CPUS>,
     /// The number of CPUs for which `apic_ids` has no room.
     pub ignored_cpus: usize,
@@ -82,7 +82,8 @@ impl Tables {
         }
     }
 
-    /// Adds one entry of the MADT. An I/O APIC or an override for which its list has no room is not used.
+    /// Adds one entry of the MADT. If the list for I/O APICs or the list for overrides is full, such an entry is
+    /// ignored.
     fn add(&mut self, entry: Entry) {
         match entry {
             Entry::Cpu { apic_id } => self.add_cpu(apic_id),

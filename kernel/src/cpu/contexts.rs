@@ -2,19 +2,19 @@
 //!
 #![doc = include_str!("contexts.md")]
 //!
-//! The columns are contexts. If contexts are nested, for example in a handler that has interrupted a pinned G, the leftmost
-//! of their columns applies. "Pinned" means with preemption off: the code holds a
-//! [`PreemptGuard`](crate::percpu::PreemptGuard) or a `PreemptMutex`, or is in the scheduler. Before the scheduler is up,
-//! every CPU is pinned. The reasons for the table:
+//! The columns are contexts. If contexts are nested, for example in a handler that has interrupted a pinned G, the
+//! leftmost of their columns applies. "Pinned" means with preemption off: the code holds a
+//! [`PreemptGuard`](crate::percpu::PreemptGuard) or a `PreemptMutex`, or is in the scheduler. Before the scheduler is
+//! up, every CPU is pinned. The reasons for the table:
 //!
-//! - A non-maskable interrupt (NMI) may interrupt code that holds an `InterruptMutex`. If the handler of the NMI took the
-//!   same lock, the CPU would wait for itself for ever.
-//! - Any other handler may interrupt code that holds a `PreemptMutex` or a lock of the scheduler. If the handler took the
-//!   same lock, the CPU would wait for itself for ever.
-//! - Suppose that CPU 1 holds an `InterruptMutex` and waits for a `PreemptMutex`, which CPU 2 holds. If a handler on CPU 2
-//!   then waited for the `InterruptMutex`, both CPUs would wait for ever.
-//! - Pinned code must stay on its CPU, so it cannot block. A handler cannot block either: it runs on the CPU's interrupt
-//!   stack, which the next handler reuses.
+//! - A non-maskable interrupt (NMI) may interrupt code that holds an `InterruptMutex`. If the handler of the NMI took
+//!   the same lock, the CPU would wait for itself for ever.
+//! - Any other handler may interrupt code that holds a `PreemptMutex` or a lock of the scheduler. If the handler took
+//!   the same lock, the CPU would wait for itself for ever.
+//! - Suppose that CPU 1 holds an `InterruptMutex` and waits for a `PreemptMutex`, which CPU 2 holds. If a handler on
+//!   CPU 2 then waited for the `InterruptMutex`, both CPUs would wait for ever.
+//! - Pinned code must stay on its CPU, so it cannot block. A handler cannot block either: it runs on the CPU's
+//!   interrupt stack, which the next handler reuses.
 //!
 //! The preempt word of a CPU ([`percpu`]) encodes the context. So a check is one test of this word against a constant,
 //! which the compiler computes from [`is_allowed`]. `qemu-tests/guest/src/contexts.rs` tests each combination that is

@@ -10,15 +10,15 @@
 //! DEADLINE.of(cpu).map(|it| it.load(Relaxed)); // the copy of another CPU, if that CPU is up
 //! ```
 //!
-//! The linker puts these statics into a section of their own, `.cpu_local`. The section itself is only the template from
-//! which each copy is initialised. The GS base of a CPU is the *distance* from the section to the CPU's copy. So the
-//! operand `gs:[DEADLINE]` is the CPU's own `DEADLINE`.
+//! The linker puts these statics into a section of their own, `.cpu_local`. The section itself is only the template
+//! from which each copy is initialised. The GS base of a CPU is the *distance* from the section to the CPU's copy. So
+//! the operand `gs:[DEADLINE]` is the CPU's own `DEADLINE`.
 //!
-//! A word can thus be read or changed by **one instruction**, during which the caller cannot migrate to another CPU. The
-//! macros [`load!`], [`store!`] and [`change!`] expand to such instructions, and need no guard. [`CpuLocal::here`] takes
-//! two steps: it loads the distance and adds it to the address of the static. Its result is meaningful only while the
-//! caller cannot migrate. If the caller migrates nevertheless, it accesses the data of another CPU. This is not undefined
-//! behaviour, because the type of every per-CPU static is `Sync`.
+//! A word can thus be read or changed by **one instruction**, during which the caller cannot migrate to another CPU.
+//! The macros [`load!`], [`store!`] and [`change!`] expand to such instructions, and need no guard. [`CpuLocal::here`]
+//! takes two steps: it loads the distance and adds it to the address of the static. Its result is meaningful only while
+//! the caller cannot migrate. If the caller migrates nevertheless, it accesses the data of another CPU. This is not
+//! undefined behaviour, because the type of every per-CPU static is `Sync`.
 
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
@@ -37,8 +37,8 @@ pub(crate) struct CpuLocal<T>(T);
 
 impl<T: Sync> CpuLocal<T> {
     /// # Safety
-    /// The result must be the initial value of a static in the section `.cpu_local`. It must remain valid if it is copied
-    /// byte by byte before its first use.
+    /// The result must be the initial value of a static in the section `.cpu_local`. It must remain valid if it is
+    /// copied byte by byte before its first use.
     pub(crate) const unsafe fn new(initial: T) -> Self {
         Self(initial)
     }
@@ -46,8 +46,8 @@ impl<T: Sync> CpuLocal<T> {
     /// Returns the copy of the calling CPU. Meaningful only while the caller cannot migrate.
     #[inline(always)]
     pub(crate) fn here(&'static self) -> &'static T {
-        // SAFETY: before a CPU accesses per-CPU data, `install` sets its GS base to the distance of its copy. `fill` has
-        // stored the same distance in that copy of `BASE`.
+        // SAFETY: before a CPU accesses per-CPU data, `install` sets its GS base to the distance of its copy. `fill`
+        // has stored the same distance in that copy of `BASE`.
         unsafe { self.at(base()) }
     }
 
@@ -66,8 +66,8 @@ impl<T: Sync> CpuLocal<T> {
     #[inline(always)]
     unsafe fn at(&'static self, base: usize) -> &'static T {
         let address = ptr::from_ref(self).addr().wrapping_add(base);
-        // SAFETY: `self` is in the section (`CpuLocal::new`), and a copy is as large as the section. So the address is that
-        // of a `T` in the copy. Copies are never freed and never borrowed mutably.
+        // SAFETY: `self` is in the section (`CpuLocal::new`), and a copy is as large as the section. So the address is
+        // that of a `T` in the copy. Copies are never freed and never borrowed mutably.
         unsafe { &*ptr::with_exposed_provenance(address) }
     }
 }
@@ -94,8 +94,8 @@ macro_rules! load {
     ($word:ident as usize) => { $crate::cpu::local::load!($word, usize, "mov {}, gs:[{word}]") };
     ($word:ident, $type:ty, $instruction:literal) => {{
         let value: $type;
-        // SAFETY: `install` sets the GS base before this CPU accesses per-CPU data, so the operand is the CPU's copy of the
-        // static. The option `pure` is not set, because the word must be loaded again after a context switch.
+        // SAFETY: `install` sets the GS base before this CPU accesses per-CPU data, so the operand is the CPU's copy of
+        // the static. The option `pure` is not set, because the word must be loaded again after a context switch.
         unsafe {
             core::arch::asm!($instruction, out(reg) value, word = sym $word, options(nostack, preserves_flags, readonly));
         }
@@ -199,7 +199,8 @@ pub(crate) struct CpuCopy {
 }
 
 impl CpuCopy {
-    /// Allocates and initialises a copy for the CPU `id`. The copy is never freed. Returns `None` if there is no memory.
+    /// Allocates and initialises a copy for the CPU `id`. The copy is never freed. Returns `None` if there is no
+    /// memory.
     pub(crate) fn allocate(id: CpuId) -> Option<Self> {
         let lines = section_bytes().div_ceil(size_of::<Line>());
         let mut memory = Vec::new();
@@ -211,11 +212,11 @@ impl CpuCopy {
     }
 
     /// # Safety
-    /// `memory` must be writable memory of the size and alignment of the section, must never be freed, and must not be used
-    /// otherwise.
+    /// `memory` must be writable memory of the size and alignment of the section, must never be freed, and must not be
+    /// used otherwise.
     unsafe fn fill(id: CpuId, memory: *mut u8) -> Self {
-        // SAFETY: the caller promises that `memory` has the size of the section and is not used otherwise, so it does not
-        // overlap with the section.
+        // SAFETY: the caller promises that `memory` has the size of the section and is not used otherwise, so it does
+        // not overlap with the section.
         unsafe { ptr::copy_nonoverlapping(section(), memory, section_bytes()) };
         let base = memory.expose_provenance().wrapping_sub(section().addr());
         // SAFETY: `base` is the distance to the copy that was just made.
@@ -242,8 +243,8 @@ pub(crate) fn init_boot_cpu() {
     unsafe { CpuCopy::fill(CpuId::BOOT, memory) }.install();
 }
 
-/// Calls `body`, which loads segment registers, and then restores the GS base in case `body` has changed it. `body` must
-/// not access per-CPU data.
+/// Calls `body`, which loads segment registers, and then restores the GS base in case `body` has changed it. `body`
+/// must not access per-CPU data.
 pub(crate) fn keep_base(body: impl FnOnce()) {
     let base = base();
     body();

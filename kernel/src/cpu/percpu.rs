@@ -12,8 +12,8 @@
 //! | *preemption off* | the code is pinned or holds an [`InterruptMutex`](crate::sync::InterruptMutex): the CPU does not switch to another thread or G. Interrupts still come, unless they are off as well |
 //! | *pending* | said of a switch that was requested while preemption was off. It happens when preemption is on again |
 //!
-//! An `InterruptMutex` turns interrupts and preemption off. A handler runs with interrupts off, and its CPU does not switch
-//! before the handler returns.
+//! An `InterruptMutex` turns interrupts and preemption off. A handler runs with interrupts off, and its CPU does not
+//! switch before the handler returns.
 //!
 //! # The preempt word
 //!
@@ -44,8 +44,8 @@ pub use super::id::{CpuId, MAX_CPUS};
 
 /// The top bit of the preempt word: set while no switch is pending.
 const NOTHING_PENDING: u32 = 1 << 31;
-/// The counts in the preempt word. A constant with a singular name, as `LOCK`, is the value that one lock adds to the
-/// word. A constant with a plural name, as `LOCKS`, is the mask of that count's bits.
+/// The counts in the preempt word. A constant with a singular name, such as `LOCK`, is the value that one lock adds to
+/// the word. A constant with a plural name, such as `LOCKS`, is the mask of that count's bits.
 pub(crate) const PINS: u32 = 0xffff;
 pub(crate) const LOCK: u32 = 1 << 16;
 pub(crate) const LOCKS: u32 = 0xff * LOCK;
@@ -55,7 +55,7 @@ const NMI: u32 = 1 << 29;
 pub(crate) const NMIS: u32 = 0b11 * NMI;
 
 cpu_local! {
-    /// The preempt word of this CPU: see the table above.
+    /// The preempt word of this CPU. The table at the beginning of this file describes its bits.
     static PREEMPT: AtomicU32 = AtomicU32::new(NOTHING_PENDING | 1);
     /// The address of the M that runs on this CPU, or 0 if no M runs on it.
     static CURRENT_MACHINE: AtomicUsize = AtomicUsize::new(0);
@@ -111,7 +111,8 @@ pub(crate) fn parked_machine() -> usize {
     load!(PARKED_MACHINE as usize)
 }
 
-/// Records that this CPU runs no thread any more. If it has run the thread of an M, that M is the one that parked last.
+/// Records that this CPU runs no thread any more. If the last thread belonged to an M, records this M as the one whose
+/// thread parked last.
 #[inline(always)]
 pub(crate) fn forget_current_machine() {
     let machine = current_machine();
@@ -121,8 +122,8 @@ pub(crate) fn forget_current_machine() {
     }
 }
 
-/// Records where this CPU took the lock that has turned interrupts off. `None` means that no lock has turned them off, or
-/// that they are about to be turned on again. Takes one instruction.
+/// Records where this CPU took the lock that has turned interrupts off. `None` means that no lock has turned them off,
+/// or that they are about to be turned on again. Takes one instruction.
 #[inline(always)]
 pub(super) fn set_interrupts_off_at(location: Option<&'static Location<'static>>) {
     store!(INTERRUPTS_OFF_AT, location.map_or(ptr::null(), ptr::from_ref));

@@ -1,5 +1,5 @@
 //! A report of what a running kernel is doing. The report shows where each CPU is, and the state of every M, P and G.
-//! All of them continue to run while the report is written.
+//! The program continues to run while the report is written.
 //!
 //! There are two ways to request the report. One is a key on the console,
 //! [`INSPECT_KEY`](boot_protocol::console::INSPECT_KEY). The other is a non-maskable interrupt from outside (`nmi` in

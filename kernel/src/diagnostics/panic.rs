@@ -3,9 +3,8 @@
 //! The first CPU that panics stops all other CPUs by a non-maskable interrupt, which also reaches CPUs with interrupts
 //! off. It then prints the cause, details, and the cause again, and stops the kernel. If the kernel is at fault, the
 //! details are the state of every CPU and the last log messages. If the program is at fault, they are the state of
-//! every G. A panic or an exception in a G's own code is the fault of the program, and so is a panic because a G waits
-//! with preemption off or while it holds an `InterruptMutex`. The reporting CPU takes no lock and
-//! does not allocate.
+//! every G. A panic or an exception in a G's own code is the fault of the program. So is a panic because a G waits with
+//! preemption off or while it holds an `InterruptMutex`. The reporting CPU takes no lock and does not allocate.
 
 use core::fmt::{self, Write};
 use core::panic::PanicInfo;
@@ -32,7 +31,7 @@ use crate::sched::platform::{Kernel, scheduler};
 static ENDING: AtomicU32 = AtomicU32::new(NOBODY);
 const NOBODY: u32 = u32::MAX;
 
-/// Exit status of a program that has panicked or cannot continue, as in Go.
+/// The exit status of a program that has panicked or cannot continue, as in Go.
 const STATUS_FATAL: u8 = 2;
 
 /// What the report shows in addition to the cause.
@@ -132,7 +131,7 @@ pub(crate) fn non_maskable(frame: &TrapFrame) {
     match ENDING.load(Ordering::Relaxed) {
         NOBODY if snapshot::answer(frame) || inspection::ask() => {}
         NOBODY => exception(frame),
-        // This CPU is writing the report of a panic. It continues, whatever has caused the interrupt.
+        // This CPU is writing the report of a panic. It ignores the interrupt and continues the report.
         ending if ending as usize == percpu::current().index() => {}
         _ => {
             snapshot::answer_for_good(frame);
@@ -143,8 +142,8 @@ pub(crate) fn non_maskable(frame: &TrapFrame) {
 
 /// Stops the kernel. Only the first CPU that calls this function writes a report. `cause` writes the first lines of the
 /// report, and is called again for its last lines. `details` writes what follows the first lines. Other CPUs that call
-/// this function meanwhile stop. The report shows where these CPUs were, but not why they called. If the caller handles
-/// an exception, `frame` contains the registers of the interrupted code.
+/// this function meanwhile stop. The report shows where these CPUs were, but not why they called this function. If the
+/// caller handles an exception, `frame` contains the registers of the interrupted code.
 fn end(
     status: u8,
     frame: Option<&TrapFrame>,

@@ -3,7 +3,7 @@
 //! In Go, sysmon prints. Here, a kernel thread of its own prints, for two reasons. The thread of sysmon does not run
 //! while no M is in a system call. And this thread waits if the console is slow, while sysmon must not wait. The thread
 //! is no M and needs no P. If all CPUs halt, its deadline wakes one of them, and if all CPUs are busy, it displaces the
-//! G that runs on one of them. Without the option there is no thread.
+//! G that runs on one of them. Without the option `schedtrace` this thread does not exist.
 
 use core::fmt::{self, Write};
 use core::time::Duration;

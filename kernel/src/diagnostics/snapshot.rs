@@ -1,10 +1,10 @@
 //! Finds out what each CPU executes. One CPU asks another by a non-maskable interrupt, which also reaches a CPU with
 //! interrupts off. The asked CPU records its state and continues.
 //!
-//! Each request has a number, which is stored in the per-CPU data of the asked CPU. The asked CPU records its state
-//! there, too, and then stores the number of the request as that of its last answer. By these two numbers the asked CPU
-//! sees whether a non-maskable interrupt is a request or has another cause. The asking CPU sees whether the answer has
-//! come, so it need not wait for the answer at once.
+//! Each request has a number, which is stored in the per-CPU data of the asked CPU. The asked CPU records its state in
+//! the same data. It then stores the number of the request as the number of its last answer. By these two numbers the
+//! asked CPU sees whether a non-maskable interrupt is a request or has another cause. The asking CPU sees whether the
+//! answer has come, so it need not wait for the answer at once.
 
 use core::fmt;
 use core::hint::spin_loop;
@@ -53,14 +53,15 @@ pub(crate) struct Snapshot {
     asked: AtomicU32,
     /// The number of the last request that the CPU has answered, or [`STOPPED`].
     answered: AtomicU32,
-    /// When the last request was made, and when it was answered, in ns.
+    /// When the last request was made, in ns.
     asked_at: AtomicU64,
+    /// When the last answer was recorded, in ns.
     answered_at: AtomicU64,
     /// The number of interrupts that may still come although their requests have been answered. If several requests are
     /// waiting when the first interrupt comes, its handler answers all of them.
     left_over: AtomicU32,
     preempt_count: AtomicU32,
-    /// The number of handlers, nested in each other, that were active when the asking interrupt came.
+    /// The number of handlers, nested in each other, that were active when the interrupt of the request came.
     trap_depth: AtomicU32,
     /// Where the lock was taken that had turned interrupts off; null if no lock had turned them off.
     interrupts_off_at: AtomicPtr<Location<'static>>,
@@ -98,7 +99,8 @@ impl Snapshot {
         answered == STOPPED || answered == self.asked.load(Ordering::Relaxed)
     }
 
-    /// The time from the last request to its answer, in ns. A CPU that does not run when it is asked answers late.
+    /// Returns the time from the last request to its answer, in ns. A CPU that does not run when it is asked answers
+    /// late.
     pub(crate) fn latency(&self) -> u64 {
         self.answered_at.load(Ordering::Relaxed).saturating_sub(self.asked_at.load(Ordering::Relaxed))
     }
@@ -109,7 +111,7 @@ impl Snapshot {
             || !RFlags::from_bits_truncate(self.registers().rflags).contains(RFlags::INTERRUPT_FLAG)
     }
 
-    /// The CPU's preempt count (its preemption-disable depth) when it was asked.
+    /// Returns the CPU's preempt count (its preemption-disable depth) at the time when it was asked.
     pub(crate) fn preempt_count(&self) -> u32 {
         self.preempt_count.load(Ordering::Relaxed)
     }

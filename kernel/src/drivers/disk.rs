@@ -34,7 +34,7 @@ pub struct Disk {
 
 static DISKS: Once<Vec<Disk>> = Once::new();
 
-/// The disks, in the order of their bus addresses. This is also the order of the `--disk` options of `boot`.
+/// Returns the disks, in the order of their bus addresses. This is also the order of the `--disk` options of `boot`.
 #[must_use]
 pub fn disks() -> &'static [Disk] {
     DISKS.get().map_or(&[], Vec::as_slice)
@@ -66,16 +66,16 @@ impl Disk {
         Self { name, bytes, device }
     }
 
-    /// The name of the file as given to `boot`. If the kernel was not started by `boot`, the name is `disk` and a
-    /// number.
+    /// Returns the name of the file as given to `boot`. If the kernel was not started by `boot`, the name is `disk` and
+    /// a number.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The length of the disk in bytes. This is the length of the file, which need not be a multiple of the sector
-    /// size. If the kernel was not started by `boot` and the device could not be set up, the length is 0, and every
-    /// access fails with [`DiskError::Unusable`].
+    /// Returns the length of the disk in bytes. This is the length of the file, which need not be a multiple of the
+    /// sector size. If the kernel was not started by `boot` and the device could not be set up, the length is 0, and
+    /// every access fails with [`DiskError::Unusable`].
     #[must_use]
     pub fn len_bytes(&self) -> u64 {
         self.bytes
@@ -87,19 +87,20 @@ impl Disk {
         self.device.is_ok_and(|device| device.properties().is_read_only)
     }
 
-    /// The disk, with calls that block the calling G and its M. They are system calls: the P is handed off at once.
+    /// Returns the disk, with calls that block the calling G and its M. They are system calls: the P is handed off at
+    /// once.
     #[must_use]
     pub fn blocking(&self) -> DiskAccess<'_> {
         DiskAccess { disk: self, mode: Mode::Blocking }
     }
 
-    /// The disk, with calls that block only the calling G. The interrupt of the device readies the G.
+    /// Returns the disk, with calls that block only the calling G. The interrupt of the device readies the G.
     #[must_use]
     pub fn asynchronous(&self) -> DiskAccess<'_> {
         DiskAccess { disk: self, mode: Mode::Asynchronous }
     }
 
-    /// [`DiskAccess::read_at`] of a [blocking](Self::blocking) access.
+    /// Reads bytes from `offset` on, like [`DiskAccess::read_at`] of a [blocking](Self::blocking) access.
     ///
     /// # Errors
     ///
@@ -113,7 +114,7 @@ impl Disk {
         self.blocking().read_at(offset, buffer)
     }
 
-    /// [`DiskAccess::write_at`] of a [blocking](Self::blocking) access.
+    /// Writes bytes from `offset` on, like [`DiskAccess::write_at`] of a [blocking](Self::blocking) access.
     ///
     /// # Errors
     ///
@@ -127,9 +128,9 @@ impl Disk {
         self.blocking().write_at(offset, data)
     }
 
-    /// The number of requests that can be in flight, and how many of them are not in use at the moment. A request needs
-    /// a buffer for each 64 KiB of its data, or for fewer bytes if the device limits the size of a piece of memory.
-    /// Each of these buffers counts as a request. Both numbers are 0 if the disk has no device.
+    /// Returns two numbers: how many requests can be in flight, and how many more can be submitted at the moment. A
+    /// request needs a buffer for each 64 KiB of its data, or for fewer bytes if the device limits the size of a piece
+    /// of memory. Each of these buffers counts as a request. Both numbers are 0 if the disk has no device.
     #[must_use]
     pub fn requests(&self) -> (usize, usize) {
         self.device.map_or((0, 0), |device| (device.capacity(), device.free_buffers()))
@@ -178,10 +179,10 @@ impl Disk {
 /// errors. Each call waits until the device has answered. Each call has a variant with a [`Limit`], whose name ends in
 /// `_until`.
 ///
-/// If the limit of a call is over, the call returns [`DiskError::Limit`] at once, but the device may still do what was
+/// If its limit ends a call, the call returns [`DiskError::Limit`] at once, but the device may still do what was
 /// requested. So a write or a discard may happen before or after the return, or not at all. A later write to the same
-/// sectors waits until the device has answered the earlier call, so the earlier call never destroys the later write. If
-/// there is no memory for a G that waits for the late answer, the call itself waits for it.
+/// sectors waits until the device has answered the earlier call, so the earlier call never destroys the later write.
+/// Another G waits for this late answer. If there is no memory for that G, the call waits for the answer itself.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskAccess<'a> {
     disk: &'a Disk,
@@ -192,7 +193,7 @@ impl DiskAccess<'_> {
     /// Reads bytes from `offset` on. Returns the number of bytes read. Reads fewer bytes than the buffer holds only if
     /// the disk ends before the buffer is full.
     ///
-    /// Blocks the calling G, and its M if the access is blocking. Not callable from interrupts.
+    /// Blocks the calling G, and its M if the access is blocking. Not callable from interrupt handlers.
     ///
     /// # Errors
     ///
@@ -224,7 +225,8 @@ impl DiskAccess<'_> {
         limit: impl Into<Limit<'l>>,
     ) -> Result<usize, DiskError> {
         let limit = limit.into();
-        // If the device was refused, the disk may have the length 0. So this check comes before that of the offset.
+        // If the device was refused, the disk may have the length 0. So this check comes before the check of the
+        // offset.
         self.disk.usable_device()?;
         let rest = self.disk.bytes.checked_sub(offset).ok_or(DiskError::OutOfRange)?;
         let length = usize::try_from(rest).map_or(buffer.len(), |rest| buffer.len().min(rest));
@@ -251,7 +253,7 @@ impl DiskAccess<'_> {
     /// sector happens in between. If the length of the disk is not a multiple of the sector size, a write to the last
     /// sector extends the file on the host with zeros, up to the end of the sector.
     ///
-    /// Blocks the calling G, and its M if the access is blocking. Not callable from interrupts.
+    /// Blocks the calling G, and its M if the access is blocking. Not callable from interrupt handlers.
     ///
     /// # Errors
     ///
@@ -306,7 +308,7 @@ impl DiskAccess<'_> {
     /// Makes all data permanent that was written by calls that have returned without an error. If the device has no
     /// cache, the data is permanent already.
     ///
-    /// Blocks the calling G, and its M if the access is blocking. Not callable from interrupts.
+    /// Blocks the calling G, and its M if the access is blocking. Not callable from interrupt handlers.
     ///
     /// # Errors
     ///
@@ -341,7 +343,7 @@ impl DiskAccess<'_> {
     /// Tells the device that the `length` bytes from `offset` on are no longer needed. Their contents are undefined
     /// afterwards. Sectors that are only partly in this range keep their contents.
     ///
-    /// Blocks the calling G, and its M if the access is blocking. Not callable from interrupts.
+    /// Blocks the calling G, and its M if the access is blocking. Not callable from interrupt handlers.
     ///
     /// # Errors
     ///
@@ -388,7 +390,7 @@ impl DiskAccess<'_> {
     }
 }
 
-/// The first sector of the block that contains the byte at `offset`, and the byte's offset in that block.
+/// Returns the first sector of the block that contains the byte at `offset`, and the byte's offset in that block.
 fn split(offset: u64, block_bytes: usize) -> (u64, usize) {
     let skip = offset % block_bytes as u64;
     ((offset - skip) / SECTOR_SIZE as u64, usize::try_from(skip).expect("less than a block"))
@@ -396,10 +398,11 @@ fn split(offset: u64, block_bytes: usize) -> (u64, usize) {
 
 /// Blocks the calling G and its M for `duration`, like a request to a device that transfers nothing. The P is handed
 /// off at once. A disk access takes a different time in each run. This function always takes the same time, so tests of
-/// the handoff that use it are deterministic. If as many Ms are blocked as the kernel option `blocking_limit` allows, first
-/// waits until one of them is free.
+/// the handoff that use it are deterministic. If as many Ms are blocked as the kernel option `blocking_limit` allows,
+/// first waits until one of them is free.
 ///
-/// Programs should wait with [`sleep`](crate::platform::sleep), which blocks only the G. Not callable from interrupts.
+/// Programs should wait with [`sleep`](crate::platform::sleep), which blocks only the G. Not callable from interrupt
+/// handlers.
 ///
 /// # Errors
 ///

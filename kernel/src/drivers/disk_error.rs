@@ -69,16 +69,17 @@ pub enum RequestError {
     Unsupported,
     /// The device says that it has completed the request, but the status, or a part of the data, is missing.
     Short,
-    /// The device did not answer. It was reset and the request was submitted again, but it did not answer then, either.
+    /// The device did not answer. The driver reset it and submitted the request again, and the device still did not
+    /// answer.
     Silent,
     /// The device has violated the protocol, for example by completing a request that was not submitted. The driver
     /// does not use the device any more.
     Broken,
-    /// The device was silent, and does not confirm a reset, or its properties have changed after the reset. It may have
-    /// been unplugged. The driver does not use the device any more.
+    /// The device was silent, so the driver reset it. But the device did not confirm the reset, or its properties had
+    /// changed. It may have been unplugged. The driver does not use the device any more.
     Gone,
-    /// The device was silent and was reset, but then there was no memory to set it up again. The driver does not use
-    /// the device any more.
+    /// The device was silent, so the driver reset it. But there was no memory to set the device up again. The driver
+    /// does not use the device any more.
     OutOfMemory,
 }
 

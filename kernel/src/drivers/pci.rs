@@ -27,7 +27,7 @@ static PORTS: InterruptMutex<(Port<u32>, Port<u32>)> = InterruptMutex::new((Port
 /// The bit of the first port that makes accesses to the second port go to configuration space.
 const ENABLE: u32 = 1 << 31;
 
-/// Number of the capability that describes the table of MSI-X vectors (PCI Local Bus 3.0, 6.8.2).
+/// The number of the capability that describes the table of MSI-X vectors (PCI Local Bus 3.0, 6.8.2).
 const MSIX: u8 = 0x11;
 /// The bit of the first 32-bit word of the MSI-X capability that enables MSI-X. The upper half of this word is the
 /// control word.
@@ -41,7 +41,7 @@ const MSIX_SIZE: u32 = 0x7ff;
 /// Bits of the second 32-bit word of the MSI-X capability: the number of the BAR that contains the table. The other
 /// bits are the offset of the table in that BAR.
 const MSIX_BAR: u32 = 0b111;
-/// Length of an entry of the MSI-X table.
+/// The length of an entry of the MSI-X table, in bytes.
 const ENTRY_BYTES: usize = 16;
 /// The address to which a device writes to interrupt a CPU. Bits 12 to 19 are the APIC id of that CPU (SDM 11.11.1).
 const MESSAGE_ADDRESS: u32 = 0xfee0_0000;
@@ -85,7 +85,7 @@ impl ConfigurationAccess for ConfigurationPorts {
     }
 }
 
-/// Access to all devices on the bus.
+/// Returns access to all devices on the bus.
 pub(crate) fn root() -> Root {
     PciRoot::new(ConfigurationPorts)
 }
@@ -127,12 +127,12 @@ unsafe impl Send for Registers {}
 unsafe impl Sync for Registers {}
 
 impl Registers {
-    /// The address of the first register.
+    /// Returns the address of the first register.
     pub(crate) fn start(self) -> NonNull<u8> {
         self.start
     }
 
-    /// The number of bytes of the range.
+    /// Returns the number of bytes of the range.
     pub(crate) fn bytes(self) -> usize {
         self.bytes
     }
@@ -179,8 +179,7 @@ impl Registers {
     }
 }
 
-/// The largest number of BARs that can be mapped. A virtio device has two, so this is enough for
-/// 32 virtio devices.
+/// The largest number of BARs that can be mapped. A virtio device has two, so this is enough for 32 virtio devices.
 const MAX_MAPPED: usize = 64;
 
 /// The BARs that have been mapped.
@@ -236,10 +235,10 @@ pub(crate) fn enable(root: &mut Root, function: DeviceFunction) {
     root.set_command(function, command | Command::MEMORY_SPACE | Command::BUS_MASTER | Command::INTERRUPT_DISABLE);
 }
 
-/// Sets the first entries of a device's MSI-X table, one for each of `cpus`. With an entry, the device raises the
+/// Sets the first entries of a device's MSI-X table, one for each of `cpus`. An entry makes the device raise the
 /// interrupt `vector` on the entry's CPU, with fixed delivery and edge trigger. If the messages of devices cannot reach
-/// this CPU, another CPU gets the interrupt. Returns the number of entries that were set. If there
-/// are more `cpus` than entries, all entries of the table are set.
+/// this CPU, another CPU gets the interrupt. Returns the number of entries that were set. If there are more `cpus` than
+/// entries, all entries of the table are set.
 ///
 /// # Errors
 /// If the device has no MSI-X table, or its interrupt messages cannot reach any CPU.

@@ -2,7 +2,7 @@
 //!
 //! This is the third way in which a driver waits. The other two need an interrupt: the G blocks with its M, or it parks
 //! alone (see [`disk`](crate::disk)). A poll is a system call that does not block its M. The M leaves its P, but the P
-//! stays marked for this M, because most polls are short. If a poll lasts, sysmon retakes the P
+//! stays marked for this M, because most polls are short. If a poll takes long, sysmon retakes the P
 //! ([`gmp_sched::sysmon`]), and other Gs run.
 
 use core::hint::black_box;
@@ -24,8 +24,8 @@ static CHANNEL: Mutex<()> = Mutex::new(());
 /// rate. This time is generous, because another thread may run on the CPU meanwhile.
 const LATE_NS: u64 = 10_000_000;
 
-/// How far the driver counts between two reads of the output. A read of a port takes as long as hundreds of
-/// instructions, and in a virtual machine longer.
+/// The number of steps of the loop in which the driver pauses between two reads of the output. A read of a port takes
+/// as long as hundreds of instructions, and in a virtual machine longer.
 const PAUSE: u32 = 1000;
 
 /// Waits for `duration` by polling the output of channel 2 of the programmable interval timer (PIT), which sends no
@@ -33,7 +33,7 @@ const PAUSE: u32 = 1000;
 ///
 /// Programs should wait with [`sleep`](crate::platform::sleep), which needs no CPU. This function shows what happens to
 /// the P of a driver that polls. If another G polls the channel, the calling G first parks until that G is done.
-/// Not callable from interrupts.
+/// Not callable from interrupt handlers.
 ///
 /// # Errors
 ///
@@ -66,7 +66,8 @@ fn count_down(count: u16) -> Result<(), NotCounting> {
     let start = timer::now();
     pit::start(count);
     loop {
-        // The clock is read before the output, so a pause between the two is not mistaken for a PIT that does not count.
+        // The clock is read before the output, so a pause between the two is not mistaken for a PIT that does not
+        // count.
         let is_late = timer::now() - start > 2 * length + LATE_NS;
         if pit::is_over() {
             // If there is no PIT, all bits of its ports read as 1, so the countdown seems to be over at once.

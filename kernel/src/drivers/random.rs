@@ -1,10 +1,10 @@
-//! Random numbers. They come from the first of these sources that there is:
+//! Random numbers. They come from the first of these sources that exists:
 //!
-//! - The kernel option `seed`. All numbers then follow from it: the first call of [`random`] returns the same number in
-//!   every run, and so on. `boot --icount` sets this option, so that all runs are equal.
+//! - The kernel option `seed`. It determines all numbers, so the n-th call of [`random`] returns the same number in
+//!   every run. `boot --icount` sets this option, so that all runs are equal.
 //! - The virtio entropy device, which has the random numbers of the host. A G that waits for the device parks. If the
-//!   device does not answer a request within two seconds or breaks the protocol, it is reset and not used any more. If the
-//!   limit of a wait is over first, the request stays in flight, and its answer goes to the next G.
+//!   device does not answer a request within two seconds or breaks the protocol, it is reset and not used any more. If
+//!   a limit ends the wait earlier, the request stays in flight, and its answer goes to the next G.
 //! - The instruction RDRAND.
 //! - The clock. These numbers can be guessed, so they are no secrets.
 
@@ -47,7 +47,7 @@ static ANSWERED: Signal<Kernel> = Signal::new();
 
 /// Returns a random number.
 ///
-/// Blocks the calling G, but not its M. Not callable from interrupts. Go: `math/rand/v2.Uint64`.
+/// Blocks the calling G, but not its M. Not callable from interrupt handlers. Go: `math/rand/v2.Uint64`.
 ///
 /// # Panics
 ///
@@ -76,10 +76,11 @@ pub fn random_until<'l>(limit: impl Into<Limit<'l>>) -> Result<u64, ContextError
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Fills `bytes` with random bytes. They come from the host's source of random numbers if there is a virtio entropy device,
-/// and otherwise from the processor. With the kernel option `seed`, which `--icount` sets, they are the same in every run.
+/// Fills `bytes` with random bytes. They come from the host's source of random numbers if there is a virtio entropy
+/// device, and otherwise from the processor. With the kernel option `seed`, which `--icount` sets, they are the same in
+/// every run.
 ///
-/// Blocks the calling G, but not its M. Not callable from interrupts. Go: `crypto/rand.Read`.
+/// Blocks the calling G, but not its M. Not callable from interrupt handlers. Go: `crypto/rand.Read`.
 ///
 /// # Panics
 ///
@@ -109,8 +110,8 @@ pub fn fill_random_until<'l>(bytes: &mut [u8], limit: impl Into<Limit<'l>>) -> R
     Ok(())
 }
 
-/// Chooses the source. `seed` is the kernel option of this name. If there is a device, sets it up and requests the bytes
-/// for [`seed`]. Called once, after all CPUs have started.
+/// Chooses the source. `seed` is the kernel option of this name. If there is a device, sets it up and requests the
+/// bytes for [`seed`]. Called once, after all CPUs have started.
 pub(crate) fn init(seed: Option<u64>) {
     if let Some(seed) = seed {
         SEEDED.call_once(|| Generator::new(seed));
@@ -127,8 +128,8 @@ pub(crate) fn init(seed: Option<u64>) {
     }
 }
 
-/// Returns a seed for the scheduler if the option `seed` is not given. Waits for the device for 20 ms at most. Called once,
-/// before the scheduler starts.
+/// Returns a seed for the scheduler, for the case that the option `seed` is not given. Waits for the device for 20 ms
+/// at most. Called at most once, before the scheduler starts.
 pub(crate) fn seed() -> u64 {
     let mut bytes = processor().to_le_bytes();
     if let Some(device) = entropy_device() {

@@ -139,7 +139,7 @@ impl Screen {
     }
 }
 
-/// The colour of a stream's text: red, green, blue.
+/// Returns the colour of a stream's text: red, green, blue.
 fn color(stream: Stream) -> [u8; 3] {
     match stream {
         Stream::Output => [0xe0, 0xe0, 0xe0],

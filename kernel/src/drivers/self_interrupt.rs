@@ -1,5 +1,5 @@
-//! An interrupt that a CPU sends to itself, in place of the interrupt of a device. With it a program can measure how long
-//! a G takes to run after the interrupt that readies it.
+//! An interrupt that a CPU sends to itself, in place of the interrupt of a device. With it a program can measure how
+//! long a G takes to run after the interrupt that readies it.
 
 use gmp_sched::device_signals::Signal;
 use spin::Once;
@@ -13,8 +13,8 @@ static SIGNAL: Signal<Kernel> = Signal::new();
 /// The vector of the interrupt, allocated when it is first needed. `None` if there is none left.
 static VECTOR: Once<Option<Vector>> = Once::new();
 
-/// Interrupts the calling CPU. The handler of the interrupt readies the G that waits in [`wait_for_interrupt`]. Callable
-/// from everywhere.
+/// Interrupts the calling CPU. The handler of the interrupt readies the G that waits in [`wait_for_interrupt`].
+/// Callable from everywhere.
 pub fn interrupt() {
     match VECTOR.call_once(|| interrupts::allocate("self-interrupt", raise, 0).ok()) {
         Some(vector) => apic::send(percpu::current(), *vector),
@@ -23,7 +23,7 @@ pub fn interrupt() {
 }
 
 /// Waits until [`interrupt`] has been called since the last wait. Blocks the calling G, not its M. Not callable from
-/// interrupts.
+/// interrupt handlers.
 ///
 /// # Panics
 ///

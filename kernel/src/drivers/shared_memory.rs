@@ -15,10 +15,10 @@ use crate::drivers::pci::{self, Registers};
 
 const VENDOR: u16 = 0x1af4;
 const DEVICE: u16 = 0x1110;
-/// The BAR that is the memory.
+/// The number of the BAR that is the shared memory.
 const MEMORY_BAR: u8 = 2;
 
-/// What a memory is for.
+/// What the memory of a device is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Disk(memory_disk::Header),
@@ -32,7 +32,7 @@ pub(crate) struct DiskMemory {
     pub(crate) is_read_only: bool,
 }
 
-/// The words at the start of a memory, which say what it is for.
+/// Returns what the memory of a device is for, according to the words at its start.
 fn purpose(memory: Registers) -> Purpose {
     let word = |index: usize| memory.read::<u64>(index * size_of::<u64>());
     match memory_disk::Header::parse([word(0), word(1), word(2)]) {
@@ -42,8 +42,8 @@ fn purpose(memory: Registers) -> Purpose {
     }
 }
 
-/// Maps the memories of all these devices, in the order of their bus addresses. Memories that cannot be mapped are left
-/// out.
+/// Maps the memory of each of these devices, in the order of their bus addresses. Leaves out a device whose memory
+/// cannot be mapped.
 fn memories() -> impl Iterator<Item = (Registers, Purpose)> {
     let mut root = pci::root();
     let functions = pci::functions(&root).into_iter();
@@ -72,8 +72,9 @@ pub(crate) fn input() -> Option<&'static [AtomicU64]> {
 fn words(purpose: Purpose) -> Option<&'static [AtomicU64]> {
     let (memory, _) = memories().find(|&(_, other)| other == purpose)?;
     let words = memory.bytes() / size_of::<AtomicU64>();
-    // SAFETY: the memory is mapped for ever and aligned to pages, and has at least `words` words. It is ordinary memory,
-    // so every content is valid. Except for reading the first words, the kernel accesses it only through atomics.
+    // SAFETY: the memory is mapped for ever and aligned to pages, and has at least `words` words. It is ordinary
+    // memory, so every content is valid. Except for reading the first words, the kernel accesses it only through
+    // atomics.
     Some(unsafe { slice::from_raw_parts(memory.start().cast::<AtomicU64>().as_ptr(), words) })
 }
 

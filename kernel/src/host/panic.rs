@@ -33,7 +33,7 @@ use super::note;
 use super::platform::{self, Kernel};
 use super::program::args;
 
-/// Exit status of a program that has panicked, as in Go.
+/// The exit status of a program that has panicked, as in Go.
 const STATUS_FATAL: u8 = 2;
 
 /// Whether a panic of a G other than the main G ends only that G.

@@ -14,29 +14,29 @@ gmp_sched::platform_aliases!(Kernel);
 #[doc(no_inline)]
 pub use crate::select;
 
-/// The caller's scheduler; `None` if the caller is not a G. Callable from everywhere.
+/// Returns the caller's scheduler, or `None` if the caller is not a G. Callable from everywhere.
 pub fn scheduler() -> Option<&'static Scheduler<Kernel>> {
     Kernel::current_machine().map(Machine::scheduler)
 }
 
-/// The calling G; `None` if the caller is not a G.
+/// Returns the calling G, or `None` if the caller is not a G.
 pub(super) fn goroutine() -> Option<&'static Goroutine<Kernel>> {
     Kernel::current_machine().and_then(Machine::current_goroutine)
 }
 
-/// How many CPUs of the host this process may use.
+/// Returns how many CPUs of the host this process may use.
 #[must_use]
 pub fn num_cpu() -> usize {
     cpus::count()
 }
 
-/// The number of Ps, which is how many Gs can run at the same time. Returns 1 if the caller is not a G.
+/// Returns the number of Ps, which is how many Gs can run at the same time. Returns 1 if the caller is not a G.
 #[must_use]
 pub fn procs() -> usize {
     scheduler().map_or(1, Scheduler::procs)
 }
 
-/// How many Gs are alive.
+/// Returns how many Gs are alive.
 #[must_use]
 pub fn num_goroutine() -> usize {
     scheduler().map_or(0, Scheduler::num_goroutine)

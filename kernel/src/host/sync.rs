@@ -19,7 +19,7 @@ use super::platform;
 /// The value of `holder` if the lock is free, or if a thread that runs no G holds it.
 const NOBODY: usize = 0;
 
-/// The address of the calling G; [`NOBODY`] if the caller is not a G.
+/// Returns the address of the calling G, or [`NOBODY`] if the caller is not a G.
 fn own_address() -> usize {
     platform::goroutine().map_or(NOBODY, |goroutine| ptr::from_ref(goroutine).addr())
 }

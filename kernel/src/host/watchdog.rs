@@ -9,7 +9,8 @@ use super::percpu::CpuId;
 static NOTE: Note =
     Note::new("on the host there are no interrupts and no preemption to watch: kernel::watchdog counts nothing");
 
-/// What the timer ticks of all CPUs have found since the boot. All values are zero on the host.
+/// The longest times for which interrupts and preemption were off since the boot, and how often a CPU was reported. All
+/// values are zero on the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Windows {
     /// The longest delay of a timer interrupt on a CPU that ran something.
@@ -22,14 +23,14 @@ pub struct Windows {
     pub recoveries: u64,
 }
 
-/// How many interrupts a CPU of the machine has taken. Returns 0 on the host. Callable from everywhere.
+/// Returns how many interrupts a CPU of the machine has taken, and 0 on the host. Callable from everywhere.
 pub fn interrupts(_: CpuId) -> u64 {
     NOTE.say();
     0
 }
 
-/// The longest times for which interrupts and preemption were off on the machine. All values are zero on the host.
-/// Callable from everywhere.
+/// Returns the longest times for which interrupts and preemption were off on the machine. All values are zero on the
+/// host. Callable from everywhere.
 pub fn longest_windows() -> Windows {
     NOTE.say();
     Windows::default()

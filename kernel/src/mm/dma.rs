@@ -48,8 +48,8 @@ impl Block {
 pub(crate) fn allocate(pages: usize) -> Result<NonNull<u8>, OutOfMemory> {
     let block = Block { first: frame::allocate_contiguous(pages)?, pages };
     let start = block.start().as_mut_ptr::<u8>();
-    // SAFETY: the frames were just allocated and are not in use. All physical memory is mapped, so `start` is their virtual
-    // address.
+    // SAFETY: the frames were just allocated and are not in use. All physical memory is mapped, so `start` is their
+    // virtual address.
     unsafe { start.write_bytes(0, pages * PAGE_SIZE) };
     if !insert(block) {
         // SAFETY: the frames were allocated above, and their address was not passed to any device.
@@ -59,7 +59,7 @@ pub(crate) fn allocate(pages: usize) -> Result<NonNull<u8>, OutOfMemory> {
     NonNull::new(start).ok_or(OutOfMemory)
 }
 
-/// Adds a block to the pool. Returns `false` if there is no room.
+/// Adds a block to the pool. Returns `false` if the pool has [`MAX_BLOCKS`] blocks already.
 fn insert(block: Block) -> bool {
     let mut pool = POOL.lock();
     let index = pool.partition_point(|other| other.first < block.first);

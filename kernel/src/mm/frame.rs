@@ -7,8 +7,8 @@
 //!
 //! The state of a frame is in tables, nine bytes for each frame, and not in the frame itself. So free memory is not
 //! touched, and in a virtual machine the host need not provide it. The first tables describe only the memory below 4
-//! GiB, which is mapped first. On a computer with more memory they are then replaced by tables for all frames, which
-//! are in the memory above 4 GiB.
+//! GiB, which is mapped first. On a computer with more memory, tables for all frames later replace the first tables.
+//! The new tables are in the memory above 4 GiB.
 //!
 //! Memory below 1 MiB is never allocated: the other CPUs start there, and it may contain tables of the firmware.
 //!
@@ -64,7 +64,7 @@ pub(crate) enum Priority {
     /// For new stacks. Such requests fail first, because a spawn can return an error. The request must leave twice the
     /// reserve.
     Spawn,
-    /// For the heap and for stacks with all their memory. The request must leave the reserve.
+    /// For the heap, and for stacks that get all their frames at once. The request must leave the reserve.
     Ordinary,
     /// For pages of stacks that are in use, for page tables and for devices. The request may take the last frame.
     Urgent,
@@ -213,8 +213,8 @@ fn table_frames(frames: usize) -> u64 {
     (frames * (size_of::<Links>() + size_of::<u8>())).div_ceil(PAGE_SIZE) as u64
 }
 
-/// Makes the tables for the first `frames` frames of memory, and marks none of the frames as free. The tables begin in the
-/// frame `table`.
+/// Makes the tables for the first `frames` frames of memory, and marks none of the frames as free. The tables begin in
+/// the frame `table`.
 ///
 /// # Safety
 /// The memory for the tables must be mapped, and nothing else must ever use it.
@@ -309,7 +309,7 @@ fn lock() -> InterruptMutexGuard<'static, Buddies> {
     FRAMES.lock()
 }
 
-/// Takes a frame, even the last one. Its contents are undefined.
+/// Takes a frame, even the last free one. The contents of the frame are undefined.
 ///
 /// # Errors
 /// If no frame is free.
@@ -323,15 +323,15 @@ pub(crate) fn allocate() -> Result<PhysFrame, OutOfMemory> {
 /// The frame must have come from this module and must not be in use.
 ///
 /// # Panics
-/// If the frame is the first frame of a free block, or is not in the tables. No panic reports that a frame inside a
-/// larger free block is freed a second time.
+/// If the frame is the first frame of a free block, or is not in the tables. This function does not detect that a frame
+/// is freed a second time if the frame is inside a larger free block.
 pub(crate) unsafe fn free(frame: PhysFrame) {
     // SAFETY: the caller promises what `free_contiguous` requires.
     unsafe { free_contiguous(frame, 1) }
 }
 
-/// Takes `pages` consecutive frames, even the last ones. The first frame is aligned to their total size, rounded up to
-/// a power of two.
+/// Takes `pages` consecutive frames, even if no free frame is left afterwards. The first frame is aligned to the total
+/// size of the frames, rounded up to a power of two.
 ///
 /// # Errors
 /// If no block is large enough, or if `pages` is 0 or more than 1024.

@@ -1,11 +1,11 @@
 //! The heap, in levels like those of Go (mcache, mcentral, mheap).
 //!
-//! An object of up to 2 KiB comes from the calling CPU's cache for its size class (`object_cache`). The memory for these
-//! objects, and every larger object, comes from the large heap (`large_heap`).
+//! An object of up to 2 KiB comes from the calling CPU's cache for its size class (`object_cache`). The memory for
+//! these objects, and every larger object, comes from the large heap (`large_heap`).
 //!
 //! The heap must not be used by interrupt handlers, or while an `InterruptMutex` is held. Such a use panics: see
-//! [`contexts`] for the reasons. When memory is exhausted, `try_reserve` and similar functions return their error; other
-//! allocations panic.
+//! [`contexts`] for the reasons. When memory is exhausted, `try_reserve` and similar functions return their error;
+//! other allocations panic.
 
 use alloc::vec::Vec;
 use core::alloc::{GlobalAlloc, Layout};
@@ -20,8 +20,8 @@ use crate::cpu::contexts;
 #[derive(Debug)]
 pub(crate) struct KernelHeap;
 
-// SAFETY: `object_cache` and `large_heap` return memory of at least the requested size and alignment, which nothing else
-// uses until it is freed.
+// SAFETY: `object_cache` and `large_heap` return memory of at least the requested size and alignment, which nothing
+// else uses until it is freed.
 unsafe impl GlobalAlloc for KernelHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         contexts::assert_may_allocate();
@@ -39,8 +39,8 @@ unsafe impl GlobalAlloc for KernelHeap {
             // SAFETY: the caller promises that `alloc` has returned `memory` for this layout. The class depends only on
             // the layout, so `alloc` has used the same class.
             Some(class) => unsafe { object_cache::free(memory, class) },
-            // SAFETY: the caller promises that `alloc` has returned `memory` for this layout. A layout without a class is
-            // allocated from the large heap, so the memory came from there.
+            // SAFETY: the caller promises that `alloc` has returned `memory` for this layout. A layout without a class
+            // is allocated from the large heap, so the memory came from there.
             None => unsafe { free_large(memory, layout) },
         }
     }

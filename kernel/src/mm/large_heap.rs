@@ -28,8 +28,8 @@ impl LargeHeap {
     /// If the allocation would not fit into the window of the heap.
     fn skipped_for(&self, layout: Layout) -> Result<usize, OutOfMemory> {
         let end = self.end() as usize;
-        // The next two lines cannot overflow. `refuse_wrapping` has checked the same computation for the end of the window,
-        // which is at or above the end of the heap.
+        // The next two lines cannot overflow. `refuse_wrapping` has checked the same computation for the end of the
+        // window, which is at or above the end of the heap.
         let start = end.next_multiple_of(layout.align());
         let is_in_window = (start + layout.size()) as u64 <= HEAP + WINDOW_BYTES;
         is_in_window.then_some((start - end) / STEP_BYTES * STEP_BYTES).ok_or(OutOfMemory)
@@ -52,17 +52,17 @@ impl LargeHeap {
             // SAFETY: the range was just mapped, and only this heap uses this window of the address space.
             unsafe { self.0.init(bottom, pages * PAGE_SIZE) };
         } else {
-            // SAFETY: the range was just mapped, only this heap uses this window, and the range begins at the end of the
-            // heap.
+            // SAFETY: the range was just mapped, only this heap uses this window, and the range begins at the end of
+            // the heap.
             unsafe { self.0.extend(pages * PAGE_SIZE) };
         }
         Ok(())
     }
 }
 
-/// Refuses a layout that is so large that the first aligned address after the window, plus the layout's size, exceeds 64
-/// bits. For such a layout the arithmetic of `linked_list_allocator` would wrap around, and the allocator would write
-/// outside of the heap.
+/// Refuses a layout that is so large that the first aligned address after the window, plus the layout's size, exceeds
+/// 64 bits. For such a layout the arithmetic of `linked_list_allocator` would wrap around, and the allocator would
+/// write outside of the heap.
 fn refuse_wrapping(layout: Layout) -> Result<(), OutOfMemory> {
     let window_end = (HEAP + WINDOW_BYTES) as usize;
     let aligned = window_end.checked_next_multiple_of(layout.align());

@@ -44,8 +44,8 @@ pub(crate) fn text() -> Range<u64> {
     text_start()..text_end()
 }
 
-/// Returns up to `bytes` bytes of the code before `address`, and as many from `address` on. The result is shorter at the
-/// ends of the code, and empty if `address` is not in the code.
+/// Returns up to `bytes` bytes of the code before `address`, and as many from `address` on. The result is shorter at
+/// the ends of the code, and empty if `address` is not in the code.
 pub(crate) fn code_around(address: u64, bytes: usize) -> (&'static [u8], &'static [u8]) {
     if !text().contains(&address) {
         return (&[], &[]);

@@ -17,8 +17,8 @@ use crate::cpu::local::cpu_local;
 use crate::cpu::percpu::PreemptGuard;
 use crate::cpu::sync::PreemptMutex;
 
-/// The sizes of objects: powers of two, the sizes half-way between them, and the size of a G (448), because there may be a
-/// million Gs.
+/// The sizes of objects: powers of two, the sizes half-way between them, and the size of a G (448), because there may
+/// be a million Gs.
 const SIZES: [usize; 15] = [16, 32, 48, 64, 96, 128, 192, 256, 384, 448, 512, 768, 1024, 1536, 2048];
 const CLASSES: usize = SIZES.len();
 const LARGEST: usize = SIZES[CLASSES - 1];
@@ -105,8 +105,8 @@ impl Objects {
 
     fn pop(&mut self) -> Option<NonNull<Object>> {
         let object = NonNull::new(self.head)?;
-        // SAFETY: objects on a list are free memory that only the owner of the list accesses, and `push` has written the
-        // link.
+        // SAFETY: objects on a list are free memory that only the owner of the list accesses, and `push` has written
+        // the link.
         self.head = unsafe { object.read() }.next;
         self.count -= 1;
         Some(object)
@@ -115,8 +115,8 @@ impl Objects {
     /// # Safety
     /// `object` must be the memory of an object of this list's class, and must not be in use.
     unsafe fn push(&mut self, object: NonNull<Object>) {
-        // SAFETY: the caller promises that the memory is not in use, and objects of every class are large enough for the
-        // link.
+        // SAFETY: the caller promises that the memory is not in use, and objects of every class are large enough for
+        // the link.
         unsafe { object.write(Object { next: self.head }) };
         self.head = object.as_ptr();
         self.count += 1;
@@ -186,8 +186,8 @@ impl SharedClass {
         }
     }
 
-    /// Returns one object to its span. If all objects of that span are then free, and the span is not the only one on the
-    /// list, unlinks the span and returns it. The caller must free the returned span.
+    /// Returns one object to its span. If all objects of that span are then free, and the span is not the only one on
+    /// the list, unlinks the span and returns it. The caller must free the returned span.
     fn give(&mut self, object: NonNull<Object>) -> Option<NonNull<u8>> {
         // SAFETY: the object is in a span of this class, so the header of the span is valid. The caller holds the lock
         // of the class, so nothing else accesses the header.
@@ -235,8 +235,8 @@ cpu_local! {
     static CACHE: CpuCache = CpuCache::new();
 }
 
-/// The free objects of one CPU, in one list for each class. Only that CPU accesses them, with preemption off, and never in
-/// a handler.
+/// The free objects of one CPU, in one list for each class. Only that CPU accesses them, with preemption off, and never
+/// in a handler.
 struct CpuCache(UnsafeCell<[Objects; CLASSES]>);
 
 // SAFETY: only `with_cache` accesses the cell. This function accesses only the copy of the calling CPU, with preemption
@@ -255,14 +255,14 @@ impl fmt::Debug for CpuCache {
     }
 }
 
-/// Calls `work` with this CPU's free objects of a class, with preemption off. `work` must not allocate or free memory on
-/// the heap.
+/// Calls `work` with this CPU's free objects of a class, with preemption off. `work` must not allocate or free memory
+/// on the heap.
 #[inline(always)]
 fn with_cache<R>(class: usize, work: impl FnOnce(&mut Objects) -> R) -> R {
     let _preempt = PreemptGuard::new();
     let objects = CACHE.here().0.get();
-    // SAFETY: this is the only reference to this CPU's cache. No other thread or G runs on this CPU now, because preemption
-    // is off. Handlers do not use the heap (`contexts`). And `work` does not use the heap.
+    // SAFETY: this is the only reference to this CPU's cache. No other thread or G runs on this CPU now, because
+    // preemption is off. Handlers do not use the heap (`contexts`). And `work` does not use the heap.
     work(&mut unsafe { &mut *objects }[class])
 }
 
@@ -275,8 +275,8 @@ pub(super) fn allocate(class: usize) -> Result<NonNull<u8>, OutOfMemory> {
     }
 }
 
-/// Moves a batch of objects from the shared spans to this CPU's cache, and takes one of them. If the shared spans have no
-/// free object, makes a new span first.
+/// Moves a batch of objects from the shared spans to this CPU's cache, and takes one of them. If the shared spans have
+/// no free object, makes a new span first.
 #[cold]
 #[inline(never)]
 fn refill(class: usize) -> Result<NonNull<u8>, OutOfMemory> {
@@ -294,7 +294,8 @@ fn refill(class: usize) -> Result<NonNull<u8>, OutOfMemory> {
     }
 }
 
-/// Frees an object to this CPU's cache. If the cache has too many objects of the class, returns a batch to the shared spans.
+/// Frees an object to this CPU's cache. If the cache has too many objects of the class, returns a batch to the shared
+/// spans.
 ///
 /// # Safety
 /// The object must have come from [`allocate`] with the same class, and must not be in use.
@@ -310,8 +311,8 @@ pub(super) unsafe fn free(object: NonNull<u8>, class: usize) {
     }
 }
 
-/// Returns a batch of this CPU's free objects of a class to their spans. Takes the lock of the class for each object, so
-/// that preemption is off only for a short time.
+/// Returns a batch of this CPU's free objects of a class to their spans. Takes the lock of the class for each object,
+/// so that preemption is off only for a short time.
 #[cold]
 #[inline(never)]
 fn give_back(class: usize) {

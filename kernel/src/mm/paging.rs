@@ -67,8 +67,8 @@ pub(crate) fn load() {
     unsafe { Cr3::write(top, Cr3Flags::empty()) };
 }
 
-/// Copies the entries of the kernel's upper half into another top-level page table. The copy stays complete, because the
-/// entries never change. Later mappings are made in lower tables, which both top-level tables share.
+/// Copies the entries of the kernel's upper half into another top-level page table. The copy stays complete, because
+/// the entries never change. Later mappings are made in lower tables, which both top-level tables share.
 pub(crate) fn copy_upper_half(to: &mut PageTable) {
     let top = top();
     for index in (256..512).map(PageTableIndex::new) {
@@ -77,7 +77,7 @@ pub(crate) fn copy_upper_half(to: &mut PageTable) {
     }
 }
 
-/// Fills in the entries of the upper half of the top-level table, without those of physical memory and of the image.
+/// Fills in the entries of the upper half of the top-level table, except those of physical memory and of the image.
 /// The windows for devices, stacks and the heap get new, empty tables. The other entries are copied from the page
 /// tables of the boot protocol. If the rust-osdev bootloader has started the kernel, the copied entries map the current
 /// stack and the boot information.
@@ -113,7 +113,8 @@ fn map_image(tables: &mut OffsetPageTable<'static>) {
             Access::Write => DATA,
         };
         let page = Page::<Size4KiB>::containing_address(address);
-        // SAFETY: the image stays at the same virtual and physical addresses, with the access rights that its parts need.
+        // SAFETY: the image stays at the same virtual and physical addresses, with the access rights that its parts
+        // need.
         match unsafe { tables.map_to_with_table_flags(page, frame, flags, TABLE, &mut Frames) } {
             // These page tables are not in use yet, so there is no translation to flush.
             Ok(flush) => flush.ignore(),
@@ -204,8 +205,8 @@ pub(super) fn value(frame: PhysFrame, flags: PageTableFlags) -> u64 {
     frame.start_address().as_u64() | flags.bits()
 }
 
-/// Returns the frame that a page table entry of the last level maps. `value` is the content of the entry. Returns `None`
-/// if the entry maps no frame.
+/// Returns the frame that a page table entry of the last level maps. `value` is the content of the entry. Returns
+/// `None` if the entry maps no frame.
 pub(super) fn frame_of(value: u64) -> Option<PhysFrame> {
     let is_present = value & PageTableFlags::PRESENT.bits() != 0;
     is_present.then(|| PhysFrame::containing_address(PhysAddr::new(value & ADDRESS)))
@@ -236,8 +237,8 @@ pub(super) fn entry_for(
         if entry.load(Ordering::Relaxed) & PageTableFlags::PRESENT.bits() == 0 {
             let new = allocate()?;
             let pointer = physical_to_virtual(new.start_address()).as_mut_ptr::<PageTable>();
-            // SAFETY: the frame was just allocated, so nothing else uses it, and all frames are mapped. A table of zeros
-            // is empty.
+            // SAFETY: the frame was just allocated, so nothing else uses it, and all frames are mapped. A table of
+            // zeros is empty.
             unsafe { pointer.write_bytes(0, 1) };
             install(entry, new, TABLE);
         }
@@ -269,8 +270,8 @@ fn entry(table: PhysAddr, index: PageTableIndex) -> &'static AtomicU64 {
     unsafe { AtomicU64::from_ptr(entry) }
 }
 
-/// Returns the physical address to which `address` is mapped, or `None` if it is not mapped. Takes no lock. Callable from
-/// everywhere.
+/// Returns the physical address to which `address` is mapped, or `None` if it is not mapped. Takes no lock. Callable
+/// from everywhere.
 pub(crate) fn translate(address: VirtAddr) -> Option<PhysAddr> {
     let mut table = Cr3::read().0.start_address();
     let indices = [address.p4_index(), address.p3_index(), address.p2_index(), address.p1_index()];

@@ -7,8 +7,8 @@ use super::frame;
 use super::stack::class;
 use crate::cpu::contexts;
 
-/// The functions that free and count the stacks of dead Gs. Dead Gs keep their stacks for the next Gs, and the
-/// scheduler owns these Gs. The scheduler is in a layer above this one, so it registers the functions here as a hook.
+/// The functions that free and count the stacks of dead Gs. The scheduler keeps dead Gs with their stacks for the next
+/// Gs. The scheduler is in a layer above this one, so it registers these functions as hooks.
 #[derive(Debug)]
 pub(crate) struct StackCache {
     /// Frees at most the given number of stacks. Returns how many it has freed.
@@ -40,9 +40,9 @@ const STACKS_AT_ONCE: usize = 64;
 /// later ones.
 const FRAMES_AT_ONCE: usize = 64;
 
-/// Frees cached memory until at least `frames` frames are freed or no cached memory is left. Returns how many frames were
-/// freed. Takes locks of the scheduler. So it does nothing, and returns 0, in a context in which memory must not be
-/// allocated, such as a page fault handler.
+/// Frees cached memory until at least `frames` frames are freed or no cached memory is left. Returns how many frames
+/// were freed. Takes locks of the scheduler. So it does nothing, and returns 0, in a context in which memory must not
+/// be allocated, such as a page fault handler.
 #[cold]
 pub(super) fn relieve(frames: usize) -> usize {
     if !contexts::may_allocate() {

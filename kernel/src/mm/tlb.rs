@@ -2,12 +2,12 @@
 //! tables.
 //!
 //! Each CPU caches translations in its TLB. The CPU that removes pages does not interrupt the other CPUs to flush their
-//! TLBs. Instead it begins a new [epoch](gmp_sched::kthread::epoch), and every CPU flushes its TLB at its next interrupt,
-//! or when its halt ends. A busy CPU takes an interrupt at least once a slice.
+//! TLBs. Instead it begins a new [epoch](gmp_sched::kthread::epoch), and every CPU flushes its TLB at its next
+//! interrupt, or when its halt ends. A busy CPU takes an interrupt at least once a slice.
 //!
-//! Pages are removed only from stacks that are not in use, so no CPU accesses their addresses until the stack is allocated
-//! again. So the *frames* can be reused at once, which matters when memory is short. Only the *addresses* must not be
-//! reused before every CPU has flushed: see [`stack`](super::stack).
+//! Pages are removed only from stacks that are not in use, so no CPU accesses their addresses until the stack is
+//! allocated again. So the *frames* can be reused at once, which matters when memory is short. Only the *addresses*
+//! must not be reused before every CPU has flushed: see [`stack`](super::stack).
 
 use gmp_sched::kthread::epoch::{CpuEpoch, Epochs};
 use x86_64::instructions::tlb;

@@ -23,23 +23,23 @@ pub(crate) fn init(line: &str) {
     });
 }
 
-/// The arguments of the program.
+/// Returns the arguments of the program.
 pub fn program() -> &'static [&'static str] {
     COMMAND_LINE.get().map_or(&[], |line| &line.program)
 }
 
-/// The kernel options, each in the form in which it is on the command line.
+/// Returns the kernel options, each in the form in which it is on the command line.
 pub(crate) fn kernel_options() -> impl Iterator<Item = &'static str> {
     COMMAND_LINE.get().map_or(&[][..], |line| &line.options).iter().map(String::as_str)
 }
 
-/// The value of the kernel option `key`. The options of a program have keys that begin with `program.`. If the option
-/// occurs several times, its last value is returned.
+/// Returns the value of the kernel option `key`, or the last value if the option occurs several times. The options of a
+/// program have keys that begin with `program.`.
 pub fn option(key: &str) -> Option<&'static str> {
     options(key).last()
 }
 
-/// The values of all kernel options with this key, in the order in which they are on the command line.
+/// Returns the values of all kernel options with this key, in the order in which they are on the command line.
 pub fn options(key: &str) -> impl Iterator<Item = &'static str> {
     kernel_options().filter_map(move |word| word.strip_prefix(key)?.strip_prefix('='))
 }

@@ -29,7 +29,7 @@ use boot_protocol::status::LAST_OF_PROGRAM;
 /// A G may continue on another thread after it has waited. So a G must not keep a reference to thread-local data while
 /// it waits: see `gmp_sched::native::enter`. A program for the machine cannot break this rule: the program and all its
 /// dependencies are `no_std`, so there are no thread-local variables. On the host, the code of this macro makes the
-/// `unsafe` call of `enter`. There the rule could be broken in two cases:
+/// `unsafe` call of `enter`. A program on the host could break the rule in two cases:
 ///
 /// - The program's own crate links `std`. Then this macro does not compile ("`std` is ambiguous"), and the program must
 ///   call `gmp_sched::native::enter` itself.

@@ -23,7 +23,7 @@ pub use crate::mm::stack::{Slot, Stack};
 pub use crate::sched::storm::Storm;
 pub use x86_64::structures::paging::PhysFrame;
 
-/// Size of a page and of a frame, in bytes.
+/// The size of a page and of a frame, in bytes.
 pub const PAGE_SIZE: usize = crate::mm::PAGE_SIZE;
 
 /// The number of bytes below a stack that are reserved for preemption.
@@ -57,13 +57,13 @@ pub unsafe fn send_to_others(vector: Vector) {
     apic::send_to_others(vector);
 }
 
-/// The number of interrupts that no handler expected.
+/// Returns how many interrupts without a handler have come, including spurious ones.
 pub fn unexpected_interrupts() -> usize {
     interrupts::unexpected_count()
 }
 
-/// Calls `body` with the same restrictions as in the handler of a non-maskable interrupt. The kernel's checks cannot
-/// tell the difference.
+/// Calls `body` with the same restrictions as in the handler of a non-maskable interrupt. The kernel's checks take
+/// `body` for code of such a handler.
 pub fn as_if_in_nmi<R>(body: impl FnOnce() -> R) -> R {
     without_interrupts(|| {
         percpu::enter_trap(true);
@@ -82,7 +82,7 @@ pub unsafe fn leave_red_zone_unprotected_in(code: Range<u64>) {
     divert::leave_red_zone_unprotected_in(code);
 }
 
-/// The preemption-disable depth of this CPU.
+/// Returns the preemption-disable depth of this CPU.
 pub fn preempt_count() -> u32 {
     percpu::preempt_count()
 }
@@ -119,7 +119,7 @@ pub fn ask(cpu: CpuId) {
     snapshot::ask(cpu);
 }
 
-/// The number of the last request that a CPU has answered; 0 if that CPU has not started.
+/// Returns the number of the last request that a CPU has answered, or 0 if that CPU has not started.
 pub fn answers(cpu: CpuId) -> u32 {
     snapshot::answers(cpu)
 }
@@ -142,7 +142,7 @@ pub fn is_halted() -> bool {
     tlb::is_halted()
 }
 
-/// The address of the instruction at which an idle CPU halts.
+/// Returns the address of the instruction at which an idle CPU halts.
 pub fn halt_address() -> u64 {
     cpu::halt_address()
 }

@@ -40,8 +40,8 @@ pub(crate) struct Activity {
     interrupts: AtomicU64,
     /// Whether the record's CPU runs a thread, and whether it is on watchdog duty.
     duty: CpuDuty,
-    /// A *series* consists of timer ticks that found preemption off, and between which preemption was never on. This word
-    /// is the time of the first tick of the current series, or [`NEVER`] if there is no series.
+    /// A *series* consists of timer ticks that found preemption off, and between which preemption was never on. This
+    /// word is the time of the first tick of the current series, or [`NEVER`] if there is no series.
     pinned_since: AtomicU64,
     /// The number of ticks in the current series, if there is one.
     pinned_ticks: AtomicU32,
@@ -63,7 +63,7 @@ impl Activity {
         }
     }
 
-    /// The number of interrupts that the record's CPU has taken.
+    /// Returns the number of interrupts that the record's CPU has taken.
     pub(crate) fn interrupts(&self) -> u64 {
         self.interrupts.load(Ordering::Relaxed)
     }
@@ -86,8 +86,8 @@ impl Activity {
         self.duty.is_busy()
     }
 
-    /// Ends the series of ticks that found preemption off. Called when preemption is on, and when the CPU switches threads,
-    /// because each thread has pins of its own.
+    /// Ends the series of ticks that found preemption off. Called when preemption is on, and when the CPU switches
+    /// threads, because each thread has pins of its own.
     fn forget_pin(&self) {
         self.pinned_since.store(NEVER, Ordering::Relaxed);
     }
@@ -99,8 +99,8 @@ impl Activity {
         } else if self.pinned_since.load(Ordering::Relaxed) == NEVER || !percpu::is_pending() {
             self.pinned_since.store(now, Ordering::Relaxed);
             self.pinned_ticks.store(1, Ordering::Relaxed);
-            // As soon as preemption is on again, the pending switch is cleared. So if the next tick still finds a switch pending,
-            // preemption was never on between the two ticks.
+            // As soon as preemption is on again, the pending switch is cleared. So if the next tick still finds a
+            // switch pending, preemption was never on between the two ticks.
             percpu::set_pending();
         } else {
             self.pinned_ticks.store(self.pinned_ticks.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
@@ -112,8 +112,8 @@ impl Activity {
 #[inline(always)]
 pub(crate) fn note_interrupt() {
     let own = here();
-    // A load and a store suffice, because only this CPU writes the word, and its interrupt handlers do not interrupt each
-    // other.
+    // A load and a store suffice, because only this CPU writes the word, and its interrupt handlers do not interrupt
+    // each other.
     own.interrupts.store(own.interrupts.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
@@ -175,13 +175,13 @@ fn is_another_busy() -> bool {
     cpus::all().filter(|&cpu| cpu != this).filter_map(of).any(Activity::is_busy)
 }
 
-/// Called in an interrupt that another CPU has sent, perhaps to request a watchdog check. Returns whether this CPU goes on
-/// watchdog duty now, so that its timer must be armed for a check.
+/// Returns whether this CPU goes on watchdog duty now. If so, its timer must be armed for a check. Called in an
+/// interrupt that another CPU has sent, perhaps to request a watchdog check.
 pub(crate) fn answers_call() -> bool {
     DUTY.answers_call(&here().duty, is_another_busy)
 }
 
-/// Called in this CPU's timer tick. Returns whether the CPU is on watchdog duty from now on.
+/// Returns whether this CPU is on watchdog duty from now on. Called in this CPU's timer tick.
 pub(crate) fn stays_on_duty() -> bool {
     DUTY.stays_on_duty(&here().duty, is_another_busy)
 }

@@ -1,8 +1,8 @@
 //! Lets a G block in a driver, together with its M. The P is handed off meanwhile.
 //!
 //! Each blocked G keeps an M, so the number of calls that block at the same time is limited. Further calls wait in
-//! order, each parking only its G, as on threads of the host (`gmp_sched::native::set_blocking_limit`). They cannot wait
-//! for ever: a blocked call waits only for its device, never for another G.
+//! order, each parking only its G, as on threads of the host (`gmp_sched::native::set_blocking_limit`). They cannot
+//! wait for ever: a blocked call waits only for its device, never for another G.
 
 use gmp_sched::cancel::ContextError;
 use gmp_sched::platform::{OutOfResources, Platform as _};

@@ -1,7 +1,7 @@
 //! The call stack of the calling G, for a profile.
 //!
-//! This reads the chain of frame pointers faster than `diagnostics::backtrace`, which can read any chain and looks up the
-//! page of each word. Here all words are in the part of the G's own stack that is in use, so they are mapped.
+//! This reads the chain of frame pointers faster than `diagnostics::backtrace`, which can read any chain and looks up
+//! the page of each word. Here all words are in the part of the G's own stack that is in use, so they are mapped.
 
 use core::arch::asm;
 use core::ptr;
@@ -23,8 +23,8 @@ pub(super) fn read(addresses: &mut [u64]) -> usize {
     if !stack.contains(&stack_pointer) {
         return 0;
     }
-    // A frame consists of the frame pointer of the caller and of the return address. The frames ascend, so the loop ends
-    // even if the chain is corrupt.
+    // A frame consists of the frame pointer of the caller and of the return address. The frames ascend, so the loop
+    // ends even if the chain is corrupt.
     let (mut inner, mut count) = (stack_pointer, 0);
     while count < addresses.len() && frame >= inner && frame.is_multiple_of(8) && frame <= stack.end - 16 {
         let word = ptr::with_exposed_provenance::<[usize; 2]>(frame);

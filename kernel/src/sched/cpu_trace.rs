@@ -1,5 +1,5 @@
 //! The trace of each CPU: which threads it runs, and the interrupts that it takes. While no trace is taken, each thread
-//! switch and each interrupt takes one test, which is four instructions.
+//! switch and each interrupt costs only one test, which is four instructions.
 
 use gmp_sched::platform::Platform as _;
 use gmp_sched::time::Instant;

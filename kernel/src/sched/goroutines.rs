@@ -19,8 +19,8 @@ pub(crate) fn interrupted() -> Option<&'static Goroutine<Kernel>> {
     Kernel::current_machine().and_then(Machine::current_goroutine)
 }
 
-/// Returns the G whose own code has raised the exception that this CPU is handling, or `None` if the scheduler, a driver
-/// or a handler has raised it.
+/// Returns the G whose own code has raised the exception that this CPU is handling, or `None` if the scheduler, a
+/// driver or a handler has raised it.
 pub(crate) fn interrupted_in_user_code(frame: &TrapFrame) -> Option<&'static Goroutine<Kernel>> {
     let is_in_user_code = percpu::trap_depth() == 1
         && !percpu::is_preemption_off()

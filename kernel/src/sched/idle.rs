@@ -7,12 +7,12 @@
 //! these instructions decides the order of events.
 //!
 //! QEMU has one thread that executes all CPUs, and a main loop in another thread. When all CPUs halt, the main loop
-//! advances the clock to the next timer and wakes the CPUs' thread. The main loop also runs for a moment after each timer.
-//! If all CPUs halt in that moment, the main loop advances the clock before the CPUs' thread has finished. The clock then
-//! misses the last instructions of a CPU, or another CPU continues first. In a test with a hundred rounds of twenty short
-//! sleeps on four CPUs, hardly any two runs were equal without polling. With polling, the main loop does not advance the
-//! clock too early. If a wait is shorter than the polling, it ends before the last CPU halts. In a longer wait, the main
-//! loop is asleep again by the time the last CPU halts.
+//! advances the clock to the next timer and wakes the CPUs' thread. The main loop also runs for a moment after each
+//! timer. If all CPUs halt in that moment, the main loop advances the clock before the CPUs' thread has finished. The
+//! clock then misses the last instructions of a CPU, or another CPU continues first. In a test with a hundred rounds of
+//! twenty short sleeps on four CPUs, hardly any two runs were equal without polling. With polling, the main loop does
+//! not advance the clock too early. If all CPUs wait for a shorter time than the last one polls, the wait ends before
+//! that CPU halts. In a longer wait, the main loop is asleep again when the last CPU halts.
 
 use core::hint;
 use core::sync::atomic::{AtomicU64, Ordering};

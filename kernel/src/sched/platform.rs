@@ -110,7 +110,8 @@ unsafe impl Platform for Kernel {
     #[inline(always)]
     fn current_machine() -> Option<&'static Machine<Self>> {
         let machine = core::ptr::with_exposed_provenance::<Machine<Self>>(percpu::current_machine());
-        // SAFETY: the word is 0 or the address of an M, which `start_thread` passed to the M's thread. Ms are never freed.
+        // SAFETY: the word is 0 or the address of an M, which `start_thread` passed to the M's thread. Ms are never
+        // freed.
         unsafe { machine.as_ref() }
     }
 

@@ -1,4 +1,5 @@
-//! Decides when the G or the thread that runs on a CPU has to give way to another. `traps::divert` makes it give way.
+//! Decides when the G or the thread that runs on a CPU has to give way to another. The module `traps::divert` carries
+//! this decision out.
 
 use gmp_sched::platform::{Pinned, Platform as _};
 use gmp_sched::preempt::{self, NextTick};

@@ -27,13 +27,14 @@ pub(crate) struct Program {
     pub(crate) fatal: fn(Arguments<'_>) -> !,
 }
 
-/// The body of a kernel thread that observes the scheduler. The thread is no M, and runs from the start of the scheduler.
+/// The body of a kernel thread that observes the scheduler. The thread is no M, and runs from the start of the
+/// scheduler.
 pub(crate) type Observer = fn(usize) -> !;
 
 /// The settings of the scheduler. They are chosen once, before the scheduler is made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// Number of Ps.
+    /// The number of Ps.
     pub(crate) procs: usize,
     /// The seed of the scheduler's random choices.
     pub(crate) seed: u64,
@@ -61,8 +62,8 @@ pub(crate) struct TraceSettings {
 }
 
 impl Settings {
-    /// The default settings for `cpus` CPUs and the seed `seed`. A setting that Go has, too, has the same default as in
-    /// Go.
+    /// Returns the default settings for `cpus` CPUs and the seed `seed`. If Go has the same setting, the default is
+    /// that of Go.
     pub(crate) fn standard(cpus: usize, seed: u64) -> Self {
         Self {
             procs: cpus,
@@ -139,8 +140,8 @@ pub(crate) unsafe fn boot_main(settings: &Settings, program: Program) -> ! {
     for cpu in 1..cpus::count() {
         apic::send(CpuId::new(cpu), RESCHEDULE);
     }
-    // SAFETY: called once on this CPU, on its own stack, with interrupts off, as the caller promises. The CPU's only pin
-    // is the one with which every CPU starts.
+    // SAFETY: called once on this CPU, on its own stack, with interrupts off, as the caller promises. The CPU's only
+    // pin is the one with which every CPU starts.
     unsafe { kthread::all().idle_loop() }
 }
 
@@ -152,8 +153,8 @@ pub(crate) unsafe fn cpu_main() -> ! {
     while !kthread::is_up() {
         cpu::wait_for_interrupt();
     }
-    // SAFETY: called once on this CPU, on its own stack, with interrupts off, as the caller promises. The CPU's only pin
-    // is the one with which every CPU starts.
+    // SAFETY: called once on this CPU, on its own stack, with interrupts off, as the caller promises. The CPU's only
+    // pin is the one with which every CPU starts.
     unsafe { kthread::all().idle_loop() }
 }
 

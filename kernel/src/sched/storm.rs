@@ -1,7 +1,7 @@
 //! Preemption storms, for tests: the G that runs on a CPU is preempted every few microseconds, at random times.
 //!
-//! A test that preempts thousands of times per second at thousands of points finds in seconds a fault that would otherwise
-//! occur once in a year.
+//! A test that preempts thousands of times per second at thousands of points finds in seconds a fault that would
+//! otherwise occur once in a year.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -25,8 +25,8 @@ static RANDOM: AtomicU64 = AtomicU64::new(0x9E37_79B9_7F4A_7C15);
 pub struct Storm(());
 
 impl Storm {
-    /// Makes every CPU preempt its current G repeatedly, after random times in `gaps`. Each CPU begins at its next timer
-    /// tick.
+    /// Makes every CPU preempt its current G repeatedly, after random times in `gaps`. Each CPU begins at its next
+    /// timer tick.
     ///
     /// # Panics
     ///
@@ -49,16 +49,16 @@ impl Drop for Storm {
     }
 }
 
-/// In a storm, ends the slice of the G that was interrupted on this CPU, and returns the time until the next preemption.
-/// Returns `None` if there is no storm. Called by the timer's handler.
+/// In a storm, ends the slice of the G that was interrupted on this CPU, and returns the time until the next
+/// preemption. Returns `None` if there is no storm. Called by the timer's handler.
 #[inline]
 pub(crate) fn strike(machine: Option<&'static Machine<Kernel>>) -> Option<Duration> {
     let shortest = SHORTEST.load(Ordering::Relaxed);
     if shortest == 0 {
         return None;
     }
-    // A slice is not ended while the CPU is in the scheduler. Otherwise the G that the scheduler is about to run would be
-    // preempted before its first instruction, and on a slow computer no G would make progress.
+    // A slice is not ended while the CPU is in the scheduler. Otherwise the G that the scheduler is about to run would
+    // be preempted before its first instruction, and on a slow computer no G would make progress.
     if !percpu::is_preemption_off()
         && let Some(machine) = machine
     {

@@ -15,9 +15,9 @@ use crate::sched::{activity, cpu_trace, idle, preemption};
 impl Points for KernelCpu {}
 
 // SAFETY: `current` returns the index of the executing CPU, which is below the number of CPUs. `without_interrupts` and
-// `set_interrupts` mask interrupts as requested. No other code switches the stacks of threads. In particular, a preemption
-// (`traps::divert`) continues on the interrupted G's stack, and switches only through `gmp_sched::kthread` and the
-// scheduler.
+// `set_interrupts` mask interrupts as requested. No other code switches the stacks of threads. In particular, a
+// preemption (`traps::divert`) continues on the interrupted G's stack, and switches only through `gmp_sched::kthread`
+// and the scheduler.
 unsafe impl Cpu for KernelCpu {
     fn threads() -> &'static Threads<Self> {
         kthread::all()

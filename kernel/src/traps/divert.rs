@@ -12,8 +12,9 @@
 //! | The G saves its registers on its stack | `context/diverted.rs` of `gmp-sched` |
 //! | The G calls the scheduler, which switches to the next G | [`give_way`](preemption::give_way), which calls [`gmp_sched::preempt::give_way`] |
 //!
-//! Only *user code* is diverted: code that runs with preemption on and whose stack pointer is inside the stack of the current
-//! G. A request that comes while preemption is off stays pending until preemption is on again ([`honour_pending`]).
+//! Only *user code* is diverted: code that runs with preemption on and whose stack pointer is inside the stack of the
+//! current G. A request that comes while preemption is off stays pending until preemption is on again
+//! ([`honour_pending`]).
 //!
 //! Every G's stack has room below it for the saved registers and for the scheduler: `mm::stack::RESERVE`.
 //!
@@ -48,9 +49,9 @@ pub(crate) fn leave_red_zone_unprotected_in(code: Range<u64>) {
     UNSKIPPED[1].store(code.end, Ordering::Relaxed);
 }
 
-// SAFETY: the slots are per-CPU data. The preempt word counts the pins and the `InterruptMutex`es that the CPU holds. The
-// red zone is protected everywhere except in the code of one test. That code keeps in its red zone only words that the
-// test compares, so overwriting them violates no memory safety.
+// SAFETY: the slots are per-CPU data. The preempt word counts the pins and the `InterruptMutex`es that the CPU holds.
+// The red zone is protected everywhere except in the code of one test. That code keeps in its red zone only words that
+// the test compares, so overwriting them violates no memory safety.
 unsafe impl InterruptReturn for Kernel {
     #[inline(always)]
     fn slots() -> &'static Slots {
@@ -89,14 +90,15 @@ unsafe impl InterruptReturn for Kernel {
     }
 }
 
-/// The part of the interrupted code's state that a diversion reads or changes.
+/// Returns the part of the interrupted code's state that a diversion reads or changes.
 fn interrupted(frame: &mut TrapFrame) -> Interrupted<'_> {
     let TrapFrame { rip, cs, rflags, rsp, ss, rdi, .. } = frame;
     Interrupted { rip, cs: *cs, rflags, rsp, ss: *ss, rdi }
 }
 
 /// If a preemption is pending and the interrupted G can be preempted now, makes this G give way. Called at the end of
-/// every interrupt, after the end-of-interrupt was signalled, on the interrupt stack, with interrupts off.
+/// every interrupt handler, after the end of the interrupt was signalled to the APIC. The call is made on the interrupt
+/// stack, with interrupts off.
 pub(crate) fn on_interrupt_return(frame: &mut TrapFrame) {
     // SAFETY: `traps::entry` calls this last in the handler of each maskable interrupt, and then restores the registers
     // from the frame. Handlers run on stacks of their own, with interrupts off. The room below each G's stack
@@ -109,16 +111,16 @@ pub(crate) fn on_interrupt_return(frame: &mut TrapFrame) {
 /// pinned once, and must return pinned once, perhaps on another CPU. Called at the end of a handler, with interrupts
 /// off.
 pub(super) fn divert(frame: &mut TrapFrame, function: extern "sysv64" fn()) -> bool {
-    // SAFETY: the callers are the handlers of page faults and of other exceptions. They run on stacks of their own, with
-    // interrupts off, and call this only if the interrupted code had interrupts on. If the G is diverted, they do nothing
-    // more, and `traps::entry` restores the registers from the frame. The room below each G's stack
+    // SAFETY: the callers are the handlers of page faults and of other exceptions. They run on stacks of their own,
+    // with interrupts off, and call this only if the interrupted code had interrupts on. If the G is diverted, they do
+    // nothing more, and `traps::entry` restores the registers from the frame. The room below each G's stack
     // (`mm::stack::RESERVE`) is large enough for a diversion.
     unsafe { interrupt_return::divert::<Kernel>(interrupted(frame), function) }
 }
 
 /// Makes the calling G give way, if it is in user code. Called when preemption is turned on again and a preemption is
-/// pending. The callers are [`preempt_enable`](percpu::preempt_enable) and the release of the last `InterruptMutex` that
-/// the CPU holds.
+/// pending. The callers are [`preempt_enable`](percpu::preempt_enable) and the release of the last `InterruptMutex`
+/// that the CPU holds.
 #[cold]
 #[unsafe(export_name = "gmp_honour_pending")]
 fn honour_pending() {

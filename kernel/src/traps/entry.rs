@@ -76,8 +76,9 @@ extern "C" fn enter() {
         "movups [rsp + 0xe0], xmm14", "movups [rsp + 0xf0], xmm15",
         "cld",
         "mov rdi, rsp",
-        // Build a call frame whose return address is in the interrupted code, so that a backtrace continues there. A backtrace
-        // subtracts 1 from each return address, to get an address inside the call instruction. So this code adds 1.
+        // Build a call frame whose return address is in the interrupted code, so that a backtrace continues there. A
+        // backtrace subtracts 1 from each return address, to get an address inside the call instruction. So this code
+        // adds 1.
         "mov rax, [rsp + {rip}]", "inc rax", "push rax", "push rbp", "mov rbp, rsp",
         "call {dispatch}",
         "add rsp, 16",
@@ -122,8 +123,8 @@ extern "sysv64" fn dispatch(frame: &mut TrapFrame) {
     }
 }
 
-/// Handles an exception. Only a page fault can be resolved. Any other exception is reported, and stops the kernel or ends
-/// the G that has raised the exception.
+/// Handles an exception. Only a page fault can be resolved. Any other exception is reported, and stops the kernel or
+/// ends the G that has raised the exception.
 fn handle_exception(frame: &mut TrapFrame) {
     match frame.vector() {
         Vector::PAGE_FAULT => page_fault::handle(frame),

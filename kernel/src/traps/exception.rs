@@ -1,12 +1,13 @@
-//! Exceptions that no handler resolves. Each ends the kernel or, with the kernel option `panic=isolate`, only the G whose own
-//! code has raised it.
+//! Exceptions that no handler resolves. Each ends the kernel or, with the kernel option `panic=isolate`, only the G
+//! whose own code has raised it.
 
 use super::divert;
 use crate::arch::x86_64::trap::TrapFrame;
 use crate::cpu::percpu;
 use crate::diagnostics::{isolation, panic};
 
-/// Ends the G that has raised this exception, if that is possible. Otherwise stops the kernel. Called with interrupts off.
+/// Ends the G that has raised this exception, if that is possible. Otherwise stops the kernel. Called with interrupts
+/// off.
 pub(super) fn handle(frame: &mut TrapFrame) {
     // The code that ends the G runs on the G's own stack. So only a G with a valid stack pointer can be ended.
     if let Some(goroutine) = panic::faulty(frame)

@@ -1,5 +1,5 @@
-//! The interrupt descriptor table (IDT), which all CPUs share. It has a gate for each of the 256 vectors. A gate contains
-//! the address of the handler and selects the stack.
+//! The interrupt descriptor table (IDT), which all CPUs share. It has a gate for each of the 256 vectors. A gate
+//! contains the address of the handler and selects the stack.
 
 use spin::Once;
 use x86_64::VirtAddr;
@@ -64,7 +64,7 @@ fn build() -> InterruptDescriptorTable {
     table
 }
 
-/// The stack on which the handler of a vector starts.
+/// Returns the stack on which the handler of a vector starts.
 fn stack(vector: Vector) -> TrapStack {
     match vector {
         Vector::PAGE_FAULT => TrapStack::PageFault,

@@ -12,8 +12,8 @@ use crate::drivers::{console, disk};
 use crate::mm::tlb;
 use crate::sched::{activity, cpu_trace, kthread, preemption};
 
-/// Handles an interrupt, and records it if a trace is taken. `frame` is the state of the interrupted code. Called on the
-/// interrupt stack, with interrupts off.
+/// Handles an interrupt, and records it if a trace is taken. `frame` is the state of the interrupted code. Called on
+/// the interrupt stack, with interrupts off.
 pub(super) fn handle(vector: Vector, frame: &TrapFrame) {
     if cpu_trace::is_on() {
         return serve_traced(vector, frame);
@@ -50,8 +50,8 @@ fn serve(vector: Vector) {
     apic::end_of_interrupt();
 }
 
-/// Handles the interrupt of this CPU's timer. Does what is due in the scheduler, the watchdog, the console and the disks
-/// in memory. Then arms the timer for the next time at which one of these has something due.
+/// Handles the interrupt of this CPU's timer. Does what is due in the scheduler, the watchdog, the console and the
+/// disks in memory. Then arms the timer for the next time at which one of these has something due.
 fn timer() {
     inspection::answer();
     let Some(Expired { deadline, now }) = timer::expire() else { return };

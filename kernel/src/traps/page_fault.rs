@@ -1,8 +1,8 @@
 //! Page faults: the first touch of a page of a stack, a stack overflow, and the lack of memory for a page.
 //!
 //! The handler runs on a stack of its own. So it can also handle faults that other handlers cause, and faults that
-//! accesses to the interrupted stack cause. While it maps a page, it does not log, block or switch, and it takes only one
-//! lock, that of the frame allocator: see [`stack`].
+//! accesses to the interrupted stack cause. While it maps a page, it does not log, block or switch, and it takes only
+//! one lock, that of the frame allocator: see [`stack`].
 
 use gmp_sched::interrupt_return::MODES;
 use gmp_sched::stack_overflow::{PROBE_BYTES, probed_frame};
@@ -22,8 +22,8 @@ use crate::sched::goroutines;
 /// The number of additional stack pages that a G may need while it ends for lack of memory.
 const PAGES_TO_DIE: usize = 4;
 
-/// Handles a page fault. A fault that cannot be resolved stops the kernel or ends the G that has caused the fault. Called
-/// with interrupts off.
+/// Handles a page fault. A fault that cannot be resolved stops the kernel or ends the G that has caused the fault.
+/// Called with interrupts off.
 pub(super) fn handle(frame: &mut TrapFrame) {
     // CR2 still has the address of this fault, because a handler that interrupts this one never causes a page fault.
     let address = usize::try_from(Cr2::read_raw()).expect("64 bits");
@@ -68,19 +68,19 @@ fn overflow(frame: &mut TrapFrame, slot: Slot) {
 /// The size, in bytes, of the second stack on which a G ends after it has overflowed its own stack.
 const STACK_TO_DIE: usize = 16 * 1024;
 
-/// Makes the interrupted G end on another stack. The G is in user code (unpinned and on its own stack). It cannot end on
-/// that stack, which has no room left. The frames on that stack must not be overwritten, since other Gs may have
+/// Makes the interrupted G end on another stack. The G is in user code (unpinned and on its own stack). It cannot end
+/// on that stack, which has no room left. The frames on that stack must not be overwritten, since other Gs may have
 /// references into them. Returns `false` if there is no memory for the other stack.
 fn divert_to_another_stack(frame: &mut TrapFrame, frame_bytes: Option<usize>) -> bool {
     // The allocation may take locks in this handler, because the interrupted G is in user code and holds no lock of the
     // kernel. No page fault can occur here, because the stack of this handler has all its pages.
     let Ok(stack) = Stack::allocate(STACK_TO_DIE) else { return false };
     let top = stack.into_raw();
-    // Store a return address of zero, at which backtraces end. The ABI requires that the address above a return address is
-    // a multiple of 16.
+    // Store a return address of zero, at which backtraces end. The ABI requires that the address above a return address
+    // is a multiple of 16.
     let return_address = top - 8;
-    // SAFETY: the address is in the highest page of the new stack, which has a frame from the start, and nothing else uses
-    // this stack yet.
+    // SAFETY: the address is in the highest page of the new stack, which has a frame from the start, and nothing else
+    // uses this stack yet.
     unsafe { core::ptr::with_exposed_provenance_mut::<u64>(return_address).write(0) };
     (frame.rdi, frame.rsi, frame.rdx) = (frame.rip, frame.rbp, frame_bytes.unwrap_or(0) as u64);
     frame.rsp = return_address as u64;
@@ -115,8 +115,8 @@ fn out_of_memory(frame: &mut TrapFrame, address: usize) {
 /// pages that this function itself needs come from the CPU's reserve. Returns pinned.
 extern "sysv64" fn make_room() {
     stack::touch_pages_ahead(PAGES_TO_DIE);
-    // Turn preemption on while memory is freed, for two reasons. Freeing may take long and takes locks of the scheduler.
-    // And if preemption were off, a panic would stop the kernel even with the kernel option `panic=isolate`.
+    // Turn preemption on while memory is freed, for two reasons. Freeing may take long and takes locks of the
+    // scheduler. And if preemption were off, a panic would stop the kernel even with the kernel option `panic=isolate`.
     percpu::preempt_enable_quietly();
     assert!(mm::make_room(), "out of memory: there is no frame for a page of a stack");
     percpu::preempt_disable();

@@ -9,8 +9,8 @@
 //!  read:             └ read ─┴ written ┘                     └ written ┘ ...  └ status, written
 //! ```
 //!
-//! Each buffer except for the last one is full of data. The header directly precedes the data in the first buffer, and the
-//! status directly follows the data in the last one. (Virtio 1.2, 2.7.4, allows the driver to divide a request into
+//! Each buffer except for the last one is full of data. The header directly precedes the data in the first buffer, and
+//! the status directly follows the data in the last one. (Virtio 1.2, 2.7.4, allows the driver to divide a request into
 //! pieces as it likes.) So a request with one buffer consists of two pieces of memory: one that the device reads,
 //! followed by one that it writes. Each further buffer adds one piece.
 
@@ -30,14 +30,14 @@ pub const MAX_REQUEST_BUFFERS: usize = 16;
 /// The largest number of bytes that one request transfers.
 pub const MAX_REQUEST_BYTES: usize = MAX_REQUEST_BUFFERS * BUFFER_BYTES;
 
-/// Offset of the data. It is a multiple of 512, because hosts need this alignment for direct transfers to and from a
-/// disk with sectors of 512 bytes.
+/// The offset of the data in a buffer. It is a multiple of 512, because hosts need this alignment for direct transfers
+/// to and from a disk with sectors of 512 bytes.
 const DATA: usize = 512;
-/// Offset of the header.
+/// The offset of the header in the first buffer.
 const HEADER: usize = DATA - HEADER_BYTES;
-/// Offset of the end: the data is at most `BUFFER_BYTES` long, and may be followed by a status.
+/// The offset of the end of a buffer. The data is at most `BUFFER_BYTES` long, and may be followed by a status.
 const END: usize = DATA + BUFFER_BYTES + 1;
-/// Number of pages of a buffer.
+/// The number of pages of a buffer.
 pub const BUFFER_PAGES: usize = END.div_ceil(PAGE_SIZE);
 
 /// Memory that the device can access. Only the device and the holder of this value access it.
@@ -105,12 +105,12 @@ impl Buffers {
         self.list.drain(..)
     }
 
-    /// The number of buffers.
+    /// Returns the number of buffers.
     pub fn count(&self) -> usize {
         self.list.len()
     }
 
-    /// The number of bytes of data for which there is room.
+    /// Returns the number of bytes of data for which there is room.
     pub fn bytes(&self) -> usize {
         self.list.len() * self.segment_bytes
     }
@@ -157,8 +157,8 @@ impl Buffers {
         })
     }
 
-    /// Writes the header of `request` (and the range of a discard), and sets the status to [`NO_STATUS`]. Returns the pieces
-    /// of memory of the request. The buffers have room for the request.
+    /// Writes the header of `request` (and the range of a discard), and sets the status to [`NO_STATUS`]. Returns the
+    /// pieces of memory of the request. The buffers have room for the request.
     pub(crate) fn prepare(&mut self, request: Request) -> Pieces {
         if let Some(range) = request.discarded_range() {
             self.write(0, &range);
@@ -172,8 +172,8 @@ impl Buffers {
         pieces
     }
 
-    /// Returns the pieces of memory of `request`. The buffers have room for the request. If there are more buffers than the
-    /// request needs, the last ones are not used.
+    /// Returns the pieces of memory of `request`. The buffers have room for the request. If there are more buffers than
+    /// the request needs, the last ones are not used.
     pub(crate) fn pieces(&self, request: Request) -> Pieces {
         let (read, written) = request.data_bytes();
         // At least one of the two numbers is 0.
@@ -197,12 +197,12 @@ impl Buffers {
 }
 
 impl Pieces {
-    /// The pieces that the device reads, and those that it writes.
+    /// Returns the pieces that the device reads, and those that it writes.
     pub(crate) fn split(&mut self) -> (&mut [Piece], &mut [Piece]) {
         self.list.split_at_mut(self.read)
     }
 
-    /// The address of the status: the last byte that the device writes.
+    /// Returns the address of the status, which is the last byte that the device writes.
     fn status_address(&self) -> NonNull<u8> {
         let last = self.list.last().expect("the device writes at least the status");
         // SAFETY: the result is the last byte of the piece, which is not empty.
@@ -211,8 +211,8 @@ impl Pieces {
 
     /// Reads the status.
     pub(crate) fn status(&self) -> u8 {
-        // SAFETY: the byte is in a buffer, whose memory is initialised and never freed. The read is volatile, because the
-        // device may change it.
+        // SAFETY: the byte is in a buffer, whose memory is initialised and never freed. The read is volatile, because
+        // the device may change it.
         unsafe { self.status_address().read_volatile() }
     }
 }

@@ -18,7 +18,8 @@ use crate::ring::{BUFFER_ENTRIES, MAX_ENTRIES};
 
 /// The largest number of buffers, and thus of requests in flight, in all queues together.
 pub(crate) const MAX_BUFFERS: usize = MAX_ENTRIES / BUFFER_ENTRIES;
-/// Each queue has at least this number of buffers. A device for which there are too few buffers has fewer queues.
+/// The number of queues is chosen so that each queue can have at least this number of buffers. If memory runs short, a
+/// queue may have fewer.
 const QUEUE_BUFFERS: usize = 8;
 /// The largest number of queues of a device.
 pub const MAX_QUEUES: usize = MAX_BUFFERS / QUEUE_BUFFERS;
@@ -79,13 +80,13 @@ impl<H: Hal, T: Transport> fmt::Debug for Device<H, T> {
 }
 
 impl<H: Hal, T: Transport> Device<H, T> {
-    /// Sets up a device with at most `max_queues` queues. Returns it, and its queues in the order of their numbers. There
-    /// is at least one queue, and each has at least one buffer. The buffers of all queues together take at most
-    /// `max_pages` pages, unless that is too few for one buffer.
+    /// Sets up a device with at most `max_queues` queues. Returns the device and its queues, in the order of their
+    /// numbers. There is at least one queue, and each has at least one buffer. The buffers of all queues together take
+    /// at most `max_pages` pages, unless that is too few for one buffer.
     ///
     /// # Errors
-    /// If there is no memory, or the device lacks or refuses something that the driver needs. If the device has been
-    /// given a queue, it is reset. If it does not confirm this reset, the memory of its queues is never freed.
+    /// If there is no memory, or the device lacks or refuses something that the driver needs. If a queue has been set
+    /// up already, the device is reset. If it does not confirm this reset, the memory of its queues is never freed.
     pub fn open<W>(transport: T, max_queues: usize, max_pages: usize) -> Result<(Self, Vec<Queue<H, W>>), OpenError> {
         let mut transport = ManuallyDrop::new(transport);
         let (features, properties) = negotiate(&mut *transport)?;
@@ -122,12 +123,12 @@ impl<H: Hal, T: Transport> Device<H, T> {
         Ok(())
     }
 
-    /// What the device has said about itself.
+    /// Returns the properties that the device has reported.
     pub fn properties(&self) -> Properties {
         self.properties
     }
 
-    /// The transport, for the tasks that this crate does not do, such as interrupts.
+    /// Returns the transport, for the tasks that this crate does not do, such as interrupts.
     pub fn transport(&self) -> &T {
         &self.transport
     }
@@ -138,11 +139,11 @@ impl<H: Hal, T: Transport> Device<H, T> {
     ///
     /// It is safe to submit a write again. The device may have written the data already, but writing the same data
     /// twice has the same result as writing it once, at the later time. The data of another write to the same sectors
-    /// is lost only if both were in flight at the same time, and then no order was promised.
+    /// is lost only if both writes were in flight at the same time. The device promises no order for such writes.
     ///
     /// The device is broken afterwards if it does not confirm the reset, or if its features or properties have changed
-    /// ([`Failure::Gone`]), or if there is no memory for the new queues ([`Failure::OutOfMemory`]). The caller must then
-    /// call [`Queue::take_failed`] for each queue.
+    /// ([`Failure::Gone`]). It is also broken if there is no memory for the new queues ([`Failure::OutOfMemory`]). If
+    /// the device is broken, the caller must call [`Queue::take_failed`] for each queue.
     ///
     /// # Panics
     /// If `queues` are not the queues of this device.

@@ -1,12 +1,12 @@
 //! The driver's half of the virtio block protocol (Virtual I/O Device 1.2, 5.2), without interrupts, locks and waiting.
 //! The kernel adds these three in `drivers/virtio`. The queue and the transport are those of the crate virtio-drivers.
 //!
-//! A [`Device`] has one or several [`Queue`]s of up to 256 entries each. Each queue has its own requests in flight, and its
-//! own buffers in memory that the device may access. So CPUs that use different queues share nothing but the device,
-//! and a queue needs no lock but its own. Only a reset concerns all queues.
+//! A [`Device`] has one or several [`Queue`]s of up to 256 entries each. Each queue has its own requests in flight, and
+//! its own buffers in memory that the device may access. So CPUs that use different queues share only the device, and
+//! each queue can have a lock of its own. Only a reset concerns all queues.
 //!
-//! A request has one to [`MAX_REQUEST_BUFFERS`] buffers of [`BUFFER_BYTES`] each, as many as its data needs. A device may
-//! allow fewer or smaller ones. A request with one buffer takes two entries, because it consists of two pieces of
+//! A request has one to [`MAX_REQUEST_BUFFERS`] buffers of [`BUFFER_BYTES`] each, as many as its data needs. A device
+//! may allow fewer or smaller ones. A request with one buffer takes two entries, because it consists of two pieces of
 //! memory. The device reads the first piece (the header, and the data to write), and writes the second piece (the data
 //! read, and the status). Each further buffer takes one more entry. A device has at most 128 buffers in all queues
 //! together, and each queue has two entries for each of its buffers. So up to 128 requests are in flight, and a request
@@ -14,9 +14,9 @@
 //!
 //! Two features of the queue are not used:
 //!
-//! - *Indirect descriptors*, with which a request would take one entry. virtio-drivers allocates them from the heap for
-//!   each request. The kernel cannot allocate there, because it submits requests with interrupts off. And more requests
-//!   would need more buffers: 128 buffers are 8.5 MiB.
+//! - *Indirect descriptors*, with which a request would take only one entry. virtio-drivers allocates them from the
+//!   heap when a request is submitted. The kernel cannot allocate memory at that time, because its interrupts are off.
+//!   And more requests would need more buffers: 128 buffers are 8.5 MiB.
 //! - *Event indices*: they need a full fence between the write of one index and the read of the other (virtio 1.2,
 //!   2.7.13.4.1), and virtio-drivers has no such fence. It also compares the indices incorrectly when they wrap.
 //!
@@ -28,13 +28,13 @@
 //! | [`Queue::submit`] | [`Queue::complete`] | the device; the queue has the value |
 //! | [`Queue::complete`] | [`Queue::put_buffers`] | the caller again |
 //!
-//! The [`Buffers`] of a request are moved at each of these steps. So the compiler checks that nothing else uses them while
-//! the device may use them. A request cannot be cancelled: its buffers are returned only when the device has completed
-//! the request, or has been reset. A device never gets the memory of a caller, such as a stack: a caller whose time limit
-//! is over goes on, and may use its memory for other things.
+//! The [`Buffers`] of a request are moved at each of these steps. So the compiler checks that nothing else uses them
+//! while the device may use them. A request cannot be cancelled: its buffers are returned only when the device has
+//! completed the request, or has been reset. A device never gets the memory of a caller, such as a stack. The reason is
+//! that a caller whose time limit has ended the wait may use its memory for other things.
 //!
-//! A request takes all its buffers at once, or none. A caller that has some of them never waits for more, so callers cannot
-//! wait for each other in a circle.
+//! A request takes all its buffers at once, or none. A caller that has some of them never waits for more, so callers
+//! cannot wait for each other in a circle.
 //!
 //! # What a device can do
 //!

@@ -42,7 +42,7 @@ const ATTEMPTS: usize = 16;
 /// The properties that the device has reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Properties {
-    /// Number of sectors.
+    /// The number of sectors.
     pub sectors: u64,
     /// Requests consist of whole blocks of this many bytes: a power of two from [`SECTOR_SIZE`] to [`BUFFER_BYTES`].
     pub block_bytes: usize,
@@ -58,7 +58,7 @@ pub struct Properties {
     pub has_cache: bool,
     /// The largest number of sectors that one request can discard; 0 if the device cannot discard.
     pub max_discard_sectors: u32,
-    /// Number of queues.
+    /// The number of queues.
     pub queues: u16,
 }
 
@@ -110,7 +110,8 @@ impl Properties {
             && self.queues != 0
     }
 
-    /// The number of buffers that a request with `bytes` bytes of data needs. It needs one even if it has no data.
+    /// Returns the number of buffers that a request with `bytes` bytes of data needs. A request without data needs one,
+    /// too.
     pub fn buffers_for(&self, bytes: usize) -> usize {
         bytes.div_ceil(self.segment_bytes).max(1)
     }
@@ -169,7 +170,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// The header of the request (virtio 1.2, 5.2.6): type, a reserved word and the sector, in little endian.
+    /// Returns the header of the request (virtio 1.2, 5.2.6): type, a reserved word and the sector, in little endian.
     pub(crate) fn header(self) -> [u8; HEADER_BYTES] {
         let (kind, sector): (u32, u64) = match self {
             Self::Read { sector, .. } => (0, sector),
@@ -184,7 +185,8 @@ impl Request {
         header
     }
 
-    /// The range of a discard, as the device expects it in the data: sector, number of sectors, flags.
+    /// Returns the range of a discard, as the device expects it in the data: sector, number of sectors, flags. Returns
+    /// `None` for any other request.
     pub(crate) fn discarded_range(self) -> Option<[u8; RANGE_BYTES]> {
         let Self::Discard { sector, sectors } = self else { return None };
         let mut range = [0; RANGE_BYTES];
@@ -193,7 +195,7 @@ impl Request {
         Some(range)
     }
 
-    /// The number of bytes of the data that the device reads, and of the data that it writes.
+    /// Returns how many bytes of data the device reads, and how many it writes.
     pub(crate) fn data_bytes(self) -> (usize, usize) {
         match self {
             Self::Read { bytes, .. } => (0, bytes),
@@ -204,9 +206,9 @@ impl Request {
     }
 }
 
-/// Length of a request's header.
+/// The length of a request's header, in bytes.
 pub(crate) const HEADER_BYTES: usize = 16;
-/// Length of the description of a range to discard.
+/// The length of the description of a range to discard, in bytes.
 const RANGE_BYTES: usize = 16;
 
 /// The value of the status byte before the device has written it. No device writes this value.
@@ -221,7 +223,8 @@ pub enum Failure {
     Unsupported,
     /// The device says that it has completed the request, but the status, or a part of the data, is missing.
     Short,
-    /// The device did not answer. It was reset and the request was submitted again, but it did not answer then, either.
+    /// The device did not answer. The driver reset it and submitted the request again, and the device still did not
+    /// answer.
     Silent,
     /// The device has violated the protocol. The driver does not use the device any more.
     Broken,
@@ -232,8 +235,8 @@ pub enum Failure {
     OutOfMemory,
 }
 
-/// The result of a request that the device has completed. `written` is the number of bytes that the device says it has
-/// written, and `status` is the status byte.
+/// Returns the result of a request that the device has completed. `written` is the number of bytes that the device says
+/// it has written, and `status` is the status byte.
 pub(crate) fn result(request: Request, written: u32, status: u8) -> Result<(), Failure> {
     let (_, data) = request.data_bytes();
     match status {

@@ -33,7 +33,8 @@ pub struct Refused {
 pub struct Completion<W> {
     /// The value that was submitted with the request.
     pub owner: W,
-    /// The buffers of the request. `None` if the device is broken, because the device may then still access the buffers.
+    /// The buffers of the request. `None` if the device is broken, because the device may then still access the
+    /// buffers.
     pub buffers: Option<Buffers>,
     /// Whether the device has done what was requested.
     pub result: Result<(), Failure>,
@@ -60,7 +61,8 @@ pub struct Queue<H: Hal, W> {
     before_reset: Vec<Option<InFlight<W>>>,
     /// The free buffers. The vector has room for all buffers, so it never grows.
     free: Vec<Buffer>,
-    /// Empty lists for the buffers of requests: as many as there can be requests, because each takes at least one buffer.
+    /// Empty lists for the buffers of requests: as many as there can be requests, because each takes at least one
+    /// buffer.
     lists: Vec<Buffers>,
     properties: Properties,
     /// Why the device is not used any more. `None` while it is used.
@@ -118,22 +120,23 @@ impl<H: Hal, W> Queue<H, W> {
         unsafe { ManuallyDrop::drop(&mut self.ring) };
     }
 
-    /// The device to which the queue belongs.
+    /// Returns the id of the device to which the queue belongs.
     pub(crate) fn device(&self) -> DeviceId {
         self.device
     }
 
-    /// The largest number of buffers that the queue can have, so that there is always room for their requests.
+    /// Returns the largest number of buffers that the queue can have so that there is always room for their requests.
     pub(crate) fn room(&self) -> usize {
         self.ring.entries() / BUFFER_ENTRIES
     }
 
-    /// The number of the queue in its device.
+    /// Returns the number of the queue in its device.
     pub fn number(&self) -> u16 {
         self.ring.number()
     }
 
-    /// If the device is broken, returns the reason. Then all requests fail for this reason.
+    /// Returns why the device is broken, or `None` if it is not broken. All requests to a broken device fail for this
+    /// reason.
     pub fn broken(&self) -> Option<Failure> {
         self.broken
     }
@@ -144,17 +147,17 @@ impl<H: Hal, W> Queue<H, W> {
         self.broken.get_or_insert(reason);
     }
 
-    /// The number of buffers that are free.
+    /// Returns the number of buffers that are free.
     pub fn free_buffers(&self) -> usize {
         self.free.len()
     }
 
-    /// The number of requests in flight.
+    /// Returns the number of requests in flight.
     pub fn in_flight_count(&self) -> usize {
         self.in_flight.iter().flatten().count()
     }
 
-    /// Takes `count` free buffers for one request, or none if there are not as many.
+    /// Takes `count` free buffers for one request. Returns `None`, and takes no buffer, if there are fewer.
     ///
     /// # Panics
     /// If `count` is 0, or is more than the device allows for a request.
@@ -183,9 +186,9 @@ impl<H: Hal, W> Queue<H, W> {
     /// Submits a request. The caller must then notify the device. `now` is the time, in a unit of the caller.
     ///
     /// # Errors
-    /// If the device does not offer the request, the request extends past the end of the device, the buffers have no room
-    /// for it, or the device is broken. The queue always has room for a request, because it has two entries for each
-    /// buffer.
+    /// If the device does not offer the request, the request extends past the end of the device, the buffers have no
+    /// room for it, or the device is broken. The queue always has room for a request, because it has two entries for
+    /// each buffer.
     pub fn submit(&mut self, request: Request, buffers: Buffers, owner: W, now: u64) -> Result<(), Refused> {
         if let Some(reason) = self.broken {
             return Err(Refused { buffers, reason });
@@ -200,8 +203,8 @@ impl<H: Hal, W> Queue<H, W> {
 
     fn add(&mut self, mut in_flight: InFlight<W>) -> Result<(), InFlight<W>> {
         let mut pieces = in_flight.buffers.prepare(in_flight.request);
-        // SAFETY: the buffers are now in the table of requests in flight, where nothing accesses them, until `complete` has
-        // popped the request or `Device::reset` has reset the device.
+        // SAFETY: the buffers are now in the table of requests in flight, where nothing accesses them, until `complete`
+        // has popped the request or `Device::reset` has reset the device.
         match unsafe { self.ring.add(&mut pieces) } {
             Ok(token) => {
                 self.in_flight[usize::from(token)] = Some(in_flight);
@@ -245,16 +248,17 @@ impl<H: Hal, W> Queue<H, W> {
         Some(Completion { owner, buffers: None, result: Err(reason) })
     }
 
-    /// Gives up the memory of buffers, because the device may still access it. The empty list is kept, because freeing it
-    /// would use the heap.
+    /// Gives up the memory of buffers, because the device may still access it. The empty list is kept, because freeing
+    /// it would use the heap.
     fn abandon(&mut self, mut buffers: Buffers) {
         drop(buffers.drain());
         self.lists.push(buffers);
     }
 
-    /// When the oldest request in flight was submitted, or submitted again after a reset. `None` if no request is in
-    /// flight. Completions of other requests do not change this time, because the device may have lost this one. Reads
-    /// the whole table of requests, so it should be called only if a request has been in flight for long.
+    /// Returns when the oldest request in flight was submitted, or submitted again after a reset. Returns `None` if no
+    /// request is in flight. Completions of other requests do not change this time, because the device may have lost
+    /// the oldest request. This function reads the whole table of requests, so it should be called only if a request
+    /// has been in flight for a long time.
     pub fn oldest(&self) -> Option<u64> {
         self.in_flight.iter().flatten().map(|request| request.since).min()
     }

@@ -13,8 +13,8 @@ use crate::buffer::Pieces;
 
 /// The largest number of entries of a queue.
 pub(crate) const MAX_ENTRIES: usize = 256;
-/// Number of entries for each buffer of a request. A request with one buffer takes two entries: what the device reads, and
-/// what it writes. Each further buffer takes one entry.
+/// The number of entries for each buffer of a queue. A request with one buffer takes two entries: what the device
+/// reads, and what it writes. Each further buffer takes one entry.
 pub(crate) const BUFFER_ENTRIES: usize = 2;
 
 /// A queue of a device.
@@ -52,8 +52,8 @@ impl<H: Hal> fmt::Debug for Ring<H> {
 }
 
 impl<H: Hal> Ring<H> {
-    /// Sets up the queue `number` of the device. Neither indirect descriptors nor event indices are used. If this fails,
-    /// the device does not use the queue.
+    /// Sets up the queue `number` of the device. Neither indirect descriptors nor event indices are used. If this
+    /// fails, the device does not use the queue.
     pub(crate) fn new(transport: &mut impl Transport, number: u16) -> Result<Self> {
         let sized = match transport.max_queue_size(number) {
             256.. => AnySize::Of256(boxed(transport, number)?),
@@ -71,12 +71,12 @@ impl<H: Hal> Ring<H> {
         Ok(())
     }
 
-    /// The number of the queue in its device.
+    /// Returns the number of the queue in its device.
     pub(crate) fn number(&self) -> u16 {
         self.number
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub(crate) fn entries(&self) -> usize {
         match self.sized {
             AnySize::Of256(_) => 256,
@@ -99,7 +99,7 @@ impl<H: Hal> Ring<H> {
         with!(&mut self.sized, queue => unsafe { queue.add(inputs, outputs) })
     }
 
-    /// The token of the next completed request. It comes from the device, so it may be any number.
+    /// Returns the token of the next completed request. The token comes from the device, so it may be any number.
     pub(crate) fn peek(&self) -> Option<u16> {
         with!(&self.sized, queue => queue.peek_used())
     }
@@ -119,8 +119,9 @@ impl<H: Hal> Ring<H> {
 
 /// Sets up a queue with this number of entries.
 ///
-/// This function is called for four sizes, but its frame is on the stack only once. A queue of 256 entries has 9 KiB, of
-/// which an unoptimised build needs several copies.
+/// This function is never inlined, because its caller calls it for four sizes. If it were inlined, the caller's stack
+/// frame would have room for queues of all four sizes. A queue of 256 entries has 9 KiB, of which an unoptimised build
+/// needs several copies.
 #[inline(never)]
 fn boxed<H: Hal, const ENTRIES: usize>(
     transport: &mut impl Transport,
@@ -129,7 +130,7 @@ fn boxed<H: Hal, const ENTRIES: usize>(
     Ok(Box::new(VirtQueue::new(transport, number, false, false)?))
 }
 
-/// Replaces a queue by a new one with the same number of entries. Outlined for the same reason as [`boxed`].
+/// Replaces a queue by a new one with the same number of entries. Never inlined, for the same reason as [`boxed`].
 #[inline(never)]
 fn renew<H: Hal, const ENTRIES: usize>(
     queue: &mut VirtQueue<H, ENTRIES>,
@@ -147,8 +148,8 @@ fn renew<H: Hal, const ENTRIES: usize>(
 /// The pieces must be initialised memory, to which there are no other references.
 unsafe fn references(pieces: &mut Pieces) -> (&[&[u8]], &mut [&mut [u8]]) {
     let (inputs, outputs) = pieces.split();
-    // SAFETY: a reference has the same layout as a `NonNull` with the same target. The caller promises that the memory is
-    // initialised and that there are no other references to it.
+    // SAFETY: a reference has the same layout as a `NonNull` with the same target. The caller promises that the memory
+    // is initialised and that there are no other references to it.
     let inputs = unsafe { slice::from_raw_parts(inputs.as_ptr().cast::<&[u8]>(), inputs.len()) };
     // SAFETY: the same reasons hold for the pieces that the device writes.
     (inputs, unsafe { slice::from_raw_parts_mut(outputs.as_mut_ptr().cast::<&mut [u8]>(), outputs.len()) })

@@ -6,9 +6,9 @@
 use crate::buffer::{BUFFER_BYTES, MAX_REQUEST_BYTES};
 use crate::protocol::SECTOR_SIZE;
 
-/// Number of locks.
+/// The number of locks.
 pub const LOCKS: usize = 256;
-/// Number of sectors of a stripe: as many as fit into one buffer.
+/// The number of sectors of a stripe: as many as fit into one buffer.
 const STRIPE: u64 = (BUFFER_BYTES / SECTOR_SIZE) as u64;
 /// The largest number of sectors that are locked at once: those of the longest write. A longer range is locked and
 /// discarded in parts.

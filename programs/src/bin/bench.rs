@@ -4,8 +4,8 @@
 //! the same names and parameters. The module `shared` has the workloads that also run on threads of the host.
 //! `cargo run -- compare` runs both programs and compares the results.
 //!
-//! `cargo run -- --icount --smp 1 bench` counts instructions. One nanosecond is then one instruction, and all runs have the
-//! same results. `cargo run -- --release bench` measures by the clock.
+//! `cargo run -- --icount --smp 1 bench` counts instructions. With this command, one nanosecond is one instruction, and
+//! all runs have the same results. `cargo run -- --release bench` measures by the clock.
 
 #![no_std]
 #![cfg_attr(not(test), no_main)]
@@ -151,8 +151,8 @@ fn handoffs() {
     });
 }
 
-/// Measures the time from the request of an interrupt, which the CPU sends to itself, to the run of the G that waits for
-/// it. When the interrupt comes, another G computes on the P.
+/// Measures the time from the request of an interrupt, which the CPU sends to itself, to the run of the G that waits
+/// for the interrupt. When the interrupt comes, another G computes on the P.
 fn poll_wakes() {
     measure_events("poll_wake", || {
         let waiting = go(|| {
@@ -177,8 +177,9 @@ fn poll_wakes() {
     });
 }
 
-/// Measures how late the G of a call that blocks its M for 1 ms runs again, beside a hog on each P. If the platform
-/// does not preempt Gs in loops, that G would never run again, so nothing is measured.
+/// Measures the delay from the end of a call that blocks its M for 1 ms until the calling G runs again, while each P
+/// runs a hog (a G that computes and never waits). If the platform does not preempt Gs in loops, the calling G would
+/// never run again, so nothing is measured.
 fn blocking_calls_beside_hogs() {
     const CALL: Duration = Duration::from_millis(1);
     if kernel::PREEMPTS_LOOPS {
@@ -192,8 +193,8 @@ fn blocking_calls_beside_hogs() {
 }
 
 /// Measures reads of 4 KiB at random offsets of the first disk, both by blocking system calls and asynchronously.
-/// Measures them with one read in flight and with 64, and measures how long a read takes beside a hog on each P.
-/// Without a disk there is nothing to measure.
+/// Measures them with one read in flight and with 64, and measures how long a read takes while each P runs a hog (a G
+/// that computes and never waits). Without a disk there is nothing to measure.
 fn disk_reads() {
     const READS: u64 = 4096;
     let Some(disk) = disk::disks().first() else { return };

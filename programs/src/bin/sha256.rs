@@ -8,8 +8,8 @@
 //! other. The G of a chunk gets the state of the hash by joining the G of the previous chunk. Meanwhile, the Gs of
 //! later chunks read. All CPUs take part in the hashing, but only chunks of different disks are hashed in parallel.
 //!
-//! If standard error is a terminal, a progress bar shows how many bytes have been hashed, unless `--quiet` is given. With
-//! `--verbose` the program finally prints how long the hashing took, how many chunks each CPU has hashed, and the
+//! If standard error is a terminal, a progress bar shows how many bytes have been hashed, unless `--quiet` is given.
+//! With `--verbose` the program finally prints how long the hashing took, how many chunks each CPU has hashed, and the
 //! scheduler's counters.
 
 #![no_std]

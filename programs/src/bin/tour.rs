@@ -229,7 +229,7 @@ struct Story {
     after: Place,
     /// Where main ran during the wait.
     main: Place,
-    /// Whether the M on which the G began to wait was idle in the end.
+    /// Whether the M on which the G began to wait was idle at the end.
     is_idle: bool,
     /// The events on the only P, oldest first.
     events: Vec<Event>,

@@ -20,9 +20,9 @@ const CR4_KEPT: Cr4Flags = Cr4Flags::PHYSICAL_ADDRESS_EXTENSION.union(Cr4Flags::
 /// The value of MXCSR that the ABI requires when a function is called: all exceptions masked, rounding to nearest.
 pub(crate) const DEFAULT_MXCSR: u32 = 0x1f80;
 
-/// Sets the control registers, x87, MXCSR and machine checks of this CPU as the kernel needs them, whatever the firmware
-/// and the boot path have set. Afterwards write protection also applies to ring 0, and pages can be no-execute. The
-/// interrupt descriptor table must have been loaded before.
+/// Sets the control registers, x87, MXCSR and machine checks of this CPU as the kernel needs them. The values that the
+/// firmware and the boot path have set do not matter. Afterwards write protection also applies to ring 0, and pages can
+/// be no-execute. The interrupt descriptor table must have been loaded before.
 pub(crate) fn init() {
     let clear =
         Cr0Flags::EMULATE_COPROCESSOR | Cr0Flags::TASK_SWITCHED | Cr0Flags::CACHE_DISABLE | Cr0Flags::NOT_WRITE_THROUGH;
@@ -47,14 +47,15 @@ fn reset_floating_point() {
     unsafe { asm!("ldmxcsr [{}]", in(reg) &DEFAULT_MXCSR, options(nostack, preserves_flags, readonly)) };
 }
 
-/// Turns interrupts on, halts until an interrupt has been handled, and turns interrupts off. Called with interrupts off.
+/// Turns interrupts on, halts until an interrupt has been handled, and turns interrupts off. Called with interrupts
+/// off.
 ///
 /// No interrupt is lost, because after `sti` the processor takes no interrupt before the next instruction, `hlt`, has
 /// begun. So an interrupt that is already pending ends the halt.
 ///
 /// But a non-maskable interrupt may come between `sti` and `hlt`. If its handler returned to `hlt`, pending interrupts
-/// would be handled before `hlt`, and then no interrupt would end the halt. So the handler returns to the instruction after
-/// `hlt`: see [`skip_halt`]. Hence this function may also return without having handled an interrupt.
+/// would be handled before `hlt`, and then no interrupt would end the halt. So the handler returns to the instruction
+/// after `hlt`: see [`skip_halt`]. Hence this function may also return without having handled an interrupt.
 #[unsafe(naked)]
 pub(crate) extern "sysv64" fn wait_for_interrupt() {
     naked_asm!("sti", "hlt", "cli", "ret")

@@ -3,7 +3,8 @@
 //!
 //! Every handler runs on a stack of the interrupt stack table (IST). The processor must not push a frame onto the
 //! interrupted stack, because the prebuilt `core` keeps data in the red zone below the stack pointer. A vector that can
-//! interrupt the handler of another vector has a stack of its own. Otherwise the second frame would overwrite the first.
+//! interrupt the handler of another vector has a stack of its own. Otherwise the second frame would overwrite the
+//! first.
 
 use core::cell::UnsafeCell;
 
@@ -25,7 +26,8 @@ use crate::mm::{OutOfMemory, heap};
 pub(crate) enum TrapStack {
     /// For all interrupts. Their handlers run with interrupts off, so one stack is enough.
     Interrupt,
-    /// For exceptions that have no stack of their own. Such an exception stops the kernel or ends the G that has raised it.
+    /// For exceptions that have no stack of their own. Such an exception stops the kernel or ends the G that has raised
+    /// it.
     Exception,
     /// For page faults. Any code may cause a page fault, including the handler of another exception.
     PageFault,
@@ -39,7 +41,7 @@ pub(crate) enum TrapStack {
 
 const TRAP_STACKS: usize = 6;
 
-/// The selector of the 64-bit code segment. Also used in frames for `iretq`.
+/// The selector of the 64-bit code segment.
 pub(crate) const KERNEL_CODE: u16 = 0x08;
 /// The selector of the data segment.
 pub(crate) const KERNEL_DATA: u16 = 0x10;

@@ -15,9 +15,9 @@ const DEVICES: usize = 0xf0 - FIRST_DEVICE as usize;
 
 /// The vector of the local APIC's timer.
 pub(crate) const TIMER: Vector = Vector(0xf0);
-/// The vector by which a CPU interrupts another CPU. The receiver then runs a thread that has become ready, preempts its
-/// current G, or goes on watchdog duty, which means that it checks whether the sender is stuck. During the boot, the
-/// interrupt makes the other CPUs run kernel threads.
+/// The vector by which a CPU interrupts another CPU. The receiver then runs a thread that has become ready, preempts
+/// its current G, or goes on watchdog duty, which means that it checks whether the sender is stuck. During the boot,
+/// the interrupt makes the other CPUs run kernel threads.
 pub(crate) const RESCHEDULE: Vector = Vector(0xf1);
 /// The vector on which the local APIC reports that it has detected an error.
 pub(crate) const ERROR: Vector = Vector(0xfe);
@@ -70,8 +70,8 @@ pub(crate) fn unexpected_count() -> usize {
     UNEXPECTED.load(Ordering::Relaxed)
 }
 
-/// Moves the legacy interrupt controllers (two 8259s) to vectors from 0x20 on, and masks all their inputs. Otherwise they
-/// might deliver interrupts on the vectors of exceptions.
+/// Moves the legacy interrupt controllers (two 8259s) to vectors from 0x20 on, and masks all their inputs. Otherwise
+/// they might deliver interrupts on the vectors of exceptions.
 pub(crate) fn init() {
     for (base, vector, cascade) in [(0x20, 0x20_u8, 4_u8), (0xa0, 0x28, 2)] {
         let (mut command, mut data) = (Port::<u8>::new(base), Port::<u8>::new(base + 1));

@@ -1,8 +1,8 @@
-//! Machine checks: errors that the hardware detects in itself (SDM 3B, chapter 16). A machine check stops the kernel with a
-//! report of what the processor has recorded. If CR4.MCE were off, the processor would reset instead.
+//! Machine checks: errors that the hardware detects in itself (SDM 3B, chapter 16). A machine check stops the kernel
+//! with a report of what the processor has recorded. If CR4.MCE were off, the processor would reset instead.
 //!
-//! The processor records errors in *banks*, each of four model-specific registers. The meaning of most bits depends on the
-//! processor model.
+//! The processor records errors in *banks*, each of four model-specific registers. The meaning of most bits depends on
+//! the processor model.
 
 use core::fmt;
 use core::ops::Range;
@@ -81,7 +81,8 @@ fn is_first_control_of_firmware() -> bool {
     features.family_id() == 6 && features.model_id() < 0x1a
 }
 
-/// The errors in the banks of the calling CPU. The `Display` of this type writes a part of the report of a machine check.
+/// The errors in the banks of the calling CPU. The `Display` of this type writes a part of the report of a machine
+/// check.
 pub(crate) struct Errors;
 
 impl fmt::Display for Errors {

@@ -1,5 +1,5 @@
-//! Channel 2 of the programmable interval timer (PIT, Intel 8254). It counts down at a known rate and never interrupts: a
-//! program can only read its count and its output. The first PCs made the sound of the speaker with it.
+//! Channel 2 of the programmable interval timer (PIT, Intel 8254). It counts down at a known rate and never interrupts:
+//! a program can only read its count and its output. The first PCs made the sound of the speaker with it.
 
 use x86_64::instructions::port::Port;
 
@@ -30,7 +30,8 @@ pub(crate) fn start(count: u16) {
         (Port::<u8>::new(CONTROL), Port::<u8>::new(COMMAND), Port::<u8>::new(COUNT));
     // SAFETY: reading the control port has no side effect.
     let bits = unsafe { control.read() };
-    // SAFETY: this changes only the gate and the speaker bit of channel 2. The other bits are written back as they were.
+    // SAFETY: this changes only the gate and the speaker bit of channel 2. The other bits are written back as they
+    // were.
     unsafe { control.write(bits & !SPEAKER | GATE) };
     // SAFETY: this command affects only channel 2, which sends no interrupts. The channel starts counting when the high
     // byte of its initial count is written.

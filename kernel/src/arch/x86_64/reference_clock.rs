@@ -1,5 +1,5 @@
-//! The clocks whose rates are known: the HPET, the ACPI power management timer and the PIT. The rates of the other
-//! clocks are measured against one of them.
+//! The clocks whose rates are known: the HPET, the ACPI power management timer and the PIT. The kernel measures the
+//! rates of its other clocks against one of these three.
 
 use core::iter;
 use core::ptr::NonNull;

@@ -67,8 +67,8 @@ pub(crate) struct TrapFrame {
     pub ss: u64,
 }
 
-// The processor aligns the stack to 16 bytes before it pushes the frame. The size of the frame must keep this alignment,
-// since `traps::entry` calls Rust code below the frame.
+// The processor aligns the stack to 16 bytes before it pushes the frame. The size of the frame must keep this
+// alignment, since `traps::entry` calls Rust code below the frame.
 const _: () = assert!(size_of::<TrapFrame>().is_multiple_of(16));
 
 impl TrapFrame {
@@ -83,16 +83,16 @@ impl TrapFrame {
         unsafe { &*words }
     }
 
-    /// Makes a frame from the words that [`general`](Self::general) has returned. The SSE registers in the new frame are
-    /// zero.
+    /// Makes a frame from the words that [`general`](Self::general) has returned. The SSE registers in the new frame
+    /// are zero.
     pub(crate) fn from_general(words: [u64; Self::GENERAL]) -> Self {
         #[repr(C)]
         struct Parts {
             xmm: [u128; 16],
             words: [u64; TrapFrame::GENERAL],
         }
-        // SAFETY: both types are `repr(C)` and consist of the same words in the same order, and every value of a word is
-        // valid.
+        // SAFETY: both types are `repr(C)` and consist of the same words in the same order, and every value of a word
+        // is valid.
         unsafe { core::mem::transmute::<Parts, Self>(Parts { xmm: [0; 16], words }) }
     }
 

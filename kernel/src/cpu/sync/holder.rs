@@ -52,13 +52,13 @@ impl Holder {
     /// the wait would never end.
     #[track_caller]
     pub(super) fn check(&self, location: &'static Location<'static>) {
-        // Interrupts are off so that the caller cannot migrate between the load of its CPU's number and the comparison. If it
-        // migrated in between, its former CPU could take the lock before the comparison. The caller would then panic for
-        // no reason.
+        // Interrupts are off so that the caller cannot migrate between the load of its CPU's number and the comparison.
+        // If it migrated in between, its former CPU could take the lock before the comparison. The caller would then
+        // panic for no reason.
         let is_here = without_interrupts(|| self.is(percpu::current()));
         if is_here {
-            // SAFETY: this CPU has stored its number, and `set` stores the location before the number. The location is a
-            // reference to a constant.
+            // SAFETY: this CPU has stored its number, and `set` stores the location before the number. The location is
+            // a reference to a constant.
             let taken = unsafe { self.location.load(Ordering::Relaxed).as_ref() };
             let taken = taken.expect("a lock that is held was taken somewhere");
             contexts::misuse(format_args!(

@@ -1,5 +1,5 @@
-//! Turns interrupts on again when a CPU releases its last `InterruptMutex`. The locks may be released in any order, so the
-//! CPU counts those that it holds.
+//! Turns interrupts on again when a CPU releases its last `InterruptMutex`. The locks may be released in any order, so
+//! the CPU counts those that it holds.
 
 use core::panic::Location;
 
@@ -8,12 +8,12 @@ use x86_64::instructions::interrupts;
 use crate::cpu::contexts;
 use crate::cpu::percpu::{self, LOCK, LOCKS};
 
-/// The top bit of the count of `InterruptMutex`es. This bit is set if a CPU holds 128 of them, which happens only if guards
-/// were leaked.
+/// The top bit of the count of `InterruptMutex`es. This bit is set if a CPU holds 128 of them, which happens only if
+/// guards were leaked.
 const TOO_MANY_LOCKS: u32 = 0x80 * LOCK;
 
-/// Records that the caller takes an `InterruptMutex` at `location`. The caller has turned interrupts off; `were_on` says
-/// whether they were on before.
+/// Records that the caller takes an `InterruptMutex` at `location`. The caller has turned interrupts off; `were_on`
+/// says whether they were on before.
 ///
 /// # Panics
 /// In a handler of a non-maskable interrupt, or if this CPU already holds 128 such locks.

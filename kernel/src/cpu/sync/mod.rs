@@ -1,16 +1,16 @@
 //! Spin locks for the kernel's own data. Critical sections are short, and a lock is never held across a context switch.
 //!
 //! There are two types of lock. Handlers of interrupts may take an [`InterruptMutex`], but not a [`PreemptMutex`]. The
-//! table in [the crate's documentation](crate) says in which context each type may be taken, and what its holder may do.
-//! A holder that blocks, yields or ends panics.
+//! table in [the crate's documentation](crate) says in which context each type may be taken, and what its holder may
+//! do. A holder that blocks, yields or ends panics.
 //!
 //! Both types are test-and-test-and-set locks ([`spin::mutex::SpinMutex`]). They are not FIFO locks (ticket, MCS),
-//! because the throughput of FIFO locks collapses when virtual CPUs share host cores. All waiters would then wait for the
-//! next one in line, even while the host does not run that waiter's virtual CPU.
+//! because the throughput of FIFO locks collapses when virtual CPUs share host cores. All waiters would then wait for
+//! the next one in line, even while the host does not run that waiter's virtual CPU.
 //!
-//! A lock records its holder and where the holder took it. So a CPU that waits for a lock which it holds itself panics with
-//! both locations, instead of waiting for ever. For the watchdog, each CPU also records which lock has turned interrupts
-//! off. These records cost a few stores to memory that is already in the CPU's cache.
+//! A lock records its holder and where the holder took it. So a CPU that waits for a lock which it holds itself panics
+//! with both locations, instead of waiting for ever. For the watchdog, each CPU also records which lock has turned
+//! interrupts off. These records cost a few stores to memory that is already in the CPU's cache.
 
 mod holder;
 mod interrupts_off;
@@ -28,8 +28,8 @@ use self::holder::Holder;
 use crate::cpu::contexts;
 use crate::cpu::percpu::{CpuId, PreemptGuard};
 
-/// A lock that interrupt handlers may take. While a CPU holds one or more such locks, its interrupts are off. The locks may
-/// be released in any order.
+/// A lock that interrupt handlers may take. While a CPU holds one or more such locks, its interrupts are off. The locks
+/// may be released in any order.
 ///
 /// A critical section should have tens of instructions. The holder may take other `InterruptMutex`es, print, and unpark
 /// threads. The holder panics if it takes a [`PreemptMutex`], allocates, frees, spawns, blocks, yields or ends.
@@ -39,7 +39,7 @@ pub struct InterruptMutex<T> {
 }
 
 impl<T> InterruptMutex<T> {
-    /// An unlocked lock around `value`.
+    /// Makes an unlocked lock around `value`.
     pub const fn new(value: T) -> Self {
         Self { holder: Holder::nobody(), mutex: SpinMutex::new(value) }
     }
@@ -71,7 +71,8 @@ impl<T> InterruptMutex<T> {
     /// non-maskable interrupts.
     ///
     /// # Panics
-    /// If the lock is free, and this CPU holds 128 other `InterruptMutex`es or is in a handler of a non-maskable interrupt.
+    /// If the lock is free, and this CPU holds 128 other `InterruptMutex`es or is in a handler of a non-maskable
+    /// interrupt.
     #[track_caller]
     pub fn try_lock(&self) -> Option<InterruptMutexGuard<'_, T>> {
         let were_on = interrupts::are_enabled();
@@ -137,12 +138,13 @@ pub struct PreemptMutex<T> {
 }
 
 impl<T> PreemptMutex<T> {
-    /// An unlocked lock around `value`.
+    /// Makes an unlocked lock around `value`.
     pub const fn new(value: T) -> Self {
         Self { holder: Holder::nobody(), mutex: SpinMutex::new(value) }
     }
 
-    /// Takes the lock and turns preemption off. Not callable from handlers, or while this CPU holds an [`InterruptMutex`].
+    /// Takes the lock and turns preemption off. Not callable from handlers, or while this CPU holds an
+    /// [`InterruptMutex`].
     ///
     /// # Panics
     /// If this CPU holds the lock, is in a handler, or holds an [`InterruptMutex`].
@@ -173,8 +175,8 @@ impl<T: fmt::Debug> fmt::Debug for PreemptMutex<T> {
 /// Access to the data of a [`PreemptMutex`].
 #[derive(Debug)]
 pub struct PreemptMutexGuard<'a, T> {
-    // The order of the fields matters, since Rust drops them in this order: first the holder is cleared, then the lock is
-    // released, then preemption is turned on.
+    // The order of the fields matters, since Rust drops them in this order: first the holder is cleared, then the lock
+    // is released, then preemption is turned on.
     _clear: ClearOnDrop<'a>,
     guard: SpinMutexGuard<'a, T>,
     _preempt: PreemptGuard,

@@ -19,9 +19,9 @@
 //! were on in between. An answer that comes at once counts more, because a CPU that the host does not run answers
 //! later. The report contains the last answer.
 //!
-//! When a check is due, the first CPU whose timer fires makes it. `WatchdogDuty` (`gmp_sched::kthread::watchdog`)
-//! ensures that there is such a CPU as long as any CPU is busy. The checking CPU may always be the same one, and may
-//! have preemption off itself. So it checks itself, too.
+//! When a check is due, the first CPU whose timer fires makes the check. `WatchdogDuty`
+//! (`gmp_sched::kthread::watchdog`) ensures that there is such a CPU as long as any CPU is busy. The checking CPU may
+//! always be the same one, and may have preemption off itself. So it checks itself, too.
 
 mod report;
 mod scan;
@@ -33,15 +33,15 @@ use crate::cpu::cpus;
 use crate::cpu::percpu::CpuId;
 use crate::sched::activity::{self, Activity, NEVER};
 
-/// Called in an interrupt that another CPU has sent. If this CPU goes on watchdog duty, returns the latest time at
-/// which its timer must fire for the next check. Otherwise returns [`NEVER`].
+/// If this CPU goes on watchdog duty now, returns the latest time at which its timer must fire for the next check.
+/// Otherwise returns [`NEVER`]. Called in an interrupt that another CPU has sent.
 pub(crate) fn is_called() -> u64 {
     if activity::answers_call() { timer::now() + scan::interval() } else { NEVER }
 }
 
-/// Called in this CPU's timer interrupt, after the scheduler has been served. Checks all CPUs if a check is due. If
-/// this CPU stays on watchdog duty, returns the latest time at which its timer must fire for the next check. Otherwise
-/// returns [`NEVER`].
+/// Checks all CPUs if a check is due. If this CPU stays on watchdog duty, returns the latest time at which its timer
+/// must fire for the next check. Otherwise returns [`NEVER`]. Called in this CPU's timer interrupt, after the tick of
+/// the scheduler.
 pub(crate) fn tick(now: u64) -> u64 {
     activity::note_tick(now);
     scan::check_if_due(now);
@@ -53,7 +53,8 @@ pub(crate) fn tick(now: u64) -> u64 {
     if activity::stays_on_duty() { now + scan::interval() } else { NEVER }
 }
 
-/// What the ticks of all CPUs have found since the boot.
+/// The longest times for which interrupts and preemption were off since the boot, as far as timer ticks have noticed
+/// them. Also how often a CPU was reported, and how often a reported CPU has recovered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Windows {
     /// The longest delay of a timer interrupt on a CPU that ran something. Interrupts were off for that long, or the

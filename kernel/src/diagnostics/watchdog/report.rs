@@ -31,8 +31,8 @@ pub(super) fn lockup(cpu: CpuId, what: &str, off_for: u64, console: Hold) -> boo
     // panics instead, because a panic prints without the lock.
     assert!(!console.is_of(cpu), "CPU {cpu} has had {what} off for {}, and the console is locked", Seconds(off_for));
     if console.goes_on() {
-        // Another CPU has held the lock all the time. So the other CPU is suspected as well. Once that is confirmed, this
-        // function is called for the other CPU, and the assertion above reports that CPU.
+        // Another CPU has held the lock all the time. So the other CPU is suspected as well. Once that is confirmed,
+        // this function is called for the other CPU, and the assertion above reports that CPU.
         return false;
     }
     log::error!(target: LOG, "CPU {cpu} has had {what} off for {}:", Seconds(off_for));

@@ -1,8 +1,8 @@
-//! The fast way out of the ring: a port of a virtio console, which takes up to 16 KiB at once. The serial port takes
-//! one byte at a time, and each byte costs an exit of the virtual machine.
+//! The fast way to send the contents of the console's output ring: a port of a virtio console, which takes up to 16 KiB
+//! at once. The serial port takes one byte at a time, and each byte costs an exit of the virtual machine.
 //!
-//! Both ports write to the same reader, in the order in which the kernel uses them. So the order is kept if one port is
-//! used only when the other one is empty:
+//! Both ports write to the same reader, in the order in which the kernel uses them. So the output stays in order if the
+//! kernel uses one port only when the other one is empty:
 //!
 //! - *Start*: the serial port is used until the device has been set up. Then the kernel waits until the serial port is
 //!   empty, and uses the device.
@@ -12,10 +12,10 @@
 //!   nothing is lost.
 //! - *A panic* waits until the chunk in flight has been used, and then uses the serial port.
 //!
-//! A device whose reader is slow also does not use its chunk for a long time. The kernel must not reset such a device,
-//! because a part of the chunk may have been sent. So if a chunk has been in flight for a second, the kernel sends a
-//! control message, which a working device uses at once. If the device has not used the message after five seconds, it
-//! is reset.
+//! If the reader is slow, a device that works may also take a long time to use its chunk. The kernel must not reset
+//! such a device, because it may have sent a part of the chunk. So if a chunk has been in flight for a second, the
+//! kernel sends a control message, which a working device uses at once. If the device has not used the message after
+//! five seconds, the kernel resets the device.
 
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -42,8 +42,8 @@ static PORT: Once<OutputPort> = Once::new();
 /// Whether output goes to the device. Changed under the console's lock, or by a panic.
 static IS_IN_USE: AtomicBool = AtomicBool::new(false);
 /// Element `n % 2` is the position in the ring after chunk number `n`. The positions of two chunks are kept, because a
-/// panic may stop the kernel after the position of the next chunk was stored, but before that chunk was sent. The
-/// position of the chunk before is then the valid one.
+/// panic may stop the kernel after the position of the next chunk was stored, but before that chunk was sent. In this
+/// case the position after the previous chunk is the valid one.
 static ENDS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
 /// Whether output goes to the device.
@@ -51,7 +51,7 @@ pub(crate) fn is_in_use() -> bool {
     IS_IN_USE.load(Ordering::Relaxed)
 }
 
-/// The device, if output goes to it.
+/// Returns the port of the device if output goes to the device, and `None` otherwise.
 fn port() -> Option<&'static OutputPort> {
     PORT.get().filter(|_| is_in_use())
 }
@@ -79,11 +79,11 @@ pub(crate) fn start() {
     }
 }
 
-/// The part of the state that the console's lock guards.
+/// The part of this module's state that the console's lock guards.
 #[derive(Debug)]
 pub(super) struct Bulk {
-    /// When the chunk in flight was sent. If the device has been probed since, the time at which it answered the last
-    /// probe.
+    /// When the chunk in flight was sent. If the device has answered a probe since then, the time at which the kernel
+    /// noticed the last answer.
     since: u64,
     /// When the probe was sent that the device has not answered yet. `None` if the device has answered every probe.
     probed: Option<u64>,
@@ -120,8 +120,8 @@ impl Bulk {
         RING.taken().wrapping_sub(before)
     }
 
-    /// Sends what is left. Called before the console's lock is released. If a chunk remains in flight, makes the device
-    /// interrupt when it has used the chunk. Resets a device that does not answer.
+    /// Sends the rest of the ring. Called before the console's lock is released. If a chunk remains in flight, makes
+    /// the device interrupt when it has used the chunk. Resets a device that does not answer.
     pub(super) fn settle(&mut self) -> Flight {
         let Some(port) = port() else { return Flight::Done };
         let output = port.output();

@@ -48,9 +48,9 @@ impl<F: FnMut(&[u8])> Write for Pieces<F> {
     }
 }
 
-/// Formats text and passes it to `write`, as a whole if possible. Long text needs memory from the heap. If that cannot
-/// be allocated, as in an interrupt handler or when memory is exhausted, the text is passed piece by piece. If a
-/// `Display` implementation returns an error, the text ends there.
+/// Formats text and passes it to `write`, as a whole if possible. Long text needs memory from the heap. If this memory
+/// cannot be allocated, as in an interrupt handler or when memory is exhausted, the text is passed piece by piece. If a
+/// `Display` implementation returns an error, the text ends with what was formatted before the error.
 pub(super) fn with_formatted(arguments: fmt::Arguments<'_>, mut write: impl FnMut(&[u8])) {
     if let Some(text) = arguments.as_str() {
         return write(text.as_bytes());

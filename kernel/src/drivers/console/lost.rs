@@ -36,7 +36,7 @@ impl Lost {
         Self { messages: MESSAGES.swap(0, Ordering::Relaxed), bytes: BYTES.swap(0, Ordering::Relaxed) }
     }
 
-    /// The number of bytes that were dropped.
+    /// Returns the number of bytes that were dropped.
     pub(super) fn bytes(self) -> usize {
         self.bytes
     }

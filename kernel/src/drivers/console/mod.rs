@@ -21,10 +21,10 @@
 //!   order, so each gets the same share of the port. A caller that cannot park (an interrupt handler, a driver, code
 //!   with preemption or interrupts off) never waits, but may fill the other half, too. If the ring has no room for its
 //!   text, the text is dropped and counted. A line with the count is put in its place (`lost`).
-//! - **Send**: a virtio console takes chunks of up to 16 KiB (`bulk`). If it has not used its chunk yet, its interrupt
-//!   sends the next one. To the serial port, the caller sends as many bytes as it has put, in bursts of 128, until the
-//!   port accepts no more. The interrupt of the port sends the remaining bytes, burst by burst. If the port has no
-//!   interrupt, a timer sends a burst every millisecond.
+//! - **Send**: a virtio console takes chunks of up to 16 KiB (`bulk`). If the virtio console has not used its chunk
+//!   yet, its interrupt handler sends the next chunk later. To the serial port, the caller sends as many bytes as it
+//!   has put, in bursts of 128, until the port accepts no more. The interrupt handler of the port sends the remaining
+//!   bytes, burst by burst. If the port has no interrupt, a timer sends a burst every millisecond.
 //! - **Port**: the port is as fast as its reader. If nothing reads the pipe that QEMU writes to, each G continues until
 //!   it prints a line for which the ring has no room.
 //!
@@ -47,7 +47,7 @@
 //!
 //! For input, the port's interrupt moves received bytes into another ring (`received`). Programs read bytes (`input`)
 //! or lines (`stdin`) from that ring. So that runs can be repeated, input may also come from memory, at instants of the
-//! machine's clock (`timed`).
+//! machine's clock that the memory specifies (`timed`).
 
 pub(crate) mod bulk;
 mod emergency;
@@ -108,8 +108,8 @@ pub(crate) fn configure(level: Option<&str>, patience: Option<Duration>, stderr_
     }
 }
 
-/// Whether standard error is a terminal, on which a program can show its progress. The kernel option `stderr` says so,
-/// and `boot` sets it. Callable from everywhere.
+/// Whether standard error is a terminal, on which a program can show its progress. The kernel option `stderr`, which
+/// the command `boot` sets, decides this. Callable from everywhere.
 #[must_use]
 pub fn stderr_is_terminal() -> bool {
     STDERR_IS_TERMINAL.load(Ordering::Relaxed)

@@ -57,7 +57,8 @@ pub(super) fn request_input() -> bool {
     put_all(iter::once(Piece::INPUT_READY))
 }
 
-/// Puts pieces into the ring, without output of other Gs in between. Blocks and returns as [`write`](fn@write) does.
+/// Puts pieces into the ring, without output of other Gs in between. Blocks in the same cases as [`write`](fn@write),
+/// and returns `false` in the same cases.
 fn put_all<'a>(pieces: impl Iterator<Item = Piece<'a>>) -> bool {
     if !can_park() {
         // The `&` does not short-circuit, because every piece must be put or counted as dropped.
@@ -98,9 +99,9 @@ fn send_rest(bytes: usize) {
     }
 }
 
-/// Whether the part of the ring is free that is reserved for callers that print without waiting for room. Such a caller
-/// should wait between its lines until this returns `true`, if it prints much text and can wait. Otherwise its text, and
-/// the text of other such callers, may be lost.
+/// Whether the whole reserve of the ring is free. The reserve is for callers that print without waiting for room. If
+/// such a caller prints much text and can wait, it should wait between its lines until this returns `true`. Otherwise
+/// its text, and the text of other such callers, may be lost.
 pub(crate) fn has_room_for_unwaited() -> bool {
     RING.room() >= RESERVE
 }
@@ -144,7 +145,7 @@ pub fn flush() -> bool {
     }
 }
 
-/// How long [`flush`] and a panic wait while the port accepts no bytes, in ns.
+/// Returns how long [`flush`] and a panic wait while the port accepts no bytes, in ns.
 pub(super) fn patience() -> u64 {
     PATIENCE.load(Ordering::Relaxed)
 }

@@ -2,7 +2,8 @@
 //!
 //! The port has one interrupt line for two causes: it has received data, or it can send more. The interrupt controller
 //! detects only the rising edge of the line. So the handler first disables both causes, which lowers the line. When it
-//! has finished, it enables the required causes again. If one of these is present by then, the line rises again.
+//! has finished, it enables the required causes again. If one of these causes is present at that time, the line rises
+//! again.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -117,7 +118,7 @@ pub(super) fn note_sent(last: u8) {
     LAST_SENT.store(last, Ordering::Relaxed);
 }
 
-/// The last byte that was moved to the port.
+/// Returns the last byte that was moved to the port.
 pub(super) fn last_sent() -> u8 {
     LAST_SENT.load(Ordering::Relaxed)
 }

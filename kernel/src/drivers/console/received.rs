@@ -78,7 +78,7 @@ pub(super) fn notify() {
     }
 }
 
-/// The number of bytes for which the ring has room.
+/// Returns the number of bytes for which the ring has room.
 pub(super) fn room() -> usize {
     RING.room()
 }

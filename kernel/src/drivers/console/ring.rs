@@ -10,8 +10,9 @@ use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 #[derive(Debug)]
 pub(super) struct Ring<const N: usize> {
     bytes: [AtomicU8; N],
-    /// How many bytes were ever taken out, and how many were ever put in.
+    /// How many bytes were ever taken out.
     taken: AtomicUsize,
+    /// How many bytes were ever put in.
     put: AtomicUsize,
 }
 
@@ -21,7 +22,7 @@ impl<const N: usize> Ring<N> {
         Self { bytes: [const { AtomicU8::new(0) }; N], taken: AtomicUsize::new(0), put: AtomicUsize::new(0) }
     }
 
-    /// The number of bytes for which there is room.
+    /// Returns the number of bytes for which there is room.
     pub(super) fn room(&self) -> usize {
         // Ordering: Acquire; partner: the Release store in `skip`. The consumer has read the bytes before that store,
         // so overwriting them is allowed.
@@ -32,12 +33,12 @@ impl<const N: usize> Ring<N> {
         self.put.load(Ordering::Acquire) == self.taken.load(Ordering::Relaxed)
     }
 
-    /// The position after the last byte that was put in. Positions count bytes from the start of the run.
+    /// Returns the position after the last byte that was put in. Positions count bytes from the start of the run.
     pub(super) fn end(&self) -> usize {
         self.put.load(Ordering::Acquire)
     }
 
-    /// The position after the last byte that was taken out.
+    /// Returns the position after the last byte that was taken out.
     pub(super) fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }

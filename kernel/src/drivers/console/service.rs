@@ -48,8 +48,8 @@ fn interrupt() {
     received::notify();
 }
 
-/// Sends a burst to a port that has no interrupt, checks whether a virtio console still works, and receives input that comes
-/// at instants of the clock. Returns when to call this function again, in ns. Called by the timer's handler.
+/// Sends a burst to a port that has no interrupt, checks whether a virtio console still works, and receives the due
+/// input of the module `timed`. Returns when to call this function again, in ns. Called by the timer's handler.
 pub(crate) fn tick(now: u64) -> u64 {
     send_burst(now).min(timed::tick(now))
 }

@@ -34,7 +34,7 @@ const CHECK: u64 = 250_000_000;
 pub(super) const BURST: usize = 128;
 
 static CONSOLE: InterruptMutex<Console> = InterruptMutex::new(Console::new());
-/// Number of interrupt handlers that wait for the lock.
+/// The number of interrupt handlers that wait for the lock.
 static HANDLERS: AtomicUsize = AtomicUsize::new(0);
 /// How often the lock was taken or released. Odd while the lock is held.
 static HOLDS: AtomicU64 = AtomicU64::new(0);
@@ -44,7 +44,7 @@ static ROOM: Signal<Kernel> = Signal::new();
 /// Whether timers send the contents of the ring, because the port has no interrupt.
 pub(super) static IS_POLLED: AtomicBool = AtomicBool::new(false);
 
-/// The state under the lock. The positions of the ring, which the lock also guards, are in [`RING`] itself.
+/// The state that the lock guards. The lock also guards the positions of the ring, which are in [`RING`] itself.
 #[derive(Debug)]
 pub(super) struct Console {
     pub(super) port: Port,
@@ -56,8 +56,9 @@ pub(super) struct Console {
     /// If a G waits for room, the position in the ring that [`Ring::taken`](super::ring::Ring::taken) must reach before
     /// this G can continue.
     awaited: Option<usize>,
-    /// The last byte that was put into the ring, and its stream.
+    /// The last byte that was put into the ring.
     last_put: u8,
+    /// The stream of the last text that was put into the ring.
     stream: Stream,
 }
 
@@ -84,12 +85,12 @@ impl<'a> Piece<'a> {
 
     pub(super) const INPUT_READY: Self = Self { content: Content::InputReady, room: 1 };
 
-    /// The largest number of bytes that the piece takes in the ring.
+    /// Returns the largest number of bytes that the piece takes in the ring.
     pub(super) fn room(self) -> usize {
         self.room
     }
 
-    /// The text of the piece. It is empty if the piece is the request for input.
+    /// Returns the text of the piece. The text is empty if the piece is the request for input.
     fn bytes(self) -> &'a [u8] {
         match self.content {
             Content::Text(_, text) => text,
@@ -217,7 +218,7 @@ impl Console {
     }
 }
 
-/// The time between two checks by a timer while the ring is not empty, in ns; `None` if no timer is needed.
+/// Returns the time between two checks by a timer while the ring is not empty, in ns, or `None` if no timer is needed.
 pub(super) fn check_interval() -> Option<u64> {
     match () {
         () if bulk::is_in_use() => Some(CHECK),
@@ -232,7 +233,7 @@ pub(super) fn serve() {
 }
 
 /// Takes the lock. Interrupt handlers have precedence: while a handler waits, other callers spin with interrupts on and
-/// do not try to take the lock. So a handler waits for one critical section only, however many callers there are.
+/// do not try to take the lock. So a handler waits only for the critical section of the present holder.
 fn lock() -> InterruptMutexGuard<'static, Console> {
     if percpu::trap_depth() == 0 {
         while HANDLERS.load(Ordering::Relaxed) != 0 {
@@ -285,7 +286,7 @@ pub(super) fn with_port<R>(body: impl FnOnce(&mut Uart) -> R) -> R {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hold(u64);
 
-/// The current period of the console's lock. Callable from everywhere.
+/// Returns the current period of the console's lock. Callable from everywhere.
 pub(crate) fn hold() -> Hold {
     Hold(HOLDS.load(Ordering::Relaxed))
 }
@@ -323,7 +324,7 @@ impl Stalled {
         Self(())
     }
 
-    /// The number of bytes that were dropped since the last report.
+    /// Returns the number of bytes that were dropped since the last report.
     pub fn lost(&self) -> usize {
         Lost::now().bytes()
     }

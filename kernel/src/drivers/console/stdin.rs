@@ -35,17 +35,17 @@ pub const fn stdin() -> Stdin {
 }
 
 impl Stdin {
-    /// Reads the next line and appends it to `line`, with the newline at its end. A carriage return counts as a newline.
-    /// The last line of the input may be without a newline. Invalid UTF-8 is replaced. Returns how many bytes were
-    /// appended, which is 0 only at the end of the input.
+    /// Reads the next line and appends it to `line`, with the newline at its end. A carriage return counts as a
+    /// newline. The last line of the input may be without a newline. Invalid UTF-8 is replaced. Returns how many bytes
+    /// were appended, which is 0 only at the end of the input.
     ///
     /// Blocks the calling G until a whole line has been received. On the machine the M of the G is not blocked. If
     /// several Gs read, each gets whole lines, in the order of the calls.
     ///
     /// # Errors
     ///
-    /// On the machine, never. On the host, if no M can be created to run the other Gs during the call. Nothing of the
-    /// input is lost in this case.
+    /// If no M can be created to run the other Gs during the call. This happens only on the host. No input is lost in
+    /// this case.
     ///
     /// # Panics
     ///
@@ -58,13 +58,13 @@ impl Stdin {
         })
     }
 
-    /// Like [`read_line`](Self::read_line), but waits no longer than `limit`. If the limit ends the wait, the part of the
-    /// line that has been received is kept for the next call.
+    /// Like [`read_line`](Self::read_line), but waits no longer than `limit`. If the limit ends the wait, the part of
+    /// the line that has been received is kept for the next call.
     ///
     /// # Errors
     ///
-    /// In the cases of [`read_line`](Self::read_line), and if the limit ends the wait. On the host, also if `limit` has a
-    /// context and there is no memory to wait for this context.
+    /// In the cases of [`read_line`](Self::read_line), and if the limit ends the wait. On the host, also if `limit` has
+    /// a context and there is no memory to wait for this context.
     ///
     /// # Panics
     ///

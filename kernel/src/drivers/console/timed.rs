@@ -1,9 +1,10 @@
-//! Input that comes at instants of the machine's clock, from memory that the machine shares with the host. With
-//! `boot --icount` and `--record-input` or `--input-script`, this replaces the serial port for input.
+//! Input from memory that the machine shares with the host. Each entry of the memory says at which instant of the
+//! machine's clock the entry is received. With `boot --icount` and `--record-input` or `--input-script`, this memory
+//! replaces the serial port for input.
 //!
-//! From the first time that the program asks for input, a timer of one CPU checks the memory every [`INTERVAL`]. So the
-//! instants at which input can come do not depend on the host. See [`boot_protocol::input_memory`] for why a run with
-//! recorded input is equal to the run in which it was recorded.
+//! After the program's first request for input, a timer of one CPU checks the memory every [`INTERVAL`]. So the
+//! instants at which input can come do not depend on the host. [`boot_protocol::input_memory`] explains why a run with
+//! recorded input is equal to the run in which the input was recorded.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -32,7 +33,7 @@ static NEXT_CHECK: AtomicU64 = AtomicU64::new(NEVER);
 /// The number of entries that were taken. Changed under the console's lock.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Finds the memory, if the machine has it.
+/// Finds the memory that is shared with the host, if the machine has such memory.
 pub(super) fn init() {
     if let Some(memory) = shared_memory::input() {
         MEMORY.call_once(|| memory);

@@ -1,4 +1,5 @@
-//! A call: a slot of a queue that a G has taken, the requests that it runs there, and its wait for the answers.
+//! A call: a slot of a queue that a G has taken, the requests that the G runs in this slot, and the wait for the
+//! answers.
 
 use core::fmt;
 
@@ -25,8 +26,8 @@ pub(crate) enum Mode {
     Asynchronous,
 }
 
-/// A slot and the buffers that a G has taken. Dropping this value returns them. If a request of the slot is in flight, the
-/// G that drops the value first waits for the answer.
+/// A slot and the buffers that a G has taken. Dropping this value returns them. If a request of the slot is in flight,
+/// the G that drops the value first waits for the answer.
 struct Held {
     device: &'static BlockDevice,
     queue: &'static RequestQueue,
@@ -124,8 +125,8 @@ impl fmt::Debug for Call<'_> {
 }
 
 impl<'l> Call<'l> {
-    /// Waits until the current CPU's queue has the buffers for requests with `bytes` bytes of data, and takes them and a
-    /// slot. `locked` is released together with the slot, or before this function returns an error.
+    /// Waits until the current CPU's queue has enough buffers for requests with `bytes` bytes of data. Takes these
+    /// buffers and a slot. `locked` is released together with the slot, or before this function returns an error.
     ///
     /// # Errors
     /// If the limit ends the wait, or the device is broken.
@@ -148,7 +149,7 @@ impl<'l> Call<'l> {
         Ok(Self { held, mode, limit })
     }
 
-    /// The memory for the data of a request.
+    /// Returns the memory for the data of a request.
     pub(crate) fn buffers(&mut self) -> &mut Buffers {
         self.held.buffers.as_mut().expect("a call has its buffers unless a request is in flight")
     }

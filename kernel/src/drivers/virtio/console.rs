@@ -147,7 +147,7 @@ impl OutputPort {
         }
     }
 
-    /// The queue for output.
+    /// Returns the queue for output.
     pub(crate) fn output(&self) -> &Lane {
         &self.output
     }

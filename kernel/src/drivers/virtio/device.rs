@@ -63,7 +63,8 @@ pub(crate) struct BlockDevice {
     sectors: SectorLocks,
     properties: Properties,
     request_bytes: usize,
-    /// How long a request may be in flight. If the device has not answered it by then, the device is reset.
+    /// How long a request may be in flight. If the device does not answer a request within this time, the device is
+    /// reset.
     pub(super) time_limit: Duration,
 }
 
@@ -81,8 +82,9 @@ impl fmt::Display for BlockDevice {
 }
 
 impl BlockDevice {
-    /// Sets up the device. It gets a queue for each CPU if possible, and the interrupts of each queue go to its CPU,
-    /// beginning with `first_cpu`. The interrupts call the function in `handler` with the number in `handler`.
+    /// Sets up the device, with a queue for each CPU if possible. The interrupts of the first queue go to `first_cpu`,
+    /// and those of each further queue to the next CPU. The interrupts call the function in `handler` with the number
+    /// in `handler`.
     ///
     /// # Errors
     /// If the device lacks or refuses something that the driver needs. The device is then not used.
@@ -152,22 +154,22 @@ impl BlockDevice {
         }
     }
 
-    /// The properties that the device has reported.
+    /// Returns the properties that the device has reported.
     pub(crate) fn properties(&self) -> Properties {
         self.properties
     }
 
-    /// The largest number of bytes of data of a request. It is a multiple of the block size.
+    /// Returns the largest number of data bytes that a request can have. The number is a multiple of the block size.
     pub(crate) fn request_bytes(&self) -> usize {
         self.request_bytes
     }
 
-    /// The number of buffers, which is also the largest number of requests in flight (if each has one buffer).
+    /// Returns the number of buffers, which is also the largest number of requests in flight (if each has one buffer).
     pub(crate) fn capacity(&self) -> usize {
         self.queues.iter().map(RequestQueue::capacity).sum()
     }
 
-    /// The number of buffers that no G uses.
+    /// Returns the number of buffers that no G uses.
     pub(crate) fn free_buffers(&self) -> usize {
         self.queues.iter().map(RequestQueue::free_buffers).sum()
     }
@@ -186,8 +188,9 @@ impl BlockDevice {
         self.sectors.lock(first, count, limit)
     }
 
-    /// The queue that a CPU uses. If there are as many queues as CPUs, this is the queue whose interrupts the CPU gets.
-    /// If there are fewer, CPUs share queues, and a CPU that gets the interrupts of a queue uses that queue.
+    /// Returns the queue that a CPU uses. If there are as many queues as CPUs, this is the queue whose interrupts the
+    /// CPU gets. If there are fewer queues, CPUs share queues, and a CPU that gets the interrupts of a queue uses that
+    /// queue.
     pub(super) fn queue_of(&'static self, cpu: CpuId) -> &'static RequestQueue {
         let distance = (cpu.index() + cpus::count() - self.first_cpu.index()) % cpus::count();
         &self.queues[distance % self.queues.len()]
@@ -201,7 +204,7 @@ impl BlockDevice {
         }
     }
 
-    /// Ends the use of the device. All Gs that wait for an answer get this error, whichever queue they use.
+    /// Ends the use of the device. All Gs that wait for an answer in any of its queues get this error.
     fn fail(&'static self, reason: Failure) {
         if self.queues.iter().map(|queue| queue.fail(reason)).sum::<usize>() != 0 {
             log::error!("a block device has failed: {}", RequestError::from(reason));
@@ -237,9 +240,9 @@ impl BlockDevice {
     }
 }
 
-/// The CPUs that get the interrupts of the queues, by the number of the queue. If messages of devices cannot reach all
-/// of these CPUs, there is only one, because [`queue_of`](BlockDevice::queue_of) assumes that each message reaches its
-/// CPU.
+/// Returns the CPUs that get the interrupts of the queues, in the order of the queues' numbers. If messages of devices
+/// cannot reach all of these CPUs, returns only `first`, because [`queue_of`](BlockDevice::queue_of) assumes that each
+/// message reaches its CPU.
 fn targets(first: CpuId) -> heapless::Vec<CpuId, MAX_QUEUES> {
     let cpus = (0..cpus::count()).map(|index| CpuId::new((first.index() + index) % cpus::count())).take(MAX_QUEUES);
     if cpus.clone().all(apic::is_device_target) { cpus.collect() } else { core::iter::once(first).collect() }

@@ -1,7 +1,7 @@
 //! The virtio entropy device (virtio 1.2, 5.4): the host's random numbers.
 //!
-//! The device has one queue. It fills each buffer of the queue, or a part of it, with random bytes. This driver uses one
-//! buffer.
+//! The device has one queue. It fills each buffer of the queue, or a part of it, with random bytes. This driver uses
+//! one buffer.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -56,8 +56,9 @@ fn set_up(
 }
 
 impl EntropyDevice {
-    /// Requests `count` random bytes, or fewer if the device's buffer is smaller. Requests nothing while an earlier request
-    /// has not been taken. Returns when the bytes were requested, which is `now` or the time of the earlier request.
+    /// Requests `count` random bytes, or fewer if the device's buffer is smaller. Requests nothing while an earlier
+    /// request has not been taken. Returns when the bytes were requested, which is `now` or the time of the earlier
+    /// request.
     pub(crate) fn request(&self, count: usize, now: Instant) -> Instant {
         if self.requested.load(Ordering::Relaxed) == 0 {
             let count = count.min(self.lane.buffer().len());
@@ -73,9 +74,9 @@ impl EntropyDevice {
         self.lane.is_idle()
     }
 
-    /// Takes the answer to the request: copies random bytes to the beginning of `bytes`, and erases them in the buffer of
-    /// the device. Returns how many bytes were copied. Returns `None` if the device has not answered yet, or says that it
-    /// has written no bytes or more bytes than were requested.
+    /// Takes the answer to the request: copies random bytes to the beginning of `bytes`, and erases them in the buffer
+    /// of the device. Returns how many bytes were copied. Returns `None` if the device has not answered yet, or says
+    /// that it has written no bytes or more bytes than were requested.
     pub(crate) fn take(&self, bytes: &mut [u8]) -> Option<usize> {
         let requested = self.requested.load(Ordering::Relaxed);
         if !self.has_answered() || !(1..=requested).contains(&self.lane.received()) {

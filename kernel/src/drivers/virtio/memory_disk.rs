@@ -1,8 +1,8 @@
 //! Disks in memory. With `boot --icount` the machine has them in place of virtio disks, so that all runs are equal.
 //!
 //! The content of such a disk is [memory of the machine](crate::drivers::shared_memory), and the kernel itself is the
-//! device: a [`SoftwareDevice`] answers the requests, each after the time that a model of a disk says. The driver uses it
-//! like a virtio disk. It submits requests in the same queues, and gets an interrupt when they have been answered.
+//! device: a [`SoftwareDevice`] answers the requests, each after the time that a model of a disk says. The driver uses
+//! it like a virtio disk. It submits requests in the same queues, and gets an interrupt when they have been answered.
 //!
 //! | what a virtio disk does | what happens here |
 //! |---|---|
@@ -56,7 +56,7 @@ pub(crate) struct Model {
 }
 
 /// Finds the disks in memory, in the order of their bus addresses. The interrupts of the disks go to different CPUs,
-/// beginning with the CPU of this index. Called once.
+/// beginning with the CPU whose index is `first_cpu`. Called once.
 pub(super) fn find(first_cpu: usize, model: Model) -> &'static [&'static MemoryDisk] {
     let disks = shared_memory::disks().into_iter().zip(first_cpu..).map(|(memory, index)| {
         // Each disk has its own random numbers.
@@ -88,7 +88,7 @@ impl MemoryDisk {
         self.vector.call_once(|| vector);
     }
 
-    /// Does the requests of a queue, and arms this CPU's timer for their answers. Not callable from interrupts.
+    /// Does the requests of a queue, and arms this CPU's timer for their answers. Not callable from interrupt handlers.
     pub(super) fn submit(&'static self, queue: u16) {
         loop {
             let taken = self.access(|device| device.take(queue, kthread::now().as_nanos()));
@@ -125,8 +125,8 @@ impl MemoryDisk {
     }
 }
 
-/// Answers the requests that are due on all disks. Returns when the timer of the calling CPU must fire next for them, or
-/// `u64::MAX`. Called by the timer interrupt of every CPU.
+/// Answers the requests that are due on all disks. Returns when the timer of the calling CPU must fire next for them,
+/// or `u64::MAX`. Called by the timer interrupt of every CPU.
 pub(crate) fn tick(now: u64) -> u64 {
     DISKS.get().map_or(u64::MAX, |disks| disks.iter().map(|disk| disk.answer(now)).min().unwrap_or(u64::MAX))
 }

@@ -38,39 +38,39 @@
 //! | answered | the slot | no G |
 //! | copy out | the G | no G |
 //!
-//! A slot is an entry of a queue's table of answers. A queue has as many slots as buffers, and a request takes one slot, and
-//! one or several buffers of 64 KiB in the DMA pool. A device has 128 buffers, or fewer if memory is short or the device's
-//! queues are small. The queues share them equally. Everything is allocated when the device is set up, so a request does
-//! not allocate. A G never waits for the lock of a sector while it has a slot.
+//! A slot is an entry of a queue's table of answers. A queue has as many slots as buffers, and a request takes one
+//! slot, and one or several buffers of 64 KiB in the DMA pool. A device has 128 buffers, or fewer if memory is short or
+//! the device's queues are small. The queues share them equally. Everything is allocated when the device is set up, so
+//! a request does not allocate. A G never waits for the lock of a sector while it has a slot.
 //!
 //! # Large requests
 //!
-//! A request with several buffers transfers up to 1 MiB. So a long read or write consists of fewer requests, each of which
-//! costs the driver and QEMU a time that does not depend on its length. A request takes at most a quarter of a queue's
-//! buffers, so that large requests do not stop the small ones: 1 MiB with two queues, and 256 KiB with eight. A longer read
-//! or write is divided into requests, one after the other. A program that reads a whole disk should read several chunks at
-//! the same time, so that the device works while data is copied.
+//! A request with several buffers transfers up to 1 MiB. So a long read or write consists of fewer requests, each of
+//! which costs the driver and QEMU a time that does not depend on its length. A request takes at most a quarter of a
+//! queue's buffers, so that large requests do not stop the small ones: 1 MiB with two queues, and 256 KiB with eight. A
+//! longer read or write is divided into requests, one after the other. A program that reads a whole disk should read
+//! several chunks at the same time, so that the device works while data is copied.
 //!
-//! A G gets all buffers of its request at once, and the Gs are served in the order in which they come. So Gs never wait for
-//! each other in a circle, and small requests do not overtake a large one for ever.
+//! A G gets all buffers of its request at once, and the Gs are served in the order in which they come. So Gs never wait
+//! for each other in a circle, and small requests do not overtake a large one for ever.
 //!
 //! The data is copied between the buffers and the memory of the caller. Reading into the caller's memory directly would
-//! save the copy. But a request cannot be cancelled, so that memory could not be used for anything else after the limit of
-//! the call is over, and a caller's stack would be a part of it.
+//! save the copy. But a request cannot be cancelled. So after the limit of a call has ended the wait, the device could
+//! still write to the caller's memory, for example to its stack.
 //!
 //! # A queue for each CPU
 //!
-//! A device with several queues (`VIRTIO_BLK_F_MQ`) is used with one for each CPU, up to
-//! [`MAX_QUEUES`](kernel_virtio_block::MAX_QUEUES). A G submits its request in the queue of the CPU on which it runs, and
-//! the interrupt of the queue goes to that CPU. So CPUs do not wait for each other's locks, and an answer arrives where
-//! the data of the request is in the cache. If the queue of the CPU has no free slot, the G waits for one, even if other
-//! queues have some.
+//! If a device has several queues (`VIRTIO_BLK_F_MQ`), the driver uses one of them for each CPU, up to
+//! [`MAX_QUEUES`](kernel_virtio_block::MAX_QUEUES). A G submits its request in the queue of the CPU on which it runs,
+//! and the interrupt of the queue goes to that CPU. So CPUs do not wait for each other's locks, and an answer arrives
+//! on the CPU whose cache has the data of the request. If the queue of the CPU has no free slot, the G waits for one,
+//! even if other queues have free slots.
 //!
-//! All interrupts of a device have the same vector. Each queue has its own entry of the MSI-X table, and only the CPU in
-//! that entry differs. So the handler knows by its CPU which queue to serve, and 255 CPUs do not need 255 vectors.
+//! All interrupts of a device have the same vector. Each queue has its own entry of the MSI-X table, and only the CPU
+//! in that entry differs. So the handler knows by its CPU which queue to serve, and 255 CPUs do not need 255 vectors.
 //!
-//! There are fewer queues if the device has fewer, or not enough MSI-X entries or memory. CPUs then share them. If
-//! messages of devices cannot reach all CPUs, there is only one queue.
+//! There are fewer queues than CPUs if the device has fewer queues, or if there are not enough MSI-X entries or not
+//! enough memory. CPUs then share the queues. If messages of devices cannot reach all CPUs, there is only one queue.
 //!
 //! The two ways to access a disk differ only in how a G waits for the answer:
 //!
@@ -78,7 +78,7 @@
 //!   handler unparks the thread. If no M can be created for the P, nothing is submitted.
 //! - *Asynchronous*: the G parks until the slot's [signal](gmp_sched::device_signals) is raised. The handler raises it.
 //!
-//! # If the limit of a call is over first
+//! # If the limit of a call ends the wait
 //!
 //! A request that was submitted cannot be cancelled, so it stays in flight. The call passes the slot and the locks of
 //! the sectors to a new G, and returns an error at once. The new G waits for the answer without a limit. Then it
@@ -131,7 +131,7 @@ use crate::drivers::pci;
 
 static BLOCK_DEVICES: Once<Vec<Result<BlockDevice, SetupError>>> = Once::new();
 
-/// The block devices, in the order of their bus addresses. The list is empty until [`init`] has been called.
+/// Returns the block devices, in the order of their bus addresses. The list is empty until [`init`] has been called.
 pub(crate) fn block_devices() -> &'static [Result<BlockDevice, SetupError>] {
     BLOCK_DEVICES.get().map_or(&[], Vec::as_slice)
 }

@@ -20,11 +20,11 @@ use crate::mm::{OutOfMemory, PAGE_SIZE, dma};
 
 /// The number of descriptors of a queue.
 const SIZE: u16 = 8;
-/// Flag of a descriptor: the device writes to the buffer.
+/// The flag of a descriptor which says that the device writes to the buffer.
 const WRITE: u16 = 2;
-/// Flag of the available ring: the device need not interrupt.
+/// The flag of the available ring which says that the device need not interrupt.
 const NO_INTERRUPT: u16 = 1;
-/// Offset of the buffers, which follow the rings in the same memory.
+/// The offset of the buffers, which follow the rings in the same memory.
 const DATA: usize = 256;
 const _: () = assert!(size_of::<Rings>() <= DATA);
 
@@ -95,7 +95,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// The address of the memory for the device.
+    /// Returns the address by which the device accesses the memory.
     fn device_address(&self) -> Result<u64, OutOfMemory> {
         let memory = NonNull::slice_from_raw_parts(self.start, self.bytes);
         Ok(dma::device_address(memory).ok_or(OutOfMemory)?.as_u64())
@@ -160,12 +160,12 @@ impl Lane {
         Ok(lane)
     }
 
-    /// The buffer. The caller may change it while [`is_idle`](Self::is_idle) returns `true`.
+    /// Returns the buffer. The caller may change it while [`is_idle`](Self::is_idle) returns `true`.
     pub(crate) fn buffer(&self) -> &[AtomicU8] {
         self.memory.data()
     }
 
-    /// How many buffers were ever sent, modulo 2^16.
+    /// Returns how many buffers were ever sent, modulo 2^16.
     pub(crate) fn sent(&self) -> u16 {
         self.sent.load(Ordering::Relaxed)
     }
@@ -176,15 +176,16 @@ impl Lane {
         self.memory.rings().used.index.load(Ordering::Acquire) == self.sent()
     }
 
-    /// How many bytes the device says that it has written to the last buffer. The device may report any number. The
-    /// device must not be using the buffer: [`is_idle`](Self::is_idle) returns `true`.
+    /// Returns the number of bytes that the device has written to the last buffer, as reported by the device. A broken
+    /// device may report any number. Callable only while [`is_idle`](Self::is_idle) returns `true`, that is, while the
+    /// device does not use the buffer.
     pub(super) fn received(&self) -> usize {
         let last = usize::from(self.sent().wrapping_sub(1) % SIZE);
         self.memory.rings().used.ring[last].length.load(Ordering::Relaxed) as usize
     }
 
-    /// Passes the first `length` bytes of the buffer to the device. The device must not be using the buffer:
-    /// [`is_idle`](Self::is_idle) returns `true`.
+    /// Passes the first `length` bytes of the buffer to the device. Callable only while [`is_idle`](Self::is_idle)
+    /// returns `true`, that is, while the device does not use the buffer.
     pub(crate) fn send(&self, length: usize) {
         debug_assert!(self.is_idle(), "the device still uses the buffer");
         let bytes = u32::try_from(length).expect("a buffer has a few pages");
@@ -194,7 +195,7 @@ impl Lane {
         self.resume();
     }
 
-    /// Notifies the device of the buffer that was sent last, if there is one. Repeating this has no effect.
+    /// Notifies the device of the buffer that was sent last, if there is one. A repeated notification has no effect.
     pub(crate) fn resume(&self) {
         let sent = self.sent.load(Ordering::Acquire);
         // Each entry of the ring is 0, which is the only descriptor in use.

@@ -33,7 +33,7 @@ pub(super) struct Mail {
     answer: Option<Answer>,
 }
 
-/// The outcome of a request, with the request's buffers. They are `None` if the device may still access them.
+/// The outcome of a request, with the request's buffers. The buffers are `None` if the device may still access them.
 type Answer = (Option<Buffers>, Result<(), Failure>);
 
 impl Slot {
@@ -42,7 +42,7 @@ impl Slot {
     }
 
     /// Wakes the G that waits for the answer: unparks `thread`, or raises the signal if there is no thread. The G then
-    /// checks whether the answer has arrived. Callable from interrupts.
+    /// checks whether the answer has arrived. Callable from interrupt handlers.
     pub(super) fn wake(&'static self, thread: Option<&'static KernelThread>) {
         match (thread, scheduler()) {
             (Some(thread), _) => thread.unpark(),
@@ -57,7 +57,7 @@ impl Slot {
     }
 }
 
-/// The state under the queue's lock.
+/// The state that the queue's lock guards.
 pub(super) struct State {
     queue: Queue<DmaPool, SlotNumber>,
     /// The slots that no G uses.
@@ -76,8 +76,9 @@ pub(super) struct RequestQueue {
     state: InterruptMutex<State>,
     doorbell: Doorbell,
     slots: Box<[Slot]>,
-    /// One permit for each buffer. Gs wait here for the buffers of a request, in the order in which they come. A G gets all
-    /// its permits at once. So a G that waits for permits holds none, and Gs cannot wait for each other in a circle.
+    /// One permit for each buffer. Gs wait here for the buffers of a request, in the order in which they come. A G gets
+    /// all its permits at once. So a G that waits for permits holds none, and Gs cannot wait for each other in a
+    /// circle.
     pub(super) permits: Semaphore,
 }
 
@@ -92,12 +93,12 @@ impl RequestQueue {
         }
     }
 
-    /// The number of buffers, which is also the largest number of requests in flight (if each has one buffer).
+    /// Returns the number of buffers, which is also the largest number of requests in flight (if each has one buffer).
     pub(super) fn capacity(&self) -> usize {
         self.slots.len()
     }
 
-    /// The number of buffers that no G uses.
+    /// Returns the number of buffers that no G uses.
     pub(super) fn free_buffers(&self) -> usize {
         self.permits.available() as usize
     }
@@ -114,7 +115,7 @@ impl RequestQueue {
         self.state.lock()
     }
 
-    /// Takes a free slot and `count` buffers. They are free, because the caller has as many permits.
+    /// Takes a free slot and `count` free buffers. The queue has them, because the caller has `count` permits.
     ///
     /// # Errors
     /// If the device is broken. In that case the buffers that were in flight are missing.
@@ -127,8 +128,8 @@ impl RequestQueue {
         Ok((state.free.pop().expect("a slot for each buffer"), buffers))
     }
 
-    /// Returns a slot and its buffers. `buffers` is `None` if the device may still access them. The caller then releases its
-    /// permits.
+    /// Returns a slot and its buffers. `buffers` is `None` if the device may still access them. The caller then
+    /// releases its permits.
     pub(super) fn put_back(&self, slot: SlotNumber, buffers: Option<Buffers>) {
         let state = &mut *self.state.lock();
         if let Some(buffers) = buffers {
@@ -154,12 +155,12 @@ impl RequestQueue {
         Ok(())
     }
 
-    /// When the oldest request in flight was submitted.
+    /// Returns when the oldest request in flight was submitted, or `None` if no request is in flight.
     pub(super) fn oldest(&self) -> Option<Instant> {
         self.state.lock().queue.oldest().map(Instant::from_nanos)
     }
 
-    /// Passes on the answers to all completed requests. Callable from interrupts.
+    /// Passes on the answers to all completed requests. Callable from interrupt handlers.
     ///
     /// # Errors
     /// If the device is broken. The caller must then [`fail`](Self::fail) all queues of the device.
@@ -172,7 +173,7 @@ impl RequestQueue {
     }
 
     /// Ends the use of the queue. All Gs that wait for an answer get the error `reason`. Returns the number of these
-    /// Gs. Callable from interrupts.
+    /// Gs. Callable from interrupt handlers.
     pub(super) fn fail(&'static self, reason: Failure) -> usize {
         let mut state = self.state.lock();
         state.queue.fail(reason);

@@ -4,8 +4,8 @@
 //! discard may change the sector, so each write and each discard locks its sectors. Reads take no locks, because the
 //! device reads and writes each sector as a whole.
 //!
-//! A lock guards many sectors: see [`stripes`]. A call takes its locks in ascending order, so calls cannot wait for each
-//! other in a circle.
+//! A lock guards many sectors: see [`stripes`]. A call takes its locks in ascending order, so calls cannot wait for
+//! each other in a circle.
 
 use alloc::boxed::Box;
 

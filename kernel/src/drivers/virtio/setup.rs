@@ -1,5 +1,5 @@
-//! The part of the set-up that the console and the entropy device have in common: from the PCI bus to the point at which
-//! the driver sets up its queues (virtio 1.2, 3.1.1).
+//! The part of the set-up that the console and the entropy device have in common: from the PCI bus to the point at
+//! which the driver sets up its queues (virtio 1.2, 3.1.1).
 
 use virtio_drivers::transport::pci::bus::DeviceFunction;
 use virtio_drivers::transport::pci::virtio_device_type;
@@ -34,8 +34,8 @@ pub(super) fn find(
     Ok((function, transport::open(root, function, messages)?))
 }
 
-/// Resets the device and agrees with it on `features`. Returns the status of the device. When the device has its queues,
-/// the driver adds `DRIVER_OK` to this status.
+/// Resets the device and agrees with it on `features`. Returns the status of the device. When the device has its
+/// queues, the driver adds `DRIVER_OK` to this status.
 ///
 /// # Errors
 /// If the device lacks one of the features.

@@ -49,13 +49,13 @@ pub(super) struct MessageTransport {
 pub(super) enum Doorbell {
     /// The driver writes the number of the queue to this register.
     Register { register: Registers, queue: u16 },
-    /// The driver calls the device.
+    /// The driver calls the code that implements the device, which is a disk in memory.
     Memory { disk: &'static MemoryDisk, queue: u16 },
 }
 
 impl Doorbell {
-    /// Makes the device read its queue. The caller has added requests to the queue before. Callable from everywhere; if the
-    /// device is a disk in memory, not callable from interrupts.
+    /// Makes the device read its queue. The caller has added requests to the queue before. Callable from everywhere.
+    /// But if the device is a disk in memory, not callable from interrupt handlers.
     pub(super) fn ring(self) {
         compiler_fence(Ordering::SeqCst);
         match self {
@@ -68,7 +68,7 @@ impl Doorbell {
     }
 }
 
-/// Length in bytes of the longest virtio capability that is read: the one for notifications (virtio 1.2, 4.1.4.4).
+/// The length in bytes of the longest virtio capability that is read: the one for notifications (virtio 1.2, 4.1.4.4).
 const CAPABILITY_BYTES: u8 = 20;
 
 /// Checks the offsets of the capabilities that a device reports. virtio-drivers adds to these offsets without a check
@@ -83,8 +83,8 @@ pub(super) fn check(root: &pci::Root, function: DeviceFunction) -> core::result:
     if capabilities.all(|capability| ends(capability.offset)) { Ok(()) } else { Err(SetupError::NotVirtio) }
 }
 
-/// Opens a device. The caller has [checked](check) the device, has mapped its BARs, and has set `messages` entries of its
-/// MSI-X table, at least one.
+/// Opens a device. The caller has [checked](check) the device, has mapped its BARs, and has set `messages` entries of
+/// its MSI-X table, at least one.
 pub(super) fn open(
     root: &mut pci::Root,
     function: DeviceFunction,
@@ -92,8 +92,8 @@ pub(super) fn open(
 ) -> core::result::Result<MessageTransport, SetupError> {
     let (common, _) = structure(root, function, VIRTIO_PCI_CAP_COMMON_CFG)?;
     let common = common.part(0, COMMON_BYTES).ok_or(PciError::NoRegisters)?;
-    // Checks the structure of the register for notifications, because virtio-drivers, which uses it too, would not say
-    // what is wrong with it.
+    // Check the register for notifications here. virtio-drivers uses this register, too, but its error would not say
+    // what is wrong with the register.
     structure(root, function, VIRTIO_PCI_CAP_NOTIFY_CFG)?;
     let device = PciTransport::new::<DmaPool, _>(root, function).map_err(|_| SetupError::NotVirtio)?;
     Ok(MessageTransport { device: ManuallyDrop::new(device), common, messages })
@@ -145,12 +145,12 @@ fn select_queue(common: Registers, queue: u16) {
 }
 
 impl MessageTransport {
-    /// The registers that [`reset`] writes to.
+    /// Returns the registers that [`reset`] writes to.
     pub(super) fn common(&self) -> Registers {
         self.common
     }
 
-    /// The entry of the MSI-X table that a queue uses.
+    /// Returns the index of the MSI-X table's entry that a queue uses.
     fn message(&self, queue: u16) -> u16 {
         queue % self.messages
     }

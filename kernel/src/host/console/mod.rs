@@ -36,8 +36,8 @@ pub(super) fn capture() {
     IS_CAPTURED.store(true, Ordering::Relaxed);
 }
 
-/// Whether standard error is a terminal, on which a program can show its progress. The kernel option `stderr` has
-/// precedence over what standard error is. Callable from everywhere.
+/// Whether standard error is a terminal, on which a program can show its progress. If the kernel option `stderr` is
+/// given, only its value decides. Callable from everywhere.
 #[must_use]
 pub fn stderr_is_terminal() -> bool {
     match args::option(STDERR) {
@@ -55,7 +55,7 @@ pub fn print(arguments: fmt::Arguments<'_>) {
     };
 }
 
-/// Prints text to standard error. It is not mixed with other output.
+/// Prints text to standard error. The text is not mixed with other output.
 #[doc(hidden)]
 pub fn eprint(arguments: fmt::Arguments<'_>) {
     let text = format!("{arguments}");
@@ -72,8 +72,8 @@ pub fn write(bytes: &[u8]) -> bool {
 }
 
 /// Calls `send` in a system call of the calling G, so that other Gs run meanwhile. In three cases calls `send`
-/// directly, so that the thread waits: the calling G is already in a system call, it must not wait, or the thread runs
-/// no G.
+/// directly, so that the thread waits: the calling G is already in a system call, the calling G must not wait, or the
+/// thread runs no G.
 fn block(send: impl FnOnce()) {
     let is_running = platform::goroutine().is_some_and(|goroutine| goroutine.status() == Status::Running);
     if is_running && native::may_wait() {

@@ -44,7 +44,7 @@ pub struct Disk {
 
 static FOUND: OnceLock<Vec<Disk>> = OnceLock::new();
 
-/// The disks, in the order in which `GMP_DISKS` names them.
+/// Returns the disks, in the order in which `GMP_DISKS` names them.
 #[must_use]
 pub fn disks() -> &'static [Disk] {
     FOUND.get_or_init(open)
@@ -76,13 +76,13 @@ impl Disk {
         Ok(Self { name: path.display().to_string(), bytes, is_read_only, file })
     }
 
-    /// The name of the file.
+    /// Returns the name of the file.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The length that the disk had when the program began, in bytes.
+    /// Returns the length that the disk had when the program began, in bytes.
     #[must_use]
     pub fn len_bytes(&self) -> u64 {
         self.bytes
@@ -94,7 +94,8 @@ impl Disk {
         self.is_read_only
     }
 
-    /// The disk, with calls that block the calling G and its M. They are system calls: the P is handed off at once.
+    /// Returns the disk, with calls that block the calling G and its M. They are system calls: the P is handed off at
+    /// once.
     #[must_use]
     pub fn blocking(&self) -> DiskAccess<'_> {
         DiskAccess { disk: self }
@@ -107,7 +108,7 @@ impl Disk {
         DiskAccess { disk: self }
     }
 
-    /// [`DiskAccess::read_at`] of a [blocking](Self::blocking) access.
+    /// Reads bytes from `offset` on, like [`DiskAccess::read_at`] of a [blocking](Self::blocking) access.
     ///
     /// # Errors
     ///
@@ -121,7 +122,7 @@ impl Disk {
         self.blocking().read_at(offset, buffer)
     }
 
-    /// [`DiskAccess::write_at`] of a [blocking](Self::blocking) access.
+    /// Writes bytes from `offset` on, like [`DiskAccess::write_at`] of a [blocking](Self::blocking) access.
     ///
     /// # Errors
     ///
@@ -135,8 +136,8 @@ impl Disk {
         self.blocking().write_at(offset, data)
     }
 
-    /// On the machine, the number of requests that can be in flight, and how many of them are not in use at the moment.
-    /// The host does not count requests, so both numbers are always the machine's maximum.
+    /// Returns two numbers: on the machine, how many requests can be in flight, and how many more can be submitted at
+    /// the moment. The host does not count requests, so both numbers are always the machine's maximum.
     #[must_use]
     pub fn requests(&self) -> (usize, usize) {
         (REQUESTS, REQUESTS)
@@ -280,8 +281,8 @@ impl DiskAccess<'_> {
     }
 
     /// Declares that the `length` bytes from `offset` on are no longer needed. Their contents are undefined afterwards.
-    /// (On the host they do not change, but a program must not rely on that.) Sectors that are only partly in this range
-    /// keep their contents.
+    /// (On the host they do not change, but a program must not rely on that.) Sectors that are only partly in this
+    /// range keep their contents.
     ///
     /// Blocks the calling G and its M; the P is handed off at once.
     ///
@@ -317,8 +318,8 @@ impl DiskAccess<'_> {
 }
 
 /// Blocks the calling G and its M for `duration`, like a request to a device that transfers nothing. The P is handed
-/// off at once. If as many Ms are blocked as the kernel option `blocking_limit` allows, first waits until one of them is
-/// free.
+/// off at once. If as many Ms are blocked as the kernel option `blocking_limit` allows, first waits until one of them
+/// is free.
 ///
 /// # Errors
 ///
@@ -342,8 +343,8 @@ pub fn interrupt() {
     }
 }
 
-/// Waits until [`interrupt`] has been called since the last wait. Blocks the calling G, not its thread. Not callable from
-/// interrupts.
+/// Waits until [`interrupt`] has been called since the last wait. Blocks the calling G, not its thread. Not callable
+/// from interrupt handlers.
 ///
 /// # Panics
 ///

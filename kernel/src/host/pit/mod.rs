@@ -1,4 +1,5 @@
-//! The wait that polls a device. On the host, programs cannot access such a device, so the wait polls the clock instead.
+//! The wait that polls a device. On the host, programs cannot access such a device, so the wait polls the clock
+//! instead.
 
 use core::hint;
 use core::time::Duration;

@@ -88,7 +88,7 @@ pub unsafe fn test<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static)
     result
 }
 
-/// The kernel options in the form of the machine's command line. If there are any, a space follows them.
+/// Returns the kernel options in the form of the machine's command line. If there are any, a space follows them.
 fn options() -> String {
     match env::var(OPTIONS) {
         Ok(options) => options + " ",
@@ -133,7 +133,7 @@ fn with_schedtrace(threads: Threads) -> Threads {
     }
 }
 
-/// The number of Ps: the value of the kernel option `procs`, or the number of CPUs.
+/// Returns the number of Ps: the value of the kernel option `procs`, or the number of CPUs.
 fn procs() -> usize {
     let limit = cpus::count().max(PROCS_LIMIT);
     let Some(value) = args::option("procs") else { return cpus::count() };

@@ -23,8 +23,8 @@ pub(crate) fn touch_pages_ahead(pages: usize) {
     for page in 1..=pages {
         let address = here - page * PAGE_SIZE;
         if address >= slot.lowest() {
-            // SAFETY: the byte is in the caller's own stack, above the guard page. The read changes nothing but may cause a
-            // page fault, which maps the page.
+            // SAFETY: the byte is in the caller's own stack, above the guard page. The read changes nothing but may
+            // cause a page fault, which maps the page.
             unsafe { core::ptr::with_exposed_provenance::<u8>(address).read_volatile() };
         }
     }

@@ -26,9 +26,9 @@ use crate::mm::error::OutOfMemory;
 use crate::mm::frame::{self, Priority};
 use crate::mm::{paging, tlb};
 
-/// How many new stacks are made at a time. Each stack gets a frame for its highest page, and these frames are allocated as
-/// one block. So a batch takes the lock of the frame allocator only once, and uses page tables that are still in the CPU's
-/// caches.
+/// How many new stacks are made at a time. Each stack gets a frame for its highest page, and these frames are allocated
+/// as one block. So a batch takes the lock of the frame allocator only once, and uses page tables that are still in the
+/// CPU's caches.
 const BATCH: usize = 16;
 
 const NEXT_BITS: u32 = 25;
@@ -107,8 +107,8 @@ impl Class {
         Slot { class: self.number, index: 0 }.commit()
     }
 
-    /// Makes a batch of stacks, or a single one if there is no block of frames for a batch. Returns one of the new stacks,
-    /// and frees the others.
+    /// Makes a batch of stacks, or a single one if there is no block of frames for a batch. Returns one of the new
+    /// stacks, and frees the others.
     #[cold]
     fn make_batch(&self) -> Result<Slot, OutOfMemory> {
         let (first, count) = match frame::allocate_for(Priority::Spawn, BATCH) {
@@ -148,13 +148,13 @@ impl Class {
         Ok(slot)
     }
 
-    /// Maps `frame` as the highest page of a slot without memory, and returns the slot. If `slot` is `None`, or there is no
-    /// memory for page tables, frees the frame and returns `None`.
+    /// Maps `frame` as the highest page of a slot without memory, and returns the slot. If `slot` is `None`, or there
+    /// is no memory for page tables, frees the frame and returns `None`.
     fn begin(&self, slot: Option<Slot>, frame: PhysFrame) -> Option<Slot> {
         let entry = slot.and_then(|slot| paging::entry_for(slot.highest_page(), &mut frame::allocate).ok());
         match entry {
-            // Ordering: Relaxed, because nothing is published here. Another CPU gets the stack only through the lock of the list or
-            // from the caller, and both make the entry visible to that CPU.
+            // Ordering: Relaxed, because nothing is published here. Another CPU gets the stack only through the lock of
+            // the list or from the caller, and both make the entry visible to that CPU.
             Some(entry) => {
                 entry.store(paging::value(frame, paging::DATA), Ordering::Relaxed);
                 COMMITTED.fetch_add(1, Ordering::Relaxed);
@@ -177,9 +177,9 @@ impl Class {
             let Some(entry) = paging::find_entry(page) else { continue };
             if let Some(frame) = paging::frame_of(entry.swap(0, Ordering::Relaxed)) {
                 frames += 1;
-                // SAFETY: the frame was mapped only at this address. Some CPUs may still cache the translation, but no code accesses
-                // the address before the slot is reused. The slot is reused only after an epoch has passed. By then each CPU has
-                // flushed its TLB, or is halted and will flush it when it wakes.
+                // SAFETY: the frame was mapped only at this address. Some CPUs may still cache the translation, but no
+                // code accesses the address before the slot is reused. The slot is reused only after an epoch has
+                // passed. By then each CPU has flushed its TLB, or is halted and will flush it when it wakes.
                 unsafe { frame::free(frame) };
             }
         }
@@ -250,8 +250,8 @@ impl Lists {
     }
 
     /// Undoes [`make`](Self::make) for a slot that did not get its first page. If other slots have been made since, the
-    /// addresses of the slot are never used again. The slot cannot become a bare slot, because there may be no page table
-    /// for it, and so no entry that could hold the link.
+    /// addresses of the slot are never used again. The slot cannot become a bare slot, because there may be no page
+    /// table for it, and so no entry that could hold the link.
     fn unmake(&mut self, slot: Slot) {
         if self.made == slot.index + 1 {
             self.made = slot.index;
@@ -271,8 +271,8 @@ fn bare_link(slot: Slot) -> &'static AtomicU64 {
     paging::find_entry(slot.highest_page()).expect("page tables are never freed")
 }
 
-/// Frees the frames of free stacks of Gs, until at least `frames` frames are freed or no such stack is left. Returns how
-/// many frames were freed.
+/// Frees the frames of free stacks of Gs, until at least `frames` frames are freed or no such stack is left. Returns
+/// how many frames were freed.
 pub(in crate::mm) fn give_back(frames: usize) -> usize {
     let mut freed = 0;
     for class in ALL.iter().filter(|class| class.commit() == Commit::OnTouch) {

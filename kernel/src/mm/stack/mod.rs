@@ -8,8 +8,8 @@
 //! | `touch` | the part of the page fault handler that maps a page at its first touch |
 //!
 //! At first only the highest page of a G's stack has a frame. The other pages get theirs when they are first touched.
-//! The stacks of CPUs, trap handlers and kernel threads have all their frames from the start. The reason is that the page
-//! fault handler, or code that it calls, may run on these stacks.
+//! The stacks of CPUs, trap handlers and kernel threads have all their frames from the start. The reason is that the
+//! page fault handler, or code that it calls, may run on these stacks.
 //!
 //! If no frame is free when one is needed:
 //!
@@ -17,7 +17,7 @@
 //! |---|---|
 //! | a spawn, for the stack of the new G | it returns an error, even while there still are frames for existing stacks (`frame::Priority`) |
 //! | a G in user code that touches a page of its stack | it frees the stacks of dead Gs; if there are none, it panics |
-//! | code with preemption off | it gets a frame from the reserve of its CPU, since it can neither free stacks nor end |
+//! | code with preemption off | it gets a frame from its CPU's reserve, because it can neither free stacks nor panic |
 
 pub(super) mod ahead;
 pub(super) mod class;
@@ -80,12 +80,14 @@ impl Stack {
         self.0.bottom()
     }
 
-    /// Returns the upper end of the stack, below which the first push writes. The upper end is a multiple of the page size.
+    /// Returns the upper end of the stack, below which the first push writes. The upper end is a multiple of the page
+    /// size.
     pub(crate) fn top(&self) -> usize {
         self.0.top()
     }
 
-    /// Leaks the stack and returns its [`top`](Self::top). [`from_raw`](Self::from_raw) turns the top into the stack again.
+    /// Leaks the stack and returns its [`top`](Self::top). [`from_raw`](Self::from_raw) turns the top into the stack
+    /// again.
     pub(crate) fn into_raw(self) -> usize {
         let top = self.top();
         core::mem::forget(self);

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! A class is defined by the size of its stacks and by when their pages get frames ([`Commit`]). The slots of one class
-//! are consecutive in an address range of their own. So the slot of an address is found by a division. The page fault
-//! handler uses this to find the stack that has overflowed.
+//! are consecutive in an address range of their own. So a division is enough to find the slot that contains an address.
+//! In this way the page fault handler finds the stack that has overflowed.
 
 use core::fmt;
 
@@ -24,7 +24,8 @@ const SMALLEST: usize = 16 * 1024;
 const SIZES: usize = 9;
 /// The size of the largest stacks, in bytes.
 pub(crate) const LARGEST: usize = SMALLEST << (SIZES - 1);
-/// The number of classes: first one for each size with [`Commit::OnTouch`], then one for each size with [`Commit::Whole`].
+/// The number of classes: first one for each size with [`Commit::OnTouch`], then one for each size with
+/// [`Commit::Whole`].
 pub(super) const CLASSES: usize = 2 * SIZES;
 /// The size of each class's address range, in bytes. For Gs' stacks of 64 KiB, the default size, this is enough for 3.3
 /// million slots.
@@ -32,7 +33,7 @@ const CLASS_BYTES: usize = 1 << 38;
 const _: () = assert!(CLASS_BYTES as u64 * CLASSES as u64 <= STACKS_BYTES);
 
 /// The size, in bytes, of the room below a G's stack that is reserved for preemption. The room is for the red zone and
-/// the registers of a preempted G, and for the stack frames that the scheduler then needs.
+/// the registers of a preempted G, and for the stack frames that the scheduler needs to switch away from this G.
 ///
 /// The room is large enough for unoptimised code, which needs six times as much as optimised code. The size is the same
 /// for optimised code, because a crate cannot know at compile time how it is optimised. Unused room takes address space
@@ -84,8 +85,8 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Returns the slot that contains an address. The guard page belongs to the slot. The slot need not be in use. Callable
-    /// from everywhere.
+    /// Returns the slot that contains an address. The guard page belongs to the slot. The slot need not be in use.
+    /// Callable from everywhere.
     pub fn containing(address: usize) -> Option<Self> {
         let offset = address.checked_sub(STACKS as usize)?;
         let class = offset / CLASS_BYTES;
@@ -104,7 +105,7 @@ impl Slot {
         self.lowest() + reserve(self.class)
     }
 
-    /// Returns the upper end of the stack. The stack grows down from there.
+    /// Returns the upper end of the stack. The stack grows down from this address.
     pub fn top(self) -> usize {
         self.bottom() + self.bytes()
     }
@@ -133,7 +134,7 @@ impl Slot {
     }
 }
 
-/// Returns the size of the room for preemption, in bytes: zero if the stacks of this class are not for Gs.
+/// Returns the size of the room for preemption, in bytes. The size is zero if the stacks of this class are not for Gs.
 const fn reserve(class: usize) -> usize {
     if class < SIZES { RESERVE } else { 0 }
 }

@@ -1,4 +1,4 @@
-//! The first touch of a page of a stack: the page fault handler maps a frame there.
+//! The first touch of a page of a stack: the page fault handler maps a frame for the page.
 //!
 //! Code may touch its own stack, or the stack of another G to store a result there. So a page fault may occur at any
 //! moment, even while the CPU holds a lock. The only exception is the lock of the frame allocator. The handler takes
@@ -68,8 +68,8 @@ pub(crate) fn first_touch(address: usize, source: Source) -> Touch {
     }
 }
 
-/// Whether a slot has memory. It has memory exactly if its highest page has a frame. Such a slot is in use, or is free but
-/// keeps its memory.
+/// Whether a slot has memory. It has memory exactly if its highest page has a frame. Such a slot is in use, or is free
+/// but keeps its memory.
 fn is_in_use(slot: Slot) -> bool {
     paging::translate(slot.highest_page()).is_some()
 }
@@ -84,8 +84,8 @@ impl Slot {
     }
 }
 
-/// The number of frames in the reserve of each CPU. It is enough for the pages that code may touch while preemption is off,
-/// and for their page tables. It is also enough for a G that ends for lack of memory.
+/// The number of frames in the reserve of each CPU. It is enough for the pages that code may touch while preemption is
+/// off, and for their page tables. It is also enough for a G that ends for lack of memory.
 const LAST_FRAMES_COUNT: usize = 12;
 
 cpu_local! {
@@ -110,17 +110,17 @@ impl LastFrames {
 
     fn take(&self) -> Option<PhysFrame> {
         self.0.iter().map(|place| place.swap(0, Ordering::Relaxed)).find(|&frame| frame != 0).map(|frame| {
-            // The entry was the address of a frame that `fill` has allocated. The swap has emptied the entry, so only the
-            // caller uses this frame.
+            // The entry was the address of a frame that `fill` has allocated. The swap has emptied the entry, so only
+            // the caller uses this frame.
             PhysFrame::containing_address(PhysAddr::new(frame))
         })
     }
 
-    /// Fills the empty entries with new frames, until all are full or no frame is free. Called with interrupts off, or
-    /// before the CPU runs Gs.
+    /// Fills the empty entries with new frames, until all entries are full or no frame is free. Called with interrupts
+    /// off, or before the CPU runs Gs.
     fn fill(&self) {
-        // `take` empties the entries from the first on, and the loop below fills the first entry last. So if the first entry is
-        // full, all entries are full.
+        // `take` empties the entries from the first on, and the loop below fills the first entry last. So if the first
+        // entry is full, all entries are full.
         if self.0[0].load(Ordering::Relaxed) != 0 {
             return;
         }

@@ -21,9 +21,9 @@ pub unsafe trait SharedMemory {
 /// The largest number of pieces of memory that the device reads in one request, and of pieces that it writes.
 const MAX_PIECES: usize = MAX_REQUEST_BUFFERS + 1;
 
-/// Flag of a descriptor: another one follows.
+/// The flag of a descriptor that is followed by another one.
 const NEXT: u16 = 1;
-/// Flag of a descriptor: the device writes to the memory.
+/// The flag of a descriptor to whose memory the device writes.
 const WRITABLE: u16 = 2;
 
 /// The addresses of the rings of a queue, and how far the device has come.
@@ -39,13 +39,13 @@ pub(super) struct Rings {
     completed: u16,
 }
 
-/// Reads a number of the driver.
+/// Reads a number that the driver has stored in shared memory.
 fn load<M: SharedMemory, T: Copy>(address: PhysAddr) -> Option<T> {
     // SAFETY: `at` returns memory that may be read. Only integers are read, so every content is valid.
     M::at(address, size_of::<T>()).map(|memory| unsafe { memory.cast::<T>().read_unaligned() })
 }
 
-/// Writes a number for the driver.
+/// Stores a number for the driver in shared memory.
 fn store<M: SharedMemory, T: Copy>(address: PhysAddr, value: T) {
     if let Some(memory) = M::at(address, size_of::<T>()) {
         // SAFETY: `at` returns memory that may be written.
@@ -56,8 +56,8 @@ fn store<M: SharedMemory, T: Copy>(address: PhysAddr, value: T) {
 /// Returns the index of a ring, which follows the flags of the ring.
 fn index_of<'a, M: SharedMemory>(ring: PhysAddr) -> Option<&'a AtomicU16> {
     let index = M::at(ring + 2, size_of::<u16>())?.cast::<u16>();
-    // SAFETY: the memory may be read and written while the device has the queue, and the reference is used at once. Both
-    // sides access the index only by atomic operations.
+    // SAFETY: the memory may be read and written while the device has the queue, and the reference is used at once.
+    // Both sides access the index only by atomic operations.
     index.is_aligned().then(|| unsafe { AtomicU16::from_ptr(index.as_ptr()) })
 }
 

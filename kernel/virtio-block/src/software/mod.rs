@@ -7,9 +7,9 @@
 //! take a request ▶ transfer its data, part by part ▶ finish ──▶ the request is pending until it is due
 //! ```
 //!
-//! Later, when the first pending request is due, [`SoftwareDevice::complete`] passes the request back to the driver, and
-//! the owner raises the interrupt. So the data is copied when the request is submitted, and only the answer is late. A
-//! driver may not access the data in between.
+//! Later, when the first pending request is due, [`SoftwareDevice::complete`] passes the request back to the driver,
+//! and the owner raises the interrupt. So the data is copied when the request is submitted, and only the answer is
+//! late. A driver may not access the data in between.
 //!
 //! The owner keeps the device under a lock. The lock is released between two parts, so that a long transfer does not
 //! keep others waiting. Each part consists of whole sectors, so each sector is read and written as a whole.
@@ -99,7 +99,8 @@ impl<M> fmt::Debug for SoftwareDevice<M> {
 }
 
 impl<M: SharedMemory> SoftwareDevice<M> {
-    /// Makes a device with this content. If the length is not a multiple of the sector size, the rest is not accessible.
+    /// Makes a device with this content. If the length is not a multiple of the sector size, the rest is not
+    /// accessible.
     #[must_use]
     pub fn new(content: &'static mut [u8], is_read_only: bool, latency: Latency) -> Self {
         Self {

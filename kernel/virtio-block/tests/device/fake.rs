@@ -28,7 +28,7 @@ pub(crate) struct Settings {
     pub(crate) changes_configuration: bool,
     /// Requests that touch this sector fail.
     pub(crate) bad_sector: Option<u64>,
-    /// How many bytes fewer the device reports than it has written.
+    /// The number of written bytes that are missing in the device's reports.
     pub(crate) written_less: u32,
     pub(crate) writes_no_status: bool,
 }
@@ -116,9 +116,9 @@ impl Queue {
         Some((peek(at)?, peek(at + 8)?, peek(at + 12)?, peek(at + 14)?))
     }
 
-    /// Returns the memory of the request whose first descriptor is `head`: what the device may read, and then what it may
-    /// write. Returns `None` if a descriptor is not in the table, if the device may write a piece before one that it may
-    /// read, or if the chain has no end.
+    /// Returns the memory of the request whose first descriptor is `head`: what the device may read, and then what it
+    /// may write. Returns `None` if a descriptor is not in the table, if the device may write a piece before one that
+    /// it may read, or if the chain has no end.
     fn chain(&self, head: u16) -> Option<[Chain; 2]> {
         let (mut chains, mut index) = ([Chain::default(), Chain::default()], head);
         for _ in 0..self.entries {
@@ -143,8 +143,8 @@ impl Queue {
     }
 }
 
-/// Addresses and lengths of pieces of memory. A request does not depend on how its memory is divided into pieces (virtio
-/// 1.2, 2.7.4).
+/// Addresses and lengths of pieces of memory. The meaning of a request does not depend on how its memory is divided
+/// into pieces (virtio 1.2, 2.7.4).
 #[derive(Default)]
 struct Chain(Vec<(u64, usize)>);
 
@@ -246,7 +246,7 @@ impl Fake {
         change(&mut self.0.borrow_mut().settings);
     }
 
-    /// The content of a sector.
+    /// Returns the content of a sector.
     pub(crate) fn content(&self, sector: usize) -> Vec<u8> {
         self.0.borrow().content[sector * SECTOR_SIZE..][..SECTOR_SIZE].to_vec()
     }

@@ -1,4 +1,4 @@
-//! Devices that fail, are silent, or violate the protocol.
+//! Tests the driver with devices that fail, are silent, or violate the protocol.
 
 use kernel_virtio_block::{Failure, OpenError, Request};
 

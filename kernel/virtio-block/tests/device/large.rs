@@ -1,4 +1,4 @@
-//! Requests with several buffers.
+//! Tests requests with several buffers.
 
 use kernel_virtio_block::{BUFFER_BYTES, Failure, MAX_REQUEST_BUFFERS, MAX_REQUEST_BYTES, Request, SECTOR_SIZE};
 
@@ -102,7 +102,7 @@ fn request_with_more_buffers_than_it_needs_uses_the_first_ones() {
     assert_eq!(device.transport().content(129), data[BUFFER_BYTES..]);
 }
 
-/// Whatever the requests are, the queue has room for all of them as long as there are buffers.
+/// As long as there are buffers for a request, the queue has room for it, independently of the requests in flight.
 #[test]
 fn queue_has_room_for_every_request_that_has_its_buffers() {
     for seed in 0..50 {

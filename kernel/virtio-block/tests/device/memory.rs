@@ -46,7 +46,7 @@ impl Memory {
         FAIL_FROM.set(pages);
     }
 
-    /// The number of pages that are allocated.
+    /// Returns the number of pages that are allocated.
     pub(crate) fn pages() -> usize {
         BLOCKS.with_borrow(|blocks| blocks.iter().map(|block| block.pages).sum())
     }

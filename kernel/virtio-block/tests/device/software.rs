@@ -1,4 +1,4 @@
-//! The driver with the device in software.
+//! Tests the driver with the device in software.
 
 use std::cell::RefCell;
 use std::ptr::NonNull;
@@ -80,7 +80,7 @@ impl Machine {
         }
     }
 
-    /// Lets the time pass until the next answer is due, and returns it.
+    /// Lets the time pass until the next answer is due, and returns this answer.
     fn next(&mut self, queue: usize) -> Completion<u64> {
         let due = self.shared.access(|device| device.next_due(queue)).expect("a pending request");
         assert_eq!(self.shared.access(|device| device.complete(due - 1)), None, "before the answer is due");

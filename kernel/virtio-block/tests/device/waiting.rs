@@ -1,5 +1,5 @@
-//! Gs in the simulator that wait for the buffers of their requests as the kernel's driver does: with one permit for each
-//! buffer. The device answers late, loses requests, and is reset. Time limits end waits.
+//! Tests Gs in the simulator. They wait for the buffers of their requests in the same way as the kernel's driver: with
+//! one permit for each buffer. The device answers late, loses requests, and is reset. Time limits end waits.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,8 @@ use crate::fake::Settings;
 use crate::memory::Memory;
 use crate::{Device, open};
 
-/// The device has 8 buffers, and a request has up to 4. So the requests of the Gs do not fit at the same time.
+/// The device has 8 buffers, and a request has up to 4. So not all Gs can have their requests in flight at the same
+/// time.
 const BUFFERS: usize = 8;
 const MOST: usize = 4;
 const GS: u64 = 6;
