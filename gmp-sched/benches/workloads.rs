@@ -5,7 +5,8 @@
 //! The command is `cargo bench -p gmp-sched [-- [--json] [--list] [procs=N,...] [FILTER]...]`. Without `procs`, the
 //! workloads run with one P and with as many Ps as there are CPUs.
 
-// The prelude of `std` has types that the shared module must import for the machine. So this program imports them, too.
+// The prelude of `std` has types that the module `shared` must import when it is compiled for the kernel. So this
+// program imports these types, too.
 #![no_std]
 
 extern crate alloc;
@@ -43,7 +44,7 @@ mod platform {
     use gmp_sched::platform::Platform as _;
     pub(crate) use std::println;
 
-    /// There are more repetitions than on the machine, because threads are faster and their measurements are noisier.
+    /// There are more repetitions than in the kernel, because threads are faster and their measurements are noisier.
     pub(crate) const REPETITIONS: u64 = 5;
 
     pub(crate) const PREEMPTS_LOOPS: bool = false;

@@ -94,7 +94,8 @@ unsafe impl Platform for Threads {
 
     fn start_thread(new: NewMachine<Self>) -> Result<Self::Thread, OutOfResources> {
         let (machine, scheduler) = (new.machine(), new.machine().scheduler());
-        // Other threads wake an M by the token that its first thread was made with.
+        // Other threads unpark an M by the park token of its first thread. So a later thread of the M gets the same
+        // token.
         let token = machine.thread().cloned().unwrap_or_default();
         let own = Arc::clone(&token);
         let body = move || {
@@ -103,7 +104,7 @@ unsafe impl Platform for Threads {
                 own.park(None);
             }
             let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| new.run()));
-            // Any other payload is that of a panic of the scheduler itself.
+            // A payload of any other type comes from a panic of the scheduler itself.
             let Ok(ended) = payload.downcast::<EndedMachine<Self>>() else { process::abort() };
             CURRENT.set(None);
             ended.reuse();
@@ -158,7 +159,7 @@ unsafe impl Platform for Threads {
 }
 
 /// Runs `main` as the main G of a scheduler with `procs` Ps. Returns the result of `main` when all threads have ended.
-/// So each other G must end, or wait.
+/// So every other G must end or wait at some time, because its thread cannot end while the G runs.
 ///
 /// # Safety
 ///
@@ -174,7 +175,8 @@ unsafe fn run<T: Send + 'static>(procs: usize, main: impl FnOnce() -> T + Send +
     let (sender, result) = mpsc::channel();
     let main = move || {
         let result = main();
-        // Gs that wait from now on are abandoned. If the scheduler were shut down later, they would count as deadlocked.
+        // Gs that wait from now on are abandoned. If the scheduler were shut down later, they would count as
+        // deadlocked.
         scheduler.shut_down();
         drop(sender.send(result));
     };
@@ -232,7 +234,7 @@ fn blocked_thread_passes_its_p_on() {
 #[test]
 fn all_threads_have_ended_when_run_returns() {
     static ALIVE: OnceLock<Arc<()>> = OnceLock::new();
-    // A thread drops its copy when it ends.
+    // A thread drops its `COPY` when it ends.
     thread_local!(static COPY: Arc<()> = Arc::clone(ALIVE.get_or_init(Arc::default)));
 
     let blocks = || gmp_sched::syscall::blocking::<Threads, _>(|| COPY.with(|_| thread::yield_now()));

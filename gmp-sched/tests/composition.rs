@@ -5,8 +5,9 @@
 //! Each test prints the number of states. In one run, the exploration switches only a limited number of times away from
 //! a CPU that could continue: never in the largest programs, once in the others, and twice in the smallest. (A switch
 //! away from a CPU that computes is not counted.) An optimised build allows one more switch. `GMP_SWITCHES=3` sets
-//! another bound, and `GMP_SWITCHES=all` removes it. Without a bound the first of these programs has a million states.
-//! The others have not yet been explored completely without a bound. This command explores the first one:
+//! another bound, and `GMP_SWITCHES=all` removes it. Without a bound, the program of the first test has a million
+//! states. The programs of the other tests have not yet been explored completely without a bound. This command explores
+//! the program of the first test:
 //!
 //! ```sh
 //! GMP_SWITCHES=all cargo test --release -p gmp-sched --test composition -- --nocapture submitting

@@ -26,7 +26,7 @@ fn links(text: &str) -> Vec<(&str, &str)> {
     link.filter(|(_, address)| !address.is_empty() && !address.starts_with("http")).collect()
 }
 
-/// Whether `source` defines something of that name: a function, a type, a macro, a constant or a module.
+/// Whether `source` defines something with the name `name`: a function, a type, a macro, a constant or a module.
 fn defines(source: &str, name: &str) -> bool {
     let keywords = ["fn", "struct", "enum", "trait", "type", "const", "static", "mod", "macro_rules!"];
     keywords.iter().any(|keyword| {

@@ -89,7 +89,7 @@ macro_rules! on_both {
     }};
 }
 
-/// A new G goes to `runnext`. The G that it displaces from there goes to the tail of the ring.
+/// A new G goes to `runnext`. The G that was in `runnext` before goes to the tail of the ring.
 #[test]
 fn last_spawned_runs_first_and_others_in_order() {
     let order = on_both!(platform, log, {
@@ -123,7 +123,7 @@ fn yielding_gs_rotate() {
 }
 
 /// The main G spawns more Gs than fit into the ring. Whenever the ring is full, half of its Gs move to the tail of the
-/// global queue. Until the ring is empty, a P takes a G from there only every 61 ticks.
+/// global queue. Until the ring is empty, the P takes a G from the global queue only every 61 ticks.
 #[test]
 fn no_g_is_skipped_when_the_ring_overflows() {
     let order = on_both!(platform, log, {
@@ -136,8 +136,8 @@ fn no_g_is_skipped_when_the_ring_overflows() {
         spawned.into_iter().for_each(|handle| handle.join().unwrap());
     });
     // The ring overflowed three times. Each time the older half of its Gs moved to the global queue, together with the
-    // G that did not fit. The first time, the Gs 0 to 127 and 256 moved, then 128 to 255 and 385, then 257 to 384 and
-    // 514. The other Gs stayed in the ring.
+    // G that did not fit. At the first overflow, the Gs 0 to 127 and 256 moved, at the second 128 to 255 and 385, and
+    // at the third 257 to 384 and 514. The other Gs stayed in the ring.
     let is_ring = |number: u32| number >= 386 && number != 514;
     let ring: Vec<u32> = order.iter().copied().filter(|&number| is_ring(number)).collect();
     assert_eq!(order[0], 599);

@@ -174,7 +174,7 @@ fn counters_wrap_around() {
     }
 }
 
-/// An owner pushes, pops and overflows while three thieves steal. Every element is taken exactly once.
+/// An owner pushes, pops and drains half of a full ring while three thieves steal. Every element is taken exactly once.
 #[test]
 fn every_element_is_taken_once_among_threads() {
     const ELEMENTS: usize = ITEMS.len();

@@ -1,6 +1,6 @@
 //! Functions that compiled code calls, and that a C library usually defines. They use string instructions, because the
-//! compiler may replace a loop that copies bytes, for example, by a call of `memcpy`. In `memcpy` itself, that call
-//! would never end.
+//! compiler may replace a loop that copies bytes, for example, by a call of `memcpy`. In `memcpy` itself, such a call
+//! would recurse for ever.
 
 use core::arch::asm;
 use core::ffi::c_int;
@@ -17,7 +17,7 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
     if to.addr().wrapping_sub(from.addr()) >= count {
-        // SAFETY: `to` is not inside of the source, so that copying forwards overwrites no byte before it is read.
+        // SAFETY: `to` is not inside of the source, so copying forwards overwrites no byte before it is read.
         return unsafe { memcpy(to, from, count) };
     }
     let (last_to, last_from) = (to.wrapping_add(count).wrapping_sub(1), from.wrapping_add(count).wrapping_sub(1));

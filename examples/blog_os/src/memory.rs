@@ -103,7 +103,7 @@ pub fn allocate_stack(size: usize) -> Option<Range<usize>> {
 ///
 /// # Safety
 ///
-/// [`allocate_stack`] returned it, and nothing uses it any more.
+/// [`allocate_stack`] returned this stack, and nothing uses it any more.
 pub unsafe fn release_stack(stack: Range<usize>) {
     let slot = (stack.start - STACKS.0.get().addr()) / SLOT;
     USED.fetch_and(!(1 << slot), Release);

@@ -1,4 +1,4 @@
-//! The arguments of the two programs: `[--json] [--list] [procs=N,...] [FILTER]...`.
+//! The arguments of the two benchmark programs: `[--json] [--list] [procs=N,...] [FILTER]...`.
 
 use alloc::format;
 use alloc::string::String;

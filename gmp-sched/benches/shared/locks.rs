@@ -1,4 +1,4 @@
-//! Locks.
+//! Workloads that use locks.
 
 use core::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! The workloads that run both on the machine (`programs/src/bin/bench.rs`) and on threads of the host
+//! The workloads that run both in the kernel (`programs/src/bin/bench.rs`) and on threads of the host
 //! (`benches/workloads.rs`), and what these two programs print. Each of them includes this file as a module. Names and
 //! parameters are those of the Go program with which the results are compared (`boot/peers/go/main.go`).
 //!

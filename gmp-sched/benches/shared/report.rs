@@ -1,5 +1,5 @@
-//! What the two programs print: a line about the program and the machine, and a line for each result. With `--json` all
-//! lines together are one JSON object.
+//! What the two benchmark programs print: a line about the program and the computer, and a line for each result. With
+//! `--json` all lines together are one JSON object.
 
 use alloc::format;
 use alloc::string::String;
@@ -30,7 +30,7 @@ fn build() -> &'static str {
     option_env!("GMP_BUILD").unwrap_or(if cfg!(debug_assertions) { "debug" } else { "optimised" })
 }
 
-/// Prints the line about the program and the machine.
+/// Prints the line about the program and the computer.
 pub(crate) fn begin(setting: &Setting, json: bool) {
     let Setting { cpus, memory_mib, processor } = setting;
     let (version, build) = (env!("CARGO_PKG_VERSION"), build());

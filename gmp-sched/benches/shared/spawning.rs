@@ -1,4 +1,4 @@
-//! Yielding, and spawning Gs.
+//! Workloads that yield and that spawn Gs.
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -58,7 +58,7 @@ pub(super) fn spawn_batch() {
     };
     measure("spawn_batch_cold", BATCH as u64, round);
     // In the first rounds main is preempted before it has spawned all Gs. So fewer Gs are alive at once than in later
-    // rounds, and some stacks are still missing. The next three rounds allocate them, and are not measured.
+    // rounds, and some stacks are still missing. The next three rounds allocate these stacks, and are not measured.
     (0..3).for_each(|_| round());
     measure("spawn_batch", 4 * REPETITIONS * BATCH as u64, || (0..4 * REPETITIONS).for_each(|_| round()));
 }

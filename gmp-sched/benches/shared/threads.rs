@@ -1,12 +1,13 @@
-//! On which Ms and CPUs Gs run, the cost of Gs that need a thread of their own, and the memory that a waiting G takes.
+//! Workloads that measure on which Ms and CPUs Gs run, the cost of Gs that need a thread of their own, and the memory
+//! that a waiting G takes.
 
 use core::time::Duration;
 
 use super::report::{measure, report};
 use crate::platform::{Chan, PARKED, WaitGroup, channel, go, lock_thread, memory_in_use, place, sleep, yield_now};
 
-/// Measures the cost of a thread (on the machine, of a kernel thread). 500 Gs lock themselves to their threads and
-/// wait, all at the same time. So each of them needs a new thread.
+/// Measures the cost of a thread (in the kernel, of a kernel thread). 500 Gs lock themselves to their threads and wait,
+/// all at the same time. So each of them needs a new thread.
 pub(super) fn thread_spawn() {
     const COUNT: u32 = 500;
     static LOCKED: WaitGroup = WaitGroup::new();

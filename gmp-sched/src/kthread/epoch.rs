@@ -17,9 +17,9 @@
 //!
 //! So either the left CPU finds HALTS cleared, and waits for the right CPU, or the right CPU finds the new epoch.
 //!
-//! An interrupt handler passes the epoch. A non-maskable interrupt also ends a halt, but its handler must not pass,
-//! because it may have interrupted a pass. So [`CpuEpoch::halt`] itself passes after each halt, whichever interrupt
-//! ended the halt.
+//! An interrupt handler passes the epoch. A non-maskable interrupt also ends a halt, but its handler must not pass the
+//! epoch, because the CPU may already have been passing the epoch when the interrupt came. So [`CpuEpoch::halt`] itself
+//! passes after each halt, whichever interrupt ended the halt.
 
 use crate::base::atomic::{AtomicU64, Ordering, fence};
 use crate::base::under_loom::const_fn;
@@ -127,9 +127,9 @@ impl CpuEpoch {
     }
 
     /// Calls `wait`, which halts the CPU and returns with interrupts off, and then [passes](Self::pass) the latest
-    /// epoch. The caller has interrupts off and is on the CPU to which this state belongs. During `wait` no grace period
-    /// waits for the CPU. So neither `wait` nor an interrupt handler may access anything whose translation may be stale.
-    /// A handler may do so after it has passed the epoch.
+    /// epoch. The caller has interrupts off and is on the CPU to which this state belongs. During `wait` no grace
+    /// period waits for the CPU. So neither `wait` nor an interrupt handler may access anything whose translation may
+    /// be stale. A handler may do so after it has passed the epoch.
     pub fn halt(&self, epochs: &Epochs, wait: impl FnOnce(), forget: impl FnOnce()) {
         // Ordering: Release, so that this CPU's earlier accesses are over when another CPU sees HALTS. Partner: the
         // Acquire in `has_passed`.
@@ -139,7 +139,7 @@ impl CpuEpoch {
     }
 
     /// Whether the CPU to which this state belongs is in [`halt`](Self::halt), and no interrupt handler has
-    /// [passed](Self::pass) since. Called on that CPU.
+    /// [passed](Self::pass) the epoch since the CPU halted. Called on that CPU.
     #[must_use]
     pub fn is_halted(&self) -> bool {
         self.0.load(Ordering::Relaxed) & HALTS != 0
@@ -151,7 +151,7 @@ mod tests {
     use super::{CpuEpoch, Epochs};
 
     /// An epoch restored from its lowest bits has not passed, because the CPU has not flushed since that epoch began.
-    /// If the higher bits were not restored, the epoch would compare as an old one, and so as passed.
+    /// If the higher bits were not restored, the epoch would be taken for an old one, which has passed.
     #[test]
     fn epoch_of_which_few_bits_are_stored_has_not_passed_after_a_wrap() {
         const BITS: u32 = 8;

@@ -44,7 +44,8 @@ type InterruptLock<T, C> = SpinMutex<T, Relax<C>>;
 ///
 /// # Safety
 ///
-/// - [`current`](Cpu::current) is the index of the executing CPU, less than the number given to [`Threads::new`].
+/// - [`current`](Cpu::current) is the index of the executing CPU, and is less than the number given to
+///   [`Threads::new`].
 /// - [`without_interrupts`](Cpu::without_interrupts) runs its argument with interrupts off on this CPU, and then
 ///   restores the interrupt flag.
 /// - No other code switches the stacks of threads on a CPU.
@@ -67,7 +68,7 @@ pub unsafe trait Cpu: Points + Sized + Debug + Send + Sync {
 
     /// Withdraws the last [request](Cpu::request_displacement), if it has not been carried out. Called when the running
     /// thread leaves this CPU by itself. The scheduler may also have requested that the thread's G give way. This
-    /// request may be withdrawn, too, because the G does not run then.
+    /// request may be withdrawn, too, because the G no longer runs when its thread has left.
     fn withdraw_displacement();
 
     /// Makes this CPU call [`Threads::timer_interrupt`] no later than `deadline`. The caller is pinned.
@@ -238,8 +239,8 @@ impl<C: Cpu> Threads<C> {
     /// thread must give way, and returns `true`. The caller must then make this CPU call [`displace`](Self::displace)
     /// as soon as it is in user code. Called by the timer's interrupt handler.
     ///
-    /// Without `granularity`, a thread whose P has a due timer would be preempted as soon as it begins to run, because a
-    /// due timer interrupts at once. If all threads of a CPU had due timers, none of them would make progress.
+    /// Without `granularity`, a thread whose P has a due timer would be preempted as soon as it begins to run, because
+    /// a due timer interrupts at once. If all threads of a CPU had due timers, none of them would make progress.
     pub fn preempt_after(&self, now: Instant, granularity: Duration) -> bool {
         let since = Instant::from_nanos(self.here().running_since.load(Ordering::Relaxed));
         now - since >= granularity && self.make_room()

@@ -40,8 +40,8 @@ impl<C: Cpu> Threads<C> {
             fence(Ordering::SeqCst);
             C::point(Site::ReadyList);
             match self.claim_idle(target, here) {
-                // This code runs in an interrupt handler that interrupted the idle loop. When the handler returns, the
-                // idle loop checks the lists again.
+                // The idle CPU is this one, so this code runs in an interrupt handler that interrupted the idle loop.
+                // When the handler returns, the idle loop checks the lists again.
                 Some(idle) if idle == here => {}
                 Some(idle) => C::kick(idle),
                 None if urgency == Urgency::Waits => {}

@@ -21,8 +21,8 @@ impl<C: Cpu> Threads<C> {
         C::without_interrupts(|| self.cpus[cpu].sleepers.lock().remove(thread));
     }
 
-    /// Wakes the threads whose deadline has passed; returns the next deadline on this CPU. Called by the timer's interrupt
-    /// handler.
+    /// Wakes the threads whose deadline has passed. Returns the next deadline on this CPU. Called by the timer's
+    /// interrupt handler.
     ///
     /// # Safety
     ///

@@ -100,8 +100,8 @@ impl<C: Cpu> Threads<C> {
 
 fn switch<C: Cpu>(save: &SavedContext, to: &SavedContext, transfer: Transfer) {
     #[expect(unsafe_code, reason = "the context switch")]
-    // SAFETY: `to` is the context of a thread that this CPU took off a ready list, or of its own idle loop, so no other CPU
-    // resumes it. The saved context becomes visible to others only by the commit.
+    // SAFETY: `to` is the context of a thread that this CPU took off a ready list, or of its own idle loop, so no other
+    // CPU resumes it. The saved context becomes visible to others only by the commit.
     let transfer = unsafe { context::switch(save, to, transfer) };
     arrive::<C>(transfer);
 }

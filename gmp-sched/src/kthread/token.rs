@@ -55,8 +55,8 @@ impl<S: Points> Token<S> {
             S::point(Site::Park);
             let state = self.state.load(Ordering::Relaxed);
             let next = if state == PARKED { RUNNING } else { NOTIFIED };
-            // Ordering: Release makes the giver's earlier writes visible to the thread; Acquire makes the saved
-            // context visible to the giver. The exchange is necessary even if the thread already has the token, because the
+            // Ordering: Release makes the giver's earlier writes visible to the thread. Acquire makes the saved context
+            // visible to the giver. The exchange is necessary even if the thread already has the token, because the
             // thread that consumes the token must also see the writes of this giver.
             if self.state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return state == PARKED;

@@ -22,7 +22,7 @@ const DUE: Instant = Instant::from_nanos(1);
 /// A point in time that no model reaches.
 const LATER: Instant = Instant::from_nanos(1 << 50);
 
-/// Fires those timers that are due at `now` on the P of the M `of`; returns how many Gs were readied.
+/// Fires the timers that are due at `now` on the P that the M `of` holds. Returns how many Gs were readied.
 fn run_due_at(pinned: &Pinned<Model>, of: &'static Machine<Model>, now: Instant) -> usize {
     let processor = of.processor().expect("it holds one");
     let mut readied = 0;
@@ -42,9 +42,9 @@ fn is_readied(goroutine: &'static Goroutine<Model>) -> bool {
     goroutine.status() == Status::Runnable
 }
 
-/// The far side of a wait registers the G's waiter with the context and arms the timer, while the context is cancelled
-/// and the timer fires. The G runs as soon as the cancellation or the timer has readied it, and removes its waiter and
-/// its timer.
+/// The commit of a wait registers the G's waiter with the context and arms the timer. At the same time, the context is
+/// cancelled and the timer fires. The G runs as soon as the cancellation or the timer has readied it, and removes its
+/// waiter and its timer.
 #[test]
 fn wait_ends_once_by_cancellation_or_deadline_during_its_commit() {
     explore(|| {
@@ -85,8 +85,8 @@ fn wait_ends_once_by_cancellation_or_deadline_during_its_commit() {
     });
 }
 
-/// While one M cancels a context, another M derives a child from it, and a grandchild from the child. Both are cancelled,
-/// too.
+/// While one M cancels a context, another M derives a child from it, and a grandchild from the child. The child and the
+/// grandchild are cancelled, too.
 #[test]
 fn context_derived_during_cancellation_is_cancelled() {
     explore(|| {
@@ -175,8 +175,8 @@ fn timer_moved_from_a_retired_p_is_stopped_in_a_system_call() {
     });
 }
 
-/// One thread cancels a context while another one cancels its child. When both calls have returned, all descendants
-/// have ended.
+/// One thread cancels a context while another thread cancels a child of that context. When both calls have returned,
+/// all descendants have ended.
 #[test]
 fn two_overlapping_cancellations_end_all_descendants() {
     explore(|| {

@@ -1,5 +1,5 @@
-//! Models of channels and selects. The holder of a channel's lock sees what was done under the lock before. A value is
-//! received once or stays in the channel. Only one of several wakers ends a wait.
+//! Models of channels and selects. The holder of a channel's lock sees what earlier holders did. A value is received
+//! once or stays in the channel. Only one of several wakers ends a wait.
 //!
 //! The models run the channel's own code, from a G's call to its return. Only the switch is replaced: the loom thread
 //! of a G that parks runs the commit, which releases the lock, and then blocks until the G is readied ([`loom_wait`]).

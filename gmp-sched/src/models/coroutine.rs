@@ -84,7 +84,7 @@ impl Scene {
         }
     }
 
-    /// Parks one side of the coroutine; the far side readies the other side.
+    /// Parks one G of the coroutine. The commit of this park readies the coroutine's other G.
     fn leave(
         &self,
         pinned: &Pinned<Model>,

@@ -1,6 +1,6 @@
-//! Models of the word of a signal. The word is accessed by a G that begins to wait, by an interrupt handler that
-//! raises the signal, by an M that takes the signal from the ready list, and by a timer. No raise is lost, a wait
-//! ends once, and the G sees what the handler did.
+//! Models of the atomic word of a signal, which is accessed by a G that begins to wait, by an interrupt handler that
+//! raises the signal, by an M that takes the signal from the ready list, and by a timer. No raise is lost, a wait ends
+//! once, and the G sees what the handler did.
 //!
 //! The models run the signal's own code. The G continues on the loom thread that takes it from a queue.
 
@@ -195,8 +195,8 @@ fn deadline_against_a_commit_and_a_raise() {
     });
 }
 
-/// Three things happen concurrently: the far side commits a wait, the context of the wait is cancelled, and the signal
-/// is raised. The wait ends exactly once. If the raise does not end it, the raise is kept for the next wait.
+/// Three things happen concurrently: the commit of a wait runs, the context of the wait is cancelled, and the signal is
+/// raised. The wait ends exactly once. If the raise does not end it, the raise is kept for the next wait.
 #[test]
 fn cancellation_against_a_commit_and_a_raise() {
     explore(|| {
@@ -362,8 +362,8 @@ fn woken_g_sees_what_the_handler_did() {
     });
 }
 
-/// An M goes idle while an interrupt raises the signal that a G waits for. Either that M checks the ready list again, or
-/// it is woken, or another M is made to check the list.
+/// An M goes idle while an interrupt raises the signal that a G waits for. Either the idling M checks the ready list
+/// again, or that M is woken, or another M is made to check the list.
 #[test]
 fn raise_against_an_idling_m() {
     explore_every_point(|| {
@@ -381,8 +381,8 @@ fn raise_against_an_idling_m() {
     });
 }
 
-/// The signal of a waiting G is raised while no P is idle. So a running G is asked to give way, and its M checks the
-/// ready list.
+/// The signal of a waiting G is raised while no P is idle. So a running G is asked to give way, and the M of that G
+/// checks the ready list.
 #[test]
 fn raise_while_all_ps_are_busy_asks_a_g_to_give_way() {
     explore_every_point(|| {
@@ -396,7 +396,7 @@ fn raise_while_all_ps_are_busy_asks_a_g_to_give_way() {
 }
 
 /// With a single P, an M that readies a G executes no fence (see `Scheduler::submitted`). Nevertheless, the G sees what
-/// was written before the second raise, even if both raises are taken as one.
+/// was written before the second raise, even if a single poll takes both raises.
 #[test]
 fn two_raises_on_a_single_p_are_seen() {
     explore_every_point(|| {

@@ -1,6 +1,6 @@
-//! Models of epochs, which show whether every CPU has flushed its TLB since a change. An address is mapped to another
-//! page while a CPU may still have the old translation in its TLB. The CPU must flush its TLB before a G uses the
-//! address again.
+//! Models of epochs, which show whether every CPU has flushed its TLB since a change of the page tables. An address is
+//! mapped to another page while a CPU may still have the old translation in its TLB. The CPU must flush its TLB before
+//! a G uses the address again.
 
 use alloc::sync::Arc;
 use core::cell::Cell;
@@ -58,7 +58,7 @@ impl Processor<'_> {
         self.cached.set(NO_PAGE);
     }
 
-    /// Runs Gs, perhaps the one that owns the address.
+    /// Runs Gs, which may include the G that uses the address.
     fn run_gs(&self) {
         // A CPU may load and cache a translation before the address is used.
         self.look_up();

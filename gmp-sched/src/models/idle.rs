@@ -26,8 +26,8 @@ fn submitter_against_an_idling_m() {
     });
 }
 
-/// The submitter wakes no M, because it sees a spinning M. That M ends its search at the same time, so it has to check the
-/// queues once more.
+/// The submitter wakes no M, because it sees a spinning M. The spinning M ends its search at the same time, so it has
+/// to check the queues once more.
 #[test]
 fn submitter_against_a_spinning_m_that_gives_up() {
     explore_every_point(|| {
@@ -79,8 +79,8 @@ fn submitter_of_two_against_a_spinning_m_that_goes_idle() {
     });
 }
 
-/// The submitter relies on a spinning M. That M goes idle. Before it checks the queues once more, it is assigned a P
-/// that has other work. So it has to wake another M, which searches for the submitted G.
+/// The submitter relies on a spinning M. That M goes idle and, before it checks the queues once more, is assigned a P
+/// that has other work. So the assigned M has to wake another M, which searches for the submitted G.
 #[test]
 fn submitter_against_a_spinning_m_that_is_assigned_a_p() {
     explore(|| {
@@ -125,8 +125,8 @@ fn submitter_that_blocks_against_a_spinning_m_that_goes_idle() {
 }
 
 /// A waker raises the count of spinning Ms in order to wake an M, but finds no idle P. An M that returned from a system
-/// call has taken the last idle P. Meanwhile the returning M readies a G, and another M goes idle. Both of them wake no
-/// M, because the raised count says that an M searches. So the waker must check for work again.
+/// call has taken the last idle P. Meanwhile the returning M readies a G, and another M goes idle. Neither of these two
+/// Ms wakes another, because the raised count says that an M searches. So the waker itself must check for work again.
 #[test]
 fn waker_that_finds_no_idle_p_checks_again() {
     explore(|| {

@@ -34,7 +34,7 @@ impl Drop for Output {
     }
 }
 
-/// A G that runs on one M and is about to finish, and another M.
+/// Two Ms. One of them runs a G that is about to finish.
 struct Finishing {
     setting: Setting,
     stacks: Arc<Stacks>,
@@ -103,7 +103,7 @@ fn dropped_handle_against_the_end_of_its_g() {
     });
 }
 
-/// Takes the result as the rest of `JoinHandle::join` does, after the waiter was readied.
+/// Takes the result, as `JoinHandle::join` does after the waiter was readied.
 fn take(pinned: &Pinned<Model>, goroutine: &'static Goroutine<Model>, stacks: &Stacks) {
     assert!(has_result(goroutine), "readied without a result");
     drop(take_result::<Output, Model>(goroutine));

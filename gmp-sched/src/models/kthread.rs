@@ -101,9 +101,9 @@ fn find_thread() -> bool {
     THREADS.take_ready_or_be_idle().is_some()
 }
 
-/// Lets each CPU that was kicked during its halt check the lists again. Then no thread may be ready while a CPU
-/// halts, and no thread may run twice. `woken` is the number of threads that were made ready. A CPU that is in `busy`
-/// and was not in `busy_before` runs one of them.
+/// Lets each CPU that was kicked during its halt check the lists again. Then no thread may be ready while a CPU halts,
+/// and no thread may run twice. `woken` is the number of threads that were made ready. A CPU that is marked in `busy`
+/// but not in `busy_before` runs one of these threads.
 fn check(woken: usize, busy_before: [bool; CPUS], mut busy: [bool; CPUS]) {
     while let Some(cpu) = (0..CPUS).find(|&cpu| !busy[cpu] && KICKED[cpu].swap(false, Ordering::AcqRel)) {
         CPU.with(|current| current.set(cpu));
@@ -128,8 +128,8 @@ fn one_ready_thread_against_a_halting_cpu() {
     }
 }
 
-/// A CPU has taken a thread from a list. Before the CPU starts this thread, it is kicked for a second thread. The idle
-/// loop forgets what the kick's handler has requested, so `start` must repeat the request.
+/// A CPU has taken a thread from a list. Before the CPU starts this thread, the CPU is kicked for a second thread. The
+/// idle loop forgets what the kick's handler has requested, so `start` must repeat the request.
 #[test]
 fn kick_between_taking_and_starting_a_thread_is_kept() {
     explore(|| {

@@ -1,5 +1,5 @@
-//! Models of the spinlocks themselves, which are the lock of a channel and the lock of the crate `spin`. Each has one
-//! holder at a time, which sees what the previous holder did.
+//! Models of the spinlocks themselves, which are the lock of a channel and the lock of the crate `spin`. Each lock has
+//! one holder at a time, which sees what the previous holder did.
 //!
 //! In these models, a thread that finds a channel's lock taken tries only once more. With the loop of the real lock, a
 //! model would have infinitely many states. The lock of `spin` runs with its loops, because loom lets the other threads
@@ -61,7 +61,7 @@ fn released_lock_is_taken_by_one_of_two_waiters() {
     });
 }
 
-/// `spin`'s lock and what it guards, never freed.
+/// Returns a lock of the crate `spin` that is never freed. The lock guards a checked value.
 fn spin_mutex() -> &'static SpinMutex<Checked, Relax<Unwatched>> {
     Box::leak(Box::new(SpinMutex::new(Checked::default())))
 }

@@ -1,4 +1,5 @@
-//! Models of Gs that are locked to their Ms. Such a G runs on its own M, whichever M takes it from the queue.
+//! Models of Gs that are locked to their Ms. Such a G runs only on its own M, even if another M takes it from the
+//! queue.
 
 use super::platform::{Model, Setting, run_as, run_locked, spawn_as};
 use super::{explore, explore_with_both_locks};

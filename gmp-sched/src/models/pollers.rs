@@ -1,5 +1,5 @@
-//! Models of the idle M on which the raise of a device signal relies. Each model lets something come between the raise
-//! and the poll of that M. Nevertheless, an M polls, or a G is asked to give way, so that its M polls.
+//! Models of raises of a device signal that rely on an idle M to poll. In each model, another event comes between the
+//! raise and the poll of that M. Nevertheless, some M polls, or a running G is asked to give way, so that its M polls.
 
 use alloc::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::engine::syscall::take_processor_back;
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 
-/// Lets `machine` run a G until the G waits for a signal, and lets `machine` then run another G. Returns the scene, which
+/// Lets `machine` run a G until the G waits for a signal, and then lets it run another G. Returns the scene, which
 /// contains the signal and the waiting G.
 fn waiting(setting: &Setting, machine: &'static Machine<Model>) -> Arc<Scene> {
     let scene = Scene::new(setting, machine, 1);
@@ -27,8 +27,8 @@ fn check(setting: &Setting) {
     assert!(!is_raised || setting.scheduler.machines().any(is_asked), "no M checks the ready list");
 }
 
-/// A parked M is assigned the last idle P, for a G on the global queue. If a raise relies on that M, the M polls before it
-/// takes that G. Unlike an M that goes idle, it does not check for work a second time.
+/// A parked M is assigned the last idle P, for a G on the global queue. If a raise relies on that M, the M polls before
+/// it takes that G. Unlike an M that goes idle, the parked M does not check for work a second time.
 #[test]
 fn raise_against_a_parked_m_that_is_assigned_a_p() {
     explore(|| {
@@ -67,7 +67,7 @@ fn raise_against_an_m_that_takes_the_last_idle_p() {
     });
 }
 
-/// The idle M on which a raise relies ends, because it is not needed. It makes another M poll.
+/// The idle M on which a raise relies ends, because it is not needed. Before its end, the M makes another M poll.
 #[test]
 fn raise_against_an_m_that_ends() {
     explore_every_point(|| {
@@ -85,7 +85,8 @@ fn raise_against_an_m_that_ends() {
     });
 }
 
-/// The M on which a raise relies takes a P for the readied G alone. It has not spun, and so it wakes no other M.
+/// The M on which a raise relies takes a P and runs the readied G. That M was not spinning, so it does not wake another
+/// M to spin in its place.
 #[test]
 fn raise_on_an_idle_machine_wakes_one_m() {
     explore(|| {
@@ -100,7 +101,7 @@ fn raise_on_an_idle_machine_wakes_one_m() {
             run_as(idler, |pinned| run_next(pinned, idler));
         }
         setting.settle();
-        // The timekeeper is the M that went idle first. The interrupted CPU is that of another M.
+        // The timekeeper is the M that went idle first. The interrupt comes on the CPU of the other M.
         setting.prefer(second);
         let wakes = setting.scheduler.counts().wakes;
         scene.interrupt();

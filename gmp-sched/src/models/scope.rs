@@ -36,7 +36,7 @@ impl Scene {
         })
     }
 
-    /// Runs the parent's wait, as in `Children::wait`. Returns also when the parent has parked.
+    /// Runs the parent's wait, as in `Children::wait`. Returns when the wait has ended or the parent has parked.
     fn wait(&self, pinned: &Pinned<Model>) {
         if let Some(state) = self.children.prepare_wait(self.parent) {
             self.parent.set_waiting(

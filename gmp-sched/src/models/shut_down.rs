@@ -20,9 +20,9 @@ fn m_that_is_made_during_shut_down_is_unparked() {
     });
 }
 
-/// `add_machine` makes a new thread for an M that has ended, while the scheduler shuts down. `end_machines` unparks every
-/// M, including this one. But if the new thread wakes before the M is marked as in use, the thread parks again. In this
-/// case `add_machine` must unpark the M.
+/// `add_machine` makes a new thread for an M that has ended, while the scheduler shuts down. `end_machines` unparks
+/// every M, including this one. But if the new thread wakes before the M is marked as in use, the thread parks again.
+/// In this case `add_machine` must unpark the M.
 #[test]
 fn m_that_is_reused_during_shut_down_is_unparked() {
     explore_with_both_locks(|| {

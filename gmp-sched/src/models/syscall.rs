@@ -1,5 +1,5 @@
-//! Models of system calls. The P that an M leaves in a system call is taken by only one M. An M that gets no P when
-//! its call returns leaves its G in a queue, where other Ms find the G.
+//! Models of system calls. The P of an M in a system call is taken by only one M: by the same M at its return, or by
+//! another. An M that gets no P when its call returns leaves its G in a queue, where other Ms find the G.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -111,8 +111,8 @@ fn handoff_against_a_submitter() {
     });
 }
 
-/// There is an M for every P, even if several Ms block at the same time and each counts on the same idle
-/// M as its successor.
+/// There is an M for every P, even if several Ms block at the same time and each counts on the same idle M as its
+/// successor.
 #[test]
 fn every_p_has_an_m_when_two_block() {
     explore_every_point(|| {
@@ -154,7 +154,7 @@ fn return_from_a_system_call_against_the_deadlock_check() {
 }
 
 /// A G that returns from a blocking call is put among the due timers of a P while the M of this P goes idle. One of the
-/// two Ms takes the P and runs the G, and none reports a deadlock.
+/// two Ms takes the P and runs the G, and neither reports a deadlock.
 #[test]
 fn return_from_a_blocking_call_against_an_idling_m() {
     explore_every_point(|| {

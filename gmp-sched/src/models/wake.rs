@@ -138,8 +138,8 @@ fn two_schedulers_ready_each_others_gs() {
     });
 }
 
-/// A thread that is not an M readies a locked G while the G's own M releases its P and begins to wait for one. That M must
-/// be assigned the P and run the G.
+/// A thread that is not an M readies a locked G. Meanwhile the G's own M releases its P and begins to wait for a P.
+/// That M must be assigned the P and run the G.
 #[test]
 fn locked_g_is_readied_from_outside() {
     explore_with_both_locks(|| {

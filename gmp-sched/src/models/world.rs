@@ -1,5 +1,5 @@
-//! Models of stopping the world. The world is stopped and started while Ps change their status. No P is missed, and no
-//! G runs while the world is stopped.
+//! Models of stopping the world. The world is stopped and started while Ps change their status. A stop misses no P, and
+//! no G runs while the world is stopped.
 
 use alloc::sync::Arc;
 
@@ -91,7 +91,8 @@ fn give_way(machine: &'static Machine<Model>) {
     }
 }
 
-/// Does what an M does when its G is preempted for a stop of the world: enqueues the G, if there is one, and searches for work.
+/// Does what an M does when its G is preempted for a stop of the world: enqueues the G, if there is one, and searches
+/// for work.
 fn leave(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
     if let Some(me) = machine.current_goroutine() {
         requeue_next(&Pinned::new(), me);
@@ -211,8 +212,8 @@ fn starting_against_the_return_from_a_system_call() {
     });
 }
 
-/// When the world starts, other Ms run the Gs that the stopper has made runnable meanwhile, and the Gs in the queue of
-/// a stopped P.
+/// When the world starts, other Ms run the Gs that the stopper made runnable while the world was stopped. They also run
+/// the Gs in the queue of a stopped P.
 #[test]
 fn stopped_work_is_run_when_the_world_starts() {
     explore_every_point(|| {

@@ -29,8 +29,8 @@ fn bridge() -> &'static Scheduler<Native> {
     BRIDGE.get_or_init(|| {
         let scheduler = pool::enter(1);
         #[expect(unsafe_code, reason = "enters the platform")]
-        // SAFETY: the Gs of this scheduler run only the operations below, which do not use thread-local variables. The
-        // scheduler is new.
+        // SAFETY: the Gs of this scheduler run only operations of `wait_in_goroutine`, which do not use thread-local
+        // variables. The scheduler is new.
         let started = unsafe { scheduler.start(|| ()) };
         started.unwrap_or_else(|error| panic!("no thread or stack for the Gs that wait for threads: {error}"));
         scheduler

@@ -5,11 +5,11 @@ use core::ptr;
 
 use crate::record::trace_ring::FRAMES;
 
-/// Finds the calls that led to the caller, and stores the return address of each minus one, the innermost call first.
-/// Returns the number of addresses, which is 0 if the C library is not that of GNU.
+/// Finds the calls that led to the caller. For each call, stores the return address minus one, beginning with the
+/// innermost call. Returns the number of addresses, which is 0 if the C library is not that of GNU.
 ///
-/// The C library finds the calls by the unwind tables, so the program needs no frame pointers. The first call may
-/// allocate memory.
+/// The C library finds the calls by the unwind tables, so the program needs no frame pointers. The first call of `read`
+/// may allocate memory.
 pub(super) fn read(addresses: &mut [u64]) -> usize {
     let mut found = [ptr::null_mut::<c_void>(); FRAMES];
     let limit = addresses.len().min(FRAMES);

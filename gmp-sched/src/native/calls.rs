@@ -58,7 +58,7 @@ pub fn syscall<R>(call: impl FnOnce() -> R) -> R {
 /// thread. Makes a thread for the P if none is idle.
 ///
 /// At most [`BLOCKING_LIMIT`] calls, or as many as [`set_blocking_limit`] allows, run at the same time. Further calls
-/// wait, in order, until one of these returns. In all other respects this is like [`syscall`].
+/// wait, in order, until a running call returns. In all other respects this is like [`syscall`].
 ///
 /// # Panics
 ///

@@ -15,7 +15,7 @@ use super::Native;
 use crate::entities::machine::Machine;
 
 /// The symbol of the variable. Each version of this crate in a program has a variable of its own, and so has the copy
-/// that is compiled for unit tests, because the tests may be linked with both copies.
+/// that is compiled for unit tests, because a test program may contain the test copy and the ordinary one.
 macro_rules! symbol {
     ($before:literal, $after:literal) => {
         concat!(

@@ -19,7 +19,7 @@ pub const PROCS_LIMIT: usize = 64;
 pub struct Threads {
     /// The size of the main G's stack in bytes. (This field is private, so only [`enter`] can create a `Threads`.)
     main_stack_size: usize,
-    /// How often to print the state of the scheduler. `None` if the environment decides.
+    /// How often to print the state of the scheduler. `None` if the environment variable `GMP_DEBUG` decides.
     schedtrace: Option<Schedtrace>,
 }
 
@@ -41,7 +41,8 @@ pub struct Threads {
 ///   `StdoutLock`), a value that is not `Send` and shares state with a thread-local variable (an `Rc`, a handle of a
 ///   thread-local random number generator), a scope of `std::thread::scope`.
 ///
-/// A G between [`lock_thread`](super::lock_thread) and the end of its guard stays on its thread and may do all of this.
+/// A G between [`lock_thread`](super::lock_thread) and the end of its guard stays on its thread, so it need not follow
+/// these rules.
 ///
 /// ```
 /// use gmp_sched::native;

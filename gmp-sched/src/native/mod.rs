@@ -63,18 +63,18 @@
 //! that names the G, and that also calls the hook that was set before. A stack has 512 KiB unless
 //! [`Builder::stack_size`] chooses another size (for the main G, [`Threads::stack_size`]), and takes memory as it is
 //! used. An overflow ends the process with a message that names the G and the size of its stack, and says whether a
-//! single huge frame is the cause. An exception of the processor (a division by zero in assembly, an access to
-//! unmapped memory, an invalid instruction) also ends the process. Its report names the G and the cause, and shows a
-//! backtrace and all Gs. [`set_exception_hook`] replaces this report. If the program has installed a signal handler
-//! before the first run, that handler runs first. An exception outside of Gs, and a signal that a process sends, are
-//! not reported: they end the process by the default action, unless that handler resolves them.
+//! single huge frame is the cause. An exception of the processor (a division by zero in assembly, an access to unmapped
+//! memory, an invalid instruction) also ends the process. Its report names the G and the cause, and shows a backtrace
+//! and all Gs. [`set_exception_hook`] replaces this report. If the program has installed a signal handler before the
+//! first run, that handler runs first. An exception outside of Gs, and a signal that a process sends, are not reported:
+//! they end the process by the default action, unless the program's handler resolves them.
 //!
 //! # Seeing what the scheduler does
 //!
 //! With the environment variable `GMP_DEBUG=schedtrace=1000`, a line about the state of each scheduler is printed to
 //! standard error every 1000 ms, in the format of Go's `GODEBUG=schedtrace=1000`. With
-//! `GMP_DEBUG=schedtrace=1000,scheddetail=1`, there is a line for each P, M and G, too. [`Threads::schedtrace`] does the
-//! same for the runs of a program. See [`crate::schedtrace`] for the fields.
+//! `GMP_DEBUG=schedtrace=1000,scheddetail=1`, lines for each P, M and G follow. [`Threads::schedtrace`] does the same
+//! for the runs of a program. See [`crate::schedtrace`] for the fields.
 //!
 //! # Runs
 //!

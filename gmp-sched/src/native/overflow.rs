@@ -1,5 +1,5 @@
 //! Reports stack overflows of Gs. The report names the G, the size of its stack, and whether a single huge frame is the
-//! cause. In this case a backtrace follows.
+//! cause. If so, a backtrace follows.
 //!
 //! The page below each stack is a guard page: touching it raises SIGSEGV. The handler runs on an alternate stack,
 //! because the G's stack is exhausted, and does only what is async-signal-safe: it reads atomics and makes system
@@ -66,7 +66,7 @@ fn overflowed(address: usize) -> Option<&'static Goroutine<Native>> {
 pub(super) const STACK_OVERFLOW: &str = "fatal error: stack overflow";
 
 /// Reports the overflow, which the instruction with these registers has caused. Then ends the process with Go's status,
-/// or diverts the G so that it prints its backtrace before that.
+/// or diverts the G so that it prints its backtrace before the process ends.
 fn report(goroutine: &'static Goroutine<Native>, registers: &mut Registers) {
     let get = |register: libc::c_int| registers[register as usize].cast_unsigned() as usize;
     let code = get(libc::REG_RIP);

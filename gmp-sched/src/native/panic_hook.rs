@@ -15,8 +15,8 @@ use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::platform::Platform;
 
-/// Installs a panic hook, once per process. It prints a line before the message of a panic in a G. The message itself
-/// comes from the hook that was set before. A hook that the program sets later replaces both.
+/// Installs a panic hook, once per process. The hook prints a line before the message of a panic in a G. The message
+/// itself comes from the hook that was set before. A hook that the program sets later replaces both.
 pub(super) fn install() {
     static INSTALLED: Once = Once::new();
     // The standard library refuses to change the hook on a thread that panics. In this case the next call of `run`

@@ -71,7 +71,7 @@ impl Drop for WaitsForbidden {
         if let Some(machine) = self.machine {
             machine.allow_waits();
         }
-        // `try_with` fails only while the thread ends, and then nothing reads the list any more.
+        // `try_with` fails only while the thread ends. At that time nothing reads the list any more.
         let _ = HERE.try_with(|here| here.borrow_mut().retain(|section| section.number != self.number));
     }
 }

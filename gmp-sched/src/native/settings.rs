@@ -1,4 +1,5 @@
-//! Numbers of the process and of the caller's scheduler, and settings that hold for all schedulers of the process.
+//! Numbers that describe the process and the caller's scheduler, and settings that hold for all schedulers of the
+//! process.
 
 use core::time::Duration;
 use std::thread;

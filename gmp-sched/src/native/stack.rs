@@ -16,8 +16,7 @@ pub(super) const DEFAULT: usize = 512 * 1024;
 
 /// The number of different colours of stacks.
 const COLOURS: usize = 16;
-/// If two stacks have neighbouring colours, their tops differ by this number of bytes within their pages. These are two
-/// cache lines.
+/// The distance in bytes between neighbouring colours. It is two cache lines.
 const COLOUR_BYTES: usize = 128;
 // Half of the page that contains the top remains for the G's frames, which is enough for most Gs that wait.
 const _: () = assert!(COLOURS * COLOUR_BYTES <= PAGE / 2);
@@ -29,7 +28,7 @@ static NEXT_COLOUR: StaticU64 = StaticU64::new(0);
 ///
 /// The cache set of an address depends on its offset in its page. If all stacks ended at a page boundary, the frames of
 /// all Gs would compete for the same few sets. So if a thousand Gs ran one after the other, each switch would miss
-/// caches that have room for all these frames. Bonwick, "The Slab Allocator" (1994), section 4.
+/// caches that have room for all these frames. See Bonwick, "The Slab Allocator" (1994), section 4.
 fn colour() -> usize {
     let number = NEXT_COLOUR.fetch_add(1, Ordering::Relaxed) as usize;
     (1 + number % COLOURS) * COLOUR_BYTES
@@ -44,7 +43,7 @@ pub(super) fn guard_end(bottom: usize) -> usize {
 #[expect(unsafe_code, reason = "maps memory")]
 pub(crate) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
     let size = size.checked_next_multiple_of(PAGE).ok_or(OutOfResources)?;
-    // Two more pages: the guard page, and one page because the stack begins and ends inside of a page.
+    // Two pages are added: the guard page, and one page because the stack begins and ends inside of a page.
     let mapped = size.checked_add(2 * PAGE).ok_or(OutOfResources)?;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
     // SAFETY: a new private mapping at an address chosen by the system affects no existing memory.
@@ -92,7 +91,7 @@ pub(crate) unsafe fn release(stack: Range<usize>) {
     #[cfg(gmp_tsan)]
     crate::context::fibers::remove(&stack);
     let base = guard_end(stack.start) - PAGE;
-    // SAFETY: the caller guarantees that `allocate` has made this stack, in a mapping that begins with the guard page and
-    // has two pages more than the stack, and that the stack is not in use.
+    // SAFETY: the caller guarantees that `allocate` has made this stack and that the stack is not in use. The mapping
+    // of the stack begins with the guard page and has two pages more than the stack.
     unsafe { libc::munmap(ptr::with_exposed_provenance_mut(base), stack.len() + 2 * PAGE) };
 }

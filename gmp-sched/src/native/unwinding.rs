@@ -16,8 +16,8 @@ use crate::platform::{Pinned, Platform};
 #[inline(never)]
 pub(super) fn stay_on_thread() {
     let Some(machine) = Native::current_machine() else { return };
-    // There is nothing to lock in two cases. The unwinding of g0 ends the thread, so no G unwinds. A G in a system call
-    // stays on its thread anyway.
+    // There is nothing to lock in two cases. If g0 unwinds, the thread is about to end, and no G unwinds. If the G is
+    // in a system call, it stays on its thread anyway.
     let is_running = machine.current_goroutine().is_some_and(|me| me.status() == Status::Running);
     if !is_running || machine.processor().is_none() {
         return;

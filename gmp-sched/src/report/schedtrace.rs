@@ -16,9 +16,9 @@
 //! });
 //! ```
 //!
-//! Go holds the scheduler's lock while it prints. Here, the text is made without a lock and stops nothing. So a scheduler
-//! that hangs can be inspected, even from an interrupt handler, and printing does not delay the scheduler. The states of
-//! the Ps, Ms and Gs are read one after the other, so they may be from different moments.
+//! Go holds the scheduler's lock while it prints. This crate takes no lock to make the text, and stops no G. So a
+//! scheduler that hangs can be inspected, even from an interrupt handler, and printing does not delay the scheduler.
+//! The states of the Ps, Ms and Gs are read one after the other, so they may be from different moments.
 //!
 //! # Where the values differ from Go's
 //!
@@ -78,8 +78,9 @@ impl<P: Platform> Printer<P> {
         self.next
     }
 
-    /// Returns the text if it is due; the next text is then due one interval from now. The text is made while it is
-    /// displayed, and does not end with a line break. Callable from anywhere; takes no lock and does not allocate.
+    /// Returns the text if it is due. In this case, the next text is due one interval from now. The text is made while
+    /// it is displayed, and does not end with a line break. Callable from anywhere; takes no lock and does not
+    /// allocate.
     pub fn text_if_due(&mut self) -> Option<impl fmt::Display + use<P>> {
         let now = P::now();
         if now < self.next {
@@ -103,8 +104,8 @@ impl<P: Platform> Scheduler<P> {
         self.text(Detail::Line)
     }
 
-    /// Displays a line like that of [`schedtrace`](Self::schedtrace), which has other fields instead of the two in
-    /// brackets, and then a line about each P, M and G. Go: `GODEBUG=scheddetail=1`.
+    /// Displays a line like that of [`schedtrace`](Self::schedtrace), but with other fields instead of the two in
+    /// brackets. Then displays a line about each P, M and G. Go: `GODEBUG=scheddetail=1`.
     ///
     /// As in Go, the slots of dead Gs are displayed, too. Callable from anywhere; takes no lock and does not allocate.
     pub fn scheddetail(&'static self) -> impl fmt::Display {
@@ -190,7 +191,7 @@ impl<P: Platform> fmt::Display for Text<P> {
     }
 }
 
-/// Go's number of the status of a P. A P whose M is in a system call counts as running, as since Go 1.26.
+/// Go's number of the status of a P. A P whose M is in a system call counts as running, as in Go since version 1.26.
 fn number(status: ProcessorStatus) -> u32 {
     match status {
         ProcessorStatus::Idle => 0,
@@ -260,7 +261,7 @@ impl<P: Platform> Text<P> {
     }
 }
 
-/// The M that holds `processor`. If there is none, an M that is in a system call and may still return to it.
+/// The M that holds `processor`. If no M holds it, an M in a system call that may still take this P back at its return.
 pub(super) fn holder<P: Platform>(
     scheduler: &'static Scheduler<P>,
     processor: &'static Processor<P>,
@@ -275,7 +276,8 @@ fn number_of_machine<P: Platform>(machine: &'static Machine<P>) -> u32 {
     machine.id().get()
 }
 
-/// The G that runs on `machine`. An M that waits to run the G that is locked to it runs none.
+/// The G that runs on `machine`. The result is `None` if the M waits for a P in order to run the G that is locked to
+/// it.
 pub(super) fn goroutine_on<P: Platform>(machine: &Machine<P>) -> Option<&'static Goroutine<P>> {
     machine.current_goroutine().filter(|_| !is_waiting_locked(machine))
 }

@@ -1,10 +1,10 @@
-//! The numbers of a scheduler, published periodically in memory that another program reads meanwhile, such as the host
-//! of a virtual machine.
+//! The numbers of a scheduler, published periodically in memory that another program reads meanwhile. Such a program
+//! may run, for example, on the host of a virtual machine.
 //!
-//! A [`Publisher`] writes the numbers; [`Snapshot::from_words`] reads them. The memory consists of words of 64 bits. The
-//! first two words are [`MAGIC`] and a sequence number, which is odd while the publisher writes. So a reader copies all
-//! words, and then loads the sequence number again. If it has changed, or is odd, the copy may be inconsistent, and the
-//! reader copies again. The publisher never waits for a reader.
+//! A [`Publisher`] writes the numbers, and [`Snapshot::from_words`] reads them. The memory consists of words of 64
+//! bits. The first two words are [`MAGIC`] and a sequence number, which is odd while the publisher writes. So a reader
+//! copies all words, and then loads the sequence number again. If it has changed, or is odd, the copy may be
+//! inconsistent, and the reader copies again. The publisher never waits for a reader.
 //!
 //! ```
 //! use gmp_sched::native;
@@ -69,8 +69,8 @@ pub struct Snapshot {
     /// What all Ps have done since the scheduler was made.
     pub totals: Totals,
     /// The longest time for which a sampled G was runnable before it ran, in nanoseconds, among the Gs that began to
-    /// run since the previous publication. Rounded up to the end of its bucket; the histogram has four buckets for each
-    /// power of two. 0 if no sampled G began to run.
+    /// run since the previous publication. The time is rounded up to the end of its bucket in the histogram, which has
+    /// four buckets for each power of two. 0 if no sampled G began to run.
     pub longest_wait: u64,
     /// How many times the state of each P was observed.
     pub observations: u64,
@@ -231,8 +231,8 @@ impl<P: Platform> Publisher<P> {
         let longest_wait = latencies.longest_since(&self.latencies);
         self.latencies = latencies;
         let sequence = self.memory[SEQUENCE].load(Ordering::Relaxed);
-        // Ordering: Release, so that a reader that copies one of the words below also sees the odd number after its
-        // copy. Partner: the second load of the sequence number by the reader.
+        // Ordering: Release, so that a reader that copies one of the words below also finds the odd sequence number
+        // when it loads that number after the copy. Partner: the second load of the sequence number by the reader.
         self.memory[SEQUENCE].store(sequence + 1, Ordering::Relaxed);
         fence(Ordering::Release);
         self.write(longest_wait);

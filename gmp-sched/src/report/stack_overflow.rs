@@ -24,8 +24,8 @@ use super::goroutine_list::Thousands;
 use crate::entities::goroutine::{Goroutine, GoroutineId};
 use crate::platform::Platform;
 
-/// A stack overflow. `Display` describes it in two lines. It takes no lock and does not allocate, so it may be used in
-/// a handler of a signal or an exception.
+/// A stack overflow. `Display` describes it in two lines. `Display` takes no lock and does not allocate, so it may be
+/// used in a handler of a signal or an exception.
 pub struct StackOverflow<'a, P: Platform> {
     /// The G that has overflowed its stack.
     pub goroutine: &'a Goroutine<P>,
@@ -133,7 +133,7 @@ impl Probe {
             }
             false
         };
-        // The probe then allocates the rest of the frame, which is smaller than a page.
+        // After the pages that it touches, the probe allocates the rest of the frame, which is smaller than a page.
         if let Some([bytes, after @ ..]) = rest.strip_prefix(SUBTRACT_SHORT) {
             (rest, later) = (after, later + usize::from(*bytes));
         } else if let Some((bytes, after)) = rest.strip_prefix(SUBTRACT).and_then(<[u8]>::split_first_chunk::<4>) {
@@ -150,7 +150,8 @@ impl Probe {
     }
 }
 
-/// If `code` begins with `mov REGISTER, REGISTER` or `mov [rsp + N], REGISTER`, returns the code after this instruction.
+/// If `code` begins with `mov REGISTER, REGISTER` or `mov [rsp + N], REGISTER`, returns the code after this
+/// instruction.
 fn after_move(code: &[u8]) -> Option<&[u8]> {
     const RSP: u8 = 0x24;
     let code = match code {
@@ -210,7 +211,8 @@ mod tests {
 
     #[test]
     fn arguments_moved_after_the_probe_are_skipped() {
-        // `mov al, dil`, `mov [rsp + 0xd8], rdi`, `mov [rsp + 0x800368], r8`, `mov [rsp + 8], sil`, `mov [rsp + 16], edx`
+        // `mov al, dil`, `mov [rsp + 0xd8], rdi`, `mov [rsp + 0x800368], r8`, `mov [rsp + 8], sil`,
+        // `mov [rsp + 16], edx`
         let moves: [&[u8]; 5] = [
             &[0x40, 0x88, 0xf8],
             &[0x48, 0x89, 0xbc, 0x24, 0xd8, 0, 0, 0],
@@ -236,7 +238,7 @@ mod tests {
             (&before, &TOUCH[..7]),
             (ENTRY, TOUCH),
             (&[], TOUCH),
-            // The end of a loop, but not its beginning.
+            // This code has the end of a loop, but not its beginning.
             (&before, &[TOUCH, LOOP_END, &[0xec]].concat()),
             (&[], &[]),
         ] {

@@ -12,7 +12,7 @@ use crate::entities::machine::Machine;
 use crate::kthread::{Cpu, Thread, Threads};
 use crate::platform::{Pinned, Platform};
 
-/// The state of one simulated CPU: what the hardware and the per-CPU words of a kernel hold.
+/// The state of one simulated CPU: the state of its hardware, and what a kernel keeps in per-CPU variables.
 pub(super) struct SimCpu {
     /// The saved context of this CPU's flow of control while it does not run, because another CPU runs or the
     /// simulation's driver (see `simulation`) chooses the next step.
@@ -39,7 +39,7 @@ pub(super) struct RunTime {
     total: Cell<u64>,
     /// The value of `total` when the timer last fired or when the thread began to run, whichever was later.
     at_interrupt: Cell<u64>,
-    /// Number of times that a thread has begun to run here.
+    /// Number of times that a thread has begun to run on this CPU.
     stays: Cell<u64>,
 }
 
@@ -53,7 +53,7 @@ impl RunTime {
         self.total.get() - self.at_interrupt.get()
     }
 
-    /// A number that changes whenever a thread begins to run here.
+    /// A number that changes whenever a thread begins to run on this CPU.
     pub(super) fn stay(&self) -> u64 {
         self.stays.get()
     }
@@ -80,9 +80,10 @@ impl SimCpu {
         }
     }
 
-    /// If a G runs here with a P, counts the `nanoseconds` that follow `now` as run time, up to the moment when the
-    /// timer is due. Time does not count in three cases: after the timer is due until its handler has run, while an IPI
-    /// or a preemption is pending, and while a G whose slice is over switches to g0.
+    /// If a G runs on this CPU, and its M holds a P, counts the `nanoseconds` after `now` as run time, but only up to
+    /// the moment when the timer is due. Time does not count in three cases: from the moment when the timer is due
+    /// until its handler has run; while an IPI or a preemption is pending; and while a G whose slice is over switches
+    /// to g0.
     pub(super) fn pass(&self, now: u64, nanoseconds: u64) {
         let Some(machine) = self.machine.get() else { return };
         let (Some(_), Some(processor)) = (machine.current_goroutine(), machine.processor()) else { return };
@@ -103,7 +104,7 @@ impl SimCpu {
         !self.halts.get() || self.kicked.get() || self.timer.get().as_nanos() <= now
     }
 
-    /// Whether an IPI is pending whose delivery may be delayed by a step. An IPI to a halting CPU is not delayed,
+    /// Whether an IPI is pending and its delivery may be delayed by a step. An IPI to a halting CPU is not delayed,
     /// because this CPU does nothing before the IPI comes.
     pub(super) fn may_be_late(&self) -> bool {
         self.kicked.get() && self.interrupts_on.get() && !self.halts.get()
@@ -207,7 +208,8 @@ impl SimCpu {
     }
 }
 
-/// Calls the handler of the interrupt that `name` names, and records that in the trace of the CPU.
+/// Calls the handler of the interrupt `name`. Records the beginning and the end of the interrupt in the trace of the
+/// CPU.
 fn traced(name: &'static str, handler: impl FnOnce()) {
     let tracer = current().tracer();
     tracer.interrupt(name, current().instant());
@@ -316,7 +318,8 @@ unsafe impl Cpu for Sim {
     }
 }
 
-/// Lowers the preemption-disable depth. At zero, carries out a preemption that became pending meanwhile.
+/// Lowers the preemption-disable depth. If the depth becomes zero, carries out a preemption that became pending
+/// meanwhile.
 pub(super) fn lower_pin() {
     let cpu = current().cpu();
     cpu.pins.set(cpu.pins.get().checked_sub(1).expect("a pin too few"));

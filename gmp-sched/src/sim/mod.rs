@@ -129,9 +129,9 @@ pub fn run(config: Config, main: impl FnOnce() + Send + 'static) -> Result<Repor
     Simulation::new(config, None).run(None, Box::new(main)).0
 }
 
-/// Like [`run`], but also returns a trace of the run, with the last `capacity` events of each track. The trace is exact:
-/// the run takes the same steps as one by [`run`] with the same configuration. If the run fails, the last event of the
-/// trace is an [`EventKind::Violation`](crate::trace::EventKind::Violation) with the message of the failure.
+/// Like [`run`], but also returns a trace of the run, with the last `capacity` events of each track. The trace is
+/// exact: the run takes the same steps as one by [`run`] with the same configuration. If the run fails, the last event
+/// of the trace is an [`EventKind::Violation`](crate::trace::EventKind::Violation) with the message of the failure.
 ///
 /// # Errors
 ///

@@ -25,7 +25,8 @@ pub(super) fn when_all_halt(scheduler: &'static Scheduler<Sim>, wakes: Instant) 
     machines_are_accounted_for(scheduler)
 }
 
-/// Conditions that may hold for a moment, between two states of a protocol, but must not persist.
+/// How long some conditions have held. Such a condition may hold for a moment, between two states of a protocol, but
+/// must not persist.
 #[derive(Debug, Default)]
 pub(super) struct Transients {
     idle_processor: Cell<u64>,
@@ -49,9 +50,9 @@ impl Transients {
         let nobody_searches = scheduler.spinning.load(Ordering::Relaxed) == 0;
         let is_idle = scheduler.idle_processors.load(Ordering::Relaxed) != 0;
         let step = ROUND / able as u64;
-        // A searching M takes a step for each P, and may search twice. A device's interrupt handler may also take up to two
-        // steps for each P before its CPU switches to the thread that is to run. So the patience grows by two rounds for
-        // each P.
+        // A searching M takes a step for each P, and may search twice. A device's interrupt handler may also take up to
+        // two steps for each P before its CPU switches to the thread that is to run. So the limit (`patience`) grows by
+        // two rounds for each P.
         let patience = PATIENCE + 2 * scheduler.procs() as u64 * ROUND;
         if add(&self.idle_processor, step, is_idle && nobody_searches && is_queued()) > patience {
             return Err(format!("a G stays runnable, a P idle, and nobody searches: {}", goroutines(scheduler)));

@@ -123,8 +123,8 @@ impl Simulation {
         }
     }
 
-    /// Runs the machine until the main G ends or the run fails. If `trace` is given, also takes an exact trace, with the
-    /// last `trace` events of each track.
+    /// Runs the machine until the main G ends or the run fails. If `trace` is given, also takes an exact trace, with
+    /// the last `trace` events of each track.
     pub(super) fn run(
         self,
         trace: Option<usize>,
@@ -171,7 +171,7 @@ impl Simulation {
         CURRENT.set(core::ptr::null());
     }
 
-    /// Makes the scheduler and makes the main G runnable. If `trace` is given, the trace begins before that.
+    /// Makes the scheduler and makes the main G runnable. If `trace` is given, starts the trace before that.
     pub(super) fn set_up(&self, trace: Option<usize>, main: Box<dyn FnOnce() + Send>) -> &'static Scheduler<Sim> {
         let Config { processors, procs_limit, .. } = self.config;
         let scheduler: &'static Scheduler<Sim> = Scheduler::with_limit(processors, processors.max(procs_limit));
@@ -229,8 +229,8 @@ impl Simulation {
         }
     }
 
-    /// Checks the oracles, chooses the CPU that takes the next step, and advances the clock to that step. Returns `None`
-    /// if all CPUs halt.
+    /// Checks the oracles, chooses the CPU that takes the next step, and advances the clock to that step. Returns
+    /// `None` if all CPUs halt.
     fn choose(&self, scheduler: &'static Scheduler<Sim>) -> Result<Option<usize>, String> {
         if self.steps.get() > self.config.step_limit {
             return Err(format!("the step limit is reached: a livelock? Gs: {}", oracle::goroutines(scheduler)));
@@ -242,7 +242,7 @@ impl Simulation {
         }
         self.transients.check(scheduler, count as usize)?;
         for _ in 0..self.random() % u64::from(count) {
-            // Removes the first CPU.
+            // Removes the lowest CPU from the set.
             able &= able - 1;
         }
         self.advance(1 + self.random() % LONGEST_STEP);
@@ -282,12 +282,12 @@ impl Simulation {
         if self.explored.is_some() {
             return self.to_driver();
         }
-        // The oracles are no part of the simulated machine, so their accesses are not steps of it.
+        // The oracles are not part of the simulated machine, so their accesses must not count as steps of a CPU.
         self.is_inside.set(false);
         let scheduler = self.scheduler.get().expect("CPUs run after the scheduler is made");
         match self.choose(scheduler) {
             Ok(Some(next)) => self.switch_to(next),
-            // All CPUs halt. The driver will find this, too, because nothing changes until then, and will advance the
+            // All CPUs halt. The driver will find the same, because nothing changes until it runs, and will advance the
             // clock.
             Ok(None) => self.to_driver(),
             Err(message) => {
@@ -297,8 +297,8 @@ impl Simulation {
         }
     }
 
-    /// Lets the CPU that runs switch to the CPU `next`, without the driver in between, because the driver would cost a
-    /// second switch in every step. Returns when the first CPU takes its next step.
+    /// Switches from the running CPU directly to the CPU `next`. A switch to the driver in between would cost a second
+    /// switch in every step. Returns when the CPU that was running takes its next step.
     #[expect(unsafe_code, reason = "leaves a CPU")]
     fn switch_to(&self, next: usize) {
         let from = self.running.replace(next);

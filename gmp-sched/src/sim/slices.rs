@@ -1,16 +1,16 @@
 //! The oracle about slices: a runnable G waits for a bounded number of slices, whatever other Gs do.
 //!
-//! The bounds are sums of slices, without an estimate of how long an interrupt or the scheduler takes, because only
-//! *run time* counts: the time in which the M that holds the P has a CPU and runs a G there, and nothing is under way
+//! The bounds are sums of slices. They need no estimate of how long an interrupt or the scheduler takes, because only
+//! *run time* counts. This is the time during which the M that holds the P runs a G on a CPU, and nothing is under way
 //! that ends the slice. So these times do not count:
 //!
 //! - while the M has no CPU: the P runs nothing, and the kernel threads decide how long the M waits for one;
-//! - in a system call: sysmon takes the P away from the M then, and may have to wait for a CPU itself;
+//! - during a system call: sysmon takes the P away from the M, and may have to wait for a CPU itself;
 //! - while the world is stopped;
 //! - from the moment when the timer of the CPU is due until its handler has run, because the interrupt may be late;
 //! - while an IPI or a preemption is pending, because the G may be pinned;
-//! - on g0, and in a G whose slice is over and that has called the scheduler. The scheduler takes a number of steps
-//!   that does not depend on other Gs. The limit of steps finds an endless loop in the scheduler.
+//! - while g0 runs, and while a G whose slice is over is in a call of the scheduler. The scheduler takes a number of
+//!   steps that does not depend on other Gs. The limit of steps finds an endless loop in the scheduler.
 //!
 //! If the M loses its CPU, the run time since the last timer interrupt of that CPU is subtracted, because the
 //! interrupt that would have ended the slice finds another thread. (If that happens again and again, no bound in
@@ -18,9 +18,10 @@
 //!
 //! # How long a tick lasts
 //!
-//! The timer of a CPU with a thread fires at least once per slice, which is checked, too. A tick of the P takes at most
+//! The timer of a CPU with a thread fires at least once per slice, which this oracle checks, too. A tick of the P takes
+//! at most
 //!
-//! - one slice until the handler first sees it;
+//! - one slice until the timer's handler first sees the tick;
 //! - two more slices until the slice ends, because the handler may run just before the end of the slice, and the next
 //!   time only another slice later;
 //! - two more slices if the slice is prolonged, for the G in `runnext` or for a G whose timer was due. A tick is
@@ -35,8 +36,8 @@
 //!
 //! - a G whose timer is due. Such Gs run one after the other until the batch budget ([`BATCH_BUDGET`]) is used up, and
 //!   the last of them runs to the end of its tick. Then the other Gs run, and the G in `runnext` goes to the tail of
-//!   the ring. If that G was displaced in the same tick, and the tick did not begin with a G whose timer was due, it
-//!   goes to the tail one tick later;
+//!   the ring. If the G in `runnext` was displaced in the same tick, and the tick did not begin with a G whose timer
+//!   was due, this G goes to the tail one tick later;
 //! - a G from the global queue, or a locked G. This happens once in this number of ticks:
 //!   [`GLOBAL_QUEUE_INTERVAL`](crate::entities::processor::GLOBAL_QUEUE_INTERVAL).
 //!
@@ -69,7 +70,7 @@ use crate::platform::SLICE;
 const ONE: u64 = SLICE.as_nanos() as u64;
 /// The longest tick while other Gs wait.
 const TICK: u64 = 5 * ONE;
-/// The longest time that a batch of Gs of due timers takes, including the last tick of the batch.
+/// The longest time that a batch of Gs whose timers are due takes, including the last tick of the batch.
 const TIMERS: u64 = BATCH_BUDGET.as_nanos() as u64 + TICK;
 /// The longest time for which the same G is the first in a ring.
 const RING: u64 = TICK + TIMERS + TICK + TIMERS;
@@ -98,7 +99,7 @@ struct Wait {
     /// began to run on that CPU if that was later. If the M loses the CPU, this time is subtracted again.
     since_interrupt: u64,
     tick: u64,
-    /// How long this tick has lasted while others wait.
+    /// How long this tick has lasted while other Gs waited.
     in_tick: Sum,
     /// Number of Gs taken from the ring so far.
     taken: u32,
@@ -116,8 +117,8 @@ struct Sum {
 }
 
 impl Sum {
-    /// Adds the `passed` ns since the last call if the condition holds now, held at that call, and still concerns the
-    /// same tick or G (`is_same`). Otherwise resets the time to zero.
+    /// Adds the `passed` ns since the last call, or resets the time to zero. The time is added if the condition held at
+    /// the last call, holds now (`holds`), and still concerns the same tick or G (`is_same`).
     fn add(&mut self, passed: u64, holds: bool, is_same: bool) {
         self.time = if holds && self.holds && is_same { self.time + passed } else { 0 };
         self.holds = holds;

@@ -1,4 +1,5 @@
-//! Runs the random programs on threads. Two schedulers and a foreign thread use the same objects.
+//! Runs the random programs on threads. Two schedulers and a foreign thread, which belongs to neither scheduler, use
+//! the same objects.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};

@@ -69,7 +69,7 @@ impl Copy {
         cargo
             .args(["test", "--release", "--no-fail-fast", "--package", "gmp-sched"])
             // The engine is built with debug assertions. It is built without optimisation, because the build takes
-            // longer than the run.
+            // longer than the run of the tests.
             .args(["--config", "profile.release.incremental=true"])
             .args(["--config", "profile.release.debug=false"])
             .args(["--config", "profile.release.package.gmp-sched.debug-assertions=true"])

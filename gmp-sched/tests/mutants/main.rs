@@ -5,8 +5,8 @@
 //! `cargo test -p gmp-sched --test mutants -- --ignored --nocapture` runs all mutants, which takes some five minutes on
 //! two processors, and prints a table of the mutants and the tests that caught them. `GMP_MUTANTS=idle.rs` runs the
 //! mutants of one file, `GMP_MUTANTS="a fence"` runs the mutants whose description contains these words,
-//! `GMP_MUTANTS=device_signals::` runs the mutants that these models catch, and `GMP_MUTANTS="idle.rs|a fence"` runs
-//! all mutants to which one of the two applies.
+//! `GMP_MUTANTS=device_signals::` runs the mutants that the models in `device_signals` catch, and
+//! `GMP_MUTANTS="idle.rs|a fence"` runs the mutants that match either of the two.
 //!
 //! A mutant names the code that it replaces; comments and whitespace are not compared. If that code changes, the mutant
 //! no longer fits, and no ordinary test reports this. CI runs the checks of the list in a separate step, which takes a

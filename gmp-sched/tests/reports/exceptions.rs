@@ -39,7 +39,7 @@ fn case() -> Option<String> {
 fn raise_exception(case: &str) {
     let null = black_box(ptr::null_mut::<u64>());
     // SAFETY: these operations violate their conditions on purpose. Each raises an exception, and the tests check how
-    // it is reported.
+    // the exception is reported.
     unsafe {
         match case {
             "divide" => asm!("div {0:e}", in(reg) 0, inout("eax") 1 => _, inout("edx") 0 => _),
@@ -161,8 +161,8 @@ fn signal_that_a_process_sends_keeps_its_default_action() {
     }
 }
 
-/// The signal handler of a program that maps memory on its first access. If the handler cannot do that, it ends the
-/// process with status 77.
+/// The signal handler of a program that maps memory on its first access. If the handler cannot map the page, it ends
+/// the process with status 77.
 extern "C" fn map_page(signal: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the system passes a valid pointer, and a page fault has an address. The new page replaces nothing.
     unsafe {

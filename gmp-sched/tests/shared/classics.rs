@@ -48,7 +48,8 @@ fn daisy_chain() {
 }
 shared_test!(daisy_chain);
 
-/// A tree of Gs with ten children each; the leaves send their numbers up.
+/// A tree of Gs with ten children each. The leaves send their numbers to their parents, and each parent sends the sum
+/// up.
 fn skynet() {
     fn node(parent: Sender<usize>, number: usize, size: usize) {
         if size == 1 {

@@ -1,4 +1,4 @@
-//! Mutexes, reader-writer locks and condition variables.
+//! Tests of mutexes, reader-writer locks and condition variables.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -112,7 +112,7 @@ fn greedy_holder_hands_over_to_a_starving_waiter() {
         go(move || {
             while !stop.load(Ordering::Relaxed) {
                 let _held = mutex.lock();
-                // The sleep gives up the P with the mutex held, so that the other Gs queue for it.
+                // The G sleeps while it holds the mutex, so that the other Gs run and begin to wait for the mutex.
                 sleep(Duration::from_micros(200));
             }
         })

@@ -32,14 +32,14 @@ fn ready_cases_are_chosen_with_equal_probability() {
             chosen[ready.iter().position(|&one| one == number).unwrap()] += 1;
             chans[number].send(()).unwrap();
         }
-        // If the choice is fair, the probability of such a deviation is below 10⁻⁹.
+        // If the choice is fair, this assertion fails with a probability below 10⁻⁹.
         assert!(chosen.iter().all(|&count| (ROUNDS / 4).abs_diff(count) < ROUNDS / 20), "{chosen:?}");
     }
 }
 shared_test!(ready_cases_are_chosen_with_equal_probability);
 
-/// All cases receive from one channel. Each is chosen equally often, both if a sender waits before the select begins
-/// and if the sender arrives during the select's wait.
+/// All cases receive from one channel. Each case is chosen equally often, both if a sender waits before the select
+/// begins and if the sender arrives during the select's wait.
 fn cases_on_one_channel_are_chosen_with_equal_probability() {
     const ROUNDS: usize = 4000;
     let (sender, receiver) = channel(0);

@@ -1,4 +1,4 @@
-//! Slices: a runnable G waits for a bounded number of slices, whatever other Gs do.
+//! Tests of slices: a runnable G waits for a bounded number of slices, whatever other Gs do.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -11,8 +11,8 @@ use super::platform::{channel, go, syscall, tick, yield_now};
 /// a failing test does not hang.
 const MOST: usize = 30_000_000;
 
-/// The limit on the calls of a G in [`short_system_calls_do_not_starve_other_gs`]. A G makes so many calls only in
-/// minutes. The limit is so large because a busy host may run one M for a long time before it runs the M of the main G.
+/// The limit on the calls of a G in [`short_system_calls_do_not_starve_other_gs`]. A G needs minutes for so many calls.
+/// The limit is so large because a busy host may run one M for a long time before it runs the M of the main G.
 const MOST_CALLS: usize = 2_000_000_000;
 
 /// More Gs than there are Ps make system calls in a loop. Each call is too short for the P to be retaken. Nevertheless,
@@ -102,7 +102,7 @@ fn yield_within_slices() {
 }
 
 /// On one P a hog computes, and a G that the hog has spawned waits in that P's queue. The other P has only a G that
-/// yields, so it has to steal the waiting G.
+/// yields, so this other P has to steal the waiting G.
 fn g_that_yields_alone_steals_from_other_ps() {
     let [is_alone, is_found, is_over] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
     let hog = {

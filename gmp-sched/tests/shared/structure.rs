@@ -1,4 +1,4 @@
-//! Contexts, scopes, coroutines and futures.
+//! Tests of contexts, scopes, coroutines and futures.
 
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;

@@ -1,4 +1,4 @@
-//! Wait groups, `Once` and its cells, semaphores, barriers.
+//! Tests of wait groups, of `Once` and its cells, of semaphores and of barriers.
 
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -200,7 +200,7 @@ fn first_error_cancels_the_group() {
     assert_eq!(group.wait(), Err("first".to_string()));
     assert_eq!((context.err(), above.err()), (Some(ContextError::Canceled), None));
     assert_eq!(told.load(Ordering::Relaxed), 1);
-    // If no G fails, the context is cancelled when all have ended, and no hook is called.
+    // If no G fails, the context is cancelled when all Gs have ended, and no hook is called.
     let (group, context) = ErrorGroup::<()>::new().with_context(&above);
     let seen = context.clone();
     group.go(move || if seen.is_done() { Err(()) } else { Ok(()) });

@@ -138,7 +138,7 @@ impl History {
     }
 }
 
-/// A value that counts how many of its kind exist.
+/// A value that is counted from its creation to its drop.
 #[derive(Debug)]
 struct Value(u64, Arc<AtomicUsize>);
 

@@ -4,7 +4,7 @@
 //!
 //! `GMP_SIM_SEED=17 GMP_SIM_TRACE=FILE cargo test -p gmp-sched --test simulation TEST` also writes the timeline of the
 //! run, as `FILE.html` for a browser and `FILE.json` for Perfetto. A relative path begins at the root of the
-//! repository. If the run fails, the page begins with the violated rule.
+//! repository. If the run fails, `FILE.html` begins with the violated rule.
 //!
 //! A scheduler is never freed, so each test runs its seeds in several processes, one after the other.
 
@@ -33,14 +33,14 @@ const KNOWN: [Known; 6] = [
     // The G that started the world put Ps on the idle list before it had woken an M to search. The protocol in
     // `idle.md` requires that the M of this G counts as spinning meanwhile, but it did not.
     Known { seed: 141_629, program: "hogs_do_not_keep_the_world_from_stopping" },
-    // The M that ran main waited for a CPU. The test was wrong.
+    // The M that ran main waited for a CPU, which the test did not allow for. The test was wrong.
     Known { seed: 13408, program: "ring_runs_beside_sleepers_that_ready_others" },
     // An M waited so long for a CPU that a slice ended later than the test allowed. The test was wrong.
     Known { seed: 160_109, program: "two_gs_that_ready_each_other_share_a_slice" },
     // Ms waited so long for a CPU that a locked G ran later than the test allowed. The test was wrong.
     Known { seed: 67256, program: "timers_that_are_always_due_do_not_starve_the_global_queue" },
-    // An M on whose search submitters had relied was assigned a P with one G in its queue. The M woke no other M. But
-    // it first ran a G whose timer was due, so the G in the queue waited while Ps were idle.
+    // An M on whose search submitters had relied was assigned a P with one G in its queue. The M did not wake another M
+    // for that G. But the M first ran a G whose timer was due, so the G in the queue waited while Ps were idle.
     Known { seed: 137_879, program: "coroutines_yield_all_values_in_order" },
 ];
 
@@ -155,7 +155,7 @@ fn run_traced(config: Config, program: fn(u64), file: PathBuf) -> Result<Report,
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package is in a folder of the repository");
     let raw = root.join(&file).with_added_extension("trace");
     fs::write(&raw, memory::image(&traces)).unwrap_or_else(|error| panic!("cannot write {}: {error}", raw.display()));
-    // The crate `timeline` depends on this one, so it is not a library that this test could use.
+    // The crate `timeline` depends on this one, so this test cannot use it as a library.
     let mut convert = Command::new(env!("CARGO"));
     convert.args(["run", "--quiet", "-p", "timeline", "--example", "convert", "--"]).arg(&raw).arg(&file);
     let status = convert.current_dir(root).status().expect("cargo can be started");

@@ -22,8 +22,8 @@ fn for_a_cpu() -> Duration {
 ///
 /// With several CPUs the clock is less exact. The CPUs step one after the other, in a random order, and a step of a CPU
 /// that computes advances the clock by up to 250 us. So while a CPU makes the few steps to its next G, more than 5 ms
-/// may pass, as in one of 190,000 seeds. The bound is therefore a slice (10 ms). To exceed it, the other CPUs would
-/// have to make twice as many steps in a row.
+/// may pass, which happened with one of 190,000 seeds. The bound is therefore a slice (10 ms). To exceed this bound,
+/// the other CPUs would have to make twice as many steps in a row.
 fn latest(bound: Duration) -> Duration {
     let config = sim::config();
     for_a_cpu() + if config.cpus == 1 { bound } else { SLICE }
@@ -278,8 +278,8 @@ fn ring_runs_beside_hogs_that_spawn_hogs() {
     });
 }
 
-/// At any time some sleeper is due, and each sleeper readies another G before it sleeps again. Nevertheless, the Gs in
-/// the ring run.
+/// At any time the timer of some sleeper is due, and each sleeper readies another G before it sleeps again.
+/// Nevertheless, the Gs in the ring run.
 #[test]
 fn ring_runs_beside_sleepers_that_ready_others() {
     explore(|seed| {

@@ -47,7 +47,7 @@ fn trees_of_gs_with_all_operations() {
         let finished = Arc::new(AtomicUsize::new(0));
         let roots: Vec<_> = (0..3).map(|root| sim::go(tree(seed * 11 + root, 2, finished.clone()))).collect();
         roots.into_iter().for_each(|root| root.join().unwrap());
-        // Detached Gs may end later.
+        // Gs that were detached may still run, so main waits until all Gs have ended.
         while finished.load(Ordering::Relaxed) < 3 * 13 {
             sim::sleep(Duration::from_millis(1));
         }

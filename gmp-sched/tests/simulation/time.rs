@@ -166,7 +166,7 @@ fn tickers_drop_late_ticks_and_keep_their_phase() {
     });
 }
 
-/// A delayed function runs if and only if no call of `stop` returned that it stopped the function. The function is
+/// A delayed function does not run if a call of `stop` has returned `true`. Otherwise it runs once. In both cases it is
 /// dropped once.
 #[test]
 fn after_func_runs_exactly_if_not_stopped() {

@@ -12,8 +12,8 @@ use gmp_sched::native;
 const MOST: usize = 50_000;
 
 /// A P always has a G whose timer is due. Such a G comes from the timing wheel, so the P's ring stays empty.
-/// Nevertheless, the P takes Gs from the global queue. The simulator cannot test this, because a displaced G goes to
-/// `runnext` there, which ends the batch of due timers.
+/// Nevertheless, the P takes Gs from the global queue. The simulator cannot test this, because in the simulator a
+/// displaced G goes to `runnext`, which ends the batch of due timers.
 #[test]
 fn due_timers_do_not_starve_the_global_queue() {
     THREADS.run(1, || {

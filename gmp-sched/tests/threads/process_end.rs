@@ -60,7 +60,7 @@ fn stack_overflow_names_goroutine_and_stack_size() {
     assert!(stderr.ends_with("fatal error: stack overflow\n"), "{stderr}");
 }
 
-/// Has 1 MiB of local variables.
+/// A function whose frame contains 1 MiB of local variables.
 #[inline(never)]
 fn use_a_huge_frame(n: u8) {
     black_box(&[n; 1 << 20]);
@@ -280,8 +280,8 @@ fn others_run_after_main_exits() {
     assert!(!stderr.contains("panicked"), "{stderr}");
 }
 
-/// With `trap`, a shell can start a process that ignores a signal. If another process sends this signal, it has no
-/// effect, even if the scheduler has installed its handler.
+/// With `trap`, a shell can start a process that ignores a signal. If a process then sends this signal, the signal has
+/// no effect, even if the scheduler has installed its handler.
 #[test]
 fn signal_of_an_exception_that_was_ignored_and_is_sent_stays_ignored() {
     let ended = in_child("signal_of_an_exception_that_was_ignored_and_is_sent_stays_ignored", || {

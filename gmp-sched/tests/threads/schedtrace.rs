@@ -54,7 +54,7 @@ fn count(dump: &Dump, status: u32, reason: &str) -> usize {
     goroutines.iter().filter(|goroutine| (goroutine.status, goroutine.reason.as_str()) == (status, reason)).count()
 }
 
-/// Calls `dumps` until `condition` is true for the detailed dump. Calls `wait` in between.
+/// Calls `dumps` until `condition` is true for the detailed dump. Calls `wait` before each new attempt.
 fn dumps_when(condition: impl Fn(&Dump) -> bool, wait: fn()) -> (&'static Scheduler<Native>, Dump, Dump) {
     loop {
         let (scheduler, line, dump) = dumps();
@@ -174,7 +174,7 @@ fn idle_then_busy() {
                 native::go(move || while !is_over.load(Ordering::Relaxed) {})
             })
             .collect();
-        // Main needs no P to wait for the end of standard input.
+        // A thread outside of the scheduler waits for the end of standard input, because the hogs keep both Ps.
         thread::spawn(move || {
             while std::io::stdin().read(&mut [0]).unwrap() > 0 {}
             is_over.store(true, Ordering::Relaxed);

@@ -305,7 +305,7 @@ fn slots_are_returned_to_their_scheduler() {
             give.send(go(move || n)).unwrap();
         }
         drop(give);
-        // Gs that have not run when main ends are abandoned, so main waits until all have been joined.
+        // Gs that have not run when main ends are abandoned, so main waits until all Gs have been joined.
         assert!(told.recv().is_err());
     };
     let joins = move || {
@@ -322,8 +322,8 @@ fn slots_are_returned_to_their_scheduler() {
 }
 
 /// The waiter belongs to one scheduler. A G of the other scheduler raises the signal, and then keeps the only P of its
-/// scheduler busy, so that none of the Ms there readies the waiter. The sysmon of that scheduler readies the waiter
-/// instead, and must put it into a queue of the waiter's own scheduler.
+/// scheduler busy, so that no M of that scheduler readies the waiter. That scheduler's sysmon readies the waiter
+/// instead, and must put the waiter into a queue of the waiter's own scheduler.
 #[test]
 fn raise_taken_by_sysmon_returns_the_waiter_to_its_own_scheduler() {
     let signal: &'static Signal<Native> = Box::leak(Box::default());

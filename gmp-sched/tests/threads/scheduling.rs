@@ -83,7 +83,7 @@ fn panic_is_returned_by_join() {
 
 #[test]
 fn all_ps_run_at_the_same_time() {
-    // The four Gs wait for each other without yielding. All pass only if all run at the same time.
+    // The four Gs wait for each other without yielding. They end only if all four run at the same time.
     let arrived = Arc::new(AtomicU32::new(0));
     THREADS.run(4, move || {
         let handles: Vec<_> = (0..4)

@@ -100,8 +100,8 @@ fn stack_of_a_chosen_size_is_not_exchanged() {
     }
     THREADS.run(1, || {
         for _ in 0..10 {
-            // Each G begins when a G with the other stack size has just ended. It must not take over the stack of that
-            // G.
+            // Each G begins when a G with the other stack size has just ended. The new G must not take over the stack
+            // of the ended G.
             let all: Vec<_> = (0..10)
                 .map(|_| {
                     let small = native::go(|| Pinned::<Native>::new().goroutine().stack().len());

@@ -68,8 +68,8 @@ fn stress(processors: usize, goroutines: usize) {
     let scene = Arc::new(Scene::default());
     let shared = scene.clone();
     let (counts, stops) = THREADS.run_with(processors, move |scheduler| {
-        // This call makes sure that the world is stopped at least once, because all actors may end before a disturber
-        // runs for the first time.
+        // This call makes sure that the world is stopped at least once, because the Gs that call `act` may all end
+        // before one of the `disturbers` runs for the first time.
         shared.stop();
         let disturbers: Vec<_> = (0..3u32)
             .map(|n| {

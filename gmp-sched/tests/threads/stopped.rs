@@ -1,5 +1,5 @@
-//! While the world is stopped, the stopper must not leave its M. Each attempt panics and changes nothing, and
-//! afterwards the world starts again.
+//! While the world is stopped, the stopper must not leave its M. Each attempt to leave the M panics and changes
+//! nothing. Afterwards the world starts again.
 #![deny(unsafe_code)]
 
 use std::time::Duration;

@@ -189,7 +189,7 @@ fn timer_of_a_bubble_used_from_outside_panics() {
     });
 }
 
-/// The panics and messages are Go's. A group whose counter is zero belongs to no bubble.
+/// The calls panic with the same messages as in Go. A group whose counter is zero belongs to no bubble.
 #[test]
 fn wait_group_of_a_bubble_used_from_outside_panics() {
     const BOTH: &str = "sync: WaitGroup.Add called from inside and outside synctest bubble";
@@ -320,8 +320,8 @@ fn bubble_of<const COUNT: usize>(waits: [impl FnOnce() + Send + 'static; COUNT])
     bubble
 }
 
-/// Two Gs of a bubble wait, and this G, which is outside, ends both waits by `end`. Each call of `end` panics, but the
-/// waiting G continues. Afterwards `end` works for waiters outside.
+/// Two Gs of a bubble wait, and this G, which is outside, ends both waits by calls of `end`. Each call of `end` panics,
+/// but the waiting G continues. Afterwards `end` works for waiters outside.
 fn assert_end_from_outside_panics<T: Send + Sync + 'static>(
     shared: impl Fn() -> T + Send + 'static,
     wait: fn(&T),
@@ -355,8 +355,8 @@ fn releasing_permits_to_a_bubble_from_outside_panics() {
     assert_end_from_outside_panics(none, wait, |semaphore| semaphore.release(2), 1);
 }
 
-/// When a request for two permits times out, the semaphore grants a permit to the next waiter. This panics, because the
-/// next waiter is in a bubble.
+/// When a request for two permits times out, the semaphore grants a permit to the next waiter. This grant panics,
+/// because the next waiter is in a bubble.
 #[test]
 fn timeout_that_leaves_permits_to_a_bubble_panics() {
     THREADS.run(1, || {

@@ -30,7 +30,7 @@ fn reason(scheduler: &'static Scheduler<Native>, id: u64) -> String {
 
 /// Readies the G whose address `parked` contains.
 fn wake_parked(parked: &AtomicUsize) {
-    // SAFETY: the commit of the G's park has stored the address of the G there, and Gs are never freed.
+    // SAFETY: the commit of the G's park has stored the address of the G in `parked`, and Gs are never freed.
     let waiting = unsafe { &*std::ptr::with_exposed_provenance(parked.load(Ordering::Acquire)) };
     // SAFETY: the G has parked, because only the commit of its park stores the address, and no other waker readies it.
     unsafe { ready::<Native>(waiting) };

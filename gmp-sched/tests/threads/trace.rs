@@ -1,4 +1,4 @@
-//! Traces and latencies. The records agree with what has happened.
+//! Tests of traces and latencies: the records agree with what has happened.
 
 use std::collections::HashMap;
 use std::thread;

@@ -30,7 +30,8 @@ struct Kernel;
 
 gmp_sched::platform_aliases!(Kernel);
 
-/// The only M as a word (`NewMachine::into_raw`). `start_thread` stores it, and `kernel_main` runs the M. Until then it is 0.
+/// The only M as a word (`NewMachine::into_raw`). `start_thread` stores it, and `kernel_main` runs the M. Until then it
+/// is 0.
 static NEW: AtomicUsize = AtomicUsize::new(0);
 /// The only M; null until it begins to run.
 static MACHINE: AtomicPtr<Machine<Kernel>> = AtomicPtr::new(core::ptr::null_mut());

@@ -86,7 +86,8 @@ extern "C" fn handle_other(number: libc::c_int, info: *mut libc::siginfo_t, cont
 ///
 /// # Safety
 ///
-/// `info` and `context` are what the system has passed to the handler of `signal`, which calls this function last.
+/// `info` and `context` are what the system has passed to the handler of `signal`. The call of this function is the
+/// last action of that handler.
 pub(super) unsafe fn handle(
     signal: Signal,
     previous: Option<&SigAction>,
@@ -167,8 +168,8 @@ pub(super) type Registers = [libc::greg_t; 23];
 /// The value that the handler writes to the stack on which [`entry`] will run.
 #[repr(C)]
 struct Frame {
-    /// The address at which the backtrace begins. Normally it is that of the instruction that raised the exception. If
-    /// the code has called an invalid pointer, it is that of the call instruction.
+    /// The address at which the backtrace begins. Normally this is the address of the instruction that raised the
+    /// exception. If the code has called an invalid pointer, this is the address of the call instruction.
     instruction: u64,
     /// The stack pointer at this instruction.
     stack_pointer: u64,
@@ -186,7 +187,7 @@ enum Cause {
 const REPORT_BYTES: usize = 48 * 1024;
 
 /// Makes the G call [`raised`] when the handler returns. If the stack has no room for the report, or if code of a
-/// library has raised the exception, reports it without a backtrace and ends the process.
+/// library has raised the exception, reports the exception without a backtrace and ends the process.
 fn divert(goroutine: &'static Goroutine<Native>, registers: &mut Registers) {
     let get = |register: libc::c_int| registers[register as usize].cast_unsigned();
     let (mut instruction, mut stack_pointer) = (get(libc::REG_RIP), get(libc::REG_RSP));
@@ -205,7 +206,8 @@ fn divert(goroutine: &'static Goroutine<Native>, registers: &mut Registers) {
     if !is_own_code(instruction) {
         // The exception is not at an instruction of the program, for one of two reasons. If the program has called an
         // invalid pointer, the last word on the stack is the return address, and the backtrace begins at the call. If
-        // code of a library has raised the exception, it may hold a lock that the report needs, so there is no backtrace.
+        // code of a library has raised the exception, it may hold a lock that the report needs, so there is no
+        // backtrace.
         let last_word = ptr::with_exposed_provenance::<u64>(stack_pointer as usize);
         // SAFETY: the word is on the G's stack, which was checked above. The G does not run.
         let caller = unsafe { last_word.read_unaligned() };
@@ -222,9 +224,9 @@ fn divert(goroutine: &'static Goroutine<Native>, registers: &mut Registers) {
 }
 
 /// Makes `goroutine`, which has overflowed its stack, print its backtrace when the handler of SIGSEGV returns, and then
-/// end the process. The G runs on another stack for that. The backtrace begins at `instruction`, with the stack pointer
-/// that the G would have there. Returns `false` if there is no memory for the other stack, or if `instruction` is in a
-/// library: in that case the G may hold a lock that the report needs.
+/// end the process. For the report, the G runs on another stack. The backtrace begins at `instruction`, with the stack
+/// pointer that the G would have there. Returns `false` if there is no memory for the other stack, or if `instruction`
+/// is in a library: in that case the G may hold a lock that the report needs.
 pub(super) fn divert_after_overflow(
     goroutine: &'static Goroutine<Native>,
     (instruction, stack_pointer): (u64, u64),
@@ -290,10 +292,10 @@ static HOOK: OnceLock<fn(&Exception)> = OnceLock::new();
 /// Sets the function that reports an exception of a G, for all schedulers of this process. Returns whether this is the
 /// first call; later calls have no effect.
 ///
-/// The G that raised the exception calls `hook`, as if the instruction had called it. The G may hold locks, so `hook`
-/// must not wait or yield. When `hook` returns, the process ends with status 2. Instead of returning, `hook` may end
-/// only the G, by [`abandon`](crate::exit::abandon). Without a hook, the exception, a backtrace and the list of all Gs
-/// are printed on standard error.
+/// The G that raised the exception calls `hook`, as if the instruction that raised it were a call of `hook`. The G may
+/// hold locks, so `hook` must not wait or yield. When `hook` returns, the process ends with status 2. Instead of
+/// returning, `hook` may end only the G, by [`abandon`](crate::exit::abandon). Without a hook, the exception, a
+/// backtrace and the list of all Gs are printed on standard error.
 ///
 /// Callable from any thread; does not block. Go: `sigpanic`.
 #[doc(alias = "sigpanic")]

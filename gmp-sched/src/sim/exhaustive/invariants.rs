@@ -1,5 +1,5 @@
-//! The invariants that the exploration checks. Some hold in every state. The others hold only in a stable state, in which
-//! no protocol is under way: see `check_stable`.
+//! The invariants that the exploration checks. Some hold in every state. The others hold only in a stable state, in
+//! which no protocol is under way; see `check_stable`.
 
 use alloc::format;
 use alloc::string::String;
@@ -59,7 +59,7 @@ fn check_stable(machine: &Explorable) -> Result<(), String> {
 }
 
 /// While the world is to stop, only the stopper's G runs. In a stable state no request to stop is still on its way, so
-/// every other G has received its request.
+/// every other G has received its request and has stopped.
 fn goroutines_stop_with_the_world(machine: &Explorable) -> Result<(), String> {
     let stopper = machine.scheduler.shared.try_lock().and_then(|shared| shared.stopper);
     let is_stopper = |machine: &Machine<Sim>| stopper.is_some_and(|stopper| ptr::eq(stopper, machine));

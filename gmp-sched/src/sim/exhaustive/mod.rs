@@ -1,14 +1,15 @@
 //! Explores every run of a small program on the simulated machine: a model checker over the scheduler's own source.
 //!
-//! The seeded simulation tries some orders of the steps of a large program. Here a program is small (a few Gs, 2 CPUs),
-//! and every order is tried. At each [point](crate::base::points::Points::point), and before each lock of the scheduler
-//! is taken, any CPU that can step may be next. A pending IPI may be delivered now or a step later. The clock advances
-//! only to the next deadline: a bounded number of times while a CPU is busy, and always when all CPUs halt.
+//! The seeded simulation tries some orders of the steps of a large program. In an exploration, the program is small (a
+//! few Gs, 2 CPUs), and every order is tried. At each [point](crate::base::points::Points::point), and before each lock
+//! of the scheduler is taken, any CPU that can step may be next. A pending IPI may be delivered now or a step later.
+//! The clock advances only to the next deadline: a bounded number of times while a CPU is busy, and always when all
+//! CPUs halt.
 //!
 //! [`explore`] searches depth first. It saves the whole memory of the machine at each step, so that it can go back. If
-//! it reaches a state again, it does not explore again what follows the state. In each state it checks the invariants
-//! of `invariants`. At the end it checks that the program can still end from every state, so that there is neither a
-//! deadlock nor a livelock.
+//! it reaches a state for the second time, it does not follow the steps from that state again. In each state it checks
+//! the invariants of `invariants`. At the end it checks that the program can still end from every state, so that there
+//! is neither a deadlock nor a livelock.
 //!
 //! # What a state is
 //!
@@ -33,8 +34,8 @@
 //!
 //! - Memory is sequentially consistent; the effects of weaker memory are left to the loom models. All instructions
 //!   between two points are one step.
-//! - With [`Setting::switches`], runs with more than that many switches away from a CPU that could step are not
-//!   explored. A switch away from a CPU that halts, waits for a lock or computes does not count.
+//! - With [`Setting::switches`], the number of switches away from a CPU that could step is bounded. Runs with more such
+//!   switches are not explored. A switch away from a CPU that halts, waits for a lock or computes does not count.
 //! - Runs with more ticks than [`Setting::ticks`] while a CPU is busy are not explored. A pause of the stealing
 //!   protocol takes one step, whatever its length.
 
@@ -190,8 +191,8 @@ pub fn explore(setting: Setting, program: fn()) -> Result<Census, Failure> {
     search::Search::new(setting, program).run()
 }
 
-/// Starts the exploration. From here on every order of steps is tried. Before this, a CPU runs until a G calls
-/// [`work`](super::work) or the CPU has nothing to do. The program calls this once.
+/// Starts the exploration. From this call on, every order of steps is tried. Before the call, a CPU runs until a G
+/// calls [`work`](super::work) or the CPU has nothing to do. The program calls `begin` once.
 pub fn begin() {
     simulation::current().begin();
 }

@@ -24,8 +24,8 @@ struct Visit {
     can_progress: bool,
     /// The last choice that was followed, for the report of a failure.
     step: Option<Step>,
-    /// How many more steps the search may take from this state on, if `Setting::steps` is set; otherwise, how many more
-    /// switches (`Setting::switches`).
+    /// How many more switches the search may make from this state on (`Setting::switches`). If `Setting::steps` is set,
+    /// how many more steps instead.
     budget: u32,
 }
 

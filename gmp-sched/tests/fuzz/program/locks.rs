@@ -1,4 +1,4 @@
-//! Locks, condition variables and semaphores.
+//! The operations on locks, condition variables and semaphores that a random program performs.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,4 @@
-//! Calls from outside of the scheduler.
+//! The calls that a random program makes from outside of the scheduler.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

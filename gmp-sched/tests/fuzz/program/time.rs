@@ -1,4 +1,4 @@
-//! Timers, contexts, and rare calls.
+//! The operations on timers and contexts that a random program performs, and some rare calls.
 
 use gmp_sched::cancel::ContextError;
 

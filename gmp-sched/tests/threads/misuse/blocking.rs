@@ -1,5 +1,5 @@
-//! Calls by callers that must not block: a foreign thread, and a G whose M has given up its P. A call that would have
-//! to wait panics, leaves the channels unchanged, and drops the value that it did not send.
+//! Calls by callers that must not block: a thread that is not an M, and a G whose M has given up its P. A call that
+//! would have to wait panics, leaves the channels unchanged, and drops the value that it did not send.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
