@@ -57,7 +57,8 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     const STACK_SIZE: usize = STACK_SIZE;
 
     /// Whether an interrupt comes when a timer of a running P is due. (The handler does not fire the timer; it makes
-    /// the G give way.) If not, the scheduler itself reads the clock whenever it picks a G while a timer is armed.
+    /// the G give way.) If this is `false`, the scheduler itself reads the clock whenever it picks a G while a timer is
+    /// armed.
     const TIMER_INTERRUPTS: bool;
 
     /// Whether there are threads that are not Ms of any scheduler but may call a [`Waker`](core::task::Waker) of a G.
@@ -121,9 +122,9 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// The M that the caller runs on; `None` on a thread that is not an M. The caller is pinned.
     fn current_machine() -> Option<&'static Machine<Self>>;
 
-    /// The M whose thread parked last on the calling CPU, if the platform knows. It is the cheapest M to wake for an
-    /// interrupt on this CPU, if it is still parked here: the CPU is idle then, and no other CPU has to be interrupted.
-    /// The answer may be outdated. Called by interrupt handlers.
+    /// The M whose thread parked last on the calling CPU, if the platform knows. If this M is still parked here, the
+    /// CPU is idle. So this M is the cheapest one to wake for an interrupt on this CPU, because no other CPU has to be
+    /// interrupted. The answer may be outdated. Called by interrupt handlers.
     fn parked_machine() -> Option<&'static Machine<Self>> {
         None
     }
@@ -202,7 +203,7 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// There is no memory for it, or the platform has no stacks of that size.
+    /// There is no memory for the stack, or the platform has no stacks of that size.
     fn allocate_stack(size: usize) -> Result<Range<usize>, OutOfResources>;
 
     /// Frees a stack. Must not block or allocate; called pinned.

@@ -285,7 +285,8 @@ macro_rules! platform_aliases {
             $crate::lock_os_thread::try_lock_thread()
         }
 
-        /// Stops all other Gs until the guard is dropped. See [`stop_the_world::stop_the_world`]($crate::stop_the_world::stop_the_world).
+        /// Stops all other Gs until the guard is dropped. See
+        /// [`stop_the_world::stop_the_world`]($crate::stop_the_world::stop_the_world).
         ///
         /// # Panics
         ///
@@ -299,7 +300,7 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// `duration` is not zero, although the caller is pinned or is not a G with a P.
+        /// `duration` is not zero, and the caller is pinned or is not a G with a P.
         #[track_caller]
         pub fn sleep(duration: ::core::time::Duration) {
             $crate::sleep::sleep::<$platform>(duration);

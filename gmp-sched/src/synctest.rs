@@ -197,8 +197,8 @@ impl<P: Platform> Bubble<P> {
         Ok(&storage.leak()[0])
     }
 
-    /// Advances the clock until all Gs have ended. Returns the result of `main`, or the reason why nothing can happen
-    /// any more.
+    /// Advances the clock until all Gs have ended. Returns the result of `main`. If `main` panicked, or if the
+    /// remaining Gs can never continue, returns a message that says so.
     fn drive<T: Send + 'static>(&'static self, main: JoinHandle<T, P>) -> Result<T, &'static str> {
         loop {
             let pinned = Pinned::<P>::new();
@@ -253,8 +253,8 @@ impl<P: Platform> Bubble<P> {
                 ready_pinned(&pinned, waiting);
             }
         }
-        // A timer that is still armed belongs to a delayed function that will never run. In this case the bubble cannot
-        // be reused.
+        // If a timer is still armed, it belongs to a delayed function that will never run. In this case the bubble
+        // cannot be reused.
         if self.timers().earliest() == Instant::NEVER {
             let _pinned = Pinned::<P>::new();
             self.give_back();

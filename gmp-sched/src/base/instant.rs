@@ -7,7 +7,8 @@ use core::time::Duration;
 /// A point in time: nanoseconds on the platform's clock, which is monotonic. The largest value means "never".
 ///
 /// Arithmetic saturates at the clock's zero and at [`NEVER`](Self::NEVER), whereas the arithmetic of
-/// `std::time::Instant` panics there. [`NEVER`](Self::NEVER) plus or minus a duration is [`NEVER`](Self::NEVER).
+/// `std::time::Instant` panics if it overflows. [`NEVER`](Self::NEVER) plus or minus a duration is
+/// [`NEVER`](Self::NEVER).
 ///
 /// ```
 /// use core::time::Duration;

@@ -129,7 +129,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     }
 
     /// Takes the oldest half of a full ring and passes each element to `each`, in order. Does nothing and returns
-    /// `false` if the ring is no longer full because others stole from it. Go: the first half of `runqputslow`.
+    /// `false` if the ring is no longer full because thieves took elements. Go: the first half of `runqputslow`.
     pub fn drain_half(&self, mut each: impl FnMut(&'static T)) -> bool {
         let head = self.head.load(Ordering::Acquire);
         let tail = self.tail.load(Ordering::Relaxed);
@@ -164,7 +164,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     }
 
     /// Like [`pop`](Self::pop), but faster if `has_thieves` is `false`. The caller may pass `false` only if no other M
-    /// can steal before this function returns. A plain store then replaces a locked instruction. The benchmark
+    /// can steal before this function returns. In this case a plain store replaces a locked instruction. The benchmark
     /// `raw_lock` measures 5 ns for a locked instruction on threads.
     #[inline(always)]
     pub fn take(&self, has_thieves: bool) -> Option<(&'static T, Slice)> {
@@ -329,7 +329,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
             let tail = self.tail.load(Ordering::Acquire);
             let next = self.next.load(Ordering::Acquire);
             // Three loads in a row could miss an element that is moved from `runnext` to the ring after this function
-            // has read the ring. But then `tail` has changed, so the loop reads everything again.
+            // has read the ring. In this case `tail` has changed, so the loop reads everything again.
             if self.tail.load(Ordering::Acquire) == tail {
                 return head == tail && next.is_none();
             }

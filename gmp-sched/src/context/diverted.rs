@@ -99,8 +99,8 @@ impl Slots {
         }
     }
 
-    /// Makes the interrupted code continue at [`entry`], below its red zone, with interrupts off. The entry calls
-    /// `function` with `argument` and with interrupts on; `function` returns with interrupts off.
+    /// Makes the interrupted code continue at [`entry`], with interrupts off and with the stack pointer below the red
+    /// zone. The entry calls `function` with `argument` and with interrupts on; `function` returns with interrupts off.
     pub(crate) fn divert(
         &'static self,
         interrupted: Interrupted<'_>,

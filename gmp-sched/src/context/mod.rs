@@ -3,7 +3,8 @@
 //! A context consists of its stack pointer and the address at which it resumes; the rest of its state is on its stack.
 //! A switch passes a [`Transfer`] in registers to the *far side*, the code that runs next. The transfer names a
 //! function that the far side calls for the context that has just left. At the time of this call, the context that has
-//! left is saved and its stack is no longer in use. Only then may the function make a G visible to other Ms.
+//! left is saved and its stack is no longer in use. So this function may make the G that has left visible to other Ms,
+//! which the G itself must not do before the switch.
 //!
 //! ```
 //! use core::mem::MaybeUninit;

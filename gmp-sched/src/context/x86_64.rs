@@ -121,8 +121,8 @@ pub unsafe fn resume_without_control_words(to: *const SavedContext, transfer: Tr
 }
 
 /// Like [`switch_without_control_words`], but clears the callee-saved registers. A resumed context restores its own
-/// values. A fresh context, however, saves the values that it finds to the stack, in its first frames. Without the
-/// clearing, two runs in the same state would differ in these words of the stack.
+/// values. A fresh context, however, saves the values that it finds to the stack, in its first frames. If the registers
+/// were not cleared, two simulated runs in the same state would differ in these words of the stack.
 ///
 /// # Safety
 ///
@@ -230,7 +230,7 @@ pub unsafe fn prepare(context: &SavedContext, top: usize, entry: Entry) {
 /// Whether the switch preserves the control words.
 const KEEPS_CONTROL_WORDS: bool = cfg!(all(feature = "control-words", target_feature = "sse"));
 
-/// Like [`prepare`], but for a switch that preserves the control words exactly if `CONTROL_WORDS_TOO` is `true`.
+/// Like [`prepare`], but for a switch that preserves the control words if and only if `CONTROL_WORDS_TOO` is `true`.
 ///
 /// # Safety
 ///

@@ -37,7 +37,8 @@ pub(super) fn write_ready<P: Platform>(ring: &Ring, goroutine: &Goroutine<P>, by
     ring.write(Event { when, kind: EventKind::Ready, goroutine: Some(goroutine.id()), detail: by });
     if ring.records_call_stacks() && is_lock(goroutine.wait_reason()) && is_unlocked(goroutine) {
         write_lock(ring, EventKind::Unlock, goroutine, when);
-        // On g0, the unlock is in the commit of a park, and the call stack of that park was recorded before.
+        // If the caller is g0, it runs the commit of a park, and this commit unlocks the lock. The call stack of that
+        // park has already been recorded.
         if P::current_machine().and_then(Machine::current_goroutine).is_some() {
             write_call_stack(ring, goroutine, when);
         }

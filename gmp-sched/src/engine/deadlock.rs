@@ -21,7 +21,8 @@ impl<P: Platform> Scheduler<P> {
     }
 
     /// Returns the message to report if this scheduler is dead. It is dead if every M is idle, no timer is armed and no
-    /// G waits for a device. In addition, a G must wait, or main must have called `goexit` and no G must be left.
+    /// G waits for a device. In addition, at least one G must wait, or the main G must have called `goexit` and no G
+    /// must be left.
     ///
     /// The last M to check sees the state that the other Ms have left. The reason is that each M publishes its state
     /// before it puts itself on the idle list, or in the same critical section. An M that is blocked in a system call

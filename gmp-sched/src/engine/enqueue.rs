@@ -3,7 +3,7 @@
 //! | a G that | goes to |
 //! |---|---|
 //! | was readied or spawned | `runnext`; the G that was there before goes to the tail of the ring |
-//! | yields | the tail of the ring, or, if the global queue has work, the tail of the global queue, so that its Gs run first |
+//! | yields | the tail of the ring, or, if the global queue has work, the tail of the global queue, so that the Gs of the global queue run first |
 //! | was preempted at the end of its slice | the tail of the global queue |
 //! | was displaced by the G of a timer or device, or stopped with the world | `runnext`, or back among the timers if it had itself displaced another G because of a timer |
 //! | returns from a call that blocks and finds no P | the due timers of its old P or of another P, so that it displaces the G that runs there; on platforms without timer interrupts, the global queue |

@@ -142,17 +142,18 @@ impl<P: Platform> Scheduler<P> {
 impl<P: Platform> Machine<P> {
     /// Assigns `processor` to this M, which has just been taken off the idle list.
     pub(crate) fn set_assigned(&self, processor: &'static Processor<P>, assignment: Assignment) {
-        // This store precedes the one that makes the P visible. Otherwise the M could take the P, search and go idle
-        // first. This store would then mark an idle M as spinning, and the count of spinning Ms would never return to
-        // 0.
+        // This store precedes the store that makes the P visible. In the opposite order, the M could take the P, search
+        // and go idle before its spinning flag is stored. The flag would mark an idle M as spinning, and the count of
+        // spinning Ms would never return to 0.
         self.spinning.store(assignment == Assignment::Search, Ordering::Relaxed);
         // Ordering: Release; partner: the Acquire in `take_assigned`. The M may execute that load before it is
         // unparked, after a spurious wakeup.
         self.next_processor.store(Some(processor), Ordering::Release);
     }
 
-    /// If the global queue has work, or if the world is to stop, this M keeps its P. Otherwise it releases the P and
-    /// checks the queues again. If there is work and an idle P, it takes that P. Otherwise it waits to be assigned a P.
+    /// Makes this M idle until it holds a P again. If the global queue has work, or if the world is to stop, this M
+    /// keeps its P and continues at once. Otherwise it releases the P and checks the queues again. If there is work and
+    /// an idle P, it takes that P. If not, it waits until a P is assigned to it.
     ///
     /// Go: `findRunnable` from `releasep` on, `stopm`.
     #[doc(alias = "stopm")]
@@ -184,8 +185,8 @@ impl<P: Platform> Machine<P> {
             && !core::ptr::eq(left, processor)
         {
             // This M gave up `left`, and was assigned `processor`, perhaps before it read the timers of `left`. If
-            // `left` is still idle, only the timekeeper fires its timers. So the timekeeper must know when the earliest
-            // of them is due.
+            // `left` is still idle, only the timekeeper fires the timers of `left`. So the timekeeper must know when
+            // the earliest of these timers is due.
             scheduler.wake_timekeeper(scheduler.earliest_timekeeper_timer());
         }
     }
@@ -227,10 +228,10 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// Called if this M was assigned a P before it checked the queues a second time, or if it saw work in that check
-    /// but was assigned a P before it could take one. While this M was spinning, submitters relied on its search. So if
-    /// there is work, wakes another M to search in its place. The queue of the assigned P counts, too: this M may first
-    /// run the G of a device or of a due timer, and the Gs of the queue wait meanwhile.
+    /// Called if this M was assigned a P before it checked the queues a second time. Also called if this M saw work in
+    /// that check, but was assigned a P before it could take one. While this M was spinning, submitters relied on its
+    /// search. So if there is work, wakes another M to search in its place. The queue of the assigned P is checked,
+    /// too, because this M may first run the G of a device or of a due timer, while the Gs of the queue wait.
     fn wake_if_work_is_visible(&'static self) {
         let scheduler = self.scheduler();
         if scheduler.is_queued_work_visible() {
@@ -252,8 +253,8 @@ impl<P: Platform> Machine<P> {
 
     /// Called by an M on the idle list that has seen work. Takes an idle P. If there is work on a queue, the M begins
     /// to spin, so that another M is woken if there is more work. If only a device is ready, the M takes the P for the
-    /// G of the device alone, and no other M has to be woken. Returns `false` if no P is idle; the Ms that hold the Ps
-    /// then find the work.
+    /// G of the device alone, and no other M has to be woken. Returns `false` if no P is idle. In this case the Ms
+    /// that hold the Ps find the work.
     fn take_back(&'static self, is_queued: bool) -> bool {
         let scheduler = self.scheduler();
         let mut shared = scheduler.shared.lock();

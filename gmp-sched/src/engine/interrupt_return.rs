@@ -39,8 +39,8 @@
 //!     // Here the handler calls `preempt::tick`, records a request, and signals the end of the interrupt. Last:
 //!     let TrapFrame { rdi, rip, cs, rflags, rsp, ss } = frame;
 //!     let interrupted = Interrupted { rip, cs: *cs, rflags, rsp, ss: *ss, rdi };
-//!     // SAFETY: this is the end of the handler of a maskable interrupt. The stub pops the registers from the frame and
-//!     // returns by `iretq`. Every stack has a reserve.
+//!     // SAFETY: this is the end of the handler of a maskable interrupt. The stub pops the registers from the frame
+//!     // and returns by `iretq`. Every stack has a reserve.
 //!     unsafe { interrupt_return::on_interrupt_return::<Kernel>(interrupted) };
 //! }
 //! ```

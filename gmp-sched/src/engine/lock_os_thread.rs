@@ -4,12 +4,12 @@
 //! Locked Gs do not slow down other Gs. A switch from G to G does not check whether the next G is locked, because a
 //! locked G is never in a local queue. When it is runnable, it is on a list of its own beside the global queue
 //! (`Shared::locked`). That list is checked on g0 only: at the beginning of the check of the global queue every 61
-//! ticks, and when a P has no other work. The M that finds a locked G there assigns its P to the G's M and goes idle
-//! (`startlockedm`). A locked G that is readied while a P is idle gets that P at once.
+//! ticks, and when a P has no other work. The M that finds a locked G on it assigns its P to the G's M and goes idle
+//! (`startlockedm`). If a locked G is readied while a P is idle, its M is assigned that P at once.
 //!
 //! A switch does not check whether the G that leaves is locked, either. Instead, while a locked G runs, a slow pick is
-//! always requested on its P, so every pick there is done on g0. The M then hands off its P (`stoplockedm`) and waits
-//! until it is assigned one.
+//! always requested on its P, so every pick of this P is done on g0. The M then hands off its P (`stoplockedm`) and
+//! waits until it is assigned a P.
 //!
 //! While the M waits it counts as idle for deadlock detection (`nmidlelocked`). It cannot be woken to run other Gs, so
 //! the other Ms must suffice for all Ps. Therefore locking, like a blocking system call, makes sure that another M can

@@ -1,4 +1,4 @@
-//! Making Ms, and ending those that have been idle for long.
+//! Making Ms, and ending idle Ms if there have been more Ms than needed for some time.
 
 use alloc::vec::Vec;
 
@@ -89,8 +89,8 @@ impl<P: Platform> Scheduler<P> {
 impl<P: Platform> EndedMachine<P> {
     /// Allows the scheduler to use the M again, with a new thread. The scheduler may call [`Platform::start_thread`]
     /// before this function returns. The calling thread must no longer use the M: [`Platform::current_machine`] returns
-    /// `None` there. If this function is not called, the M is not used again. After a [shutdown](Scheduler::shut_down)
-    /// the call has no effect.
+    /// `None` on this thread. If this function is not called, the M is not used again. After a
+    /// [shutdown](Scheduler::shut_down) the call has no effect.
     ///
     /// Does not block or allocate.
     pub fn reuse(self) {
@@ -112,8 +112,8 @@ impl<P: Platform> Machine<P> {
         Some(shared.surplus_since.min(now) + limit)
     }
 
-    /// Removes this M from the idle list for good if there have been more Ms than needed for at least
-    /// [`Platform::idle_limit`]. Returns whether it was removed. If so, the thread must end.
+    /// Removes this M from the idle list for good if a surplus of Ms has lasted for at least [`Platform::idle_limit`].
+    /// Returns whether the M was removed. If so, the thread must end.
     ///
     /// How long this M itself has been idle does not matter. Each timer that fires wakes an idle M, so with many timers
     /// no M is idle for long, even if there are far more Ms than needed.

@@ -96,8 +96,8 @@ pub(crate) fn park_at<'a, P: Platform>(
         if !commit(pinned, me) {
             ready_pinned(pinned, me);
         }
-        // The G is counted as blocked only after the commit. A waker may already have counted it as active again. Then
-        // the number of active Gs is too high for a moment, but it is never too low.
+        // The G is counted as blocked only after the commit. A waker may have counted the G as active before that. In
+        // this case the number of active Gs is too high for a moment, but it is never too low.
         if let Some(bubble) = bubble {
             blocked_in(pinned, bubble);
         }

@@ -1,19 +1,20 @@
 //! The ready list: the device signals that interrupt handlers have raised, which M takes them, and what makes an M take
 //! them.
 //!
-//! An M that searches for work polls the list where Go has its non-blocking `netpoll`: after the global queue, before
-//! stealing. An M that has been idle polls it first of all. A check of the global queue, at every 61st tick, polls it,
-//! and so does a G that gives way (see `pick`).
+//! An M that searches for work polls the list at the step at which Go calls `netpoll` without blocking: after the
+//! global queue, before stealing. An M that has been idle polls the list first of all. The list is also polled at each
+//! check of the global queue, every 61st tick, and when a G gives way (see `pick`).
 //!
 //! # No raise is lost
 //!
 //! `raise` publishes the signal, then executes a fence, then checks for an idle P. An M that goes idle releases its P,
 //! then executes a fence, then checks the ready list. So at least one of the two sees what the other has published.
 //!
-//! If `raise` finds an idle P, it relies on an idle M: on the one that parked on the interrupted CPU
-//! ([`Platform::parked_machine`]), because then no other CPU is interrupted, or else on the timekeeper. `raise` unparks
-//! that M, which checks the ready list and takes a P. It runs the G without having spun, and so wakes no further M.
-//! One of three things may happen before that M has taken a P:
+//! If `raise` finds an idle P, it relies on an idle M. If the M that parked last on the interrupted CPU is still idle,
+//! `raise` relies on this M ([`Platform::parked_machine`]), because it can be woken without an interrupt of another
+//! CPU. Otherwise `raise` relies on the timekeeper. `raise` unparks the M on which it relies. This M checks the ready
+//! list, takes a P and runs the G. It does not spin, so it wakes no further M. One of three things may happen before
+//! this M has taken a P:
 //!
 //! - Another M takes the last idle P. The unparked M then preempts an M that runs a G.
 //! - The M leaves the idle list because it is assigned a P for other work. It polls before it takes that work.
@@ -113,8 +114,8 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Returns an idle M: the one that parked on this CPU, if it is still idle. To wake it, no other CPU has to be
-    /// interrupted. Otherwise returns the timekeeper, which is known without a search.
+    /// Returns an idle M. Prefers the one that parked last on this CPU, if it is still idle, because no other CPU has
+    /// to be interrupted to wake that M. Otherwise returns the timekeeper, which is known without a search.
     fn find_poller(&'static self) -> Option<&'static Machine<P>> {
         let is_poller =
             |machine: &&'static Machine<P>| machine.polls.load(Ordering::Relaxed) && ptr::eq(machine.scheduler(), self);

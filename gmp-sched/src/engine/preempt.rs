@@ -86,8 +86,8 @@ pub fn tick<P: Platform>(machine: Option<&Machine<P>>) -> NextTick {
     NextTick { at: undisturbed_until.min(next_slice), gives_way: false }
 }
 
-/// When the timer of a CPU is to fire first after the CPU begins to run a thread. `machine` is the M of that thread, or
-/// `None` if that thread is not the thread of an M.
+/// When the timer of a CPU is to fire for the first time after the CPU has begun to run a thread. `machine` is the M of
+/// that thread, or `None` if that thread is not the thread of an M.
 pub fn first_tick<P: Platform>(machine: Option<&Machine<P>>, now: Instant) -> Instant {
     let earliest = machine.and_then(Machine::processor).map_or(Instant::NEVER, |processor| processor.timers.earliest());
     earliest.min(now + P::slice())

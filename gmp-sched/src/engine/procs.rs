@@ -1,8 +1,8 @@
 //! Changing the number of Ps while the program runs. Go: `runtime.GOMAXPROCS(n)`, `procresize`.
 //!
-//! All Ps that there may ever be are created with the scheduler, so reading them needs no lock. A P whose index is
-//! `procs` or higher is dead, holds nothing and is skipped. The number is changed while the world is stopped. A P that
-//! is taken out of use passes on what it has: its Gs to the head of the global queue, in their order; its timers to a P
+//! All Ps up to the limit are created together with the scheduler, so reading them needs no lock. A P whose index is
+//! `procs` or higher is dead, holds nothing and is skipped. `procs` is changed while the world is stopped. A P that is
+//! taken out of use passes on what it has: its Gs to the head of the global queue, in their order; its timers to a P
 //! that stays in use; its dead Gs to the shared free lists. Its counters stay, and are part of the totals.
 //!
 //! More Ps may need more Ms. These are created first, while an error can still be returned.

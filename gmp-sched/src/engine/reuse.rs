@@ -104,7 +104,7 @@ pub(crate) fn recycle_on<P: Platform>(processor: Option<&'static Processor<P>>, 
 }
 
 /// Called when the local list is full. Makes that list the spare batch, and spills the old spare batch, if there is
-/// one, to the shared lists. `goroutine` is then the only slot of the local list.
+/// one, to the shared lists. Afterwards `goroutine` is the only slot of the local list.
 #[cold]
 #[inline(never)]
 fn recycle_on_full<P: Platform>(processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) {

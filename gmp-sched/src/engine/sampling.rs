@@ -4,8 +4,8 @@
 //! when it is resumed, it first calls a function that records the latency ([`crate::record::latency`]) and the trace
 //! event ([`crate::record::trace`]). While a trace is taken, every G is sampled ([`Extent`]). Otherwise about one G in
 //! 122 is sampled: every second check of the global queue, and every second check of the slice, selects one more G. The
-//! selected G is the next one that is spawned on the checked P, or that parks there and is readied later. Sleepers are
-//! not sampled, because the M that finds their timer due runs them at once.
+//! selected G is the next one that is spawned on the checked P, or that parks on this P and is readied later. Sleepers
+//! are not sampled, because the M that finds their timer due runs them at once.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;

@@ -6,8 +6,8 @@ use crate::entities::machine::NewMachine;
 use crate::platform::{Pinned, Platform};
 
 impl<P: Platform> NewMachine<P> {
-    /// The main loop of an M, on the stack of the M's own thread: finds a G, and runs it until it leaves for g0. Never
-    /// returns. Go: `mstart`, `schedule`.
+    /// The main loop of an M, on the stack of the M's own thread: finds a G and switches to it, again and again. Each
+    /// switch returns when this G, or a G to which it has switched directly, leaves for g0. Go: `mstart`, `schedule`.
     ///
     /// Called by the thread that [`Platform::start_thread`] made, pinned once.
     #[doc(alias = "schedule")]

@@ -24,7 +24,7 @@ pub(crate) fn now<P: Platform>() -> Instant {
 ///
 /// # Panics
 ///
-/// `duration` is not zero, although the caller is pinned or is not a G with a P.
+/// `duration` is not zero, and the caller is pinned or is not a G with a P.
 #[doc(alias = "timeSleep")]
 #[track_caller]
 pub fn sleep<P: Platform>(duration: Duration) {

@@ -1,14 +1,14 @@
 //! Time slices: how long the G on a P may run while others wait.
 //!
-//! A slice is not timed when it begins: a switch arms no timer and reads no clock. While a CPU runs a thread, its timer
-//! fires at least once a slice. The interrupt handler compares the P's tick, which counts slices, with the tick that it
-//! saw last time. If the two are equal, the same slice has lasted since then. (Go's sysmon does the same from a thread
-//! of its own, `retake`.)
+//! No time is measured when a slice begins: a switch arms no timer and reads no clock. While a CPU runs a thread, the
+//! timer of the CPU fires at least once per slice length. Its interrupt handler compares the P's tick, which counts
+//! slices, with the tick that it saw last time. If the two are equal, the same slice has lasted since then. (In Go,
+//! sysmon makes this comparison, on a thread of its own: `retake`.)
 //!
 //! So a G runs between one and three times the length of a slice before it is preempted. The handler may see the G's
-//! slice for the first time only after one slice length, and the measured time begins then. The handler may run again
-//! just before the measured slice is over, and ends the slice only when it runs the next time. An idle CPU has no timer
-//! tick.
+//! slice for the first time only after one slice length, and the measured time begins at that moment. The handler may
+//! run again just before the measured slice is over, and ends the slice only when it runs the next time. An idle CPU
+//! has no timer tick.
 //!
 //! If a G shares a slice, because it was in `runnext` or has displaced another G, the slice may be prolonged, once in
 //! each tick of the P. When the slice ends again, the G in `runnext` goes to the tail of the ring. So a tick of the P
@@ -29,7 +29,7 @@ use crate::entities::slice::NONE;
 use crate::platform::{Pinned, Platform};
 
 impl<P: Platform> Processor<P> {
-    /// Ends the current slice if it has lasted too long. `running` is the G that runs in it, if known.
+    /// Ends the current slice if it has lasted too long. `running` is the G that runs in that slice, if known.
     pub(crate) fn check_slice(&self, now: Instant, running: Option<&'static Goroutine<P>>) {
         self.set_clock(now);
         self.sampler.advance();

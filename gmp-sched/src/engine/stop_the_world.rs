@@ -39,7 +39,7 @@ pub use crate::entities::world_stop::{StopReason, Stops};
 use crate::platform::{Parking, Pinned, Platform};
 use crate::record::trace::EventKind;
 
-/// How long the stopper waits before it again asks the Ps that have not stopped.
+/// How long the stopper waits before it repeats its request to the Ps that have not stopped.
 const ROUND: Duration = Duration::from_micros(100);
 
 /// The right to stop the world. Go: holding `worldsema`.

@@ -1,14 +1,14 @@
-//! System calls: a G that keeps its M busy or blocked while its P goes to others.
+//! System calls: a G keeps its M busy or blocked, while other Ms can use the P.
 //!
 //! There are two kinds. [`syscall`] is for work that may be short: the P is only marked, and sysmon retakes it if the
 //! call lasts. [`blocking`] is for work that will block: the P goes to another M at once. Go has only the first kind
 //! for most calls, so its sysmon has to guess, after 20 us to 10 ms, that a call blocks. A kernel knows which calls
 //! block.
 //!
-//! Both take the call as a closure, so that a G leaves its system calls in the order in which it entered them, even if
-//! the call panics. If they returned a guard object instead, the G could leak the guard and continue without a P.
+//! Both functions take the call as a closure, so that each system call ends when its closure returns or panics. If they
+//! returned a guard object instead, the G could leak the guard and continue without a P.
 //!
-//! On return the G takes its old P back if no other M took it, or else an idle P. If there is none, the G goes to the
+//! On return the G takes its old P back if no other M took it, or else an idle P. If no P is idle, the G goes to the
 //! global queue and its M to the idle list. But a G that returns from a call that blocks does not wait for the end of a
 //! slice: it displaces the G that runs on its old P, or on another P. It is put among the due timers of that P, so it
 //! runs as early as a G whose timer is due. `due_timers` and `preempt` say how the other Gs get their share. (If the
@@ -16,7 +16,7 @@
 //! of system calls, an M without a P never runs user code.
 //!
 //! The slice continues during a call. If the slice ends during the call, sysmon takes the P away, or the G gives way on
-//! return. So Gs that make short calls one after the other run no longer than others.
+//! return. So Gs that make short calls one after the other run no longer than other Gs.
 //!
 //! ```
 //! use gmp_sched::native::{self, Native, go};
@@ -60,8 +60,8 @@ use crate::record::trace::EventKind;
 /// Entering costs a few stores; the P is taken away only if sysmon finds that the call lasts. During the call the G
 /// stays on its M, and must not spawn, yield or park. The G is not pinned, so where Ms are kernel threads, another
 /// thread may take the CPU from a call that computes for long. On threads of a host the call may block the thread,
-/// because sysmon runs at regular intervals. In a kernel the call must not block the thread, because sysmon is woken by
-/// the timer interrupt of the CPU, and a CPU has none while its thread is blocked.
+/// because sysmon runs at regular intervals. In a kernel the call must not block the thread. The reason is that the
+/// timer interrupt of the CPU wakes sysmon, and this interrupt does not come while the thread is blocked.
 ///
 /// On return, may block the calling G until there is a P for it. Not callable from interrupts.
 ///

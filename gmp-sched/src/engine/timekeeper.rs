@@ -1,16 +1,16 @@
 //! Who wakes for the timers of idle Ps: the timekeeper.
 //!
 //! The M that has been idle longest is the *timekeeper*: it parks with a deadline, which is the earliest timer of all
-//! Ps. While no P is idle, there is no deadline, because every timer belongs to a P that an M holds, or that its M left
-//! in a system call and that sysmon checks. The timekeeper is the last M to be taken off the idle list, so there is a
-//! timekeeper whenever an M is idle.
+//! Ps. While no P is idle, there is no deadline. In this case every timer belongs to a P that an M holds, or to a P
+//! whose M is in a system call, which sysmon checks. The timekeeper is the last M to be taken off the idle list, so
+//! there is a timekeeper whenever an M is idle.
 //!
 //! As in the protocol in idle.md, each side stores, executes a fence, and then loads what the other side stores:
 //!
-//! - the timekeeper stores its deadline, a field of its own that its successor does not use, and then reads the timers
-//!   again;
-//! - code that makes a P idle, or sets a timer that is due earlier, publishes this change, and then reads which M is
-//!   the timekeeper, and the deadline of that M.
+//! - The timekeeper stores its deadline, and then reads the timers again. (The deadline is a field of the M, so the
+//!   next timekeeper has a deadline of its own.)
+//! - Code that makes a P idle, or sets a timer that is due earlier, publishes this change. It then reads which M is the
+//!   timekeeper, and the deadline of that M.
 //!
 //! Code that makes a P idle compares the earliest timer of *all* Ps with the deadline, and not only the timers of that
 //! P. The reason is that the timekeeper may have parked without a deadline while no P was idle. As soon as a P is idle,

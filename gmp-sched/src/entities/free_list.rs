@@ -37,7 +37,7 @@ pub(crate) const BATCHES: usize = 1;
 /// The free slots of type `T` that belong to no P. Go: `sched.gFree`.
 #[derive(Debug)]
 pub(crate) struct FreeSlots<T: Linked + Linked<BATCHES>> {
-    /// The first slot of each batch.
+    /// The list of batches. Its elements are the first slots of the batches.
     pub(crate) batches: List<T, BATCHES>,
     /// The slots with a stack that are in no batch.
     pub(crate) with_stack: List<T>,

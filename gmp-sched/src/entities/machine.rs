@@ -44,7 +44,7 @@ pub struct Machine<P: Platform> {
     pub(crate) stopped_processor: AtomicRef<Processor<P>>,
     /// The P that this M held when its current system call began. Go: `oldp`.
     pub(crate) old_processor: AtomicRef<Processor<P>>,
-    /// Whether this M searches for work without having any. The scheduler counts the spinning Ms. Go: `m.spinning`.
+    /// Whether this M has no G to run and searches for one. The scheduler counts the spinning Ms. Go: `m.spinning`.
     pub(crate) spinning: AtomicBool,
     /// Whether a raise of a device signal may rely on this M to poll the signals. Set when the M is put on the idle
     /// list. After the M has left the list, it clears the flag and polls before it takes other work; see `poll`.
@@ -211,8 +211,9 @@ impl<P: Platform> Machine<P> {
         self.is_retired.load(Ordering::Acquire)
     }
 
-    /// Called under the scheduler lock: with `false` when the M has got a thread and is about to be put on the idle
-    /// list; with `true` when the M is no longer on the idle list, because its thread is about to end or has ended.
+    /// Called under the scheduler lock. `is_retired` is `false` if the M has got a thread and is about to be put on the
+    /// idle list. It is `true` if the M has been taken off the idle list, because its thread is about to end or has
+    /// ended.
     pub(crate) fn set_retired(&self, is_retired: bool) {
         // Ordering: Release publishes what this thread has done with the M. Partner: the Acquire in `is_retired`.
         self.is_retired.store(is_retired, Ordering::Release);
@@ -273,7 +274,7 @@ impl<P: Platform> NewMachine<P> {
         core::ptr::from_ref(self.0).expose_provenance()
     }
 
-    /// Converts the word returned by [`into_raw`](NewMachine::into_raw) back.
+    /// Converts a word that [`into_raw`](NewMachine::into_raw) has returned back to the right to run the M.
     ///
     /// # Safety
     ///

@@ -58,10 +58,10 @@ pub(crate) struct Shared<P: Platform> {
     /// Number of Ms that are in a system call after their P was handed off, or that return from one and have no P yet.
     /// In addition, each M with a locked G is counted once, because it runs no other Gs.
     pub(crate) blocked_machines: u32,
-    /// Number of Ms needed in addition to the blocked ones: one for each P that is in use or is about to be.
+    /// Number of Ms needed in addition to the blocked ones: one for each P that is in use or is about to be used.
     pub(crate) machines_wanted: usize,
-    /// When an idle M first noticed that there are more Ms than needed. [`Instant::NEVER`] if there are no more than
-    /// needed.
+    /// When an M first noticed that the scheduler has more Ms than it needs. [`Instant::NEVER`] if it does not have
+    /// more Ms than it needs.
     pub(crate) surplus_since: Instant,
     /// Number of Ps that still have to stop while the world is being stopped, not counting the stopper's own P. Go:
     /// `stopwait`.
@@ -125,8 +125,8 @@ pub struct Scheduler<P: Platform> {
     /// Whether the main G has ended by `goexit`. If so, the end of the main G cannot end the program any more, so it is
     /// a deadlock when all other Gs have finished.
     pub(crate) main_exited: AtomicBool,
-    /// Number of Gs spawned by callers that had no P whose counters they could use. Such a caller is in a system call
-    /// or outside of the scheduler.
+    /// Number of Gs spawned by callers without a P. These Gs are in the counters of no P. Such a caller is in a system
+    /// call or outside of the scheduler.
     pub(crate) started_without_processor: AtomicU64,
     /// The tracer of callers that hold no P.
     pub(crate) outside: SharedTracer<P>,
@@ -258,7 +258,7 @@ impl<P: Platform> Scheduler<P> {
         self.processors.len()
     }
 
-    /// Whether the M of any P is in a system call, so that sysmon has to check the P. Callable from interrupts.
+    /// Whether there is a P whose M is in a system call. sysmon has to check such a P. Callable from interrupts.
     #[must_use]
     pub fn is_any_in_syscall(&'static self) -> bool {
         self.processors().iter().any(|processor| processor.status() == ProcessorStatus::Syscall)

@@ -5,8 +5,8 @@
 //!
 //! The *timer owner* of a P makes sure that the timers of the P fire in time. If an M holds the P, that M is the timer
 //! owner: it checks the timers when an interrupt comes, or, on a platform without timer interrupts, whenever it picks a
-//! G. For an idle P, the timer owner is the timekeeper, the idle M that parks with a deadline (see `timekeeper`). An M
-//! that sets a timer that is due before all others of its P notifies the timer owner.
+//! G. For an idle P, the timer owner is the timekeeper, the idle M that parks with a deadline (see `timekeeper`). If
+//! an M sets a timer that is due before all other timers of its P, the M notifies the timer owner.
 //!
 //! A [`Timer`] contains its links and its time, so setting a timer does not allocate and cannot fail. A stopped timer
 //! is removed at once; Go only marks it and removes it later. So a stopped timer costs almost nothing. At most, the
@@ -92,7 +92,7 @@ impl<P: Platform> Timer<P> {
             let Some(timers) = self.timers.load(Ordering::Relaxed) else { return false };
             P::point(Site::Timers);
             let mut wheel = timers.wheel.lock();
-            // If the P has been retired meanwhile, its timers now belong to another P.
+            // If this P has been taken out of use meanwhile, its timers now belong to another P.
             if !self.timers.load(Ordering::Relaxed).is_some_and(|now| core::ptr::eq(now, timers)) {
                 continue;
             }

@@ -70,9 +70,9 @@ wait_reasons! {
     Barrier = "barrier",
     /// Waits for the children of a scope.
     Scope = "scope",
-    /// Waits for the other side of a coroutine.
+    /// Waits for the other G of a coroutine.
     Coroutine = "coroutine",
-    /// Waits for the other side of a coroutine in the same bubble. Go uses one reason for this and for
+    /// Waits for the other G of a coroutine, which is in the same bubble. Go uses one reason for this wait and for
     /// [`Coroutine`](Self::Coroutine).
     CoroutineDurable = "coroutine (durable)",
     /// Waits for the end of a context.

@@ -32,8 +32,8 @@ impl fmt::Display for StopReason {
 pub struct Stops {
     /// Number of stops so far.
     pub count: u64,
-    /// The longest time from the request until all Ps had stopped. The time that they then stayed stopped does not
-    /// count.
+    /// The longest time from the request until all Ps had stopped. The time during which the Ps stayed stopped
+    /// does not count.
     pub longest: Duration,
     /// The reason for the stop that took longest.
     pub longest_for: Option<StopReason>,

@@ -65,8 +65,8 @@ fn below<B>(top: usize) -> usize {
 type Outcome<T> = Result<T, JoinError>;
 
 /// The scope that a new G belongs to: a reference to the children of the scope, or [`NoScope`] if the G is no child of
-/// a scope. Functions have it as a type parameter, so that the code for a G without a scope does not test whether there
-/// is a scope.
+/// a scope. Functions take the type of the scope as a type parameter, so that the code for a G without a scope does not
+/// test whether there is a scope.
 pub(crate) trait OptionalScope<P: Platform> {
     /// Stores this scope in a new G.
     fn store_in(self, goroutine: &Goroutine<P>);

@@ -60,9 +60,9 @@ pub(crate) fn exit_body<P: Platform>() -> ! {
 ///
 /// Nothing on the stack of the G is dropped, so its locks stay locked. Queues may hold references into that stack, so
 /// neither stack nor slot is ever used again. If the G has open scopes, it first blocks until their children have
-/// ended. This is needed if the G is itself a child of a scope: its children may then borrow from frames of its parent,
-/// which continues when the G ends. If the G runs the function of a [`Once`](crate::sync::Once), the `Once` is
-/// poisoned. Used on platforms that cannot unwind, when a G panics or exits.
+/// ended. The reason is that the G may itself be a child of a scope. In this case its children may borrow from frames
+/// of its parent, and its parent continues when the G ends. If the G runs the function of a
+/// [`Once`](crate::sync::Once), the `Once` is poisoned. Used on platforms that cannot unwind, when a G panics or exits.
 ///
 /// # Safety
 ///
@@ -83,8 +83,9 @@ pub unsafe fn abandon<P: Platform>(reason: JoinError) -> ! {
     end(caller, StackUse::Kept, quarantine)
 }
 
-/// Commit of an abandoned G. The slot must never be reused. So this function does not release it, and leaves the
-/// completion word such that the join handle does not release it, either.
+/// Commit of an abandoned G. The slot must never be reused, so this function does not release the slot. It leaves the
+/// completion word unchanged. From this word the join handle concludes that the far side releases the slot, so the
+/// handle does not release the slot, either.
 fn quarantine<P: Platform>(_: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     goroutine.set_status(Status::Dead);
 }

@@ -30,8 +30,8 @@ use crate::platform::{Pinned, Platform};
 
 /// The G has not finished, its handle exists, and no G waits in `join`.
 pub(crate) const ATTACHED: usize = 0;
-/// There is no handle any more. If it was dropped before the G finished, the G drops the result; otherwise the handle
-/// has taken or dropped it.
+/// There is no handle any more. If the handle was dropped before the G finished, the G drops the result. Otherwise the
+/// handle has taken or dropped the result.
 const DETACHED: usize = 1;
 /// The result is stored; the G has not left its stack yet.
 const RESULT: usize = 2;
@@ -91,7 +91,7 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
     }
 
     /// Drops the result of a G that finished before its handle was dropped. Takes the G instead of the handle, so that
-    /// the handle need not be in memory.
+    /// the compiler need not store the handle in memory.
     #[cold]
     #[inline(never)]
     fn drop_result(goroutine: &'static Goroutine<P>) {
@@ -123,7 +123,7 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
     ///
     /// # Panics
     ///
-    /// The call has to wait, although the caller is pinned or is not a G with a P.
+    /// The call has to wait, and the caller is pinned or is not a G with a P.
     #[track_caller]
     pub fn join(self) -> Result<T, JoinError> {
         while !has_result(self.goroutine) {

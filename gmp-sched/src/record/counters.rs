@@ -80,7 +80,7 @@ counters! {
     yields,
     /// Gs preempted because their slice was over.
     preemptions,
-    /// Gs preempted for a G whose timer was due or whose device was ready.
+    /// Gs preempted for a G whose timer was due, whose device was ready, or that returned from a blocking call.
     displacements,
     /// Steals that found Gs.
     steals,

@@ -181,13 +181,13 @@ pub struct TrackTrace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PreemptReason {
-    /// Its slice is over.
+    /// The slice of the preempted G is over.
     Slice,
     /// The world is to stop.
     WorldStop,
-    /// The G of a due timer displaces it.
+    /// A G whose timer is due, or that returns from a blocking call, displaces the preempted G.
     Timer,
-    /// The G that waits for a device displaces it.
+    /// A G whose device is ready displaces the preempted G.
     Device,
 }
 

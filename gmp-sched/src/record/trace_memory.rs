@@ -4,8 +4,8 @@
 //! The memory consists of words of 64 bits. The first [`HEADER_WORDS`] words are the header: [`MAGIC`], the number of
 //! rings, and the word [`UNTIL`] for a debugger; the other words are reserved. The rings follow. A ring begins with
 //! [`RING_HEADER_WORDS`] words: the number of events whose writing has begun, the number of events whose writing is
-//! complete, the [track](Track::from_word), and the number of words of the ring, including these; the other words are
-//! reserved. The slots follow. Event number `n` is in slot `n` modulo the number of slots, in the form of
+//! complete, the [track](Track::from_word), and the number of words of the whole ring. The other words at the beginning
+//! are reserved. The slots follow. Event number `n` is in slot `n` modulo the number of slots, in the form of
 //! [`Event::to_bytes`].
 //!
 //! A reader that does not stop the writers takes these steps. It loads the number of complete events, copies the events

@@ -30,8 +30,9 @@ pub(crate) struct Ring {
     records_call_stacks: AtomicBool,
 }
 
-/// A hash table of what a ring defines, such as texts: the number of each definition, and the number of the event that
-/// begins it. If a definition takes the entry of another one, the other one is written again when it is used next.
+/// A hash table of the definitions in a ring, for example of texts. An entry contains the number of a definition, and
+/// the number of the event at which this definition begins. If a new definition replaces an old one in the table, the
+/// old one is written to the ring again when it is used next.
 struct Definitions<const ENTRIES: usize>([[AtomicU64; 2]; ENTRIES]);
 
 impl<const ENTRIES: usize> Definitions<ENTRIES> {
@@ -151,7 +152,8 @@ impl Ring {
     /// Returns the number of `text`. If the ring has no recent definition of the text, writes one. Only the callers of
     /// [`write`](Self::write) may call this.
     pub(crate) fn number_of(&self, text: &'static str, when: Instant) -> u64 {
-        // The address is not enough, because two texts of different lengths may begin at the same address.
+        // The address alone does not identify a text, because two texts of different lengths may begin at the same
+        // address.
         let number = (text.as_ptr().addr() as u64 ^ (text.len() as u64) << 48) & DETAIL;
         if !self.texts.has_recent(number, number >> 3, self.written().load(Ordering::Relaxed), self.capacity) {
             self.write(Event { when, kind: EventKind::TextBegin, goroutine: None, detail: number });
@@ -162,11 +164,11 @@ impl Ring {
         number
     }
 
-    /// Appends the call stack of the event of `goroutine` that was appended last. If the ring has no recent definition
-    /// of the call stack, writes one first. Only the callers of [`write`](Self::write) may call this.
+    /// Appends a call stack, which belongs to the last event with this `goroutine` in the ring. If the ring has no
+    /// recent definition of the call stack, writes one first. Only the callers of [`write`](Self::write) may call this.
     pub(crate) fn write_call_stack(&self, addresses: &[u64], when: Instant, goroutine: Option<GoroutineId>) {
         let hash = addresses.iter().fold(0, |hash: u64, address| (hash.rotate_left(5) ^ address).wrapping_mul(MIX));
-        // The upper bits depend on all addresses. Zero is not a number, because it marks free entries.
+        // The upper bits depend on all addresses. No call stack has the number 0, because 0 marks free entries.
         let number = (hash >> (64 - DETAIL.count_ones())).max(1);
         let now = self.written().load(Ordering::Relaxed);
         if !self.call_stacks.has_recent(number, number >> 32, now, self.capacity) {
@@ -191,8 +193,8 @@ impl Ring {
             .collect();
         // Ordering: Acquire orders the loads of the slots before the load of `begun`. Partner: the fence in `write`.
         fence(Ordering::Acquire);
-        // The M may have begun further events since `end` was loaded. They overwrite the oldest of the events read
-        // above.
+        // The writer of the ring may have begun further events since `end` was loaded. These overwrite the oldest of
+        // the events read above.
         let lost = self.begun().load(Ordering::Relaxed).saturating_sub(self.capacity).saturating_sub(begin);
         let events = words.into_iter().skip(lost as usize).filter_map(Event::from_words).collect();
         (events, begin - start + lost)
@@ -237,8 +239,8 @@ impl Tracer {
         self.is_ring_of_last_run.store(true, Ordering::Relaxed);
     }
 
-    /// If `ring` was made for a run that has ended, drops the reference to it, except if the ring has the capacity
-    /// `capacity` and its memory is not shared.
+    /// If `ring` was made for a run that has ended, drops the reference to the ring. The reference is kept if the ring
+    /// can be reused, because its capacity is `capacity` and its memory is not shared.
     pub(crate) fn forget_last_run(&self, capacity: usize) {
         if self.is_ring_of_last_run.swap(false, Ordering::Relaxed)
             && self

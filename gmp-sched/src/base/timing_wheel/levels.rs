@@ -131,7 +131,8 @@ pub(super) fn slot_come_near(old: u64, new: u64) -> usize {
     level_of_difference(old ^ new).slot(new)
 }
 
-/// Returns a set of groups, one bit each. The earliest element is in the group of the lowest bit.
+/// `groups` has one bit for each group that is not empty. Returns all or some of these bits. The lowest bit of the
+/// result is that of the group with the earliest element.
 #[inline(always)]
 pub(super) fn first_groups(groups: u32, base: u64) -> u32 {
     if groups & NEAR != 0 { groups } else { first_groups_around(groups, base) }

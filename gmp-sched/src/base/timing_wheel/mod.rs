@@ -13,17 +13,18 @@
 //! ```
 //!
 //! When the first slot that is not empty becomes due, its earliest time becomes the base, and its elements are
-//! distributed over the slots of the levels below. So an element moves at most once per level, however many others
-//! there are. If a slot has only one or two elements, they do not move at all. (G. Varghese and T. Lauck, *Hashed and
-//! Hierarchical Timing Wheels*, SOSP 1987, scheme 7. Here the digits cover all bits of a time, so nothing is rounded.)
+//! distributed over the slots of the levels below. So an element moves at most once per level, independently of the
+//! number of other elements. If a slot has only one or two elements, they do not move at all. (G. Varghese and T.
+//! Lauck, *Hashed and Hierarchical Timing Wheels*, SOSP 1987, scheme 7. Here the digits cover all bits of a time, so
+//! nothing is rounded.)
 //!
-//! The time that the slots for all values of the fourth digit cover together, 8.4 ms, is called a [rotation]. Suppose
-//! that the level of this digit had slots for one rotation only. At the end of a rotation, all elements of the next
-//! rotation would then have to move down from the level above at the same moment. For a thousand Gs that sleep a few
-//! milliseconds, this happened every 8.4 ms, and none of these Gs could run meanwhile. So this one level has slots for
-//! two rotations, the current one and the next. An element that is due in one of these two rotations is inserted on
-//! that level or below. The levels above count from the end of the current rotation and contain the elements that are
-//! due after the next rotation.
+//! A [rotation] is the time that the slots for all values of the fourth digit cover together, 8.4 ms. Suppose that the
+//! level of this digit had slots for one rotation only. At the end of each rotation, all elements of the next rotation
+//! would have to move down from the level above at the same moment. With a thousand Gs that sleep a few milliseconds
+//! each, this would happen every 8.4 ms, and none of these Gs could run meanwhile. So this one level has slots for two
+//! rotations, the current one and the next. An element that is due in one of these two rotations is inserted on that
+//! level or below. The levels above count from the end of the current rotation and contain the elements that are due
+//! after the next rotation.
 //!
 //! The elements of a slot form a circular list whose links are in the elements, so an insertion does not allocate.
 

@@ -2,7 +2,7 @@
 //!
 //! The blocking operations are `#[track_caller]`, because a panic after a misuse names the caller's line. So this line
 //! is known where the G parks, and recording it costs one store. A report can read the line while other threads run,
-//! because it needs no access to the stack of the G. On the bare machine nothing is recorded: there the kernel walks
+//! because it needs no access to the stack of the G. The bare-metal kernel does not record the line. Instead it walks
 //! the stack of a parked G (see [`Goroutine::suspended_at`]).
 
 use core::fmt;
