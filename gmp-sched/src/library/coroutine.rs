@@ -7,14 +7,14 @@
 //! ```
 //!
 //! Neither G goes through a queue, and no other G runs in between. Each G is parked while the other one runs, and only
-//! the other one can resume it. The context of a parked G was saved by the switch to the other G, so the far side has
-//! nothing to publish. The end of the inner G readies the outer one, as the end of any G readies the G that joins it
-//! (see `join`).
+//! the other one can resume it. The switch saves the context of the G that parks before the other G runs. So no commit
+//! is needed to publish the parked G. When the inner G ends, it readies the outer G, as every G that ends readies the G
+//! that joins it (see `join`).
 //!
-//! A G that is [locked to its thread](crate::lock_os_thread) stays on that thread, whichever side of a coroutine it
-//! is. If one side is locked, or the two belong to different schedulers, they switch through the queues, which costs a
-//! thread switch. (In Go the inner G takes over the thread of the outer one. The program ends if the thread locking
-//! has changed since the coroutine was made.)
+//! A G that is [locked to its thread](crate::lock_os_thread) stays on that thread, both as the inner and as the outer
+//! side of a coroutine. If one side is locked, or if the two sides belong to different schedulers, they switch to each
+//! other through the run queues, which costs a thread switch. (In Go the inner G takes over the thread of the outer
+//! one. The program ends if the thread locking has changed since the coroutine was made.)
 //!
 //! Go: `coroswitch` (runtime/coro.go), `iter.Pull`.
 
@@ -39,7 +39,7 @@ use crate::lifecycle::spawn::{prepare, start_next};
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
-/// The state that the two sides share. The lock is never contended, because one of the two is always parked.
+/// The state that the two sides share. The lock is never contended, because one of the two sides is always parked.
 pub(crate) struct Shared<T, P: Platform> {
     exchange: Lock<Exchange<T, P>, P>,
 }
@@ -53,7 +53,8 @@ struct Exchange<T, P: Platform> {
     is_stopped: bool,
 }
 
-/// The outer side of a coroutine: an iterator over its values; see [`pull`] for an example. Go: what `iter.Pull` returns.
+/// The outer side of a coroutine: an iterator over the values that the coroutine yields. See [`pull`] for an example.
+/// Go: what `iter.Pull` returns.
 ///
 /// Dropping this iterator ends the coroutine as [`stop`](Self::stop) does. If the caller may not block, for example in
 /// a system call, the drop returns at once, and the coroutine runs to its end as a detached G.
@@ -73,7 +74,7 @@ pub struct Yielder<T: Send + 'static, P: Platform> {
 /// Makes a coroutine of `body`, which runs in a G of its own when the first value is asked for. Go: `iter.Pull`.
 ///
 /// Switching to the coroutine and back uses no queue, and no other G runs in between. So a tree walk, for example, can
-/// be written as a recursion and used as an iterator. Does not block; not callable from interrupts.
+/// be written as a recursive function and used as an iterator. Does not block; not callable from interrupts.
 ///
 /// ```
 /// use gmp_sched::native;
@@ -168,8 +169,8 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
 
     #[track_caller]
     fn run_to_end(&mut self) -> Result<(), JoinError> {
-        // Panics here, before anything has changed, if the caller may not block. The drop of `self` then ends the
-        // coroutine.
+        // If the caller may not block, this line panics before anything has changed. In that case the drop of `self`
+        // ends the coroutine.
         drop(CurrentGoroutine::<P>::new());
         let Some(inner) = self.inner.take() else { return Ok(()) };
         self.shared.with(|exchange| exchange.is_stopped = true);
@@ -268,7 +269,7 @@ impl<T: Send + 'static, P: Platform> Yielder<T, P> {
         if self.is_stopped() {
             return false;
         }
-        // Panics, before anything has changed, if the caller may not block.
+        // If the caller may not block, this line panics before anything has changed.
         let caller = CurrentGoroutine::<P>::new();
         let outer = self.shared.store_value(caller.me, value);
         switch_to(caller, outer);
@@ -294,14 +295,14 @@ impl<T, P: Platform> Shared<T, P> {
     /// Runs the inner G until it yields a value or ends.
     #[track_caller]
     fn resume(&self, inner: &JoinHandle<(), P>) {
-        // Panics, before anything has changed, if the caller may not block.
+        // If the caller may not block, this line panics before anything has changed.
         let caller = CurrentGoroutine::<P>::new();
         self.register_outer(caller.me, inner);
         switch_to(caller, inner.goroutine());
     }
 
-    /// Registers `me`, the calling G, as the outer one. The caller is about to switch to the inner G, which resumes
-    /// `me` when it yields a value or ends.
+    /// Registers `me`, the calling G, as the outer G. The caller is about to switch to the inner G, which resumes `me`
+    /// when it yields a value or ends.
     pub(crate) fn register_outer(&self, me: &'static Goroutine<P>, inner: &JoinHandle<(), P>) {
         self.exchange.lock().outer = Some(me);
         inner.set_waiter(me);
@@ -337,15 +338,16 @@ fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<
     if is_new {
         processor.counters.spawned.add(1);
     } else if BubbleRef::of(me) != BubbleRef::of(next) || me.bubble().is_some() && !next.is_waiting_in_bubble() {
-        // A direct switch leaves the number of active Gs of a bubble unchanged. That is right only if both Gs are in the
-        // same bubble and `next` waits durably in it, or both are in no bubble. In all other cases the Gs switch through
-        // the queues, because parking and readying count each of the two Gs by itself.
+        // A direct switch leaves the number of active Gs of a bubble unchanged. That is right only if both Gs are in
+        // the same bubble and `next` waits durably in it, or if neither G is in a bubble. In all other cases the Gs
+        // switch through the queues. In that case the park of `me` and the readying of `next` each adjust the number of
+        // the G's own bubble.
         return switch_through_queues(CurrentGoroutine { pinned, machine, processor, me }, next);
     }
     me.set_place(Place::here());
     me.set_waiting(WaitReason::Coroutine, processor.sampler.unsampled(), processor.clock());
     if let Some(bubble) = me.bubble() {
-        // One of the two Gs begins a wait, and the other ends one or is new, so the number of active Gs is unchanged.
+        // `me` begins a wait, and `next` ends its wait or is new. So the number of active Gs is unchanged.
         me.set_waiting_in_bubble(WaitReason::CoroutineDurable);
         if is_new {
             bubble.admit(next);

@@ -20,8 +20,8 @@ const WOKEN: u8 = 1;
 /// The G is parked. The waker that changes this state readies the G.
 const WAITING: u8 = 2;
 
-/// The heap cell that wakers point to. The cell lives as long as any waker points to it. After [`block_on`] has
-/// returned, waking does nothing.
+/// The heap cell that wakers point to. The cell lives as long as a waker points to it. After [`block_on`] has returned,
+/// waking does nothing.
 pub(crate) struct Cell<P: Platform> {
     state: AtomicU8,
     goroutine: &'static Goroutine<P>,
@@ -30,11 +30,11 @@ pub(crate) struct Cell<P: Platform> {
 /// Runs `future` to completion in the calling G; returns its output.
 ///
 /// Blocks the calling G while the future is pending. The future's waker may be called from any G and from threads
-/// outside the scheduler, if the platform has any, but not from interrupts. Spurious and late calls do nothing.
+/// outside the scheduler, if the platform has any, but not from interrupts. Spurious and late calls are harmless.
 /// Allocates one heap cell. If there is no memory for it, the program ends, as with the types of `alloc`.
 ///
-/// On a platform with threads outside the scheduler any of them may wake the G, so no deadlock is detected while a G waits
-/// here.
+/// On a platform that has threads outside the scheduler, such a thread may wake the G. So no deadlock is reported while
+/// a G waits here.
 ///
 /// ```
 /// use std::future;
@@ -49,8 +49,9 @@ pub(crate) struct Cell<P: Platform> {
 ///
 /// # Panics
 ///
-/// The future panics; or it is pending, and the caller is a pinned G; or, on platforms other than `native`, the caller is
-/// not a G with a P.
+/// - The future panics.
+/// - The future is pending, and the caller is a pinned G.
+/// - The caller is not a G with a P, and the platform is not `native`.
 #[track_caller]
 pub fn block_on<P: Platform, F: Future>(future: F) -> F::Output {
     if Pinned::<P>::new().try_machine().and_then(Machine::processor).is_some() {

@@ -77,7 +77,7 @@ impl<P: Platform> Context<P> {
         Self { node: None, values: None }
     }
 
-    /// Derives a context that can be cancelled without its parent. Go: `context.WithCancel`.
+    /// Derives a context that can be cancelled without cancelling its parent. Go: `context.WithCancel`.
     ///
     /// Does not block; not callable from interrupts.
     ///
@@ -228,7 +228,7 @@ impl<P: Platform> Context<P> {
         self.node.as_ref().is_some_and(|node| node.is_done())
     }
 
-    /// Why the context is done, or `None` if it is not. Go: `Context.Err`. See [`Context`] for an example.
+    /// Returns why the context is done, or `None` if it is not done. Go: `Context.Err`. See [`Context`] for an example.
     #[doc(alias = "Err")]
     #[must_use]
     pub fn err(&self) -> Option<ContextError> {
@@ -265,8 +265,8 @@ impl<P: Platform> Context<P> {
         self.err().map_or(Ok(()), Err)
     }
 
-    /// Why the context is done, with the cause that was passed when it was cancelled. Go: `context.Cause`. See
-    /// [`Cause`] for an example.
+    /// Returns why the context is done, with the error that its canceller passed, if any. Returns `None` if the context
+    /// is not done. Go: `context.Cause`. See [`Cause`] for an example.
     #[must_use]
     pub fn cause(&self) -> Option<Cause> {
         self.node.as_ref().and_then(|node| node.cause())
@@ -367,7 +367,7 @@ impl<P: Platform> Context<P> {
     ///
     /// # Errors
     ///
-    /// The context was done first.
+    /// The context was done before the sleep was over.
     ///
     /// # Panics
     ///

@@ -9,8 +9,8 @@ use super::node::Node;
 use super::{Cause, ContextError};
 use crate::platform::Platform;
 
-/// Cancels a context. This happens when [`cancel`](Self::cancel) is called or the handle is dropped, as with Go's
-/// `defer cancel()`. See [`Context::with_cancel`](super::Context::with_cancel) for an example.
+/// A handle that cancels its context when [`cancel`](Self::cancel) is called or when the handle is dropped, as Go's
+/// `defer cancel()` does. See [`Context::with_cancel`](super::Context::with_cancel) for an example.
 #[must_use = "dropping the handle cancels the context"]
 pub struct CancelHandle<P: Platform> {
     /// `None` after [`keep`](Self::keep).
@@ -51,8 +51,8 @@ impl<P: Platform> CancelHandle<P> {
         }
     }
 
-    /// Drops the handle without cancelling. The context is then done when an ancestor is cancelled or its deadline
-    /// passes.
+    /// Drops the handle without cancelling. Afterwards the context is done when one of its ancestors is cancelled, or
+    /// when the deadline of the context passes.
     ///
     /// ```
     /// use gmp_sched::native::{self, Context};

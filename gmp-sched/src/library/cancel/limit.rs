@@ -17,8 +17,9 @@ use crate::platform::{Pinned, Platform};
 /// How long an operation may wait: until a deadline, until a context is done, or until the earlier of the two.
 ///
 /// A limit is made from an [`Instant`], from a [`Duration`] from now, or from a `&`[`Context`]. The name of an
-/// operation that takes a limit ends in `_until`. If the operation need not wait, it succeeds even when the limit is
-/// over. Otherwise it waits, and returns an error if the limit ends the wait.
+/// operation that takes a limit ends in `_until`, except for that of
+/// [`wait_limited`](crate::sync::LimitedCondvar::wait_limited). If the operation need not wait, it succeeds even when
+/// the limit is over. Otherwise it waits, and returns an error if the limit ends the wait.
 ///
 /// ```
 /// use core::time::Duration;
@@ -69,7 +70,7 @@ impl<P: Platform> Limit<'_, P> {
 }
 
 impl<'a, P: Platform> Limit<'a, P> {
-    /// Makes a limit that is over when `node` ends. Models use it, because they make nodes without contexts.
+    /// Makes a limit that is over when `node` ends. Used by models, which make nodes without contexts.
     #[cfg(all(test, gmp_loom))]
     pub(crate) fn of(node: &'a Arc<Node<P>>) -> Self {
         Self { deadline: Instant::NEVER, node: Some(node) }
@@ -81,8 +82,8 @@ impl<'a, P: Platform> Limit<'a, P> {
         self.err().unwrap_or(ContextError::DeadlineExceeded)
     }
 
-    /// Returns the point in time at which the limit is over at the latest. It may be over earlier, because a context
-    /// may be cancelled. Returns [`Instant::NEVER`] if there is no deadline.
+    /// Returns the point in time at which the limit is over at the latest. The limit may be over earlier, because a
+    /// context may be cancelled. Returns [`Instant::NEVER`] if there is no deadline.
     ///
     /// ```
     /// use gmp_sched::native::Limit;
@@ -98,7 +99,7 @@ impl<'a, P: Platform> Limit<'a, P> {
     /// stop the function. Without a context, drops `function`. Go: `context.AfterFunc`. Does not block; not callable
     /// from interrupts.
     ///
-    /// This is for a driver that blocks its M in a call. Such a call can end by itself at the
+    /// This method is for a driver that blocks its M in a call. Such a call can end by itself at the
     /// [`deadline`](Self::deadline), but not when the context is done, because a context only readies parked Gs. So
     /// `function` has to end the call.
     ///

@@ -48,7 +48,7 @@ struct State<P: Platform> {
     functions: Slab<AfterFunc<P>>,
     /// The channel to close when the node ends, if a channel has been requested.
     done: Option<(Sender<Infallible, P>, Receiver<Infallible, P>)>,
-    /// Link of the list of the nodes that a cancellation in progress still has to end.
+    /// The next node in a list: the nodes that a cancellation in progress still has to end.
     next: Option<Arc<Node<P>>>,
 }
 

@@ -1,11 +1,11 @@
-//! The operations on a channel that hold its lock, and the parking around them.
+//! The operations on a channel under its lock, and the parking of Gs that have to wait.
 //!
-//! If one side waits for the other, a value moves directly from the sender to the receiver. Otherwise the value moves
-//! into the buffer, and later out of it. The value slot of a parked G is on its stack; the address of the slot is in
-//! the G's waiter. (Go: `sendDirect`, `recvDirect`.)
+//! If a receiver waits, or if a sender waits and the channel has no buffer, a value moves directly from the sender to
+//! the receiver. Otherwise the value moves through the buffer. The value slot of a parked G is on its stack; the
+//! address of the slot is in the G's waiter. (Go: `sendDirect`, `recvDirect`.)
 //!
-//! No G is readied while the lock is held. Instead an [`Attempt`] contains the G, and the caller readies it after the
-//! unlock.
+//! No G is readied while the lock is held. Instead an [`Attempt`] contains the G to ready, and the caller readies this
+//! G after the unlock.
 
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr;
@@ -67,7 +67,7 @@ enum Unmoved {
 }
 
 impl<T, P: Platform> Channel<T, P> {
-    /// Makes a channel with a handle for each side.
+    /// Makes a channel whose counts include one handle of each side.
     pub(crate) fn new(capacity: usize, bubble: BubbleRef<P>) -> Result<Self, OutOfResources> {
         if capacity > Header::<P>::CAPACITY_LIMIT {
             return Err(OutOfResources);
@@ -75,7 +75,7 @@ impl<T, P: Platform> Channel<T, P> {
         Self::with_header(Header::new(capacity, bubble), false)
     }
 
-    /// Makes a channel with a handle for one side only. The channel is open, although the other side has no handle.
+    /// Makes a channel that has a handle of one side only. The channel is open, although the other side has no handle.
     pub(super) fn never() -> Result<Self, OutOfResources> {
         Self::with_header(Header::never(), true)
     }
@@ -131,8 +131,8 @@ impl<T, P: Platform> Channel<T, P> {
         Attempt::NotReady
     }
 
-    /// Moves the oldest value to `to`. If a sender waits, its value moves into the entry of the buffer that becomes
-    /// free. Go: `chanrecv`, `recv`.
+    /// Moves the oldest value to `to`. If the channel has a buffer and a sender waits, the sender's value moves into
+    /// the entry that becomes free. Go: `chanrecv`, `recv`.
     ///
     /// # Safety
     ///
@@ -173,7 +173,8 @@ impl<T, P: Platform> Channel<T, P> {
             // Makes a second guard, because taking the address of the caller's guard would force that guard into memory
             // on the fast path.
             let held = ManuallyDrop::new(self.header.assume_locked());
-            // SAFETY: this function has the same contract, which its caller upholds, and there is a value in the buffer.
+            // SAFETY: this function has the same contract, which its caller upholds, and there is a value in the
+            // buffer.
             return unsafe { self.take_from_buffer(&held, to, word) };
         }
         // SAFETY: this function has the same contract, which its caller upholds.
@@ -414,7 +415,7 @@ impl<T, P: Platform> Channel<T, P> {
         self.header.queue(side).push_back(&me.waiter);
         let wait_for = WaitFor::new(self.header.wait_reason(side), &self.header);
         if wait_until(caller, wait_for, generation, limit, || drop(held)).is_none() {
-            // The timer or the context claimed the wait, so no other G accesses the slot any more.
+            // The timer or the context claimed the wait generation, so no other G accesses the slot any more.
             let pinned = Pinned::new();
             self.header.lock(&pinned).remove(side, &me.waiter);
             return Err(Unmoved::Ended(limit.ended()));
@@ -431,7 +432,7 @@ impl<T, P: Platform> Channel<T, P> {
         true
     }
 
-    /// Drops the values in the buffer of a closed channel one by one, without holding the lock.
+    /// Drops the values in the buffer of a closed channel one by one. The lock is not held while a value is dropped.
     #[inline(always)]
     pub(super) fn drain(&self) {
         if self.header.len() != 0 {

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-/// The channel is closed or has no receivers left, so nothing can ever be sent. Holds the value. Go: the panic "send on
-/// closed channel".
+/// The channel is closed or has no receivers left, so nothing can ever be sent. The error holds the value. Go: the
+/// panic "send on closed channel".
 ///
 /// ```
 /// let (sender, receiver) = gmp_sched::native::channel(0);
@@ -14,7 +14,7 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SendError<T>(pub T);
 
-/// The value could not be sent without waiting. Holds the value.
+/// The value could not be sent without waiting. The error holds the value.
 ///
 /// ```
 /// use gmp_sched::chan::TrySendError;
@@ -31,7 +31,7 @@ pub enum TrySendError<T> {
     Closed(T),
 }
 
-/// The value was not sent in time. Holds the value.
+/// The value was not sent in time. The error holds the value.
 ///
 /// ```
 /// use core::time::Duration;

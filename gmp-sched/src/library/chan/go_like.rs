@@ -11,9 +11,9 @@ use crate::platform::Platform;
 
 /// Both sides of a channel. Go: `chan T`.
 ///
-/// Every clone can send and receive, so only [`close`](Self::close) closes the channel. If the channel is to close
-/// when its senders are dropped, pass on [`sender`](Self::sender) and [`receiver`](Self::receiver) instead. A case of
-/// a select can receive from a `Chan` as from a receiver, and can send to a `Chan` as to a sender.
+/// Every clone can send and receive, so only [`close`](Self::close) closes the channel. To have the channel closed when
+/// its last sender is dropped, [split](Self::split) it and pass on the two sides instead. A case of a select can
+/// receive from a `Chan` as from a receiver, and can send to a `Chan` as to a sender.
 ///
 /// ```
 /// use gmp_sched::native::{self, Chan, go};
@@ -51,7 +51,7 @@ impl<T, P: Platform> Chan<T, P> {
     ///
     /// # Panics
     ///
-    /// There is no memory for the channel.
+    /// In the same cases as [`channel()`].
     #[must_use]
     #[track_caller]
     pub fn new(capacity: usize) -> Self {
@@ -97,109 +97,109 @@ impl<T, P: Platform> Chan<T, P> {
         (self.sender, self.receiver)
     }
 
-    /// See [`Sender::send`], and [`Chan`] for an example.
+    /// Sends `value`. See [`Sender::send`] for the details and [`Chan`] for an example.
     ///
     /// # Errors
     ///
-    /// In the same cases as that method.
+    /// In the same cases as [`Sender::send`].
     ///
     /// # Panics
     ///
-    /// In the same cases as that method.
+    /// In the same cases as [`Sender::send`].
     #[inline]
     #[track_caller]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         self.sender.send(value)
     }
 
-    /// See [`Sender::try_send`].
+    /// Sends `value` if no wait is needed. See [`Sender::try_send`].
     ///
     /// # Errors
     ///
-    /// In the same cases as that method.
+    /// In the same cases as [`Sender::try_send`].
     #[inline]
     #[track_caller]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         self.sender.try_send(value)
     }
 
-    /// See [`Sender::send_timeout`].
+    /// Sends `value`, waiting no longer than `timeout`. See [`Sender::send_timeout`].
     ///
     /// # Errors
     ///
-    /// In the same cases as that method.
+    /// In the same cases as [`Sender::send_timeout`].
     ///
     /// # Panics
     ///
-    /// In the same cases as that method.
+    /// In the same cases as [`Sender::send_timeout`].
     #[track_caller]
     pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
         self.sender.send_timeout(value, timeout)
     }
 
-    /// See [`Sender::send_until`].
+    /// Sends `value`, waiting no longer than `limit`. See [`Sender::send_until`].
     ///
     /// # Errors
     ///
-    /// In the same cases as that method.
+    /// In the same cases as [`Sender::send_until`].
     ///
     /// # Panics
     ///
-    /// In the same cases as that method.
+    /// In the same cases as [`Sender::send_until`].
     #[track_caller]
     pub fn send_until<'a>(&self, value: T, limit: impl Into<Limit<'a, P>>) -> Result<(), SendTimeoutError<T>> {
         self.sender.send_until(value, limit)
     }
 
-    /// See [`Receiver::recv`], and [`Chan`] for an example.
+    /// Receives a value. See [`Receiver::recv`] for the details and [`Chan`] for an example.
     ///
     /// # Errors
     ///
-    /// In the same cases as that method.
+    /// In the same cases as [`Receiver::recv`].
     ///
     /// # Panics
     ///
-    /// In the same cases as that method.
+    /// In the same cases as [`Receiver::recv`].
     #[inline]
     #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
         self.receiver.recv()
     }
 
-    /// See [`Receiver::try_recv`].
+    /// Receives a value if there is one. See [`Receiver::try_recv`].
     ///
     /// # Errors
     ///
-    /// In the same cases as that method.
+    /// In the same cases as [`Receiver::try_recv`].
     #[inline]
     #[track_caller]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         self.receiver.try_recv()
     }
 
-    /// See [`Receiver::recv_timeout`].
+    /// Receives a value, waiting no longer than `timeout`. See [`Receiver::recv_timeout`].
     ///
     /// # Errors
     ///
-    /// In the same cases as that method.
+    /// In the same cases as [`Receiver::recv_timeout`].
     ///
     /// # Panics
     ///
-    /// In the same cases as that method.
+    /// In the same cases as [`Receiver::recv_timeout`].
     #[track_caller]
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
         self.receiver.recv_timeout(timeout)
     }
 
-    /// See [`Receiver::recv_until`].
+    /// Receives a value, waiting no longer than `limit`. See [`Receiver::recv_until`].
     ///
     /// # Errors
     ///
-    /// In the same cases as that method.
+    /// In the same cases as [`Receiver::recv_until`].
     ///
     /// # Panics
     ///
-    /// In the same cases as that method.
+    /// In the same cases as [`Receiver::recv_until`].
     #[track_caller]
     pub fn recv_until<'a>(&self, limit: impl Into<Limit<'a, P>>) -> Result<T, RecvTimeoutError> {
         self.receiver.recv_until(limit)
@@ -225,7 +225,7 @@ impl<T, P: Platform> Chan<T, P> {
         self.receiver.iter()
     }
 
-    /// See [`Sender::close`], and [`Chan`] for an example.
+    /// Closes the channel. See [`Sender::close`] for the details and [`Chan`] for an example.
     #[track_caller]
     pub fn close(&self) -> bool {
         self.sender.close()
@@ -273,7 +273,7 @@ impl<'a, T, P: Platform> IntoIterator for &'a Chan<T, P> {
     }
 }
 
-/// Drops the sending side before the iteration, so that the iteration also ends when no other clone is left that could send.
+/// Drops the sending side before the iteration. So the iteration also ends when no other sender is left.
 impl<T, P: Platform> IntoIterator for Chan<T, P> {
     type Item = T;
     type IntoIter = IntoIter<T, P>;

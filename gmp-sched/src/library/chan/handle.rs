@@ -43,7 +43,7 @@ pub(super) fn pair<T, P: Platform>(capacity: usize) -> Result<Pair<T, P>, OutOfR
     Ok((Handle { channel }, Handle { channel }))
 }
 
-/// Makes a channel with a handle for one side only. The channel is open, although the other side has no handle.
+/// Makes a channel that has a handle of one side only. The channel is open, although the other side has no handle.
 pub(super) fn single<T, P: Platform, const SIDE: u32>() -> Result<Handle<T, P, SIDE>, OutOfResources> {
     Ok(Handle { channel: allocate(Channel::never()?)? })
 }

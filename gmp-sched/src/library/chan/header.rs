@@ -28,7 +28,8 @@ pub(crate) struct Header<P: Platform> {
     /// The wait reasons of senders and of receivers.
     wait_reasons: [WaitReason; 2],
     pub(super) capacity: usize,
-    /// Number of values in the buffer, [`RESTRICTED`] and [`CLOSED`] in one word, because most operations check all of them.
+    /// The number of values in the buffer and the bits [`RESTRICTED`] and [`CLOSED`]. They are in one word, because
+    /// most operations check all three.
     word: AtomicUsize,
     /// Gs that wait for a receiver. Go: `sendq`.
     pub(super) senders: WaitQueue<P>,
@@ -60,7 +61,7 @@ impl Word {
         self.0 == 0
     }
 
-    /// Whether the channel is closed or made in a bubble.
+    /// Whether the channel is closed or was made in a bubble.
     #[inline(always)]
     pub(super) fn is_restricted(self) -> bool {
         self.0 & RESTRICTED != 0
@@ -87,9 +88,9 @@ impl Word {
     }
 }
 
-/// The name of the operation in the panic message for a channel of another bubble.
+/// The name of a send in the panic message for a channel of another bubble.
 pub(super) const SEND_ON: &str = "send on";
-/// See [`SEND_ON`].
+/// The name of a receive in the panic message for a channel of another bubble.
 pub(super) const RECEIVE_ON: &str = "receive on";
 
 /// The two operations on a channel.
@@ -131,15 +132,15 @@ impl<P: Platform> Header<P> {
         }
     }
 
-    /// Takes the lock. The caller holds no channel locks, or only those of channels at lower addresses, and stays
-    /// pinned until it releases the lock.
+    /// Takes the lock. The caller holds no channel locks, or only locks of channels at lower addresses. It stays pinned
+    /// until it releases the lock.
     #[inline(always)]
     pub(crate) fn lock(&self, _pinned: &Pinned<P>) -> Held<'_, P> {
         self.lock.lock();
         Held { header: self }
     }
 
-    /// Takes the lock if it is free. The caller may hold any other channel locks, because this does not wait.
+    /// Takes the lock if it is free. The caller may hold any other channel locks, because this function never waits.
     #[inline(always)]
     pub(crate) fn try_lock(&self, _pinned: &Pinned<P>) -> Option<Held<'_, P>> {
         self.lock.try_lock().then(|| Held { header: self })
@@ -212,20 +213,21 @@ impl<P: Platform> Header<P> {
         self.word().length()
     }
 
-    /// Whether a receive would return at once, if no other G is faster. Takes no lock.
+    /// Whether a receive would return at once, unless another G performs an operation first. Takes no lock.
     #[inline(always)]
     fn may_receive(&self) -> bool {
         // The bitwise `|` avoids a branch. The order of the two loads matters; see `looks_ready`.
         !self.senders.is_empty() | (self.word_by_now().level() != 0)
     }
 
-    /// Whether a send would return at once, if no other G is faster. Takes no lock.
+    /// Whether a send would return at once, unless another G performs an operation first. Takes no lock.
     #[inline(always)]
     fn may_send(&self) -> bool {
         !self.receivers.is_empty() | (self.word_by_now().level() < self.capacity.cast_signed())
     }
 
-    /// Whether an operation of `side` would return at once, if no other G is faster. Takes no lock.
+    /// Whether an operation of `side` would return at once, unless another G performs an operation first. Takes no
+    /// lock.
     ///
     /// If this returns false, there was a moment during the call at which the operation would have had to wait. On an
     /// unbuffered channel, that moment is when the queue was found empty. The channel was open then, because it was
@@ -302,7 +304,7 @@ impl<P: Platform> Held<'_, P> {
         self.header.word.store(before.0.wrapping_add_signed(change), Ordering::Release);
     }
 
-    /// Closes the channel and ends all waits; returns `None` if it was closed already.
+    /// Closes the channel and ends all waits. Returns `None` if the channel was closed already.
     #[inline(always)]
     pub(crate) fn close(&self) -> Option<[Woken<P>; 2]> {
         if self.header.is_closed() {

@@ -18,6 +18,7 @@
 //! ```
 //!
 //! # The end of a channel
+//!
 //! A channel is closed by [`Sender::close`] or when its last sender is dropped. Afterwards nothing can be sent.
 //! Values in the buffer can still be received; after the last of them, receives return an error. When the last
 //! receiver is dropped, the channel is closed as well, and the values in the buffer are dropped. A send to a closed
@@ -31,10 +32,10 @@
 //!
 //! # Scheduling
 //!
-//! An operation that finds its partner waiting continues without a switch; the partner runs next on the same P, unless
-//! another P steals it. Operations do not allocate; only making a channel does. No function here may be called from an
-//! interrupt. Operations that have to wait must be called by a G that is not pinned; if no wait is needed, any thread may
-//! call them.
+//! If an operation finds a G waiting on the other side, the calling G continues without a context switch. The G that
+//! waited runs next on the same P, unless another P steals it. Making a channel allocates memory; the operations on the
+//! channel do not. No function of this module may be called from an interrupt. An operation that has to wait must be
+//! called by a G that is not pinned. An operation that need not wait may be called by any thread.
 //!
 //! Both sides may be used by Gs of different schedulers and by threads that are not Ms, because a readied G runs under
 //! its own scheduler.
@@ -79,8 +80,8 @@ pub(crate) use spinning::SpinningLock;
 use crate::base::error::OutOfResources;
 use crate::platform::Platform;
 
-/// Makes a channel with room for `capacity` values; with capacity 0, a sender waits until a receiver takes its value. Go:
-/// `make(chan T, capacity)`.
+/// Makes a channel with room for `capacity` values. With capacity 0, a sender waits until a receiver takes its value.
+/// Go: `make(chan T, capacity)`.
 ///
 /// ```
 /// use gmp_sched::native::{self, channel};
@@ -95,7 +96,7 @@ use crate::platform::Platform;
 ///
 /// # Panics
 ///
-/// There is no memory for the channel, or `capacity` is more than a quarter of the range of `usize`.
+/// There is no memory for the channel, or `capacity` is at least a quarter of the range of `usize`.
 #[doc(alias = "makechan")]
 #[track_caller]
 #[must_use]
@@ -119,7 +120,7 @@ pub fn channel<T, P: Platform>(capacity: usize) -> (Sender<T, P>, Receiver<T, P>
 ///
 /// # Errors
 ///
-/// There is no memory for the channel, or `capacity` is more than a quarter of the range of `usize`.
+/// There is no memory for the channel, or `capacity` is at least a quarter of the range of `usize`.
 #[expect(clippy::type_complexity, reason = "both sides of a channel")]
 pub fn try_channel<T, P: Platform>(capacity: usize) -> Result<(Sender<T, P>, Receiver<T, P>), OutOfResources> {
     let (sender, receiver) = handle::pair(capacity)?;

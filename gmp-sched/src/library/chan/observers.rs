@@ -8,7 +8,8 @@ use crate::platform::Platform;
 macro_rules! observers {
     ($side:ident) => {
         impl<T, P: Platform> $side<T, P> {
-            /// Number of values in the buffer; may be out of date when it is used. Takes no lock. Go: `len(c)`.
+            /// Number of values in the buffer. The number may be out of date by the time the caller uses it. Takes no
+            /// lock. Go: `len(c)`.
             ///
             /// ```
             /// use gmp_sched::native::{self, channel};

@@ -88,7 +88,8 @@ impl<T, P: Platform> Receiver<T, P> {
 
     /// Receives a value if there is one. Go: a `select` with one receive and `default`.
     ///
-    /// Does not block, and may be called while pinned; not callable from interrupts. Takes no lock if the channel is empty.
+    /// Does not block, and may be called while pinned; not callable from interrupts. Takes no lock if the channel is
+    /// empty.
     ///
     /// ```
     /// use gmp_sched::chan::TryRecvError;

@@ -23,8 +23,8 @@ impl<T> Ring<T> {
     pub(super) fn new(capacity: usize) -> Result<Self, OutOfResources> {
         let mut entries = Vec::new();
         entries.try_reserve_exact(capacity).map_err(|_| OutOfResources)?;
-        // SAFETY: the memory is reserved, and a `MaybeUninit` needs no initialisation. (Pushing one by one would take time
-        // proportional to the capacity, which may be any number for zero-sized types.)
+        // SAFETY: the memory is reserved, and a `MaybeUninit` needs no initialisation. (Pushing the entries one by one
+        // would take time proportional to the capacity, which may be any number for zero-sized types.)
         unsafe { entries.set_len(capacity) };
         Ok(Self { entries: entries.into_boxed_slice(), tail: AtomicUsize::new(0), head: AtomicUsize::new(0) })
     }

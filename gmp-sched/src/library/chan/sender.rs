@@ -86,7 +86,8 @@ impl<T, P: Platform> Sender<T, P> {
 
     /// Sends `value` if no wait is needed. Go: a `select` with one send and `default`.
     ///
-    /// Does not block, and may be called while pinned; not callable from interrupts. Takes no lock if the channel is full.
+    /// Does not block, and may be called while pinned; not callable from interrupts. Takes no lock if the channel is
+    /// full.
     ///
     /// ```
     /// use gmp_sched::chan::TrySendError;
@@ -176,9 +177,10 @@ impl<T, P: Platform> Sender<T, P> {
         sent
     }
 
-    /// Closes the channel. Receivers drain the buffer and then get an error; senders that wait get their values back.
-    /// Returns whether the channel was open; if not, nothing changes. Returns `false` for [`never`](Self::never), which stays
-    /// open. Go: `close`, which panics on a closed and on a nil channel.
+    /// Closes the channel. Receivers drain the buffer and then get an error. Senders that wait get their values back.
+    /// Returns whether the channel was open. If the channel was closed already, nothing changes. A channel made by
+    /// [`never`](Self::never) stays open, and the call returns `false`. Go: `close`, which panics on a closed and on a
+    /// nil channel.
     ///
     /// Does not block; not callable from interrupts.
     ///

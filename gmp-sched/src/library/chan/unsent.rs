@@ -30,7 +30,8 @@ impl<T> Unsent<T> {
     /// Returns the value, which must not have been moved out.
     #[inline(always)]
     pub(super) fn into_inner(self) -> T {
-        // SAFETY: the value is still here, since `moved` has not been called; it is read once, because `self` is forgotten.
+        // SAFETY: the value is still here, since `moved` has not been called; it is read once, because `self` is
+        // forgotten.
         let value = unsafe { self.0.assume_init_read() };
         mem::forget(self);
         value

@@ -17,9 +17,9 @@ pub struct TryScope<'scope, 'env: 'scope, E, P: Platform> {
     error: Lock<Option<E>, P>,
 }
 
-/// Calls `body` with a scope whose Gs may fail, and waits for all of them. The scope has a context, which is a child
-/// of `context`. The first error of a child or of the body is the result, and cancels the scope's context. The
-/// children must check that context or wait with it. Go: `errgroup.WithContext`, with borrowing.
+/// Calls `body` with a scope whose Gs may fail, and waits for all of them. The scope has a context, which is a child of
+/// `context`. The first error of a child or of the body is the result, and cancels the scope's context. The children
+/// notice the cancellation only if they check that context or wait with it. Go: `errgroup.WithContext`, with borrowing.
 ///
 /// Blocks the calling G until the last child has ended; not callable from interrupts.
 ///

@@ -35,7 +35,8 @@ pub struct Scope<'scope, 'env: 'scope, P: Platform> {
     _env: PhantomData<&'env mut &'env ()>,
 }
 
-/// A handle to join a scoped G. Dropping it leaves the G to the scope, which waits for it. See [`scope`] for an example.
+/// A handle to join a scoped G. Dropping it leaves the G to the scope, which waits for it. See [`scope`] for an
+/// example.
 pub struct ScopedJoinHandle<'scope, T: Send, P: Platform> {
     /// `None` after the G has been joined.
     handle: Option<JoinHandle<T, P>>,

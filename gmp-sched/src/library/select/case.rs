@@ -174,8 +174,8 @@ impl<T, P: Platform> Drop for RecvCase<'_, T, P> {
 ///
 /// # Safety
 ///
-/// The implementor begins with the slot that the value is moved from or to, an [`UnsafeCell`]. [`Case`] uses the address
-/// of the implementor as the address of the slot.
+/// The first field of the implementor is the slot that the value is moved from or to. The slot is an [`UnsafeCell`].
+/// [`Case`] uses the address of the implementor as the address of the slot.
 pub(super) unsafe trait Transfer<P: Platform> {
     /// Moves the value, if that is possible now.
     ///
@@ -256,11 +256,11 @@ pub(super) fn note<P: Platform>(outcome: &Cell<Outcome>, attempt: Attempt<P>) ->
 }
 
 /// A case of a select, independent of the type of its value; see [`Select`](super::Select) for an example. Made by
-/// [`RecvCase::case`], [`SendCase::case`](super::SendCase::case) and [`SendFromCase::case`](super::SendFromCase::case). Go:
-/// `scase`.
+/// [`RecvCase::case`], [`SendCase::case`](super::SendCase::case) and [`SendFromCase::case`](super::SendFromCase::case).
+/// Go: `scase`.
 #[doc(alias = "scase")]
-// `repr(C)` puts the waiter first, so that the address of a case's waiter is that of the case and needs no addition.
-// The address of a waiter is compared more often than any other address.
+// `repr(C)` puts the waiter first, so that the waiter of a case has the address of the case, and computing it needs no
+// addition. The address of a waiter is needed more often than that of any other field.
 #[repr(C)]
 pub struct Case<'a, P: Platform> {
     /// The entry in the channel's queue; initialised when the case is queued.
@@ -275,7 +275,7 @@ pub struct Case<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> Case<'a, P> {
-    /// Makes a case with a pending outcome. It borrows `target`, so that nothing else uses `target` meanwhile.
+    /// Makes a case with a pending outcome. The case borrows `target`, so that nothing else uses `target` meanwhile.
     #[inline(always)]
     pub(super) fn new(header: &'a Header<P>, side: Side, target: &'a dyn Transfer<P>) -> Self {
         Self { waiter: MaybeUninit::uninit(), header, side, listed: 0, target }

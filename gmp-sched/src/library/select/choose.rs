@@ -31,7 +31,7 @@ pub(super) fn try_one<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>], ch
     None
 }
 
-/// Returns one of the cases that seem to be ready, with equal probability.
+/// Returns the index of one of the cases that seem to be ready, each with equal probability.
 #[inline]
 pub(super) fn choose<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> Option<usize> {
     if cases.len() > u64::BITS as usize {
@@ -44,7 +44,7 @@ pub(super) fn choose<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> 
     choose_bit(pinned, ready)
 }
 
-/// Returns the index of one of the set bits, with equal probability.
+/// Returns the index of one of the set bits, each with equal probability.
 #[inline(always)]
 pub(super) fn choose_bit<P: Platform>(pinned: &Pinned<P>, mut bits: u64) -> Option<usize> {
     // In most cases no bit or one bit is set.
@@ -57,8 +57,8 @@ pub(super) fn choose_bit<P: Platform>(pinned: &Pinned<P>, mut bits: u64) -> Opti
 }
 
 /// Does what [`choose`] does, for more cases than a word has bits, by reservoir sampling. The n-th ready case replaces
-/// the choice with probability 1/n, which makes all equally likely (Vitter, *Random Sampling with a Reservoir*, 1985,
-/// algorithm R).
+/// the choice with probability 1/n, which makes all ready cases equally likely (Vitter, *Random Sampling with a
+/// Reservoir*, 1985, algorithm R).
 #[cold]
 #[inline(never)]
 fn choose_of_many<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> Option<usize> {

@@ -51,16 +51,16 @@ fn take_back_all<P: Platform>(entered: &[Case<'_, P>]) {
     }
 }
 
-/// Ends the queueing of a G after its wait. `waker` is the waiter through which the G was woken, if any. Records the
-/// outcome of that waiter's case and returns the index of the case. Removes the waiters of all other cases from their
-/// queues.
+/// Removes a G from all queues after its wait. `waker` is the waiter through which the G was woken, if any. The waker
+/// has removed that waiter already; this function removes the waiters of all other cases. Records the outcome of the
+/// case that contains `waker`, and returns the index of that case.
 #[inline(always)]
 pub(crate) fn leave_queues<P: Platform>(
     pinned: &Pinned<P>,
     cases: &[Case<'_, P>],
     waker: Option<&'static Waiter<P>>,
 ) -> Option<usize> {
-    // The initial value is not the index of any case. It remains if no case has woken the G.
+    // The initial value is not the index of any case. `chosen` keeps this value if no case has woken the G.
     let mut chosen = cases.len();
     for (number, case) in cases.iter().enumerate() {
         if waker.is_some_and(|waker| core::ptr::eq(waker, case.waiter())) {

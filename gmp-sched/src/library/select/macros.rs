@@ -12,19 +12,20 @@
 /// | `until(limit) => …` | no other case was ready before the [limit](crate::cancel::Limit) was over (a deadline, a context); must be last |
 ///
 /// After `->` comes an irrefutable pattern; the arrow and the pattern may be left out. Among several ready arms one is
-/// chosen at random with equal probability; if the select begins with `ordered;`, the first ready arm is chosen. A
+/// chosen at random with equal probability. If the select begins with `ordered;`, the first ready arm is chosen. A
 /// [source](crate::select::Source) is a receiver, a [`Chan`](crate::chan::Chan), a timer or a ticker; a
-/// [sink](crate::select::Sink) is a sender or a `Chan`. All sources, sinks and values are evaluated first, in order. The value
-/// of a `send` that is not chosen is dropped; the value of a [`send_from`](crate::select::send_from()) stays in the `Option`.
-/// Blocks the calling G, unless there is a `default`.
+/// [sink](crate::select::Sink) is a sender or a `Chan`. All sources, sinks and values are evaluated before the select
+/// begins, in order. The value of a `send` that is not chosen is dropped. The value of a
+/// [`send_from`](crate::select::send_from()) stays in the `Option`. Blocks the calling G, unless there is a `default`.
 ///
 /// `break` and `continue` in an arm refer to the loop around the select. (In Go, `break` leaves the select.)
 ///
 /// # Without channels
 ///
-/// A select without arms blocks forever. A select with only a `timeout` or `until` arm blocks until that time. Neither has a
-/// channel whose type determines the platform, so they need the `select!` of a platform: `native::select!`, `sim::select!`,
-/// `kernel::select!`. Those macros accept all other arms, too. For a platform of your own, name it before the arms:
+/// A select without arms blocks forever. A select with only a `timeout` or `until` arm blocks until that time. Neither
+/// of these selects has a channel whose type determines the platform, so they need the `select!` of a platform:
+/// `native::select!`, `sim::select!`, `kernel::select!`. Those macros accept all other arms, too. For a platform of
+/// your own, name it before the arms:
 ///
 /// ```
 /// use core::time::Duration;

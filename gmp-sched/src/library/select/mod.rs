@@ -1,7 +1,7 @@
 //! Waits for one of several channel operations. Go: `select`.
 //!
-//! The macro [`select!`](macro@crate::select) is the usual form. [`Select`] is for a number of cases that is known only at
-//! run time.
+//! The macro [`select!`](macro@crate::select) is the usual form. [`Select`] is for a number of cases that is known only
+//! at run time.
 //!
 //! A select performs one of its cases, atomically, or none. Among the ready cases it chooses one at random with equal
 //! probability; an [ordered](Select::ordered) select chooses the first. A select never exchanges a value with itself. A
@@ -9,22 +9,23 @@
 //!
 //! # One successful attempt per case
 //!
-//! A [`Case`] takes part in one select: [`Select::new`] borrows the list for the lifetime of the cases, so they cannot
-//! be used again. Another case can be made of the same [`RecvCase`], [`SendCase`] or [`SendFromCase`]. These record
-//! the outcome of the first case, so a value that has been sent is not sent again.
+//! A [`Case`] takes part in one select: [`Select::new`] borrows the list for the lifetime of the cases, so the cases
+//! cannot be used again. Another case can be made of the same [`RecvCase`], [`SendCase`] or [`SendFromCase`]. Each of
+//! these types records the outcome of its last case, so a value that has been sent is not sent again.
 //!
 //! # Algorithm
 //!
-//! 1. Without locks, find the cases that seem to be ready. Choose one, lock its channel, try it. Most selects finish here,
-//!    with one lock. The macro knows the types of its cases and does this before it makes a list of them.
+//! 1. Without locks, find the cases that seem to be ready. Choose one of them, lock its channel, and try the case. Most
+//!    selects finish here, with one lock. The macro knows the types of its cases, and does this step before it makes a
+//!    list of the cases.
 //! 2. If nothing seemed to be ready, lock all channels, each once, and check again. This check is exact. If a case is
 //!    ready, perform it. If no case is ready and the select must not wait, return: at this instant nothing was ready. A
-//!    select that waits forever for any case does this step and the next one together, case by case. It starts over if
-//!    it finds a channel that is ready or locked.
-//! 3. Put a waiter into the queue of each case, park, and unlock on the far side. The waiters are in the cases, on the G's
-//!    stack, and share one wait generation. Cases on the same channel queue in random order or, if the select is ordered,
-//!    in the order of the list. A waker that finds one of the waiters claims the wait generation, moves the value, and
-//!    readies the G.
+//!    select that waits forever and is not ordered first tries to do steps 2 and 3 together, case by case. If it comes
+//!    to a channel that is locked or ready, it undoes this attempt and does step 2 as described above.
+//! 3. Put a waiter into the queue of each case, park, and unlock on the far side. The waiters are in the cases, on the
+//!    G's stack, and share one wait generation. Cases on the same channel queue in random order or, if the select is
+//!    ordered, in the order of the list. A waker that finds one of the waiters claims the wait generation, moves the
+//!    value, and readies the G.
 //! 4. Remove the waiters of the other cases from their queues, one lock at a time.
 //!
 //! Go's `selectgo` starts with step 2.
@@ -194,8 +195,8 @@ impl<'a, P: Platform> Select<'a, P> {
         self.run(Patience::Full).expect("nothing else ends this wait")
     }
 
-    /// Performs a ready case and returns its index, or returns `None` if at one instant no case was ready. Go: a `select`
-    /// with `default`.
+    /// Performs a ready case and returns its index. Returns `None` if there was an instant at which no case was ready.
+    /// Go: a `select` with `default`.
     ///
     /// Does not block, and may be called while pinned; not callable from interrupts.
     ///
@@ -281,7 +282,8 @@ impl<'a, P: Platform> Select<'a, P> {
             return Some(chosen);
         }
         if matches!(patience, Patience::None) && self.cases.len() <= 1 {
-            // `looks_ready` was false, so at one instant the only case was not ready; see `Header::looks_ready`.
+            // Step 1 has found that there was an instant at which the only case, if any, was not ready; see
+            // `Header::looks_ready`.
             return None;
         }
         match patience {
@@ -404,8 +406,8 @@ fn park<P: Platform>(
     leave_queues(&pinned, cases_shared, waker)
 }
 
-/// The locks that a select keeps while it prepares to park. Dropping this releases them, for example when the select
-/// panics because its caller must not block.
+/// The locks that a select keeps while it prepares to park. Dropping this guard releases the locks, for example when
+/// the select panics because its caller must not block.
 struct Kept<'c, 'a, P: Platform> {
     cases: &'c [Case<'a, P>],
     locked: Locked,

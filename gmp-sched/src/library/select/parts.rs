@@ -33,7 +33,7 @@ impl<P: Platform> Ready<P> {
         self.checked += 1;
     }
 
-    /// Returns the index of one of the cases that seem to be ready, with equal probability. If no case seems to be
+    /// Returns the index of one of the cases that seem to be ready, each with equal probability. If no case seems to be
     /// ready, or there are more cases than bits, returns an index that no case has.
     #[inline(always)]
     pub fn choose(&self) -> usize {
@@ -98,7 +98,7 @@ impl<'a, P: Platform, const N: usize> Remaining<'a, P, N> {
     }
 }
 
-/// The result of a select that waits forever, does not wait, or waits for a limited time.
+/// The types that the methods of a select return: `wait`, `poll`, `wait_timeout` and `wait_until`.
 pub trait Chosen {
     /// The index of the chosen case, or an index that no case has if no case was chosen.
     fn number(self) -> usize;

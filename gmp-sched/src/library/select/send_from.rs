@@ -78,8 +78,8 @@ impl<T, P: Platform> SendFromCase<'_, T, P> {
         Case::new(header, Side::Send, &self.target)
     }
 
-    /// Returns the result of the send, or `None` if the case was not chosen. If the channel is closed the error holds the
-    /// value.
+    /// Returns the result of the send, or `None` if the case was not chosen. If the channel is closed, the error holds
+    /// the value.
     ///
     /// ```
     /// use gmp_sched::chan::SendError;

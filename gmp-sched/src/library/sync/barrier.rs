@@ -66,7 +66,7 @@ impl<P: Platform> Barrier<P> {
     ///
     /// # Panics
     ///
-    /// - The call has to wait, although the caller has preemption turned off or is not a G with a P.
+    /// - The call has to wait, although the caller is pinned or is not a G with a P.
     /// - The caller is the last to arrive, and it is outside of the [bubble](crate#features) of a waiter.
     #[track_caller]
     pub fn wait(&self) -> BarrierWaitResult {

@@ -20,11 +20,12 @@ use crate::platform::{Pinned, Platform};
 /// A condition variable, used with a [`Mutex`](super::Mutex). Go: `sync.Cond`.
 ///
 /// [`wait`](Self::wait) unlocks the mutex, waits for a notification, and locks the mutex again. Waiters are served in
-/// FIFO order. There are no spurious wakeups: a wait ends by a notification or its deadline, and `notify_one` and
-/// `notify_all` return the exact number of woken waiters. When the mutex is locked again, the condition may have become
-/// false, because another G may have locked the mutex first. So use [`wait_while`](Self::wait_while). The notifier need
-/// not hold the mutex. All Gs that wait at the same time must use the same mutex. (In Go the mutex is a field of the
-/// condition variable.) A condition variable takes 32 bytes and can be a `static`.
+/// FIFO order. There are no spurious wakeups: a wait ends only by a notification or its limit. `notify_one` returns
+/// whether it has woken a waiter, and `notify_all` returns the number of waiters that it has woken. When the mutex is
+/// locked again, the condition may have become false, because another G may have locked the mutex first. So use
+/// [`wait_while`](Self::wait_while). The notifier need not hold the mutex. All Gs that wait at the same time must use
+/// the same mutex. (In Go the mutex is a field of the condition variable.) A condition variable takes 32 bytes and can
+/// be a `static`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -48,14 +49,15 @@ use crate::platform::{Pinned, Platform};
 ///
 /// # Panics
 ///
-/// A wait panics if the caller is pinned or is not a G with a P, or if other Gs wait with another
-/// mutex. A notification panics if a woken G is in a [bubble](crate#features) and the caller is outside of it.
+/// - A wait panics if the caller is pinned or is not a G with a P, or if other Gs wait with another mutex.
+/// - A notification panics if a woken G is in a [bubble](crate#features) and the caller is outside of it.
 #[doc(alias = "Cond")]
 pub struct Condvar<P: Platform> {
     state: Lock<State<P>, P>,
 }
 
-/// The result of a wait with a deadline: whether the deadline ended the wait. `std` has a type of the same name.
+/// The result of a wait with a deadline. It says whether the deadline ended the wait. `std` has a type of the same
+/// name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
@@ -77,7 +79,7 @@ struct State<P: Platform> {
 /// then keeps notifiers from finding the G. The drop then readies the next waiter for the mutex, if there is one.
 struct Leaving<G, P: Platform> {
     state: Option<G>,
-    /// The waiter for the mutex that is to be woken because the mutex was unlocked, if any.
+    /// A G that waits for the mutex may be woken when the mutex is unlocked. This is the waiter of that G, if any.
     next: Option<&'static Waiter<P>>,
 }
 
@@ -195,7 +197,7 @@ impl<P: Platform> Condvar<P> {
         self.wait_while_until(guard, condition, now::<P>() + timeout)
     }
 
-    /// Ends the wait of the G that has waited longest; returns whether there was one. Does not block. Go: `Cond.Signal`.
+    /// Ends the wait of the G that has waited longest. Returns whether a G waited. Does not block. Go: `Cond.Signal`.
     ///
     /// # Panics
     ///
@@ -244,8 +246,8 @@ impl<P: Platform> Condvar<P> {
             panic!("sync: Gs wait for one Condvar with two mutexes");
         }
         let leaving = Leaving { state: Some(state), next: None };
-        // The G is queued before it unlocks the mutex. A G that then locks the mutex and notifies has to wait for the
-        // queue's lock until the far side releases it, and finds this G in the queue.
+        // The G is queued before it unlocks the mutex. Another G can lock the mutex after that, and notify. To notify,
+        // it needs the queue's lock, which the far side releases later. So it finds this G in the queue.
         let notified = blocking.wait(leaving, 0, |leaving, waiter| {
             leaving.state.as_mut().expect("until it is dropped").queue.push_back(waiter);
             leaving.next = mutex.release_for();

@@ -109,7 +109,8 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         (self.on_cancel(move || cancel.cancel()), context)
     }
 
-    /// Adds a hook that is called when the first G fails. Hooks are called in the order in which they were added.
+    /// Adds a hook: a function that is called when the first G fails. Hooks are called in the order in which they were
+    /// added.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -159,8 +160,9 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P; or the call has to wait with preemption turned off; or there is no memory for a
-    /// stack.
+    /// - The caller is not a G with a P.
+    /// - The call has to wait, although the caller is pinned.
+    /// - There is no memory for a stack.
     #[track_caller]
     #[doc(alias = "Go")]
     pub fn go(&self, body: impl FnOnce() -> Result<(), E> + Send + 'static) {
@@ -251,7 +253,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     ///
     /// # Panics
     ///
-    /// The call has to wait, although the caller has preemption turned off or is not a G with a P.
+    /// The call has to wait, although the caller is pinned or is not a G with a P.
     #[track_caller]
     #[doc(alias = "Wait")]
     pub fn wait(self) -> Result<(), E> {
@@ -282,7 +284,7 @@ impl<E, P: Platform> Shared<E, P> {
 /// Why [`ErrorGroup::try_go`] has spawned nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TryGoError<F> {
-    /// The number of running Gs of the group has reached the limit. Holds the closure.
+    /// The number of running Gs of the group has reached the limit. The error holds the closure.
     LimitReached(F),
     /// There is no memory for a stack.
     OutOfResources(OutOfResources),

@@ -14,20 +14,21 @@
 //! | [`ErrorGroup`] | a group of Gs and its first error | `golang.org/x/sync/errgroup` |
 //! | [`SingleFlight`] | concurrent callers with the same key share one call | `golang.org/x/sync/singleflight` |
 //!
-//! Programs use the aliases of their platform, which leave out the last type parameter: [`platform_aliases!`](crate::platform_aliases!).
+//! Programs use the aliases of their platform, which leave out the last type parameter:
+//! [`platform_aliases!`](crate::platform_aliases!).
 //!
 //! # Common properties
 //!
 //! - The types block the calling G only. A call that may block must not be made from interrupts or with preemption
 //!   turned off. If it has to wait there, it panics with the caller's location. A call that never blocks (`try_lock`,
 //!   `unlock`, `notify_…`, `done`, `release`) is callable with preemption turned off.
-//! - Queues are first in, first out. A readied waiter runs next on the waker's P, as in Go. If the waker belongs to another
-//!   scheduler or is a thread that is not an M, the waiter goes to the global queue of its own scheduler.
+//! - Queues are first in, first out. A readied waiter runs next on the waker's P, as in Go. If the waker belongs to
+//!   another scheduler or is a thread that is not an M, the waiter goes to the global queue of its own scheduler.
 //! - Locks are not poisoned. A panic in a critical section unlocks the lock, as in `lock_api`. In the kernel, a G that
 //!   panics is not unwound. So the locks that it holds stay locked, and a [`Once`] whose function it was running is
 //!   poisoned.
-//! - The types do not allocate, unless a type says so.
-//! - The G that drops a guard unlocks; it need not be the G that locked.
+//! - The types do not allocate, unless the documentation of a type says so.
+//! - Dropping a guard unlocks its lock. The G that drops the guard need not be the G that locked.
 //!
 //! # Implementation
 //!

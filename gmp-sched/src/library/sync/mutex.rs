@@ -11,12 +11,13 @@
 //!                     HELD|AWAKE[|QUEUED] ◀──── anyone locks ────── AWAKE[|QUEUED]
 //! ```
 //!
-//! Normally unlock frees the mutex and wakes the first waiter, which then competes for it. A G that is already running
-//! usually wins, which saves a switch per lock. Until a woken waiter has tried to lock the mutex (`AWAKE`), no other
-//! waiter is woken. A waiter that loses goes back to the head of the queue. This competition is unfair to waiters. So a
-//! waiter that has waited for [`STARVING`] need not compete: the mutex is *handed over* to it. The mutex stays `HELD`
-//! during a handover, so no other G can lock it in between. Go has a starvation mode for this, which arriving Gs must
-//! check. Here unlock checks when the first waiter began to wait, and arriving Gs check nothing.
+//! Normally unlock frees the mutex and wakes the first waiter, which then competes for the mutex with other Gs. A G
+//! that is already running usually wins, which saves a switch per lock. Until a woken waiter has tried to lock the
+//! mutex (`AWAKE`), no other waiter is woken. A waiter that loses goes back to the head of the queue. This competition
+//! is unfair to waiters. So a waiter that has waited for [`STARVING`] need not compete: the mutex is *handed over* to
+//! it. The mutex stays `HELD` during a handover, so no other G can lock it in between. Go has a starvation mode for
+//! this, which arriving Gs must check. Here unlock checks when the first waiter began to wait, and arriving Gs check
+//! nothing.
 
 #![expect(unsafe_code, reason = "promises mutual exclusion to lock_api")]
 
@@ -93,7 +94,7 @@ pub type MutexGuard<'a, T, P> = lock_api::MutexGuard<'a, RawMutex<P>, T>;
 
 /// The mutex is locked.
 const HELD: u32 = 1;
-/// A waiter was woken and has not tried again yet. No other waiter is woken meanwhile. Go: `mutexWoken`.
+/// A waiter was woken, and has not tried to lock the mutex since. No other waiter is woken meanwhile. Go: `mutexWoken`.
 const AWAKE: u32 = 2;
 /// The queue may have waiters. Changed under the lock of the queue only.
 const QUEUED: u32 = 4;
@@ -159,7 +160,7 @@ impl<P: Platform> RawMutex<P> {
         self.try_acquire_idle() || self.acquire_slow(reason, limit)
     }
 
-    /// Locks the mutex if it is free; returns whether it was.
+    /// Locks the mutex if it is free. Returns whether the caller now holds the mutex.
     #[inline]
     pub(crate) fn try_acquire(&self) -> bool {
         self.try_acquire_idle() || self.try_acquire_ahead(0)
@@ -169,7 +170,8 @@ impl<P: Platform> RawMutex<P> {
     #[inline]
     pub(crate) fn release(&self) {
         P::point(Site::Sync);
-        // Ordering: Release publishes what was done under the lock; partner: the Acquire of the next G's compare-exchange.
+        // Ordering: Release publishes what was done under the lock; partner: the Acquire of the next G's
+        // compare-exchange.
         if self.word.compare_exchange(HELD, 0, Ordering::Release, Ordering::Relaxed).is_err() {
             self.release_slow(Fairness::Normal);
         }
@@ -224,8 +226,8 @@ impl<P: Platform> RawMutex<P> {
         let mut began = None;
         loop {
             self.spin();
-            // While others wait, a running G finds the mutex free most of the time. It needs neither the clock nor the
-            // lock of the queue then.
+            // While others wait, a running G finds the mutex free most of the time. In that case the G needs neither
+            // the clock nor the lock of the queue.
             if self.try_acquire_ahead(mine) {
                 return true;
             }
@@ -280,7 +282,8 @@ impl<P: Platform> RawMutex<P> {
         self.queue.lock().remove(my_waiter(&pinned));
     }
 
-    /// Spins briefly for an unlock by another M, if that is likely and this P has no other work. Go: `sync_runtime_doSpin`.
+    /// Spins briefly until another M unlocks the mutex, if that is likely to happen soon and this P has no other work.
+    /// Go: `sync_runtime_doSpin`.
     #[doc(alias = "sync_runtime_doSpin")]
     fn spin(&self) {
         for _ in 0..SPINS {
@@ -335,8 +338,8 @@ impl<P: Platform> RawMutex<P> {
         P::point(Site::Sync);
         if fairness == Fairness::HandOver || now - began >= STARVING {
             first.outcome.store(HANDED_OVER, Ordering::Relaxed);
-            // Ordering: Relaxed, because the mutex stays `HELD`. Readying the waiter publishes to it what was done
-            // under the lock.
+            // Ordering: Relaxed, because the mutex stays `HELD`. Readying the waiter's G publishes to that G what was
+            // done under the lock.
             self.word.fetch_and(!QUEUED | rest, Ordering::Relaxed);
         } else {
             first.outcome.store(COMPETE, Ordering::Relaxed);
@@ -347,7 +350,7 @@ impl<P: Platform> RawMutex<P> {
     }
 }
 
-/// Whether spinning may be worthwhile, that is, another P runs a G, and this P has no other G to run. Always false
+/// Whether spinning may be worthwhile. It may be if another P runs a G, and this P has no other G to run. Always false
 /// with a single P. Go: `sync_runtime_canSpin`.
 #[doc(alias = "sync_runtime_canSpin")]
 fn may_spin<P: Platform>() -> bool {

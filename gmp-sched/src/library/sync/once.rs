@@ -88,8 +88,8 @@ impl<P: Platform> Once<P> {
         self.word.load(Ordering::Acquire) == DONE
     }
 
-    /// Runs `body`, or waits until another caller's function has returned. May block the G; not callable from interrupts.
-    /// Go: `Once.Do`.
+    /// Runs `body`, or waits until another caller's function has returned. May block the G; not callable from
+    /// interrupts. Go: `Once.Do`.
     ///
     /// ```
     /// let (once, mut calls) = (gmp_sched::native::Once::new(), 0);
@@ -100,8 +100,9 @@ impl<P: Platform> Once<P> {
     ///
     /// # Panics
     ///
-    /// `body` panics, or calls this method on the same `Once`. Or the `Once` is poisoned. Or the call has to wait, although
-    /// the caller is pinned or is not a G with a P.
+    /// - `body` panics, or calls this method on the same `Once`.
+    /// - The `Once` is poisoned.
+    /// - The call has to wait, although the caller is pinned or is not a G with a P.
     #[inline]
     #[track_caller]
     #[doc(alias = "Do")]
@@ -181,7 +182,7 @@ impl<P: Platform> Once<P> {
     }
 }
 
-/// Exists while the function runs. Dropping it ends the run, even if the function panics.
+/// A guard that exists while the function runs. Dropping the guard ends the run, even if the function panics.
 struct Running<'a, P: Platform> {
     once: &'a Once<P>,
     /// The state to store when the run ends: `NEW` after a panic, otherwise `DONE`.

@@ -28,8 +28,8 @@ pub struct OnceCell<T, P: Platform> {
     value: UnsafeCell<Option<T>>,
 }
 
-// SAFETY: one G writes the value before `once` is done; afterwards there are only shared references. A G other than the one
-// that made the cell may initialise or drop the value, hence `Send`.
+// SAFETY: one G writes the value before `once` is done; afterwards there are only shared references. A G other than the
+// one that made the cell may initialise or drop the value, hence `Send`.
 unsafe impl<T: Send + Sync, P: Platform> Sync for OnceCell<T, P> {}
 
 impl<T, P: Platform> OnceCell<T, P> {
@@ -82,8 +82,8 @@ impl<T, P: Platform> OnceCell<T, P> {
         value.map_or(Ok(()), Err)
     }
 
-    /// Returns the value. If the cell is empty, initialises it with the result of `make`; other callers wait meanwhile.
-    /// May block the calling G; not callable from interrupts.
+    /// Returns the value. If the cell is empty, initialises the cell with the result of `make`. Other callers wait
+    /// meanwhile. May block the calling G; not callable from interrupts.
     ///
     /// ```
     /// let cell = gmp_sched::native::OnceCell::new();
@@ -92,8 +92,9 @@ impl<T, P: Platform> OnceCell<T, P> {
     ///
     /// # Panics
     ///
-    /// `make` panics, or it initialises the same cell. (A panic of `make` leaves the cell empty.) Or the cell is
-    /// [poisoned](Once). Or the call has to wait, although the caller is pinned or is not a G with a P.
+    /// - `make` panics, which leaves the cell empty, or `make` initialises the same cell.
+    /// - The cell is [poisoned](Once).
+    /// - The call has to wait, although the caller is pinned or is not a G with a P.
     #[inline]
     #[track_caller]
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
@@ -151,9 +152,10 @@ impl<T: fmt::Debug, P: Platform> fmt::Debug for OnceCell<T, P> {
 ///
 /// # Panics
 ///
-/// The initialising function panics (then the next user calls it again), or it uses the value that it initialises. Or
-/// the value is [poisoned](super::Once). Or the call has to wait, although
-/// the caller is pinned or is not a G with a P.
+/// - The initialising function panics, or it uses the value that it initialises. After a panic, the next user calls the
+///   function again.
+/// - The value is [poisoned](super::Once).
+/// - The call has to wait, although the caller is pinned or is not a G with a P.
 #[doc(alias = "OnceFunc")]
 #[doc(alias = "OnceValues")]
 pub struct Lazy<T, P: Platform, F = fn() -> T> {

@@ -15,9 +15,9 @@ use crate::platform::{Pinned, Platform};
 /// A pool of values that are costly to make, with a free list for each P. Go: `sync.Pool`.
 ///
 /// A value is taken from the free list of the current P or, if that list is empty, from the list of another P. If all
-/// lists are empty, a new value is made. A returned value goes to the free list of the current P; if that list is
-/// full, the value is dropped. So the pool holds at most the chosen number of values for each P. It keeps them until
-/// it is dropped. (In Go the garbage collector clears a pool.)
+/// lists are empty, a new value is made. A returned value goes to the free list of the current P; if that list is full,
+/// the value is dropped. So the pool holds at most the chosen number of values for each P. The pool keeps these values
+/// until it is dropped. (In Go the garbage collector clears a pool.)
 ///
 /// ```
 /// use std::sync::Arc;
@@ -101,8 +101,8 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
         Pooled { pool: self, value: Some(value) }
     }
 
-    /// Puts a value into the pool. The value need not come from the pool. Does not block; not callable from interrupts.
-    /// Go: `Put`.
+    /// Puts a value into the pool, or drops the value if the free list is full. The value need not come from the pool.
+    /// Does not block; not callable from interrupts. Go: `Put`.
     ///
     /// ```
     /// use gmp_sched::native::{self, Pool};

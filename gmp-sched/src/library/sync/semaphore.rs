@@ -46,7 +46,7 @@ pub struct Semaphore<P: Platform> {
     queue: Lock<WaitQueue<P>, P>,
 }
 
-/// The queue may have waiters, so a new request must not overtake them. Changed under the lock only.
+/// Set while the queue may have waiters. A new request must not overtake them. This bit is changed under the lock only.
 const QUEUED: u32 = 1;
 /// One free permit.
 const ONE: u32 = 2;
@@ -98,8 +98,8 @@ impl<P: Platform> Semaphore<P> {
     ///
     /// # Panics
     ///
-    /// `permits` is more than the semaphore has in total. Or the call has to wait, although
-    /// the caller is pinned or is not a G with a P.
+    /// - `permits` is more than the semaphore has in total.
+    /// - The call has to wait, although the caller is pinned or is not a G with a P.
     #[inline]
     #[track_caller]
     #[doc(alias = "Acquire")]
@@ -185,8 +185,9 @@ impl<P: Platform> Semaphore<P> {
     ///
     /// # Panics
     ///
-    /// Fewer than `permits` are acquired. Or a waiter that gets permits is in a [bubble](crate#features) and the caller
-    /// is outside of it; the waiter gets them nevertheless.
+    /// - Fewer than `permits` permits are acquired.
+    /// - A waiter that gets permits is in a [bubble](crate#features), and the caller is outside of it. The waiter gets
+    ///   the permits nevertheless.
     #[inline]
     #[track_caller]
     #[doc(alias = "Release")]
@@ -262,7 +263,7 @@ impl<P: Platform> Semaphore<P> {
         }
     }
 
-    /// Adds `permits` to the free ones; returns `false` if there are waiters.
+    /// Adds `permits` to the free permits. Returns `false`, and adds nothing, if there may be waiters.
     #[inline]
     #[track_caller]
     fn try_give(&self, permits: u32) -> bool {
@@ -286,7 +287,7 @@ impl<P: Platform> Semaphore<P> {
         assert!(permits <= self.size - word / ONE, "semaphore: released more than held");
     }
 
-    /// Gives `permits` to waiters; returns `false` if there are no waiters any more.
+    /// Gives `permits` to waiters. Returns `false`, and gives nothing, if there are no waiters any more.
     #[cold]
     #[track_caller]
     fn give_queued(&self, permits: u32) -> bool {

@@ -8,8 +8,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use super::{Mutex, OnceCell};
 use crate::platform::Platform;
 
-/// Shares calls by key. If a call with the same key is under way, a caller waits for that call and gets its value. Go:
-/// `singleflight.Group`.
+/// Lets concurrent callers with the same key share one call. If a call with the same key is under way, a caller waits
+/// for that call and gets its value. Go: `singleflight.Group`.
 ///
 /// Values are not cached. After a call has ended, the next caller makes a new one.
 ///
@@ -49,12 +49,12 @@ struct Call<V, P: Platform> {
     is_shared: AtomicBool,
 }
 
-/// The result of [`SingleFlight::call`]; see there for an example.
+/// The result of [`SingleFlight::call`]. See that method for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetched<V> {
     /// The value.
     pub value: V,
-    /// Whether other callers got the same value.
+    /// Whether other callers get the same value.
     pub is_shared: bool,
 }
 
@@ -83,9 +83,10 @@ impl<K: Ord + Clone, V: Clone, P: Platform> SingleFlight<K, V, P> {
     ///
     /// # Panics
     ///
-    /// `fetch` panics (then a waiter calls its own function instead) or calls this method with the same key. Or there
-    /// is no memory for the call. Or the call has to wait, although
-    /// the caller is pinned or is not a G with a P.
+    /// - `fetch` panics, or calls this method with the same key. After a panic, a waiter calls its own function
+    ///   instead.
+    /// - There is no memory for the call.
+    /// - The call has to wait, although the caller is pinned or is not a G with a P.
     #[track_caller]
     #[doc(alias = "Do")]
     pub fn call(&self, key: K, fetch: impl FnOnce() -> V) -> Fetched<V> {
@@ -109,7 +110,8 @@ impl<K: Ord + Clone, V: Clone, P: Platform> SingleFlight<K, V, P> {
         Fetched { value, is_shared: call.is_shared.load(Ordering::Relaxed) }
     }
 
-    /// Makes the next call with this key fetch anew, even if an earlier call is still under way. Go: `Forget`.
+    /// Forgets a call with this key that is under way, so that the next call with this key calls its own `fetch`. Go:
+    /// `Forget`.
     ///
     /// ```
     /// use gmp_sched::native::{self, SingleFlight};

@@ -20,8 +20,8 @@ use crate::platform::{Pinned, Platform};
 
 /// A counter of pending tasks that Gs wait on until it is zero. Go: `sync.WaitGroup`.
 ///
-/// The group can be reused as soon as the counter has been zero, even before the waiters of the last round have run.
-/// (In Go that is a panic.) The group takes 40 bytes, and can be a `static`.
+/// The group can be reused as soon as its waiters have been readied, even before they have run. (In Go that is a
+/// panic.) The group takes 40 bytes, and can be a `static`.
 ///
 /// Changing the counter in a [bubble](crate#features) associates the group with the bubble. Until the counter is zero
 /// again, only Gs of the bubble may change it. (That holds for a `static`, too, unlike in Go.) Any G may wait.
@@ -71,8 +71,8 @@ impl<P: Platform> WaitGroup<P> {
 
     /// Adds `count` to the counter. Does not block; callable from anywhere. Go: `Add`.
     ///
-    /// As in Go, call it before the tasks start and before `wait`. It is an error to call it while the counter is zero
-    /// and waiters are still being released.
+    /// As in Go, call this method before the tasks start and before `wait`. It must not be called while the counter is
+    /// zero and waiters are still being released.
     ///
     /// ```
     /// use gmp_sched::native::WaitGroup;
@@ -85,8 +85,9 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// # Panics
     ///
-    /// The call is concurrent with a wait while the counter is zero. Or the counter reaches 2^31. Or a counter that is
-    /// not zero is changed both inside and outside of a bubble, or in two bubbles.
+    /// - The counter is zero, and waiters are still being released.
+    /// - The counter reaches 2^31.
+    /// - A counter that is not zero is changed both inside and outside of a bubble, or in two bubbles.
     #[inline]
     #[track_caller]
     #[doc(alias = "Add")]
@@ -130,8 +131,8 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// # Panics
     ///
-    /// The counter is zero. Or a counter that is not zero is changed both inside and outside of a bubble, or in two
-    /// bubbles.
+    /// - The counter is zero.
+    /// - A counter that is not zero is changed both inside and outside of a bubble, or in two bubbles.
     #[inline(always)]
     #[track_caller]
     #[doc(alias = "Done")]
@@ -174,8 +175,8 @@ impl<P: Platform> WaitGroup<P> {
         let others = if queue.is_empty() { None } else { Some(Self::pop_others(&queue)) };
         P::point(Site::Sync);
         // Sets the number of waiters to 0. This includes waiters that were still queued although a deadline or a
-        // cancellation had ended their wait. `pop` has removed those from the queue, so they do not subtract
-        // themselves.
+        // cancellation had ended their wait. `pop` has removed those waiters from the queue, so they do not subtract
+        // themselves from the number.
         self.word.fetch_and(!WAITERS, Ordering::Relaxed);
         drop(queue);
         if let Some(first) = first {
@@ -200,7 +201,7 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// # Panics
     ///
-    /// The call has to wait, although the caller has preemption turned off or is not a G with a P.
+    /// The call has to wait, although the caller is pinned or is not a G with a P.
     #[inline]
     #[track_caller]
     #[doc(alias = "Wait")]

@@ -1,7 +1,8 @@
 //! Functions that run later, in Gs of their own.
 //!
-//! A timer is fired by any M that finds it due, and firing must not allocate. So the G with the function is made in
-//! advance and only started when the timer fires. A pending function takes a slot with its stack, but no heap memory.
+//! A timer is fired by any M that finds it due, and firing must not allocate. So the G that will run the function is
+//! made in advance, and is only started when the timer fires. A pending function occupies the slot and the stack of a
+//! G, but no heap memory.
 
 use core::fmt;
 use core::time::Duration;
@@ -144,8 +145,8 @@ impl<P: Platform> AfterFunc<P> {
         self.take_back()
     }
 
-    /// Stops the function like [`stop`](Self::stop), but without the check of the bubble, because functions of contexts
-    /// may be used everywhere.
+    /// Stops the function like [`stop`](Self::stop), but without the check of the bubble, because a function of a
+    /// context may be stopped or started from any bubble.
     pub(crate) fn take_back(&self) -> bool {
         self.start(DISCARD)
     }

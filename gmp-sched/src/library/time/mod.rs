@@ -1,17 +1,18 @@
 //! Points in time, timers, tickers, delayed functions. Go: `time`.
 //!
-//! Time is the platform's monotonic clock, in nanoseconds, without rounding. The timer owner of a P fires its due
-//! timers (see `timers`). If the platform has timer interrupts, the interrupt makes the running G give way, and the M
-//! then fires the timer; otherwise the M fires due timers when it picks a G.
+//! Time is the platform's monotonic clock, in nanoseconds, without rounding. The timer owner of a P fires the P's due
+//! timers (see `timers`). If the platform has timer interrupts, the interrupt makes the running G give way, and then
+//! the M fires the timer. Otherwise the M fires due timers when it picks a G.
 //!
 //! A G waits for a timer directly. (In Go, it receives from the timer's channel.) A timer can be a case of a
-//! [select](mod@crate::select). A timer holds at most one tick that has not been received. So [`Timer::stop`] and
-//! [`Timer::reset`] leave no stale tick behind (as in Go since 1.23), and no G can wait for a timer that has been
-//! dropped.
+//! [select](mod@crate::select). A timer holds at most one tick that has not been received. [`Timer::stop`] and
+//! [`Timer::reset`] drop this tick, so they leave no stale tick behind (as in Go since 1.23). Waiting borrows the
+//! timer, so no G can wait for a timer that has been dropped.
 //!
 //! A timer, ticker or delayed function that was made in a [bubble](crate#features) uses the bubble's clock and belongs
-//! to the Gs of the bubble. A G outside of the bubble panics if it stops, sets or waits for it. A timer, ticker or
-//! delayed function that was made outside of all bubbles uses the platform's clock, even if a G of a bubble sets it.
+//! to the Gs of the bubble. A G outside of the bubble panics if it stops, sets or waits for such a timer. A timer,
+//! ticker or delayed function that was made outside of all bubbles uses the platform's clock, even if a G of a bubble
+//! sets it.
 //!
 //! ```
 //! use core::time::Duration;
@@ -57,9 +58,9 @@ pub use crate::base::instant::Instant;
 use crate::engine::sleep;
 use crate::platform::Platform;
 
-/// The name of an operation in the panic message for a timer of another bubble.
+/// The name of a stop in the panic message for a timer of another bubble.
 const STOP: &str = "stop of synctest timer";
-/// See [`STOP`].
+/// The name of a reset in the panic message for a timer of another bubble.
 const RESET: &str = "reset of synctest timer";
 
 /// The current time of the platform's clock or, for a G in a bubble, of the [bubble's](crate#features) clock. Callable

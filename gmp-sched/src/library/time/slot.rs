@@ -50,7 +50,7 @@ pub(crate) struct TimerSlot<P: Platform> {
 
 /// What a timer is set to do, guarded by its slot's lock. The lock of a P's timers may be taken under the slot's lock.
 pub(super) struct Setting<P: Platform> {
-    /// The generation, which every change increments. Go: `timer.seq`.
+    /// The generation. Every change of the setting increments it. Go: `timer.seq`.
     pub(super) number: u64,
     /// Whether the timer is armed or about to fire.
     is_set: bool,
@@ -85,7 +85,7 @@ impl<P: Platform> TimerSlot<P> {
         })
     }
 
-    /// Takes an unused slot for a timer that the caller makes.
+    /// Returns a slot for a timer that the caller makes: an unused slot or, if there is none, a new one.
     ///
     /// # Panics
     ///

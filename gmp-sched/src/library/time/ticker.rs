@@ -30,14 +30,16 @@ pub struct Ticker<P: Platform> {
 }
 
 impl<P: Platform> Ticker<P> {
-    /// Makes a ticker that fires every `interval`, first after one interval. Go: `time.NewTicker`. See [`Ticker`] for an
-    /// example.
+    /// Makes a ticker that fires once per `interval`. The first tick comes after one interval. Go: `time.NewTicker`.
+    /// See [`Ticker`] for an example.
     ///
     /// Does not block; not callable from interrupts.
     ///
     /// # Panics
     ///
-    /// `interval` is zero; or there is no memory for another timer; or the caller is not a G with a P.
+    /// - `interval` is zero.
+    /// - There is no memory for another timer.
+    /// - The caller is not a G with a P.
     #[doc(alias = "NewTicker")]
     #[must_use]
     #[track_caller]
@@ -105,8 +107,8 @@ impl<P: Platform> Ticker<P> {
     ///
     /// # Panics
     ///
-    /// `interval` is zero; or the caller is not a G with a P, or is outside of the [bubble](crate#features) in which
-    /// the ticker was made.
+    /// - `interval` is zero.
+    /// - The caller is not a G with a P, or is outside of the [bubble](crate#features) in which the ticker was made.
     #[doc(alias = "Reset")]
     #[track_caller]
     pub fn reset(&self, interval: Duration) {

@@ -153,8 +153,8 @@ impl<P: Platform> Timer<P> {
         self.slot.stop()
     }
 
-    /// Sets the timer to fire `duration` from now instead, and drops a tick that has not been received. Returns
-    /// the same as [`stop`](Self::stop). Go: `Timer.Reset`.
+    /// Sets the timer to fire `duration` from now instead, and drops a tick that has not been received. Returns whether
+    /// the timer was armed or held a tick, as [`stop`](Self::stop) does. Go: `Timer.Reset`.
     ///
     /// Does not block; not callable from interrupts.
     ///

@@ -9,17 +9,17 @@
 //!
 //! If a G waits in one queue without a deadline, the waker that removes the G's waiter from the queue under the lock
 //! ends the wait ([`WaitGeneration::SOLE`]). If there can be several wakers (several queues, a deadline), the G begins
-//! its wait with a new wait generation, a [`WaitGeneration`]. The waker that [claims](Goroutine::claim) the generation
-//! successfully ends the wait. A claim of a stale generation fails. (Go: `selectDone`.)
+//! its wait with a new wait generation ([`WaitGeneration`]). The waker whose [claim](Goroutine::claim) of the
+//! generation succeeds ends the wait. A claim of a stale generation fails. (Go: `selectDone`.)
 //!
 //! # Order of steps
 //!
 //! The G takes the lock, checks the condition, queues its waiter, and parks with the lock held ([`wait`]). The far side
-//! releases the lock, after the G's context is saved; so a waker that finds the waiter may ready the G at once. A
-//! deadline's timer is armed before the lock is released. If the timer fires immediately, the G may run while the far
-//! side still holds the lock. But the G takes the lock itself to leave the queue before it continues, so the locked
-//! object stays valid. A wait with a context arms the timer and queues on the context under the context's lock. The G
-//! takes that lock, too, before it continues.
+//! of the context switch releases the lock, when the G's context has been saved. So a waker that finds the waiter may
+//! ready the G at once. A deadline's timer is armed before the lock is released. If the timer fires immediately, the G
+//! may run while the far side still holds the lock. But the G takes the lock itself to leave the queue before it
+//! continues, so the locked object stays valid. If the wait has a context, the far side arms the timer and queues the G
+//! on the context under the context's lock. The G takes the context's lock, too, before it continues.
 
 mod queue;
 
@@ -51,7 +51,7 @@ impl<P: Platform> Waiter<P> {
 /// several queues. After a wait in several queues, [`Goroutine::woken_by`] is the waiter through which the G was
 /// woken.
 ///
-/// `unlock` runs on the far side and releases the queues' locks; from then on the G may be readied. When this function
+/// `unlock` runs on the far side and releases the queues' locks. From then on the G may be readied. When this function
 /// returns, the caller is pinned again.
 #[inline(always)]
 #[cfg_attr(feature = "std", track_caller)]
@@ -67,8 +67,8 @@ pub(crate) fn wait<'a, P: Platform>(
 }
 
 /// Like [`wait`], but waits no longer than `limit`. The caller has queued its waiters with the wait generation
-/// `generation`. Returns the waiter through which the G was woken, or `None` if the limit ended the wait. Afterwards the
-/// caller must remove those of its waiters that are still queued.
+/// `generation`. Returns the waiter through which the G was woken, or `None` if the limit ended the wait. Afterwards
+/// the caller must remove those of its waiters that are still queued.
 #[cfg_attr(feature = "std", track_caller)]
 pub(crate) fn wait_until<'a, 'l, P: Platform>(
     caller: CurrentGoroutine<P>,

@@ -28,8 +28,8 @@ impl<P: Platform> WaitQueue<P> {
         }
     }
 
-    /// Whether the queue is empty. A waiter is queued until it is removed, even if another waker has ended its wait.
-    /// Callable without the lock.
+    /// Whether the queue is empty. A waiter stays in the queue until it is removed, even if its wait has ended before
+    /// that. Callable without the lock.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         // Ordering: Acquire, so that later loads of a caller without the lock do not see an earlier state. Partner:
@@ -90,7 +90,8 @@ impl<P: Platform> WaitQueue<P> {
         self.remove_from_others(waiter)
     }
 
-    /// The rest of [`remove`](Self::remove), if `waiter` is not the only one in the queue. It may be in no queue at all.
+    /// Does the rest of [`remove`](Self::remove) if `waiter` is not the only waiter in the queue. `waiter` may be in no
+    /// queue at all.
     #[inline(never)]
     fn remove_from_others(&self, waiter: &'static Waiter<P>) -> bool {
         if self.is_first(waiter) {
@@ -151,8 +152,8 @@ impl<P: Platform> WaitQueue<P> {
         self.first.store(None, Ordering::Release);
     }
 
-    /// Removes waiters from the front up to the first one whose wait has not been ended, and ends that wait. The caller
-    /// must ready the G of the returned waiter, after it has released the lock.
+    /// Removes waiters from the front, up to and including the first one whose wait has not ended. Ends the wait of
+    /// that waiter. The caller must ready the G of the returned waiter, after it has released the lock.
     #[inline]
     pub(crate) fn pop(&self) -> Option<&'static Waiter<P>> {
         self.pop_with_goroutine().map(|(waiter, _)| waiter)
@@ -201,8 +202,8 @@ pub(crate) struct Woken<P: Platform> {
 }
 
 impl<P: Platform> Woken<P> {
-    /// Readies all waiters, the last one first, as Go's `closechan` does. So the waiter that has waited longest is
-    /// readied last, and its G ends up in `runnext`.
+    /// Readies the Gs of all waiters, the last one first, as Go's `closechan` does. So the G that has waited longest is
+    /// readied last, and ends up in `runnext`.
     #[inline]
     pub(crate) fn ready_all(self, pinned: &Pinned<P>) {
         if self.last.is_some() {

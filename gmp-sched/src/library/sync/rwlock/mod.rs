@@ -72,7 +72,7 @@ use self::readers::{OneCount, ReaderSlot, Readers};
 ///
 /// # Panics
 ///
-/// A call has to wait, although the caller has preemption turned off or is not a G with a P.
+/// A call has to wait, although the caller is pinned or is not a G with a P.
 #[doc(alias = "RWMutex")]
 pub type RwLock<T, P> = lock_api::RwLock<RawRwLock<P>, T>;
 
@@ -266,8 +266,8 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
         self.writers.release();
     }
 
-    /// Closes the count, and waits until all readers have left or `limit` is over. Returns whether they have left; if
-    /// not, the count is open again. The caller holds `writers`.
+    /// Closes the count, and waits until all readers have left or `limit` is over. Returns whether all readers have
+    /// left. If they have not, the count is open again. The caller holds `writers`.
     #[inline]
     #[track_caller]
     fn drain(&self, limit: Option<&Limit<'_, P>>) -> bool {
@@ -315,7 +315,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
         is_drained
     }
 
-    /// Opens the count for readers, and admits the waiting ones.
+    /// Opens the count for readers, and admits the waiting readers.
     fn open(&self) {
         let pinned = Pinned::<P>::new();
         let to_wake = {
