@@ -245,6 +245,7 @@ impl<P: Platform> Machine<P> {
         // No exchange is needed, because no other P is assigned to this M before it is on the idle list again.
         self.next_processor.store(None, Ordering::Relaxed);
         self.set_processor(Some(processor));
+        processor.set_holder(self);
         processor.counters.wakes.add(1);
         processor.set_clock(P::now());
         processor.tracer.note_busy::<P>(self.id(), self.is_spinning());
@@ -275,6 +276,7 @@ impl<P: Platform> Machine<P> {
         self.leave_idle_list(&mut shared);
         drop(shared);
         self.set_processor(Some(processor));
+        processor.set_holder(self);
         processor.tracer.note_busy::<P>(self.id(), is_queued);
         if is_queued {
             self.spinning.store(true, Ordering::Relaxed);

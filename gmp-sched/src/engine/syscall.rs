@@ -226,7 +226,7 @@ pub(crate) fn take_processor_back<P: Platform>(
     P::point(Site::Syscall);
     let regained = match old {
         Some(processor) if processor.status.claim_from_syscall() => Some(processor),
-        _ => machine.scheduler().regain_processor(old),
+        _ => machine.regain_processor(old),
     };
     let processor = regained?;
     machine.hold(processor);
@@ -327,21 +327,22 @@ pub(crate) fn processor_to_displace<P: Platform>(
         .find(|processor| processor.status() == ProcessorStatus::Running)
 }
 
-impl<P: Platform> Scheduler<P> {
-    /// Returns an idle P for an M whose P was taken during a system call. Prefers `old` if that P is idle.
+impl<P: Platform> Machine<P> {
+    /// Returns an idle P for this M, whose P was taken during a system call. Prefers `old` if that P is idle.
     fn regain_processor(&'static self, old: Option<&'static Processor<P>>) -> Option<&'static Processor<P>> {
         P::point(Site::Syscall);
-        if self.idle_processors.load(Ordering::Relaxed) == 0 {
+        if self.scheduler().idle_processors.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let mut shared = self.shared.lock();
+        let mut shared = self.scheduler().shared.lock();
         if old.is_some_and(|processor| processor.status.claim_from_syscall()) {
             // When the caller checked, `old` was stopped with the world. The world has restarted since, and no other M
             // has got `old`.
             return old;
         }
-        let processor = self.take_idle_processor_preferring(&mut shared, old)?;
+        let processor = self.scheduler().take_idle_processor_preferring(&mut shared, old)?;
         shared.blocked_machines -= 1;
+        processor.set_holder(self);
         // A new slice begins, because the last slice on this P may have been over when the P became idle.
         processor.advance_tick();
         Some(processor)

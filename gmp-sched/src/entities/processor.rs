@@ -12,6 +12,7 @@ use crate::base::reference::AtomicRef;
 use crate::base::run_queue::RunQueue;
 use crate::entities::free_list::FreeList;
 use crate::entities::goroutine::Goroutine;
+use crate::entities::machine::Machine;
 pub use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::processor_status::StatusWord;
 #[cfg(any(feature = "std", test))]
@@ -36,6 +37,8 @@ pub const GLOBAL_QUEUE_INTERVAL: u64 = 61;
 pub struct Processor<P: Platform> {
     id: ProcessorId,
     pub(crate) status: StatusWord,
+    /// See [`last_holder`](Self::last_holder).
+    last_holder: AtomicRef<Machine<P>>,
     /// The local run queue. Other Ms steal Gs from it.
     pub(crate) queue: RunQueue<Goroutine<P>, P>,
     /// The latest time that was read on this P. Any M may advance it.
@@ -89,6 +92,7 @@ impl<P: Platform> Processor<P> {
         Self {
             id: ProcessorId(id),
             status: StatusWord::new(),
+            last_holder: AtomicRef::none(),
             queue: RunQueue::new(),
             clock: AtomicU64::new(0),
             tick: AtomicU64::new(0),
@@ -146,6 +150,17 @@ impl<P: Platform> Processor<P> {
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counters.read()
+    }
+
+    /// The M that last took the P from another M: usually the holder. Any M may read it, so it may be outdated. Go: `p.m`.
+    pub(crate) fn last_holder(&self) -> Option<&'static Machine<P>> {
+        // Ordering: the list of all Ms has published the M before, but not to a reader that sees it only here.
+        self.last_holder.load(Ordering::Acquire)
+    }
+
+    /// Sets [`last_holder`](Self::last_holder). Called by an M that has taken the P from another M.
+    pub(crate) fn set_holder(&self, machine: &'static Machine<P>) {
+        self.last_holder.store(Some(machine), Ordering::Release);
     }
 
     /// Number of Gs in the P's ring; `runnext` does not count.

@@ -276,9 +276,10 @@ impl<P: Platform> Scheduler<P> {
         self.machines_ever().filter(|machine| !machine.is_retired())
     }
 
-    /// Returns the M that holds `processor`. Searches all Ms.
+    /// Returns the M that holds `processor`. Searches all Ms only if the P is not held by the M that took it last.
     pub(crate) fn holder_of(&'static self, processor: &Processor<P>) -> Option<&'static Machine<P>> {
-        self.machines().find(|machine| machine.processor().is_some_and(|held| core::ptr::eq(held, processor)))
+        let holds = |machine: &&Machine<P>| machine.processor().is_some_and(|held| core::ptr::eq(held, processor));
+        processor.last_holder().filter(holds).or_else(|| self.machines().find(holds))
     }
 
     /// All Ms, including those whose thread has ended.

@@ -10,9 +10,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/syscall.rs",
         "an M that returns from a blocking call to an idle P stays counted as blocked",
-        "        let processor = self.take_idle_processor_preferring(&mut shared, old)?;
+        "        let processor = self.scheduler().take_idle_processor_preferring(&mut shared, old)?;
         shared.blocked_machines -= 1;",
-        "        let processor = self.take_idle_processor_preferring(&mut shared, old)?;",
+        "        let processor = self.scheduler().take_idle_processor_preferring(&mut shared, old)?;",
         Simulation("composition", "handing_off_while_others_submit", ONE),
     ),
     mutant(

@@ -152,9 +152,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/syscall.rs",
         "an M that regains a P stays counted as blocked",
-        "        let processor = self.take_idle_processor_preferring(&mut shared, old)?;
+        "        let processor = self.scheduler().take_idle_processor_preferring(&mut shared, old)?;
         shared.blocked_machines -= 1;",
-        "        let processor = self.take_idle_processor_preferring(&mut shared, old)?;",
+        "        let processor = self.scheduler().take_idle_processor_preferring(&mut shared, old)?;",
         Model("syscall::"),
     ),
     mutant(
