@@ -34,6 +34,7 @@ use crate::base::instant::Instant;
 use crate::base::list::{Linked, List};
 use crate::base::points::{Points, Relax};
 use crate::base::reference::AtomicRef;
+use crate::base::timing_wheel::{Timed, TimingWheel, WheelEntry};
 use crate::context::SavedContext;
 use token::Token;
 
@@ -114,8 +115,8 @@ pub struct Thread<C: Cpu> {
     token: Token<C>,
     last_cpu: AtomicU32,
     link: AtomicRef<Self>,
-    sleep_link: AtomicRef<Self>,
-    deadline: AtomicU64,
+    /// The entry in the list of sleepers of a CPU.
+    sleep: WheelEntry<Self>,
     entry: fn(usize) -> !,
     argument: usize,
 }
@@ -148,10 +149,9 @@ impl<C: Cpu> Linked for Thread<C> {
     }
 }
 
-impl<C: Cpu> Linked<1> for Thread<C> {
-    #[expect(clippy::misnamed_getters, reason = "the link of its second list")]
-    fn link(&self) -> &AtomicRef<Self> {
-        &self.sleep_link
+impl<C: Cpu> Timed for Thread<C> {
+    fn entry(&self) -> &WheelEntry<Self> {
+        &self.sleep
     }
 }
 
@@ -180,7 +180,7 @@ struct CpuState<C: Cpu> {
     /// The saved context of the idle loop.
     idle_context: SavedContext,
     /// Threads that parked on this CPU with a deadline.
-    sleepers: InterruptLock<List<Thread<C>, 1>, C>,
+    sleepers: InterruptLock<TimingWheel<Thread<C>>, C>,
 }
 
 /// The kernel threads of a computer, and the CPUs that run them.
@@ -200,7 +200,9 @@ impl<C: Cpu> Threads<C> {
             running_since: AtomicU64::new(0),
             is_displaced: AtomicBool::new(false),
             idle_context: SavedContext::new(),
-            sleepers: InterruptLock::new(List::new()),
+            sleepers: InterruptLock::new(
+                TimingWheel::new().unwrap_or_else(|error| panic!("cannot make the state of a CPU: {error}")),
+            ),
         };
         Box::leak(Box::new(Self { cpus: (0..cpus).map(cpu).collect::<Vec<_>>().into_boxed_slice() }))
     }

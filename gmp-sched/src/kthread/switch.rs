@@ -7,8 +7,9 @@ use core::ops::Range;
 
 use super::token::Token;
 use super::{Cpu, Thread, Threads};
-use crate::base::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::reference::AtomicRef;
+use crate::base::timing_wheel::WheelEntry;
 use crate::context::{self, SavedContext, Transfer, Word};
 
 /// A commit, which is called on the far side with the thread that has left.
@@ -36,8 +37,7 @@ impl<C: Cpu> Threads<C> {
             token: Token::parked(),
             last_cpu: AtomicU32::new(u32::try_from(C::current()).unwrap_or(0)),
             link: AtomicRef::none(),
-            sleep_link: AtomicRef::none(),
-            deadline: AtomicU64::new(0),
+            sleep: WheelEntry::unlinked(),
             entry,
             argument,
         }))

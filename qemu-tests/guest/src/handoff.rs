@@ -65,6 +65,50 @@ fn g_that_returns_from_a_blocking_call_runs_within_a_millisecond_beside_hogs() {
 }
 guest_test!(g_that_returns_from_a_blocking_call_runs_within_a_millisecond_beside_hogs, smp = &[1], icount);
 
+/// Calls that block Ms for long do not make other calls more expensive. A hog counts its rounds, which shows how much of
+/// the only CPU the calls of main take.
+fn blocked_ms_do_not_slow_other_calls_down() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    static ROUNDS: AtomicU64 = AtomicU64::new(0);
+    const CALLS: u64 = 100;
+    const BLOCKED: u64 = 1000;
+    const LONG: Duration = Duration::from_secs(2);
+    /// Returns how many rounds the hog does during `body`, and how long `body` takes, in nanoseconds.
+    fn rounds_during(body: impl FnOnce()) -> (u64, u64) {
+        let (rounds, start) = (ROUNDS.load(Ordering::Relaxed), clock::now());
+        body();
+        (ROUNDS.load(Ordering::Relaxed) - rounds, clock::now() - start)
+    }
+    /// Returns how many nanoseconds of the CPU a call takes.
+    fn cost() -> u64 {
+        let (rounds, took) = rounds_during(|| sleep(Duration::from_millis(CALLS)));
+        let call = || disk::delay(Duration::from_nanos(MILLISECOND)).unwrap();
+        let (beside_calls, calls_took) = rounds_during(|| (0..CALLS).for_each(|_| call()));
+        (calls_took - beside_calls * took / rounds) / CALLS
+    }
+    let hog = go(|| {
+        while !STOP.load(Ordering::Relaxed) {
+            ROUNDS.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let alone = cost();
+    let start = clock::now();
+    let blocked: Vec<_> = (0..BLOCKED).map(|_| go(|| disk::delay(LONG).unwrap())).collect();
+    let blocked_ms = || scheduler().expect("the scheduler runs").counts().handoffs;
+    let before = blocked_ms();
+    while blocked_ms() - before < BLOCKED {
+        sleep(Duration::from_nanos(MILLISECOND));
+    }
+    let beside_others = cost();
+    assert!(clock::now() - start < LONG.as_nanos() as u64, "the calls of the others have ended");
+    STOP.store(true, Ordering::Relaxed);
+    hog.join().unwrap();
+    blocked.into_iter().for_each(|blocked| blocked.join().unwrap());
+    println!("a call takes {alone} ns, beside {BLOCKED} others {beside_others} ns");
+    assert!(beside_others < 2 * alone);
+}
+guest_test!(blocked_ms_do_not_slow_other_calls_down, smp = &[1], options = &["blocking_limit=1100"], icount);
+
 /// A driver that polls keeps its CPU busy. sysmon retakes the only P after the next tick, so main runs long before the
 /// driver is done. This is the first system call of the machine, so this tick also starts the thread of sysmon.
 fn sysmon_retakes_the_p_of_a_driver_that_polls() {

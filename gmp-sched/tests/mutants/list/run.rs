@@ -63,8 +63,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "kthread/sleepers.rs",
         "a woken thread stays on the list of sleepers, so its next sleep may end too early",
-        "        C::without_interrupts(|| self.cpus[cpu].sleepers.lock().remove(thread));",
-        "        let _ = (cpu, thread);",
+        "                sleepers.remove(thread);",
+        "                let _ = &mut sleepers;",
         Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
     ),
     mutant(
