@@ -76,8 +76,23 @@ pub(crate) fn run(mut command: Command, limit: Option<Duration>) -> io::Result<E
             receive(&text, Some(Instant::now() + LAST_OUTPUT))
         })
     });
-    let status = if is_late { None } else { Some(program.0.wait()?) };
+    let status = if is_late { None } else { wait(&mut program.0, deadline)? };
     Ok(Ended { status, output: output.unwrap_or_default(), errors: errors.unwrap_or_default() })
+}
+
+/// Waits for a program that has closed its pipes, and returns its status. Returns `None` if the program does not end
+/// before the deadline.
+fn wait(program: &mut Child, deadline: Option<Instant>) -> io::Result<Option<ExitStatus>> {
+    /// Nearly all programs end as soon as their pipes are closed, so the status is seldom checked twice.
+    const INTERVAL: Duration = Duration::from_millis(5);
+    let Some(deadline) = deadline else { return program.wait().map(Some) };
+    loop {
+        let status = program.try_wait()?;
+        if status.is_some() || Instant::now() >= deadline {
+            return Ok(status);
+        }
+        thread::sleep(INTERVAL);
+    }
 }
 
 /// A running program. Dropping it ends the program.
@@ -139,17 +154,28 @@ mod tests {
         assert_eq!(ended.status.and_then(|status| status.code()), Some(3));
     }
 
-    #[test]
-    fn program_is_ended_at_its_time_limit() {
+    /// Runs a shell that writes its process id to a file and then executes `command`, which does not end by itself. Asserts that
+    /// the time limit ends it.
+    fn assert_is_ended_at_its_time_limit(command: &str) {
         let directory = tempfile::tempdir().expect("a directory");
         let id = directory.path().join("id");
         // The limit is doubled until the script writes its process id within the limit.
         let ended_id = (0..).find_map(|doublings| {
-            let script = format!("echo $$ > {}; exec sleep 100000", id.display());
+            let script = format!("echo $$ > {}; exec {command}", id.display());
             let ended = run(shell(&script), Some(Duration::from_millis(50 << doublings))).expect("a shell");
             assert!(ended.status.is_none());
             fs::read_to_string(&id).ok()?.trim().parse().ok().and_then(Pid::from_raw)
         });
         assert!(test_kill_process(ended_id.expect("an id")).is_err(), "it still runs");
+    }
+
+    #[test]
+    fn program_is_ended_at_its_time_limit() {
+        assert_is_ended_at_its_time_limit("sleep 100000");
+    }
+
+    #[test]
+    fn program_that_closes_its_output_is_ended_at_its_time_limit() {
+        assert_is_ended_at_its_time_limit("sleep 100000 >&- 2>&-");
     }
 }

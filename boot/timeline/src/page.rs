@@ -92,8 +92,7 @@ fn columns(trace: &Trace) -> Vec<u8> {
             (EventKind::Spawn | EventKind::Ready, Cause::Unknown) => -1.0,
             (EventKind::Spawn | EventKind::Ready, Cause::Timer) => -2.0,
             (EventKind::Spawn | EventKind::Ready, Cause::Device) => -3.0,
-            // The page derives the cause from the kind of this event, so the detail can be the number of the M.
-            (EventKind::SyscallReturn, _) => entry.detail as f64,
+            // This includes `SyscallReturn`: its kind implies its cause, so the detail can be the number of the M.
             _ => entry.detail as f64,
         };
         detail.to_le_bytes()
