@@ -1,5 +1,6 @@
-//! Profiles a program on threads of the host: `cargo run -p profile --example native -- DIR` writes where its Gs wait
-//! and which locks are contended to `DIR`. There are no interrupts on threads, so there is no profile of the CPUs.
+//! Profiles a program on threads of the host: `cargo run -p profile --example profiled -- DIR` writes profiles to the
+//! directory `DIR`. They show where the Gs of the program wait, and which locks are contended. There are no interrupts
+//! on threads, so there is no profile of the CPUs.
 
 use std::io;
 use std::path::Path;
