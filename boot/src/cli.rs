@@ -64,7 +64,7 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "FILE")]
     disk: Vec<OsString>,
 
-    /// Let the machine write to its disks, which changes the files, except with --icount
+    /// Let the machine write to its disks. This changes the files, except with --icount
     #[arg(long, requires = "disk")]
     disk_rw: bool,
 
@@ -77,7 +77,8 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "FILE", requires = "icount", conflicts_with_all = ["input_script", "image", "dry_run"])]
     record_input: Option<PathBuf>,
 
-    /// Take the input of the program from FILE, each piece at its instant: what --record-input has written, for example
+    /// Take the input of the program from FILE, such as one that --record-input has written. The program gets each piece
+    /// at the instant that FILE names
     #[arg(long, value_name = "FILE", requires = "icount", conflicts_with = "image")]
     input_script: Option<PathBuf>,
 
@@ -137,8 +138,8 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "1234")]
     gdb: Option<u16>,
 
-    /// With --icount and --trace or --profile: stop in gdb at the event at this time of the machine's clock, as in
-    /// --until 88345023ns
+    /// Stop in gdb at the event that has this time of the machine's clock, as in --until 88345023ns. Needs --icount, and
+    /// --trace or --profile
     #[arg(long, value_name = "TIME", value_parser = event_time, requires_all = ["icount", "recording"])]
     #[arg(conflicts_with_all = ["image", "dry_run"])]
     until: Option<Duration>,
@@ -165,11 +166,12 @@ pub(crate) struct Cli {
     command: Vec<OsString>,
 }
 
-/// The word that is used in place of a program to make the crate of a new program. (If a crate is in a folder of this
-/// name, it can be booted as `./new`.)
+/// If the command line contains this word in place of a program, `boot` makes the crate of a new program. (If the user
+/// has a crate in a folder of this name, that crate can be booted as `./new`.)
 const NEW: &str = "new";
 
-/// The word that is used in place of a program to compare this scheduler with others. It has options of its own.
+/// If the command line begins with this word, `boot` compares this scheduler with others. The comparison has options of
+/// its own.
 pub(crate) const COMPARE: &str = "compare";
 
 /// What the user requests by the command line.
