@@ -25,16 +25,17 @@ impl Advice {
         if !uses_kernel {
             return is_unlinked.then_some(Self::DependOnKernel);
         }
-        // Both `std` and `kernel` define what a panic does.
+        // Both `std` and `kernel` have a panic handler. A program that uses both crates has this error.
         if errors().any(|error| code_of(error) == "E0152" && error.message.contains("`panic_impl`")) {
             return Some(Self::BeNoStd);
         }
-        // The compiler looks for the function `main` and checks its type only in a crate without `no_main`.
+        // The compiler looks for the function `main`, and checks its type, only in a crate without `#![no_main]`. So
+        // each of these errors shows that `#![no_main]` is missing.
         let needs_std = |error: &Diagnostic| error.message.contains("using `fn main` requires the standard library");
         if has_code("E0580") || has_code("E0601") || errors().any(needs_std) {
             return Some(Self::BeNoMain);
         }
-        // The message of LLVM's linker, and that of GNU's linker.
+        // The first text is from LLVM's linker, and the second one from GNU's linker.
         let undefined = ["undefined symbol: gmp_program_main", "undefined reference to `gmp_program_main'"];
         if is_unlinked && errors().any(|error| undefined.iter().any(|text| mentions(error, text))) {
             return Some(Self::DeclareMain);

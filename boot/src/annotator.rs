@@ -24,13 +24,13 @@ pub struct Annotator {
     /// How many bytes at the end of the output match the beginning of an address, which is printed as [`FRAME_PREFIX`]
     /// followed by digits.
     matched: usize,
-    /// The value of the hexadecimal digits among the matching bytes.
+    /// The value of the hexadecimal digits among the bytes that `matched` counts.
     address: u64,
     /// Whether the last byte of the output is a space or a newline, so that the next byte begins a word.
     at_word: bool,
     /// When QEMU was started; `None` if this time is not to be added, or if it has been added already.
     started: Option<Instant>,
-    /// Whether the output may contain places, because it consists of reports.
+    /// Whether the output consists of reports. Only reports contain places.
     has_places: bool,
     place: PlaceLine,
     /// How many bytes at the end of the output match the beginning of [`POWER_ON`].
@@ -93,8 +93,8 @@ impl Annotator {
         }
     }
 
-    /// Appends `byte` to `held`, the beginning of a line that may be a place. Passes the held bytes on if the line is
-    /// not a place. If the place is complete, shows or drops it.
+    /// Appends `byte` to `held`, the beginning of a line that may be a place. If the line turns out not to be a place,
+    /// passes the held bytes on. If the place is complete, shows or drops the place.
     fn hold(&mut self, mut held: Vec<u8>, byte: u8, output: &mut Vec<u8>) {
         let prefix = PLACE_PREFIX.as_bytes();
         let is_place = prefix.get(held.len()).map_or(byte.is_ascii_hexdigit(), |&expected| byte == expected);

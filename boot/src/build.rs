@@ -84,9 +84,11 @@ impl Profile {
                 "--profile=quick",
                 "--config=profile.quick.inherits='release'",
                 "--config=profile.quick.incremental=true",
-                // Rust's default for incremental compilation. The crate's release profile may specify another number.
+                // This is Rust's default for incremental compilation. It is set here because `quick` inherits from the
+                // release profile of the crate, which may specify another number.
                 "--config=profile.quick.codegen-units=256",
-                // By default, the parts of a crate are finally optimised together, which takes half of the build time.
+                // Without this option, the compiler would finally optimise all parts of a crate together, which takes
+                // half of the build time.
                 "--config=profile.quick.lto='off'",
             ],
             Self::Release => &["--profile=release"],
@@ -184,7 +186,8 @@ pub fn build(program: &Program, options: Options) -> Result<PathBuf, Error> {
     // Backtraces need line tables. This variable adds them even if the release profile of the crate omits them. The
     // profile `quick` inherits them.
     command.env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only");
-    // A program can print how it was built. Each profile has a folder of its own, so this rebuilds nothing.
+    // From this variable a program knows its profile, and can print it. A change of the variable rebuilds nothing,
+    // because each profile has a build folder of its own.
     command.env("GMP_BUILD", options.profile.name());
     command.env("CARGO_BUILD_BUILD_DIR", &shared);
     if own != kernel {
@@ -291,7 +294,8 @@ fn write_linker_script(directory: &Path) -> io::Result<PathBuf> {
     write_once(directory, &format!("link-{:016x}.ld", hash(LINKER_SCRIPT)), LINKER_SCRIPT, 0o644)
 }
 
-/// Writes a shell script that runs rustc, and returns its path. The script's name depends on the root of the workspace.
+/// Writes a *wrapper* of rustc, which is a shell script that runs rustc. Returns the path of this script. The script's
+/// name depends on the root of the workspace.
 ///
 /// Two crates may have the same name and the same path within their workspaces, for example two crates that `boot new`
 /// has made. If they share a build directory, cargo mistakes one for the other. Cargo also compares the path of the

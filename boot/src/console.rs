@@ -89,7 +89,7 @@ pub trait Console {
     /// [`Error::Output`] or [`Error::Closed`] if writing to standard output fails.
     fn show(&mut self, stream: Stream, text: &[u8]) -> Result<(), Error>;
 
-    /// When to call [`tick`](Self::tick) next.
+    /// The time at which [`tick`](Self::tick) must be called next. `None` if no call is needed.
     fn next_tick(&self) -> Option<Instant> {
         None
     }

@@ -25,8 +25,8 @@ fn running() -> MutexGuard<'static, BTreeSet<i32>> {
 
 /// Ends all programs at once. Called when a signal ends this process.
 ///
-/// The lock is never released, so the thread that waits for a program does not continue. Otherwise this thread would
-/// report that the program has failed, and could start another one.
+/// This function never releases the lock. So a thread that waits for a program does not continue when the program has
+/// ended. Otherwise that thread would report that the program has failed, and could start another program.
 pub(crate) fn kill_all() {
     let running = ManuallyDrop::new(running());
     for &id in running.iter() {
@@ -37,14 +37,14 @@ pub(crate) fn kill_all() {
     }
 }
 
-/// How long to wait for the output of a program after it was ended at its time limit. Other programs that it has
-/// started may keep the pipe open.
+/// How long to wait for the output of a program that was ended at its time limit. The wait is limited, because the
+/// program may have started other programs, which keep the pipe open.
 const LAST_OUTPUT: Duration = Duration::from_secs(2);
 
 /// How a program has ended, and what it has printed.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// The program's status. `None` if it was ended because of the time limit.
+    /// The program's status. `None` if the program was ended because of the time limit.
     pub(crate) status: Option<ExitStatus>,
     /// The program's standard output.
     pub(crate) output: String,
@@ -83,7 +83,8 @@ pub(crate) fn run(mut command: Command, limit: Option<Duration>) -> io::Result<E
 /// Waits for a program that has closed its pipes, and returns its status. Returns `None` if the program does not end
 /// before the deadline.
 fn wait(program: &mut Child, deadline: Option<Instant>) -> io::Result<Option<ExitStatus>> {
-    /// Nearly all programs end as soon as their pipes are closed, so the status is seldom checked twice.
+    /// The time between two checks of the status. Nearly all programs end as soon as their pipes are closed, so the
+    /// status is seldom checked twice.
     const INTERVAL: Duration = Duration::from_millis(5);
     let Some(deadline) = deadline else { return program.wait().map(Some) };
     loop {
@@ -121,7 +122,7 @@ pub(crate) fn read_in_background(mut pipe: impl Read + Send + 'static) -> Receiv
     text
 }
 
-/// Waits for a text of [`read_in_background`]. Returns `None` if it does not come before the deadline.
+/// Waits for a text of [`read_in_background`]. Returns `None` if the text does not come before the deadline.
 pub(crate) fn receive(text: &Receiver<String>, deadline: Option<Instant>) -> Option<String> {
     match deadline {
         None => Some(text.recv().unwrap_or_default()),
@@ -154,8 +155,8 @@ mod tests {
         assert_eq!(ended.status.and_then(|status| status.code()), Some(3));
     }
 
-    /// Runs a shell that writes its process id to a file and then executes `command`, which does not end by itself. Asserts that
-    /// the time limit ends it.
+    /// Runs a shell that writes its process id to a file and then executes `command`, which does not end by itself.
+    /// Asserts that this command is ended at its time limit.
     fn assert_is_ended_at_its_time_limit(command: &str) {
         let directory = tempfile::tempdir().expect("a directory");
         let id = directory.path().join("id");

@@ -23,7 +23,7 @@ use crate::qemu::{Firmware, ovmf};
 /// bootloader uses change from version to version.
 const TOOLCHAIN: &str = "1.95.0";
 
-/// The folder with the compiler and cargo of the distribution.
+/// The folder that contains the compiler and cargo of the Linux distribution.
 const DISTRIBUTION: &str = "/usr/bin";
 
 /// The crate that writes images.
@@ -38,7 +38,7 @@ const OTHER_TOOLCHAIN: [&str; 4] = ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHA
 enum Toolchain {
     /// The toolchain [`TOOLCHAIN`] of rustup.
     Rustup,
-    /// The packages of the distribution.
+    /// The toolchain from the packages of the Linux distribution.
     Distribution,
 }
 
@@ -129,11 +129,11 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Returns the writer. The first call has cargo compile it.
+    /// Returns the writer. The first call has cargo compile the program that writes images.
     ///
     /// # Errors
     ///
-    /// [`Error::Build`] if no toolchain can compile the bootloader, or if it does not compile.
+    /// [`Error::Build`] if no toolchain can compile the bootloader, or if the compilation fails.
     pub fn get() -> Result<&'static Self, Error> {
         static WRITER: OnceLock<Result<Writer, Error>> = OnceLock::new();
         WRITER.get_or_init(Self::compile).as_ref().map_err(Error::clone)

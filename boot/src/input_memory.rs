@@ -1,6 +1,6 @@
 //! The memory through which a machine gets its input at instants of its own clock: see [`boot_protocol::input_memory`].
-//! It either contains a script from the beginning, or is filled while the machine runs. In the second case, the input
-//! that the machine takes is recorded.
+//! If the input comes from a script, the memory contains all of it before the machine starts. Otherwise the memory is
+//! filled while the machine runs, and the input that the machine takes is recorded.
 
 use core::time::Duration;
 use std::ffi::OsString;
@@ -24,7 +24,7 @@ const BYTES: u64 = 8 << 20;
 /// The number of entries after the header.
 const ENTRIES: u64 = BYTES / ENTRY_BYTES as u64 - 1;
 
-/// How often the entries that the machine has taken are written to the file.
+/// The interval at which the entries that the machine has taken are written to the file.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// The memory from which a machine takes its input.
@@ -59,8 +59,8 @@ impl InputMemory {
         (!self.is_script).then(feed).transpose()
     }
 
-    /// Returns a handle to the memory, and QEMU's arguments for the device. The arguments contain the number of the
-    /// handle, so QEMU must inherit it.
+    /// Returns a file for the memory, and the QEMU arguments for the ivshmem device through which the machine sees this
+    /// memory. The arguments name the file's descriptor (`/dev/fd/N`), so QEMU must inherit the file.
     pub(crate) fn device(&self) -> io::Result<(File, [OsString; 4])> {
         let memory = self.memory.try_clone()?;
         let words = device(format!("/dev/fd/{}", memory.as_raw_fd()).as_ref());
@@ -109,7 +109,7 @@ fn device(memory: &Path) -> [OsString; 4] {
     ["-object".into(), backend, "-device".into(), "ivshmem-plain,memdev=input".into()]
 }
 
-/// Fills the memory with these pieces.
+/// Writes the header and these pieces into the memory, and marks the other entries as having no content yet.
 fn fill(memory: &File, pieces: &[Piece]) -> io::Result<()> {
     memory.set_len(BYTES)?;
     memory.write_all_at(&MAGIC.to_le_bytes(), 0)?;
@@ -215,7 +215,8 @@ fn cannot_record(file: &Path, error: &io::Error) -> Error {
     Error::Output(format!("cannot record the input in {}: {error}", file.display()))
 }
 
-/// Writes the entries that the machine has taken to the file, from the entry `next` on.
+/// Appends the input that the machine has taken to `output`. Begins with the entry `next`, and sets `next` to the first
+/// entry that the machine has not taken.
 fn write_taken(memory: &File, next: &mut u64, output: &mut File) -> io::Result<()> {
     while *next < ENTRIES {
         let mut entry = [0; ENTRY_BYTES];

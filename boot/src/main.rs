@@ -108,7 +108,8 @@ fn boot(order: &Order) -> Result<u8, Error> {
     let recording = Recording::start(order.trace.as_deref(), order.profile.as_deref(), order.until)?;
     let published = order.top.then(SharedMemory::new).transpose()?;
     let shared = recording.as_ref().map(Recording::memory).or(published.as_ref());
-    // The view takes the terminal, so the program cannot use it.
+    // The live view occupies the terminal. So if there is a view, the program is told that its standard error is no
+    // terminal.
     let has_terminal = io::stderr().is_terminal() && !order.top;
     let configuration = order.configuration.clone().with_stderr(has_terminal);
     let script = order.input_script.as_deref().map(InputMemory::of_script).transpose()?;
@@ -131,7 +132,8 @@ fn boot(order: &Order) -> Result<u8, Error> {
     if let Some(recording) = recording {
         match recording.finish(&elf, &title(&order.program)) {
             Ok(recorded) => recorded.to_string().lines().for_each(say),
-            // If the program has succeeded, the exit status of `boot` shows that the trace is missing.
+            // If the program has succeeded, `boot` ends with the status of this error, so that the user notices that
+            // the trace is missing.
             Err(error) if shown == Ok(0) => return Err(error),
             Err(error) => say(&error.to_string()),
         }

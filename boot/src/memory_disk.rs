@@ -1,8 +1,9 @@
 //! Disks in memory. If instructions are counted, the machine has such disks in place of virtio disks. The reason is
 //! that the host takes a different time for an access to a file in each run.
 //!
-//! The content of the file is copied when the machine starts. What the machine writes stays in its memory, so the file
-//! never changes, and the next run finds the same content. Only the parts of the file that are not zero take memory.
+//! The content of the file is copied when the machine starts. What the machine writes to the disk stays in the copy. So
+//! the file never changes, and the next run finds the same content. Only the parts of the file that are not zero take
+//! memory.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -19,14 +20,16 @@ use crate::shared_memory::nameless_file;
 
 /// The least size of the memory that contains a disk.
 const LEAST_BYTES: u64 = 1 << 20;
-/// How many bytes of a disk a machine may have for each MiB of its own memory. The disk is not in that memory, but the
-/// page tables that map the disk are. They take at most a quarter of the memory.
+/// The largest size of a disk, in bytes, for each MiB of the machine's own memory. The disk itself is not in the
+/// machine's own memory, but the page tables that map the disk are. With this limit, they take at most a quarter of the
+/// machine's own memory.
 const BYTES_PER_MIB: u64 = 64 << 20;
 const SECTOR_BYTES: u64 = 512;
-/// The unit in which the file is copied. A unit of zeros is left out.
+/// How many bytes of the file are copied at a time. If they are all zero, they are left out.
 const UNIT_BYTES: usize = 64 << 10;
 
-/// The disks in memory of a machine, in the order of its disks. There are none if instructions are not counted.
+/// For each disk of a machine, the file of the memory that contains the disk, and the size of this memory. If
+/// instructions are not counted, there are no such disks.
 #[derive(Debug)]
 pub(crate) struct MemoryDisks(Vec<(File, u64)>);
 
@@ -46,8 +49,9 @@ impl MemoryDisks {
         disks.map(load).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Returns QEMU's arguments for the devices, and handles to the memory. The arguments contain the numbers of the
-    /// handles, so QEMU must inherit them.
+    /// Returns a file for the memory of each disk, and the QEMU arguments for the ivshmem devices through which the
+    /// machine sees these disks. The arguments name the descriptors of the files (`/dev/fd/N`), so QEMU must inherit
+    /// the files.
     pub(crate) fn devices(self) -> (Vec<File>, Vec<OsString>) {
         let words = self.0.iter().enumerate().flat_map(|(index, (memory, bytes))| {
             device(index, *bytes, format!("/dev/fd/{}", memory.as_raw_fd()).as_ref())
@@ -58,7 +62,7 @@ impl MemoryDisks {
 }
 
 /// Writes the memory of each disk to a file beside `program`, for a command that is run by hand. Returns QEMU's
-/// arguments for the devices. There are none if instructions are not counted.
+/// arguments for the devices. If instructions are not counted, writes no file and returns no arguments.
 ///
 /// # Errors
 ///

@@ -62,8 +62,8 @@ impl Program {
     /// [`Error::Usage`] if there is no such program. The message then lists the names that exist.
     pub fn find(name: &OsStr, binary: Option<&str>) -> Result<Self, Error> {
         let path = Path::new(name);
-        // A name with several components is a path, and so is each of these words. Any other name is first looked up
-        // among the names of programs, and then as a path.
+        // A name with several components is a path, and so are `.`, `..` and `Cargo.toml`. Any other name is first
+        // looked up among the names of programs. If it is not found there, it is a path.
         let looks_like_path = path.components().count() > 1 || name == "." || name == ".." || name == "Cargo.toml";
         let named = if looks_like_path { None } else { in_programs(name)? };
         match named {

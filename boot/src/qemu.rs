@@ -171,8 +171,8 @@ impl Configuration {
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if the kernel's command line is longer than a guest can receive, or if it cannot be
-    /// represented. [`Error::Qemu`] if the firmware is not installed.
+    /// The errors of [`machine_arguments`](Self::machine_arguments) and of [`command_line`](Self::command_line).
+    /// [`Error::Qemu`] if the firmware is not installed.
     pub fn qemu_arguments(&self, program: &Path, arguments: &[String]) -> Result<Vec<OsString>, Error> {
         let mut words = self.machine_arguments()?;
         let line = self.command_line(arguments)?;
@@ -238,7 +238,7 @@ impl Configuration {
             add(&format!("-S -gdb tcp:127.0.0.1:{port}"));
         }
         words.extend(["-cpu".into(), OsString::from(&self.cpu_model)]);
-        // If instructions are counted, the disks are in memory, and the session adds them.
+        // If instructions are counted, the disks are in memory, and `Session` adds the arguments for them.
         for (index, disk) in self.disks.iter().filter(|_| !self.icount).enumerate() {
             words.push("-drive".into());
             words.push(drive(index, disk));

@@ -3,8 +3,8 @@
 //!
 //! The kernel writes the events into [shared memory](crate::shared_memory). Each P and each CPU gets a part of this
 //! memory. With eight Ps, the part of a P has room for 546,000 events. A thread of the host copies the events out of
-//! the memory every few milliseconds, before the machine overwrites them. Events that are overwritten before they are
-//! copied are counted as lost.
+//! the memory every few milliseconds. If the machine overwrites events before they are copied, these events are counted
+//! as lost.
 
 use core::fmt;
 use core::time::Duration;
@@ -36,9 +36,9 @@ pub fn option(timeline: bool, profiles: bool) -> Option<&'static str> {
     }
 }
 
-/// Returns the address of the kernel's function `gmp_sched::record::trace_until::reached`. A debugger that stops at
-/// this address finds the event that [`Recording::start`] was asked for. (gdb knows the function by name only if the
-/// program has all debug information.)
+/// Returns the address of the kernel's function `gmp_sched::record::trace_until::reached`. The kernel calls this
+/// function when it records the event that was requested from [`Recording::start`]. So a debugger that has a breakpoint
+/// at this address stops at that event. (gdb knows the function by name only if the program has all debug information.)
 ///
 /// # Errors
 ///
@@ -47,13 +47,14 @@ pub fn address_of_reached(elf: &Path) -> Result<u64, Error> {
     let cannot = |why: &dyn fmt::Display| Error::Output(format!("no place for --until in {}: {why}", elf.display()));
     let bytes = fs::read(elf).map_err(|error| cannot(&error))?;
     let file = object::File::parse(&*bytes).map_err(|error| cannot(&error))?;
-    // In each form of mangling, the name contains the module and the function, each after its length.
+    // The compiler has several ways to mangle a name. In all of them, the symbol contains the names of the module and
+    // of the function, and each name comes after its length.
     let is_reached = |name: &str| name.contains("11trace_until7reached");
     let found = file.symbols().find(|symbol| symbol.name().is_ok_and(is_reached));
     found.map(|symbol| symbol.address()).ok_or_else(|| cannot(&"it has no symbols"))
 }
 
-/// How often the events are copied.
+/// The interval at which the events are copied.
 const INTERVAL: Duration = Duration::from_millis(2);
 
 /// A recording that is under way.
@@ -106,8 +107,8 @@ impl Recording {
     /// the files, which are empty at first, so that a wrong name is found before the program runs. Returns `None` if
     /// neither a timeline nor profiles are requested.
     ///
-    /// When the machine records an event whose time is `until` by the machine's clock, it calls the function whose
-    /// address [`address_of_reached`] returns.
+    /// When the kernel records an event whose time, by the machine's clock, is `until`, the kernel calls the function
+    /// whose address [`address_of_reached`] returns.
     ///
     /// # Errors
     ///
@@ -137,7 +138,7 @@ impl Recording {
         let cannot = |error: io::Error| Error::Qemu(format!("cannot read the memory of the trace: {error}"));
         let memory = SharedMemory::new()?;
         let file = memory.reader().map_err(cannot)?;
-        // A time of more than 584 years is never reached.
+        // A time of more than 584 years does not fit into 64 bits, and is never reached.
         let until = until.map(|until| u64::try_from(until.as_nanos()).unwrap_or(u64::MAX));
         file.write_all_at(&(!until.unwrap_or(u64::MAX)).to_le_bytes(), (UNTIL * size_of::<u64>()) as u64)
             .map_err(cannot)?;

@@ -31,8 +31,8 @@ fn from_record(words: &[OsString]) -> Vec<OsString> {
     let mut is_replaced = false;
     let mut replace = |word: &OsString| {
         let rest = word.to_str().filter(|_| !is_replaced).and_then(|word| word.strip_prefix(RECORD));
-        // A word that is not Unicode stays as it is. So if the name of the file is not Unicode, it must be a word of
-        // its own.
+        // A word that is not Unicode stays as it is. So if the name of the file is not Unicode, only the form with two
+        // words, `--record-input NAME`, is replaced, and `--record-input=NAME` is not.
         match rest.filter(|rest| rest.is_empty() || rest.starts_with('=')) {
             Some(rest) => {
                 is_replaced = true;

@@ -102,11 +102,13 @@ pub struct Session {
     /// The status that the machine has announced before a report.
     announced: Option<u8>,
     /// The receiver of the input, and where the input is written. Both are kept here until the machine asks for input.
-    /// `None` after that, and if the input is a script.
+    /// `None` after the machine has asked for input. Also `None` if the input is a script, because the memory contains
+    /// all of it already.
     held_input: Option<(Receiver<Vec<u8>>, Destination)>,
     /// Set when the machine asks for input.
     asked_for_input: Arc<AtomicBool>,
-    /// The pipe to QEMU, if the input does not come through it. It stays open, and nothing is written to it.
+    /// The pipe to QEMU's standard input, if the machine takes its input from memory instead. The pipe stays open, and
+    /// nothing is written to it.
     _unused_pipe: Option<ChildStdin>,
 }
 
@@ -189,7 +191,8 @@ impl Session {
         mut files: Vec<File>,
         memory: Option<&InputMemory>,
     ) -> Result<Self, Error> {
-        // If instructions are counted, the output should be the same in each run. So `boot` adds no times to it.
+        // If instructions are counted, the output should be the same in each run. So the annotator does not add how
+        // long ago QEMU was started.
         let started = (!arguments.iter().any(|word| word == "-icount")).then(Instant::now);
         let before_kernel = image.is_some().then(Vec::new);
         files.extend(image);
@@ -307,7 +310,8 @@ impl Session {
         if let Some(text) = self.take_before_kernel() {
             show(Stream::Error, &text);
         }
-        // If no CPU reacts to the first request, the kernel ends the machine with a report at the second one.
+        // Normally, the machine reports after the first request. If no CPU has reacted to the first request, the kernel
+        // prints a report and ends the machine when the second request comes.
         for _ in 0..2 {
             if self.announced.is_some() {
                 self.show_answer(&mut show);

@@ -20,7 +20,7 @@ const BYTES: u64 = 128 << 20;
 pub struct SharedMemory(File);
 
 impl SharedMemory {
-    /// Makes the memory. The system frees it when its last handle is closed.
+    /// Makes the memory. The operating system frees the memory when the last handle to it is closed.
     ///
     /// # Errors
     ///
@@ -34,13 +34,13 @@ impl SharedMemory {
     ///
     /// # Errors
     ///
-    /// If the process has too many handles.
+    /// If this process has too many open files.
     pub fn reader(&self) -> io::Result<File> {
         self.0.try_clone()
     }
 
-    /// Returns a handle to the memory, and QEMU's arguments for the device. The arguments contain the number of the
-    /// handle, so QEMU must inherit it.
+    /// Returns a file for the memory, and the QEMU arguments for the ivshmem device through which the machine sees this
+    /// memory. The arguments name the file's descriptor (`/dev/fd/N`), so QEMU must inherit the file.
     pub(crate) fn device(&self) -> io::Result<(File, [OsString; 4])> {
         let memory = self.0.try_clone()?;
         let backend =

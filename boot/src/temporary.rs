@@ -1,5 +1,5 @@
-//! Folders for files that are not finished. They are removed when they are dropped, and also if a signal ends this
-//! process.
+//! Temporary folders, in which files are prepared. Such a folder is removed when its [`TemporaryFolder`] is dropped,
+//! and also if a signal ends this process.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::{fs, io};
 
 use tempfile::TempDir;
 
-/// The names of these folders begin with this word.
+/// The names of temporary folders begin with this word.
 const PREFIX: &str = ".unfinished-";
 
 static FOLDERS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -18,16 +18,17 @@ fn folders() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     FOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes all folders. Called when a signal ends this process.
+/// Removes all temporary folders of this process. Called when a signal ends this process.
 pub(crate) fn remove_all() {
     for folder in folders().iter() {
-        // An error is ignored, because the process is about to end. The next process removes what is left.
+        // An error is ignored, because the process is about to end. A later process removes what is left, by
+        // `remove_left_over`.
         let _ = fs::remove_dir_all(folder);
     }
 }
 
-/// Removes the folders in `parent` that an earlier process has left because SIGKILL has ended that process. No other
-/// process may use such a folder at the same time.
+/// Removes the temporary folders in `parent` that earlier processes have left. A process leaves its folders if SIGKILL
+/// ends it. The caller ensures that no other process is using a temporary folder in `parent`.
 ///
 /// # Errors
 ///
@@ -41,7 +42,7 @@ pub(crate) fn remove_left_over(parent: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A folder for unfinished files. Dropping it removes the folder.
+/// A temporary folder, for files that are not finished yet. Dropping this value removes the folder.
 #[derive(Debug)]
 pub(crate) struct TemporaryFolder(TempDir);
 

@@ -1,9 +1,9 @@
 //! The workloads on the library `may`, whose coroutines have stacks, like Gs. Channels of `may` have no limit, so a
 //! send never waits.
 //!
-//! There is no `skynet_100k`. A tree of coroutines whose sends never wait is spawned level by level, so nearly all of
-//! its stacks exist at the same time. Together with their guard pages, they need more mappings than Linux allows a
-//! process.
+//! The workload `skynet_100k` is left out. Its tree of coroutines would be spawned level by level, so nearly all of the
+//! stacks would exist at the same time. These stacks and their guard pages would need more memory mappings than Linux
+//! allows a process.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -56,8 +56,8 @@ fn in_parallel<T: Send + 'static>(count: u64, body: impl Fn(u64) -> T + Clone + 
     all.into_iter().map(|one| one.join().expect("no panic")).collect()
 }
 
-/// This workload runs only with one worker. With two workers, the two coroutines could run on different workers, and
-/// their yields would not be switches between them.
+/// This workload measures the switch between two coroutines, so it runs only with one worker. With two workers, each
+/// coroutine could have a worker of its own, and a yield would not switch to the other coroutine.
 fn yields(&procs: &usize) {
     const EACH: u64 = 1_000_000;
     if procs == 1 {
@@ -219,7 +219,8 @@ fn ping_pong_places(&procs: &usize) {
 }
 
 fn parked(&procs: &usize) {
-    // Each stack has a guard page. More stacks would need more mappings than Linux allows a process.
+    // With more coroutines, the stacks and their guard pages would need more memory mappings than Linux allows a
+    // process.
     const COUNT: u64 = 20_000;
     in_coroutine(move || {
         let before = memory_in_use();

@@ -1,5 +1,5 @@
-//! What all peers have in common: the lines that they print, and the parts of workloads that do not depend on a
-//! library.
+//! What the benchmarks of all libraries have in common: the lines that they print, and the parts of the workloads that
+//! do not depend on a library.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -46,7 +46,8 @@ pub fn memory_in_use() -> usize {
     pages.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).map_or(0, |pages| pages * 4096)
 }
 
-/// Reports by how much the memory in use has grown from `before`, divided by `count`.
+/// Reports how many bytes of memory each of `count` tasks, coroutines or threads takes. `before` is the memory that was
+/// in use before these were started.
 pub fn report_memory(procs: usize, before: usize, count: usize) {
     let bytes = memory_in_use().saturating_sub(before);
     report("bytes_per_parked_g", procs, bytes as f64 / count as f64, "B");
@@ -74,8 +75,8 @@ pub fn place() -> [usize; 2] {
     [rustix::thread::gettid().as_raw_nonzero().get() as usize, rustix::thread::sched_getcpu()]
 }
 
-/// Reports how many of the round trips of a ping-pong happened on one thread and on one CPU. `places` contains, for
-/// each round trip, the thread and the CPU of each side.
+/// Reports two percentages of the round trips of a ping-pong: those with both sides on the same thread, and those with
+/// both sides on the same CPU. `places` contains, for each round trip, the thread and the CPU of each side.
 pub fn report_places(procs: usize, places: &[[[usize; 2]; 2]]) {
     for (index, name) in ["pingpong_one_thread", "pingpong_one_cpu"].into_iter().enumerate() {
         let equal = places.iter().filter(|[mine, theirs]| mine[index] == theirs[index]).count();

@@ -154,7 +154,8 @@ fn select_of_four(&procs: &usize) {
                 for value in 0..EACH {
                     sender.send(value).await.expect("a receiver");
                 }
-                // The channel stays open until all values of all channels have been received.
+                // Keeps the sender, and so the channel, until the receiver is dropped. So no channel closes before the
+                // values of all channels have been received.
                 sender.closed().await;
             });
             receiver

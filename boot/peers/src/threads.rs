@@ -82,7 +82,7 @@ fn ring(&procs: &usize) {
     for _ in 1..1000 {
         let (sender, receiver) = sync_channel(0);
         let from = std::mem::replace(&mut last, receiver);
-        // The last thread may end while a token is on its way, so the send may fail.
+        // An error is ignored. It means that the ring has ended, so that nothing receives the token.
         thread::spawn(move || from.into_iter().for_each(|token| _ = sender.send(token)));
     }
     let start = Instant::now();
@@ -145,8 +145,8 @@ fn ping_pong_places(&procs: &usize) {
     report_places(procs, &places);
 }
 
-/// Starts `COUNT` threads. When all of them run, calls `report` with two values from before the start: the time, and
-/// the memory in use.
+/// Starts `COUNT` threads. When all of them run, calls `report` with the time and the memory in use, as they were
+/// before the threads were started.
 fn with_waiting_threads<const COUNT: usize>(report: impl FnOnce(Instant, usize)) {
     let [all, end]: [_; 2] = array::from_fn(|_| Arc::new(Barrier::new(COUNT + 1)));
     let before = memory_in_use();

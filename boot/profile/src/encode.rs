@@ -10,7 +10,7 @@ use crate::symbols::{Frame, Symbols};
 pub(crate) struct Values {
     /// The name of the value that counts the events.
     pub(crate) count: &'static str,
-    /// The name of the value that is the time of the events.
+    /// The name of the value that is the total time of the events.
     pub(crate) time: &'static str,
 }
 

@@ -48,7 +48,8 @@ pub(crate) fn steps(traces: &[TrackTrace]) -> Vec<Step> {
 fn call_stacks(traces: &[TrackTrace]) -> HashMap<u64, Stack> {
     let mut stacks = HashMap::new();
     for trace in traces {
-        // If the beginning of a definition was lost, its frames belong to no call stack.
+        // The definition of a call stack is an event for its beginning and one event for each frame. If the first event
+        // was lost, the frames are ignored.
         let mut current: Option<(u64, Stack)> = None;
         for event in &trace.events {
             match (event.kind, &mut current) {
@@ -72,7 +73,8 @@ fn address(detail: u64) -> u64 {
 /// Returns the events of one track, in their order.
 fn steps_of(trace: &TrackTrace, stacks: &HashMap<u64, Stack>) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
-    // The call stack of the last park on this track. An unlock that is a part of a park gets this call stack.
+    // The call stack of the last park on this track. Some parks also release a lock, for example the wait for a
+    // condition variable. Such an unlock is recorded without a call stack, and gets this one.
     let mut last_park = Stack::new();
     for event in &trace.events {
         let when = event.when.as_nanos();
@@ -110,15 +112,15 @@ fn steps_of(trace: &TrackTrace, stacks: &HashMap<u64, Stack>) -> Vec<Step> {
     steps
 }
 
-/// Returns the step that `event` begins, without its call stack. Returns `None` for call stacks, for other events that
-/// add to the step before them, and for events that profiles do not need.
+/// Returns what has happened according to `event`, with an empty call stack. Returns `None` if `event` only adds a call
+/// stack or a lock to the event before it, or if profiles do not need it.
 fn step_of(event: &Event, track: Track) -> Option<What> {
     Some(match (event.kind, event.goroutine, track) {
         (EventKind::Park, Some(goroutine), _) => {
             let reason = WaitReason::of_number(u8::try_from(event.detail).unwrap_or(u8::MAX));
             What::Park { goroutine, reason, stack: Stack::new(), lock: None }
         }
-        // If the event that ended the wait was lost, the wait is taken to end when the G runs.
+        // If the event that ended the wait was lost, the wait is assumed to end when the G begins to run.
         (EventKind::Ready | EventKind::Start, Some(goroutine), _) => What::Ready { goroutine, unlocked: None },
         (EventKind::RunMachine | EventKind::RunThread, _, Track::Cpu(cpu)) => What::Runs { cpu },
         (EventKind::Halt, _, Track::Cpu(cpu)) => What::Halts { cpu },

@@ -84,8 +84,8 @@ const KINDS: [Kind; 3] = [
     },
 ];
 
-/// What [`write()`] has written. `Display` describes it in one line for each profile, and one more line if something is
-/// missing.
+/// What [`write()`] has written. `Display` writes one line for each profile. If some waits had not ended, one line says
+/// so. The last line contains the number of lost events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     directory: PathBuf,
@@ -131,8 +131,9 @@ pub fn names() -> impl Iterator<Item = String> {
     KINDS.iter().flat_map(|kind| ["folded", "svg", "pb.gz"].map(|extension| format!("{}.{extension}", kind.name)))
 }
 
-/// Writes the profiles to files in `directory`, which is made if it does not exist: `block`, `mutex` and `cpu`, each
-/// with the extensions `.folded`, `.svg` and `.pb.gz`. `program` is the name of the program, for titles.
+/// Writes the profiles to files in `directory`. Makes this directory if it does not exist. Each of the profiles
+/// `block`, `mutex` and `cpu` is written to three files, with the extensions `.folded`, `.svg` and `.pb.gz`. `program`
+/// is the name of the program, for titles.
 ///
 /// # Errors
 ///

@@ -47,7 +47,7 @@ pub struct ValueType {
     pub unit: i64,
 }
 
-/// The values of one call stack, innermost location first.
+/// A call stack and its values. The call stack consists of the numbers of its locations, innermost first.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "the fields are those of profile.proto")]
 pub struct Sample {
@@ -69,7 +69,7 @@ pub struct Label {
     pub str: i64,
 }
 
-/// A range of memory into which a file is loaded. Here it is the program.
+/// A range of memory into which a file is loaded. The only such file here is the program.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "the fields are those of profile.proto")]
 pub struct Mapping {
@@ -145,7 +145,7 @@ impl PprofProfile {
     ///
     /// # Errors
     ///
-    /// `input` returns an error, or it is not a compressed profile.
+    /// `input` returns an error, or `input` does not contain a compressed profile.
     pub fn read(input: impl Read) -> io::Result<Self> {
         let mut bytes = Vec::new();
         GzDecoder::new(input).read_to_end(&mut bytes)?;

@@ -29,8 +29,9 @@ pub struct Profile {
     /// For how long Gs waited, by the call stack that led to the wait. A wait begins when the G parks and ends when the
     /// G becomes runnable, as in Go. Waits that had not ended when the recording ended are left out.
     pub block: Vec<Sample>,
-    /// For how long Gs waited for locks, by the call stack of the *unlock* that ended the wait, as in Go. If other Gs
-    /// wait for the same lock, their time until this unlock is added.
+    /// For how long Gs waited for locks, by the call stack of the *unlock* that ended the wait, as in Go. If more Gs
+    /// wait for the same lock at that time, the unlock is also charged with the time for which they have waited since
+    /// the previous unlock.
     pub mutex: Vec<Sample>,
     /// What ran when the timer interrupted a CPU. The time of a sample is the time for which the CPU was busy since the
     /// CPU's previous sample.
@@ -47,7 +48,7 @@ pub struct Profile {
 
 impl Profile {
     /// Sums up the events of all tracks, which [`Scheduler::traces`](gmp_sched::scheduler::Scheduler::traces) returns
-    /// after a profile.
+    /// after a profile was recorded.
     #[must_use]
     pub fn new(traces: &[TrackTrace]) -> Self {
         let steps = steps(traces);
@@ -106,10 +107,11 @@ struct Waiting {
 /// The time for which a CPU has been busy.
 #[derive(Default)]
 struct Cpu {
-    /// When the CPU last stopped halting, or when the last sample after that was taken. `None` while the CPU halts, and
-    /// before the first event that says what it runs.
+    /// The beginning of the busy time that no sample contains yet. This is the end of the last halt or the time of the
+    /// last sample, whichever is later. `None` while the CPU halts, and before the first event that says which thread
+    /// the CPU runs.
     busy_since: Option<u64>,
-    /// The busy time between the last sample and the last halt.
+    /// The busy time from the last sample to the beginning of the last halt.
     before: u64,
 }
 
@@ -129,7 +131,8 @@ impl Replay {
         let when = step.when;
         match &step.what {
             What::Park { goroutine, reason, stack, lock } => {
-                // If the end of an earlier wait was lost, it is not known how long that wait was.
+                // If an earlier wait of this G has not ended here, the event that ended it was lost. The length of that
+                // wait is unknown, so the wait is dropped.
                 self.leave(*goroutine);
                 if let Some(lock) = lock {
                     self.queues.entry(*lock).or_default().push(*goroutine);
@@ -151,7 +154,7 @@ impl Replay {
                 if let Some(since) = cpu.busy_since.replace(when) {
                     self.cpu.add(stack, None, core::mem::take(&mut cpu.before) + (when - since));
                 } else {
-                    // The interrupt has ended a halt.
+                    // The CPU was halted when the interrupt came, and still runs no thread.
                     cpu.busy_since = None;
                 }
             }
@@ -167,8 +170,9 @@ impl Replay {
         }
     }
 
-    /// Charges the time of all Gs that wait for a lock to the unlock, except the time that was charged to an earlier
-    /// unlock. Go estimates this time by the longest and the shortest of the waits (`semrelease1`).
+    /// Charges an unlock with the time for which all Gs have waited for its lock. Time that was charged to an earlier
+    /// unlock is not charged again. Go estimates the sum from the longest and the shortest of the waits
+    /// (`semrelease1`).
     fn charge(&mut self, when: u64, unlocked: &Unlocked) {
         let mut sum = 0;
         for goroutine in self.queues.get(&unlocked.lock).into_iter().flatten() {

@@ -21,7 +21,8 @@ impl fmt::Debug for Symbols {
     }
 }
 
-/// One function at an address. If it was inlined, the function that contains it follows.
+/// One function at an address. If the function was inlined, the next frame at this address is the function that
+/// contains it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Frame {
     /// The name of the function.
@@ -48,7 +49,7 @@ impl Symbols {
         let symbols = Self::new(&program);
         let code = symbols.loader.as_ref().and_then(|loader| loader.get_section_range(b".text"));
         let base = base_of(&program).unwrap_or(0);
-        // A program that is not position-independent is loaded where its file says.
+        // A program that is not position-independent is loaded at the addresses that its file specifies.
         let is_fixed = code.is_some_and(|code| code.begin >= base);
         Self { offset: if is_fixed { 0 } else { base }, ..symbols }
     }

@@ -98,7 +98,8 @@ fn unlock_is_charged_the_time_of_all_that_wait_for_the_lock() {
         ready_by_unlock(300, 18, 0x20, 3).to_vec(),
     ];
     let profile = profile(&[(ON_P0, on_p0.concat()), (ON_P1, on_p1.concat())]);
-    // The first unlock ends a wait of 100. By then, two more Gs have waited for 90 and 70.
+    // The first unlock ends a wait of 100 ns. At that time, two more Gs have waited for the same lock, for 90 ns and
+    // for 70 ns.
     let expected = [sample(&[8], None, 1, 100 + 90 + 70), sample(&[9], None, 2, 30 + 180)];
     assert_eq!(profile.mutex, expected);
     let block = 100 + 120 + 180 + 90;
@@ -126,7 +127,7 @@ fn sample_of_a_cpu_counts_its_busy_time_since_the_sample_before() {
         interrupt(110, 1).to_vec(),
         vec![event(115, EventKind::InterruptEnd, 0, 0), event(120, EventKind::RunThread, 0, 0)],
         vec![event(130, EventKind::Halt, 0, 0)],
-        // This interrupt ends the halt. No thread runs when it comes.
+        // This interrupt ends the halt. The CPU runs no thread when the interrupt comes.
         interrupt(1000, 2).to_vec(),
         vec![event(1010, EventKind::RunMachine, 0, 0), event(1015, EventKind::Interrupt, 0, 78)],
         interrupt(1020, 2).to_vec(),

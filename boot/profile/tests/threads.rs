@@ -40,7 +40,7 @@ fn of<'a>(samples: &'a [Sample], function: &str) -> Vec<&'a Sample> {
     samples.iter().filter(|sample| sample.stack.iter().find(has).is_some()).collect()
 }
 
-/// The number of waits for this reason and their time.
+/// Returns the number of waits for this reason, and the sum of their times.
 fn waits(profile: &Profile, reason: WaitReason) -> (u64, u64) {
     let samples = profile.block.iter().filter(|sample| sample.reason == Some(reason));
     samples.fold((0, 0), |(count, time), sample| (count + sample.count, time + sample.nanoseconds))
@@ -52,7 +52,8 @@ fn hold_long(mutex: &Mutex<u32>) {
     let_others_wait();
     *value += 1;
     drop(value);
-    // This follows the unlock, so that the unlock is no tail call and this function is still on the stack.
+    // Because of this call, the unlock is not the last call in this function. Otherwise the unlock could be a tail
+    // call, and this function would not be on the call stack of the unlock.
     std::hint::black_box(&mutex);
 }
 

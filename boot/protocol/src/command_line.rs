@@ -198,7 +198,7 @@ impl<T: AsRef<str>> fmt::Display for Line<'_, T> {
     }
 }
 
-/// The value of a `disk=` option: the name that the user has given for a file, and the length of the file.
+/// The value of a `disk=` option: the name of a file exactly as the user wrote it, and the length of this file.
 ///
 /// The length is needed because a disk consists of whole sectors, but a file can have any length. The command line
 /// contains one such option for each disk, in the order of the devices.
@@ -216,7 +216,7 @@ impl<T: AsRef<str>> fmt::Display for Line<'_, T> {
 pub struct DiskOption<'a> {
     /// The name exactly as the user gave it.
     pub name: &'a str,
-    /// The length of the file. The device may be longer, because it consists of whole sectors.
+    /// The length of the file. The disk may be longer, because a disk consists of whole sectors.
     pub bytes: u64,
 }
 

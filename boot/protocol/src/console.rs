@@ -20,12 +20,12 @@ use core::time::Duration;
 /// The byte (XON, `DC1`) that the kernel sends once, when the program first asks for input.
 ///
 /// Until then `boot` holds the input back, for two reasons. A serial port loses input while it is being set up. And
-/// input that the program never reads would interrupt the machine at a different time in each run. `boot` removes the
-/// byte from the output. A terminal ignores it.
+/// input that the program never reads would interrupt the machine at a different time in each run. `boot` removes this
+/// XON byte from the output. A terminal ignores the byte.
 pub const INPUT_READY: u8 = 0x11;
 
 /// The byte (`SYN`) that the kernel sends first. Everything before it comes from the firmware or the boot loader, which
-/// print to the same port. A terminal ignores it.
+/// print to the same port. A terminal ignores this byte.
 pub const BEGIN: u8 = 0x16;
 
 /// A stream of the console's output.
@@ -231,7 +231,7 @@ impl<I: Iterator<Item = u64> + Clone> fmt::Display for Frames<I> {
 }
 
 /// The text before each address of a [`Place`], at the beginning of a line. `boot` drops the line if the address is in
-/// code of the kernel or a library. Otherwise it shows the line.
+/// code of the kernel or a library. Otherwise `boot` shows the line.
 pub const PLACE_PREFIX: &str = "  in 0x";
 
 /// The backtrace of a G that does not run. Its first address is where the G will continue, and the others are in the
@@ -260,8 +260,8 @@ impl<I: Iterator<Item = u64> + Clone> Hash for Place<I> {
     }
 }
 
-/// The text that follows the number of seconds of a [`SincePowerOn`]. When `boot` sees this text for the first time, it
-/// adds how long ago it started QEMU. The machine cannot know this time.
+/// The text that a [`SincePowerOn`] prints after the number of seconds. Where this text first occurs in the console
+/// output, `boot` inserts after it how long ago QEMU was started, which the machine cannot know.
 pub const POWER_ON: &str = "s after power-on";
 
 /// The time since power-on, as a program prints it.

@@ -2,11 +2,11 @@
 //! `ivshmem-plain`. It consists of entries of [`ENTRY_BYTES`]. The first one is a header, and each of the others is a
 //! piece of the input.
 //!
-//! The kernel checks the next entry at regular instants. It takes the entry when its [`DUE`] time has come, and writes
-//! the current time to [`AT`]. For a script, the host fills all entries before the machine starts. To record, the host
-//! fills each entry when input comes, and sets its [`DUE`] time to 0. The kernel executes the same instructions in both
-//! cases. So if the [`DUE`] times of a script are the [`AT`] times of a recorded run, the run with this script is equal
-//! to the recorded one.
+//! The kernel checks the next entry at regular instants. When the [`DUE`] time of this entry has come, the kernel takes
+//! the entry, and writes the current time to [`AT`]. If the input comes from a script, the host fills all entries
+//! before the machine starts. If the input is recorded, the host fills the next entry whenever input comes, and sets
+//! its [`DUE`] time to 0. The kernel executes the same instructions in both cases. So if the [`DUE`] times of a script
+//! are the [`AT`] times of a recorded run, the run with this script is equal to the recorded one.
 
 /// The size of an entry.
 pub const ENTRY_BYTES: usize = 512;
@@ -19,7 +19,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"gmp inpt");
 pub const DUE: usize = 0;
 /// The value of the [`DUE`] word of an entry that has no content yet.
 pub const NEVER: u64 = u64::MAX;
-/// The index of the word that contains the time when the kernel has taken the entry. Until then, the word is 0.
+/// The index of the word to which the kernel writes the time when it takes the entry. Before that, the word is 0.
 pub const AT: usize = 1;
 /// The index of the word that contains the length of the data of the entry, in bytes.
 pub const LENGTH: usize = 2;

@@ -21,7 +21,7 @@ pub const STDERR: &str = "stderr";
 /// The value of the option [`STDERR`] if standard error is a terminal.
 pub const STDERR_TERMINAL: &str = "terminal";
 
-/// The key of the option that is the seed of all random numbers.
+/// The key of the option whose value is the seed of all random numbers.
 pub const SEED: &str = "seed";
 
 /// An option of the kernel.
@@ -116,7 +116,7 @@ pub enum Mistake<'a> {
     Form,
     /// There is no option with this key.
     Key(&'a str),
-    /// The option does not accept the given value. The field contains the values that it accepts.
+    /// The option does not accept the given value. The field contains the values that the option accepts.
     Value(&'static Value),
 }
 

@@ -8,7 +8,7 @@ pub const HEADER_BYTES: usize = 4096;
 /// The first word of the header, by which the kernel distinguishes disks from other shared memory.
 const MAGIC: u64 = u64::from_le_bytes(*b"gmp disk");
 
-/// The bit of the third word that is set if the disk is read-only.
+/// The bit in the third word of the header that is set if the disk is read-only.
 const READ_ONLY: u64 = 1;
 
 /// What the header says about the disk.

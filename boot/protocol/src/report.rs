@@ -83,8 +83,8 @@ pub struct Plan<'a> {
     pub seconds: u32,
     /// The machine's memory in MiB.
     pub memory: u32,
-    /// The status with which the test must end the machine. If it is `None`, the machine continues and the test must
-    /// report that it passed.
+    /// The status with which the test must end the machine. `None` if the machine continues after the test. The test
+    /// program must then report that the test passed.
     pub status: Option<u8>,
     /// Texts that the console must show in this order while the test runs. Each is a line or a part of a line.
     pub texts: &'a [&'a str],

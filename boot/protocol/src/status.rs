@@ -32,13 +32,13 @@ pub const DEBUG_EXIT_PORT: u16 = 0xf4;
 /// This number is added to a status before the status is written to [`DEBUG_EXIT_PORT`].
 pub const OFFSET: u32 = 16;
 
-/// Returns the value that ends QEMU with `status` when it is written to [`DEBUG_EXIT_PORT`].
+/// Returns the value that the guest must write to [`DEBUG_EXIT_PORT`] to end with `status`.
 pub const fn debug_exit_value(status: u8) -> u32 {
     status as u32 + OFFSET
 }
 
 /// Computes the status with which the guest has ended, from QEMU's exit code. Returns `None` if the guest has not ended
-/// QEMU. This includes a triple fault, because QEMU then exits with 0.
+/// QEMU. After a triple fault, the result is also `None`, because QEMU then exits with 0.
 ///
 /// ```
 /// use boot_protocol::status::{debug_exit_value, status_of_qemu_exit};

@@ -46,7 +46,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// A scale from one power of ten to another, which includes the ratios and 1.
+    /// Makes a scale that begins and ends at a power of ten, and that includes all `ratios` and the ratio 1.
     fn new(ratios: impl Iterator<Item = f64>) -> Self {
         let (least, greatest) =
             ratios.fold((1.0_f64, 1.0_f64), |(least, most), each| (least.min(each), most.max(each)));
@@ -64,7 +64,7 @@ impl Scale {
     }
 }
 
-/// Draws a comparison from `top` downwards. Returns where it ends.
+/// Draws a comparison from `top` downwards. Returns the y coordinate at which the comparison ends.
 fn draw(comparison: &Comparison, top: f64, svg: &mut String) -> f64 {
     let peers: Vec<Peer> = comparison.peers.iter().map(|(peer, _)| *peer).filter(|&peer| peer != Peer::Ours).collect();
     let ratios = |row: &Row| peers.iter().filter_map(|&peer| Some((peer, row.ratio(peer)?))).collect::<Vec<_>>();
@@ -135,7 +135,7 @@ mod tests {
     /// Returns the values of an attribute of a peer's bars.
     fn bars(document: &Document<'_>, peer: &str, attribute: &str) -> Vec<f64> {
         let bars = document.descendants().filter(|node| node.attribute("class") == Some(peer));
-        // The first element of the class is in the legend.
+        // The first element of this class belongs to the legend, and is no bar.
         bars.skip(1).map(|bar| bar.attribute(attribute).and_then(|text| text.parse().ok()).expect("a number")).collect()
     }
 

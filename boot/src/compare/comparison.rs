@@ -19,7 +19,8 @@ pub struct Comparison {
 /// The results of one workload.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The name of the workload, or of one of its results.
+    /// The name of the workload. If the workload has several results, this is the name of one result, such as
+    /// `sleep_overshoot_p50`.
     pub name: String,
     /// The number of Ps.
     pub procs: u32,

@@ -1,11 +1,12 @@
-//! What a peer prints, and its summary.
+//! What a peer prints, and the median, the least and the greatest of the results that it has printed.
 
 use core::cmp::Ordering;
 
 /// One result of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
-    /// The name of the workload, or of one of its results.
+    /// The name of the workload. If the workload has several results, this is the name of one result, such as
+    /// `sleep_overshoot_p50`.
     pub name: String,
     /// The number of Ps.
     pub procs: u32,
@@ -22,7 +23,7 @@ pub struct Printed {
     pub identity: String,
     /// The results.
     pub measurements: Vec<Measurement>,
-    /// Whether the peer has printed the last line.
+    /// Whether the peer has printed its last line, `bench done`. If this line is missing, the run has failed.
     pub is_complete: bool,
 }
 

@@ -1,6 +1,7 @@
 //! Compares this scheduler with others: `cargo run -- compare`.
 //!
-//! All peers run the same workloads, and each prints lines `bench NAME procs=N VALUE UNIT`.
+//! The schedulers that are compared are called *peers*. All peers run the same workloads, and each prints lines `bench
+//! NAME procs=N VALUE UNIT`.
 //!
 //! 1. [`arguments`] parses the user's requests: which peers run, and in which [`Setting`](setting::Setting)s.
 //! 2. [`peers`] gets the programs of the peers: it downloads Go's toolchain and a Linux, and has the programs built.

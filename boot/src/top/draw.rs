@@ -1,4 +1,4 @@
-//! The picture of the values, for a terminal of any size.
+//! Draws the live view on a terminal of any size.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use gmp_sched::scheduler::PROCESSOR_LIMIT;
 use gmp_sched::snapshot::{SEQUENCE, Snapshot, words};
 
-/// The number of bytes of a word.
+/// The size of a word in bytes.
 const WORD: usize = size_of::<u64>();
 
 /// A handle to the memory.

@@ -51,7 +51,7 @@ pub struct View {
     memory: Memory,
     model: Model,
     terminal: Terminal,
-    /// Whether standard output is a terminal, so that it cannot show text while the view is shown.
+    /// Whether standard output is a terminal. If so, what the machine prints there is kept until the view ends.
     keeps_output: bool,
     next: Instant,
 }

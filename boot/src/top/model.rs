@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 
 use gmp_sched::snapshot::{Goroutines, Snapshot, Totals};
 
-/// The time over which rates and shares are averaged, in nanoseconds of the machine.
+/// The time over which rates and shares are averaged, in nanoseconds of the machine's clock.
 const WINDOW: u64 = 1_000_000_000;
 
-/// The numbers of the last second, oldest first.
+/// The snapshots of about the last second, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Model {
     past: VecDeque<Snapshot>,
@@ -47,14 +47,16 @@ pub(super) struct Processor {
 }
 
 impl Model {
-    /// Adds the newest snapshot. Ignores it if the machine has published nothing since the last one.
+    /// Adds the newest snapshot. Ignores this snapshot if the machine has published nothing since the snapshot that was
+    /// added last.
     pub(super) fn add(&mut self, snapshot: Snapshot) {
         if self.past.back().is_some_and(|last| last.observations == snapshot.observations) {
             return;
         }
         let now = snapshot.when;
         self.past.push_back(snapshot);
-        // If the second snapshot is old enough to begin the window, the first one is no longer needed.
+        // Rates are computed from the oldest and the newest snapshot. If the second oldest one is at least `WINDOW`
+        // old, the oldest one is no longer needed.
         while self.past.get(1).is_some_and(|second| now.saturating_sub(second.when) >= WINDOW) {
             self.past.pop_front();
         }
@@ -131,8 +133,8 @@ mod tests {
 
     use super::*;
 
-    /// The `number`-th snapshot of a machine with one P. It publishes every 100 ms, and its P is busy in one of four
-    /// observations.
+    /// The `number`-th snapshot of a machine with one P. The machine publishes a snapshot every 100 ms, and its P is
+    /// busy in one of four observations.
     fn snapshot(number: u64) -> Snapshot {
         Snapshot {
             when: number * 100_000_000,

@@ -87,7 +87,8 @@ pub(crate) fn leave() {
         }
         Ok(())
     };
-    // An error is ignored. It means that standard output is closed, or that the file cannot be read.
+    // An error is ignored, because it cannot be handled here. It means that standard output is closed, or that the file
+    // with the kept output cannot be read.
     let _ = print();
 }
 
@@ -191,7 +192,8 @@ impl Drop for Terminal {
     }
 }
 
-/// Returns a blank screen of this size. Its first picture clears the terminal and is drawn as a whole.
+/// Returns a blank screen of this size. The first picture that is drawn on this screen clears the terminal and is drawn
+/// as a whole.
 fn blank(size: Rect) -> io::Result<ratatui::Terminal<CrosstermBackend<Gate>>> {
     let options = TerminalOptions { viewport: Viewport::Fixed(size) };
     ratatui::Terminal::with_options(CrosstermBackend::new(Gate(b"\x1b[2J".to_vec())), options)

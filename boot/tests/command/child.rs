@@ -181,7 +181,8 @@ fn end_group(group: Pid, child: &Receiver<Order>) {
     let _ = kill_process_group(group, Signal::KILL);
 }
 
-/// Reads until the text ends with `end`. If the pipe ends earlier, returns the text so far as the error.
+/// Reads until the text ends with `end`. If the pipe ends earlier, returns the text that was read until then, as the
+/// error.
 fn read_until(pipe: &mut impl Read, end: &str) -> Result<String, String> {
     let (mut read, mut byte) = (Vec::new(), [0]);
     while !read.ends_with(end.as_bytes()) {

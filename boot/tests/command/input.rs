@@ -103,7 +103,7 @@ fn replay_under_gdb(folder: &Path, cpus: &str, more: &[&str], orders: &[&str]) -
     }
     gdb.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let printed = text(&run(gdb).stdout);
-    // `boot` must not wait for a reader of its messages.
+    // Reads the other messages of `boot`. If nothing read them, `boot` could wait for a reader for ever.
     says.for_each(drop);
     (printed, child.finish())
 }
@@ -124,7 +124,8 @@ fn recorded_run_replays_under_gdb() {
     }
 }
 
-/// After a stop, runs may differ: the other CPUs execute some more instructions, and QEMU may advance the clock.
+/// This test compares two runs only up to the first stop. After a stop, the runs may differ, because the other CPUs
+/// execute some more instructions, and QEMU may advance the clock.
 #[test]
 fn gdb_finds_the_recorded_state_at_the_first_stop() {
     if is_gdb_missing() {
@@ -132,7 +133,8 @@ fn gdb_finds_the_recorded_state_at_the_first_stop() {
     }
     let folder = TempDir::new().expect("a folder");
     let _machine = only_machine();
-    // The argument of the function is the time that the program prints.
+    // The argument of the function `debugger_stops_at_a_line`, in the register `rdi`, is the time that the program
+    // prints.
     let orders = ["hbreak *debugger_stops_at_a_line", "continue", "print $rdi", "info registers rip rsp rbx", "kill"];
     for cpus in ["--smp=1", "--smp=4"] {
         let recorded = record(folder.path(), cpus).output;

@@ -60,7 +60,8 @@ fn kernel_option_out_of_range_is_refused() {
     }
 }
 
-/// The user edits the command that `--dry-run` prints, so `boot` does not check the option.
+/// The test adds the option to the command that `--dry-run` has printed, as a user may do. So `boot` cannot check this
+/// option.
 #[test]
 fn kernel_refuses_an_unknown_option_that_boot_has_not_checked() {
     let output = finish(boot_outside(&["--dry-run", "--smp=1"], &["status", "7"]));

@@ -225,8 +225,8 @@ fn selects() {
     println!("{words:?}, ticks: {}", (0..3).filter(|_| ticker.wait() <= now()).count());
 }
 
-/// Names items of the kernel's public interface. This function compiles on the machine and on the host only if both
-/// have all these items.
+/// Names items of the kernel's public interface. The function is compiled twice, for the machine and for the host. Each
+/// build fails if one of these items is missing there.
 fn surface() {
     fn is_error<E: Error + Copy + Eq>() {}
     fn is_shown<T: fmt::Debug>() {}
@@ -308,7 +308,8 @@ fn limits() {
         let read = stdin().read_line(&mut line);
         format!("{read:?} {line:?}")
     });
-    // The G waits for the input, or for the other reader.
+    // Only one G reads from the console at a time. So this call waits for the input, or for the G `reader`, which is
+    // reading.
     println!("{:?} {line:?}", stdin().read_line_until(&mut line, SHORT));
     println!("halves");
     println!("{}", reader.join().expect("it does not panic"));
@@ -319,9 +320,10 @@ fn limits() {
     println!("{}", random_until(Duration::MAX) != random_until(Duration::MAX));
 }
 
-/// Waits or yields although a lock that spins is held or preemption is off. Before that, prints the number of the line
-/// that takes the lock or turns preemption off. For `itself`, this is the line that takes the lock a second time.
-/// (Printing is allowed in these contexts.)
+/// Makes the mistake that `what` names. With `itself`, the G takes a lock that it already holds. Otherwise, the G waits
+/// or yields while it holds a lock that turns preemption off, or while preemption is off. Before the mistake, the
+/// function prints the number of the line that takes the lock or turns preemption off. With `itself`, this is the line
+/// that takes the lock a second time. (Printing is allowed in these contexts.)
 fn wait_with(what: &str) {
     static SPINS: InterruptMutex<()> = InterruptMutex::new(());
     static PINS: PreemptMutex<()> = PreemptMutex::new(());

@@ -41,7 +41,8 @@ pub(crate) fn write_crate(main: &str) -> TempDir {
     fs::create_dir(directory.path().join("src")).expect("a directory");
     fs::write(directory.path().join("Cargo.toml"), manifest).expect("written");
     fs::write(directory.path().join("src/main.rs"), main).expect("written");
-    // `Cargo.lock` selects the versions of dependencies that the workspace uses. So nothing has to be downloaded.
+    // With this `Cargo.lock`, the crate uses the same versions of its dependencies as the workspace does. So nothing
+    // has to be downloaded.
     fs::copy(workspace.join("Cargo.lock"), directory.path().join("Cargo.lock")).expect("copied");
     directory
 }

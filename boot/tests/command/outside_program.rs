@@ -71,7 +71,7 @@ fn main(arguments: &[&str]) -> i32 {
         ["device"] => println!("{}", if uses_virtio() { "virtio" } else { "serial" }),
         ["mute", then] => {
             println!("before");
-            // The device never answers again.
+            // While a `Mute` exists, the device does not answer. This one is never dropped.
             mem::forget(Mute::new());
             match *then {
                 "flood" => flood(),
@@ -335,7 +335,8 @@ fn hold_long() {
     let mut value = CONTENDED.lock();
     *value = compute_long(*value);
     drop(value);
-    // This follows the unlock, so that the unlock is no tail call and this function is still on the stack.
+    // Because of this call, the unlock is not the last call in this function. Otherwise the unlock could be a tail
+    // call, and this function would not be on the call stack of the unlock.
     hint::black_box(&CONTENDED);
 }
 

@@ -8,8 +8,9 @@ use profile::pprof::{PprofProfile, Sample};
 
 use crate::outside::{boot_outside, finish, status, text};
 
-/// Boots the program on one CPU, with counted instructions. With two CPUs, the G that waits for the lock would spin
-/// instead of parking, because QEMU runs the other CPU for a long time at each `pause` instruction of the spinning G.
+/// Boots the program on one CPU, with counted instructions. With two CPUs, the G that waits for the lock would spin,
+/// and would not park. The reason is that QEMU runs the other CPU for a long time at each `pause` instruction of the
+/// spinning G, so the lock is released before the G has stopped spinning.
 fn profiled(directory: &Path, options: &[&str], argument: &str) -> Output {
     let option = format!("--profile={}", directory.display());
     finish(boot_outside(&[&["--icount", "--smp=1", &option], options].concat(), &[argument]))
@@ -41,7 +42,8 @@ fn profile_shows_who_waits_for_a_lock_and_who_holds_it_and_what_runs() {
     assert_eq!(waits.len(), 1, "{block:?}");
     let reasons: Vec<_> = waits[0].label.iter().map(|label| block.text(label.str)).collect();
     assert_eq!((&waits[0].value[..1], &reasons[..]), (&[1][..], &["sync.Mutex.Lock"][..]));
-    // The holder computes for 100 ms. The wait begins when the first or second slice of 10 ms of the holder is over.
+    // The holder computes for 100 ms. The other G begins to wait when the first or the second slice of the holder is
+    // over. A slice takes 10 ms.
     let waited = waits[0].value[1];
     assert!((75_000_000..=95_000_000).contains(&waited), "{waited} ns");
     let stack = block.functions(waits[0]);

@@ -349,8 +349,8 @@ fn counted_instructions_make_tours_equal() {
     check_story(&first);
 }
 
-/// Checks the facts of the part of the tour that shows three ways to wait for a device: when each step happened, and on
-/// which M.
+/// One part of the tour shows three ways to wait for a device. This function checks what this part prints: when each
+/// step happened, and on which M.
 fn check_story(tour: &str) {
     let story = tour.split("-- three ways to wait").nth(1).and_then(|rest| rest.split("\n\n").next()).expect("a story");
     let step = |line: &str| {

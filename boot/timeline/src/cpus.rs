@@ -13,16 +13,17 @@ pub enum CpuThread {
     Other,
 }
 
-/// A period in which a CPU ran one thread. In the other periods, it halted, or what it ran is unknown.
+/// A period in which a CPU ran one thread. In all other periods, the CPU halted, or the trace does not show what the
+/// CPU ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuSlice {
     /// The CPU.
     pub cpu: u32,
-    /// What it ran.
+    /// The thread that the CPU ran.
     pub thread: CpuThread,
     /// When the period began, in nanoseconds.
     pub from: u64,
-    /// When it ended.
+    /// When the period ended.
     pub to: u64,
 }
 
@@ -35,7 +36,7 @@ pub struct InterruptSlice {
     pub name: usize,
     /// When the interrupt came, in nanoseconds.
     pub from: u64,
-    /// When its handler returned.
+    /// When the interrupt's handler returned.
     pub to: u64,
 }
 

@@ -8,10 +8,11 @@ use std::os::unix::fs::FileExt as _;
 use gmp_sched::trace::memory::{EVENT_WORDS, HEADER_WORDS, MAGIC, RING_HEADER_WORDS};
 use gmp_sched::trace::{Event, Track, TrackTrace};
 
-/// The largest number of events that a reader keeps, of all tracks together. It counts later events as lost.
+/// The largest number of events that a reader keeps, of all tracks together. The reader counts later events as lost.
 pub const LIMIT: usize = 16_000_000;
 
-/// Copies the events out of the shared memory, which is a file. It can do so while the machine writes them, or later.
+/// Copies the events out of the shared memory, which is a file. This works while the machine writes the events, and
+/// also later.
 #[derive(Debug)]
 pub struct Reader {
     file: File,
@@ -21,7 +22,7 @@ pub struct Reader {
     kept: usize,
 }
 
-/// The number of bytes of a word.
+/// The size of a word in bytes.
 const WORD: u64 = 8;
 
 impl Reader {
@@ -69,7 +70,7 @@ impl Reader {
         let begin = self.next[ring].max(written.saturating_sub(capacity));
         let slots = at + RING_HEADER_WORDS as u64;
         let mut bytes = vec![0; (written - begin) as usize * Event::BYTES];
-        // After the last slot, the events continue in the first one.
+        // If the events reach the end of the ring, they continue at its beginning.
         let until_end = ((capacity - begin % capacity).min(written - begin)) as usize * Event::BYTES;
         let (first, rest) = bytes.split_at_mut(until_end);
         self.file.read_exact_at(first, slots * WORD + begin % capacity * Event::BYTES as u64)?;

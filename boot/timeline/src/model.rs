@@ -14,17 +14,17 @@ use crate::{Cause, Entry, Trace};
 /// What a P does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
-    /// It runs the G with this index.
+    /// The P runs the G with this index.
     Run(usize),
     /// The G with this index is in a system call, and the P has not been taken from its M.
     Syscall(usize),
-    /// Its M picks the next G.
+    /// The M of the P picks the next G.
     Schedule,
-    /// Its M searches the other Ps for work.
+    /// The M of the P searches the other Ps for work.
     Search,
-    /// No M holds it.
+    /// No M holds the P.
     Idle,
-    /// It is stopped with the world.
+    /// The P is stopped, because the world is stopped.
     Stopped,
 }
 
@@ -39,15 +39,16 @@ pub struct Slice {
     pub activity: Activity,
     /// When the period began, in nanoseconds.
     pub from: u64,
-    /// When it ended.
+    /// When the period ended.
     pub to: u64,
-    /// Why it ended.
+    /// Why the period ended.
     pub end: End,
-    /// How the G of this slice had become runnable. `None` if no G began to run, or if that is unknown.
+    /// If a G began to run in this period, how that G had become runnable. `None` if this is unknown, or if no G began
+    /// to run.
     pub readied: Option<Readied>,
 }
 
-/// Why a period of a P ended. `Display` describes it.
+/// Why a period of a P ended. `Display` describes the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The trace ended during the period.
@@ -71,11 +72,11 @@ impl fmt::Display for End {
 /// How a G became runnable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readied {
-    /// When, in nanoseconds.
+    /// When the G became runnable, in nanoseconds.
     pub at: u64,
-    /// Where it happened, if known.
+    /// The track on which the G became runnable, if known.
     pub track: Option<Track>,
-    /// Why. `None` if the G was runnable because it gave way.
+    /// Why the G became runnable. `None` if the G gave way, and so stayed runnable.
     pub cause: Option<Cause>,
 }
 
@@ -97,11 +98,11 @@ pub struct Blocked {
 pub struct Wait {
     /// The G.
     pub goroutine: usize,
-    /// When it parked.
+    /// When the G parked.
     pub from: u64,
-    /// When it was readied.
+    /// When the G was readied.
     pub to: u64,
-    /// Why it waited.
+    /// Why the G waited.
     pub reason: WaitReason,
     /// What ended the wait.
     pub cause: Cause,
@@ -110,7 +111,7 @@ pub struct Wait {
 /// What an arrow means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ArrowKind {
-    /// From the point where a G was readied, by another G or by a caller without a P, to the point where it began to
+    /// From the point where a G was readied, by another G or by a caller without a P, to the point where the G began to
     /// run.
     Ready,
     /// From the interrupt of the device for which a G waited to the point where the G began to run. If the trace does
@@ -125,7 +126,7 @@ pub enum ArrowKind {
 /// An arrow from a time on one track to the beginning of a slice of a P.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrow {
-    /// What it means.
+    /// What the arrow means.
     pub kind: ArrowKind,
     /// When and where the arrow begins, with the time in nanoseconds.
     pub from: (u64, Track),
@@ -136,7 +137,7 @@ pub struct Arrow {
 /// How many Gs run, how many are runnable, and how many Ps are idle, from a point in time until the next change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
-    /// When, in nanoseconds.
+    /// The point in time from which these numbers are valid, in nanoseconds.
     pub when: u64,
     /// Gs that run.
     pub running: usize,
@@ -151,7 +152,7 @@ pub struct Numbers {
 pub struct Model {
     /// What the Ps did, in the order in which the periods ended.
     pub slices: Vec<Slice>,
-    /// Ms that were blocked.
+    /// The periods in which Ms were blocked.
     pub blocked: Vec<Blocked>,
     /// Waits that ended.
     pub waits: Vec<Wait>,
@@ -180,9 +181,9 @@ enum State {
 struct G {
     state: State,
     readied: Option<Readied>,
-    /// The last interrupt that raised the signal for which the G waits: its time and CPU.
+    /// The time and the CPU of the last interrupt that raised the signal for which the G waits.
     raised: Option<(u64, Track)>,
-    /// The P from which it was stolen.
+    /// The P from which the G was stolen.
     stolen_from: Option<u32>,
 }
 
@@ -290,8 +291,8 @@ impl Replay<'_> {
         }
     }
 
-    /// Called before an event is replayed. If it is the first event of its P, the trace does not say what the P did
-    /// before. But if the event is that a G leaves the P, that G was running.
+    /// Called before an event of a P is replayed. If this event is the first one of the P, the trace does not say what
+    /// the P did before. The exception is an event in which a G leaves the P: before this event, the P ran that G.
     fn assume(&mut self, on: u32, entry: &Entry) {
         let processor = &mut self.processors[on as usize];
         if processor.is_known {
@@ -383,8 +384,8 @@ impl Replay<'_> {
             _ => {}
         }
         if let Some(victim) = stolen_from {
-            // The arrow begins at the time when the G was readied, because at the time of the steal the other P may be
-            // doing something else.
+            // The arrow begins at the time when the G was readied. At the time of the steal, the P from which the G was
+            // stolen may be doing something unrelated.
             arrow(ArrowKind::Steal, (readied.at, Track::Processor(victim)));
         }
         if let Some(at) = self.processors[on as usize].handed_off.take() {

@@ -92,7 +92,8 @@ fn columns(trace: &Trace) -> Vec<u8> {
             (EventKind::Spawn | EventKind::Ready, Cause::Unknown) => -1.0,
             (EventKind::Spawn | EventKind::Ready, Cause::Timer) => -2.0,
             (EventKind::Spawn | EventKind::Ready, Cause::Device) => -3.0,
-            // This includes `SyscallReturn`: its kind implies its cause, so the detail can be the number of the M.
+            // A `SyscallReturn` has a cause, too, but the kind of the event implies this cause. So its detail can stay
+            // the number of the M.
             _ => entry.detail as f64,
         };
         detail.to_le_bytes()

@@ -25,7 +25,7 @@ const CPU: u32 = 4;
 /// The number of the track of callers without a P. This track is in the same process of the viewer as the tracks of Ps.
 const OUTSIDE: u32 = 9999;
 
-/// The largest number of values that are written of each counter. Some viewers are slow if there are more.
+/// The largest number of values that are written for each counter. Some viewers are slow if there are more.
 const COUNTERS: u64 = 20_000;
 
 /// Writes `trace`.

@@ -8,13 +8,13 @@ use gmp_sched::trace::{EventKind, Track, TrackTrace};
 /// Why a G became runnable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The G with this index in [`Trace::goroutines`] spawned or readied it.
+    /// The G with this index in [`Trace::goroutines`] spawned or readied the G that became runnable.
     Goroutine(usize),
-    /// A due timer readied it.
+    /// A due timer readied the G.
     Timer,
-    /// A device for which it waited became ready.
+    /// A device for which the G waited became ready.
     Device,
-    /// It returned from a system call and found no P.
+    /// The G returned from a system call, and there was no free P for it.
     Return,
     /// The trace names no cause.
     Unknown,
@@ -23,23 +23,23 @@ pub enum Cause {
 /// One event of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// When it happened, in nanoseconds since the first event.
+    /// When the event happened, in nanoseconds since the first event.
     pub when: u64,
     /// What happened.
     pub kind: EventKind,
-    /// Where it happened.
+    /// The track on which the event happened.
     pub track: Track,
-    /// The index in [`Trace::goroutines`] of the G to which it happened.
+    /// The index in [`Trace::goroutines`] of the G to which the event happened.
     pub goroutine: Option<usize>,
     /// More about the event; see [`EventKind`]. If the detail is a text, this is the index of the text in
-    /// [`Trace::texts`]. For a `Switch`, it is the index of the other G.
+    /// [`Trace::texts`]. For a `Switch`, the detail is the index of the other G.
     pub detail: u64,
     /// Why a G became runnable, if the event is a `Spawn`, a `Ready` or a `SyscallReturn`.
     pub cause: Cause,
 }
 
 impl Entry {
-    /// The P on which the event happened, if it happened on one.
+    /// The P on which the event happened, if it happened on a P.
     #[must_use]
     pub fn processor(&self) -> Option<u32> {
         match self.track {
@@ -54,11 +54,11 @@ impl Entry {
 pub struct Goroutine {
     /// The number of the G.
     pub id: u64,
-    /// The name that its spawner has chosen; empty if it has none.
+    /// The name that the spawner has chosen for the G; empty if the G has no name.
     pub name: String,
-    /// The function that it executes; empty if it is unknown.
+    /// The function that the G executes; empty if this is unknown.
     pub function: String,
-    /// The index of the G that spawned it.
+    /// The index of the G that spawned this G.
     pub creator: Option<usize>,
 }
 
@@ -120,7 +120,8 @@ impl Trace {
         }
     }
 
-    /// The time of the first event by the clock of the scheduler, in nanoseconds. All other times count from it.
+    /// The time of the first event by the clock of the scheduler, in nanoseconds. All other times are relative to this
+    /// one.
     #[must_use]
     pub fn start(&self) -> u64 {
         self.start

@@ -279,7 +279,8 @@ fn cpu_runs_the_m_whose_p_runs_a_g() {
             assert!(own.windows(2).all(|pair| pair[0].to <= pair[1].from), "{own:?}");
         }
         // While a P runs a G, its M runs on a CPU at least once. A CPU may have begun to run the M before the trace
-        // began. The trace says nothing about that CPU until it switches to another thread.
+        // began. The trace says nothing about that CPU until it switches to another thread. So only periods in which
+        // the threads of all CPUs are known are checked.
         for slice in model.slices.iter().filter(|slice| matches!(slice.activity, Activity::Run(_))) {
             let Some(machine) = slice.machine else { continue };
             let on_cpu = |other: &&CpuSlice| {
@@ -378,7 +379,8 @@ fn failed_run_is_marked_at_the_event_that_violates_the_rule() {
     }
 }
 
-/// Gs record the length of the ring at marks. There is one P, so no thief changes the ring meanwhile.
+/// A G sets a mark, and records the length of the ring at the same time. There is one P, so no thief changes the ring
+/// meanwhile.
 #[test]
 fn replayed_queues_are_those_of_the_scheduler() {
     for seed in 0..12 {

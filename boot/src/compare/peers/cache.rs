@@ -43,8 +43,8 @@ impl Cache {
             return Ok(entry);
         }
         fs::create_dir_all(&self.0).map_err(cannot)?;
-        // Only the holder of the lock makes entries. So unfinished folders that another process has left are not in
-        // use.
+        // Only the holder of the lock makes entries. So if this process finds unfinished folders while it holds the
+        // lock, no other process uses them.
         let lock = File::create(self.path("lock")).map_err(cannot)?;
         if lock.try_lock().is_err() {
             say("compare: waiting for another `compare` that downloads");

@@ -59,7 +59,7 @@ impl Linux {
             return Ok((receive(&output, None).unwrap_or_default(), Some(timed_out(order.limit))));
         };
         let status = process.wait();
-        // At its end, the script restarts the machine, and this makes QEMU end.
+        // The last command of the script `init` restarts the machine. QEMU then ends with success.
         let failure = match status {
             Ok(status) if status.success() => None,
             Ok(status) => Some(format!("QEMU ended with {status}{}", last_lines(&printed))),

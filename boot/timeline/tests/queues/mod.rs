@@ -1,4 +1,4 @@
-//! A model of the run queues, to which the events of a trace are applied. It shares no code with the page.
+//! A model of the run queues, to which the events of a trace are applied. This model shares no code with the page.
 
 use std::collections::VecDeque;
 
@@ -38,7 +38,8 @@ impl Queues {
                 self.remove(g);
                 match on {
                     None => self.global.push_back(g),
-                    // The M that finds a due timer runs its G at once.
+                    // If a due timer readies a G, the M that has found the timer runs the G at once. So this G waits in
+                    // no queue.
                     Some(_) if entry.cause == Cause::Timer => {}
                     Some(on) => self.put_next(on, g),
                 }
@@ -54,7 +55,7 @@ impl Queues {
             }
             (EventKind::Preempt, Some(on), Some(g)) => {
                 self.processors[on].runs = None;
-                // A G whose slice is over goes to the global queue. Another event records that.
+                // A G whose slice is over goes to the global queue. The event `GlobalPut` records that.
                 if entry.detail != PreemptReason::Slice as u64 {
                     self.put_next(on, g);
                 }
