@@ -1,10 +1,10 @@
 //! Measures the rates of the time stamp counter and of the local APIC's timer against a clock with a known rate (the
 //! reference).
 //!
-//! A virtual machine makes this difficult, because the host may pause it at any moment. If the counter of the reference
-//! wraps during a pause, the reference seems to have counted a much shorter time than has really passed. (The PIT wraps
-//! after 55 ms.) And if the pause comes between the reads of two counters, the counters are read at different moments.
-//! Therefore:
+//! This is difficult in a virtual machine, because the host may pause the machine at any moment. If the counter of the
+//! reference wraps during a pause, the reference seems to have counted a much shorter time than has really passed. (The
+//! PIT wraps after 55 ms.) And if the pause comes between the reads of two counters, the counters are read at different
+//! moments. Therefore:
 //!
 //! - [`Clocks::read`] reads all counters several times, and returns the values that were read in the shortest time.
 //! - The measurement consists of many short intervals between consecutive reads. An interval that took much longer than
@@ -17,14 +17,16 @@ use core::fmt;
 /// an interval of that length.
 const LONGEST: u64 = 16;
 
-/// After this many consecutive reads without progress, the reference is considered to stand still. [`Clocks::read`]
-/// takes at least about a microsecond, and every reference ticks at least once in a microsecond.
+/// If this many consecutive reads find the reference's counter unchanged, the reference is considered to stand still.
+/// A working reference advances between nearly all reads: [`Clocks::read`] takes at least about a microsecond, and
+/// every reference ticks at least once in a microsecond.
 const PATIENCE: u32 = 20_000;
 
 /// A result needs at least this number of intervals. If there were fewer, all of them might contain a pause.
 const LEAST_INTERVALS: u32 = 32;
 
-/// The largest number of intervals of a measurement. It is reached only if nearly all intervals contain a pause.
+/// A measurement fails if it has no result after this many reads. This happens only if nearly all intervals contain a
+/// pause.
 const MOST_INTERVALS: u32 = 1_000_000;
 
 /// A clock with a known rate, whose counter counts up and wraps.
@@ -88,7 +90,7 @@ pub trait Clocks {
     fn read(&mut self) -> Reading;
 }
 
-/// How far each counter has counted in the same time.
+/// How far the time stamp counter and the APIC's timer have counted in the time `ns`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rates {
     /// The time in nanoseconds.
@@ -140,7 +142,7 @@ impl fmt::Display for Failure {
 
 impl core::error::Error for Failure {}
 
-/// Measures the rates for at least `ns` nanoseconds of the reference.
+/// Measures the two rates against `reference`, until at least `ns` nanoseconds have passed on the reference.
 ///
 /// # Errors
 /// See [`Failure`]. All loops are bounded, so this function returns for any values of the counters.
@@ -226,8 +228,8 @@ impl Sum {
         if ticks == 0 || counts == 0 {
             return Err(Failure::NothingToMeasure);
         }
-        // An interval may have been added to the sum if it was up to LONGEST times as long as the shortest one. The
-        // reference must not wrap in an interval of that length.
+        // The sum may contain intervals that are up to LONGEST times as long as the shortest one. The reference must
+        // not wrap in an interval of that length.
         let shortest = self.shortest.map_or(0, |shortest| shortest.elapsed);
         if shortest.saturating_mul(LONGEST) >> reference.bits != 0 {
             return Err(Failure::TooManyPauses);
@@ -254,8 +256,8 @@ pub enum Source<S> {
 /// processor states (CPUID leaves 0x15 and 0x16).
 ///
 /// If the processor states no rate, chooses the first measurement. Otherwise chooses the first measurement that agrees
-/// with the processor or with an earlier measurement. If there is no such measurement, chooses the stated rate. Returns
-/// `None` if there is no measurement. `measurements` is advanced only as far as necessary, and at most
+/// with the stated rate or with an earlier measurement. If there is no such measurement, chooses the stated rate.
+/// Returns `None` if there is no measurement. `measurements` is advanced only as far as necessary, and at most
 /// [`MAX_REFERENCES`] times.
 pub fn choose<S>(
     measurements: impl IntoIterator<Item = (S, Rates)>,

@@ -39,7 +39,8 @@ impl Factor {
     /// there is no such value, because the factor is zero or the value has more than 64 bits.
     ///
     /// A second factor for the opposite direction would be too inexact. Both factors would be rounded, so the error of
-    /// converting a value there and back would grow with the value. After a month it would be milliseconds.
+    /// converting a value there and back would grow with the value. For a time of one month, the error would be
+    /// milliseconds.
     #[inline]
     pub const fn convert_back(self, result: u64) -> u64 {
         if self.0 == 0 {
@@ -69,8 +70,8 @@ mod tests {
     fn value_converted_back_is_the_first_that_reaches_the_result() {
         let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..1_000_000 {
-            // The factor converts the ticks of a clock of 10 MHz to 10 GHz into nanoseconds. `ns` is any moment of ten
-            // years.
+            // The factor converts ticks of a clock into nanoseconds. The clock has any rate between 10 MHz and 10 GHz.
+            // `ns` is any moment of ten years.
             let factor = Factor::new(random.u64(10_000_000..10_000_000_000), 1_000_000_000);
             let ns = random.u64(..10 * YEAR_NS);
             let ticks = factor.convert_back(ns);

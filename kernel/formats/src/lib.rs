@@ -2,9 +2,9 @@
 //! The tests of this crate need no hardware.
 //!
 //! The kernel itself is tested in a virtual machine, which does not have every mode of every device: QEMU's TCG has no
-//! x2APIC and no TSC-deadline timer. So the code that computes the values of their registers is here. This code
-//! accesses the registers through the trait [`Bus`](local_apic::Bus). The kernel implements `Bus` with the hardware,
-//! and the tests of this crate implement it with a recorder.
+//! x2APIC and no TSC-deadline timer. So the code for these two is in this crate, where it is tested without them. The
+//! code accesses their registers through the trait [`Bus`](local_apic::Bus). The kernel implements `Bus` with the
+//! hardware, and the tests of this crate implement `Bus` with a recorder.
 //!
 //! - [`calibration`]: how the rates of the clocks are measured.
 //! - [`fixed_point`]: how the units of one clock are converted to those of another.

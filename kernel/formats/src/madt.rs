@@ -2,8 +2,8 @@
 //! and say how the interrupts of the ISA bus are wired.
 //!
 //! Each entry contains its own length, and some firmware reports a wrong length. A length of zero would keep a parser
-//! in an endless loop, and a length beyond the end of the table would make it read other memory. So [`entries`] ends at
-//! the first entry with an impossible length, and reports that entry.
+//! in an endless loop, and a length beyond the end of the table would make the parser read other memory. So [`entries`]
+//! ends at the first entry with an impossible length, and reports that entry.
 
 use core::fmt;
 

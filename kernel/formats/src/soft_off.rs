@@ -70,7 +70,7 @@ pub fn control(content: u16, sleep_type: u8) -> u16 {
     content & !(TYPE | ENABLE) | u16::from(sleep_type) << TYPE_SHIFT & TYPE | ENABLE
 }
 
-/// Whether ACPI is enabled, so that the computer can be turned off. `content` is the value of control register PM1a.
+/// Whether ACPI is enabled. Only then can the computer be turned off. `content` is the value of control register PM1a.
 pub fn is_acpi_on(content: u16) -> bool {
     content & ACPI_ENABLED != 0
 }

@@ -18,8 +18,10 @@
 //! CPU. So the watchdog asks the CPU, at each later check, whether interrupts (or preemption) are off. The watchdog
 //! reports the CPU after [`ANSWERS`] confirmations. A *prompt* confirmation counts as [`PROMPT_WEIGHT`] confirmations.
 //!
-//! Between two answers, a CPU executes at least one instruction or one access to a device. So a CPU whose critical
-//! section makes fewer than [`ANSWERS`] accesses is not reported, even if the host lets the CPU wait at each access.
+//! Between two answers, a CPU executes at least one instruction or one access to a device. Suppose that the host lets
+//! the CPU wait for a long time at each access. Then the CPU gives at most one answer at each access. So if a critical
+//! section makes fewer than [`ANSWERS`] accesses, the CPU is not reported.
+//!
 //! An answer is prompt if it comes within [`PROMPT`], which shows that the CPU was running when it was asked. The
 //! checks are 50 ms apart, so the number of prompt answers shows roughly for how long the CPU has really run with
 //! interrupts (or preemption) off. A CPU that is stuck is reported on every host, but later if it gets a small share of
@@ -28,14 +30,14 @@
 /// For how long interrupts (or preemption) must be off before the CPU is suspected, in ns.
 pub const LIMIT: u64 = 1_000_000_000;
 
-/// How often a CPU must confirm that interrupts (or preemption) are off before the watchdog reports it.
+/// How many times a CPU must confirm that interrupts (or preemption) are off before the watchdog reports it.
 pub const ANSWERS: u32 = 32;
 
 /// A prompt confirmation counts as this many confirmations.
 pub const PROMPT_WEIGHT: u32 = 4;
 
-/// The longest time from a request to an answer that is prompt, in ns. A CPU that runs answers within microseconds. A
-/// CPU that does not run waits for a time slice of the host, which takes milliseconds.
+/// The longest time from a request to an answer that is prompt, in ns. While the host runs a virtual CPU, that CPU
+/// answers within microseconds. Otherwise the CPU waits for its next time slice of the host, which takes milliseconds.
 pub const PROMPT: u64 = 1_000_000;
 
 /// The answer of a suspected CPU to a request.
@@ -321,7 +323,8 @@ mod tests {
             }
         }
 
-        /// Checks the CPU for a minute. Returns when the CPU was reported, or `None` if it was not reported.
+        /// Checks the CPU for a minute. Returns the time at which the CPU was reported, or `None` if it was not
+        /// reported.
         fn reported_at(&mut self) -> Option<u64> {
             let mut suspicion = Suspicion::new();
             let mut now = 0;
@@ -345,7 +348,8 @@ mod tests {
     #[test]
     fn cpu_that_the_host_hardly_runs_is_never_reported() {
         for seed in 0..200 {
-            // Each of the 20 accesses to a device in a section waits for some time in the virtual machine monitor.
+            // A section takes 20 slices. Each slice ends with an access to a device, at which the CPU waits for the
+            // virtual machine monitor.
             let mut waiting = VirtualCpu::new(seed, 2_000, 100 * MS, 20 * 2_000);
             assert_eq!(waiting.reported_at(), None, "seed {seed}");
             // The host is so busy that the CPU gets one slice in a second.

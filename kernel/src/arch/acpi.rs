@@ -26,15 +26,15 @@ static TABLES: Once<Tables> = Once::new();
 /// What the kernel uses of the firmware's tables.
 #[derive(Default, Debug)]
 pub(crate) struct Tables {
-    /// The ids of the local APICs of the usable CPUs. If the firmware lists more CPUs than the kernel can use, only the
-    /// first of them are in this list, and the boot CPU may be missing.
+    /// The ids of the local APICs of the usable CPUs. If the firmware lists more CPUs than the kernel can use, the CPUs
+    /// at the end of the firmware's list are missing here. The boot CPU may be one of them.
     pub apic_ids: heapless::Vec<u32, MAX_CPUS>,
     /// The number of CPUs for which `apic_ids` has no room.
     pub ignored_cpus: usize,
     /// The I/O APICs that the firmware lists.
     pub io_apics: heapless::Vec<IoApic, MAX_IO_APICS>,
-    /// The ISA interrupts whose number, polarity or trigger mode differs from the default of the ISA bus. The first
-    /// element of each pair is the interrupt's number on that bus.
+    /// The ISA interrupts for which the firmware overrides the defaults of the ISA bus. Each pair consists of the
+    /// interrupt's number on that bus, and the I/O APIC input with its polarity and trigger mode.
     overrides: heapless::Vec<(u8, Interrupt), ISA_INTERRUPTS>,
     /// The address of the registers of the HPET (high precision event timer), if there is one.
     pub hpet: Option<PhysAddr>,
@@ -68,22 +68,23 @@ pub(crate) struct IoApic {
 }
 
 impl Tables {
-    /// Returns the I/O APIC's input for an interrupt of the ISA bus.
+    /// Returns the I/O APIC input that an interrupt of the ISA bus uses, with the polarity and the trigger mode of that
+    /// interrupt.
     pub(crate) fn isa_interrupt(&self, irq: u8) -> Interrupt {
         let overridden = self.overrides.iter().find(|(source, _)| *source == irq);
         overridden.map_or(Interrupt::of_isa_bus(irq), |&(_, interrupt)| interrupt)
     }
 
-    /// Adds a CPU, if it is not in the list yet. Some firmware lists a CPU twice, once in the format for xAPIC ids and
-    /// once in the format for x2APIC ids.
+    /// Adds a CPU to `apic_ids`, unless the list contains that CPU already. Some firmware lists a CPU twice, once in
+    /// the format for xAPIC ids and once in the format for x2APIC ids.
     fn add_cpu(&mut self, apic_id: u32) {
         if !self.apic_ids.contains(&apic_id) && self.apic_ids.push(apic_id).is_err() {
             self.ignored_cpus += 1;
         }
     }
 
-    /// Adds one entry of the MADT. If the list for I/O APICs or the list for overrides is full, such an entry is
-    /// ignored.
+    /// Adds one entry of the MADT. An entry for an I/O APIC is ignored if the list `io_apics` is full. An entry for an
+    /// override is ignored if the list `overrides` is full.
     fn add(&mut self, entry: Entry) {
         match entry {
             Entry::Cpu { apic_id } => self.add_cpu(apic_id),

@@ -98,7 +98,8 @@ pub(crate) fn send_init() -> Processors {
     let tables = acpi::tables();
     let (mut processors, unreachable): (Processors, Processors) =
         tables.apic_ids.iter().filter(|&&id| id != this).partition(|&&id| apic::is_in_reach(id));
-    // The boot CPU is used in any case, even if it is not among the CPUs in the list.
+    // The boot CPU is always used, even if the firmware's list does not contain it. So at most `MAX_CPUS - 1` other
+    // CPUs can be used.
     let surplus = processors.len().saturating_sub(MAX_CPUS - 1);
     processors.truncate(MAX_CPUS - 1);
     if surplus + tables.ignored_cpus > 0 {
@@ -188,8 +189,8 @@ fn prepare(count: usize) -> usize {
     STACKS.call_once(|| stacks).len()
 }
 
-/// The largest number of frames that [`prepare_one`] takes: for the stack of the CPU, the stacks of its trap handlers,
-/// and their page tables.
+/// The largest number of page frames that [`prepare_one`] takes. They are for the stack of the CPU, for the stacks of
+/// its trap handlers, and for the page tables that map these stacks.
 const PREPARED_FRAMES: usize = 96;
 
 fn prepare_one(id: CpuId) -> Result<(Prepared, u64), OutOfMemory> {

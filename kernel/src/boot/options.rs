@@ -71,8 +71,8 @@ pub(super) fn disk_timeout() -> Duration {
     number("disk_timeout_s").map_or(DISK_TIMEOUT, Duration::from_secs)
 }
 
-/// The options `disk_access_us` and `disk_seed`: the model of a disk in memory. Without `disk_seed`, the seed is that
-/// of all random numbers.
+/// The options `disk_access_us` and `disk_seed`: the model of a disk in memory. Without `disk_seed`, the value of the
+/// option `seed` is used.
 pub(super) fn disk_model() -> Model {
     let access = number("disk_access_us").map_or(DISK_ACCESS, Duration::from_micros);
     // Lossless: `check` has ensured that the number is in the range of the option.
@@ -126,13 +126,13 @@ fn schedtrace() -> Option<Observer> {
     Some(schedtrace::configure(Schedtrace { interval, detailed: number("scheddetail") == Some(1) }))
 }
 
-/// The options `procs`, `seed`, `slice_us`, `undisturbed_us`, `halt_poll_us`, `blocking_limit`, `trace`, `top`,
-/// `schedtrace` and `scheddetail`. Called when the number of CPUs is known, because the default and the limit of
-/// `procs` depend on it.
+/// Returns the settings of the scheduler, according to the options `procs`, `seed`, `slice_us`, `undisturbed_us`,
+/// `halt_poll_us`, `blocking_limit`, `trace`, `top`, `schedtrace` and `scheddetail`. Called when the number of CPUs is
+/// known, because the default and the limit of `procs` depend on it.
 pub(super) fn scheduler() -> Settings {
     let micros = |key, default| number(key).map_or(default, Duration::from_micros);
     let standard = Settings::standard(cpus::count(), seed().unwrap_or_else(random::seed));
-    // A run that fails can be repeated with the same random choices.
+    // The seed is logged, so that a run that fails can be repeated with the same random choices.
     log::info!("seed={}", standard.seed);
     let procs = number("procs").map_or(standard.procs, |procs| procs as usize);
     let limit = startup::procs_limit();

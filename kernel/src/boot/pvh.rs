@@ -113,11 +113,11 @@ pub(super) fn warn_of_ignored_regions() {
 }
 
 /// Returns the physical memory that is in use although the loader's memory map calls it usable: the image and the
-/// command line. The command line has `length` bytes and is at the physical address `text`; 0 means that there is none.
-/// The two ranges are in the order of their addresses.
+/// command line. The command line has `length` bytes and is at the physical address `text`. If `text` is 0, there is no
+/// command line. The two ranges are in the order of their addresses.
 fn reserved(text: u64, length: usize) -> [Range<u64>; 2] {
     let image = mm::layout::boot_start()..mm::layout::image_end() - mm::layout::KERNEL_BASE;
-    // The zero byte at the end also belongs to the text.
+    // The zero byte that ends the command line is also in use.
     let text = text..if text == 0 { 0 } else { text + length as u64 + 1 };
     if text.start < image.start { [text, image] } else { [image, text] }
 }

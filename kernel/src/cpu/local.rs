@@ -46,8 +46,8 @@ impl<T: Sync> CpuLocal<T> {
     /// Returns the copy of the calling CPU. Meaningful only while the caller cannot migrate.
     #[inline(always)]
     pub(crate) fn here(&'static self) -> &'static T {
-        // SAFETY: before a CPU accesses per-CPU data, `install` sets its GS base to the distance of its copy. `fill`
-        // has stored the same distance in that copy of `BASE`.
+        // SAFETY: before a CPU accesses per-CPU data, `install` sets the CPU's GS base to the distance from the section
+        // to the CPU's copy. `fill` has stored the same distance in that copy's `BASE`, which `base` loads.
         unsafe { self.at(base()) }
     }
 
@@ -135,8 +135,8 @@ macro_rules! change {
 }
 pub(crate) use change;
 
-/// Expands to the empty string. `change!` passes its operand to this macro, because the optional part of its format
-/// string must mention the operand.
+/// Expands to the empty string. An optional part of a macro (`$(…)?`) must mention an optional parameter. So the
+/// optional part of the format string in `change!` passes the operand to this macro.
 macro_rules! nothing {
     ($operand:expr) => {
         ""
@@ -153,14 +153,14 @@ unsafe extern "C" {
     static mut __boot_cpu_local: u8;
 }
 
-/// The value in [`BASES`] of a CPU that is not up. No distance is zero, since the section itself is not a copy.
+/// The entry in [`BASES`] for a CPU that is not up. No distance is zero, since the section itself is not a copy.
 const NOT_UP: usize = 0;
 
 /// For each CPU that is up, the distance from the section to the CPU's copy.
 static BASES: [AtomicUsize; MAX_CPUS] = [const { AtomicUsize::new(NOT_UP) }; MAX_CPUS];
 
 cpu_local! {
-    /// The GS base of this CPU: the distance from the section to its copy.
+    /// The GS base of this CPU: the distance from the section to this CPU's copy.
     static BASE: AtomicUsize = AtomicUsize::new(NOT_UP);
     /// The number of this CPU.
     static ID: AtomicU32 = AtomicU32::new(0);
@@ -185,7 +185,7 @@ fn section_bytes() -> usize {
     (&raw const __cpu_local_end).addr() - section().addr()
 }
 
-/// A unit of two cache lines. Copies are aligned to it to avoid false sharing, because the adjacent-line prefetcher
+/// Two cache lines. Copies are aligned to this size to avoid false sharing, because the adjacent-line prefetcher
 /// fetches lines in pairs.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(128))]
@@ -206,8 +206,8 @@ impl CpuCopy {
         let mut memory = Vec::new();
         memory.try_reserve_exact(lines).ok()?;
         memory.resize(lines, Line(MaybeUninit::uninit()));
-        // SAFETY: the memory is new, at least as large as the section, and is leaked, so nothing else uses it and it is
-        // never freed.
+        // SAFETY: the memory is new and at least as large as the section. It is leaked, so nothing else uses it, and it
+        // is never freed.
         Some(unsafe { Self::fill(id, memory.leak().as_mut_ptr().cast()) })
     }
 

@@ -27,8 +27,9 @@ pub(crate) struct Backtrace {
     /// The first address to yield, which is the program counter of the innermost frame. `None` if it has been yielded,
     /// or if the backtrace begins with a return address.
     innermost: Option<u64>,
-    /// The return address of the innermost frame, if the chain of frame pointers has no entry for that frame. This is
-    /// so if code has jumped to an invalid address, and at the beginning and the end of a function.
+    /// The return address of the innermost frame, if the chain of frame pointers does not contain this address. There
+    /// are two such cases: code has jumped to an invalid address, or has been interrupted at the beginning or the end
+    /// of a function.
     caller: Option<u64>,
     frame_pointer: u64,
     /// The return address of the frame visited before.
@@ -57,8 +58,8 @@ impl Backtrace {
 
     /// Returns the backtrace of code that an interrupt has interrupted at any instruction. At the first two
     /// instructions of a function and at the last one, the frame pointer is that of the caller. So the chain of frame
-    /// pointers does not contain the return address of this function. In this case the return address is read from the
-    /// stack.
+    /// pointers does not contain the return address of the interrupted function. In this case the return address is
+    /// read from the stack.
     pub(crate) fn of_sample(frame: &TrapFrame) -> Self {
         let return_address_at = match layout::code_around(frame.rip, 3).1 {
             // `push rbp`, or `ret`.

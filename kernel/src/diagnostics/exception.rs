@@ -79,7 +79,8 @@ impl<'a> Description<'a> {
         self.overflow(f, self.fault_address)
     }
 
-    /// Adds an explanation if the address is in the first page of memory, in a stack, or in the guard page of a stack.
+    /// Writes an explanation of `address` if it is in the first page of memory, in a stack, or in the guard page of a
+    /// stack.
     fn overflow(&self, f: &mut fmt::Formatter<'_>, address: u64) -> fmt::Result {
         if address < 4096 {
             return f.write_str(" (a null pointer)");

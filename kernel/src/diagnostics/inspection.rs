@@ -24,7 +24,8 @@ use crate::sched::platform;
 const PATIENCE: u64 = 500_000_000;
 
 /// The number of requests so far. Each request sends an interrupt to every CPU, and the CPUs take it at different
-/// times. A CPU's n-th interrupt belongs to request n, so it is a new request only if n exceeds this number.
+/// times. A CPU's n-th interrupt belongs to request number n. If n exceeds the number of requests so far, this
+/// interrupt is the first of a new request.
 static QUESTIONS: AtomicU32 = AtomicU32::new(0);
 cpu_local! {
     /// How many of the interrupts that request a report this CPU has taken.
@@ -35,8 +36,9 @@ cpu_local! {
 /// report.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
-/// Requests a report. Called in the handler of a non-maskable interrupt, if no CPU has sent this interrupt. Returns
-/// `false` if no CPU has begun an earlier report in time.
+/// Requests a report. Called in the handler of a non-maskable interrupt that no CPU has sent. Returns `false`, and
+/// requests nothing, if a report was requested at least [`PATIENCE`] ago and no CPU has begun to write it. The caller
+/// then stops the kernel.
 pub(crate) fn ask() -> bool {
     let now = timer::now().max(1);
     let seen = SEEN.here().fetch_add(1, Ordering::Relaxed) + 1;
@@ -64,8 +66,9 @@ pub(crate) fn answer() {
 }
 
 /// Writes the report, line by line. Other output may come between the lines. This function does not wait for the
-/// console, so lines for which the console has no room are lost. It waits for the other CPUs, for some seconds if one
-/// does not answer. Callable from everywhere except the handler of a non-maskable interrupt.
+/// console, so lines for which the console has no room are lost. But it waits until all other CPUs have recorded their
+/// state. If a CPU does not do this, the wait ends after some seconds. Callable from everywhere except the handler of a
+/// non-maskable interrupt.
 pub(crate) fn write(asked_by: &str) {
     // This cannot fail, because writing to the console returns no errors.
     let _ = write_to(&mut LineWriter::new(), asked_by);

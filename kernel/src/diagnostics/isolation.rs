@@ -4,8 +4,8 @@
 //! printed, and the other Gs continue. Joining the G returns [`JoinError::StackOverflow`] after a stack overflow, and
 //! [`JoinError::Panicked`] after a panic or an exception. The stack of the G is not unwound, so nothing that the G
 //! owned is dropped. If the G held a lock, the lock is never released. If it was about to send a value, the value is
-//! never sent. Its stack is never used again, because other Gs may have references into that stack. If the G ran the
-//! function of a `Once`, the waiters and later callers of that `Once` panic.
+//! never sent. The stack of the G is never used again, because other Gs may have references into that stack. If the G
+//! ran the function of a `Once`, the waiters and later callers of that `Once` panic.
 //!
 //! If the G has open scopes, their children continue, and they may borrow from the stack frames of the G and of its
 //! ancestors. So joining the G returns only after the last child has ended, as it would with unwinding. If a child
@@ -97,7 +97,7 @@ pub(crate) fn end_after_exception() -> ! {
 }
 
 fn report(goroutine: &Goroutine<Kernel>, cause: Cause<'_>, backtrace: Backtrace) {
-    // A second panic can happen while the message is formatted. It stops the kernel, because preemption is off.
+    // Formatting the message may panic, too. That second panic stops the kernel, because preemption is off.
     let _off = PreemptGuard::new();
     let report = Report { goroutine, cause, backtrace, cpu: percpu::current() };
     console::eprint(format_args!("{report}"));

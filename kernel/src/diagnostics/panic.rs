@@ -3,8 +3,9 @@
 //! The first CPU that panics stops all other CPUs by a non-maskable interrupt, which also reaches CPUs with interrupts
 //! off. It then prints the cause, details, and the cause again, and stops the kernel. If the kernel is at fault, the
 //! details are the state of every CPU and the last log messages. If the program is at fault, they are the state of
-//! every G. A panic or an exception in a G's own code is the fault of the program. So is a panic because a G waits with
-//! preemption off or while it holds an `InterruptMutex`. The reporting CPU takes no lock and does not allocate.
+//! every G. A panic or an exception in a G's own code is the fault of the program. If a G waits with preemption off or
+//! while it holds an `InterruptMutex`, the kernel panics, and this panic is also the fault of the program. The
+//! reporting CPU takes no lock and does not allocate.
 
 use core::fmt::{self, Write};
 use core::panic::PanicInfo;
@@ -52,7 +53,8 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     {
         isolation::end(goroutine, info, backtrace);
     }
-    // After a misuse preemption is off, so the caller stays on this CPU.
+    // `misusing` returns the current G if this panic reports a misuse. A misuse is reported only with preemption off,
+    // so the caller stays on this CPU.
     let misusing = || contexts::is_misuse().then(goroutines::interrupted).flatten();
     if let Some(goroutine) = in_user_code.or_else(misusing) {
         let cause = |console: &mut Emergency, _| write_cause(console, "panic", info);
@@ -77,7 +79,7 @@ fn write_cause(console: &mut Emergency, what: impl fmt::Display, info: &PanicInf
 /// kernel or unknown.
 pub(crate) fn faulty(frame: &TrapFrame) -> Option<&'static Goroutine<Kernel>> {
     match frame.vector() {
-        // The cause of one of these three exceptions may be something other than the interrupted instruction.
+        // Each of these three exceptions may have a cause other than the interrupted instruction.
         Vector::DOUBLE_FAULT | Vector::MACHINE_CHECK | Vector::NON_MASKABLE => None,
         _ => goroutines::interrupted_in_user_code(frame),
     }
@@ -125,8 +127,8 @@ pub(crate) fn fatal(message: fmt::Arguments<'_>) -> ! {
 /// - Another CPU is stopping the kernel: this CPU records its state and stops.
 /// - Another CPU has asked for this CPU's state: this CPU records its state and continues.
 /// - The interrupt comes from outside of the kernel: a report is requested.
-/// - The interrupt comes from outside, but no CPU has begun an earlier report in time: the kernel stops, as for an
-///   exception.
+/// - The interrupt comes from outside, but a report was requested before and no CPU has begun it in time: the kernel
+///   stops, as for an exception.
 pub(crate) fn non_maskable(frame: &TrapFrame) {
     match ENDING.load(Ordering::Relaxed) {
         NOBODY if snapshot::answer(frame) || inspection::ask() => {}
@@ -141,9 +143,9 @@ pub(crate) fn non_maskable(frame: &TrapFrame) {
 }
 
 /// Stops the kernel. Only the first CPU that calls this function writes a report. `cause` writes the first lines of the
-/// report, and is called again for its last lines. `details` writes what follows the first lines. Other CPUs that call
-/// this function meanwhile stop. The report shows where these CPUs were, but not why they called this function. If the
-/// caller handles an exception, `frame` contains the registers of the interrupted code.
+/// report, and is called again for its last lines. `details` writes what follows the first lines. If other CPUs call
+/// this function meanwhile, they only stop. The report shows where these CPUs were, but not why they called this
+/// function. If the caller handles an exception, `frame` contains the registers of the interrupted code.
 fn end(
     status: u8,
     frame: Option<&TrapFrame>,

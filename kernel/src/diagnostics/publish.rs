@@ -12,13 +12,13 @@ use crate::sched::{kthread, platform};
 
 /// The time between two publications.
 const INTERVAL: Duration = Duration::from_millis(10);
-/// After a publication, the thread waits for at least this many times as long as the publication took. So the thread
-/// takes only a small share of a CPU, even if it takes long to count the Gs because there are many.
+/// The wait after each publication is at least this many times as long as the publication. So the thread takes only a
+/// small share of a CPU, even if there are many Gs, which take long to count.
 const PAUSE: u32 = 20;
 
 static MEMORY: Once<&'static [AtomicU64]> = Once::new();
 
-/// Stores the memory, and returns the body of the thread.
+/// Stores `memory`, into which the thread publishes, and returns the function that the thread runs.
 pub(crate) fn configure(memory: &'static [AtomicU64]) -> Observer {
     MEMORY.call_once(|| memory);
     run

@@ -1,9 +1,9 @@
 //! Prints the state of the scheduler periodically, in Go's format: the options `schedtrace` and `scheddetail`.
 //!
-//! In Go, sysmon prints. Here, a kernel thread of its own prints, for two reasons. The thread of sysmon does not run
-//! while no M is in a system call. And this thread waits if the console is slow, while sysmon must not wait. The thread
-//! is no M and needs no P. If all CPUs halt, its deadline wakes one of them, and if all CPUs are busy, it displaces the
-//! G that runs on one of them. Without the option `schedtrace` this thread does not exist.
+//! In Go, sysmon prints. Here, a separate kernel thread prints, for two reasons. The thread of sysmon does not run
+//! while no M is in a system call. And sysmon must not wait, but the thread that prints waits if the console is slow.
+//! The thread that prints is no M and needs no P. If all CPUs halt, its deadline wakes one of them. If all CPUs are
+//! busy, it preempts the G that runs on one of them. Without the option `schedtrace` this thread does not exist.
 
 use core::fmt::{self, Write};
 use core::time::Duration;
@@ -22,7 +22,7 @@ const BATCH: u32 = 64;
 
 static SETTINGS: Once<Schedtrace> = Once::new();
 
-/// Stores the settings, and returns the body of the thread.
+/// Stores `settings`, which the thread reads, and returns the function that the thread runs.
 pub(crate) fn configure(settings: Schedtrace) -> Observer {
     SETTINGS.call_once(|| settings);
     run
@@ -42,7 +42,7 @@ fn run(_: usize) -> ! {
 }
 
 /// Prints lines to standard error as fast as the console sends them. Parks for a moment after each batch of lines, so
-/// that other threads can run. While this thread prints, no other thread can preempt it, because it is pinned.
+/// that other threads can run. While the calling thread prints, no other thread can preempt it, because it is pinned.
 struct PacedWriter {
     lines: LineWriter,
     /// The number of lines in the current batch.

@@ -24,7 +24,7 @@ use crate::cpu::sync::InterruptMutex;
 use crate::diagnostics::backtrace::Backtrace;
 use crate::diagnostics::exception::GeneralRegisters;
 
-/// How often a CPU is polled for its answer before it is reported as not answering.
+/// The number of times that a CPU is polled for its answer before it is reported as not answering.
 const MOST_POLLS: usize = 20_000_000;
 
 /// The largest number of frames that are recorded. The rest of a longer backtrace is left out.
@@ -99,8 +99,8 @@ impl Snapshot {
         answered == STOPPED || answered == self.asked.load(Ordering::Relaxed)
     }
 
-    /// Returns the time from the last request to its answer, in ns. A CPU that does not run when it is asked answers
-    /// late.
+    /// Returns the time from the last request to its answer, in ns. If the host does not run a virtual CPU when it is
+    /// asked, the CPU answers late.
     pub(crate) fn latency(&self) -> u64 {
         self.answered_at.load(Ordering::Relaxed).saturating_sub(self.asked_at.load(Ordering::Relaxed))
     }
@@ -242,9 +242,9 @@ pub(crate) fn write_others(out: &mut impl fmt::Write) -> fmt::Result {
 }
 
 /// Writes the backtrace of this CPU, and the state of each other CPU: whether interrupts are on, its preempt count, its
-/// registers and its backtrace. All CPUs continue. The caller waits for the other CPUs with interrupts off. The wait
-/// takes microseconds, or some seconds if a CPU does not answer. Callable from everywhere except the handler of a
-/// non-maskable interrupt.
+/// registers and its backtrace. All CPUs continue. Interrupts are off on this CPU while it waits for the other CPUs.
+/// The wait takes microseconds, or some seconds if a CPU does not answer. Callable from everywhere except the handler
+/// of a non-maskable interrupt.
 ///
 /// # Errors
 /// The errors that `out` returns.

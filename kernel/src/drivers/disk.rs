@@ -128,9 +128,10 @@ impl Disk {
         self.blocking().write_at(offset, data)
     }
 
-    /// Returns two numbers: how many requests can be in flight, and how many more can be submitted at the moment. A
-    /// request needs a buffer for each 64 KiB of its data, or for fewer bytes if the device limits the size of a piece
-    /// of memory. Each of these buffers counts as a request. Both numbers are 0 if the disk has no device.
+    /// Returns two numbers: how many requests can be in flight, and how many more can be submitted at the moment. The
+    /// numbers count buffers, so a request with several buffers counts several times. A request needs a buffer for each
+    /// 64 KiB of its data, or more buffers if the device accepts only smaller ones. Both numbers are 0 if the disk has
+    /// no device.
     #[must_use]
     pub fn requests(&self) -> (usize, usize) {
         self.device.map_or((0, 0), |device| (device.capacity(), device.free_buffers()))
@@ -225,8 +226,8 @@ impl DiskAccess<'_> {
         limit: impl Into<Limit<'l>>,
     ) -> Result<usize, DiskError> {
         let limit = limit.into();
-        // If the device was refused, the disk may have the length 0. So this check comes before the check of the
-        // offset.
+        // If the device could not be set up, the error must be `Unusable`. The disk may then have the length 0, and the
+        // check of the offset would return `OutOfRange`. So the device is checked first.
         self.disk.usable_device()?;
         let rest = self.disk.bytes.checked_sub(offset).ok_or(DiskError::OutOfRange)?;
         let length = usize::try_from(rest).map_or(buffer.len(), |rest| buffer.len().min(rest));
@@ -396,10 +397,10 @@ fn split(offset: u64, block_bytes: usize) -> (u64, usize) {
     ((offset - skip) / SECTOR_SIZE as u64, usize::try_from(skip).expect("less than a block"))
 }
 
-/// Blocks the calling G and its M for `duration`, like a request to a device that transfers nothing. The P is handed
-/// off at once. A disk access takes a different time in each run. This function always takes the same time, so tests of
-/// the handoff that use it are deterministic. If as many Ms are blocked as the kernel option `blocking_limit` allows,
-/// first waits until one of them is free.
+/// Blocks the calling G and its M for `duration`, as a blocking call of a driver does, but uses no device. The P is
+/// handed off at once. Tests of the handoff use this function instead of disk accesses, because the time of a disk
+/// access varies from run to run. If `blocking_limit` (a kernel option) Ms are already blocked in drivers, the calling
+/// G first waits until one of these calls has ended. This wait blocks only the G.
 ///
 /// Programs should wait with [`sleep`](crate::platform::sleep), which blocks only the G. Not callable from interrupt
 /// handlers.

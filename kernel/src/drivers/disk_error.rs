@@ -10,8 +10,8 @@ use crate::mm::OutOfMemory;
 /// Why a disk could not be read or written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskError {
-    /// The offset is past the end of the disk. Or the range to write or to discard extends past the end of the disk. Or
-    /// a range to read or to write extends past the end of the device, because the device is smaller than the disk.
+    /// The offset is past the end of the disk, or a range to write or to discard extends past the end of the disk. This
+    /// error is also returned if the device is smaller than the disk, and the range extends past the end of the device.
     OutOfRange,
     /// The disk is read-only.
     ReadOnly,

@@ -34,12 +34,13 @@ const MSIX: u8 = 0x11;
 const MSIX_ENABLE: u32 = 1 << 31;
 /// The bit of the first 32-bit word of the MSI-X capability that masks all vectors of the device.
 const MSIX_MASK_ALL: u32 = 1 << 30;
-/// The table's size minus one is also in the first 32-bit word of the MSI-X capability. The next two constants are the
-/// position of its bits in that word, and the mask of these bits after the shift.
+/// The first 32-bit word of the MSI-X capability also contains the number of table entries minus one. `MSIX_SIZE_SHIFT`
+/// is the position of this number in the word. `MSIX_SIZE` is the mask of the number's bits after the word has been
+/// shifted.
 const MSIX_SIZE_SHIFT: u32 = 16;
 const MSIX_SIZE: u32 = 0x7ff;
-/// Bits of the second 32-bit word of the MSI-X capability: the number of the BAR that contains the table. The other
-/// bits are the offset of the table in that BAR.
+/// The bits of the second 32-bit word of the MSI-X capability that hold the number of the BAR with the table. The other
+/// bits hold the offset of the table in that BAR.
 const MSIX_BAR: u32 = 0b111;
 /// The length of an entry of the MSI-X table, in bytes.
 const ENTRY_BYTES: usize = 16;

@@ -1,4 +1,4 @@
-//! A device that is polled: the driver reads a register until the device is done, with its CPU busy.
+//! A device that is polled: the driver reads a register until the device is done, and keeps its CPU busy meanwhile.
 //!
 //! This is the third way in which a driver waits. The other two need an interrupt: the G blocks with its M, or it parks
 //! alone (see [`disk`](crate::disk)). A poll is a system call that does not block its M. The M leaves its P, but the P
@@ -24,8 +24,8 @@ static CHANNEL: Mutex<()> = Mutex::new(());
 /// rate. This time is generous, because another thread may run on the CPU meanwhile.
 const LATE_NS: u64 = 10_000_000;
 
-/// The number of steps of the loop in which the driver pauses between two reads of the output. A read of a port takes
-/// as long as hundreds of instructions, and in a virtual machine longer.
+/// The number of steps of the loop in which the driver pauses between two reads of the output. The driver pauses
+/// because a read of a port takes as long as hundreds of instructions, and longer in a virtual machine.
 const PAUSE: u32 = 1000;
 
 /// Waits for `duration` by polling the output of channel 2 of the programmable interval timer (PIT), which sends no
@@ -66,7 +66,7 @@ fn count_down(count: u16) -> Result<(), NotCounting> {
     let start = timer::now();
     pit::start(count);
     loop {
-        // The clock is read before the output, so a pause between the two is not mistaken for a PIT that does not
+        // The clock is read before the output, so a pause between the two reads is not mistaken for a PIT that does not
         // count.
         let is_late = timer::now() - start > 2 * length + LATE_NS;
         if pit::is_over() {

@@ -111,7 +111,7 @@ pub fn fill_random_until<'l>(bytes: &mut [u8], limit: impl Into<Limit<'l>>) -> R
 }
 
 /// Chooses the source. `seed` is the kernel option of this name. If there is a device, sets it up and requests the
-/// bytes for [`seed`]. Called once, after all CPUs have started.
+/// bytes for the function [`seed`]. Called once, after all CPUs have started.
 pub(crate) fn init(seed: Option<u64>) {
     if let Some(seed) = seed {
         SEEDED.call_once(|| Generator::new(seed));

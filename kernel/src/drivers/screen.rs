@@ -4,7 +4,7 @@
 //!
 //! The text does not scroll, because that would read the framebuffer, and reads from it are slow on real computers.
 //! After the last line, the text continues in the first line. The line after the newest one is always empty. So showing
-//! a byte takes a bounded time: that of drawing a character, or of clearing a line.
+//! a byte takes a bounded time: at most that of clearing a line and drawing a character.
 
 use boot_protocol::console::{Decoder, Received, Stream};
 use bootloader_api::info::{FrameBuffer, FrameBufferInfo, PixelFormat};

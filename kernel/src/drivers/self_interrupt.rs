@@ -10,11 +10,11 @@ use crate::cpu::{contexts, percpu};
 use crate::sched::platform::{Kernel, scheduler};
 
 static SIGNAL: Signal<Kernel> = Signal::new();
-/// The vector of the interrupt, allocated when it is first needed. `None` if there is none left.
+/// The vector of the interrupt, allocated when it is first needed. `None` if no vector was left.
 static VECTOR: Once<Option<Vector>> = Once::new();
 
 /// Interrupts the calling CPU. The handler of the interrupt readies the G that waits in [`wait_for_interrupt`].
-/// Callable from everywhere.
+/// Callable from everywhere except handlers of non-maskable interrupts.
 pub fn interrupt() {
     match VECTOR.call_once(|| interrupts::allocate("self-interrupt", raise, 0).ok()) {
         Some(vector) => apic::send(percpu::current(), *vector),
@@ -22,8 +22,8 @@ pub fn interrupt() {
     }
 }
 
-/// Waits until [`interrupt`] has been called since the last wait. Blocks the calling G, not its M. Not callable from
-/// interrupt handlers.
+/// Waits until [`interrupt`] is called. Returns at once if [`interrupt`] has been called since the last wait. Blocks
+/// the calling G, not its M. Not callable from interrupt handlers.
 ///
 /// # Panics
 ///

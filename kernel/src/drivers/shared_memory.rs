@@ -42,8 +42,8 @@ fn purpose(memory: Registers) -> Purpose {
     }
 }
 
-/// Maps the memory of each of these devices, in the order of their bus addresses. Leaves out a device whose memory
-/// cannot be mapped.
+/// Maps the memory of all `ivshmem-plain` devices, in the order of their bus addresses. Leaves out a device whose
+/// memory cannot be mapped.
 fn memories() -> impl Iterator<Item = (Registers, Purpose)> {
     let mut root = pci::root();
     let functions = pci::functions(&root).into_iter();

@@ -10,8 +10,8 @@ pub fn now() -> u64 {
     Kernel::now().as_nanos()
 }
 
-/// Returns the same as [`now`], because on the host no machine is powered on before the program starts. Callable from
-/// everywhere.
+/// Returns the same as [`now`]. On the machine, this function returns the nanoseconds since the computer was switched
+/// on. Callable from everywhere.
 pub fn since_power_on() -> u64 {
     now()
 }

@@ -6,7 +6,8 @@
 //! and in tests.
 //!
 //! An exception of the processor, such as a division by zero, is reported like a panic. In a program with
-//! `panic=isolate`, it ends its G without unwinding, as on the machine. In a test, it always ends the process.
+//! `panic=isolate`, an exception ends the G that has raised it, without unwinding, as on the machine. In a test, an
+//! exception always ends the process.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -42,8 +43,8 @@ fn is_isolated() -> bool {
 }
 
 /// Installs a panic hook, and a function that reports exceptions. From then on a panic or an exception ends the
-/// process, or only its G if panics are isolated. Must be called in a G: [`gmp_sched::native`] installs its own hook
-/// before the first G runs, and this function must replace that hook.
+/// process. If panics are isolated, it ends only the G that has panicked or raised the exception. Must be called in a
+/// G: [`gmp_sched::native`] installs its own hook before the first G runs, and this function must replace that hook.
 pub(super) fn end_program() {
     panic::set_hook(Box::new(|info| {
         let (cause, backtrace) = (format!("panic at {}", Panic(info)), Backtrace::capture());
@@ -140,7 +141,7 @@ pub(super) struct Record(Arc<Mutex<Option<String>>>);
 /// The records of the tests that are running. The key of a record is the address of the test's scheduler.
 static RECORDS: Mutex<Vec<(usize, Record)>> = Mutex::new(Vec::new());
 
-/// Takes a lock. Poisoning is ignored, because nothing panics while one of these locks is held.
+/// Takes one of this file's locks. Poisoning is ignored, because nothing panics while such a lock is held.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

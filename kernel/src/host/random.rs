@@ -17,7 +17,7 @@ pub fn random() -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Like [`random`]. Never returns an error, because this function does not wait on the host. On the machine it may wait
+/// Like [`random`]. On the host this function does not wait, so it never returns an error. On the machine it may wait
 /// for a device, but no longer than `limit`.
 ///
 /// # Errors
@@ -42,7 +42,7 @@ pub fn fill_random(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the host has random numbers");
 }
 
-/// Like [`fill_random`]. Never returns an error, because this function does not wait on the host. On the machine it may
+/// Like [`fill_random`]. On the host this function does not wait, so it never returns an error. On the machine it may
 /// wait for a device, but no longer than `limit`.
 ///
 /// # Errors

@@ -86,8 +86,8 @@ impl<T> Spinning<T> {
 /// What both types of guard have in common.
 #[derive(Debug)]
 struct Held<'a, T> {
-    // Fields are dropped in the order of their declaration. So `holder` is cleared while the lock is still held, and
-    // waits are allowed after the lock has been released.
+    // Fields are dropped in the order of their declaration. So first `holder` is cleared, then the lock is released,
+    // and then the G may wait again.
     _clear: ClearOnDrop<'a>,
     guard: SpinMutexGuard<'a, T>,
     _section: WaitsForbidden,
@@ -126,7 +126,7 @@ impl<T: fmt::Debug> fmt::Debug for InterruptMutex<T> {
     }
 }
 
-/// Access to the data that an [`InterruptMutex`] guards. Dropping it releases the lock.
+/// Access to the data that an [`InterruptMutex`] guards. Dropping this value releases the lock.
 #[derive(Debug)]
 pub struct InterruptMutexGuard<'a, T>(Held<'a, T>);
 
@@ -169,7 +169,7 @@ impl<T: fmt::Debug> fmt::Debug for PreemptMutex<T> {
     }
 }
 
-/// Access to the data that a [`PreemptMutex`] guards. Dropping it releases the lock.
+/// Access to the data that a [`PreemptMutex`] guards. Dropping this value releases the lock.
 #[derive(Debug)]
 pub struct PreemptMutexGuard<'a, T>(Held<'a, T>);
 

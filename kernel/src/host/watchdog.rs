@@ -9,17 +9,17 @@ use super::percpu::CpuId;
 static NOTE: Note =
     Note::new("on the host there are no interrupts and no preemption to watch: kernel::watchdog counts nothing");
 
-/// The longest times for which interrupts and preemption were off since the boot, and how often a CPU was reported. All
-/// values are zero on the host.
+/// The longest times for which interrupts and preemption were off since the boot, and how many times a CPU was
+/// reported. All values are zero on the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Windows {
     /// The longest delay of a timer interrupt on a CPU that ran something.
     pub interrupts_off: Duration,
-    /// The longest time between a tick that found preemption off and the moment at which preemption was on again.
+    /// The longest time from a timer tick that found preemption off until preemption was on again.
     pub preemption_off: Duration,
-    /// How often a CPU was reported, because one of these times exceeded a second.
+    /// How many times a CPU was reported because one of these times exceeded a second.
     pub lockups: u64,
-    /// How often a reported CPU has recovered.
+    /// How many times a reported CPU has recovered.
     pub recoveries: u64,
 }
 

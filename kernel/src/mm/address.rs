@@ -20,8 +20,8 @@ pub(crate) const PAGE_SIZE: usize = 4096;
 /// The virtual address of physical address 0. All physical memory is mapped from this address on.
 pub(crate) const PHYSICAL_OFFSET: u64 = 0xffff_8000_0000_0000;
 
-/// The size of the window for physical memory, in bytes. The window ends where the window for devices begins. Physical
-/// memory at or above this size is not used.
+/// The size of the window for physical memory, in bytes. The window ends where the window for devices begins. Memory
+/// whose physical address is not below this number is not used.
 pub(crate) const PHYSICAL_MAP_BYTES: u64 = 1 << 46;
 
 /// The beginning of the window in which device registers are mapped.

@@ -94,8 +94,8 @@ pub(crate) fn device_address(memory: NonNull<[u8]>) -> Option<PhysAddr> {
     Some(block.first.start_address() + (start - block.start()))
 }
 
-/// Returns the address of the `bytes` bytes at a physical address if these bytes are in the pool. Devices that the
-/// kernel itself implements use this function to access the memory of requests.
+/// Returns the virtual address of the `bytes` bytes at the physical address `address`, if these bytes are in the pool.
+/// Devices that the kernel itself implements use this function to access the memory of requests.
 pub(crate) fn of_device(address: PhysAddr, bytes: usize) -> Option<NonNull<u8>> {
     let start = physical_to_virtual(address);
     let pool = POOL.lock();

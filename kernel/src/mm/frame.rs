@@ -45,7 +45,8 @@ const EARLY_END: u64 = 1 << 32;
 /// bits, and the window for physical memory has a fixed size.
 const HIGHEST_END: u64 = if PHYSICAL_MAP_BYTES < 1 << 44 { PHYSICAL_MAP_BYTES } else { 1 << 44 };
 
-/// The reserve is the number of all frames divided by this constant, but stays within the two bounds below.
+/// The reserve (the free frames that only urgent requests may take) is the number of all frames divided by this
+/// constant. But it is never less than [`RESERVE_LEAST`], nor more than [`RESERVE_MOST`].
 const RESERVE_SHARE: usize = 64;
 /// The smallest reserve, in frames.
 const RESERVE_LEAST: usize = 64;
@@ -61,12 +62,12 @@ static FRAMES: InterruptMutex<Buddies> = InterruptMutex::new(Buddies::new());
 /// The priority of a request for frames. When memory runs short, requests of lower priority fail first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Priority {
-    /// For new stacks. Such requests fail first, because a spawn can return an error. The request must leave twice the
-    /// reserve.
+    /// For new stacks. Such a request must leave twice the reserve free. So these requests fail first, which does
+    /// little harm, because a spawn can return an error.
     Spawn,
-    /// For the heap, and for stacks that get all their frames at once. The request must leave the reserve.
+    /// For the heap, and for stacks that get all their frames at once. Such a request must leave the reserve free.
     Ordinary,
-    /// For pages of stacks that are in use, for page tables and for devices. The request may take the last frame.
+    /// For pages of stacks that are in use, for page tables and for devices. Such a request may take the last frame.
     Urgent,
 }
 
@@ -303,7 +304,7 @@ fn grow_tables(table: u64, frames: usize) {
 }
 
 /// Takes the lock. Before that, touches the next two pages of the caller's stack. The holder of the lock needs no more
-/// stack than these two pages, so it causes no page fault.
+/// stack than these two pages. So the holder causes no page fault, whose handler would take the same lock.
 fn lock() -> InterruptMutexGuard<'static, Buddies> {
     ahead::touch_ahead();
     FRAMES.lock()

@@ -21,15 +21,15 @@ static LARGE: PreemptMutex<LargeHeap> = PreemptMutex::new(LargeHeap(Heap::empty(
 struct LargeHeap(Heap);
 
 impl LargeHeap {
-    /// Returns how many bytes above the end of the heap an allocation with this alignment would begin. The result is
-    /// rounded down to whole steps.
+    /// Returns the distance from the end of the heap to the first address, at or above that end, which has the
+    /// alignment of `layout`. The distance is in bytes, rounded down to a multiple of `STEP_BYTES`.
     ///
     /// # Errors
-    /// If the allocation would not fit into the window of the heap.
+    /// If an allocation of `layout` at that address would end above the heap's window, which has `WINDOW_BYTES` bytes.
     fn skipped_for(&self, layout: Layout) -> Result<usize, OutOfMemory> {
         let end = self.end() as usize;
-        // The next two lines cannot overflow. `refuse_wrapping` has checked the same computation for the end of the
-        // window, which is at or above the end of the heap.
+        // The next two lines cannot overflow. `refuse_wrapping` has made the same computation with the end of the
+        // window, which is at or above the end of the heap, and has checked that it does not overflow.
         let start = end.next_multiple_of(layout.align());
         let is_in_window = (start + layout.size()) as u64 <= HEAP + WINDOW_BYTES;
         is_in_window.then_some((start - end) / STEP_BYTES * STEP_BYTES).ok_or(OutOfMemory)

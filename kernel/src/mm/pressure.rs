@@ -41,8 +41,8 @@ const STACKS_AT_ONCE: usize = 64;
 const FRAMES_AT_ONCE: usize = 64;
 
 /// Frees cached memory until at least `frames` frames are freed or no cached memory is left. Returns how many frames
-/// were freed. Takes locks of the scheduler. So it does nothing, and returns 0, in a context in which memory must not
-/// be allocated, such as a page fault handler.
+/// were freed. This function takes locks of the scheduler. So it does nothing, and returns 0, in a context in which
+/// memory must not be allocated, such as a page fault handler.
 #[cold]
 pub(super) fn relieve(frames: usize) -> usize {
     if !contexts::may_allocate() {

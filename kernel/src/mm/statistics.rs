@@ -1,4 +1,4 @@
-//! Counts what the memory is used for.
+//! Counts how much memory is used for each purpose.
 
 use super::address::PAGE_SIZE;
 use super::usage::Usage;

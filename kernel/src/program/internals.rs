@@ -119,7 +119,7 @@ pub fn ask(cpu: CpuId) {
     snapshot::ask(cpu);
 }
 
-/// Returns the number of the last request that a CPU has answered, or 0 if that CPU has not started.
+/// Returns the number of the last request of [`ask`] that a CPU has answered, or 0 if that CPU has not started.
 pub fn answers(cpu: CpuId) -> u32 {
     snapshot::answers(cpu)
 }

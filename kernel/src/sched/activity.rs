@@ -99,8 +99,8 @@ impl Activity {
         } else if self.pinned_since.load(Ordering::Relaxed) == NEVER || !percpu::is_pending() {
             self.pinned_since.store(now, Ordering::Relaxed);
             self.pinned_ticks.store(1, Ordering::Relaxed);
-            // As soon as preemption is on again, the pending switch is cleared. So if the next tick still finds a
-            // switch pending, preemption was never on between the two ticks.
+            // As soon as preemption is on again, the pending switch is made, and is then no longer pending. So if the
+            // next tick still finds a switch pending, preemption was never on between the two ticks.
             percpu::set_pending();
         } else {
             self.pinned_ticks.store(self.pinned_ticks.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);

@@ -10,9 +10,12 @@
 //! advances the clock to the next timer and wakes the CPUs' thread. The main loop also runs for a moment after each
 //! timer. If all CPUs halt in that moment, the main loop advances the clock before the CPUs' thread has finished. The
 //! clock then misses the last instructions of a CPU, or another CPU continues first. In a test with a hundred rounds of
-//! twenty short sleeps on four CPUs, hardly any two runs were equal without polling. With polling, the main loop does
-//! not advance the clock too early. If all CPUs wait for a shorter time than the last one polls, the wait ends before
-//! that CPU halts. In a longer wait, the main loop is asleep again when the last CPU halts.
+//! twenty short sleeps on four CPUs, hardly any two runs were equal without polling.
+//!
+//! With polling, the main loop does not advance the clock too early. If the next timer fires while the last CPU still
+//! polls, that CPU does not halt, so the main loop does not advance the clock at all. If the next timer fires later,
+//! the last CPU halts after it has polled for N microseconds. By then the main loop has finished its work for the
+//! previous timer, and sleeps.
 
 use core::hint;
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -154,8 +154,9 @@ unsafe impl Platform for Kernel {
     fn request_preemption(machine: &'static Machine<Self>) {
         let _here = PreemptGuard::new();
         if Self::current_machine().is_some_and(|current| core::ptr::eq(current, machine)) {
-            // The M is on this CPU, so no interrupt is needed. In a handler, the preemption happens when the handler
-            // returns, and otherwise when the guard is dropped or preemption is turned on.
+            // The M is on this CPU, so no interrupt is needed. If the caller is a handler, the preemption happens when
+            // the handler returns. Otherwise it happens when `_here` is dropped or, if the caller has turned preemption
+            // off, when preemption is on again.
             percpu::set_pending();
         } else if let Some(thread) = machine.thread() {
             apic::send(CpuId::new(thread.last_cpu()), RESCHEDULE);

@@ -25,7 +25,8 @@ pub(crate) fn tick(now: Instant) -> Instant {
     next.at
 }
 
-/// Returns when this CPU's timer must first fire for the thread that begins to run on the CPU. The caller is pinned.
+/// Returns the time at which this CPU's timer must first fire for the thread that begins to run on the CPU. The caller
+/// is pinned.
 pub(crate) fn first_tick(now: Instant) -> Instant {
     preempt::first_tick(Kernel::current_machine(), now)
 }

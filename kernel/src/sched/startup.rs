@@ -81,8 +81,8 @@ impl Settings {
 /// The number of frames that the scheduler and the first Gs need in addition to the frames for each CPU. A kernel with
 /// 64 MiB of memory used 320 of these 512 frames, most of them for the heap.
 const START_FRAMES: usize = 512;
-/// The number of frames that each CPU needs: for an M, its stack and the stack's page tables, and a reserve for page
-/// faults.
+/// The number of frames that each CPU needs. They are for an M, the M's stack, the page tables of that stack, and the
+/// CPU's reserve for page faults.
 const START_FRAMES_PER_CPU: usize = 32;
 /// How many bytes each P after the first [`PROCS_LIMIT`] Ps needs. The memory of the first [`PROCS_LIMIT`] Ps is
 /// included in [`START_FRAMES`].

@@ -49,7 +49,7 @@ pub(crate) fn leave_red_zone_unprotected_in(code: Range<u64>) {
     UNSKIPPED[1].store(code.end, Ordering::Relaxed);
 }
 
-// SAFETY: the slots are per-CPU data. The preempt word counts the pins and the `InterruptMutex`es that the CPU holds.
+// SAFETY: `slots` returns per-CPU data. The preempt word counts the pins and the `InterruptMutex`es that the CPU holds.
 // The red zone is protected everywhere except in the code of one test. That code keeps in its red zone only words that
 // the test compares, so overwriting them violates no memory safety.
 unsafe impl InterruptReturn for Kernel {
@@ -124,8 +124,9 @@ pub(super) fn divert(frame: &mut TrapFrame, function: extern "sysv64" fn()) -> b
 #[cold]
 #[unsafe(export_name = "gmp_honour_pending")]
 fn honour_pending() {
-    // With interrupts off the CPU must not switch. A handler never calls this function, because the preempt word is not
-    // zero in a handler. After a handler, `on_interrupt_return` honours the request.
+    // With interrupts off the CPU must not switch, so the preemption stays pending. The caller is not a handler: in a
+    // handler the preempt word is not zero, so this function is not called. A request that comes during a handler is
+    // honoured by `on_interrupt_return`.
     if !interrupts::are_enabled() {
         return;
     }

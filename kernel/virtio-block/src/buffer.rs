@@ -35,7 +35,7 @@ pub const MAX_REQUEST_BYTES: usize = MAX_REQUEST_BUFFERS * BUFFER_BYTES;
 const DATA: usize = 512;
 /// The offset of the header in the first buffer.
 const HEADER: usize = DATA - HEADER_BYTES;
-/// The offset of the end of a buffer. The data is at most `BUFFER_BYTES` long, and may be followed by a status.
+/// The offset of the end of a buffer. There is room for [`BUFFER_BYTES`] bytes of data and for one byte of status.
 const END: usize = DATA + BUFFER_BYTES + 1;
 /// The number of pages of a buffer.
 pub const BUFFER_PAGES: usize = END.div_ceil(PAGE_SIZE);
@@ -145,7 +145,8 @@ impl Buffers {
         }
     }
 
-    /// Returns the memory of the `bytes` bytes of the data from `offset` on: one piece of each buffer.
+    /// Returns the memory of the `bytes` bytes of the data from `offset` on: one piece in each buffer that contains
+    /// some of these bytes.
     fn data(&self, offset: usize, bytes: usize) -> impl Iterator<Item = Piece> {
         let end = offset.checked_add(bytes).filter(|&end| end <= self.bytes()).expect("within the buffers");
         let mut offset = offset;
@@ -158,7 +159,7 @@ impl Buffers {
     }
 
     /// Writes the header of `request` (and the range of a discard), and sets the status to [`NO_STATUS`]. Returns the
-    /// pieces of memory of the request. The buffers have room for the request.
+    /// pieces of memory of the request. The buffers must have room for the request.
     pub(crate) fn prepare(&mut self, request: Request) -> Pieces {
         if let Some(range) = request.discarded_range() {
             self.write(0, &range);
@@ -172,8 +173,8 @@ impl Buffers {
         pieces
     }
 
-    /// Returns the pieces of memory of `request`. The buffers have room for the request. If there are more buffers than
-    /// the request needs, the last ones are not used.
+    /// Returns the pieces of memory of `request`. The buffers must have room for the request. If there are more buffers
+    /// than the request needs, the last ones are not used.
     pub(crate) fn pieces(&self, request: Request) -> Pieces {
         let (read, written) = request.data_bytes();
         // At least one of the two numbers is 0.

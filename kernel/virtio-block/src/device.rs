@@ -176,9 +176,10 @@ impl<H: Hal, T: Transport> Device<H, T> {
     }
 }
 
-/// Allocates up to `most` buffers, in pieces of consecutive pages, and adds them to the queues in rotation. If there
-/// is no memory for a piece, tries a piece of half the size, and so on. Stops after such a smaller piece, unless the
-/// missing buffers fit into another piece of the same size. A queue for which there is no buffer is removed.
+/// Allocates up to `most` buffers, in pieces of consecutive pages, and adds them to the queues in rotation. If there is
+/// no memory for a piece, tries a piece of half the size, and so on. If such a smaller piece was allocated, memory is
+/// short. Then this function continues only if all missing buffers fit into another piece of the same size. A queue for
+/// which there is no buffer is removed.
 fn add_buffers<H: Hal, W>(queues: &mut Vec<Queue<H, W>>, most: usize) -> Result<(), OpenError> {
     let room = queues.iter().map(Queue::room).min().unwrap_or(0);
     let count = queues.len();
@@ -209,7 +210,8 @@ fn add_buffers<H: Hal, W>(queues: &mut Vec<Queue<H, W>>, most: usize) -> Result<
     if made == 0 {
         return Err(OpenError::OutOfMemory);
     }
-    // Dropping a queue does not free its memory, which the device may read.
+    // The device may still read the memory of the queues that are dropped here. Dropping a queue does not free that
+    // memory.
     queues.truncate(made);
     Ok(())
 }

@@ -84,8 +84,8 @@ impl Properties {
         let word_if = |feature, offset, default| if features & feature != 0 { word(offset) } else { Ok(default) };
         let sectors = u64::from(word(CAPACITY)?) | u64::from(word(CAPACITY + 4)?) << 32;
         let block_bytes = word_if(BLOCK_SIZE, BLOCK_BYTES, SECTOR_SIZE as u32)? as usize;
-        // A device without this feature accepts one piece of data in a request; Linux assumes the same. Each buffer of
-        // a request is one piece of data.
+        // Like Linux, this driver assumes that a device without this feature accepts only one piece of data in a
+        // request. Each buffer of a request is one piece of data.
         let segments = word_if(SEGMENTS, MAX_SEGMENTS, 1)? as usize;
         // The first piece of a write also contains the header.
         let piece_bytes = word_if(SEGMENT_SIZE, MAX_SEGMENT_BYTES, u32::MAX)? as usize;

@@ -50,14 +50,16 @@ struct InFlight<W> {
     attempts: u8,
 }
 
-/// A queue of a device, and the requests that are in flight in it. `W` is a value that belongs to each request.
+/// A queue of a device, and the requests that are in flight in it. `W` is the type of the value that is submitted with
+/// each request, and returned with its answer.
 pub struct Queue<H: Hal, W> {
     device: DeviceId,
     /// Dropped only after the device has been reset, because until then the device accesses the memory of the queue.
     ring: ManuallyDrop<Ring<H>>,
-    /// The requests in flight, by token.
+    /// The requests in flight. The index of a request is its token, the number by which the device names it.
     in_flight: Vec<Option<InFlight<W>>>,
-    /// A table of the same size for the requests that were in flight before a reset. It is empty except during a reset.
+    /// A table as large as `in_flight`, for the requests that were in flight before a reset. The table is empty except
+    /// during a reset.
     before_reset: Vec<Option<InFlight<W>>>,
     /// The free buffers. The vector has room for all buffers, so it never grows.
     free: Vec<Buffer>,
@@ -125,7 +127,8 @@ impl<H: Hal, W> Queue<H, W> {
         self.device
     }
 
-    /// Returns the largest number of buffers that the queue can have so that there is always room for their requests.
+    /// Returns the largest number of buffers that the queue may have. With no more buffers than that, the queue always
+    /// has room for the requests that have these buffers.
     pub(crate) fn room(&self) -> usize {
         self.ring.entries() / BUFFER_ENTRIES
     }
@@ -203,8 +206,8 @@ impl<H: Hal, W> Queue<H, W> {
 
     fn add(&mut self, mut in_flight: InFlight<W>) -> Result<(), InFlight<W>> {
         let mut pieces = in_flight.buffers.prepare(in_flight.request);
-        // SAFETY: the buffers are now in the table of requests in flight, where nothing accesses them, until `complete`
-        // has popped the request or `Device::reset` has reset the device.
+        // SAFETY: this function puts the buffers into the table of requests in flight. There nothing accesses them
+        // until `complete` has popped the request or `Device::reset` has reset the device.
         match unsafe { self.ring.add(&mut pieces) } {
             Ok(token) => {
                 self.in_flight[usize::from(token)] = Some(in_flight);
@@ -255,10 +258,10 @@ impl<H: Hal, W> Queue<H, W> {
         self.lists.push(buffers);
     }
 
-    /// Returns when the oldest request in flight was submitted, or submitted again after a reset. Returns `None` if no
-    /// request is in flight. Completions of other requests do not change this time, because the device may have lost
-    /// the oldest request. This function reads the whole table of requests, so it should be called only if a request
-    /// has been in flight for a long time.
+    /// Returns the time at which the oldest request in flight was submitted, or submitted again after a reset. Returns
+    /// `None` if no request is in flight. Completions of other requests do not change this time, because the device may
+    /// have lost the oldest request. This function reads the whole table of requests, so it should be called only if a
+    /// request has been in flight for a long time.
     pub fn oldest(&self) -> Option<u64> {
         self.in_flight.iter().flatten().map(|request| request.since).min()
     }

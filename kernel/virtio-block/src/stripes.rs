@@ -10,8 +10,8 @@ use crate::protocol::SECTOR_SIZE;
 pub const LOCKS: usize = 256;
 /// The number of sectors of a stripe: as many as fit into one buffer.
 const STRIPE: u64 = (BUFFER_BYTES / SECTOR_SIZE) as u64;
-/// The largest number of sectors that are locked at once: those of the longest write. A longer range is locked and
-/// discarded in parts.
+/// The largest number of sectors that are locked at once: those of the longest write. If a discard has a longer range,
+/// the range is locked and discarded in parts.
 pub const MAX_SECTORS: u64 = (MAX_REQUEST_BYTES / SECTOR_SIZE) as u64;
 /// The largest number of locks that guard [`MAX_SECTORS`] sectors. The first sector may be anywhere in its stripe.
 pub const MAX_LOCKS: usize = (MAX_SECTORS / STRIPE) as usize + 1;

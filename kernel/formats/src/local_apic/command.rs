@@ -121,7 +121,8 @@ mod tests {
             let recorder = Recorder { memory: [(0x300, low)].into(), ..Recorder::default() };
             assert_eq!(LocalApic::new(&recorder, Mode::XApic).is_sending(), is_sending);
         }
-        // In x2APIC mode the function reads no register. If it read one, the empty recorder would panic.
+        // In x2APIC mode `is_sending` reads no register. If it read one, this recorder would panic, because it contains
+        // no register.
         assert!(!LocalApic::new(&Recorder::default(), Mode::X2Apic).is_sending());
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `registers` | the registers are in memory (xAPIC mode) or are model-specific registers (x2APIC mode) |
 //! | `command` | interrupts, NMIs and start-up messages to other CPUs |
-//! | `timer` | the timer counts down, or fires when the time stamp counter reaches a deadline |
+//! | `timer` | the timer fires when it has counted down to zero, or when the time stamp counter reaches a deadline |
 //! | `recorder` | a bus for tests, which records the accesses |
 //!
 //! The code for the x2APIC and the TSC-deadline timer follows the manual and passes the tests of this module. It has

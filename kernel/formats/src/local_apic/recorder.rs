@@ -1,4 +1,4 @@
-//! A [`Bus`] for the tests of [`LocalApic`], which records every write and fence.
+//! A [`Bus`] that records every write and fence, for the tests of [`LocalApic`].
 
 extern crate std;
 

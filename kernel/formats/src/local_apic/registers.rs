@@ -123,7 +123,7 @@ impl<B: Bus> LocalApic<B> {
     }
 }
 
-/// Returns the number of the model-specific register that is `register` in x2APIC mode.
+/// Returns the number that `register` has among the model-specific registers in x2APIC mode.
 #[inline(always)]
 pub(super) const fn msr(register: Register) -> u32 {
     X2APIC_BASE + (register as u32 >> 4)

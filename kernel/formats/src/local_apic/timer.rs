@@ -1,4 +1,5 @@
-//! The timer, which counts down or fires when the time stamp counter reaches a deadline.
+//! The timer. In one mode it fires when it has counted down to zero. In the other mode it fires when the time stamp
+//! counter reaches a deadline.
 
 use super::LocalApic;
 use super::registers::{Bus, Register};
@@ -46,8 +47,8 @@ impl<B: Bus> LocalApic<B> {
         self.write(Register::TimerInitial, counts);
     }
 
-    /// Makes the timer fire when the time stamp counter reaches `time_stamp`, or at once if it already has. The timer
-    /// must be in [`TimerMode::Deadline`].
+    /// Makes the timer fire when the time stamp counter reaches `time_stamp`. If the counter is at or above
+    /// `time_stamp` already, the timer fires at once. The timer must be in [`TimerMode::Deadline`].
     #[inline]
     pub fn start_timer_at(&self, time_stamp: u64) {
         // A deadline of zero would stop the timer.

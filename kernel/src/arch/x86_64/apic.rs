@@ -149,8 +149,8 @@ pub(crate) fn id_of(cpu: CpuId) -> Option<u32> {
 }
 
 /// Returns the APIC id to which a device sends interrupts that are meant for `cpu`. Devices can address only ids of
-/// eight bits. If the id of `cpu` is larger, returns that of another CPU; `None` if all ids are larger. Callable only
-/// when all CPUs are up.
+/// eight bits. If the id of `cpu` is larger, returns the id of another CPU. Returns `None` if the ids of all CPUs are
+/// larger. Callable only when all CPUs are up.
 pub(crate) fn device_target(cpu: CpuId) -> Option<u8> {
     local_apic::device_target([cpu].into_iter().chain(cpus::all()).filter_map(id_of))
 }

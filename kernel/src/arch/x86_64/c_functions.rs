@@ -2,10 +2,10 @@
 //! unwinding needs.
 //!
 //! Bytes are moved eight at a time with `rep movsq`, and the rest one at a time. `rep movsb` alone is fast on real
-//! processors, but 11 times slower under QEMU's TCG. Long areas, such as the data of disk requests, are copied in
-//! blocks of 64 bytes without `rep`, which is 1.3 times as fast under TCG. If the compiler recognises that a loop does
-//! the same as one of these functions, it replaces the loop by a call of that function. So these functions must not
-//! contain such a loop, because they would then call themselves for ever.
+//! processors, but under QEMU's TCG it is 11 times slower than this method. Long areas, such as the data of disk
+//! requests, are copied in blocks of 64 bytes without `rep`, which is 1.3 times as fast under TCG. If the compiler
+//! recognises that a loop does the same as one of these functions, it replaces the loop by a call of that function. So
+//! these functions must not contain such a loop, because they would then call themselves for ever.
 
 use core::arch::asm;
 use core::ffi::{c_char, c_int};
@@ -20,8 +20,9 @@ unsafe extern "C" fn memcpy(destination: *mut u8, source: *const u8, count: usiz
     // SAFETY: the caller promises that both areas have `count` bytes.
     let (destination_rest, source_rest) = unsafe { copy_blocks(destination, source, blocks) };
     let rest = count - blocks * BLOCK;
-    // SAFETY: the caller promises that both areas have `count` bytes, of which `rest` are left. `rep movsb` copies
-    // exactly the bytes that `rep movsq` leaves. By the ABI the direction flag is clear.
+    // SAFETY: the caller promises that both areas have `count` bytes. The last `rest` of these bytes have not been
+    // copied yet. `rep movsq` copies the whole words among them, and `rep movsb` copies the bytes after the last whole
+    // word. By the ABI the direction flag is clear.
     unsafe {
         asm!(
             "rep movsq",
@@ -37,7 +38,7 @@ unsafe extern "C" fn memcpy(destination: *mut u8, source: *const u8, count: usiz
     destination
 }
 
-/// The least number of bytes that are copied in blocks.
+/// If at least this many bytes are to be copied, they are copied in blocks.
 const LONG: usize = 4096;
 /// The size of a block in bytes.
 const BLOCK: usize = 64;

@@ -20,7 +20,7 @@ use crate::cpu::local;
 use crate::mm::stack::Stack;
 use crate::mm::{OutOfMemory, heap};
 
-/// The stacks of the interrupt stack table. The value is the index in that table.
+/// The stacks of the interrupt stack table. The number of each variant is the stack's index in that table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u16)]
 pub(crate) enum TrapStack {
@@ -107,8 +107,9 @@ pub(crate) fn load_early() {
 
 /// Loads `tables` on the calling CPU. These tables must not be in use on another CPU.
 pub(crate) fn load(tables: &'static Tables) {
-    // `load_registers` does not load GS, so the GS base should stay as it is. Restoring it is a precaution: GS may
-    // still contain a selector of the boot loader's descriptor table, and that table is replaced here.
+    // `load_registers` does not load the register GS, so the GS base should not change. As a precaution, `keep_base`
+    // restores the GS base nevertheless: GS may still contain a selector of the boot loader's descriptor table, and
+    // `load_registers` replaces that table.
     local::keep_base(|| load_registers(tables));
 }
 

@@ -16,8 +16,8 @@ const DEVICES: usize = 0xf0 - FIRST_DEVICE as usize;
 /// The vector of the local APIC's timer.
 pub(crate) const TIMER: Vector = Vector(0xf0);
 /// The vector by which a CPU interrupts another CPU. The receiver then runs a thread that has become ready, preempts
-/// its current G, or goes on watchdog duty, which means that it checks whether the sender is stuck. During the boot,
-/// the interrupt makes the other CPUs run kernel threads.
+/// its current G, or goes on watchdog duty: from then on it checks whether other CPUs are stuck. During the boot, the
+/// interrupt makes the other CPUs run kernel threads.
 pub(crate) const RESCHEDULE: Vector = Vector(0xf1);
 /// The vector on which the local APIC reports that it has detected an error.
 pub(crate) const ERROR: Vector = Vector(0xfe);
@@ -25,7 +25,7 @@ pub(crate) const ERROR: Vector = Vector(0xfe);
 /// delivered.
 pub(crate) const SPURIOUS: Vector = Vector(0xff);
 
-/// What is done when a device interrupts.
+/// The handler of a device's interrupt.
 struct Device {
     /// The name of the device, for traces.
     name: &'static str,

@@ -102,7 +102,8 @@ pub(crate) fn init() {
         for entry in 0..controller.entries {
             controller.write(FIRST_ENTRY + 2 * entry, MASKED);
         }
-        // The push cannot fail, because both lists have the same capacity.
+        // The push cannot fail, because `controllers` has the same capacity as the list of I/O APICs in the firmware's
+        // tables.
         let _ = controllers.push(controller);
     }
 }

@@ -71,7 +71,8 @@ fn time_stamp() -> u64 {
     unsafe { _rdtsc() }
 }
 
-/// The clocks of the boot CPU during the calibration.
+/// The clocks that the calibration reads: the time stamp counter and the timer of the boot CPU, and the reference
+/// clock.
 struct Hardware<'a>(&'a mut ReferenceClock);
 
 impl Clocks for Hardware<'_> {
@@ -154,7 +155,7 @@ fn measure() -> (&'static str, Rates) {
 }
 
 /// Returns the rate of the time stamp counter in Hz, as CPUID states it (leaf 0x15). If CPUID does not state this rate,
-/// returns the base frequency of the processor (leaf 0x16), which usually equals it.
+/// returns the base frequency of the processor (leaf 0x16), which usually equals the rate of the time stamp counter.
 fn stated_rate() -> Option<u64> {
     let cpuid = CpuId::new();
     let base_rate = || Some(u64::from(cpuid.get_processor_frequency_info()?.processor_base_frequency()) * 1_000_000);
@@ -177,26 +178,28 @@ pub(crate) fn init_cpu() {
     apic::set_timer(timer_mode());
 }
 
-/// Arms this CPU's timer: makes it fire once at `deadline`, in ns of [`now`], or immediately if that time has passed.
-/// Replaces an earlier deadline. The handler of the timer's interrupt calls [`expire`]. Called with interrupts off.
+/// Arms this CPU's timer: makes the timer fire once at `deadline`, in ns of [`now`]. If `deadline` has passed, the
+/// timer fires immediately. If the timer is armed already, the new deadline replaces the old one. The handler of the
+/// timer's interrupt calls [`expire`]. Called with interrupts off.
 pub(crate) fn arm(deadline: u64) {
     debug_assert!(!interrupts::are_enabled(), "the handler of the timer could come between the two steps");
     DEADLINE.here().store(deadline, Ordering::Relaxed);
     start(deadline);
 }
 
-/// Starts the timer for the time until `deadline`, or for the longest time that it can count, if that is shorter.
+/// Starts the timer, so that it fires at `deadline`. If the timer cannot count for so long, it fires after the longest
+/// time that it can count, and [`expire`] starts it again.
 fn start(deadline: u64) {
     if WAITS_FOR_TIME_STAMP.load(Ordering::Relaxed) {
-        // After this many ticks since `EPOCH`, `now` returns `deadline` or more for the first time. If the timer fired
-        // earlier, `expire` would start it again.
+        // After this many ticks since `EPOCH`, `now` returns `deadline` or more for the first time. The timer must not
+        // fire earlier, because `expire` would then have to start it again.
         let ticks = ns_per_tick().convert_back(deadline);
         apic::start_timer_at(EPOCH.load(Ordering::Relaxed).saturating_add(ticks));
         return;
     }
     let factor = Factor::from_bits(COUNTS_PER_NS.load(Ordering::Relaxed));
     let counts = factor.convert(deadline.saturating_sub(now()));
-    // One count is added, because zero would stop the timer.
+    // One count is added, because a count of zero would stop the timer.
     apic::start_timer(u32::try_from(counts.saturating_add(1)).unwrap_or(u32::MAX));
 }
 

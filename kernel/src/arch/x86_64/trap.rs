@@ -67,8 +67,8 @@ pub(crate) struct TrapFrame {
     pub ss: u64,
 }
 
-// The processor aligns the stack to 16 bytes before it pushes the frame. The size of the frame must keep this
-// alignment, since `traps::entry` calls Rust code below the frame.
+// The processor aligns the stack to 16 bytes before it pushes the first words of the frame. The size of the frame must
+// keep this alignment, because `traps::entry` calls Rust code with the stack pointer at the lower end of the frame.
 const _: () = assert!(size_of::<TrapFrame>().is_multiple_of(16));
 
 impl TrapFrame {

@@ -16,7 +16,7 @@ const NOBODY: u32 = u32::MAX;
 /// The CPU that holds a lock, and the location in the source where the CPU took it.
 #[derive(Debug)]
 pub(super) struct Holder {
-    /// Written only by the CPU that holds the lock. So a CPU finds its own number here only if that CPU holds the lock.
+    /// Written only by the CPU that holds the lock. So if a CPU finds its own number here, it holds the lock itself.
     cpu: AtomicU32,
     location: AtomicPtr<Location<'static>>,
 }

@@ -48,7 +48,7 @@ pub(super) fn leave() {
     }
     percpu::set_interrupts_off_at(None);
     interrupts::enable();
-    // The word need not be loaded again. If a switch becomes pending after the load of `word`, an interrupt has
+    // The preempt word need not be loaded again. If a switch becomes pending after the load of `word`, an interrupt has
     // requested the switch, and the switch is made when that interrupt returns.
     if word == 0 {
         percpu::honour_pending();

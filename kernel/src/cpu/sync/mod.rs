@@ -8,9 +8,10 @@
 //! because the throughput of FIFO locks collapses when virtual CPUs share host cores. All waiters would then wait for
 //! the next one in line, even while the host does not run that waiter's virtual CPU.
 //!
-//! A lock records its holder and where the holder took it. So a CPU that waits for a lock which it holds itself panics
-//! with both locations, instead of waiting for ever. For the watchdog, each CPU also records which lock has turned
-//! interrupts off. These records cost a few stores to memory that is already in the CPU's cache.
+//! A lock records which CPU holds it, and where in the source that CPU has taken it. So if a CPU tries to take a lock
+//! that it holds already, the CPU panics instead of waiting for ever. The panic names both locations. For the watchdog,
+//! each CPU also records which lock has turned interrupts off. These records cost a few stores to memory that is
+//! already in the CPU's cache.
 
 mod holder;
 mod interrupts_off;

@@ -9,9 +9,9 @@
 //!
 //! - *Interrupts*: each CPU counts the interrupts that it takes. A CPU that runs something has a timer tick. So if its
 //!   count has not changed for a second, the CPU is suspected.
-//! - *Preemption*: each tick finds out whether preemption is off on its own CPU. If it is, the tick makes a switch
-//!   pending, and the switch happens as soon as preemption is on. If the next tick finds preemption off and the switch
-//!   still pending, preemption was off all the time between the two ticks.
+//! - *Preemption*: each tick finds out whether preemption is off on its own CPU. If preemption is off, the tick makes a
+//!   switch pending, and the switch happens as soon as preemption is on. If the next tick finds preemption off and the
+//!   switch still pending, preemption was off all the time between the two ticks.
 //!
 //! If the host does not run a virtual CPU for a second, that CPU takes no interrupts either. So the checking CPU asks a
 //! suspected CPU where it is, by a non-maskable interrupt, and asks again at each later check. The suspected CPU is
@@ -62,9 +62,9 @@ pub struct Windows {
     pub interrupts_off: Duration,
     /// The longest time between a tick that found preemption off and the moment at which preemption was on again.
     pub preemption_off: Duration,
-    /// How often a CPU was reported, because one of these times exceeded a second.
+    /// The number of times that a CPU was reported, because one of these times exceeded a second.
     pub lockups: u64,
-    /// How often a reported CPU has recovered.
+    /// The number of times that a reported CPU has recovered.
     pub recoveries: u64,
 }
 

@@ -10,9 +10,9 @@ use crate::drivers::console::{Hold, LineWriter};
 /// The target of the log messages, which is the public name of the module.
 const LOG: &str = "kernel::watchdog";
 
-/// How often a CPU was reported.
+/// The number of times that a CPU was reported.
 static LOCKUPS: AtomicU64 = AtomicU64::new(0);
-/// How often a reported CPU has recovered.
+/// The number of times that a reported CPU has recovered.
 static RECOVERIES: AtomicU64 = AtomicU64::new(0);
 
 /// Returns how often a CPU was reported, and how often a reported CPU has recovered.
@@ -31,8 +31,9 @@ pub(super) fn lockup(cpu: CpuId, what: &str, off_for: u64, console: Hold) -> boo
     // panics instead, because a panic prints without the lock.
     assert!(!console.is_of(cpu), "CPU {cpu} has had {what} off for {}, and the console is locked", Seconds(off_for));
     if console.goes_on() {
-        // Another CPU has held the lock all the time. So the other CPU is suspected as well. Once that is confirmed,
-        // this function is called for the other CPU, and the assertion above reports that CPU.
+        // Another CPU has held the console's lock since the suspected CPU was first asked. The lock is held with
+        // interrupts off, so that other CPU is suspected as well. When that suspicion is confirmed, this function is
+        // called for the other CPU, and the assertion above stops the kernel.
         return false;
     }
     log::error!(target: LOG, "CPU {cpu} has had {what} off for {}:", Seconds(off_for));

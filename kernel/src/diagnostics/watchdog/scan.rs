@@ -16,8 +16,8 @@ use crate::sched::activity::{self, Activity, NEVER};
 const INTERVAL: u64 = 500_000_000;
 /// The time between two checks while a CPU is suspected, in ns.
 const SHORT_INTERVAL: u64 = 50_000_000;
-/// A CPU is suspected to have preemption off only if this many ticks in succession have found it off. A virtual CPU
-/// that its host does not run for a second has no ticks in this second, so it is not suspected.
+/// A CPU is suspected to have preemption off only if this many ticks in succession have found preemption off. A virtual
+/// CPU that its host does not run for a second has no ticks in this second, so it is not suspected.
 const TICKS: u32 = 8;
 
 /// When the next check is due.

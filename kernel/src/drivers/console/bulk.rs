@@ -1,5 +1,6 @@
-//! The fast way to send the contents of the console's output ring: a port of a virtio console, which takes up to 16 KiB
-//! at once. The serial port takes one byte at a time, and each byte costs an exit of the virtual machine.
+//! The fast way to send the contents of the console's output ring: a port of a virtio console (below: the device). The
+//! device takes a chunk of up to 16 KiB at once. The serial port takes one byte at a time, and each byte costs a VM
+//! exit.
 //!
 //! Both ports write to the same reader, in the order in which the kernel uses them. So the output stays in order if the
 //! kernel uses one port only when the other one is empty:
@@ -8,14 +9,14 @@
 //!   empty, and uses the device.
 //! - *A chunk* stays in the ring until the device has used it. At most one chunk is in flight.
 //! - *The device does not answer*: the device is reset, and the serial port sends the ring again. This includes the
-//!   chunk in flight, because it is not known how much of it the device has sent. This part may be duplicated, but
-//!   nothing is lost.
+//!   chunk in flight, because it is not known how much of this chunk the device has sent. What the device has sent is
+//!   duplicated, but nothing is lost.
 //! - *A panic* waits until the chunk in flight has been used, and then uses the serial port.
 //!
 //! If the reader is slow, a device that works may also take a long time to use its chunk. The kernel must not reset
 //! such a device, because it may have sent a part of the chunk. So if a chunk has been in flight for a second, the
-//! kernel sends a control message, which a working device uses at once. If the device has not used the message after
-//! five seconds, the kernel resets the device.
+//! kernel probes the device: it sends a control message, which a working device uses at once. If the device has not
+//! used the message after five seconds, the kernel resets the device.
 
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -64,7 +65,8 @@ pub(crate) fn start() {
             locked(|console| {
                 let start = timer::now();
                 while !console.port.is_empty() {
-                    // The serial port does not become empty, because nothing reads its output. It stays in use.
+                    // Nothing reads the output of the serial port, so this port does not become empty. The serial port
+                    // stays in use.
                     if timer::now().saturating_sub(start) > EMPTY_WITHIN {
                         return;
                     }
@@ -85,7 +87,8 @@ pub(super) struct Bulk {
     /// When the chunk in flight was sent. If the device has answered a probe since then, the time at which the kernel
     /// noticed the last answer.
     since: u64,
-    /// When the probe was sent that the device has not answered yet. `None` if the device has answered every probe.
+    /// When the last probe was sent, if the device has not answered this probe yet. `None` if the device has answered
+    /// every probe.
     probed: Option<u64>,
 }
 
@@ -128,7 +131,8 @@ impl Bulk {
         self.send();
         if !output.is_idle() {
             output.set_interrupts(true);
-            // Check once more, because the device may have used the chunk before its interrupts were on.
+            // Check once more, because the device may have used the chunk before the device's interrupts were turned
+            // on.
             self.send();
         }
         if output.is_idle() {
@@ -188,9 +192,9 @@ fn stop(port: &OutputPort) {
     IS_IN_USE.store(false, Ordering::Relaxed);
 }
 
-/// Waits until the chunk in flight has been used, and then resets the device, so that the serial port can be used.
-/// Called by a panic, which has stopped all other CPUs. Returns `false` if nothing reads the output for `patience`, in
-/// ns.
+/// Waits until the chunk in flight has been used, or until it is clear that the device does not answer, but no longer
+/// than `patience`, in ns. Then resets the device, so that the serial port can be used. Called by a panic, which has
+/// stopped all other CPUs. Returns `false` if `patience` has ended the wait. In this case nothing reads the output.
 pub(super) fn stop_for_panic(patience: u64) -> bool {
     let Some(port) = port() else { return true };
     // Another CPU may have been stopped after it had filled a chunk or a control message, but before it notified the

@@ -13,9 +13,9 @@ use super::port::{RING, RING_BYTES, Uart, config, last_sent, send_from_ring, uar
 use crate::arch::x86_64::timer;
 use crate::drivers::screen;
 
-/// The least number of polls before a panic treats a port that accepts no bytes as missing. This number of polls takes
-/// longer than a working port needs to send the bytes in its FIFO. If the clock is set up, [`output::patience`] must
-/// have passed as well.
+/// If a port accepts no bytes, a panic polls the port at least this often before it treats the port as missing. So many
+/// polls take longer than a working port needs to send the bytes in its FIFO. If the clock is set up,
+/// [`output::patience`] must have passed as well.
 const LEAST_POLLS: usize = 10_000_000;
 
 /// The console of a panic. Nothing else prints while it is in use: the other CPUs have stopped, and the panic never
@@ -43,8 +43,8 @@ impl Emergency {
             send_from_ring(&mut console.uart, console.is_there, usize::MAX);
         }
         console.send(&[Stream::Error.mark()]);
-        // No new line is needed if the last byte was a newline or one of two bytes that are not text: the first byte of
-        // the output and the request for input.
+        // No new line is needed if the last byte was a newline. Nor is it needed after `INPUT_READY` (the request for
+        // input) or `BEGIN` (the first byte of the output), which are not text.
         if !matches!(last_sent(), b'\n' | INPUT_READY | BEGIN) {
             console.send(b"\n");
         }

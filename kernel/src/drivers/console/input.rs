@@ -35,7 +35,7 @@ fn request() {
 }
 
 /// Returns the next byte of the input, if one has been received. [`END_OF_INPUT`](boot_protocol::console::END_OF_INPUT)
-/// is returned like any other byte. Callable from everywhere.
+/// is returned like any other byte. Callable from everywhere except handlers of non-maskable interrupts.
 pub fn try_read() -> Option<u8> {
     request();
     loop {
@@ -44,8 +44,8 @@ pub fn try_read() -> Option<u8> {
         if is_paused {
             with_port(received::receive);
         }
-        // `receive` may have put bytes into the ring, and no interrupt will report them. So the ring is checked again
-        // before `None` is returned.
+        // If the input was paused, `receive` may just have put bytes into the ring, and no interrupt reports these
+        // bytes. So the ring is checked again before `None` is returned.
         if byte.is_some() || !is_paused {
             return byte;
         }
@@ -64,7 +64,7 @@ pub(super) fn wait_for_byte(limit: &Limit<'_>) -> Result<u8, InputError> {
         if let Some(byte) = try_read() {
             return Ok(byte);
         }
-        // A byte that has come meanwhile has raised the signal, so the wait ends at once.
+        // If a byte has come since `try_read` was called, the signal has been raised, so the wait ends at once.
         if !ARRIVED.wait_until(*limit) {
             return Err(limit.err().unwrap_or(ContextError::DeadlineExceeded).into());
         }

@@ -71,8 +71,8 @@ pub(super) fn with_formatted(arguments: fmt::Arguments<'_>, mut write: impl FnMu
 }
 
 /// Prints a report to standard error, line by line. A line of at most 256 bytes is not mixed with other output.
-/// Interrupt handlers use this for long text, because they cannot allocate the memory to format it as a whole. Dropping
-/// this writer prints an incomplete last line.
+/// Interrupt handlers use this for long text, because they cannot allocate the memory to format it as a whole. If the
+/// last line has no newline, the line is printed when this writer is dropped.
 pub(crate) struct LineWriter(heapless::Vec<u8, SHORT>);
 
 impl LineWriter {

@@ -22,16 +22,17 @@
 //!   with preemption or interrupts off) never waits, but may fill the other half, too. If the ring has no room for its
 //!   text, the text is dropped and counted. A line with the count is put in its place (`lost`).
 //! - **Send**: a virtio console takes chunks of up to 16 KiB (`bulk`). If the virtio console has not used its chunk
-//!   yet, its interrupt handler sends the next chunk later. To the serial port, the caller sends as many bytes as it
-//!   has put, in bursts of 128, until the port accepts no more. The interrupt handler of the port sends the remaining
-//!   bytes, burst by burst. If the port has no interrupt, a timer sends a burst every millisecond.
+//!   yet, its interrupt handler sends the next chunk later. If the serial port is used, the caller sends as many bytes
+//!   as it has put into the ring, in bursts of 128 bytes. It stops earlier if the port accepts no more. The interrupt
+//!   handler of the port sends the remaining bytes, burst by burst. If the port has no interrupt, a timer sends a burst
+//!   every millisecond.
 //! - **Port**: the port is as fast as its reader. If nothing reads the pipe that QEMU writes to, each G continues until
 //!   it prints a line for which the ring has no room.
 //!
-//! The console's lock is held with interrupts off, for one put and one burst. With a virtio console it is held until
-//! the ring is empty or the device has a chunk that it has not used yet. If a handler waits for the lock, the handler
-//! gets it before other callers. If the ring is not empty when the lock is released, an interrupt of the port or of a
-//! timer will come. So every byte in the ring is sent at some time.
+//! The console's lock is held with interrupts off, for one put and one burst. With a virtio console the lock is held
+//! until the ring is empty or the device has a chunk that it has not used yet. If a handler waits for the lock, the
+//! handler gets it before other callers. If the ring is not empty when the lock is released, an interrupt of the port
+//! or of a timer will come. So every byte in the ring is sent at some time.
 //!
 //! The program's text is standard output; the log, reports and `eprintln!` are standard error. Both streams are in the
 //! ring in the order of the calls, with a mark at each change: see [`boot_protocol::console`].

@@ -87,8 +87,8 @@ fn put_all<'a>(pieces: impl Iterator<Item = Piece<'a>>) -> bool {
     true
 }
 
-/// Sends up to `bytes` bytes of the ring, minus one burst, which the caller has sent already. Returns as soon as the
-/// port accepts no more.
+/// Sends the rest of `bytes` bytes that the caller has put into the ring. The caller has sent the first burst already.
+/// Returns as soon as the port accepts no more.
 fn send_rest(bytes: usize) {
     let mut left = bytes.saturating_sub(BURST);
     while left > 0 {
@@ -107,8 +107,8 @@ pub(crate) fn has_room_for_unwaited() -> bool {
 }
 
 /// Waits until everything that was printed before the call has been sent. Output that other Gs print meanwhile does not
-/// prolong the wait. Returns `false` if the port accepts no bytes for a minute, or for the number of seconds in the
-/// kernel option `drain_s`.
+/// prolong the wait. Returns `false` if the port accepts no bytes for the number of seconds in the kernel option
+/// `drain_s`, which is 60 by default.
 ///
 /// Blocks the calling G. A caller that cannot block polls the port. Callable from everywhere except handlers of
 /// non-maskable interrupts.

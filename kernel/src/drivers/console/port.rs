@@ -30,7 +30,7 @@ pub(super) const RING_BYTES: usize = 128 * 1024;
 /// Output that has not been sent yet. Changed under the console's lock.
 pub(super) static RING: Ring<RING_BYTES> = Ring::new();
 
-/// The last byte that was moved to the port.
+/// The last byte that was moved to the serial port or to the virtio console.
 static LAST_SENT: AtomicU8 = AtomicU8::new(b'\n');
 
 pub(super) type Uart = Uart16550<PioBackend>;
@@ -118,7 +118,7 @@ pub(super) fn note_sent(last: u8) {
     LAST_SENT.store(last, Ordering::Relaxed);
 }
 
-/// Returns the last byte that was moved to the port.
+/// Returns the last byte that was moved to a port.
 pub(super) fn last_sent() -> u8 {
     LAST_SENT.load(Ordering::Relaxed)
 }

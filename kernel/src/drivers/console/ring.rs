@@ -33,7 +33,8 @@ impl<const N: usize> Ring<N> {
         self.put.load(Ordering::Acquire) == self.taken.load(Ordering::Relaxed)
     }
 
-    /// Returns the position after the last byte that was put in. Positions count bytes from the start of the run.
+    /// Returns the position after the last byte that was put in. A position is a number of bytes, counted from the
+    /// start of the kernel.
     pub(super) fn end(&self) -> usize {
         self.put.load(Ordering::Acquire)
     }

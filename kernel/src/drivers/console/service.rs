@@ -10,7 +10,7 @@ use super::received;
 use super::state::{BURST, IS_POLLED, check_interval, locked, try_locked};
 use super::timed;
 
-/// The time of the next check if no check is needed.
+/// Returned by [`tick`] instead of a time if no further call is needed.
 const NEVER: u64 = u64::MAX;
 
 /// What sends the contents of the ring.
@@ -19,7 +19,7 @@ pub(crate) enum Service {
     /// The handler of the port's interrupt. This requires that the interrupt can be routed to a CPU.
     ByInterrupt,
     /// A timer. Used if the port's interrupt cannot be routed to a CPU, or if the kernel option `console=polled` is
-    /// given. In this case no input is received.
+    /// given. In both cases no input is received.
     Polled,
 }
 
@@ -49,7 +49,8 @@ fn interrupt() {
 }
 
 /// Sends a burst to a port that has no interrupt, checks whether a virtio console still works, and receives the due
-/// input of the module `timed`. Returns when to call this function again, in ns. Called by the timer's handler.
+/// input of the module `timed`. Returns the time at which this function must be called again, in ns. Called by the
+/// timer's handler.
 pub(crate) fn tick(now: u64) -> u64 {
     send_burst(now).min(timed::tick(now))
 }

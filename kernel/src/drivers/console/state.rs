@@ -36,7 +36,7 @@ pub(super) const BURST: usize = 128;
 static CONSOLE: InterruptMutex<Console> = InterruptMutex::new(Console::new());
 /// The number of interrupt handlers that wait for the lock.
 static HANDLERS: AtomicUsize = AtomicUsize::new(0);
-/// How often the lock was taken or released. Odd while the lock is held.
+/// The number of times that the lock was taken or released. Odd while the lock is held.
 static HOLDS: AtomicU64 = AtomicU64::new(0);
 /// The signal that wakes the G that waits for room in the ring. At most one G waits for this signal, because the others
 /// wait for the lock `WRITER` of the module `output`.
@@ -150,8 +150,9 @@ impl Console {
         fits
     }
 
-    /// Sends up to `most` bytes by the serial port, or fewer if the port accepts no more. A virtio console gets the
-    /// whole ring, or as much of it as the device accepts. Returns the number of bytes that have left the ring.
+    /// Sends up to `most` bytes by the serial port, or fewer if the port accepts no more. If a virtio console is in
+    /// use, sends the whole ring to it instead, or as much of the ring as it accepts. Returns the number of bytes that
+    /// have left the ring.
     pub(super) fn send(&mut self, most: usize) -> usize {
         if bulk::is_in_use() {
             return if self.port.is_stalled { 0 } else { self.bulk.send() };
@@ -166,8 +167,8 @@ impl Console {
         sent
     }
 
-    /// If text was dropped, puts a report of it into the ring, but only if a quarter of the ring is free. So there is
-    /// room for the report and for output after it.
+    /// If text was dropped, puts a report of the loss into the ring. Does so only if a quarter of the ring is free, so
+    /// that there is also room for output after the report.
     fn report_loss(&mut self) {
         if !lost::is_any() || RING.room() < RESERVE / 2 {
             return;
@@ -175,7 +176,8 @@ impl Console {
         self.put_report(format_args!("{}", Lost::take()));
     }
 
-    /// If the virtio console has failed, puts a report of it into the ring, as soon as there is room.
+    /// If the virtio console has failed and this has not been reported, puts a report of the failure into the ring.
+    /// Does so only if a quarter of the ring is free.
     fn report_failure(&mut self) {
         if self.is_failure_unreported && RING.room() >= RESERVE / 2 {
             self.is_failure_unreported = false;
@@ -295,12 +297,12 @@ impl Hold {
     /// The period before the lock was first taken.
     pub(crate) const NONE: Self = Self(0);
 
-    /// Whether the lock was held in this period, and the period has not ended yet.
+    /// Whether this period has not ended yet and the lock is held in it.
     pub(crate) fn goes_on(self) -> bool {
         self.0 % 2 == 1 && hold() == self
     }
 
-    /// Whether `cpu` holds the lock in this period, and the period has not ended yet.
+    /// Whether this period has not ended yet and `cpu` holds the lock in it.
     pub(crate) fn is_of(self, cpu: CpuId) -> bool {
         self.goes_on() && CONSOLE.is_held_by(cpu)
     }

@@ -39,7 +39,7 @@ impl Stdin {
     /// newline. The last line of the input may be without a newline. Invalid UTF-8 is replaced. Returns how many bytes
     /// were appended, which is 0 only at the end of the input.
     ///
-    /// Blocks the calling G until a whole line has been received. On the machine the M of the G is not blocked. If
+    /// Blocks the calling G until a whole line has been received. In the kernel, the M of the G is not blocked. If
     /// several Gs read, each gets whole lines, in the order of the calls.
     ///
     /// # Errors

@@ -33,14 +33,15 @@ static NEXT_CHECK: AtomicU64 = AtomicU64::new(NEVER);
 /// The number of entries that were taken. Changed under the console's lock.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Finds the memory that is shared with the host, if the machine has such memory.
+/// Finds the memory for input that is shared with the host, if the machine has such memory.
 pub(super) fn init() {
     if let Some(memory) = shared_memory::input() {
         MEMORY.call_once(|| memory);
     }
 }
 
-/// Starts the checks. Called once, when the program asks for input. Callable from everywhere.
+/// Starts the checks. Called once, when the program asks for input. Callable from everywhere except handlers of
+/// non-maskable interrupts.
 pub(super) fn start() {
     if MEMORY.get().is_some() {
         without_interrupts(|| {
@@ -52,8 +53,8 @@ pub(super) fn start() {
     }
 }
 
-/// Receives the input that is due. Returns when this CPU must call the function again, in ns. Called by the timer's
-/// handler of each CPU.
+/// Receives the input that is due. Returns the time at which this CPU must call this function again, in ns. Called by
+/// the timer's handler of each CPU.
 pub(super) fn tick(now: u64) -> u64 {
     if CHECKER.load(Ordering::Relaxed) != percpu::current().index() {
         return NEVER;

@@ -126,7 +126,8 @@ impl fmt::Debug for Call<'_> {
 
 impl<'l> Call<'l> {
     /// Waits until the current CPU's queue has enough buffers for requests with `bytes` bytes of data. Takes these
-    /// buffers and a slot. `locked` is released together with the slot, or before this function returns an error.
+    /// buffers and a slot. `locked` holds the locks of the sectors that the requests change. They are released after
+    /// the slot has been returned. If this function fails, they are released before it returns.
     ///
     /// # Errors
     /// If the limit ends the wait, or the device is broken.
@@ -167,8 +168,8 @@ impl<'l> Call<'l> {
             Mode::Blocking => {
                 let permit = blocking::admit(*limit)?;
                 let slot = held.slot();
-                // When the context of the limit is done, this function wakes the thread. The deadline of the limit
-                // needs no function, because the thread parks only until the deadline.
+                // When the context of the limit is done, this closure wakes the thread. The deadline of the limit needs
+                // no closure, because the thread parks only until the deadline.
                 let woken = limit.when_context_is_done(move || slot.wake(slot.mail.lock().thread))?;
                 let answer = permit.block(|blocked| held.run_blocked(request, limit, blocked));
                 if let Some(woken) = woken {

@@ -1,8 +1,8 @@
 //! The virtio console device (virtio 1.2, 5.3), as a fast way for output.
 //!
-//! The device has several ports. This driver uses port 1, in one direction: its output. Port 0 is for terminals, and
-//! QEMU drops what the reader of port 0 does not accept at once. From port 1 nothing is dropped: if the reader is slow,
-//! the device uses a buffer only after the reader has accepted all of it.
+//! The device has several ports. This driver uses only port 1, and only for output. Port 0 is for terminals, and QEMU
+//! drops what the reader of port 0 does not accept at once. From port 1 nothing is dropped: if the reader is slow, the
+//! device uses a buffer only after the reader has accepted all of it.
 //!
 //! Ports are opened by messages on two control queues. The device uses these messages even if its reader is slow. So a
 //! message shows whether the device still works: see [`OutputPort::probe`].
@@ -137,7 +137,7 @@ impl OutputPort {
         wait(has_come).then_some(()).ok_or(OpenError::NotConnected)
     }
 
-    /// Returns the next event of the port that the device has reported, and its value.
+    /// Returns the next event that the device has reported for the port, and the value of the event.
     fn next_event(&self) -> Option<(u16, u16)> {
         loop {
             let [p0, p1, p2, p3, e0, e1, v0, v1] = self.events.read::<8>()?;

@@ -32,7 +32,7 @@ const QUEUE_SHARE: usize = 4;
 /// The buffers of a device take at most 1/`MEMORY_SHARE` of the free memory.
 const MEMORY_SHARE: usize = 16;
 
-/// A device that can be reset, independently of its transport: see [`Device::reset`].
+/// A device that can be reset: see [`Device::reset`]. This trait hides the type of the device's transport.
 trait Resettable: Send {
     fn reset(
         &mut self,
@@ -83,8 +83,8 @@ impl fmt::Display for BlockDevice {
 
 impl BlockDevice {
     /// Sets up the device, with a queue for each CPU if possible. The interrupts of the first queue go to `first_cpu`,
-    /// and those of each further queue to the next CPU. The interrupts call the function in `handler` with the number
-    /// in `handler`.
+    /// and those of each further queue to the next CPU. `handler` contains the function that is called for each
+    /// interrupt, and the argument of this function.
     ///
     /// # Errors
     /// If the device lacks or refuses something that the driver needs. The device is then not used.
@@ -174,8 +174,8 @@ impl BlockDevice {
         self.queues.iter().map(RequestQueue::free_buffers).sum()
     }
 
-    /// Waits until no other G holds the lock of any of these sectors, and locks them. A G that holds such a lock may
-    /// wait for a slot, so a G that has a slot must not call this function.
+    /// Waits until no other G holds the lock of any of these sectors, and locks them. A G that has a slot must not call
+    /// this function. A G that holds such a lock may wait for a slot, so the two Gs could wait for each other for ever.
     ///
     /// # Errors
     /// If the limit ends the wait.
@@ -204,7 +204,7 @@ impl BlockDevice {
         }
     }
 
-    /// Ends the use of the device. All Gs that wait for an answer in any of its queues get this error.
+    /// Ends the use of the device. All Gs that wait for an answer in any of its queues get the error `reason`.
     fn fail(&'static self, reason: Failure) {
         if self.queues.iter().map(|queue| queue.fail(reason)).sum::<usize>() != 0 {
             log::error!("a block device has failed: {}", RequestError::from(reason));
@@ -242,7 +242,7 @@ impl BlockDevice {
 
 /// Returns the CPUs that get the interrupts of the queues, in the order of the queues' numbers. If messages of devices
 /// cannot reach all of these CPUs, returns only `first`, because [`queue_of`](BlockDevice::queue_of) assumes that each
-/// message reaches its CPU.
+/// message reaches the CPU for which it is meant.
 fn targets(first: CpuId) -> heapless::Vec<CpuId, MAX_QUEUES> {
     let cpus = (0..cpus::count()).map(|index| CpuId::new((first.index() + index) % cpus::count())).take(MAX_QUEUES);
     if cpus.clone().all(apic::is_device_target) { cpus.collect() } else { core::iter::once(first).collect() }

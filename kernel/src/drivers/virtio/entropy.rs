@@ -1,7 +1,7 @@
 //! The virtio entropy device (virtio 1.2, 5.4): the host's random numbers.
 //!
-//! The device has one queue. It fills each buffer of the queue, or a part of it, with random bytes. This driver uses
-//! one buffer.
+//! The device has one queue. The device fills each buffer of the queue, or a part of it, with random bytes. This driver
+//! uses one buffer.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -56,8 +56,8 @@ fn set_up(
 }
 
 impl EntropyDevice {
-    /// Requests `count` random bytes, or fewer if the device's buffer is smaller. Requests nothing while an earlier
-    /// request has not been taken. Returns when the bytes were requested, which is `now` or the time of the earlier
+    /// Requests `count` random bytes, or fewer if the device's buffer is smaller. Requests nothing while the answer to
+    /// an earlier request has not been taken. Returns the time of the request: `now`, or the time of the earlier
     /// request.
     pub(crate) fn request(&self, count: usize, now: Instant) -> Instant {
         if self.requested.load(Ordering::Relaxed) == 0 {

@@ -1,8 +1,9 @@
 //! Disks in memory. With `boot --icount` the machine has them in place of virtio disks, so that all runs are equal.
 //!
 //! The content of such a disk is [memory of the machine](crate::drivers::shared_memory), and the kernel itself is the
-//! device: a [`SoftwareDevice`] answers the requests, each after the time that a model of a disk says. The driver uses
-//! it like a virtio disk. It submits requests in the same queues, and gets an interrupt when they have been answered.
+//! device: a [`SoftwareDevice`] answers the requests, each after a time that a model of a disk determines. The driver
+//! uses such a disk like a virtio disk. It submits requests in queues of the same kind, and gets an interrupt when they
+//! have been answered.
 //!
 //! | what a virtio disk does | what happens here |
 //! |---|---|
@@ -104,8 +105,8 @@ impl MemoryDisk {
         }
     }
 
-    /// Answers the requests that are due, and interrupts the CPUs of their queues. Returns when this CPU's timer must
-    /// fire next, or `u64::MAX`.
+    /// Answers the requests that are due, and interrupts the CPUs of their queues. Returns the time at which this CPU's
+    /// timer must fire for the next answer, or `u64::MAX` if there is none.
     fn answer(&'static self, now: u64) -> u64 {
         let mut device = self.device.lock();
         let mut interrupted = 0u64;
@@ -125,8 +126,8 @@ impl MemoryDisk {
     }
 }
 
-/// Answers the requests that are due on all disks. Returns when the timer of the calling CPU must fire next for them,
-/// or `u64::MAX`. Called by the timer interrupt of every CPU.
+/// Answers the requests that are due on all disks. Returns the time at which the timer of the calling CPU must fire for
+/// the next answer, or `u64::MAX` if there is none. Called by the timer interrupt of every CPU.
 pub(crate) fn tick(now: u64) -> u64 {
     DISKS.get().map_or(u64::MAX, |disks| disks.iter().map(|disk| disk.answer(now)).min().unwrap_or(u64::MAX))
 }

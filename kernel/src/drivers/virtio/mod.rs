@@ -40,16 +40,17 @@
 //!
 //! A slot is an entry of a queue's table of answers. A queue has as many slots as buffers, and a request takes one
 //! slot, and one or several buffers of 64 KiB in the DMA pool. A device has 128 buffers, or fewer if memory is short or
-//! the device's queues are small. The queues share them equally. Everything is allocated when the device is set up, so
-//! a request does not allocate. A G never waits for the lock of a sector while it has a slot.
+//! the device's queues are small. The queues share the buffers equally. Everything is allocated when the device is set
+//! up, so a request does not allocate. A G never waits for the lock of a sector while it has a slot.
 //!
 //! # Large requests
 //!
-//! A request with several buffers transfers up to 1 MiB. So a long read or write consists of fewer requests, each of
-//! which costs the driver and QEMU a time that does not depend on its length. A request takes at most a quarter of a
-//! queue's buffers, so that large requests do not stop the small ones: 1 MiB with two queues, and 256 KiB with eight. A
-//! longer read or write is divided into requests, one after the other. A program that reads a whole disk should read
-//! several chunks at the same time, so that the device works while data is copied.
+//! Each request costs the driver and QEMU a time that does not depend on the request's length. A request may have
+//! several buffers and transfer up to 1 MiB, so that a long read or write needs few requests. A request takes at most a
+//! quarter of a queue's buffers, so that large requests do not stop the small ones. A quarter of a queue's buffers is 1
+//! MiB if there are two queues, and 256 KiB if there are eight. A longer read or write is divided into requests, one
+//! after the other. A program that reads a whole disk should read several chunks at the same time, so that the device
+//! works while data is copied.
 //!
 //! A G gets all buffers of its request at once, and the Gs are served in the order in which they come. So Gs never wait
 //! for each other in a circle, and small requests do not overtake a large one for ever.
@@ -66,8 +67,8 @@
 //! on the CPU whose cache has the data of the request. If the queue of the CPU has no free slot, the G waits for one,
 //! even if other queues have free slots.
 //!
-//! All interrupts of a device have the same vector. Each queue has its own entry of the MSI-X table, and only the CPU
-//! in that entry differs. So the handler knows by its CPU which queue to serve, and 255 CPUs do not need 255 vectors.
+//! All interrupts of a device have the same vector. Each queue has its own entry of the MSI-X table, and these entries
+//! differ only in the CPU. So the handler knows by its CPU which queue to serve, and 255 CPUs do not need 255 vectors.
 //!
 //! There are fewer queues than CPUs if the device has fewer queues, or if there are not enough MSI-X entries or not
 //! enough memory. CPUs then share the queues. If messages of devices cannot reach all CPUs, there is only one queue.

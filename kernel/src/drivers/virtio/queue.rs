@@ -118,7 +118,8 @@ impl Memory {
 /// [receiving](Self::receiving).
 ///
 /// Only one caller at a time may fill the buffer and [`send`](Self::send) it. The callers ensure this by a lock of
-/// their own. A panic does not take that lock: it stops all other CPUs, and then calls [`resume`](Self::resume) first.
+/// their own. A panic does not take that lock. It stops all other CPUs, and calls [`resume`](Self::resume) before it
+/// uses the queue in other ways.
 pub(crate) struct Lane {
     memory: Memory,
     doorbell: Doorbell,
@@ -129,7 +130,7 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// Sets up a queue of a device. Its memory has `pages` pages.
+    /// Sets up a queue of a device. The memory of the queue has `pages` pages.
     pub(super) fn new(
         root: &mut pci::Root,
         function: DeviceFunction,

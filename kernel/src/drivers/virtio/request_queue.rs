@@ -118,7 +118,8 @@ impl RequestQueue {
     /// Takes a free slot and `count` free buffers. The queue has them, because the caller has `count` permits.
     ///
     /// # Errors
-    /// If the device is broken. In that case the buffers that were in flight are missing.
+    /// If the device is broken. There may then be fewer free buffers than permits, because buffers that were in flight
+    /// are never used again.
     pub(super) fn take(&self, count: usize) -> Result<(SlotNumber, Buffers), Failure> {
         let state = &mut *self.state.lock();
         if let Some(reason) = state.queue.broken() {
@@ -155,7 +156,7 @@ impl RequestQueue {
         Ok(())
     }
 
-    /// Returns when the oldest request in flight was submitted, or `None` if no request is in flight.
+    /// Returns the time at which the oldest request in flight was submitted, or `None` if no request is in flight.
     pub(super) fn oldest(&self) -> Option<Instant> {
         self.state.lock().queue.oldest().map(Instant::from_nanos)
     }

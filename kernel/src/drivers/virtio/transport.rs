@@ -54,8 +54,8 @@ pub(super) enum Doorbell {
 }
 
 impl Doorbell {
-    /// Makes the device read its queue. The caller has added requests to the queue before. Callable from everywhere.
-    /// But if the device is a disk in memory, not callable from interrupt handlers.
+    /// Makes the device read its queue. The caller has added requests to the queue before. If the device is a disk in
+    /// memory, not callable from interrupt handlers. Otherwise callable from everywhere.
     pub(super) fn ring(self) {
         compiler_fence(Ordering::SeqCst);
         match self {

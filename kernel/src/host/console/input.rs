@@ -61,15 +61,16 @@ pub fn try_read() -> Option<u8> {
 /// calling G and its M.
 ///
 /// # Errors
-/// If the limit ends the wait, or if no M can be created to run the other Gs during the call. Also if there is no
-/// memory to wait for the context of the limit.
+/// - The limit ends the wait.
+/// - No M can be created to run the other Gs during the call.
+/// - The limit has a context, and there is no memory to register the function that runs when the context is done.
 #[track_caller]
 pub(super) fn wait_for_byte(limit: &Limit<'_>) -> Result<u8, InputError> {
     if let Some(byte) = try_read() {
         return Ok(byte);
     }
-    // When the context of the limit is done, this function wakes the thread. While the function holds the lock, the
-    // thread cannot be between its check of the limit and its wait. So the wakeup is not lost.
+    // When the context of the limit is done, this closure wakes the thread that waits. While the closure holds the
+    // lock, the thread cannot be between its check of the limit and its wait. So the wakeup is not lost.
     let woken = limit.when_context_is_done(|| {
         let _received = received();
         ARRIVED.notify_all();

@@ -101,8 +101,8 @@ impl Disk {
         DiskAccess { disk: self }
     }
 
-    /// The same as [`blocking`](Self::blocking). On the machine these calls block only the calling G, but the host has
-    /// no such calls for files.
+    /// The same as [`blocking`](Self::blocking). On the machine, an asynchronous access blocks only the calling G. The
+    /// host has no such access to files, so on the host the M is blocked, too.
     #[must_use]
     pub fn asynchronous(&self) -> DiskAccess<'_> {
         DiskAccess { disk: self }
@@ -136,8 +136,9 @@ impl Disk {
         self.blocking().write_at(offset, data)
     }
 
-    /// Returns two numbers: on the machine, how many requests can be in flight, and how many more can be submitted at
-    /// the moment. The host does not count requests, so both numbers are always the machine's maximum.
+    /// On the machine, this function returns how many requests can be in flight, and how many more can be submitted at
+    /// the moment. The host does not count requests, so here both numbers are always `REQUESTS`, the machine's
+    /// maximum.
     #[must_use]
     pub fn requests(&self) -> (usize, usize) {
         (REQUESTS, REQUESTS)
@@ -156,7 +157,8 @@ impl Disk {
 }
 
 /// A disk, and how a G waits for it: [`Disk::blocking`] or [`Disk::asynchronous`]. Each call waits until the host has
-/// done what was requested. Each call has a variant with a [`Limit`], whose name ends in `_until`.
+/// done what was requested. For each call there is a variant that takes a [`Limit`]. The name of the variant ends in
+/// `_until`.
 ///
 /// A call to the host cannot be interrupted. So a limit is checked only before the call, and never ends the call.
 #[derive(Clone, Copy, Debug)]
@@ -317,7 +319,7 @@ impl DiskAccess<'_> {
     }
 }
 
-/// Blocks the calling G and its M for `duration`, like a request to a device that transfers nothing. The P is handed
+/// Blocks the calling G and its M for `duration`, as a request to a device does, but transfers nothing. The P is handed
 /// off at once. If as many Ms are blocked as the kernel option `blocking_limit` allows, first waits until one of them
 /// is free.
 ///
@@ -343,8 +345,8 @@ pub fn interrupt() {
     }
 }
 
-/// Waits until [`interrupt`] has been called since the last wait. Blocks the calling G, not its thread. Not callable
-/// from interrupt handlers.
+/// Waits until [`interrupt`] is called. Returns at once if [`interrupt`] has been called since the last wait ended.
+/// Blocks the calling G, not its thread. Not callable from interrupt handlers.
 ///
 /// # Panics
 ///

@@ -250,8 +250,8 @@ impl Lists {
     }
 
     /// Undoes [`make`](Self::make) for a slot that did not get its first page. If other slots have been made since, the
-    /// addresses of the slot are never used again. The slot cannot become a bare slot, because there may be no page
-    /// table for it, and so no entry that could hold the link.
+    /// addresses of the slot are never used again. The slot cannot become a bare slot, because a bare slot needs a page
+    /// table entry for its link, and the page table may not exist.
     fn unmake(&mut self, slot: Slot) {
         if self.made == slot.index + 1 {
             self.made = slot.index;
@@ -259,14 +259,14 @@ impl Lists {
     }
 }
 
-/// Returns the address of a stack's highest word. While the stack is free, this word contains the link of the list of
-/// free stacks.
+/// Returns the address of a stack's highest word. While the stack is free, this word contains the link to the next free
+/// stack.
 fn link(slot: Slot) -> *mut usize {
     core::ptr::with_exposed_provenance_mut::<usize>(slot.top()).wrapping_sub(1)
 }
 
-/// Returns the page table entry of a stack's highest page. While the slot is bare, this entry contains the link. The
-/// highest page must have had a frame before, because otherwise its page table may not exist.
+/// Returns the page table entry of a stack's highest page. While the slot is bare, this entry contains the link to the
+/// next bare slot. The highest page must have had a frame before, because otherwise its page table may not exist.
 fn bare_link(slot: Slot) -> &'static AtomicU64 {
     paging::find_entry(slot.highest_page()).expect("page tables are never freed")
 }

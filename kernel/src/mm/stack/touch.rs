@@ -110,8 +110,8 @@ impl LastFrames {
 
     fn take(&self) -> Option<PhysFrame> {
         self.0.iter().map(|place| place.swap(0, Ordering::Relaxed)).find(|&frame| frame != 0).map(|frame| {
-            // The entry was the address of a frame that `fill` has allocated. The swap has emptied the entry, so only
-            // the caller uses this frame.
+            // The entry contained the address of a frame that `fill` has allocated. The swap has emptied the entry, so
+            // only the caller uses this frame.
             PhysFrame::containing_address(PhysAddr::new(frame))
         })
     }

@@ -14,11 +14,13 @@ use crate::buffer::MAX_REQUEST_BUFFERS;
 /// The pointers that [`at`](Self::at) returns must be valid for reads and writes for as long as the driver lets the
 /// device use the memory.
 pub unsafe trait SharedMemory {
-    /// Returns the `bytes` bytes at an address for devices, or `None` if they are not shared with devices.
+    /// Returns a pointer to the `bytes` bytes at the physical address `address`, or `None` if these bytes are not
+    /// shared with devices.
     fn at(address: PhysAddr, bytes: usize) -> Option<NonNull<u8>>;
 }
 
-/// The largest number of pieces of memory that the device reads in one request, and of pieces that it writes.
+/// The largest number of pieces of memory that the device reads in one request. It is also the largest number of pieces
+/// that the device writes in one request.
 const MAX_PIECES: usize = MAX_REQUEST_BUFFERS + 1;
 
 /// The flag of a descriptor that is followed by another one.
@@ -53,7 +55,7 @@ fn store<M: SharedMemory, T: Copy>(address: PhysAddr, value: T) {
     }
 }
 
-/// Returns the index of a ring, which follows the flags of the ring.
+/// Returns the field `idx` of a ring, which follows the field `flags`.
 fn index_of<'a, M: SharedMemory>(ring: PhysAddr) -> Option<&'a AtomicU16> {
     let index = M::at(ring + 2, size_of::<u16>())?.cast::<u16>();
     // SAFETY: the memory may be read and written while the device has the queue, and the reference is used at once.
@@ -139,7 +141,8 @@ impl Pieces {
         });
     }
 
-    /// Calls `visit` with each part of a piece that belongs to the `length` bytes from `offset` on.
+    /// Calls `visit` for each piece, with the part of the piece that belongs to the `length` bytes from `offset` on.
+    /// This part may be empty.
     fn for_each(&self, mut offset: usize, mut length: usize, mut visit: impl FnMut(NonNull<u8>, usize)) {
         for &(start, bytes) in &self.0 {
             let skipped = offset.min(bytes);

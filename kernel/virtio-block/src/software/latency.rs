@@ -28,7 +28,7 @@ impl Latency {
         Self { access, random: seed, units: [0; UNITS] }
     }
 
-    /// Accepts a request for `bytes` bytes at the time `now`. Returns when it is answered.
+    /// Accepts a request for `bytes` bytes at the time `now`. Returns the time at which the request is answered.
     pub(super) fn accept(&mut self, now: u64, bytes: usize) -> u64 {
         let access = self.access.saturating_add(self.random_up_to(self.access / 2));
         let earliest = (0..UNITS).min_by_key(|&unit| self.units[unit]).unwrap_or(0);
@@ -45,7 +45,7 @@ impl Latency {
         number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         number ^= number >> 31;
-        // The upper half of the product is the number scaled to the range.
+        // The upper half of the product is the random number, scaled to the range from 0 to `most`.
         ((u128::from(number) * (u128::from(most) + 1)) >> 64) as u64
     }
 }
@@ -60,7 +60,7 @@ mod tests {
 
     const ACCESS: u64 = 80_000;
 
-    /// Returns when requests of these lengths are answered. All of them come at the time 1,000.
+    /// Returns the times at which requests of these lengths are answered. All requests come at the time 1,000.
     fn answers(seed: u64, lengths: &[usize]) -> Vec<u64> {
         let mut disk = Latency::new(ACCESS, seed);
         lengths.iter().map(|&bytes| disk.accept(1_000, bytes)).collect()

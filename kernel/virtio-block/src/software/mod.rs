@@ -194,7 +194,8 @@ impl<M: SharedMemory> SoftwareDevice<M> {
         Some(work.pending.due)
     }
 
-    /// Completes a request that is due, the earliest first. Returns the queue in which the driver finds the answer.
+    /// Completes the pending request that is due first, if it is due at `now`. Returns the queue in which the driver
+    /// finds the answer, or `None` if no request is due.
     pub fn complete(&mut self, now: u64) -> Option<u16> {
         let earliest = (0..self.pending.len()).min_by_key(|&index| self.pending[index].due)?;
         if self.pending[earliest].due > now {
@@ -207,7 +208,7 @@ impl<M: SharedMemory> SoftwareDevice<M> {
         Some(queue)
     }
 
-    /// Returns when the first of the pending requests of a timer is due.
+    /// Returns the time at which the first of the pending requests of a timer is due.
     #[must_use]
     pub fn next_due(&self, timer: usize) -> Option<u64> {
         self.pending.iter().filter(|pending| pending.timer == timer).map(|pending| pending.due).min()

@@ -28,7 +28,7 @@ pub(crate) struct Settings {
     pub(crate) changes_configuration: bool,
     /// Requests that touch this sector fail.
     pub(crate) bad_sector: Option<u64>,
-    /// The number of written bytes that are missing in the device's reports.
+    /// When the device reports how many bytes it has written, it reports this many bytes too few.
     pub(crate) written_less: u32,
     pub(crate) writes_no_status: bool,
 }
@@ -79,7 +79,7 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Fake(RefCell<State>);
 
-/// The largest number of bytes of memory of a request that the device accepts.
+/// The device accepts a request only if it reads at most this many bytes and writes at most this many bytes.
 const MOST_BYTES: usize = 4 << 20;
 
 /// A descriptor: address, length, flags, next.

@@ -18,8 +18,8 @@ fn device_does_anything(steps: u64, seed: u64) {
         let mut device = open(random_settings(&mut random));
         let most = device.device.properties().max_segments;
         let buffers: usize = device.queues.iter().map(Queue::free_buffers).sum();
-        // The buffers that the test has taken, by queue, and the requests that were submitted, with their number of
-        // buffers.
+        // `held` contains the buffers that the test has taken, in one list for each queue. `waiting` contains the
+        // number of buffers of each request that was submitted and is not answered yet.
         let mut held: Vec<Vec<Buffers>> = device.queues.iter().map(|_| Vec::new()).collect();
         let (mut waiting, mut next) = (BTreeMap::new(), 0);
         let answer = |completion: Completion<u64>, waiting: &mut BTreeMap<u64, usize>, held: &mut Vec<Buffers>| {

@@ -48,9 +48,9 @@ fn data_of_several_buffers_is_read_as_it_was_written() {
 
 #[test]
 fn limits_of_the_device_are_kept() {
-    // Each case has the largest number of segments and of bytes in a segment that the device allows, and its block
-    // size. The last two numbers are expected: the largest number of buffers of a request, and the number of bytes in
-    // each.
+    // Each case begins with three properties of the device: the largest number of segments of a request, the largest
+    // number of bytes of a segment, and the block size. The last two numbers are expected: the largest number of
+    // buffers of a request, and the number of bytes in each buffer.
     let cases = [
         (None, None, 512, 1, BUFFER_BYTES),
         (Some(0), None, 512, 1, BUFFER_BYTES),

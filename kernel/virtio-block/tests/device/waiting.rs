@@ -31,7 +31,7 @@ struct Shared {
 
 struct State {
     device: Device,
-    /// Where the answers to the requests in flight are sent, by owner.
+    /// For the owner of each request in flight: where the answer to this request is sent.
     answers: HashMap<u64, Answer>,
     stop: bool,
 }
@@ -88,8 +88,9 @@ fn finish(shared: &Shared, answer: &Answer, permit: Permit<'_>) -> Result<(), Fa
     result
 }
 
-/// Makes requests of random lengths, one after the other. If the limit of a request is over, the next one begins while
-/// another G waits for the answer.
+/// Makes requests of random lengths, one after the other. Some requests have a limit. If the limit ends the wait for
+/// the permits, the request is not submitted. At random, a limit also counts as over while the request is in flight.
+/// Then another G waits for the answer, and this G makes the next request at once.
 fn make_requests(shared: &'static Shared, g: u64, random: &mut fastrand::Rng) {
     for round in 0..ROUNDS {
         let (owner, count) = (g * ROUNDS + round, random.usize(1..=MOST));
