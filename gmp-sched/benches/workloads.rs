@@ -5,8 +5,9 @@
 //! The command is `cargo bench -p gmp-sched [-- [--json] [--list] [procs=N,...] [FILTER]...]`. Without `procs`, the
 //! workloads run with one P and with as many Ps as there are CPUs.
 
-// The prelude of `std` has types that the module `shared` must import when it is compiled for the kernel. So this
-// program imports these types, too.
+// The module `shared` is also compiled for the kernel, which has no `std`, so it imports types such as `Vec` from
+// `alloc`. With the prelude of `std`, these imports would be redundant. Therefore this program does without that
+// prelude, too.
 #![no_std]
 
 extern crate alloc;
@@ -49,7 +50,7 @@ mod platform {
 
     pub(crate) const PREEMPTS_LOOPS: bool = false;
 
-    /// Before Linux 6.13 a stack takes two of the 65,530 mappings that a process may have.
+    /// The number is limited, because before Linux 6.13 each stack takes two of the 65,530 mappings of a process.
     pub(crate) const PARKED: usize = 20_000;
 
     /// The clock in nanoseconds.
@@ -156,7 +157,7 @@ fn ring_of_parks() {
     });
 }
 
-/// Eight Gs only lock for reading, with both kinds of reader-writer lock.
+/// Eight Gs lock a reader-writer lock for reading, and no G locks it for writing. Measures both kinds of such locks.
 fn readers_8g() {
     const EACH: u64 = 1_000_000;
     static ONE: RwLock<usize> = RwLock::new(0);
@@ -165,7 +166,7 @@ fn readers_8g() {
     measure("read_mostly_read_8g", 8 * EACH, || in_eight(EACH, || _ = black_box(*SPREAD.read())));
 }
 
-/// The workloads that only this program has. The first two use no scheduler, so the number of Ps is irrelevant.
+/// The workloads that only this program has. The first two use no scheduler, so the number of Ps has no effect on them.
 const OWN: &[Workload] =
     &[("raw_switch", raw_switch), ("raw_lock", raw_lock), ("readers_8g", readers_8g), ("ring_parks", ring_of_parks)];
 

@@ -65,10 +65,10 @@ thread_local! {
 
 impl Points for Threads {}
 
-// SAFETY: nothing preempts here, so a flow of control leaves its M only where it switches. The current M is loaded
-// each time (`inline(never)`). The thread of an M calls `run` when the M is ready, and it stops using the M before it
-// allows the scheduler to use the M again. Stacks have no guard, but the caller of `run` guarantees that no G overflows
-// its stack.
+// SAFETY: nothing preempts here, so a flow of control leaves its M only where it switches. `current_machine` is never
+// inlined, so each call loads the current M anew. The thread of an M calls `NewMachine::run` when the M is ready, and
+// stops using the M before it calls `EndedMachine::reuse`. Stacks have no guard, but the caller of the function `run`
+// guarantees that no G overflows its stack.
 unsafe impl Platform for Threads {
     type Thread = Arc<Token>;
     const TIMER_INTERRUPTS: bool = false;
@@ -104,7 +104,8 @@ unsafe impl Platform for Threads {
                 own.park(None);
             }
             let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| new.run()));
-            // A payload of any other type comes from a panic of the scheduler itself.
+            // `exit_thread` panics with an `EndedMachine`. Any other payload comes from a panic of the scheduler
+            // itself.
             let Ok(ended) = payload.downcast::<EndedMachine<Self>>() else { process::abort() };
             CURRENT.set(None);
             ended.reuse();
@@ -159,7 +160,7 @@ unsafe impl Platform for Threads {
 }
 
 /// Runs `main` as the main G of a scheduler with `procs` Ps. Returns the result of `main` when all threads have ended.
-/// So every other G must end or wait at some time, because its thread cannot end while the G runs.
+/// A thread cannot end while it runs a G, so this function returns only if every other G ends or waits at some time.
 ///
 /// # Safety
 ///
@@ -175,8 +176,8 @@ unsafe fn run<T: Send + 'static>(procs: usize, main: impl FnOnce() -> T + Send +
     let (sender, result) = mpsc::channel();
     let main = move || {
         let result = main();
-        // Gs that wait from now on are abandoned. If the scheduler were shut down later, they would count as
-        // deadlocked.
+        // Shuts the scheduler down before the main G ends. Gs that still wait are then abandoned; without the shutdown,
+        // they would be reported as a deadlock.
         scheduler.shut_down();
         drop(sender.send(result));
     };
@@ -234,7 +235,7 @@ fn blocked_thread_passes_its_p_on() {
 #[test]
 fn all_threads_have_ended_when_run_returns() {
     static ALIVE: OnceLock<Arc<()>> = OnceLock::new();
-    // A thread drops its `COPY` when it ends.
+    // Each thread that uses `COPY` has a copy of its own, which is dropped when the thread ends.
     thread_local!(static COPY: Arc<()> = Arc::clone(ALIVE.get_or_init(Arc::default)));
 
     let blocks = || gmp_sched::syscall::blocking::<Threads, _>(|| COPY.with(|_| thread::yield_now()));

@@ -2,12 +2,12 @@
 //! Gs and at first 3 Ms, within bounds. `sim::exhaustive` describes what such an exploration covers and what it does
 //! not.
 //!
-//! Each test prints the number of states. In one run, the exploration switches only a limited number of times away from
-//! a CPU that could continue: never in the largest programs, once in the others, and twice in the smallest. (A switch
-//! away from a CPU that computes is not counted.) An optimised build allows one more switch. `GMP_SWITCHES=3` sets
-//! another bound, and `GMP_SWITCHES=all` removes it. Without a bound, the program of the first test has a million
-//! states. The programs of the other tests have not yet been explored completely without a bound. This command explores
-//! the program of the first test:
+//! Each test prints the number of states. The exploration bounds how many times a run may switch away from a CPU that
+//! could continue. In a debug build the bound is 0 for large programs, 1 for small ones and 2 for the smallest (see
+//! `Size`). In an optimised build the bound is one higher. A switch away from a CPU whose G is in `sim::work` is not
+//! counted. `GMP_SWITCHES=3` sets another bound, and `GMP_SWITCHES=all` removes the bound. Without a bound, the program
+//! of the first test has a million states. The programs of the other tests have not yet been explored completely
+//! without a bound. This command explores the program of the first test without a bound:
 //!
 //! ```sh
 //! GMP_SWITCHES=all cargo test --release -p gmp-sched --test composition -- --nocapture submitting
@@ -75,9 +75,8 @@ fn compute() {
     (0..3).for_each(|_| sim::work(A_WHILE));
 }
 
-/// Makes another M search for work, by spawning a G. Before the spawn, this CPU computes for a step, so that the other
-/// CPU may run first. A switch away from a CPU that computes does not count towards the exploration's limit of
-/// switches.
+/// Makes another M search for work, by spawning a G. Before the spawn, the caller computes for a step, so that the
+/// other CPU may run first. The switch to the other CPU is then not counted by the bound on switches.
 fn let_another_machine_search() {
     sim::work(A_WHILE);
     sim::go(|| ()).join().unwrap();
@@ -156,8 +155,8 @@ fn spinning_m_that_goes_idle_finds_the_work_that_relied_on_it() {
     });
 }
 
-/// The M that goes idle may be assigned a P before it searches once more. It then runs a G of that P, so it has to wake
-/// another M for the remaining work.
+/// An M that has put its P on the idle list checks all queues a second time. Before this check, the M may be assigned a
+/// P whose Gs it is to run. So if the check finds other work, the M must wake another M for that work.
 #[test]
 fn idling_m_that_is_assigned_a_p_wakes_another_for_the_other_work() {
     explore("submit, idle, hand-off", Size::Tiny, 0, || {
@@ -272,7 +271,8 @@ fn two_children() {
     with_children([|| sim::syscall(A_WHILE), || sim::block(A_WHILE)], || drop(sim::stop_the_world()));
 }
 
-/// With a bound on the steps, exploring all runs reaches the same states as exploring with pruning.
+/// Pruning skips what follows a state that was visited before. The exploration must reach the same states with and
+/// without pruning. The number of steps is bounded, because without pruning the exploration would take too long.
 #[test]
 fn pruning_misses_no_state() {
     let setting = Setting { steps: Some(10), ticks: 1, ..Setting::default() };

@@ -1,4 +1,5 @@
-//! Every link of the documents leads to a file, and every linked name is defined in that file.
+//! Checks the links in the documents. The file to which a link leads must exist. If the text of the link is a name and
+//! the file is a source file, the file must define this name.
 
 use std::fs;
 use std::path::{Path, PathBuf};

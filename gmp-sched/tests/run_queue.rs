@@ -64,7 +64,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..1500)
 }
 
-/// The model of the queue: a slot and a FIFO.
+/// The model of the queue: the element in `runnext`, and a FIFO.
 #[derive(Default)]
 struct Model {
     next: Option<usize>,
@@ -163,8 +163,8 @@ proptest! {
 
 #[test]
 fn counters_wrap_around() {
-    // Counting the 32-bit positions up to their end would take too long. This test checks that the indices derived from
-    // them wrap around.
+    // The head and the tail of the ring are 32-bit counters. Counting until they wrap around would take too long. So
+    // this test checks only that the indices into the ring, which are derived from the counters, wrap around.
     let queue = RunQueue::<u8, Unwatched, 4>::new();
     for count in 0..100_000 {
         queue.push_back(item(count)).unwrap();

@@ -119,8 +119,8 @@ fn thousand_runs_leak_neither_memory_nor_threads_nor_counts() {
     let (allocated, is_mapped) = (ALLOCATED.load(Ordering::Relaxed), mapped());
     (0..1000).for_each(|round| run(1 + round % 2));
     let grown = ALLOCATED.load(Ordering::Relaxed).saturating_sub(allocated);
-    // A scheduler takes 1 MiB. If a G of the previous run has not finished its last steps, the next run makes another
-    // scheduler. The bound allows for about 20 of these.
+    // A scheduler takes 1 MiB. If a G of the previous run has not finished its last steps, the next run cannot reuse
+    // that scheduler and makes another one. The bound allows for about 20 such schedulers.
     assert!(grown < 20 << 20, "{grown} bytes more after 1,000 runs");
     // The bound allows for stacks of threads that are about to end, and for memory that the allocator reserves for new
     // threads.

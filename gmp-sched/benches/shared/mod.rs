@@ -53,8 +53,8 @@ const FIRST: &[Workload] = &[
     ("hog_wakeup", hogs),
 ];
 
-/// The workloads that run last. The Gs of `bytes_per_parked_g` end only after this workload has returned, so they would
-/// take time from a later workload.
+/// The workloads that run last. `bytes_per_parked_g` is the very last, because its Gs end only after this workload has
+/// returned, and they would take time from a later workload.
 const LAST: &[Workload] = &[
     ("global_queue", global_queue),
     ("split_primes_64g", split_primes),

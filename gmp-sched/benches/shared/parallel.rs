@@ -20,7 +20,8 @@ fn fib_forked(n: u64) -> u64 {
     left.join().expect("no panic") + right
 }
 
-/// Computes fib(27) by fork and join, sequentially below fib(12). The last measurement uses no Gs.
+/// Computes fib(27) by fork and join: each call spawns a G for one of its two terms. Terms below fib(12) are computed
+/// without further Gs. For comparison, the last measurement computes all of fib(27) without Gs.
 pub(super) fn fib_parallel() {
     for (name, fib) in
         [("fib27_cut12_cold", fib_forked as fn(u64) -> u64), ("fib27_cut12", fib_forked), ("fib27_sequential", fib)]
@@ -59,7 +60,7 @@ pub(super) fn split_primes() {
     }
 }
 
-/// One G for each P spawns 1000 Gs at a time and waits for them. 1000 Gs are more than a local queue can hold, so half
+/// One G for each P spawns 1000 Gs at a time and waits for them. 1000 Gs are more than a local queue can hold, so many
 /// of the Gs go through the global queue, for whose lock all Ps compete.
 pub(super) fn global_queue() {
     const BURST: u32 = 1000;

@@ -60,7 +60,7 @@ pub(crate) fn report(name: &str, value: f64, unit: &str) {
     println!("{comma} {{\"name\": \"{name}\", \"procs\": {procs}, \"value\": {value:.1}, \"unit\": \"{unit}\"}}");
 }
 
-/// Prints the last line.
+/// Prints the line that ends the output.
 pub(crate) fn end() {
     println!("{}", if IS_JSON.load(Ordering::Relaxed) { "]}" } else { "bench done" });
 }
@@ -72,7 +72,8 @@ pub(crate) fn measure(name: &str, operations: u64, body: impl FnOnce()) {
     report(name, (now_ns() - start) as f64 / operations as f64, "ns/op");
 }
 
-/// Returns the quantile `share` (from 0 to 1) of `sorted`, which is in nanoseconds. The result is in microseconds.
+/// Returns the quantile `share` (from 0 to 1) of the times `sorted`. The times are in nanoseconds, and the result is in
+/// microseconds.
 fn percentile(sorted: &[u64], share: f64) -> f64 {
     sorted[(share * (sorted.len() - 1) as f64) as usize] as f64 / 1e3
 }

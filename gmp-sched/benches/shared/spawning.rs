@@ -57,8 +57,9 @@ pub(super) fn spawn_batch() {
         }
     };
     measure("spawn_batch_cold", BATCH as u64, round);
-    // In the first rounds main is preempted before it has spawned all Gs. So fewer Gs are alive at once than in later
-    // rounds, and some stacks are still missing. The next three rounds allocate these stacks, and are not measured.
+    // In the round above, main may have been preempted before it had spawned all Gs. Then later Gs reused the stacks of
+    // earlier ones, and not all stacks for 10,000 Gs have been allocated. The next three rounds allocate the missing
+    // stacks. These rounds are not measured.
     (0..3).for_each(|_| round());
     measure("spawn_batch", 4 * REPETITIONS * BATCH as u64, || (0..4 * REPETITIONS).for_each(|_| round()));
 }

@@ -33,9 +33,10 @@ pub(super) fn thread_spawn() {
     ENDED.wait();
 }
 
-/// Measures in how many of the round trips between two Gs both Gs run on one M, and in how many on one CPU, in percent.
-/// With the channel operations of [`ping_pong`](super::channels::ping_pong), the G that is readied runs next on the
-/// same P. So two Gs should not spread over two Ms, even if other Ms are idle.
+/// Two Gs pass a message back and forth. Measures the percentage of round trips in which both Gs run on the same M, and
+/// the percentage in which both run on the same CPU. With the channel operations of
+/// [`ping_pong`](super::channels::ping_pong), the G that is readied runs next on the same P. So the two Gs should not
+/// spread over two Ms, even if other Ms are idle.
 pub(super) fn ping_pong_places() {
     const ROUNDS: u32 = 20_000;
     let (there, here) = (Chan::new(0), Chan::new(0));

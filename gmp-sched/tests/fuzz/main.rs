@@ -1,8 +1,8 @@
 //! A fuzz test of the public interface: random programs of safe calls, many of them misuses. No value may be sent or
 //! dropped twice, overwritten or lost, and no wait may hang.
 //!
-//! `GMP_FUZZ_SEED=17` repeats one program. If it is simulated, the repetition is exact. `GMP_FUZZ_SECONDS=600` runs
-//! programs for 600 seconds.
+//! `GMP_FUZZ_SEED=17` runs only the program of seed 17. In the simulator, a program takes the same steps each time; on
+//! threads, its steps differ from run to run. `GMP_FUZZ_SECONDS=600` runs programs for 600 seconds.
 #![cfg(not(gmp_loom))]
 #![deny(unsafe_code)]
 

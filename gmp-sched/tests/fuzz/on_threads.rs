@@ -30,8 +30,8 @@ mod platform {
     /// Whether the body of a G may end by a panic or an exit. Joining the G then reports how it ended.
     pub(super) const BODIES_MAY_UNWIND: bool = true;
 
-    /// Returns the number that decides how a body ends. On threads it is the random number itself, because every end is
-    /// allowed.
+    /// Given a random number, returns the number that decides how a body ends. On threads this is the random number
+    /// itself, because a body may end in every way.
     pub(super) fn fate(fate: u32) -> u32 {
         fate
     }
@@ -90,8 +90,8 @@ fn run(seed: u64) {
     // The foreign thread ends when all senders of its closures have been dropped.
     drop(Arc::try_unwrap(shared).unwrap_or_else(|_| broken("a G that has ended keeps what it shared")));
     thread_outside.join().expect("it catches every panic");
-    // Some values may never be dropped, because a handle was leaked or a panic prevented the drop. So only a negative
-    // number is an error.
+    // Some values are never dropped, because a handle was leaked or a panic prevented the drop. So a positive number of
+    // values that are left is no error. If the number is negative, some values were dropped twice.
     let left = alive.load(Ordering::Relaxed);
     if left < 0 {
         broken(&format!("{left} values are left: some were dropped twice"));

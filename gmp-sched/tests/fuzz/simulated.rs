@@ -23,7 +23,8 @@ mod platform {
     /// would not unwind the stack.
     pub(super) const BODIES_MAY_UNWIND: bool = false;
 
-    /// Returns the number that decides how a body ends. In the simulator, every body returns.
+    /// Given a random number, returns the number that decides how a body ends. In the simulator this is a number with
+    /// which the body returns, whatever the random number is.
     pub(super) fn fate(_: u32) -> u32 {
         u32::MAX
     }

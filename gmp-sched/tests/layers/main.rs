@@ -1,8 +1,8 @@
 //! The source is a stack of layers. A path in the code of a layer may name only that layer or a lower one.
 //!
 //! The test reads the list of layers from the picture in ARCHITECTURE.md. The picture has one layer per line, the
-//! lowest last. Modules in one line may name each other. The rule also applies to methods that a layer adds to types
-//! of a lower one, but not to comments and code for tests.
+//! lowest last. Modules in one line may name each other. If a layer adds a method to a type of a lower layer, no layer
+//! below the one that adds the method may call it. Comments and code for tests are not checked.
 #![cfg(not(gmp_loom))]
 
 mod source;
@@ -72,8 +72,8 @@ fn paths_that_run_up(sources: &[Source], floors: &Floors) -> Vec<(String, String
     found
 }
 
-/// Returns each call, in a lower layer, of a method that a higher layer adds to a type. Such a call depends on the
-/// higher layer although the code names no path to it.
+/// Finds the methods that a layer adds to types of other layers, and returns each call of such a method in a lower
+/// layer. The caller then depends on the higher layer, although no path in the caller's code names that layer.
 fn calls_that_run_up(sources: &[Source], floors: &Floors) -> Vec<(String, String)> {
     let mut lowest = BTreeMap::new();
     let mut types = BTreeSet::new();
@@ -84,8 +84,9 @@ fn calls_that_run_up(sources: &[Source], floors: &Floors) -> Vec<(String, String
             lowest.entry(name).and_modify(|lowest| *lowest = floor.min(*lowest)).or_insert(floor);
         }
     }
-    // A call names the method but not the type. So a method counts only if no lower layer has a function of the same
-    // name.
+    // The code of a call shows the method's name but not its type. If a lower layer has a function of that name, the
+    // call may be of that function. So a method is recorded as added by a layer only if no lower layer has a function
+    // of its name.
     let mut added = BTreeMap::new();
     for &(floor, source) in &sources {
         let methods = source.methods().into_iter();

@@ -20,8 +20,8 @@ impl Source {
             let rest = &code[at + root.len()..];
             match root {
                 "crate::" => collect(rest, "", &mut paths),
-                // Each `super` leads one module up. A path begins at the crate's root if it has at least as many
-                // `super` segments as its module is levels deep.
+                // Each `super` leads one module up. So a path leads to the crate's root if it has at least as many
+                // `super` segments as there are modules around it.
                 _ => {
                     let up = 1 + rest.split("::").take_while(|segment| *segment == "super").count();
                     let rest = &rest["super::".len() * (up - 1)..];
@@ -44,13 +44,13 @@ impl Source {
         first.strip_suffix(".rs").unwrap_or(first)
     }
 
-    /// The paths from the root of the crate that the code names, without `crate::`.
+    /// The paths that the code names, each from the root of the crate and without `crate::`.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         self.paths.iter().map(String::as_str)
     }
 }
 
-/// Names from which the test finds calls of methods that a file adds to types of other layers.
+/// The names that the test needs in order to find calls of methods that a layer adds to types of other layers.
 impl Source {
     /// The types that the file defines.
     pub(crate) fn types(&self) -> impl Iterator<Item = &str> {
@@ -260,7 +260,8 @@ fn without_tests(code: &str, mut module: impl FnMut(&str)) -> String {
     kept + rest
 }
 
-/// Whether an item with this condition is compiled only for tests or only for documentation. The models count as tests.
+/// Whether an item with the attribute `#[cfg(condition)]` is compiled only for tests or only for documentation. The
+/// models count as tests.
 fn is_for_tests(condition: &str) -> bool {
     let all = condition.strip_prefix("all(").map(|all| all.trim_end_matches(')'));
     all.unwrap_or(condition).split(',').any(|each| matches!(each.trim(), "test" | "doc"))
@@ -274,7 +275,7 @@ fn end_of_item(code: &str) -> usize {
     if head.len() == semicolon || head.contains("use ") { semicolon } else { end_of_brackets(code, '{', '}') }
 }
 
-/// Returns the position behind the bracket that closes the first `open`.
+/// Finds the first bracket `open` in `code`, and returns the position behind the bracket `close` that matches it.
 fn end_of_brackets(code: &str, open: char, close: char) -> usize {
     let mut depth = 0;
     for (at, each) in code.char_indices() {

@@ -1,4 +1,5 @@
-//! Finds the tests that can catch mutants in the source, so that checking the list of mutants needs no build.
+//! Finds the tests that belong to the catcher of a mutant (the tests that must detect the mutant). The names of the
+//! tests are read from the source, so this needs no build.
 
 use std::path::Path;
 use std::{fs, io};

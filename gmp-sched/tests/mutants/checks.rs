@@ -24,7 +24,8 @@ fn every_mutant_has_a_catcher() {
     assert!(uncaught.is_empty(), "no test has the name of the catcher of these mutants: {uncaught:#?}");
 }
 
-/// For each model, some mutant must be caught by that model alone. Otherwise the model may be unable to fail.
+/// For each model there must be a mutant whose catcher is that model alone. Without such a mutant, it would be unknown
+/// whether the model can fail at all.
 #[test]
 #[ignore = "run by CI"]
 fn every_model_has_a_mutant_of_its_own() {

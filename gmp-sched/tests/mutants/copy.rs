@@ -8,7 +8,7 @@ use crate::crate_directory;
 use crate::fit::mutate;
 use crate::list::{Catcher, Mutant};
 
-/// The result of a mutant.
+/// The result of testing a mutant.
 pub(crate) enum Fate {
     /// The mutant was caught: these tests failed.
     Caught(Vec<String>),
@@ -126,7 +126,7 @@ fn fate_of(ran: &Output) -> Fate {
     match (ran.status.success(), failed.is_empty(), is_any_run) {
         (true, _, true) => Fate::Survived,
         (false, false, true) => Fate::Caught(failed),
-        // No test is reported as failed, because a panic in the wrong place has ended the whole process.
+        // The run failed, but no test is reported as failed: an error has ended the whole process.
         (false, true, true) => Fate::Caught(vec!["aborted".to_string()]),
         (_, _, false) => Fate::Void(output.into_owned() + &String::from_utf8_lossy(&ran.stderr)),
     }

@@ -33,7 +33,7 @@ fn occurrences(source: &str, wanted: &str) -> Vec<Range<usize>> {
         let (first, last) = (part[0], part[part.len() - 1]);
         first.0..last.0 + last.1.len_utf8()
     };
-    // If `wanted` is empty, nothing matches, because no window is empty.
+    // If `wanted` is empty, it is compared with parts of one character, so there is no match.
     code.windows(wanted.len().max(1)).filter(is_wanted).map(range).collect()
 }
 

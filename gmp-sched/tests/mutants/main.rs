@@ -1,6 +1,7 @@
-//! Does a model or a simulated program fail when the engine is broken? Each mutant is one small change: a weakened
-//! ordering, a removed fence or re-check, two steps swapped. This change is applied to a copy of the source, and the
-//! tests named as its catcher must then fail.
+//! Checks that the tests detect errors in the source. Each mutant is one small change of the source, for example a
+//! weakened ordering, a removed fence, or two steps in another order. Each mutant names its *catcher*: the tests that
+//! must detect it. The test applies the mutant to a copy of the source, and the catcher must then fail. A few mutants
+//! behave as the original does. They have no catcher, and state the reason instead.
 //!
 //! `cargo test -p gmp-sched --test mutants -- --ignored --nocapture` runs all mutants, which takes some five minutes on
 //! two processors, and prints a table of the mutants and the tests that caught them. `GMP_MUTANTS=idle.rs` runs the
@@ -8,9 +9,10 @@
 //! `GMP_MUTANTS=device_signals::` runs the mutants that the models in `device_signals` catch, and
 //! `GMP_MUTANTS="idle.rs|a fence"` runs the mutants that match either of the two.
 //!
-//! A mutant names the code that it replaces; comments and whitespace are not compared. If that code changes, the mutant
-//! no longer fits, and no ordinary test reports this. CI runs the checks of the list in a separate step, which takes a
-//! second and builds no mutant: `cargo test -p gmp-sched --test mutants -- --ignored checks`.
+//! A mutant contains the code that it replaces. If that code changes in the source, the mutant no longer fits the
+//! source, and no ordinary test reports this. So CI checks in a separate step that each mutant in `list` still fits the
+//! source and that its catcher exists: `cargo test -p gmp-sched --test mutants -- --ignored checks`. This step takes a
+//! second and builds no mutant.
 #![cfg(not(gmp_loom))]
 
 mod catchers;
@@ -32,7 +34,7 @@ fn crate_directory() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The result of one mutant: a row of the table.
+/// The result of testing one mutant: a row of the table.
 struct Outcome {
     mutant: &'static Mutant,
     fate: Fate,

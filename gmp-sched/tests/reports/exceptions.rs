@@ -1,5 +1,5 @@
-//! Exceptions of Gs and of other threads: how the process ends, and what it prints. Each test runs itself as a child
-//! process for each case, which an environment variable selects.
+//! Exceptions that Gs and other threads raise: how the process ends, and what it prints. For each case, a test runs
+//! itself as a child process. An environment variable names the case to the child.
 #![expect(clippy::multiple_unsafe_ops_per_block, reason = "the unsafe operations of a block belong together")]
 
 use core::arch::asm;
@@ -149,8 +149,8 @@ fn signal_that_a_process_sends_keeps_its_default_action() {
     if let Some(case) = case() {
         let signal: c_int = case.parse().unwrap();
         THREADS.run(1, move || {
-            // SAFETY: the handler of the signal runs no code of the program, and then the default action ends the
-            // process.
+            // SAFETY: the scheduler's handler of this signal runs no code of the program. It sets the default action,
+            // which then ends the process.
             unsafe { libc::raise(signal) };
         });
     } else {

@@ -113,7 +113,7 @@ fn list_shows_the_line_at_which_each_goroutine_waits() {
         wait!(native::scope(|scope| drop(scope.go(for_ever)))),
         wait!(native::block_on(future::pending::<()>())),
     ];
-    // Each wait has a scheduler of its own, whose Gs are abandoned when its main G ends.
+    // Each wait has a scheduler of its own. When the main G of the scheduler ends, the waiting G is abandoned.
     for Wait { line, wait } in waits {
         let list = THREADS.run_with(1, move |scheduler| {
             let waits = Builder::new().name("waits").go(wait);

@@ -196,7 +196,8 @@ fn values_are_dropped_exactly_once() {
     assert_eq!(count(), 2);
     drop(receiver);
     assert_eq!(count(), 0);
-    // Each of the following sends is refused, times out, or is ended by a close. In each case its value is dropped.
+    // Of the following sends, the first is refused, the second times out, and the third is ended by a close. Each error
+    // contains the value of the send, so dropping the error drops the value.
     let (sender, receiver) = channel(0);
     drop(sender.try_send(Counted::new(&alive)));
     drop(sender.send_timeout(Counted::new(&alive), Duration::from_micros(50)));

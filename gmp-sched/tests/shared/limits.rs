@@ -19,10 +19,10 @@ use super::platform::{
 /// A duration that is longer than any test takes.
 const FOREVER: Duration = Duration::from_secs(36_000);
 
-/// Objects that are all held or empty, so that each wait for one of them blocks.
+/// Objects for which Gs wait. The test holds the locks, and nothing ends the other waits, so each wait blocks.
 struct Busy {
     mutex: Mutex<u32>,
-    /// This mutex is free and used for waiting on the condition variable.
+    /// This mutex is not held. The wait for the condition variable `changed` uses it.
     free: Mutex<()>,
     lock: RwLock<u32>,
     spread: ReadMostlyRwLock<u32>,
@@ -50,7 +50,7 @@ impl Busy {
         }
     }
 
-    /// Waits until `limit` for object number `way`, and returns what ended the wait.
+    /// Waits for object number `way`, but no longer than `limit` allows. Returns what ended the wait.
     fn wait(&self, way: usize, limit: Limit<'_>) -> ContextError {
         let error = match way {
             0 => self.mutex.lock_until(limit).map(drop).err(),

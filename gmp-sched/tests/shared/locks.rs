@@ -104,7 +104,8 @@ fn mutex_survives_deadlines_during_unlock() {
 }
 shared_test!(mutex_survives_deadlines_during_unlock);
 
-/// A G that unlocks and locks repeatedly hands the mutex over to a waiter that has waited for a long time.
+/// One G locks and unlocks the mutex in a loop. Nevertheless, when a waiter has waited for a long time, this G hands
+/// the mutex over to the waiter.
 fn greedy_holder_hands_over_to_a_starving_waiter() {
     let (mutex, stop) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
     let greedy = {
@@ -213,7 +214,8 @@ macro_rules! rwlock_tests {
                 let mut writer = RwLockUpgradableReadGuard::upgrade(upgradable);
                 *writer += 1;
                 let reader = RwLockWriteGuard::downgrade(writer);
-                // The other writer waits, so new readers are kept out, but this admitted reader still reads.
+                // The other writer still waits, so new readers are kept out. But this reader holds the lock and may
+                // read.
                 assert_eq!(*reader, 2);
                 drop(reader);
                 join_all(waiting);

@@ -179,7 +179,7 @@ macro_rules! rwlock_tests {
 rwlock_tests!(rwlock, RwLock);
 rwlock_tests!(read_mostly, ReadMostlyRwLock);
 
-/// The order is the same as in Go, after one `notify_all` as well as after repeated `notify_one`.
+/// The waiters run in the same order as in Go, both after a single `notify_all` and after repeated `notify_one`.
 fn condvar_waiters_wake_in_order() {
     for (all_at_once, expected) in [(true, [4, 0, 1, 2, 3]), (false, [0, 1, 2, 3, 4])] {
         let shared = Arc::new((Mutex::new(Vec::new()), Condvar::new()));
@@ -205,7 +205,7 @@ fn condvar_waiters_wake_in_order() {
 }
 shared_test!(condvar_waiters_wake_in_order, procs = &[1]);
 
-/// The order is the same as in Go. The group can be reused before the waiters have run.
+/// The waiters run in the same order as in Go. The wait group can be reused before the waiters have run.
 fn wait_group_waiters_wake_in_order() {
     let (group, order) = (Arc::new(WaitGroup::new()), Arc::new(Mutex::new(Vec::new())));
     group.add(1);

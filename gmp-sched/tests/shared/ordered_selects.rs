@@ -4,8 +4,8 @@ use gmp_sched::select;
 
 use super::platform::{Chan, channel, go};
 
-/// While a select waits on one channel with two cases, a sender arrives, so that both cases become ready at one
-/// instant.
+/// Both cases of a select receive from the same channel. If the select waits when a sender arrives, both cases become
+/// ready at one instant.
 fn ordered_select_takes_the_first_of_two_cases_on_one_channel() {
     const ROUNDS: usize = 200;
     let (sender, receiver) = channel(0);

@@ -16,8 +16,8 @@ use super::platform::{Chan, Receiver, Sender, channel, go, yield_now};
 
 fn ready_cases_are_chosen_with_equal_probability() {
     const ROUNDS: usize = 4000;
-    // Four cases are ready. At first the select has only these four cases, and then 100 cases, which are more than a
-    // word has bits.
+    // Four cases are ready. The first select has only these four cases. The second select has 100 cases, which are more
+    // than a word has bits.
     for cases in [4, 100] {
         let chans: Vec<_> = (0..cases).map(|_| Chan::new(1)).collect();
         let ready = [0, cases / 4, cases / 2, cases - 1];
@@ -309,13 +309,15 @@ fn values_in_selects_are_dropped_exactly_once() {
     let drops = Arc::new(AtomicUsize::new(0));
     let value = || Counted(drops.clone());
     let (sender, receiver) = channel(1);
-    // The values are, in this order: sent; refused; timed out; dropped with their case; received but not taken;
-    // received again.
+    // The first value is sent. The next three values are not sent, and are dropped: the first of them because the
+    // select takes `default`, the second because the select times out, and the third together with its case.
     select! { send(sender, value()) => {} };
     select! { send(sender, value()) => unreachable!(), default => {} };
     select! { send(sender, value()) => unreachable!(), timeout(Duration::from_micros(20)) => {} };
     drop(send(&sender, value()));
     assert_eq!(drops.load(Ordering::Relaxed), 3);
+    // The case receives the first value, which is not taken out of the case. So the value is dropped when the same case
+    // receives another one.
     let mut receiving = recv(&receiver);
     assert_eq!(Select::new(&mut [receiving.case()]).wait(), 0);
     assert_eq!(drops.load(Ordering::Relaxed), 3);

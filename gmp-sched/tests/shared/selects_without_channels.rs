@@ -1,4 +1,5 @@
-//! Tests of selects without a channel. They use the `select!` of a platform, because no case names the platform.
+//! Tests of selects without a channel. Nothing in such a select determines the platform, so the tests use the `select!`
+//! that belongs to one platform.
 
 use core::time::Duration;
 

@@ -15,8 +15,8 @@ const MOST: usize = 30_000_000;
 /// The limit is so large because a busy host may run one M for a long time before it runs the M of the main G.
 const MOST_CALLS: usize = 2_000_000_000;
 
-/// More Gs than there are Ps make system calls in a loop. Each call is too short for the P to be retaken. Nevertheless,
-/// each G is preempted at the end of its slice, so that all Gs run in every round.
+/// There are more Gs than Ps, and each G makes system calls in a loop. No call is so long that sysmon would retake the
+/// P because of the call. Nevertheless, each G is preempted at the end of its slice, so that all Gs run in every round.
 fn short_system_calls_do_not_starve_other_gs() {
     let (round, callers) = (Arc::new(AtomicUsize::new(1)), 4);
     let seen: Arc<Vec<AtomicUsize>> = Arc::new((0..callers).map(|_| AtomicUsize::new(0)).collect());

@@ -82,7 +82,7 @@ fn cancellation_ends_a_select_on_done() {
         .collect();
     sleep(Duration::from_millis(1));
     cancel.cancel();
-    // The channel of `done` is closed before `cancel` returns, even if `done` is called only afterwards.
+    // When `cancel` has returned, the channel that `done` returns is closed, even if `done` was not called before.
     assert!(cancelled.done().is_closed());
     let (canceled, exceeded) = (Some(ContextError::Canceled), Some(ContextError::DeadlineExceeded));
     for (waiting, expected) in waiting.into_iter().zip([canceled, canceled, exceeded]) {

@@ -128,7 +128,7 @@ fn large_request_for_permits_is_not_overtaken() {
         let semaphore = semaphore.clone();
         go(move || semaphore.acquire_until(3, &context).map(drop).err())
     };
-    // No permit is available as soon as the large request waits.
+    // One of the three permits is free. As soon as the large request waits, `try_acquire` no longer gets this permit.
     while semaphore.try_acquire(1).is_some() {
         yield_now();
     }
@@ -200,13 +200,13 @@ fn first_error_cancels_the_group() {
     assert_eq!(group.wait(), Err("first".to_string()));
     assert_eq!((context.err(), above.err()), (Some(ContextError::Canceled), None));
     assert_eq!(told.load(Ordering::Relaxed), 1);
-    // If no G fails, the context is cancelled when all Gs have ended, and no hook is called.
+    // If no G fails, the context is cancelled when all Gs have ended, and the function of `on_cancel` is not called.
     let (group, context) = ErrorGroup::<()>::new().with_context(&above);
     let seen = context.clone();
     group.go(move || if seen.is_done() { Err(()) } else { Ok(()) });
     let group = group.on_cancel(|| unreachable!("nobody failed"));
     assert_eq!((group.wait(), context.err()), (Ok(()), Some(ContextError::Canceled)));
-    // The group's context is also cancelled with its parent.
+    // When the parent context is cancelled, the group's context is cancelled, too.
     let (above, cancel) = Context::background().with_cancel();
     let (group, context) = ErrorGroup::new().with_context(&above);
     group.go(move || Err::<(), _>(context.wait()));

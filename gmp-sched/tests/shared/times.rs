@@ -144,14 +144,15 @@ fn limit_ends_by_the_first_of_deadline_and_context() {
     let timer = Timer::new(FOREVER);
     let start = now();
     let limit = Limit::from(FOREVER).and(start + milliseconds(2));
-    // The limit may have passed here only if the host has suspended this computer for two milliseconds.
+    // The limit should not have passed yet. It can have passed only if two milliseconds have passed since `start`, for
+    // example because the host did not run this program in the meantime.
     assert!(limit.err().is_none() || now() - start >= milliseconds(2));
     assert!(timer.wait_until(limit).is_err());
     assert!(now() - start >= milliseconds(2) && limit.err().is_some());
 }
 shared_test!(limit_ends_by_the_first_of_deadline_and_context);
 
-/// As is usual in Go, a select waits for a timer, a ticker and a context, and ends by the first of them.
+/// One select waits for a channel, a timer, a ticker and a context, as is usual in Go. It takes what is ready first.
 fn select_waits_for_timers_tickers_and_contexts() {
     let (context, cancel) = Context::background().with_cancel();
     let start = now();
@@ -187,8 +188,8 @@ fn select_waits_for_timers_tickers_and_contexts() {
 }
 shared_test!(select_waits_for_timers_tickers_and_contexts);
 
-/// A timer is stopped or reset before or while a select waits for it. The select receives only the tick of the last
-/// setting.
+/// A timer is stopped and reset, at first during a select's wait for the timer, and later before a select begins. A
+/// select receives only the tick of the last setting.
 fn select_receives_no_stale_tick() {
     let timer = Arc::new(Timer::new(FOREVER));
     let selecting = {

@@ -22,7 +22,7 @@ struct Things {
     group: WaitGroup,
 }
 
-/// Waits for a timer or one of `things` until `limit`.
+/// Waits for a timer or one of `things`, but no longer than `limit` allows.
 fn wait_for_something(
     what: u64,
     timer: &Timer,
@@ -128,8 +128,8 @@ fn every_limited_wait_ends_for_a_true_reason() {
     });
 }
 
-/// A context ends by a cancellation, by its deadline, or by both. If it ends before its function is stopped, the
-/// function runs once.
+/// A function that is registered with a context (`after_func`) runs once when the context ends, unless the function was
+/// stopped before. The context ends by a cancellation, by its deadline, or by both at about the same time.
 #[test]
 fn context_function_runs_once_unless_stopped() {
     explore(|seed| {

@@ -301,7 +301,8 @@ fn selects_are_atomic() {
                 })
             })
             .collect();
-        // This G sends and receives without selects, because a select could otherwise wait forever for another G.
+        // This G sends and receives without selects, so that the selects of the workers also meet plain operations. A
+        // worker's select that no other operation completes waits until `stop` is closed.
         let partner = {
             let (setting, stop) = (setting.clone(), stop.clone());
             sim::go(move || {

@@ -1,12 +1,13 @@
-//! Programs in the simulator, one for each seed. A failure shows its seed, and `GMP_SIM_SEED=17 cargo test -p gmp-sched
-//! --test simulation TEST` repeats it. `GMP_SIM_SEEDS=1000000` runs that many seeds, and `GMP_SIM_SEEDS=2000..4000`
-//! runs the seeds of this range.
+//! Runs programs in the simulator, each with many seeds. A failure shows its seed. `GMP_SIM_SEED=17 cargo test -p
+//! gmp-sched --test simulation TEST` repeats the run with seed 17. `GMP_SIM_SEEDS=1000000` runs that many seeds, and
+//! `GMP_SIM_SEEDS=2000..4000` runs the seeds of this range.
 //!
 //! `GMP_SIM_SEED=17 GMP_SIM_TRACE=FILE cargo test -p gmp-sched --test simulation TEST` also writes the timeline of the
 //! run, as `FILE.html` for a browser and `FILE.json` for Perfetto. A relative path begins at the root of the
 //! repository. If the run fails, `FILE.html` begins with the violated rule.
 //!
-//! A scheduler is never freed, so each test runs its seeds in several processes, one after the other.
+//! The memory of a scheduler is never freed, so one process cannot run all seeds of a test. Each test runs its seeds in
+//! several processes, one after the other.
 
 use std::env;
 use std::fs;
@@ -63,7 +64,8 @@ fn every_known_seed_names_a_program() {
     }
 }
 
-/// Returns the seeds in [`KNOWN`] of the program that `test` names, or all of them if `test` is `None`.
+/// Returns the seeds in [`KNOWN`] of the program that `test` names. If `test` is `None`, returns all seeds in
+/// [`KNOWN`].
 fn known(test: Option<&str>) -> impl Iterator<Item = u64> {
     let program = test.map(|test| test.rsplit("::").next().expect("there is a last part"));
     KNOWN.iter().filter(move |known| program.is_none_or(|program| program == known.program)).map(|known| known.seed)
@@ -155,7 +157,8 @@ fn run_traced(config: Config, program: fn(u64), file: PathBuf) -> Result<Report,
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package is in a folder of the repository");
     let raw = root.join(&file).with_added_extension("trace");
     fs::write(&raw, memory::image(&traces)).unwrap_or_else(|error| panic!("cannot write {}: {error}", raw.display()));
-    // The crate `timeline` depends on this one, so this test cannot use it as a library.
+    // The crate `timeline` depends on `gmp-sched`, so this test cannot call it as a library. The test runs an example
+    // of that crate instead.
     let mut convert = Command::new(env!("CARGO"));
     convert.args(["run", "--quiet", "-p", "timeline", "--example", "convert", "--"]).arg(&raw).arg(&file);
     let status = convert.current_dir(root).status().expect("cargo can be started");

@@ -13,7 +13,8 @@ use gmp_sched::sim::{self, Config, Sim};
 use crate::explore::{Random, explore, explore_with};
 use crate::hogs::Hogs;
 
-/// Returns the body of a G that is the root of a tree of Gs. All Gs of the tree perform all operations at random.
+/// Returns the body of a G that is the root of a tree of Gs. Each G of the tree performs random operations of all
+/// kinds.
 fn tree(seed: u64, depth: u64, finished: Arc<AtomicUsize>) -> Box<dyn FnOnce() + Send> {
     Box::new(move || {
         let mut random = Random::new(seed);
@@ -62,7 +63,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Takes one step of a G. The G may run only while the world is not stopped.
+    /// Counts a step of the calling G, and checks that the world is not stopped.
     fn step(&self) {
         assert!(!self.is_stopped.load(Ordering::Relaxed), "a G runs while the world is stopped");
         self.steps.fetch_add(1, Ordering::Relaxed);

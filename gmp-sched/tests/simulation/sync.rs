@@ -361,7 +361,7 @@ fn wait_group_is_reused_round_after_round() {
                 .collect();
             group.wait();
             assert_eq!(finished.load(Ordering::Relaxed), count);
-            // No G is added to the group before all waiters have returned.
+            // All waiters must return before the next round adds Gs to the group.
             waiting.into_iter().for_each(|handle| handle.join().unwrap());
         }
     });

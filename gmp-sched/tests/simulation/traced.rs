@@ -48,7 +48,7 @@ fn traced_run_takes_the_same_steps_as_an_untraced_run() {
         let count =
             |kind| traces.iter().flat_map(|trace| &trace.events).filter(|event| event.kind == kind).count() as u64;
         assert_eq!(count(EventKind::Spawn), 7, "seed {seed}: the six Gs, and main");
-        // The number of parks differs from seed to seed, so it is compared with the counter.
+        // The number of parks differs from seed to seed, so the number of events is compared with the counter of parks.
         assert_eq!(count(EventKind::Park), traced.counts.parks, "seed {seed}");
         assert!(traces.iter().any(|trace| trace.track == Track::Cpu(0) && !trace.events.is_empty()));
     }

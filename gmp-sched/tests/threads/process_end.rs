@@ -104,9 +104,9 @@ fn main_goroutine_has_the_stack_size_of_its_run() {
     assert!(after.contains("`stack_size` of `kernel::main!` or of `native::Threads` chooses"), "{stderr}");
 }
 
-/// This test uses as much stack as code written for threads of the standard library may use. It prints a backtrace with
-/// symbols, resolves a host name through the C library, and recurses 128 levels deep (serde_json's limit) with frames
-/// of more than 1 KiB.
+/// Code that was written for threads of the standard library must find enough stack in a G. For example, this test
+/// prints a backtrace with symbols, resolves a host name through the C library, and recurses 128 levels deep
+/// (serde_json's limit) with frames of more than 1 KiB.
 #[test]
 fn code_written_for_threads_fits_the_default_stack() {
     fn nested(levels: usize) -> usize {
@@ -170,7 +170,8 @@ fn panic_hooks_of_the_program_stay_in_effect() {
             panic::set_hook(Box::new(|info| eprintln!("the second hook: {}", info.payload_as_str().unwrap())));
             assert!(native::go(|| panic!("two")).join().is_err());
         });
-        // The program has replaced the scheduler's own hook, and the second run does not install that hook again.
+        // The program's second hook has replaced the scheduler's own hook. This second run does not install the
+        // scheduler's hook again.
         THREADS.run(1, || assert!(native::go(|| panic!("three")).join().is_err()));
     });
     let Some((child, stderr)) = ended else { return };
@@ -203,7 +204,8 @@ fn idle_threads_end_and_new_ones_are_made_again() {
                         native::go(move || native::blocking(pass_twice))
                     })
                     .collect();
-                // The threads are counted while all calls wait at the gate for the second time.
+                // The threads are counted after all 31 calls have passed the gate once, and before any call can pass
+                // the gate for the second time. So no call has ended.
                 let during = native::blocking(|| {
                     gate.wait();
                     let during = threads();
@@ -280,8 +282,8 @@ fn others_run_after_main_exits() {
     assert!(!stderr.contains("panicked"), "{stderr}");
 }
 
-/// With `trap`, a shell can start a process that ignores a signal. If a process then sends this signal, the signal has
-/// no effect, even if the scheduler has installed its handler.
+/// A process may have been started so that it ignores a signal, for example by a shell with `trap`. If the signal is
+/// then sent to the process, the signal has no effect, although the scheduler has installed a handler for it.
 #[test]
 fn signal_of_an_exception_that_was_ignored_and_is_sent_stays_ignored() {
     let ended = in_child("signal_of_an_exception_that_was_ignored_and_is_sent_stays_ignored", || {

@@ -37,7 +37,7 @@ fn parser_refuses_another_order_of_fields() {
     );
 }
 
-/// Returns the caller's scheduler, and its state in both forms.
+/// Returns the caller's scheduler, and two dumps of its state: the single line and the detailed dump.
 fn dumps() -> (&'static Scheduler<Native>, Dump, Dump) {
     let scheduler = Pinned::<Native>::new().machine().scheduler();
     let one = |text: String| {
@@ -201,7 +201,7 @@ fn environment_variable_prints_while_all_ps_are_idle_and_while_all_are_busy() {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let mut seen = String::new();
     // Reads until a dump in which this number of Ps is idle. Such a dump is printed at some time, because the child
-    // waits in that state.
+    // stays in that state until it reads more input.
     let mut read_until_idle = |number: usize| {
         let line = lines.find(|line| {
             seen.extend([line, "\n"]);

@@ -277,7 +277,8 @@ fn locked_gs_of_another_scheduler_run_on_their_threads() {
     }
 }
 
-/// A G of one scheduler makes another scheduler free its stacks. The stacks that the G's own P keeps are not affected.
+/// A G of one scheduler calls `free_idle_stacks` of another scheduler. The stacks that the G's own P keeps are not
+/// freed.
 #[test]
 fn freed_stacks_are_those_of_the_scheduler_that_frees_them() {
     THREADS.run_with(1, |outer| {

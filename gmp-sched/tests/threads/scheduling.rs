@@ -309,7 +309,7 @@ fn exit_drops_the_gs_values_and_is_returned_by_join() {
 
 #[test]
 fn unwinding_g_stays_alone_on_its_thread() {
-    /// A value whose destructor waits, in every way that a destructor may.
+    /// A value whose destructor yields, sleeps, and joins a G.
     struct WaitsInDrop(thread::ThreadId, Arc<AtomicUsize>);
     impl Drop for WaitsInDrop {
         fn drop(&mut self) {

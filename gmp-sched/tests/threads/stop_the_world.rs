@@ -265,7 +265,7 @@ fn g_that_ends_locked_unlocks_its_m() {
 #[test]
 fn concurrent_stops_are_served_in_order() {
     THREADS.run(1, || {
-        // With one P, no other G runs after a G has logged its arrival and before it waits for the stop.
+        // With one P, no other G runs between the moment when a G logs its arrival and the beginning of its wait.
         let arrivals = Arc::new(std::sync::Mutex::new(Vec::new()));
         let log = Arc::new(std::sync::Mutex::new(Vec::new()));
         let world = native::stop_the_world();

@@ -102,7 +102,7 @@ fn call_coroutines_inside_and_outside() {
     assert!(made_within.eq(["goroutine is not in a bubble"]));
 }
 
-/// Using the channel from outside of its bubble, or from another bubble, panics with Go's messages. Other uses do not
+/// Using a channel of a bubble from outside, or from another bubble, panics with Go's messages. Other uses do not
 /// panic.
 #[test]
 fn channel_of_a_bubble_used_from_outside_panics() {
@@ -135,7 +135,8 @@ fn channel_of_a_bubble_used_from_outside_panics() {
             let (sender, receiver) = channel(1);
             sender.send(Arc::new(())).unwrap();
             outer.send(receiver.recv().unwrap()).unwrap();
-            // A bubble with an armed timer cannot be reused, so the next bubble is a different one.
+            // While a timer of a bubble is armed, the memory of the bubble is not reused. So the next bubble has other
+            // memory.
             let _left = after_func(HOUR, || ());
             (sender, receiver)
         });
@@ -189,7 +190,8 @@ fn timer_of_a_bubble_used_from_outside_panics() {
     });
 }
 
-/// The calls panic with the same messages as in Go. A group whose counter is zero belongs to no bubble.
+/// Misuses of a wait group of a bubble panic with the same messages as in Go. A wait group whose counter is zero
+/// belongs to no bubble.
 #[test]
 fn wait_group_of_a_bubble_used_from_outside_panics() {
     const BOTH: &str = "sync: WaitGroup.Add called from inside and outside synctest bubble";
@@ -201,7 +203,7 @@ fn wait_group_of_a_bubble_used_from_outside_panics() {
         GROUP.done();
         synctest::test(|| GROUP.add(1));
         assert_eq!((message(|| GROUP.add(1)), message(|| GROUP.done())), (BOTH.into(), BOTH.into()));
-        // This bubble reuses the memory of the previous one.
+        // This bubble reuses the memory of the previous one, but is a different bubble.
         synctest::test(|| {
             assert_eq!((message(|| GROUP.add(1)), message(|| GROUP.done())), (SEVERAL.into(), SEVERAL.into()));
         });
@@ -241,7 +243,8 @@ fn after_func_of_a_bubble_used_from_outside_panics() {
                 );
             }
         });
-        // A function that was made outside may be stopped and reset inside. It still belongs to no bubble.
+        // A delayed function that was made outside may be stopped and reset inside. The function still belongs to no
+        // bubble.
         static RAN: AtomicBool = AtomicBool::new(false);
         let (one, other) = (after_func(HOUR, || unreachable!()), after_func(HOUR, run_outside));
         fn run_outside() {
@@ -355,8 +358,8 @@ fn releasing_permits_to_a_bubble_from_outside_panics() {
     assert_end_from_outside_panics(none, wait, |semaphore| semaphore.release(2), 1);
 }
 
-/// When a request for two permits times out, the semaphore grants a permit to the next waiter. This grant panics,
-/// because the next waiter is in a bubble.
+/// When a request for two permits is cancelled, the semaphore grants the free permit to the next waiter. This grant
+/// panics, because the next waiter is in a bubble.
 #[test]
 fn timeout_that_leaves_permits_to_a_bubble_panics() {
     THREADS.run(1, || {

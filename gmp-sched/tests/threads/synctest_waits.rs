@@ -158,7 +158,7 @@ fn end_select(two: &Two) {
 fn select_on_channels_of_the_bubble_is_durable() {
     let make = || {
         let (sender, receiver) = channel(0);
-        // Dropping the sender would close the channel, and the receive would return an error.
+        // If the sender were dropped, the channel would be closed, and the select could choose to receive from it.
         std::mem::forget(sender);
         (rendezvous(), receiver)
     };
@@ -450,7 +450,7 @@ fn durable_wait_that_ends_before_it_is_counted() {
     THREADS.run(2, || {
         synctest::test(|| {
             let start = now();
-            // This P runs the commit, so the new G runs on the other P.
+            // This P is busy with main and then with the commit of main's park, so the new G runs on the other P.
             go(|| {
                 RUNS.store(true, Ordering::Relaxed);
                 while PARKED.load(Ordering::Acquire) == 0 {

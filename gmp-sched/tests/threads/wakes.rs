@@ -1,5 +1,5 @@
-//! Calls from foreign threads, that is, from threads that are not Ms. A call that readies a G works on any thread. A
-//! call that a foreign thread must not make panics before it has changed anything.
+//! Calls from foreign threads, that is, from threads that are not Ms. A call that readies a G works on any thread. If a
+//! foreign thread makes a call that only a G may make, the call panics before it has changed anything.
 #![deny(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,5 +1,4 @@
-//! Calls that spawn Gs, run coroutines and futures, and make system calls. During a system call, most other calls are
-//! not allowed.
+//! Calls that spawn Gs, run coroutines and futures, and make system calls.
 
 use std::future::poll_fn;
 use std::mem;
@@ -68,8 +67,8 @@ impl Fuzzer<'_> {
         }
         let running = Running::new(self.shared);
         let (seed, depth, how) = (self.random.u64(..), self.depth + 1, self.random.u32(..6));
-        // A child that is not joined must not panic (fates 0 and 1). The result of a child whose handle is leaked is
-        // never dropped, so that child exits without a result (fate 2).
+        // With fates 0 and 1 the child panics, so only a child that is joined may have these fates. A child whose
+        // handle is leaked has fate 2: it exits without a result, because its result would never be dropped.
         let fate = match how {
             0 => self.random.u32(..8),
             1 => 2,

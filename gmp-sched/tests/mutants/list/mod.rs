@@ -26,7 +26,7 @@ mod world;
 
 use std::fmt;
 
-/// What detects a mutant.
+/// The tests that must detect a mutant.
 #[derive(Clone, Copy)]
 pub(crate) enum Catcher {
     /// loom models whose path contains this string.
@@ -42,9 +42,9 @@ pub(crate) enum Catcher {
     Nobody(&'static str),
 }
 
-/// One small change of the source that is an error.
+/// One small change of the source, which the tests named by `catcher` must detect.
 pub(crate) struct Mutant {
-    /// A description of the error.
+    /// A description of the change.
     pub(crate) what: &'static str,
     /// The file in `gmp-sched/src`.
     pub(crate) file: &'static str,
@@ -56,7 +56,7 @@ pub(crate) struct Mutant {
 }
 
 impl Mutant {
-    /// Whether the mutant's description or the name of its catcher contains `words`.
+    /// Whether the mutant's file, its description or the name of its catcher contains `words`.
     pub(crate) fn is_called(&self, words: &str) -> bool {
         let catcher = match self.catcher {
             Catcher::Model(name)

@@ -1,4 +1,4 @@
-//! Mutants of slices, and of the waiting times that they bound.
+//! Mutants of slices, and of the bounds on how long a runnable G waits.
 
 use super::Catcher::{Properties, Simulation};
 use super::{Mutant, mutant};

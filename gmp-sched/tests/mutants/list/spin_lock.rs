@@ -1,5 +1,5 @@
-//! Mutants of `base::modelled_lock`, which repeats the algorithm of `spin`'s mutex for loom. They show that the models
-//! detect such errors in that algorithm.
+//! Mutants of `base::modelled_lock`, which repeats the algorithm of `spin`'s mutex for loom. The mutants show that the
+//! models would detect these errors in the algorithm.
 
 use super::Catcher::Model;
 use super::{Mutant, mutant};

@@ -16,8 +16,8 @@ use crate::entered::THREADS;
 /// A reference-counted value, so that the test can check whether it was dropped.
 type Value = Arc<()>;
 
-/// The name of a call, and the call itself, which has to wait for one of two channels. The call sends the value or
-/// drops it.
+/// The name of a call, and the call itself. The call has to wait for one of the two channels. If it does not send the
+/// value that it is given, it drops the value.
 type Wait = (&'static str, fn(&Chan<Value>, &Chan<Value>, Value));
 
 /// Returns every kind of wait for the two channels, neither of which is ready.

@@ -50,7 +50,8 @@ fn compute() -> u8 {
     0
 }
 
-/// Calls that wait, made by a caller that may not: outside of the scheduler, or in a system call.
+/// Calls that have to wait. The test makes them outside of the scheduler and in a system call, where waiting is not
+/// allowed.
 #[rustfmt::skip]
 const WAITS: &[Misuse] = &[
     ("chan send", || _ = Chan::new(0).send(1)),
