@@ -73,8 +73,9 @@ pub struct Yielder<T: Send + 'static, P: Platform> {
 
 /// Makes a coroutine of `body`, which runs in a G of its own when the first value is asked for. Go: `iter.Pull`.
 ///
-/// Switching to the coroutine and back uses no queue, and no other G runs in between. So a tree walk, for example, can
-/// be written as a recursive function and used as an iterator. Does not block; not callable from interrupts.
+/// Switching to the coroutine and back uses no queue, and no other G runs in between. This makes it cheap, for example,
+/// to write a tree walk as a recursive function and to use it as an iterator. Does not block; not callable from
+/// interrupts.
 ///
 /// ```
 /// use gmp_sched::native;
@@ -169,8 +170,8 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
 
     #[track_caller]
     fn run_to_end(&mut self) -> Result<(), JoinError> {
-        // If the caller may not block, this line panics before anything has changed. In that case the drop of `self`
-        // ends the coroutine.
+        // `new` panics if the caller may not block. At this point nothing has changed yet. The panic drops this `Pull`,
+        // and that drop ends the coroutine.
         drop(CurrentGoroutine::<P>::new());
         let Some(inner) = self.inner.take() else { return Ok(()) };
         self.shared.with(|exchange| exchange.is_stopped = true);
@@ -269,7 +270,7 @@ impl<T: Send + 'static, P: Platform> Yielder<T, P> {
         if self.is_stopped() {
             return false;
         }
-        // If the caller may not block, this line panics before anything has changed.
+        // `new` panics if the caller may not block. At this point nothing has changed yet.
         let caller = CurrentGoroutine::<P>::new();
         let outer = self.shared.store_value(caller.me, value);
         switch_to(caller, outer);
@@ -295,7 +296,7 @@ impl<T, P: Platform> Shared<T, P> {
     /// Runs the inner G until it yields a value or ends.
     #[track_caller]
     fn resume(&self, inner: &JoinHandle<(), P>) {
-        // If the caller may not block, this line panics before anything has changed.
+        // `new` panics if the caller may not block. At this point nothing has changed yet.
         let caller = CurrentGoroutine::<P>::new();
         self.register_outer(caller.me, inner);
         switch_to(caller, inner.goroutine());
@@ -308,7 +309,8 @@ impl<T, P: Platform> Shared<T, P> {
         inner.set_waiter(me);
     }
 
-    /// Stores a value of `me`, the inner G, which is about to switch to the outer G. Returns the outer G.
+    /// Stores the value that `me`, the inner G, yields. The caller is about to switch to the outer G. Returns the outer
+    /// G.
     pub(crate) fn store_value(&self, me: &'static Goroutine<P>, value: T) -> &'static Goroutine<P> {
         let outer = {
             let mut exchange = self.exchange.lock();
@@ -338,16 +340,17 @@ fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<
     if is_new {
         processor.counters.spawned.add(1);
     } else if BubbleRef::of(me) != BubbleRef::of(next) || me.bubble().is_some() && !next.is_waiting_in_bubble() {
-        // A direct switch leaves the number of active Gs of a bubble unchanged. That is right only if both Gs are in
-        // the same bubble and `next` waits durably in it, or if neither G is in a bubble. In all other cases the Gs
-        // switch through the queues. In that case the park of `me` and the readying of `next` each adjust the number of
-        // the G's own bubble.
+        // A direct switch does not change any bubble's number of active Gs (Gs that do not wait durably). That is right
+        // only if both Gs are in the same bubble and `next` waits durably in it, or if neither G is in a bubble. In all
+        // other cases the Gs switch through the queues. Then the park of `me` adjusts the number in the bubble of `me`,
+        // and the readying of `next` adjusts the number in the bubble of `next`.
         return switch_through_queues(CurrentGoroutine { pinned, machine, processor, me }, next);
     }
     me.set_place(Place::here());
     me.set_waiting(WaitReason::Coroutine, processor.sampler.unsampled(), processor.clock());
     if let Some(bubble) = me.bubble() {
-        // `me` begins a wait, and `next` ends its wait or is new. So the number of active Gs is unchanged.
+        // `me` stops being active. `next` was not active, and becomes active. So the bubble's number of active Gs stays
+        // the same.
         me.set_waiting_in_bubble(WaitReason::CoroutineDurable);
         if is_new {
             bubble.admit(next);
@@ -370,7 +373,7 @@ fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<
 fn switch_through_queues<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<P>) {
     let is_new = next.status() == Status::Idle;
     // Whether the wait is durable depends on the bubble of the awaited G. A new G is in no bubble yet, but it will be
-    // in the caller's bubble, so the caller is passed instead.
+    // in the caller's bubble, so `awaited` is the caller instead.
     let awaited = if is_new { caller.me } else { next };
     drop(park_with(caller, WaitFor::new(WaitReason::Coroutine, awaited), move |pinned, me| {
         if is_new {

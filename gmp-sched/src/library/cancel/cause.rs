@@ -55,8 +55,8 @@ impl Cause {
         Self { error, given: None }
     }
 
-    /// [`Canceled`](ContextError::Canceled) if the context was cancelled,
-    /// [`DeadlineExceeded`](ContextError::DeadlineExceeded) if its deadline passed. See [`Cause`] for an example.
+    /// Whether the context was cancelled ([`Canceled`](ContextError::Canceled)) or its deadline passed
+    /// ([`DeadlineExceeded`](ContextError::DeadlineExceeded)). See [`Cause`] for an example.
     #[must_use]
     pub fn error(&self) -> ContextError {
         self.error

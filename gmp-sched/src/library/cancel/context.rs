@@ -211,9 +211,9 @@ impl<P: Platform> Context<P> {
         Self { node: None, values: self.values.clone() }
     }
 
-    /// The instant at which the context is done at the latest, which is the earliest deadline of the context and its
-    /// ancestors. `None` if they have no deadline. Go: `Context.Deadline`. See [`with_deadline`](Self::with_deadline)
-    /// for an example.
+    /// The earliest deadline of the context and its ancestors, or `None` if they have no deadline. At that instant the
+    /// context is done, if it was not cancelled before. Go: `Context.Deadline`. See
+    /// [`with_deadline`](Self::with_deadline) for an example.
     #[doc(alias = "Deadline")]
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
@@ -235,7 +235,7 @@ impl<P: Platform> Context<P> {
         self.cause().map(|cause| cause.error)
     }
 
-    /// Returns what [`err`](Self::err) returns as a `Result`, for use with `?`.
+    /// Like [`err`](Self::err), but returns a `Result`, for use with `?`.
     ///
     /// ```
     /// use gmp_sched::cancel::ContextError;

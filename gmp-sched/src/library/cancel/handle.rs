@@ -9,8 +9,8 @@ use super::node::Node;
 use super::{Cause, ContextError};
 use crate::platform::Platform;
 
-/// A handle that cancels its context when [`cancel`](Self::cancel) is called or when the handle is dropped, as Go's
-/// `defer cancel()` does. See [`Context::with_cancel`](super::Context::with_cancel) for an example.
+/// A handle that cancels its context when [`cancel`](Self::cancel) is called or when the handle is dropped. (The drop
+/// does what `defer cancel()` does in Go.) See [`Context::with_cancel`](super::Context::with_cancel) for an example.
 #[must_use = "dropping the handle cancels the context"]
 pub struct CancelHandle<P: Platform> {
     /// `None` after [`keep`](Self::keep).

@@ -76,8 +76,8 @@ impl<'a, P: Platform> Limit<'a, P> {
         Self { deadline: Instant::NEVER, node: Some(node) }
     }
 
-    /// Returns why this limit ended a wait. The clock of the CPU that fired the timer may be ahead of this CPU's clock.
-    /// So if the limit does not seem to be over yet, the reason is the deadline.
+    /// Returns why this limit ended a wait. If the limit is not over by this CPU's clock, the reason is the deadline:
+    /// the timer was fired by another CPU, whose clock is ahead of this one.
     pub(crate) fn ended(&self) -> ContextError {
         self.err().unwrap_or(ContextError::DeadlineExceeded)
     }
@@ -148,8 +148,9 @@ impl<P: Platform> WaitEnd<P> for Limit<'_, P> {
 
     fn disarm(self, me: &'static Goroutine<P>) {
         if let Some(node) = self.node() {
-            // The commit of the wait queues the waiter and arms the timer under the node's lock, and `dequeue` takes
-            // the same lock. So when `dequeue` returns, the commit has done both and no longer uses the node.
+            // When the G parked, the commit held the node's lock while it queued the waiter and armed the timer.
+            // `dequeue` takes the same lock. So when `dequeue` returns, the commit has done both and no longer uses the
+            // node.
             node.dequeue(me);
         }
         WaitEnd::<P>::disarm(self.deadline, me);

@@ -9,8 +9,8 @@
 //! # Ending a wait
 //!
 //! A [`Limit`] says how long a blocking operation may wait: until a deadline, until a context is done, or until the
-//! earlier of the two. If there is a context, the G queues a second waiter on it, with the same wait generation as the
-//! first waiter. The waker that claims the generation first ends the wait (see `waiter`).
+//! earlier of the two. If there is a context, the G queues a second waiter on the context, with the same wait
+//! generation as the first waiter. The waker that claims the generation first ends the wait (see `waiter`).
 
 mod cause;
 mod context;

@@ -48,7 +48,7 @@ struct State<P: Platform> {
     functions: Slab<AfterFunc<P>>,
     /// The channel to close when the node ends, if a channel has been requested.
     done: Option<(Sender<Infallible, P>, Receiver<Infallible, P>)>,
-    /// The next node in a list: the nodes that a cancellation in progress still has to end.
+    /// The next node in the list of nodes that a cancellation in progress still has to end.
     next: Option<Arc<Node<P>>>,
 }
 
@@ -200,7 +200,7 @@ impl<P: Platform> Node<P> {
         }
     }
 
-    /// Removes the calling G from the queue after its wait.
+    /// Removes the calling G, `me`, from this node's queue after the wait of the G.
     pub(crate) fn dequeue(&self, me: &'static Goroutine<P>) {
         let _pinned = Pinned::<P>::new();
         self.state.lock().waiters.remove(&me.context_waiter);

@@ -40,13 +40,14 @@ pub(crate) struct Channel<T, P: Platform> {
 }
 
 // SAFETY: through a reference to a channel, a G sends values of type `T` to other Gs and receives values from them,
-// hence `T: Send`. The ring and the wait queues are used only under the lock, and all other fields are atomic.
+// hence `T: Send`. The ring is used, and the wait queues are changed, only under the lock. All other fields are atomic
+// or never change.
 unsafe impl<T: Send, P: Platform> Sync for Channel<T, P> {}
 
 /// The result of a send or receive under the lock.
 #[derive(Debug)]
 pub(crate) enum Attempt<P: Platform> {
-    /// The value has moved. The G that waited for it, if any, must be readied after the lock is released.
+    /// The value has moved. If a G waited on the other side, it must be readied after the lock is released.
     Moved(Option<&'static Goroutine<P>>),
     /// The channel is closed, or the caller is outside of the channel's bubble ([`Header::check_closed`] distinguishes
     /// the two). No value has moved.
@@ -67,7 +68,7 @@ enum Unmoved {
 }
 
 impl<T, P: Platform> Channel<T, P> {
-    /// Makes a channel whose counts include one handle of each side.
+    /// Makes a channel with a handle count of one for each side.
     pub(crate) fn new(capacity: usize, bubble: BubbleRef<P>) -> Result<Self, OutOfResources> {
         if capacity > Header::<P>::CAPACITY_LIMIT {
             return Err(OutOfResources);
@@ -104,7 +105,7 @@ impl<T, P: Platform> Channel<T, P> {
         if word.is_restricted() && self.header.refuses() {
             return Attempt::Closed;
         }
-        // SAFETY: this function has the same contract, which its caller upholds.
+        // SAFETY: the caller upholds this function's contract, and the called function has the same contract.
         unsafe { self.offer_to_open(held, from, word, word.length()) }
     }
 
@@ -115,9 +116,9 @@ impl<T, P: Platform> Channel<T, P> {
         debug_assert!(held.is_of(&self.header));
         if let Some((receiver, goroutine)) = self.header.receivers.pop_with_goroutine() {
             let slot = receiver.slot.load(Ordering::Relaxed).cast::<T>();
-            // SAFETY: a receiver queues with the address of an empty slot for a `T`. The slot is valid until the
-            // receiver's G is readied, which happens only after this copy. `pop_with_goroutine` has ended the wait,
-            // so no other G writes to the slot.
+            // SAFETY: `slot` is the address of an uninitialised variable for a `T`. The variable belongs to the waiting
+            // receiver, and is valid until the receiver's G is readied, which happens only after this copy.
+            // `pop_with_goroutine` has ended the wait, so no other G writes to the variable.
             unsafe { ptr::copy_nonoverlapping(from, slot, 1) };
             receiver.outcome.store(MOVED, Ordering::Relaxed);
             return Attempt::Moved(Some(goroutine));
@@ -142,24 +143,26 @@ impl<T, P: Platform> Channel<T, P> {
         debug_assert!(held.is_of(&self.header));
         let word = self.header.word();
         if word.is_zero() {
-            // SAFETY: this function has the same contract, which its caller upholds.
+            // SAFETY: the caller upholds this function's contract, and the called function has the same contract.
             return unsafe { self.take_from_sender(to) };
         }
         if word.is_restricted() {
-            // SAFETY: this function has the same contract, which its caller upholds.
+            // SAFETY: the caller upholds this function's contract, and the called function has the same contract.
             return unsafe { self.take_restricted(to, word) };
         }
-        // SAFETY: this function has the same contract, which its caller upholds, and there is a value in the buffer.
+        // SAFETY: the caller upholds this function's contract, and the called function has the same contract. In
+        // addition, there is a value in the buffer.
         unsafe { self.take_from_buffer(held, to, word) }
     }
 
-    /// Takes the value of a waiting sender, as [`take`](Self::take) does if the buffer is empty.
+    /// Takes the value of a waiting sender, for a channel whose buffer is empty. This is a part of
+    /// [`take`](Self::take).
     #[inline(always)]
     unsafe fn take_from_sender(&self, to: *mut T) -> Attempt<P> {
         let Some((sender, goroutine)) = self.header.senders.pop_with_goroutine() else { return Attempt::NotReady };
         let slot = sender.slot.load(Ordering::Relaxed).cast::<T>();
-        // SAFETY: a sender queues with the address of its value. Removing the waiter ended its wait, so this function
-        // may move the value; `to` is uninitialised.
+        // SAFETY: `slot` is the address of the value of the waiting sender. `pop_with_goroutine` has ended the wait of
+        // the sender, so this function may move the value. `to` is uninitialised.
         unsafe { ptr::copy_nonoverlapping(slot, to, 1) };
         sender.outcome.store(MOVED, Ordering::Relaxed);
         Attempt::Moved(Some(goroutine))
@@ -173,11 +176,11 @@ impl<T, P: Platform> Channel<T, P> {
             // Makes a second guard, because taking the address of the caller's guard would force that guard into memory
             // on the fast path.
             let held = ManuallyDrop::new(self.header.assume_locked());
-            // SAFETY: this function has the same contract, which its caller upholds, and there is a value in the
-            // buffer.
+            // SAFETY: the caller upholds this function's contract, and the called function has the same contract. In
+            // addition, there is a value in the buffer.
             return unsafe { self.take_from_buffer(&held, to, word) };
         }
-        // SAFETY: this function has the same contract, which its caller upholds.
+        // SAFETY: the caller upholds this function's contract, and the called function has the same contract.
         match unsafe { self.take_from_sender(to) } {
             Attempt::NotReady if self.header.refuses() => Attempt::Closed,
             attempt => attempt,
@@ -194,8 +197,8 @@ impl<T, P: Platform> Channel<T, P> {
             return Attempt::Moved(None);
         };
         let slot = sender.slot.load(Ordering::Relaxed).cast::<T>();
-        // SAFETY: the lock is held and an entry has just become free. A sender queues with the address of its value.
-        // Removing the waiter ended its wait, so this function may move the value.
+        // SAFETY: the lock is held and an entry has just become free. `slot` is the address of the value of the waiting
+        // sender. `pop_with_goroutine` has ended the wait of the sender, so this function may move the value.
         unsafe { self.ring.push(slot) };
         sender.outcome.store(MOVED, Ordering::Relaxed);
         Attempt::Moved(Some(goroutine))
@@ -322,7 +325,7 @@ impl<T, P: Platform> Channel<T, P> {
         let mut slot = MaybeUninit::<T>::uninit();
         let pinned = Pinned::new();
         let held = self.header.lock(&pinned);
-        // SAFETY: the slot is a local variable and uninitialised.
+        // SAFETY: `slot` is an uninitialised local variable.
         match unsafe { self.take(&held, slot.as_mut_ptr()) } {
             Attempt::Moved(sender) => unlock_and_ready(&pinned, held, sender),
             Attempt::Closed => {
@@ -335,7 +338,7 @@ impl<T, P: Platform> Channel<T, P> {
                 }
             }
         }
-        // SAFETY: a value has moved into the slot.
+        // SAFETY: a value has moved into `slot`.
         Some(unsafe { slot.assume_init() })
     }
 
@@ -351,11 +354,11 @@ impl<T, P: Platform> Channel<T, P> {
         let mut slot = MaybeUninit::<T>::uninit();
         let pinned = Pinned::new();
         let held = self.header.lock(&pinned);
-        // SAFETY: the slot is a local variable and uninitialised.
+        // SAFETY: `slot` is an uninitialised local variable.
         let attempt = unsafe { self.take(&held, slot.as_mut_ptr()) };
         let Attempt::Moved(sender) = attempt else { return Err(matches!(attempt, Attempt::Closed)) };
         unlock_and_ready(&pinned, held, sender);
-        // SAFETY: a value has moved into the slot.
+        // SAFETY: a value has moved into `slot`.
         Ok(unsafe { slot.assume_init() })
     }
 
@@ -365,7 +368,7 @@ impl<T, P: Platform> Channel<T, P> {
         let mut slot = MaybeUninit::<T>::uninit();
         let pinned = Pinned::new();
         let held = self.header.lock(&pinned);
-        // SAFETY: the slot is a local variable and uninitialised.
+        // SAFETY: `slot` is an uninitialised local variable.
         let ended = match unsafe { self.take(&held, slot.as_mut_ptr()) } {
             Attempt::Moved(sender) => {
                 unlock_and_ready(&pinned, held, sender);
@@ -375,7 +378,7 @@ impl<T, P: Platform> Channel<T, P> {
             Attempt::Closed => Err(Unmoved::Closed),
         };
         match ended {
-            // SAFETY: a value has moved into the slot.
+            // SAFETY: a value has moved into `slot`.
             Ok(()) => Ok(unsafe { slot.assume_init() }),
             Err(Unmoved::Closed) => Err(RecvTimeoutError::Closed),
             Err(Unmoved::Ended(ContextError::DeadlineExceeded)) => Err(RecvTimeoutError::Timeout),
@@ -415,7 +418,7 @@ impl<T, P: Platform> Channel<T, P> {
         self.header.queue(side).push_back(&me.waiter);
         let wait_for = WaitFor::new(self.header.wait_reason(side), &self.header);
         if wait_until(caller, wait_for, generation, limit, || drop(held)).is_none() {
-            // The timer or the context claimed the wait generation, so no other G accesses the slot any more.
+            // The timer or the context claimed the wait generation, so no other G accesses `slot` any more.
             let pinned = Pinned::new();
             self.header.lock(&pinned).remove(side, &me.waiter);
             return Err(Unmoved::Ended(limit.ended()));

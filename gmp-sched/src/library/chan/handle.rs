@@ -24,14 +24,14 @@ pub(super) const SEND: u32 = Side::Send as u32;
 /// The receiving side.
 pub(super) const RECEIVE: u32 = Side::Receive as u32;
 
-// SAFETY: through a handle a G sends values of type `T` to other Gs and receives values from them, hence `T: Send`.
-// All other parts of the channel are atomic or guarded by its lock.
+// SAFETY: through a handle a G sends values of type `T` to other Gs and receives values from them, hence `T: Send`. The
+// other parts of the channel are atomic, or guarded by the channel's lock, or never change.
 unsafe impl<T: Send, P: Platform, const SIDE: u32> Send for Handle<T, P, SIDE> {}
 // SAFETY: a reference to a handle allows only what a clone of the handle allows, and clones are `Send`.
 unsafe impl<T: Send, P: Platform, const SIDE: u32> Sync for Handle<T, P, SIDE> {}
 
-/// Maximum number of handles per side. So many handles do not fit into memory, but a program can leak handles without
-/// using memory for them. The limit keeps leaked handles from overflowing the count.
+/// Maximum number of handles per side. Only a program that leaks handles can reach it, because a leaked handle needs no
+/// memory but stays in the count. The maximum keeps the count from overflowing.
 const LIMIT: usize = isize::MAX as usize;
 
 /// One handle for each side.
@@ -76,11 +76,11 @@ impl<T, P: Platform, const SIDE: u32> Handle<T, P, SIDE> {
         // Ordering: Release publishes what Gs did through the handles of this side. Acquire makes visible what Gs did
         // through the handles of the other side, before the channel is freed.
         if self.is_half_gone.swap(true, Ordering::AcqRel) {
-            // SAFETY: this is the last handle of both sides, and Gs use a channel only while they borrow a handle.
+            // SAFETY: no other handle of either side is left, and Gs use a channel only while they borrow a handle.
             unsafe {
                 self.channel.drop_in_place();
             }
-            // SAFETY: this is the last handle of both sides, and the channel has been dropped. `allocate` used this
+            // SAFETY: no other handle of either side is left, and the channel has been dropped. `allocate` used this
             // layout.
             unsafe {
                 dealloc(self.channel.as_ptr().cast(), Layout::new::<Channel<T, P>>());

@@ -80,17 +80,17 @@ impl Word {
         self.0 & LENGTH
     }
 
-    /// Number of values in the buffer, or a negative number if the channel is closed. So `may_receive` and `may_send`
-    /// find a closed channel ready.
+    /// Number of values in the buffer, or a negative number if the channel is closed. A negative number is neither zero
+    /// nor as large as the capacity, so `may_receive` and `may_send` return true for a closed channel.
     #[inline(always)]
     fn level(self) -> isize {
         (self.0 << 1).cast_signed() >> 1
     }
 }
 
-/// The name of a send in the panic message for a channel of another bubble.
+/// What the panic message calls a send to a channel of another bubble.
 pub(super) const SEND_ON: &str = "send on";
-/// The name of a receive in the panic message for a channel of another bubble.
+/// What the panic message calls a receive from a channel of another bubble.
 pub(super) const RECEIVE_ON: &str = "receive on";
 
 /// The two operations on a channel.
@@ -132,8 +132,8 @@ impl<P: Platform> Header<P> {
         }
     }
 
-    /// Takes the lock. The caller holds no channel locks, or only locks of channels at lower addresses. It stays pinned
-    /// until it releases the lock.
+    /// Takes the lock. The caller holds no channel locks, or only locks of channels at lower addresses. The caller
+    /// stays pinned until it releases the lock.
     #[inline(always)]
     pub(crate) fn lock(&self, _pinned: &Pinned<P>) -> Held<'_, P> {
         self.lock.lock();
@@ -159,8 +159,9 @@ impl<P: Platform> Header<P> {
         self.word().0 & CLOSED != 0
     }
 
-    /// Whether the calling G cannot send, and can receive only buffered values, because the channel is closed or
-    /// belongs to another bubble. Called only if the word is [restricted](Word::is_restricted).
+    /// Whether the channel is closed, or was made in a bubble that the calling G is not in. In both cases the G cannot
+    /// send, and can receive only the values in the buffer. Called only if the word is
+    /// [restricted](Word::is_restricted).
     #[cold]
     #[inline(never)]
     pub(super) fn refuses(&self) -> bool {
@@ -200,7 +201,8 @@ impl<P: Platform> Header<P> {
         Word(self.word.load(Ordering::Acquire))
     }
 
-    /// Loads the word after another load without the lock, with a simulation point in between.
+    /// Loads the word without the lock. The caller has loaded another field just before, so a simulator may run another
+    /// CPU between the two loads.
     #[inline(always)]
     fn word_by_now(&self) -> Word {
         P::point(Site::Channel);
@@ -275,8 +277,8 @@ impl<P: Platform> Header<P> {
 }
 
 impl<P: Platform> Awaited for Header<P> {
-    /// Whether the channel is in the calling G's bubble. Called only if the G may use the channel, so it is enough to
-    /// check that the channel is in any bubble.
+    /// Whether the channel is in the calling G's bubble. Called only if the G may use the channel. If such a channel is
+    /// in a bubble, that bubble is the G's. So it is enough to check whether the channel is in a bubble.
     fn is_of_current_bubble(&self) -> bool {
         // Ordering: Relaxed, because a timer changes the flag of its channel before another G can use the timer.
         self.is_in_bubble.load(Ordering::Relaxed)

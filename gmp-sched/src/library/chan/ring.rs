@@ -1,5 +1,5 @@
-//! The buffer of a channel: a ring of entries for values. The channel counts the entries in use, and its lock guards
-//! the ring.
+//! The buffer of a channel: a ring of entries for values. The channel counts the entries in use, and the channel's lock
+//! guards the ring.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -203,8 +203,8 @@ impl<T, P: Platform> Sender<T, P> {
         !self.handle.header.is_never() && self.handle.close()
     }
 
-    /// Closes the channel like [`close`](Self::close), but without the check of the bubble, because the canceller of a
-    /// context may be outside of the waiters' bubble.
+    /// Closes the channel like [`close`](Self::close), but from any bubble. Used for the channel of a context: the G
+    /// that cancels the context may be outside of the bubble in which the channel was made.
     pub(crate) fn close_from_anywhere(&self) {
         self.handle.close();
     }

@@ -35,8 +35,8 @@ pub struct Scope<'scope, 'env: 'scope, P: Platform> {
     _env: PhantomData<&'env mut &'env ()>,
 }
 
-/// A handle to join a scoped G. Dropping it leaves the G to the scope, which waits for it. See [`scope`] for an
-/// example.
+/// A handle to join a scoped G. If this handle is dropped, the G still runs, and the scope waits for it. See [`scope`]
+/// for an example.
 pub struct ScopedJoinHandle<'scope, T: Send, P: Platform> {
     /// `None` after the G has been joined.
     handle: Option<JoinHandle<T, P>>,
@@ -47,8 +47,9 @@ pub struct ScopedJoinHandle<'scope, T: Send, P: Platform> {
 /// call.
 ///
 /// Blocks the calling G until the last child has ended; not callable from interrupts. On a platform that cannot unwind,
-/// a panic of the body ends the program or only the G. In the second case the G still waits for its children, because
-/// they may borrow from its ancestors (see [`abandon`](crate::lifecycle::exit::abandon)).
+/// a panic of the body ends either the program or only the G (see [`abandon`](crate::lifecycle::exit::abandon)). In the
+/// second case the G first waits for its children, because the children may borrow from stack frames of the G's
+/// ancestors.
 ///
 /// ```
 /// use gmp_sched::native;
@@ -140,8 +141,8 @@ impl<'scope, P: Platform> Scope<'scope, '_, P> {
         T: Send + 'scope,
     {
         // SAFETY: 1. The body and its result are used only during `'scope`, because `run` returns or unwinds only after
-        // the count of children is zero (`Children::open` waits for that). 2. A child leaves the count only after its
-        // body has run and its result has been dropped or left to the handle, and the handle cannot outlive `'scope`.
+        // the count of children is zero (`Children::open` waits for that). 2. A child is counted until its body has run
+        // and its result has been dropped or left to the handle. The handle cannot outlive `'scope`.
         // 3. The count outlives the children, because it is in the frame of the caller of `run`.
         let spawned = unsafe { spawn_scoped(body, &self.children) };
         spawned.map(|handle| ScopedJoinHandle { handle: Some(handle), children: &self.children })

@@ -1,4 +1,4 @@
-//! The cases of a select, with the slots that values are moved from and to.
+//! The cases of a select. A case contains the value slot that its value is moved from or to.
 
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
@@ -108,8 +108,8 @@ impl<'a, T, P: Platform> RecvCase<'a, T, P> {
     fn take(&mut self) -> Option<Result<T, RecvError>> {
         match self.outcome.replace(Outcome::Pending) {
             Outcome::Pending => None,
-            // SAFETY: the outcome was `Moved`, so the slot is initialised. The outcome is `Pending` now, so the value
-            // is read once.
+            // SAFETY: the outcome was `Moved`, so `slot` is initialised. The outcome is `Pending` now, so the value is
+            // read once.
             Outcome::Moved => Some(Ok(unsafe { self.slot.get_mut().assume_init_read() })),
             Outcome::Closed => {
                 self.channel.header.check_closed(SELECT_ON);
@@ -140,7 +140,7 @@ impl<T, P: Platform> Arm for RecvCase<'_, T, P> {
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Result<T, RecvError>> {
-        // The value is not received into `self.slot`, because taking the address of the slot would force the case
+        // The value is not received into `self.slot`, because taking the address of that field would force the case
         // into memory, even if the select never waits.
         recv_now(self.channel)
     }
@@ -149,8 +149,8 @@ impl<T, P: Platform> Arm for RecvCase<'_, T, P> {
     fn result(mut self) -> Result<T, RecvError> {
         if self.outcome.get() == Outcome::Moved {
             self.outcome.set(Outcome::Pending);
-            // SAFETY: the outcome was `Moved`, so the slot is initialised. The outcome is `Pending` now, so the value
-            // is read once.
+            // SAFETY: the outcome was `Moved`, so `slot` is initialised. The outcome is `Pending` now, so the value is
+            // read once.
             return Ok(unsafe { self.slot.get_mut().assume_init_read() });
         }
         self.result_of_closed()
@@ -174,15 +174,15 @@ impl<T, P: Platform> Drop for RecvCase<'_, T, P> {
 ///
 /// # Safety
 ///
-/// The first field of the implementor is the slot that the value is moved from or to. The slot is an [`UnsafeCell`].
-/// [`Case`] uses the address of the implementor as the address of the slot.
+/// The first field of the implementor is the value slot, an [`UnsafeCell`] that the value is moved from or to. [`Case`]
+/// uses the address of the implementor as the address of the value slot.
 pub(super) unsafe trait Transfer<P: Platform> {
     /// Moves the value, if that is possible now.
     ///
     /// # Safety
     ///
-    /// The outcome is pending, that is, since the case was made, no attempt has succeeded, and no G was woken through
-    /// the case's waiter.
+    /// The outcome is pending: since the case was made, no attempt has succeeded, and the case's waiter has not woken
+    /// the G.
     unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P>;
 
     /// Called if the G was woken through the waiter of this case. Records whether the value has moved or the channel is
@@ -190,12 +190,11 @@ pub(super) unsafe trait Transfer<P: Platform> {
     fn finish(&self, moved: bool);
 }
 
-// SAFETY: the slot is the first field, because the struct is `repr(C)`. So the implementor and its slot have the same
-// address.
+// SAFETY: `slot` is the first field, and the struct is `repr(C)`. So the struct and `slot` have the same address.
 unsafe impl<T, P: Platform> Transfer<P> for RecvCase<'_, T, P> {
     #[inline]
     unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P> {
-        // SAFETY: the caller promises that the outcome is pending, so the slot is uninitialised.
+        // SAFETY: the caller promises that the outcome is pending, so `slot` is uninitialised.
         note(&self.outcome, unsafe { self.channel.take(held, self.slot.get().cast()) })
     }
 
@@ -234,7 +233,7 @@ fn recv_now<T, P: Platform>(channel: &Channel<T, P>) -> Option<Result<T, RecvErr
 pub(super) unsafe fn try_now<P: Platform>(header: &Header<P>, target: &impl Transfer<P>) -> bool {
     let pinned = Pinned::new();
     let held = header.lock(&pinned);
-    // SAFETY: this function has the same contract, which its caller upholds.
+    // SAFETY: the caller upholds this function's contract, and the called function has the same contract.
     match unsafe { target.attempt(&held) } {
         Attempt::Moved(waiting) => unlock_and_ready(&pinned, held, waiting),
         Attempt::Closed => {}
@@ -259,8 +258,8 @@ pub(super) fn note<P: Platform>(outcome: &Cell<Outcome>, attempt: Attempt<P>) ->
 /// [`RecvCase::case`], [`SendCase::case`](super::SendCase::case) and [`SendFromCase::case`](super::SendFromCase::case).
 /// Go: `scase`.
 #[doc(alias = "scase")]
-// `repr(C)` puts the waiter first, so that the waiter of a case has the address of the case, and computing it needs no
-// addition. The address of a waiter is needed more often than that of any other field.
+// `repr(C)` puts the waiter first. So the address of the case is also the address of its waiter, which is needed more
+// often than the address of any other field.
 #[repr(C)]
 pub struct Case<'a, P: Platform> {
     /// The entry in the channel's queue; initialised when the case is queued.
@@ -320,8 +319,8 @@ impl<'a, P: Platform> Case<'a, P> {
         mem::forget(self.header.lock(pinned));
     }
 
-    /// Takes and keeps the channel's lock if it is free; returns whether it was free. The holder may be this select
-    /// itself, if another case has the same channel.
+    /// Takes and keeps the channel's lock if it is free; returns whether it was free. If the lock is not free, the
+    /// holder may be this select itself, because another case has the same channel.
     #[inline(always)]
     pub(super) fn try_lock(&self, pinned: &Pinned<P>) -> bool {
         self.header.try_lock(pinned).map(mem::forget).is_some()

@@ -1,4 +1,4 @@
-//! How a select chooses one of the cases that seem to be ready, in step 1 and in step 2, and the attempt of step 1.
+//! How a select chooses one of the cases that seem to be ready, and step 1 of its algorithm (see [`select`](super)).
 
 use super::{Case, Choice};
 use crate::entities::machine::Machine;

@@ -75,8 +75,8 @@ pub(crate) fn leave_queues<P: Platform>(
 
 /// Locks each channel once; returns which locks are held, and whether a case seems to be ready.
 ///
-/// First tries to take the locks in list order. This needs no sorting, and cannot deadlock, because it never waits for
-/// a lock. If a lock is not free, starts over in the order of addresses, which is the same for all selects.
+/// First tries to take the locks in the order of `cases`. This needs no sorting, and cannot deadlock, because it never
+/// waits for a lock. If a lock is not free, starts over in the order of addresses, which is the same for all selects.
 #[inline]
 pub(super) fn lock_all<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>], choice: Choice) -> (Locked, bool) {
     let mut is_any_ready = false;
@@ -105,7 +105,7 @@ fn lock_all_in_order<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>],
 /// Ciura's gap sequence of Shell sort. For a few cases the sort is an insertion sort; for many cases it is still fast.
 const GAPS: [usize; 8] = [701, 301, 132, 57, 23, 10, 4, 1];
 
-/// Sets the locking order to the order of the list.
+/// Sets the locking order to the order of `cases`.
 pub(crate) fn list_as_given<P: Platform>(cases: &mut [Case<'_, P>]) {
     for (number, case) in (0..).zip(cases) {
         case.listed = number;
@@ -164,7 +164,7 @@ pub(crate) fn lock_in_order<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P
 }
 
 /// Queues `me` on each channel. All channels are locked. Waiters on the same channel queue in locking order if the
-/// select may choose any case, and in list order if the select is ordered.
+/// select may choose any case, and in the order of `cases` if the select is ordered.
 pub(super) fn enter_in_order<P: Platform>(
     cases: &mut [Case<'_, P>],
     locked: Locked,
@@ -176,7 +176,7 @@ pub(super) fn enter_in_order<P: Platform>(
         let number = match (locked, choice) {
             (Locked::Listed(_), Choice::Random) => cases[position].listed as usize,
             // If all channels are different, each queue gets one waiter, and the order does not matter. Otherwise the
-            // select is ordered, and its waiters queue in list order.
+            // select is ordered, and its waiters queue in the order of `cases`.
             (Locked::Each, _) | (_, Choice::First) => position,
         };
         cases[number].enter_queue(me, generation);
@@ -185,9 +185,9 @@ pub(super) fn enter_in_order<P: Platform>(
 
 /// Unlocks the channels.
 ///
-/// Called as the commit of a park. The G may run as soon as its first channel is unlocked, but it locks each channel
-/// again before it leaves the select. So the cases are valid until the last channel is unlocked, and are not accessed
-/// after that.
+/// Called as the commit of a park. The G may run as soon as its first channel is unlocked. But before the G leaves the
+/// select, it locks the channels again, and therefore waits until the last one is unlocked. Until then the cases are
+/// valid. They are not accessed after that.
 pub(crate) fn unlock_all<P: Platform>(cases: &[Case<'_, P>], locked: Locked) {
     match locked {
         Locked::Each => unlock_each(cases),

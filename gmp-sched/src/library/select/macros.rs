@@ -22,10 +22,10 @@
 ///
 /// # Without channels
 ///
-/// A select without arms blocks forever. A select with only a `timeout` or `until` arm blocks until that time. Neither
-/// of these selects has a channel whose type determines the platform, so they need the `select!` of a platform:
-/// `native::select!`, `sim::select!`, `kernel::select!`. Those macros accept all other arms, too. For a platform of
-/// your own, name it before the arms:
+/// A select without arms blocks forever. A select with only a `timeout` or `until` arm blocks until the time or the
+/// limit is over. Neither of these selects has a channel whose type determines the platform, so they need the `select!`
+/// of a platform: `native::select!`, `sim::select!`, `kernel::select!`. Those macros accept all other arms, too. For a
+/// platform of your own, name it before the arms:
 ///
 /// ```
 /// use core::time::Duration;
@@ -177,7 +177,7 @@ macro_rules! __select {
         $crate::__select!(@arms $on $mode [$($done)* (case $made $pattern $body)] $($rest)*)
     };
 
-    // Without cases there is nothing to choose from.
+    // A select that has only a `default` arm runs that arm.
     (@run $on:tt $mode:tt [] (.poll()) ($otherwise:expr)) => { $otherwise };
     (@run [on $platform:ty] $mode:tt [] ($($wait:tt)*) ($otherwise:expr)) => {{
         let _ = $crate::select::Select::<$platform>::new(&mut [])$($wait)*;
@@ -203,8 +203,8 @@ macro_rules! __select {
                 match $crate::__select!(@try chosen [$($case)*]) {
                     ::core::option::Option::Some(result) => result,
                     ::core::option::Option::None => {
-                        // The cases are moved into new variables. Only the new variables must be in memory, because
-                        // other Gs access them there.
+                        // Moves the cases into new variables. The new variables must be in memory, because other Gs
+                        // access them there. The old ones can be in registers, for a select that does not wait.
                         $(let mut $case = $case;)*
                         let waited = $crate::select::Remaining::at(&mut [$($case.case()),*])$($wait)*;
                         let chosen = $crate::select::Chosen::number(waited);

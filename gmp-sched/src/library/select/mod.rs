@@ -18,10 +18,11 @@
 //! 1. Without locks, find the cases that seem to be ready. Choose one of them, lock its channel, and try the case. Most
 //!    selects finish here, with one lock. The macro knows the types of its cases, and does this step before it makes a
 //!    list of the cases.
-//! 2. If nothing seemed to be ready, lock all channels, each once, and check again. This check is exact. If a case is
-//!    ready, perform it. If no case is ready and the select must not wait, return: at this instant nothing was ready. A
-//!    select that waits forever and is not ordered first tries to do steps 2 and 3 together, case by case. If it comes
-//!    to a channel that is locked or ready, it undoes this attempt and does step 2 as described above.
+//! 2. If nothing seemed to be ready, or if the attempt failed, lock all channels, each once, and check again. This
+//!    check is exact. If a case is ready, perform it. If no case is ready and the select must not wait, return: at this
+//!    instant nothing was ready. A select that waits forever and is not ordered first tries to do steps 2 and 3
+//!    together, case by case. If it comes to a channel that is locked or ready, it undoes this attempt and does step 2
+//!    as described above.
 //! 3. Put a waiter into the queue of each case, park, and unlock on the far side. The waiters are in the cases, on the
 //!    G's stack, and share one wait generation. Cases on the same channel queue in random order or, if the select is
 //!    ordered, in the order of the list. A waker that finds one of the waiters claims the wait generation, moves the
@@ -217,9 +218,10 @@ impl<'a, P: Platform> Select<'a, P> {
         self.run(Patience::None)
     }
 
-    /// Waits like [`wait`](Self::wait), but no longer than `limit`, which is a deadline, a context or both. A case that
-    /// is ready is performed even if the limit is over already, as by [`poll`](Self::poll). To give a context the same
-    /// chance as other cases, receive from [`Context::done`](crate::cancel::Context::done).
+    /// Waits like [`wait`](Self::wait), but no longer than `limit`, which is a deadline, a context or both. If a case
+    /// is ready, performs it even if the limit is over already. So a ready case takes precedence over the limit. To
+    /// choose at random between ready cases and a context that is done, do not use a limit, but add a case that
+    /// receives from [`Context::done`](crate::cancel::Context::done).
     ///
     /// ```
     /// use gmp_sched::cancel::ContextError;
@@ -293,8 +295,9 @@ impl<'a, P: Platform> Select<'a, P> {
     }
 }
 
-/// Steps 2 to 4 of a select that may choose any case and waits forever. Locks, checks and queues case by case, as long
-/// as no channel is locked or ready.
+/// Steps 2 to 4 of a select that may choose any case and waits forever. First goes through the cases and, for each
+/// case, locks the channel, checks the case, and queues on the channel. If a channel is already locked or a case seems
+/// to be ready, undoes this, and does step 2 with all channels locked.
 ///
 /// Inlined into the macro, where the number of cases is known, so that the loops are unrolled.
 #[inline(always)]

@@ -10,7 +10,7 @@ use super::{Select, wait_for_one};
 use crate::library::cancel::{ContextError, Limit};
 use crate::platform::{Pinned, Platform};
 
-/// Which of the cases seem to be ready, as a bit set in the order of [`check`](Self::check).
+/// Which of the cases seem to be ready. This is a bit set, with one bit for each call of [`check`](Self::check).
 #[derive(Debug)]
 pub struct Ready<P> {
     bits: u64,
@@ -100,7 +100,7 @@ impl<'a, P: Platform, const N: usize> Remaining<'a, P, N> {
 
 /// The types that the methods of a select return: `wait`, `poll`, `wait_timeout` and `wait_until`.
 pub trait Chosen {
-    /// The index of the chosen case, or an index that no case has if no case was chosen.
+    /// The index of the chosen case. If no case was chosen, an index that no case has.
     fn number(self) -> usize;
 }
 

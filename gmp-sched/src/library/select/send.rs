@@ -92,7 +92,7 @@ impl<'a, T, P: Platform> SendCase<'a, T, P> {
             Outcome::Moved => Some(Ok(())),
             Outcome::Closed => {
                 self.channel.header.check_closed(SELECT_ON);
-                // The value is moved out below.
+                // The next statement moves the value out, so the outcome becomes `Moved`.
                 self.outcome.set(Outcome::Moved);
                 // SAFETY: the outcome was not `Moved`, so the value is initialised. The outcome is `Moved` now, so the
                 // value is taken once.

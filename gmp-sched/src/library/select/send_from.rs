@@ -148,7 +148,7 @@ impl<T, P: Platform> Arm for SendFromCase<'_, T, P> {
 }
 
 impl<T, P: Platform> Target<'_, T, P> {
-    /// Moves the value from the `Option` into the slot; returns whether there is one.
+    /// Moves the value, if any, from the `Option` into `slot`. Returns whether `slot` holds a value.
     fn take_out(&mut self) -> bool {
         if let Some(value) = self.option.take() {
             self.slot.get_mut().write(value);
@@ -161,8 +161,8 @@ impl<T, P: Platform> Target<'_, T, P> {
     fn put_back(&mut self) -> Outcome {
         let outcome = self.outcome.replace(Outcome::Pending);
         if mem::replace(&mut self.is_taken, false) && outcome != Outcome::Moved {
-            // SAFETY: `take_out` initialised the slot, and the value has not been moved. The select that used the case
-            // is over, so no other G accesses the slot any more.
+            // SAFETY: `take_out` initialised `slot`, and the value has not been moved. The select that used the case is
+            // over, so no other G accesses `slot` any more.
             *self.option = Some(unsafe { self.slot.get_mut().assume_init_read() });
         }
         outcome
@@ -175,15 +175,14 @@ impl<T, P: Platform> Drop for Target<'_, T, P> {
     }
 }
 
-// SAFETY: the slot is the first field of a `repr(C)` struct.
+// SAFETY: `slot` is the first field of a `repr(C)` struct.
 unsafe impl<T, P: Platform> Transfer<P> for Target<'_, T, P> {
     unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P> {
         if !self.is_taken {
             return Attempt::NotReady;
         }
-        // SAFETY: `is_taken` shows that the value was put into the slot. The caller promises that the outcome is
-        // pending, so the value is still in the slot. `note` sets the outcome to `Moved` if the channel takes the
-        // value.
+        // SAFETY: `is_taken` shows that the value was put into `slot`. The caller promises that the outcome is pending,
+        // so the value is still in `slot`. `note` sets the outcome to `Moved` if the channel takes the value.
         note(&self.outcome, unsafe { self.channel.offer(held, self.slot.get().cast()) })
     }
 

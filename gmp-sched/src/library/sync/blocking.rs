@@ -152,7 +152,7 @@ impl<P: Platform> WakeList<P> {
         Self { first: None, others: WaitQueue::new() }
     }
 
-    /// Ends the waits of all waiters in `queue`.
+    /// Removes all waiters from `queue`, ends their waits, and returns a list of them.
     #[inline]
     pub(super) fn all_of(queue: &WaitQueue<P>) -> Self {
         let mut to_wake = Self::none();
@@ -177,8 +177,8 @@ impl<P: Platform> WakeList<P> {
         self.ready_each(pinned, |_| ());
     }
 
-    /// Does what [`ready`](Self::ready) does, for objects on which each wait of a G in a bubble is durable, wherever
-    /// the object was made. Returns the number of waiters.
+    /// Readies the Gs like [`ready`](Self::ready), and returns the number of waiters. Used for objects on which a G of
+    /// a bubble always waits durably, even if the object was made outside of the bubble.
     ///
     /// # Panics
     ///

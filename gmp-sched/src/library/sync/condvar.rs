@@ -246,8 +246,9 @@ impl<P: Platform> Condvar<P> {
             panic!("sync: Gs wait for one Condvar with two mutexes");
         }
         let leaving = Leaving { state: Some(state), next: None };
-        // The G is queued before it unlocks the mutex. Another G can lock the mutex after that, and notify. To notify,
-        // it needs the queue's lock, which the far side releases later. So it finds this G in the queue.
+        // This G holds the queue's lock. It queues itself and then unlocks the mutex. Now another G can lock the mutex
+        // and notify. But to notify, that G needs the queue's lock, which the far side releases only when this G is
+        // queued and parked. So no notification is lost.
         let notified = blocking.wait(leaving, 0, |leaving, waiter| {
             leaving.state.as_mut().expect("until it is dropped").queue.push_back(waiter);
             leaving.next = mutex.release_for();

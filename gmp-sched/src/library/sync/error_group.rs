@@ -214,11 +214,11 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         body: impl FnOnce() -> Result<(), E> + Send + 'static,
     ) -> Result<(), OutOfResources> {
         self.shared.under_way.add(1);
-        // The permit is forgotten, because the drop of `end`, which is made below, releases it.
+        // Forgets the permit, because the drop of `end` (made below) releases the permit.
         if let Some(permit) = permit {
             permit.forget();
         }
-        // `end` is a part of the closure, so that it is also dropped when the spawn fails or panics.
+        // The closure owns `end`, so `end` is dropped even if the spawn fails or panics.
         let end = End(Arc::clone(&self.shared));
         let spawned = try_go::<P, _, _>(move || {
             let (body, end) = (body, end);
@@ -258,7 +258,8 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     #[doc(alias = "Wait")]
     pub fn wait(self) -> Result<(), E> {
         self.shared.under_way.wait();
-        // A hook owns the cancel handle of the group's context. So dropping the hooks cancels the context, too.
+        // If the group has a context, one of the hooks owns the context's cancel handle. So dropping the hooks cancels
+        // the context, too.
         let hooks = mem::take(&mut *self.shared.on_cancel.lock());
         drop(hooks);
         self.shared.error.lock().take().map_or(Ok(()), Err)

@@ -1,4 +1,5 @@
-//! Lock methods whose wait ends at a deadline or with a context. The types of `lock_api` do not have such methods.
+//! Lock methods whose wait ends at a deadline or when a context is done. The types of `lock_api` do not have such
+//! methods.
 
 #![expect(unsafe_code, reason = "makes the guards of locks that it has taken")]
 
@@ -47,7 +48,7 @@ impl<T: ?Sized, P: Platform> LimitedMutex<T, P> for Mutex<T, P> {
     #[track_caller]
     fn lock_until<'l>(&self, limit: impl Into<Limit<'l, P>>) -> Result<MutexGuard<'_, T, P>, ContextError> {
         let limit = limit.into();
-        // SAFETY: the raw mutex is only locked here; the guard below unlocks it.
+        // SAFETY: the raw mutex is used only to lock it, never to unlock it. The guard made below unlocks it.
         if !unsafe { self.raw() }.acquire_until(WaitReason::MutexLock, Some(&limit)) {
             return Err(limit.ended());
         }
@@ -124,9 +125,10 @@ impl<T: ?Sized, P: Platform, R: Readers> LimitedRwLock<T, P, R> for lock_api::Rw
         limit: impl Into<Limit<'l, P>>,
     ) -> Result<lock_api::RwLockReadGuard<'_, RawRwLock<P, R>, T>, ContextError> {
         let limit = limit.into();
-        // SAFETY: the raw lock is only locked here; the guard below unlocks it.
+        // SAFETY: the raw lock is used only to lock it, never to unlock it. The guard made below unlocks it.
         let slot = unsafe { self.raw() }.share(Some(&limit)).ok_or_else(|| limit.ended())?;
-        // SAFETY: the lock has just been locked for reading, counted in this slot, and no other guard will unlock it.
+        // SAFETY: `share` has just locked the lock for reading and has counted this reader in `slot`. No other guard
+        // will unlock for this reader.
         Ok(unsafe { self.make_read_guard_unchecked(slot) })
     }
 
@@ -136,7 +138,7 @@ impl<T: ?Sized, P: Platform, R: Readers> LimitedRwLock<T, P, R> for lock_api::Rw
         limit: impl Into<Limit<'l, P>>,
     ) -> Result<lock_api::RwLockWriteGuard<'_, RawRwLock<P, R>, T>, ContextError> {
         let limit = limit.into();
-        // SAFETY: the raw lock is only locked here; the guard below unlocks it.
+        // SAFETY: the raw lock is used only to lock it, never to unlock it. The guard made below unlocks it.
         if !unsafe { self.raw() }.exclude(Some(&limit)) {
             return Err(limit.ended());
         }
@@ -148,8 +150,8 @@ impl<T: ?Sized, P: Platform, R: Readers> LimitedRwLock<T, P, R> for lock_api::Rw
 /// Adds to [`Condvar`] a wait with any limit. See [`wait_limited`](Self::wait_limited) for an example.
 pub trait LimitedCondvar<P: Platform> {
     /// Unlocks the mutex, waits for a notification, but no longer than `limit` (a deadline, a context or both), and
-    /// locks the mutex again. The limit does not apply to this locking. Blocks the calling G; not callable from
-    /// interrupts.
+    /// locks the mutex again. The limit does not apply to locking the mutex again. Blocks the calling G; not callable
+    /// from interrupts.
     ///
     /// ```
     /// use gmp_sched::cancel::ContextError;

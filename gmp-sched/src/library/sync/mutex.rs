@@ -102,9 +102,10 @@ const QUEUED: u32 = 4;
 /// How long a waiter competes before the mutex is handed over to it. Go: `starvationThresholdNs`, 1 ms.
 const STARVING: Duration = Duration::from_millis(1);
 
-/// How often a G polls the mutex before the G queues, if another M is likely to unlock soon. Go: `active_spin`.
+/// Number of times that a G polls the mutex before the G queues, if another M is likely to unlock the mutex soon. Go:
+/// `active_spin`.
 const SPINS: u32 = if IS_MODEL { 0 } else { 4 };
-/// Pauses between two polls. Go: `active_spin_cnt`.
+/// Number of pauses between two polls. Go: `active_spin_cnt`.
 const PAUSES: u32 = 30;
 
 /// Outcome of a wait: the mutex was freed, and the waiter must try to lock it.
@@ -177,7 +178,7 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// Unlocks by handing over to the first waiter, if there is one.
+    /// Unlocks the mutex. If a G waits, hands the mutex over to the first waiter.
     #[inline]
     pub(crate) fn release_fairly(&self) {
         P::point(Site::Sync);

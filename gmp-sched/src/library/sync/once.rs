@@ -21,10 +21,10 @@ use crate::platform::{Pinned, Platform};
 /// as with `std::sync::OnceLock`. (In Go a function that panicked counts as done.)
 ///
 /// If the G that runs the function ends without unwinding, the `Once` is poisoned: waiters and later callers panic, as
-/// with `std::sync::Once`. In the kernel, a G ends without unwinding by [`goexit`](crate::exit::goexit), or by a panic
-/// or a stack overflow with the option `panic=isolate`. The work of the function may then be half done, and the locks
-/// that the G held stay locked. So no other function is run. (In Go, such a G runs its deferred calls, or the program
-/// ends.)
+/// with `std::sync::Once`. In the kernel, a G ends without unwinding if it calls [`goexit`](crate::exit::goexit). With
+/// the option `panic=isolate`, so does a G that panics or overflows its stack. The work of the function may then be
+/// half done, and the locks that the G held stay locked. So no other function is run. (In Go, such a G runs its
+/// deferred calls, or the program ends.)
 ///
 /// ```
 /// use gmp_sched::native::{self, Once};
@@ -52,7 +52,8 @@ pub struct Once<P: Platform> {
 
 struct State<P: Platform> {
     queue: WaitQueue<P>,
-    /// The G that runs the function, if the caller is a G.
+    /// The G that runs the function. `None` while no function runs, and while a thread that is not a G runs the
+    /// function.
     runner: Option<&'static Goroutine<P>>,
 }
 
@@ -124,9 +125,8 @@ impl<P: Platform> Once<P> {
         running.becomes = DONE;
     }
 
-    /// Waits while another caller's function runs. Afterwards, returns `None` if the `Once` is done. Otherwise the
-    /// caller must run its own function. In this case the inner value is the caller's G, or `None` if the caller is not
-    /// a G.
+    /// Waits while another caller's function runs. Afterwards, returns `None` if the `Once` is done. Otherwise returns
+    /// `Some(me)`, and the caller must run its own function. `me` is the calling G, or `None` if the caller is not a G.
     #[track_caller]
     fn begin(&self) -> Option<Option<&'static Goroutine<P>>> {
         loop {

@@ -43,8 +43,8 @@ pub struct Pool<T, P: Platform, F = fn() -> T> {
 type FreeList<T, P> = CachePadded<Lock<Vec<T>, P>>;
 
 impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
-    /// Makes an empty pool with a free list for each of the current number of Ps. Each list holds up to `each` values.
-    /// `make` makes new values.
+    /// Makes an empty pool with as many free lists as there are Ps now. Each list holds up to `each` values. `make`
+    /// makes new values.
     ///
     /// ```
     /// use gmp_sched::native::{self, Pool};

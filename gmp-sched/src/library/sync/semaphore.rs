@@ -185,7 +185,7 @@ impl<P: Platform> Semaphore<P> {
     ///
     /// # Panics
     ///
-    /// - Fewer than `permits` permits are acquired.
+    /// - Fewer than `permits` permits are acquired at the moment.
     /// - A waiter that gets permits is in a [bubble](crate#features), and the caller is outside of it. The waiter gets
     ///   the permits nevertheless.
     #[inline]
@@ -241,7 +241,8 @@ impl<P: Platform> Semaphore<P> {
         let to_wake = {
             let queue = self.queue.lock();
             queue.remove(my_waiter(&pinned));
-            // Grants permits to the waiters behind this one, because they may need fewer permits.
+            // Grants permits to the waiters that were behind this G in the queue, because they may need fewer permits
+            // than this G.
             let word = self.word.load(Ordering::Relaxed);
             if word & QUEUED != 0 { self.grant(&queue, word / ONE) } else { WakeList::none() }
         };
@@ -309,9 +310,9 @@ impl<P: Platform> Semaphore<P> {
         true
     }
 
-    /// Grants the `free` permits to waiters in queue order, until a waiter needs more than are left. Stores the rest
-    /// as free. Called under the lock while `QUEUED` is set, so no other G changes the word. The caller readies the
-    /// waiters without the lock.
+    /// Grants the `free` permits to waiters in queue order, until a waiter needs more than are left. Stores the rest as
+    /// free. Called under the lock while `QUEUED` is set, so no other G changes the word. The caller readies the
+    /// waiters after it has released the lock.
     fn grant(&self, queue: &WaitQueue<P>, mut free: u32) -> WakeList<P> {
         let mut to_wake = WakeList::none();
         while let Some(first) = queue.pop_if(|first| first.outcome.load(Ordering::Relaxed) <= free as usize) {
@@ -327,7 +328,7 @@ impl<P: Platform> Semaphore<P> {
     }
 }
 
-/// Acquired permits of a [`Semaphore`]. Dropping this releases them; any G may drop it.
+/// Acquired permits of a [`Semaphore`]. Dropping this value releases the permits. Any G may drop it.
 ///
 /// ```
 /// use gmp_sched::native::{self, Semaphore};

@@ -116,8 +116,8 @@ impl<P: Platform> WaitGroup<P> {
         }
     }
 
-    /// Subtracts one from the counter. What the caller did before this call happens before the return of each wait that
-    /// the call ends. Does not block; not callable from interrupts. Go: `Done`.
+    /// Subtracts one from the counter. If this call ends waits, the waiters see everything that the caller did before
+    /// the call. Does not block; not callable from interrupts. Go: `Done`.
     ///
     /// ```
     /// use gmp_sched::native::WaitGroup;
@@ -174,9 +174,9 @@ impl<P: Platform> WaitGroup<P> {
         let first = queue.pop();
         let others = if queue.is_empty() { None } else { Some(Self::pop_others(&queue)) };
         P::point(Site::Sync);
-        // Sets the number of waiters to 0. This includes waiters that were still queued although a deadline or a
-        // cancellation had ended their wait. `pop` has removed those waiters from the queue, so they do not subtract
-        // themselves from the number.
+        // Sets the number of waiters to 0. The number included waiters that were still queued although a deadline or a
+        // cancellation had ended their wait. `pop` has removed these waiters from the queue, so their Gs will not
+        // subtract them from the number.
         self.word.fetch_and(!WAITERS, Ordering::Relaxed);
         drop(queue);
         if let Some(first) = first {
@@ -334,7 +334,7 @@ impl<P: Platform> WaitGroup<P> {
     pub fn try_go(self: &Arc<Self>, body: impl FnOnce() + Send + 'static) -> Result<(), OutOfResources> {
         self.add(1);
         let group = Arc::clone(self);
-        // `done` is a part of the closure, so that it is also dropped when the spawn fails or panics.
+        // The closure owns `done`, so `group.done()` is called even if the spawn fails or panics.
         let done = OnDrop(move || group.done());
         let spawned = crate::lifecycle::spawn::try_go::<P, _, _>(move || {
             let (body, _done) = (body, done);

@@ -145,8 +145,8 @@ impl<P: Platform> AfterFunc<P> {
         self.take_back()
     }
 
-    /// Stops the function like [`stop`](Self::stop), but without the check of the bubble, because a function of a
-    /// context may be stopped or started from any bubble.
+    /// Stops the function like [`stop`](Self::stop), but from any bubble. Used for a function that waits for the end of
+    /// a context.
     pub(crate) fn take_back(&self) -> bool {
         self.start(DISCARD)
     }

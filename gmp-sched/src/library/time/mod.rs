@@ -58,9 +58,9 @@ pub use crate::base::instant::Instant;
 use crate::engine::sleep;
 use crate::platform::Platform;
 
-/// The name of a stop in the panic message for a timer of another bubble.
+/// What the panic message calls a stop of a timer of another bubble.
 const STOP: &str = "stop of synctest timer";
-/// The name of a reset in the panic message for a timer of another bubble.
+/// What the panic message calls a reset of a timer of another bubble.
 const RESET: &str = "reset of synctest timer";
 
 /// The current time of the platform's clock or, for a G in a bubble, of the [bubble's](crate#features) clock. Callable

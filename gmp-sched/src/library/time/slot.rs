@@ -32,7 +32,7 @@ use crate::library::chan::Channel;
 use crate::lifecycle::spawn::start_prepared;
 use crate::platform::{Pinned, Platform};
 
-/// The unused timers of one scheduler.
+/// The free list of a scheduler's timer slots.
 type Unused<P> = Lock<List<TimerSlot<P>>, P>;
 
 /// A timer with its action. Go: `timer` with its channel or function.
@@ -41,10 +41,11 @@ pub(crate) struct TimerSlot<P: Platform> {
     /// The free list to which the slot returns.
     unused: &'static Unused<P>,
     link: AtomicRef<Self>,
-    /// The reference to this slot that the timers of a P store. Made when the slot is armed for the first time.
+    /// A reference to this slot, to be stored among the timers of a P. Made when the slot is armed for the first time.
     target: Once<FireTarget<P>>,
     pub(super) setting: Lock<Setting<P>, P>,
-    /// The channel that gets the time when the timer fires. Its lock may be taken under the lock of the setting.
+    /// When the timer fires, the current time is sent to this channel. The channel's lock may be taken under the lock
+    /// of `setting`.
     ticks: Channel<Instant, P>,
 }
 
@@ -56,8 +57,8 @@ pub(super) struct Setting<P: Platform> {
     is_set: bool,
     /// Whether the timer fires periodically.
     repeats: bool,
-    /// The bubble in which the timer was made, which determines its clock. The channel records only whether there is a
-    /// bubble.
+    /// The bubble in which the timer was made. The timer uses the clock of this bubble. (The channel records only
+    /// whether there is a bubble, not which one.)
     pub(super) bubble: BubbleRef<P>,
     /// When the timer last fired.
     fired: Instant,
@@ -199,13 +200,14 @@ impl<P: Platform> TimerSlot<P> {
         bubble
     }
 
-    /// Returns the channel of the timer's ticks, for a caller that receives from it at once.
+    /// Returns the channel of the timer's ticks. Called directly before a receive, because on some platforms a due
+    /// timer must be fired first.
     #[track_caller]
     pub(crate) fn ticks(&'static self) -> &'static Channel<Instant, P> {
         let bubble = self.check_bubble("receive on synctest channel");
         if !P::TIMER_INTERRUPTS && !bubble.is_some() {
             // Without timer interrupts, a due timer is fired only when an M picks a G. But the caller may poll in a
-            // loop, so that no G is picked. Go: `maybeRunChan`.
+            // loop, so that no G is picked. So this call fires the timer if it is due. Go: `maybeRunChan`.
             self.timer.run_if_due(&Pinned::new());
         }
         &self.ticks

@@ -37,7 +37,7 @@ impl<P: Platform> WaitQueue<P> {
         self.first.load(Ordering::Acquire).is_none()
     }
 
-    /// The waiter that was queued first.
+    /// The waiter at the front of the queue.
     #[inline]
     pub(crate) fn front(&self) -> Option<&'static Waiter<P>> {
         self.first.load(Ordering::Relaxed)
@@ -170,7 +170,8 @@ impl<P: Platform> WaitQueue<P> {
         }
     }
 
-    /// Removes all waiters. Ends the waits that no other waker has ended, with an outcome of zero.
+    /// Removes all waiters, and ends those of their waits that no other waker has ended. The outcome of these waits is
+    /// zero. Returns their waiters.
     pub(crate) fn take_all(&self) -> Woken<P> {
         let mut woken = Woken { last: None };
         while let Some(waiter) = self.pop() {

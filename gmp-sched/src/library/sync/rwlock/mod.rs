@@ -7,19 +7,20 @@
 //! - `readers` counts the readers. The count can be *closed*, after which readers cannot enter by themselves.
 //! - `waiting` queues the readers that found the count closed, and the writer that waits for the readers to leave.
 //!
-//! A writer locks the mutex, closes the count, and waits until it is zero; the last reader to leave wakes the writer.
-//! When the writer is done it opens the count, which admits all waiting readers in the same step, and unlocks the
-//! mutex. Readers do not starve a writer, because it closes the count before it waits. Writers do not starve readers,
-//! because readers that found the count closed are admitted before the next writer.
+//! A writer locks the mutex, closes the count, and waits until the count is zero. The last reader to leave wakes the
+//! writer. When the writer is done, it opens the count, which admits all waiting readers in the same step, and unlocks
+//! the mutex. Readers do not starve a writer, because the writer closes the count before it waits. Writers do not
+//! starve readers, because readers that found the count closed are admitted before the next writer.
 //!
 //! # Why no wakeup is lost
 //!
-//! A reader increments the count and then checks whether the count is closed. A writer closes the count and then
-//! checks whether it is zero. These four operations are in one total order, so either the reader sees the close, or
-//! the writer sees the reader. A leaving reader decrements the count and then checks whether the count is closed. If
-//! the reader sees the close, it checks under the lock of `waiting` whether a writer must be woken. Otherwise the
-//! writer sees the decrement. `open` takes the lock of `waiting`, too. So a reader that sees the close under the lock
-//! is in the queue when `open` admits the waiting readers.
+//! A reader increments the count and then checks whether the count is closed. A writer closes the count and then checks
+//! whether it is zero. These four operations are in one total order, so either the reader sees the close, or the writer
+//! sees the reader. A leaving reader decrements the count and then checks whether the count is closed. If the reader
+//! sees the close, it checks under the lock of `waiting` whether a writer must be woken. Otherwise the writer sees the
+//! decrement. A reader that has to wait checks under the lock of `waiting` that the count is closed, and joins the
+//! queue under the same lock. `open` takes this lock, too. So either `open` finds the reader in the queue, or the
+//! reader finds the count open.
 
 mod raw;
 #[cfg(feature = "extras")]
@@ -146,8 +147,8 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
 
 /// Operations of readers.
 impl<P: Platform, R: Readers> RawRwLock<P, R> {
-    /// Locks for reading, waiting no longer than `limit`. Returns the slot in which the reader was counted, or `None`
-    /// if the limit ended the wait.
+    /// Locks for reading, waiting no longer than `limit`. Returns the index of the counter that counts this reader, or
+    /// `None` if the limit ended the wait.
     #[inline]
     #[track_caller]
     pub(crate) fn share(&self, limit: Option<&Limit<'_, P>>) -> Option<ReaderSlot> {
@@ -180,7 +181,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
     #[track_caller]
     fn share_slow(&self, slot: ReaderSlot, limit: Option<&Limit<'_, P>>) -> bool {
         loop {
-            // Undoes the count first, because the writer may be waiting for this reader to leave.
+            // Subtracts this reader from the count first, because the writer may be waiting until the count is zero.
             self.unshare(slot);
             let blocking = Blocking::<P>::new(WaitReason::RwLockRead, limit);
             let is_over = blocking.is_over();
@@ -220,7 +221,8 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
         let pinned = Pinned::<P>::new();
         let writer = {
             let waiting = self.waiting.lock();
-            // While a writer waits, the count is closed. So once the count has been zero, no reader holds the lock.
+            // While a writer waits, the count is closed, and a reader that increments a closed count leaves again at
+            // once. So once the count has been zero, no reader holds the lock.
             if self.readers.is_empty::<P>() { waiting.writer.pop() } else { None }
         };
         if let Some(writer) = writer {

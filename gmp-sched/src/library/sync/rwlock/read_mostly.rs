@@ -1,4 +1,4 @@
-//! Counts of readers that are spread over several cache lines.
+//! A reader-writer lock that counts its readers in several cache lines.
 
 use crossbeam_utils::CachePadded;
 
@@ -46,7 +46,7 @@ const LINES: usize = 8;
 /// ```
 #[derive(Debug)]
 pub struct SpreadCounts {
-    /// Written by writers only, so readers share the line without contention.
+    /// Only writers write to this field, so readers on several Ps can load it without contention.
     closed: CachePadded<AtomicBool>,
     counts: [CachePadded<AtomicU32>; LINES],
 }

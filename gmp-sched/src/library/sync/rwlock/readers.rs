@@ -1,5 +1,5 @@
 //! How a [`RawRwLock`](super::RawRwLock) counts its readers. Only code that names the raw lock with its second type
-//! parameter needs this module; [`RwLock`](super::RwLock) and `ReadMostlyRwLock` choose the count.
+//! parameter needs this module; [`RwLock`](super::RwLock) and `ReadMostlyRwLock` set this parameter.
 //!
 //! ```
 //! use gmp_sched::native::{self, Native};
@@ -44,7 +44,7 @@ pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
         const NONE: Self;
     }
 
-    /// The slot for a reader that enters now.
+    /// Returns the index of the counter for a reader that enters now.
     #[doc(hidden)]
     fn current<P: Platform>() -> ReaderSlot;
 
