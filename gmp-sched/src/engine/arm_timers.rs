@@ -27,7 +27,8 @@ impl<P: Platform> Timer<P> {
 }
 
 impl<P: Platform> Action<P> {
-    /// Runs the action at `now`. Returns the G that became runnable, if any. The caller must run or enqueue that G.
+    /// Runs the action. `now` is the current time. Returns the G that became runnable, if any. The caller must run or
+    /// enqueue that G.
     #[inline(always)]
     pub(crate) fn run(self, pinned: &Pinned<P>, now: Instant) -> Option<&'static Goroutine<P>> {
         match self {
@@ -83,11 +84,12 @@ pub(crate) fn arm_in<P: Platform>(
 
 /// A cause that may end a G's wait before the awaited event does: a deadline or, in the library, a context.
 pub(crate) trait WaitEnd<P: Platform>: Copy {
-    /// Called on the far side of the wait of `me`. From then on `self` may end the wait by claiming `generation` and
-    /// readying `me`, possibly before this call returns.
+    /// Called on the far side of the switch by which `me` parks. From then on `self` may end the wait by claiming
+    /// `generation` and readying `me`, possibly before this call returns.
     fn arm(self, pinned: &Pinned<P>, me: &'static Goroutine<P>, generation: WaitGeneration);
 
-    /// Called by `me` when it runs again. Returns when the call of [`arm`](Self::arm) no longer uses `self`.
+    /// Called by `me` when it runs again, to undo [`arm`](Self::arm). The call of `arm` may still be running on another
+    /// M. In that case this call returns only when `arm` no longer uses `self`.
     fn disarm(self, me: &'static Goroutine<P>);
 }
 

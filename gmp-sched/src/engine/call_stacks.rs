@@ -15,7 +15,8 @@ use crate::platform::Platform;
 use crate::record::trace::{Event, EventKind};
 use crate::record::trace_ring::{FRAMES, Ring};
 
-/// Records where the caller, which is a G, parks, and for which lock. The park itself has been recorded just now.
+/// Records the call stack of the calling G, which parks, and the lock for which it parks, if any. The caller of this
+/// function has already recorded the event of the park.
 #[cold]
 #[inline(never)]
 #[doc(alias = "blockevent")]
@@ -27,8 +28,8 @@ pub(super) fn write_park<P: Platform>(ring: &Ring, when: Instant) {
     }
 }
 
-/// Records that the wait of `goroutine` ends. `by` is the number of the calling G, or 0 if there is none. In a profile,
-/// also records where a lock was unlocked, if that ended the wait.
+/// Records that the wait of `goroutine` ends. `by` is the number of the calling G, or 0 if there is none. During a
+/// profile, if the unlock of a lock ended the wait, also records the call stack of the unlock.
 #[cold]
 #[inline(never)]
 #[doc(alias = "mutexevent")]
@@ -37,8 +38,8 @@ pub(super) fn write_ready<P: Platform>(ring: &Ring, goroutine: &Goroutine<P>, by
     ring.write(Event { when, kind: EventKind::Ready, goroutine: Some(goroutine.id()), detail: by });
     if ring.records_call_stacks() && is_lock(goroutine.wait_reason()) && is_unlocked(goroutine) {
         write_lock(ring, EventKind::Unlock, goroutine, when);
-        // If the caller is g0, it runs the commit of a park, and this commit unlocks the lock. The call stack of that
-        // park has already been recorded.
+        // If the caller is g0, the commit of a park unlocks the lock. In this case there is nothing to record here,
+        // because the call stack of that park has already been recorded.
         if P::current_machine().and_then(Machine::current_goroutine).is_some() {
             write_call_stack(ring, goroutine, when);
         }
@@ -51,7 +52,7 @@ fn is_lock(reason: WaitReason) -> bool {
     matches!(reason, WaitReason::MutexLock | WaitReason::RwLockRead | WaitReason::RwLockWrite)
 }
 
-/// Whether the wait of `goroutine` for a lock has been ended by an unlock, and not by the end of its limit.
+/// Whether the wait of `goroutine` for a lock was ended by an unlock, and not by the limit of the wait.
 fn is_unlocked<P: Platform>(goroutine: &Goroutine<P>) -> bool {
     let waiter = &goroutine.waiter;
     waiter.sole.load(Ordering::Relaxed).is_some()

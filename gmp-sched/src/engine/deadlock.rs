@@ -20,9 +20,9 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Returns the message to report if this scheduler is dead. It is dead if every M is idle, no timer is armed and no
-    /// G waits for a device. In addition, at least one G must wait, or the main G must have called `goexit` and no G
-    /// must be left.
+    /// Returns the message to report if this scheduler is dead. A scheduler is dead in two cases. In both, every M is
+    /// idle, no timer is armed and no G waits for a device. In the first case, at least one G waits. In the second
+    /// case, no G is left, and the main G has called `goexit`.
     ///
     /// The last M to check sees the state that the other Ms have left. The reason is that each M publishes its state
     /// before it puts itself on the idle list, or in the same critical section. An M that is blocked in a system call

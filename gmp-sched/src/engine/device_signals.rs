@@ -133,8 +133,8 @@ impl<P: Platform> Signal<P> {
             match self.word.load(Ordering::Acquire) & TAG {
                 RAISED => {
                     // Ordering: Acquire, to see what the handler did before the raise (partner: the exchange in
-                    // `raise`). Release, so that the next wait writes `self.goroutine` after the last one (partner:
-                    // the exchange in `announce`).
+                    // `raise`). Release, so that the next wait writes `self.goroutine` after all accesses of earlier
+                    // waits (partner: the exchange in `announce`).
                     let taken = self.word.compare_exchange(RAISED, EMPTY, Ordering::AcqRel, Ordering::Relaxed);
                     debug_assert!(taken.is_ok(), "only a wait takes a raise");
                     return Found::Raised;
@@ -217,8 +217,9 @@ impl<P: Platform> Signal<P> {
         scheduler.signals.waiting.fetch_sub(1, Ordering::Relaxed);
         end.disarm(me);
         P::point(Site::DeviceSignal);
-        // In any other state, a raise came before the G was waiting, or after `end` had ended the wait. This function
-        // then returns `None`, so that the caller checks the signal again and takes the raise.
+        // In these three states, no raise is left to take. In any other state, a raise came before the G was waiting,
+        // or after `end` had ended the wait. In that case this function returns `None`, so that the caller checks the
+        // signal again and takes the raise.
         let ended = |word| matches!(word & TAG, PARKING | WAITING | DELIVERED).then_some(EMPTY);
         // Ordering: Acquire, to see what the handlers of all raises so far did; partner: the exchange in `raise`.
         // Release, so that the next wait, of any G, comes after this wait; partner: the exchange in `announce`.

@@ -2,9 +2,9 @@
 //!
 //! The timing wheel of a P is the queue of these Gs: a G stays in the wheel until it can run. So Gs whose timers are
 //! due together run in the order of their times, before everything else on the P. None of them pushes another one out
-//! of `runnext`. A G that returns from a blocking call and finds no idle P is put into the wheel, too, as if its timer
-//! was due now (see `syscall`). (Go readies the Gs of all due timers at once, each into `runnext`. So the last of these
-//! Gs runs first, and the others run after all Gs of the ring.)
+//! of `runnext`. A G that returns from a blocking call and finds no idle P is put into the wheel, too, as if it had a
+//! timer that is due now (see `syscall`). (Go readies the Gs of all due timers at once, each into `runnext`. So the
+//! last of these Gs runs first, and the others run after all Gs of the ring.)
 //!
 //! | who finds a due timer | what happens |
 //! |---|---|
@@ -117,7 +117,8 @@ pub(crate) fn take_due<P: Platform>(
 pub(crate) fn await_next<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) {
     let earliest = processor.timers.earliest();
     if earliest <= now && !processor.is_alone() {
-        // Another timer is already due. If a P is idle, wakes an M, which takes that P and runs the G of the timer.
+        // A further timer is already due. If a P is idle, this call wakes an M, which takes that P and runs the G of
+        // the timer.
         pinned.machine().scheduler().submitted_among_others();
     }
     if !P::TIMER_INTERRUPTS {

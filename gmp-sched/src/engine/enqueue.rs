@@ -5,10 +5,10 @@
 //! | was readied or spawned | `runnext`; the G that was there before goes to the tail of the ring |
 //! | yields | the tail of the ring, or, if the global queue has work, the tail of the global queue, so that the Gs of the global queue run first |
 //! | was preempted at the end of its slice | the tail of the global queue |
-//! | was displaced by the G of a timer or device, or stopped with the world | `runnext`, or back among the timers if it had itself displaced another G because of a timer |
+//! | was displaced by the G of a timer or device, or stopped with the world | `runnext`; but if it had itself displaced another G, and now the G of a timer displaces it, back among the due timers |
 //! | returns from a call that blocks and finds no P | the due timers of its old P or of another P, so that it displaces the G that runs there; on platforms without timer interrupts, the global queue |
 //! | returns from another system call and finds no P | the tail of the global queue |
-//! | finds the ring full | the tail of the global queue, with half of the ring |
+//! | is to go to the ring, but the ring is full | the tail of the global queue, with half of the ring |
 //! | was readied by an M without a P, a thread that is no M, or in another scheduler | the global queue of its own scheduler |
 //! | is locked to its M | the list of locked Gs beside the global queue |
 //!
@@ -136,7 +136,7 @@ pub(crate) fn requeue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
     put_next(machine, processor, goroutine);
 }
 
-/// Commit of a G that is displaced after it had itself displaced another G because of a timer. The G goes back among
+/// Commit of a G that had itself displaced another G, and is now displaced by the G of a timer. The G goes back among
 /// the due timers, so that it alternates with the Gs of these timers. (If it went to `runnext`, it would push the G
 /// that it had displaced to the tail of the ring.)
 pub(crate) fn requeue_due<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
@@ -146,8 +146,8 @@ pub(crate) fn requeue_due<P: Platform>(pinned: &Pinned<P>, goroutine: &'static G
     pinned.machine().scheduler().submitted();
 }
 
-/// Puts a runnable G behind the Gs whose timers on `processor` are already due. The G has no timer of its own armed.
-/// The caller makes sure that an M notices the G.
+/// Puts a runnable G behind the Gs whose timers on `processor` are already due. The timer of the G is not armed, so
+/// this function can use that timer. The caller makes sure that an M notices the G.
 pub(crate) fn put_among_due_timers<P: Platform>(processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) {
     debug_assert!(!goroutine.timer.is_armed(), "the timer of {goroutine:?} is still armed for a wait");
     processor.timers.insert(P::now(), &goroutine.timer, Action::Resume(goroutine));
@@ -167,8 +167,9 @@ impl<P: Platform> Scheduler<P> {
     /// uses only the park token of the M that it unparks.
     pub(crate) fn inject_from_outside(&'static self, goroutine: &'static Goroutine<P>) {
         let woken = {
-            // All this is one critical section. Otherwise, if every M is idle, `check_dead` could see a G that does not
-            // wait and is on no queue, and would report a deadlock of the other Gs.
+            // The G becomes runnable and is enqueued in one critical section. Otherwise, if every M is idle,
+            // `check_dead` could see a G that does not wait and is on no queue, and would report a deadlock of the
+            // other Gs.
             let mut shared = self.shared.lock();
             goroutine.set_status(Status::Runnable);
             self.put_global_one(&mut shared, goroutine);

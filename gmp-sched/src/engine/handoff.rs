@@ -22,8 +22,8 @@ impl<P: Platform> Scheduler<P> {
                 let mut shared = self.shared.lock();
                 if shared.has_surplus() {
                     shared.blocked_machines += 1;
-                    // If this M has used up the surplus of Ms, this call records that there is no surplus any more.
-                    // Otherwise the argument `NEVER` does not change the time at which the surplus began.
+                    // If there is no surplus of Ms any more, this call records that. If a surplus remains, the argument
+                    // `NEVER` leaves the recorded beginning of the surplus unchanged.
                     shared.update_surplus(Instant::NEVER);
                     return Ok(());
                 }
@@ -75,12 +75,12 @@ impl<P: Platform> Scheduler<P> {
             self.put_idle_processor(&mut shared, processor);
         }
         P::point(Site::Idle);
-        // Ordering: the check of the timers here may miss a timer that is just being set. But the code that sets that
-        // timer wakes the timekeeper. The timekeeper takes the lock (in `check_dead`) before it checks the timers, so
-        // it sees that this P is idle.
+        // Ordering: `earliest_timekeeper_timer` may miss a timer that is being set at the same time. But the code that
+        // sets that timer wakes the timekeeper, too. The timekeeper takes the lock (in `check_dead`) before it checks
+        // the timers, so it sees that this P is idle.
         self.wake_timekeeper(self.earliest_timekeeper_timer());
         // Before this P was on the idle list, other Ms may have enqueued work without waking an M, because they found
-        // no idle P.
+        // no idle P. So this function checks for such work.
         if self.is_work_visible() {
             self.wake_processor();
         }

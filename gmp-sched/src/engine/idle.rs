@@ -51,8 +51,8 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Like [`wake_processor`](Self::wake_processor), for a caller that holds the scheduler lock. Returns the assigned
-    /// M, if any; the caller must unpark it.
+    /// Like [`wake_processor`](Self::wake_processor), for a caller that holds the scheduler lock. If an M is to search,
+    /// returns that M, which the caller must unpark.
     pub(crate) fn assign_search(&self, shared: &mut Shared<P>) -> Option<&'static Machine<P>> {
         fence(Ordering::SeqCst);
         if !self.count_search() {
@@ -88,8 +88,8 @@ impl<P: Platform> Scheduler<P> {
                 return;
             }
             P::point(Site::Idle);
-            // No P is idle. Submitters woke no M while the count included the caller. So the caller lowers the count
-            // and then checks once more, because a P may have become idle in the meantime.
+            // No P is idle. Submitters woke no M while the caller counted as spinning. So the caller first stops
+            // counting as spinning, and then checks once more, because a P may have become idle in the meantime.
             self.spinning.fetch_sub(1, Ordering::SeqCst);
             if !self.begin_search() {
                 return;
@@ -131,7 +131,7 @@ impl<P: Platform> Scheduler<P> {
         self.signals.is_ready() || self.is_queued_work_visible()
     }
 
-    /// Like [`is_work_visible`](Self::is_work_visible), but without the devices.
+    /// Like [`is_work_visible`](Self::is_work_visible), but does not check for ready devices.
     fn is_queued_work_visible(&'static self) -> bool {
         self.global_length.load(Ordering::Relaxed) != 0
             || self.processors().iter().any(|processor| !processor.queue.is_empty())
@@ -184,9 +184,9 @@ impl<P: Platform> Machine<P> {
         if let (Some(left), Some(processor)) = (left, self.processor())
             && !core::ptr::eq(left, processor)
         {
-            // This M gave up `left`, and was assigned `processor`, perhaps before it read the timers of `left`. If
-            // `left` is still idle, only the timekeeper fires the timers of `left`. So the timekeeper must know when
-            // the earliest of these timers is due.
+            // This M gave up `left`, and then was assigned `processor`, perhaps before it read the timers of `left`.
+            // While `left` is idle, only the timekeeper fires the timers of `left`. So this M makes sure that the
+            // timekeeper knows when the earliest of these timers is due.
             scheduler.wake_timekeeper(scheduler.earliest_timekeeper_timer());
         }
     }
@@ -215,7 +215,7 @@ impl<P: Platform> Machine<P> {
                 scheduler.free_all_idle_stacks();
                 P::exit_thread(EndedMachine::new(self));
             }
-            // Checks for a deadlock before this M may end. If this M became idle last, no other M will check.
+            // The check for a deadlock comes before this M may end. If this M became idle last, no other M will check.
             scheduler.check_dead();
             if ends_at.is_some_and(|ends_at| P::now() >= ends_at) {
                 if self.retire() {
@@ -268,7 +268,8 @@ impl<P: Platform> Machine<P> {
         let Some(processor) = scheduler.take_idle_processor(&mut shared) else {
             drop(shared);
             if scheduler.signals.is_ready() {
-                // The raise that has woken this M saw an idle P, which another M has taken since then.
+                // The code that raised the signal found an idle P, so it relied on an idle M. Another M has taken that
+                // P since then.
                 scheduler.preempt_to_poll();
             }
             return false;

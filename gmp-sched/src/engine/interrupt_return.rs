@@ -3,8 +3,8 @@
 //!
 //! An interrupt handler cannot switch to another G, because it runs on the CPU's interrupt stack, which the next
 //! interrupt reuses. Instead it *diverts* the interrupted G. [`on_interrupt_return`] stores the G's RIP, RFLAGS, RSP
-//! and RDI in [`Slots`] of the CPU. Then it changes the frame to which the handler returns, so that the G continues at
-//! an entry in this crate, on its own stack, pinned and with interrupts off. The entry saves all registers on that
+//! and RDI in the [`Slots`] of the CPU. Then it changes the frame to which the handler returns, so that the G continues
+//! at an entry in this crate, on its own stack, pinned and with interrupts off. The entry saves all registers on that
 //! stack and calls [`preempt::give_way`], which switches as for a yield. When the G is resumed, perhaps on another CPU,
 //! the entry restores the registers and returns to the interrupted instruction by `iretq`.
 //!
@@ -55,13 +55,14 @@ use crate::platform::{Pinned, Platform};
 ///
 /// # Safety
 ///
-/// - [`slots`](Self::slots) returns the slots of the calling CPU, which no other CPU and no other code uses.
+/// - [`slots`](Self::slots) returns the [`Slots`] of the calling CPU. Each CPU has its own, and only this crate uses
+///   them.
 /// - [`is_pinned`](Self::is_pinned) returns `true` while a pin is raised on the calling CPU, and while there is another
 ///   reason for which the CPU must not switch.
-/// - [`red_zone`](Self::red_zone) returns at least the number of bytes that the code at the given address uses below
-///   its stack pointer.
+/// - [`red_zone`](Self::red_zone) returns at least the number of bytes that the code at `rip` uses below its stack
+///   pointer.
 pub unsafe trait InterruptReturn: Platform {
-    /// The slots of the calling CPU. Called with interrupts off.
+    /// Returns the [`Slots`] of the calling CPU. Called with interrupts off.
     fn slots() -> &'static Slots;
 
     /// Returns `true` if the interrupted code may not be preempted, because a pin is raised on this CPU or because
@@ -72,7 +73,7 @@ pub unsafe trait InterruptReturn: Platform {
     /// may be preempted, the answer may be outdated.
     fn is_requested() -> bool;
 
-    /// Withdraws the request on this CPU. Called pinned.
+    /// Withdraws the request for a preemption on this CPU. Called pinned.
     fn withdraw_request();
 
     /// Undoes one [`raise_pin`](Platform::raise_pin), like [`lower_pin`](Platform::lower_pin), but honours no request.
@@ -90,8 +91,9 @@ pub unsafe trait InterruptReturn: Platform {
         RED_ZONE
     }
 
-    /// Lets the calling G give way. Returns the pin, perhaps on another CPU. A kernel whose CPUs also run threads that
-    /// are not Ms overrides this function, because such a thread may have to run first.
+    /// Lets the calling G give way. When this function returns, the G is pinned again, perhaps on another CPU. A kernel
+    /// whose CPUs also run threads that are not Ms overrides this function, because such a thread may have to run
+    /// first.
     ///
     /// # Safety
     ///
@@ -123,8 +125,8 @@ pub unsafe fn on_interrupt_return<P: InterruptReturn>(interrupted: Interrupted<'
 ///
 /// - The caller is at the end of a handler in ring 0, with interrupts off, on another stack than the interrupted code.
 ///   The interrupted code had interrupts on. After this call the handler restores all registers and returns by `iretq`.
-///   It restores the registers that `interrupted` names from the memory to which `interrupted` refers. Until then it
-///   does not turn interrupts on and does not switch.
+///   If a register is a field of `interrupted`, the handler takes its value from the memory to which that field refers.
+///   Until `iretq` the handler does not turn interrupts on and does not switch.
 /// - Below the [stack](crate::goroutine::Goroutine::stack) of every G there is room for [`ENTRY_STACK`] bytes, for
 ///   `function`, and for the scheduler. (In the kernel of this project this room is 12 KiB. The need was measured with
 ///   and without optimisation.)
@@ -134,8 +136,8 @@ pub unsafe fn divert<P: InterruptReturn>(interrupted: Interrupted<'_>, function:
     if P::is_pinned() {
         return false;
     }
-    // A G in the entry is pinned or has interrupts off, so it is not diverted a second time. Otherwise each preemption
-    // could save another set of registers below the last one, until the stack overflows.
+    // A G in the entry is pinned or has interrupts off, so it is not diverted a second time. If it were, each
+    // preemption could save another set of registers below the last one, until the stack overflows.
     let is_in_entry = diverted::is_in_entry(*interrupted.rip);
     assert!(!is_in_entry, "a G is diverted that has not come back from the last time");
     let Some(goroutine) = P::current_machine().and_then(Machine::current_goroutine) else { return false };
@@ -174,11 +176,11 @@ extern "sysv64" fn run_diverted<P: InterruptReturn>(function: extern "sysv64" fn
 /// caller is still pinned once when this function returns.
 extern "sysv64" fn give_way<P: InterruptReturn>() {
     P::withdraw_request();
-    // SAFETY: the caller is pinned. This value is forgotten below instead of dropped, so only the caller lowers the
-    // pin.
+    // SAFETY: the caller is pinned. `pinned` is forgotten below instead of dropped, so only the caller lowers the pin.
     let pinned = unsafe { Pinned::adopt() };
-    // SAFETY: the calling G is in user code. For `run_diverted`, `divert` has checked this. `honour_requests` has
-    // checked that the caller is a G without another pin and that interrupts are on.
+    // SAFETY: the calling G is in user code. If `run_diverted` is the caller, `divert` has checked this. If
+    // `honour_requests` is the caller, it has checked that it runs on a G without another pin, and that interrupts are
+    // on.
     let pinned = unsafe { P::give_way(pinned) };
     core::mem::forget(pinned);
 }

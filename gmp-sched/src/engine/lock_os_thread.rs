@@ -4,12 +4,12 @@
 //! Locked Gs do not slow down other Gs. A switch from G to G does not check whether the next G is locked, because a
 //! locked G is never in a local queue. When it is runnable, it is on a list of its own beside the global queue
 //! (`Shared::locked`). That list is checked on g0 only: at the beginning of the check of the global queue every 61
-//! ticks, and when a P has no other work. The M that finds a locked G on it assigns its P to the G's M and goes idle
-//! (`startlockedm`). If a locked G is readied while a P is idle, its M is assigned that P at once.
+//! ticks, and when a P has no other work. The M that finds a locked G on that list assigns its P to the G's M and goes
+//! idle (`startlockedm`). If a locked G is readied while a P is idle, its M is assigned that P at once.
 //!
 //! A switch does not check whether the G that leaves is locked, either. Instead, while a locked G runs, a slow pick is
-//! always requested on its P, so every pick of this P is done on g0. The M then hands off its P (`stoplockedm`) and
-//! waits until it is assigned a P.
+//! always requested on its P, so every pick of this P is done on g0. When the locked G has left, g0 of its M hands off
+//! the P (`stoplockedm`) and waits until the M is assigned a P.
 //!
 //! While the M waits it counts as idle for deadlock detection (`nmidlelocked`). It cannot be woken to run other Gs, so
 //! the other Ms must suffice for all Ps. Therefore locking, like a blocking system call, makes sure that another M can
@@ -170,8 +170,8 @@ impl<P: Platform> Machine<P> {
 
 /// Functions that the M calls, on g0.
 impl<P: Platform> Machine<P> {
-    /// Called when the G locked to this M has left. Hands off the P, unless the G can continue at once, and waits until
-    /// the M is assigned a P to run the G. Go: `stoplockedm`.
+    /// Called when the G locked to this M has left. If the G can continue at once, returns. Otherwise hands off the P
+    /// and waits until the M is assigned a P to run the G. Go: `stoplockedm`.
     #[doc(alias = "stoplockedm")]
     #[cold]
     pub(crate) fn wait_for_locked(&'static self, pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
@@ -284,7 +284,8 @@ pub(crate) fn ready_locked<P: Platform>(here: Option<&'static Machine<P>>, gorou
         return;
     }
     scheduler.put_global_one(&mut shared, goroutine);
-    // No P is idle, so no M has to be woken. An M that makes a P idle checks the list in the same critical section.
+    // No P is idle, so no M has to be woken. An M that makes a P idle checks the list of locked Gs in the same critical
+    // section.
     drop(shared);
     if let Some(processor) = processor {
         processor.request_global_check();

@@ -34,8 +34,8 @@ impl<P: Platform> Scheduler<P> {
             push_forever(&self.all_machines, machine, |machine| &machine.all_link);
         }
         // Ordering: the partner of this fence is the fence in `end_machines`. Either that function finds this M, or
-        // this function sees the flag. Without the fences, each side could miss the store of the other side, and the
-        // thread would stay parked.
+        // this function sees that the scheduler is shut down. Without the fences, each side could miss the store of the
+        // other side, and the thread of this M would stay parked.
         fence(Ordering::SeqCst);
         if self.is_shut_down() {
             P::unpark_thread(machine);
@@ -44,7 +44,7 @@ impl<P: Platform> Scheduler<P> {
     }
 
     /// Starts the thread of an M; the thread waits to be unparked for the first time. Returns the M, which only the
-    /// caller uses so far, and whether this is its first thread.
+    /// caller uses so far, and whether the M is new. An M that is not new had a thread before.
     fn start_machine(&'static self) -> Result<(&'static Machine<P>, bool), OutOfResources> {
         let retired = self.shared.lock().retired_machines.pop_front();
         let machine = match retired {
@@ -102,8 +102,8 @@ impl<P: Platform> EndedMachine<P> {
 }
 
 impl<P: Platform> Machine<P> {
-    /// Returns when an M that becomes idle now must check whether it is still needed; `None` if the M is kept
-    /// forever.
+    /// Returns the time at which an M that becomes idle now must check whether it is still needed. Returns `None` if
+    /// the platform never ends idle Ms.
     pub(crate) fn end_of_idleness(&self) -> Option<Instant> {
         let limit = P::idle_limit()?;
         let now = P::now();

@@ -114,8 +114,8 @@ pub(crate) fn park_at<'a, P: Platform>(
     }
 }
 
-/// Counts a G as waiting durably in `bubble`. If this was the last active G of the bubble, readies the G in
-/// `synctest::wait`, or the G in `synctest::test` (the driver of the bubble).
+/// Counts a G as waiting durably in `bubble`. If this was the last active G of the bubble, readies the G that waits for
+/// this: the one in `synctest::wait` or the one in `synctest::test`.
 #[cold]
 #[inline(never)]
 fn blocked_in<P: Platform>(pinned: &Pinned<P>, bubble: BubblePointer<P>) {
@@ -133,8 +133,8 @@ fn blocked_in<P: Platform>(pinned: &Pinned<P>, bubble: BubblePointer<P>) {
 ///
 /// - The commit of the G's [`park`] made the G known to the caller, and no other code readies the G for that park. A G
 ///   that is found waiting by other means may not have left its stack yet, and would then run on two Ms at once.
-/// - After that commit has made the G known, it uses nothing that is on the G's stack or that the G owns or borrows. It
-///   must have moved everything that it still needs into itself.
+/// - After that commit has made the G known, the commit uses nothing that is on the G's stack or that the G owns or
+///   borrows. It must have moved everything that it still needs into itself.
 ///
 /// # Panics
 ///

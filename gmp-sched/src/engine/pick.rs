@@ -16,15 +16,15 @@
 //! - [`find_runnable`] takes all steps. It runs on g0 only.
 //! - [`pick_next`] takes step 3 alone, for a G that leaves: the switch then goes from G to G, without g0. One
 //!   comparison of two words shows whether steps 1 and 2 would find nothing ([`Processor::needs_slow_pick`]); without
-//!   [timer interrupts](Platform::TIMER_INTERRUPTS) it also compares the earliest timer with the clock. If step 1
-//!   or 2 might find a G, or if the local queue is empty, g0 takes all steps.
+//!   [timer interrupts](Platform::TIMER_INTERRUPTS) [`pick_next`] also compares the earliest timer with the clock. If
+//!   step 1 or 2 might find a G, or if the local queue is empty, g0 takes all steps.
 //! - [`pick_event`] takes steps 1 and 5, for a wakeup preemption: the G of a timer or device displaces a running G.
 //!
 //! A slow pick, by g0, is requested
 //!
 //! | when | by |
 //! |---|---|
-//! | step 2 is due | [`Processor::begin_slow_pick`], which chooses the tick of the next one |
+//! | step 2 is due | [`Processor::begin_slow_pick`], which chooses the tick at which step 2 is due the next time |
 //! | a timer is due, or due so soon that no interrupt is armed for it | the timer's interrupt handler (`preempt::tick`); `due_timers` |
 //! | a device is ready | the timer's interrupt handler (`preempt::tick`) |
 //! | the world is to stop | `stop_the_world` |

@@ -1,5 +1,5 @@
-//! The ready list: the device signals that interrupt handlers have raised, which M takes them, and what makes an M take
-//! them.
+//! The ready list, which contains the device signals that interrupt handlers have raised. This file determines which M
+//! takes the signals from the list, and makes an M do so soon after a raise.
 //!
 //! An M that searches for work polls the list at the step at which Go calls `netpoll` without blocking: after the
 //! global queue, before stealing. An M that has been idle polls the list first of all. The list is also polled at each
@@ -17,8 +17,8 @@
 //! this M has taken a P:
 //!
 //! - Another M takes the last idle P. The unparked M then preempts an M that runs a G.
-//! - The M leaves the idle list because it is assigned a P for other work. It polls before it takes that work.
-//! - The M leaves the idle list because its thread ends. If a signal is on the ready list, it makes another M poll.
+//! - The M leaves the idle list because it is assigned a P for other work. The M polls before it takes that work.
+//! - The M leaves the idle list because its thread ends. If a signal is on the ready list, the M makes another M poll.
 //!
 //! In the last two cases the M is no longer the timekeeper, and clears its flag `polls`. It then executes a fence, and
 //! then checks the ready list. `raise` relies on an M only if it has seen, after its own fence, that the M was the
@@ -39,7 +39,8 @@ use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
 impl<P: Platform> SignalList<P> {
-    /// Calls `each` with the Gs whose signals were raised, in the order of the raises.
+    /// Takes all signals from the ready list. Calls `each` with every G that waits for one of these signals, in the
+    /// order of the raises.
     fn take(&self, mut each: impl FnMut(&'static Goroutine<P>)) {
         P::point(Site::DeviceSignal);
         // Ordering: Acquire, to see the links that `raise` has stored. Partner: the push in `raise`.
@@ -122,8 +123,8 @@ impl<P: Platform> Scheduler<P> {
         P::parked_machine().filter(is_poller).or_else(|| self.timekeeper.load(Ordering::Acquire))
     }
 
-    /// Preempts an M that holds a P, if possible the M on this CPU, so that this M polls the signals. Called when every
-    /// P is held or about to be held. Callable from interrupts.
+    /// Preempts an M that holds a P, so that the preempted M polls the signals. Prefers the M on this CPU. Called when
+    /// every P is held or about to be held. Callable from interrupts.
     pub(crate) fn preempt_to_poll(&'static self) {
         let holder = P::current_machine().filter(|machine| machine.processor().is_some());
         if let Some(machine) = holder.or_else(|| self.machines().find(|machine| machine.processor().is_some())) {

@@ -45,19 +45,19 @@ use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::{EventKind, PreemptReason};
 
-/// When the timer of a CPU is to fire again for the M that runs there.
+/// When the timer of a CPU is to fire again, and whether the G on that CPU has to give way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextTick {
     /// The latest time at which the timer is to fire.
     pub at: Instant,
-    /// Whether the G on that CPU has to call [`give_way`] as soon as it can be left.
+    /// Whether the G on that CPU has to call [`give_way`] as soon as the G can be switched out.
     pub gives_way: bool,
 }
 
 /// Called by the interrupt handler when the timer of a CPU has fired. `machine` is the M whose thread runs on that CPU,
 /// or `None` if that thread is not the thread of an M. Takes no lock.
 pub fn tick<P: Platform>(machine: Option<&Machine<P>>) -> NextTick {
-    // The clock is read here. If the caller passed the time, it could pass a time in the future, and a slice that
+    // The time is not an argument of this function, because a caller could pass a time in the future. A slice that
     // begins in the future would not end.
     let now = P::now();
     let next_slice = now + P::slice();
@@ -102,8 +102,8 @@ pub fn end_slice<P: Platform>(machine: &Machine<P>) {
     }
 }
 
-/// Makes the G that runs on `machine` give way as soon as it can be left. `machine` may be on any CPU. Best effort: if
-/// the G leaves by itself in the meantime, the request has no effect. Does not block. Go: `preemptone`.
+/// Makes the G that runs on `machine` give way as soon as the G can be switched out. `machine` may be on any CPU. Best
+/// effort: if the G leaves by itself in the meantime, the request has no effect. Does not block. Go: `preemptone`.
 #[doc(alias = "preemptone")]
 pub fn request<P: Platform>(machine: &'static Machine<P>) {
     end_slice(machine);
@@ -125,8 +125,8 @@ pub(crate) fn gives_way_to_others<P: Platform>(scheduler: &Scheduler<P>, process
     processor.is_slice_over() || scheduler.signals.is_ready()
 }
 
-/// Lets the calling G give way if the world is to stop or the slice of the G is over. Also lets it give way if a timer
-/// is due or a device is ready, and the G that waits for it may displace the calling G.
+/// Lets the calling G give way if the world is to stop or the slice of the G is over. Also lets it give way if another
+/// G, whose timer is due or whose device is ready, may displace it.
 ///
 /// There are three callers. The platform calls this where it interrupted a G in user code, after it has saved all
 /// registers of the G on the G's stack. The platform also calls this at the end of a pinned section during which a

@@ -29,7 +29,7 @@ pub enum ProcsError {
         /// The highest number allowed.
         limit: usize,
     },
-    /// There is no memory, or no thread for one more M.
+    /// One more M is needed, but there is no memory or no thread for it.
     OutOfResources,
 }
 
@@ -50,7 +50,8 @@ impl fmt::Display for ProcsError {
 
 impl core::error::Error for ProcsError {}
 
-/// Sets the number of Gs that may run at once; returns the previous number. Go: `runtime.GOMAXPROCS(n)`.
+/// Sets the number of Ps, which is how many Gs may run at once. Returns the previous number. Go:
+/// `runtime.GOMAXPROCS(n)`.
 ///
 /// Stops the world, unless the number stays the same. Blocks as
 /// [`stop_the_world`](crate::engine::stop_the_world::stop_the_world) does. Not callable from interrupts. There may be

@@ -1,5 +1,5 @@
-//! Reuse of the slots of dead Gs: a spawn takes a slot from a [free list](crate::entities::free_list), and the end of
-//! the slot's G puts it back.
+//! Reuse of the slots of dead Gs: a spawn takes a slot from a [free list](crate::entities::free_list), and the slot
+//! returns to a free list when its G has ended.
 
 use alloc::vec::Vec;
 
@@ -169,8 +169,8 @@ impl<P: Platform> Scheduler<P> {
         at_most
     }
 
-    /// Releases the stacks of all dead Gs, except those on the free list of a P that an M holds. Called only during
-    /// shutdown, because it removes the idle Ps from the idle list.
+    /// Releases the stacks of all dead Gs, except the Gs on the free list of a P that an M holds. Called only during
+    /// shutdown, because this function removes the idle Ps from the idle list.
     pub(crate) fn free_all_idle_stacks(&'static self) {
         loop {
             let idle = self.take_idle_processor(&mut self.shared.lock());
@@ -209,7 +209,7 @@ mod tests {
     enum Step {
         /// Spawns this many Gs.
         Take(usize),
-        /// Spawns a G with a stack of another size.
+        /// Spawns a G with a stack that does not have the standard size.
         TakeLarge,
         /// Ends this many Gs.
         Recycle(usize),

@@ -4,8 +4,8 @@
 //! when it is resumed, it first calls a function that records the latency ([`crate::record::latency`]) and the trace
 //! event ([`crate::record::trace`]). While a trace is taken, every G is sampled ([`Extent`]). Otherwise about one G in
 //! 122 is sampled: every second check of the global queue, and every second check of the slice, selects one more G. The
-//! selected G is the next one that is spawned on the checked P, or that parks on this P and is readied later. Sleepers
-//! are not sampled, because the M that finds their timer due runs them at once.
+//! selected G is the next one that is spawned on the P of that check, or that parks on this P and is readied later.
+//! Sleepers are not sampled, because the M that finds their timer due runs them at once.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -23,9 +23,9 @@ impl<P: Platform> Scheduler<P> {
     /// Determines which Gs of `processor` are sampled.
     pub(crate) fn sample(&self, processor: &Processor<P>, extent: Extent) {
         processor.sampler.set(extent);
-        // This request is lost if the holder of the P executes a slow pick at the same time. If every G is sampled,
-        // `running` requests a slow pick again for the next sampled G of the P. Otherwise the next slow pick comes a
-        // little later, which does no harm.
+        // The request for a slow pick is lost if the holder of the P executes a slow pick at the same time. If every G
+        // is sampled, `running` requests another slow pick when the next sampled G of the P begins to run. Otherwise
+        // the next slow pick comes a little later, which does no harm.
         if extent != Extent::Exact {
             processor.request_slow_pick();
         }
@@ -67,7 +67,7 @@ pub(crate) fn readied<P: Platform>(
 }
 
 /// Records that a sampled G becomes runnable, because its wait ends. The caller holds no P, or is not an M of the G's
-/// scheduler. `here` is the calling M if it is one of that scheduler.
+/// scheduler. `here` is the calling M if this M belongs to that scheduler, otherwise `None`.
 #[cold]
 #[inline(never)]
 pub(crate) fn readied_outside<P: Platform>(here: Option<&'static Machine<P>>, goroutine: &'static Goroutine<P>) {
@@ -76,7 +76,7 @@ pub(crate) fn readied_outside<P: Platform>(here: Option<&'static Machine<P>>, go
 }
 
 /// If a trace is taken, records that a new G, which executes `function`, becomes runnable. The caller holds no P, or is
-/// not an M of the G's scheduler. `here` is the calling M if it is one of that scheduler.
+/// not an M of the G's scheduler. `here` is the calling M if this M belongs to that scheduler, otherwise `None`.
 pub(crate) fn spawned_outside<P: Platform>(
     here: Option<&'static Machine<P>>,
     goroutine: &'static Goroutine<P>,
@@ -133,20 +133,20 @@ struct Detour<P>(PhantomData<P>);
 
 impl<P: Platform> Visit for Detour<P> {
     extern "sysv64" fn visit(_: usize) {
-        // The near side of the switch pinned this M, and the far side unpins it after this function. So this value must
+        // The near side of the switch pinned this M, and the far side unpins it after this function. So `pinned` must
         // not be dropped.
         let pinned = ManuallyDrop::new(Pinned::<P>::assume());
         running(pinned.processor(), pinned.goroutine());
     }
 }
 
-/// Records that a sampled G runs.
+/// Records that a sampled G begins to run.
 fn running<P: Platform>(processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) {
     let latency = P::now() - goroutine.runnable_since();
     processor.latency.add(latency);
     processor.tracer.note::<P>(EventKind::Start, Some(goroutine.id()), latency.as_nanos() as u64);
     if processor.sampler.wants_slow_picks() {
-        // When the G leaves, a slow pick follows, which records how the G left.
+        // This request makes a slow pick follow when the G leaves. That pick records how the G left.
         processor.request_slow_pick();
     }
 }

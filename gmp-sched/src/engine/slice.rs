@@ -52,7 +52,8 @@ impl<P: Platform> Processor<P> {
     pub(crate) fn end_slice(&self) {
         self.slice.ends.store(self.tick(), Ordering::Relaxed);
         if !P::TIMER_INTERRUPTS {
-            // If the holder of the P begins a slow pick now, this request may be lost. In that case sysmon repeats it.
+            // If the holder of the P begins a slow pick at the same time, the request may be lost. In that case sysmon
+            // repeats it.
             self.request_slow_pick();
         }
     }
@@ -101,7 +102,7 @@ impl<P: Platform> Processor<P> {
         self.forget_slice();
     }
 
-    /// Returns the time until which no timer may displace the running G.
+    /// Returns the time until which no other G may displace the running G.
     pub(crate) fn undisturbed_until(&self) -> Instant {
         Instant::from_nanos(self.slice.displaced_at.load(Ordering::Relaxed)) + P::undisturbed()
     }
@@ -113,9 +114,10 @@ impl<P: Platform> Processor<P> {
     }
 }
 
-/// Called when a G leaves. On a platform without preemption by interrupts, if the slice of the leaving G is over, the G
-/// in `runnext` does not inherit that slice. As after a preemption, the Gs of the ring run first (those of other Ps if
-/// the ring is empty), and the global queue is checked. On other platforms this function does nothing.
+/// Called when a G leaves. On platforms on which interrupts preempt Gs, does nothing. On other platforms, if the slice
+/// of the leaving G is over, the G in `runnext` does not inherit that slice, but goes to the tail of the ring. So the
+/// Gs of the ring run first, as after a preemption. If the ring is empty, Gs are stolen from another P before that. The
+/// next pick also checks the global queue.
 #[inline(always)]
 pub(crate) fn end_inherited_slice<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) {
     if !P::TIMER_INTERRUPTS && processor.is_slice_over() {

@@ -1,9 +1,9 @@
 //! Work stealing: an M without work visits the other Ps in random order and takes half of the first ring that is not
 //! empty.
 //!
-//! The stolen Gs enter the thief's own ring, in [`RunQueue::steal_into`](crate::base::run_queue::RunQueue::steal_into),
-//! and the last of them is returned. The G that [`steal`] returns runs at once. The callers of [`steal_at_once`] and
-//! [`steal_due`] have another G to run, so they put the returned G at the tail of the ring, too.
+//! [`RunQueue::steal_into`](crate::base::run_queue::RunQueue::steal_into) puts all stolen Gs except the last one into
+//! the thief's own ring, and returns the last one. The G that [`steal`] returns runs at once. The callers of
+//! [`steal_at_once`] and [`steal_due`] have another G to run, so they put the returned G at the tail of the ring, too.
 
 use core::time::Duration;
 
@@ -27,8 +27,8 @@ const RUN_NEXT_GRACE: Duration = Duration::from_micros(3);
 /// different G each time, so without a limit the thief could wait for ever. (Go sets no limit.)
 const GRACES: usize = 4;
 
-/// Tries to steal from the other Ps: from their rings, and in the last round also due timers and the G in `runnext`.
-/// Go: `stealWork`.
+/// Tries to steal from the other Ps: takes Gs from their rings, and in the last round also Gs of due timers and the Gs
+/// in `runnext`. Go: `stealWork`.
 #[doc(alias = "stealWork")]
 pub(crate) fn steal<P: Platform>(
     pinned: &Pinned<P>,
@@ -54,8 +54,8 @@ pub(crate) fn steal<P: Platform>(
 }
 
 /// Like [`steal`], for a caller that has something else to run if nothing is found. Makes one round, without waiting.
-/// Takes the G in `runnext` of a victim only if the victim's slice is over. Until then, that G is likely to run soon on
-/// the victim, in the rest of the slice.
+/// Takes the G in `runnext` of a victim only if the victim's slice is over. While the slice is not over, that G is
+/// likely to run soon on the victim, in the rest of the slice.
 pub(crate) fn steal_at_once<P: Platform>(
     pinned: &Pinned<P>,
     processor: &'static Processor<P>,

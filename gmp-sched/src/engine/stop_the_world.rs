@@ -203,7 +203,7 @@ impl<P: Platform> Scheduler<P> {
         all_stopped
     }
 
-    /// Marks `processor`, which the caller owns, as stopped. Wakes the stopper if this was the last P.
+    /// Marks `processor`, which the caller owns, as stopped. Wakes the stopper if no other P has to stop any more.
     pub(crate) fn stop_processor(&self, shared: &mut Shared<P>, processor: &'static Processor<P>) {
         processor.status.set(ProcessorStatus::Stopped);
         self.count_stopped(shared);
@@ -247,8 +247,8 @@ impl<P: Platform> Scheduler<P> {
         {
             let mut shared = self.shared.lock();
             shared.stopper = None;
-            // The caller counts as a spinning M before the first P becomes idle and until `pass_search_on` below
-            // returns. So submitters wake no M in the meantime.
+            // From here until `pass_search_on` below returns, the caller counts as a spinning M, so submitters wake no
+            // M. The caller is counted before the first P becomes idle.
             self.spinning.fetch_add(1, Ordering::SeqCst);
             self.world.stopped.store(false, Ordering::Relaxed);
             self.world.stopping.store(false, Ordering::Relaxed);
@@ -266,8 +266,8 @@ impl<P: Platform> Scheduler<P> {
                 }
             }
         }
-        // Ordering: code that has put Ps on the idle list executes this fence before it reads the times of their
-        // timers. Partner: the fence in `wake_timekeeper`, which code that sets a timer calls.
+        // Ordering: this function has put Ps on the idle list, and below reads the times of their timers. The fence
+        // keeps these two steps in order. Partner: the fence in `wake_timekeeper`, which code that sets a timer calls.
         fence(Ordering::SeqCst);
         let earliest = self.processors().iter().map(|processor| processor.timers.earliest()).min();
         if let Some(earliest) = earliest {

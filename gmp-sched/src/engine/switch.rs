@@ -1,10 +1,10 @@
 //! Leaving one G for the next.
 //!
-//! A G must not be visible to other Ms before its context is saved, so it cannot enqueue itself or release a lock and
-//! then switch. Instead it passes a *commit* along. A commit is a closure that runs on the *far side* of the switch,
-//! that is, on the stack of the next G or of g0. At that point the context of the G is saved, and its stack is no
-//! longer in use. Go does the same with a function passed to `mcall`, always on g0. Here a switch for which the next G
-//! is known (see `pick`) goes directly to that G.
+//! A G must not be visible to other Ms before its context is saved. So it cannot first enqueue itself or release a
+//! lock, and then switch. Instead it passes a *commit* along. A commit is a closure that runs on the *far side* of the
+//! switch, that is, on the stack of the next G or of g0. At that point the context of the G is saved, and its stack is
+//! no longer in use. Go does the same with a function passed to `mcall`, always on g0. Here a switch for which the next
+//! G is known (see `pick`) goes directly to that G.
 
 use core::hint::cold_path;
 use core::marker::PhantomData;
@@ -17,9 +17,9 @@ use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 
-/// The function that the far side calls. It moves the commit out of the register, or off the stack of `goroutine`,
-/// which has been left, and calls the commit. It takes over the pin of the code that called the switch (the near side),
-/// and returns this pin. A `Pinned` has no size, so passing it costs nothing.
+/// The function that the far side calls. It moves the commit out of the register in which the switch has passed it, or
+/// off the stack of `goroutine`, which has been left. Then it calls the commit. It takes over the pin of the code that
+/// called the switch (the near side), and returns this pin. A `Pinned` has no size, so passing it costs nothing.
 type Commit<P> = fn(Pinned<P>, &'static Goroutine<P>, commit: Word) -> Pinned<P>;
 
 /// Whether the values that a commit captures fit in a register. If so, the switch passes them in that register. A
@@ -94,7 +94,7 @@ pub(crate) fn arrive<P: Platform>(transfer: Transfer) -> Pinned<P> {
 }
 
 /// Ends the program if a commit unwinds. Otherwise the unwinding would destroy the frames of an unrelated G, because
-/// the commit runs on that G's stack, and the G that was left might never run again.
+/// the commit runs on the stack of that G. Also, the G that was left might never run again.
 struct NoUnwinding<P: Platform>(PhantomData<P>);
 
 impl<P: Platform> Drop for NoUnwinding<P> {
@@ -114,8 +114,8 @@ fn switch<P: Platform>(
     transfer: Transfer,
 ) -> Transfer {
     debug_assert_pinned_once::<P>();
-    // The far side releases this pin. When this context is resumed, it releases the pin of the switch that has
-    // resumed it.
+    // The far side releases this pin. When another switch resumes `save`, the code that then runs releases the pin of
+    // that switch.
     mem::forget(pinned);
     #[expect(unsafe_code, reason = "the context switch")]
     // SAFETY: `to` was saved by this function or made by `prepare`. The caller has exclusive use of `to`, because it

@@ -168,8 +168,8 @@ pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
     Syscall { machine, me, requeue: requeue_without_processor, _here: PhantomData }
 }
 
-/// Begins a system call as [`blocking`] does. The call ends by [`Syscall::end`], to which the caller passes the pin, or
-/// when the [`Syscall`] is dropped, before which the caller drops the pin.
+/// Begins a system call as [`blocking`] does. The caller ends the call in one of two ways: it passes the pin to
+/// [`Syscall::end`], or it drops the pin and then the [`Syscall`].
 #[track_caller]
 pub(crate) fn enter_blocking<P: Platform>() -> Result<(Syscall<P>, Pinned<P>), OutOfResources> {
     let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<P>::new();
@@ -232,8 +232,8 @@ pub(crate) fn take_processor_back<P: Platform>(
     machine.hold(processor);
     me.set_status(Status::Running);
     processor.tracer.note_with::<P>(EventKind::SyscallExit, || (Some(me.id()), machine.id().get().into()));
-    // A timer interrupt that came during the call found no P on this M and will not come again. So the timer is armed
-    // anew.
+    // A timer interrupt that came during the call found no P on this M and will not come again. So the CPU's timer is
+    // armed anew.
     let earliest = processor.timers.earliest();
     if P::TIMER_INTERRUPTS && earliest != Instant::NEVER {
         P::arm_timer(pinned, processor, earliest);
@@ -251,8 +251,8 @@ pub(crate) fn has_to_stop<P: Platform>(scheduler: &Scheduler<P>) -> bool {
 }
 
 /// Commit of a G that returns from [`syscall`] when [`take_processor_back`] has found no P for it. The G goes to the
-/// global queue, like a G whose slice is over, because sysmon may have taken the P for that reason. Otherwise a G that
-/// makes calls in a loop would run again before the Gs that wait for a slice.
+/// global queue, because sysmon may have taken the P at the end of the slice of the G. If the G did not go there, a G
+/// that makes calls in a loop would run before the Gs that wait for a slice.
 pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     requeue(pinned, goroutine, |_| None);
 }
@@ -276,7 +276,7 @@ pub(crate) fn requeue<P: Platform>(
     goroutine.set_status(Status::Runnable);
     P::point(Site::Syscall);
     let displaced = {
-        // All of these steps are one critical section. Otherwise `check_dead` could see this M on the idle list while
+        // The following steps are one critical section. Otherwise `check_dead` could see this M on the idle list while
         // its G is on no queue, and report a deadlock.
         let mut shared = scheduler.shared.lock();
         match machine.old_processor.load(Ordering::Relaxed) {
@@ -287,7 +287,7 @@ pub(crate) fn requeue<P: Platform>(
             Some(processor) if processor.status() == ProcessorStatus::StoppedInSyscall => {
                 processor.status.set(ProcessorStatus::Stopped);
             }
-            // Sysmon took the P, and counted this M as blocked.
+            // The P was handed off, by sysmon or by this M, and this M was counted as blocked.
             _ => shared.blocked_machines -= 1,
         }
         let displaced = displace(machine);

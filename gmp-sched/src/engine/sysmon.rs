@@ -114,8 +114,8 @@ fn check_syscall<P: Platform>(
     if tick != call.seen.load(Ordering::Relaxed) {
         call.seen.store(tick, Ordering::Relaxed);
         call.since.store(now.as_nanos(), Ordering::Relaxed);
-        // The call has just begun, so the P is not retaken yet, unless the slice is over. A G that makes short calls in
-        // a loop must share the P, too, although each check sees a new call.
+        // The call has begun after the last check. So the P is left to its M, except if the slice is over. Without this
+        // exception, a G that makes short calls in a loop would keep the P, because each check sees a new call.
         if !processor.is_slice_over() {
             return false;
         }

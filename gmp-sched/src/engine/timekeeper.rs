@@ -48,10 +48,11 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Returns when the earliest timer of all Ps is due, if some P is idle. Returns [`Instant::NEVER`] otherwise.
+    /// If some P is idle, returns the time of the earliest timer of all Ps. Otherwise returns [`Instant::NEVER`].
     pub(crate) fn earliest_timekeeper_timer(&'static self) -> Instant {
         if self.idle_processors.load(Ordering::Relaxed) == 0 {
-            // Each P is held by an M. That M runs the timers of the P, and wakes the timekeeper when it goes idle.
+            // A P that is not idle does not need the timekeeper. If an M holds the P, that M runs the timers of the P.
+            // If the M of the P is in a system call, sysmon checks the P.
             return Instant::NEVER;
         }
         self.processors().iter().map(|processor| processor.timers.earliest()).min().unwrap_or(Instant::NEVER)

@@ -158,7 +158,7 @@ impl<P: Platform> Scheduler<P> {
     }
 
     /// Like [`start_trace`](Self::start_trace), but also records call stacks, for a [profile](crate::trace#profiles).
-    /// [`stop_trace`](Self::stop_trace) ends it, too.
+    /// [`stop_trace`](Self::stop_trace) ends a profile, too.
     ///
     /// # Errors
     ///
@@ -199,9 +199,9 @@ impl<P: Platform> Scheduler<P> {
 
     /// Like [`start_trace`](Self::start_trace), but the rings are in `memory`, which another program may read meanwhile
     /// or when this program has ended. The rings of Ps are larger than the others. The layout is described in
-    /// [`trace::memory`](crate::trace::memory). The rings replace those of earlier traces, and later traces use them
-    /// again. A P that [`set_procs`](crate::procs::set_procs) adds later has no ring. The trace ends with the run of
-    /// the scheduler.
+    /// [`trace::memory`](crate::trace::memory). The new rings replace those of earlier traces, and later traces use the
+    /// new rings, too. A P that [`set_procs`](crate::procs::set_procs) adds later has no ring. The trace ends with the
+    /// run of the scheduler.
     ///
     /// ```
     /// use gmp_sched::native;
@@ -278,8 +278,8 @@ impl<P: Platform> Scheduler<P> {
             let ring = tracer.ring.load(Ordering::Acquire);
             if let Some(ring) = ring {
                 ring.restart();
-                // If another program reads a profile in shared memory, it still needs the call stacks when this program
-                // takes a trace without them.
+                // If another program reads a profile in shared memory, that program needs the call stacks even while
+                // this program takes a trace without call stacks.
                 ring.record_call_stacks(records_call_stacks || ring.is_shared() && ring.records_call_stacks());
             }
             // Ordering: Release publishes the ring to the writers. Partner: the Acquire in `note`.

@@ -15,17 +15,17 @@ use crate::record::trace::EventKind;
 /// Lets other Gs run first. Go: `runtime.Gosched`.
 ///
 /// The caller goes to the tail of the local ring. If the global queue has work or the ring is full, the caller goes to
-/// the tail of the global queue instead. (Go always uses the global queue. While the global queue is empty, the local
-/// ring has the same order and needs no lock.) Returns at once if there is nothing else to run. Not callable from
-/// interrupts.
+/// the tail of the global queue instead. (Go always uses the global queue. While the global queue is empty, the order
+/// of the Gs is the same with the local ring, which needs no lock.) Returns at once if there is nothing else to run.
+/// Not callable from interrupts.
 ///
 /// # Panics
 ///
 /// The caller has preemption turned off or is not a G with a P.
 #[doc(alias = "Gosched")]
-// Always inlined. After a switch of stacks the CPU mispredicts the return address of a function, because it predicts
-// the caller in the previous G. If this function were not inlined, a yield would take 19 ns on threads, 13 of them for
-// the misprediction.
+// Always inlined. After a switch of stacks the CPU mispredicts where a function returns to, because it predicts a
+// return to the caller in the previous G. If this function were not inlined, a yield would take 19 ns on threads, 13 of
+// them for the misprediction.
 #[inline(always)]
 #[track_caller]
 pub fn yield_now<P: Platform>() {
@@ -97,6 +97,6 @@ fn take_from_others<P: Platform>(pinned: &Pinned<P>, processor: &'static Process
     if let Some(found) = found {
         put_last(pinned.machine().scheduler(), processor, found);
     }
-    // The action of a timer of another P may have put a G into the local queue of this P.
+    // Even if `found` is `None`, the action of a timer of another P may have put a G into the local queue of this P.
     !processor.queue.is_empty()
 }

@@ -13,7 +13,8 @@ impl<P: Platform> Scheduler<P> {
         self.publish_global_length(shared);
     }
 
-    /// Appends a G, which may be locked to its M. The caller makes sure that an M runs it.
+    /// Appends a G to the global queue, or to the list of locked Gs if the G is locked to its M. The caller makes sure
+    /// that an M runs the G.
     pub(crate) fn put_global_one(&self, shared: &mut Shared<P>, goroutine: &'static Goroutine<P>) {
         let list = if goroutine.is_locked() { &mut shared.locked } else { &mut shared.global };
         list.push_back(goroutine);

@@ -9,8 +9,8 @@ pub(crate) struct Locked<T: 'static> {
     /// The locked G. Go: `m.lockedg`.
     pub(crate) goroutine: AtomicRef<T>,
     /// How many times the G has locked itself to the M without unlocking. Go: `lockedExt`, which has 32 bits, so
-    /// `LockOSThread` checks for overflow. 64 bits do not overflow even if locks are leaked: at one lock per nanosecond
-    /// that would take 584 years.
+    /// `LockOSThread` checks for overflow. 64 bits do not overflow even if locks are leaked: at one lock per
+    /// nanosecond, an overflow would take 584 years.
     pub(crate) depth: AtomicU64,
     /// Whether one of the locks in `depth` was taken because the G unwinds its stack. See `Machine::lock_to_unwind`.
     pub(crate) unwinds: AtomicBool,

@@ -211,9 +211,9 @@ impl<P: Platform> Machine<P> {
         self.is_retired.load(Ordering::Acquire)
     }
 
-    /// Called under the scheduler lock. `is_retired` is `false` if the M has got a thread and is about to be put on the
-    /// idle list. It is `true` if the M has been taken off the idle list, because its thread is about to end or has
-    /// ended.
+    /// Stores whether the M is [retired](Self::is_retired). Called under the scheduler lock. The argument is `false` if
+    /// the M has got a thread and is about to be put on the idle list. It is `true` if the M has been taken off the
+    /// idle list, because its thread is about to end or has ended.
     pub(crate) fn set_retired(&self, is_retired: bool) {
         // Ordering: Release publishes what this thread has done with the M. Partner: the Acquire in `is_retired`.
         self.is_retired.store(is_retired, Ordering::Release);
@@ -274,7 +274,7 @@ impl<P: Platform> NewMachine<P> {
         core::ptr::from_ref(self.0).expose_provenance()
     }
 
-    /// Converts a word that [`into_raw`](NewMachine::into_raw) has returned back to the right to run the M.
+    /// Undoes [`into_raw`](NewMachine::into_raw): turns `word` back into the right to run the M.
     ///
     /// # Safety
     ///

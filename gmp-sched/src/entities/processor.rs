@@ -45,8 +45,8 @@ pub struct Processor<P: Platform> {
     clock: AtomicU64,
     /// Number of Gs picked with a slice of their own. Read by sysmon. Go: `schedtick`.
     ///
-    /// 64 bits never wrap: at one tick per nanosecond that would take 584 years. (32 bits would wrap in under a minute
-    /// if one G did nothing but yield. The comparison with `slow_pick_tick` would be wrong even earlier.)
+    /// 64 bits never wrap: at one tick per nanosecond, a wrap would take 584 years. (32 bits would wrap in under a
+    /// minute if one G did nothing but yield. The comparison with `slow_pick_tick` would be wrong even earlier.)
     tick: AtomicU64,
     /// The tick at which the global queue is checked before the local one.
     global_tick: AtomicU64,
@@ -152,9 +152,11 @@ impl<P: Platform> Processor<P> {
         self.counters.read()
     }
 
-    /// The M that last took the P from another M: usually the holder. Any M may read it, so it may be outdated. Go: `p.m`.
+    /// The M that last took the P from another M: usually the holder. Any M may call this, and may get an outdated
+    /// answer. Go: `p.m`.
     pub(crate) fn last_holder(&self) -> Option<&'static Machine<P>> {
-        // Ordering: the list of all Ms has published the M before, but not to a reader that sees it only here.
+        // Ordering: Acquire, because the caller may find an M here that it has not yet seen in the list of all Ms.
+        // Partner: the Release in `set_holder`.
         self.last_holder.load(Ordering::Acquire)
     }
 
@@ -192,15 +194,15 @@ impl<P: Platform> Processor<P> {
         self.tick() >= self.slow_pick_tick.load(Ordering::Relaxed)
     }
 
-    /// Makes the next pick a slow one. Reliable only if called by the M that holds this P or by an interrupt handler on
-    /// its CPU. The request of any other caller is lost if the holder begins a slow pick at the same time.
+    /// Makes the next pick a slow one. Reliable only if called by the M that holds this P, or by an interrupt handler
+    /// on the CPU of that M. The request of any other caller is lost if the holder begins a slow pick at the same time.
     pub(crate) fn request_slow_pick(&self) {
         self.slow_pick_tick.store(self.tick(), Ordering::Relaxed);
     }
 
-    /// Begins a slow pick; a slow pick that is requested after this point still takes place. Returns whether to check
-    /// the global queue before the local one. If so, the next such check is scheduled [`GLOBAL_QUEUE_INTERVAL`] ticks
-    /// later.
+    /// Begins a slow pick. Requests that came before this call are cleared; a later request leads to another slow pick.
+    /// Returns whether to check the global queue before the local one. If so, the next such check is scheduled
+    /// [`GLOBAL_QUEUE_INTERVAL`] ticks later.
     pub(crate) fn begin_slow_pick(&self) -> bool {
         let is_check_due = self.is_global_check_due();
         if is_check_due {
@@ -274,7 +276,7 @@ impl<P: Platform> Processor<P> {
     }
 
     /// Returns a new id for a G from this P's batch of ids. If the batch is used up, `refill` returns the first id of a
-    /// new one.
+    /// new batch.
     #[inline]
     pub(crate) fn next_goroutine_id(&self, refill: impl FnOnce() -> u64) -> GoroutineId {
         let mut id = self.next_id.load(Ordering::Relaxed);

@@ -42,8 +42,8 @@ impl StatusWord {
         }
     }
 
-    /// Called by the M that holds the P. An M that takes the P from the idle list, or that has stopped the world, calls
-    /// this under the scheduler lock.
+    /// Sets the status. Called by the M that holds the P. An M that takes the P from the idle list, or that has stopped
+    /// the world, calls this under the scheduler lock.
     #[inline(always)]
     pub(crate) fn set(&self, status: ProcessorStatus) {
         // Ordering: Release, for an M that claims the P from `Syscall` with the Acquire in `claim`. That M then sees

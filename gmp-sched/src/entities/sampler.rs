@@ -12,7 +12,7 @@ pub(crate) enum Extent {
     /// Every G, for a trace. Every pick is slow, because a slow pick records how a G leaves.
     All,
     /// Every G, for an [exact trace](crate::platform::Platform::EXACT_TRACES). Picks are slow only where they are slow
-    /// without a trace. So the fast paths record how a G leaves.
+    /// without a trace. So a G may leave by a fast path, and then the fast path records how the G leaves.
     Exact,
 }
 

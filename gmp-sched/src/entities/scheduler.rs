@@ -408,7 +408,7 @@ impl<P: Platform> Scheduler<P> {
     pub(crate) fn end_machines(&'static self) {
         self.shut_down.store(true, Ordering::Release);
         // Ordering: the partner of this fence is the fence in `add_machine`. Either this loop finds a new M, or
-        // `add_machine` sees the flag.
+        // `add_machine` sees that the scheduler is shut down.
         crate::base::atomic::fence(Ordering::SeqCst);
         for machine in self.machines_ever() {
             P::unpark_thread(machine);

@@ -15,11 +15,11 @@ pub(crate) struct CurrentSlice<T: 'static> {
     pub(crate) since: AtomicU64,
     /// Whether the slice has already been prolonged.
     pub(crate) is_prolonged: AtomicBool,
-    /// When a G was last displaced on the P, or the batch budget of due timers was last used up. For a while after this
-    /// time, no due timer displaces the running G.
+    /// The last time at which a G was displaced on the P or the batch budget of due timers was used up. For a while
+    /// after this time, no G is displaced.
     pub(crate) displaced_at: AtomicU64,
-    /// The owner of the slice, if a G whose timer was due has displaced it. The displacing G then runs in the slice of
-    /// the owner. `None` if no G was displaced.
+    /// The owner of the slice, if another G has displaced it. The displacing G then runs in the slice of the owner.
+    /// `None` if no G was displaced.
     pub(crate) displaced: AtomicRef<T>,
     /// The last tick that began with a G whose timer was due; [`NONE`] before the first such tick.
     pub(crate) of_due: AtomicU64,
@@ -77,7 +77,8 @@ impl<T> CurrentSlice<T> {
         self.displaced.load(Ordering::Relaxed).is_some_and(|owner| !core::ptr::eq(owner, running))
     }
 
-    /// Records that a G whose timer is due displaces `me`. Returns whether `me` is the owner of the slice.
+    /// Records that a G whose timer is due or whose device is ready displaces `me`. Returns whether `me` is the owner
+    /// of the slice.
     pub(crate) fn displace(&self, me: &'static T, tick: u64, now: Instant) -> bool {
         if self.seen.load(Ordering::Relaxed) != tick {
             self.begin(tick, now);
@@ -86,8 +87,8 @@ impl<T> CurrentSlice<T> {
         if self.is_of_another(me) {
             return false;
         }
-        // The slice may have ended while the caller picked the G of the timer. That G must not be preempted for this
-        // reason, so the slice is prolonged. A slice that has been prolonged before ends nevertheless.
+        // The slice may have ended while the caller picked the G that displaces `me`. That G must not be preempted at
+        // once, so the slice is prolonged. But if the slice has been prolonged before, it stays ended.
         if self.ends.load(Ordering::Relaxed) == tick && self.prolong(tick, now) {
             self.ends.store(NONE, Ordering::Relaxed);
         }
@@ -100,9 +101,9 @@ impl<T> CurrentSlice<T> {
 /// `sysmontick`.
 #[derive(Debug)]
 pub(crate) struct CurrentCall {
-    /// The P's count of system calls (`syscall_tick`) when sysmon last saw that it had changed.
+    /// The P's count of system calls (`syscall_tick`), as sysmon last saw it.
     pub(crate) seen: AtomicU32,
-    /// When sysmon saw that change.
+    /// When sysmon last saw that the P's count of system calls had changed.
     pub(crate) since: AtomicU64,
 }
 

@@ -53,13 +53,13 @@ impl ParkedStatus {
         Self(scheduler << Self::SHIFT | Status::Waiting as u32)
     }
 
-    /// The same status for a sampled G; see [`crate::engine::sampling`].
+    /// Returns this status with the mark that the G is sampled; see [`crate::engine::sampling`].
     #[inline(always)]
     pub(crate) const fn sampled(self) -> Self {
         Self(self.0 | WATCHED)
     }
 
-    /// The same status for a G that is not sampled.
+    /// Returns this status without the mark that the G is sampled.
     #[inline(always)]
     pub(crate) const fn without_sampling(self) -> Self {
         Self(self.0 & !WATCHED)

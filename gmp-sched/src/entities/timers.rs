@@ -65,8 +65,8 @@ impl<P: Platform> Timer<P> {
         self.period.store(nanoseconds, Ordering::Relaxed);
     }
 
-    /// Returns when a timer that was due at `when` and fires at `now` is due again; `None` if it fires only once.
-    /// Firings that were missed in between are dropped.
+    /// Returns the next time at which this timer is due, if it was due at `when` and fires at `now`. Returns `None` if
+    /// the timer fires only once. Firings that were missed between `when` and `now` are dropped.
     #[inline]
     fn next(&self, when: Instant, now: Instant) -> Option<Instant> {
         let period = self.period.load(Ordering::Relaxed);
@@ -92,7 +92,7 @@ impl<P: Platform> Timer<P> {
             let Some(timers) = self.timers.load(Ordering::Relaxed) else { return false };
             P::point(Site::Timers);
             let mut wheel = timers.wheel.lock();
-            // If this P has been taken out of use meanwhile, its timers now belong to another P.
+            // If the P of `timers` was taken out of use in the meantime, its timers now belong to another P.
             if !self.timers.load(Ordering::Relaxed).is_some_and(|now| core::ptr::eq(now, timers)) {
                 continue;
             }
@@ -113,8 +113,8 @@ pub(crate) enum Action<P: Platform> {
     Wake(&'static Goroutine<P>, WaitGeneration),
     /// Fire a timer of a program, unless it has been set again or stopped since.
     Fire(&'static FireTarget<P>, u64),
-    /// Run a runnable G that was put among the due timers: it ran because of a timer and was displaced by another
-    /// timer, or it has returned from a call that blocks.
+    /// Run a runnable G that was put among the due timers. Either this G had displaced another G, and then the G of a
+    /// timer displaced it. Or it has returned from a call that blocks.
     Resume(&'static Goroutine<P>),
 }
 
@@ -225,7 +225,7 @@ impl<P: Platform> Timers<P> {
         is_earliest
     }
 
-    /// Moves all timers from `other` to these timers. Called while the world is stopped. Go: `timers.take`.
+    /// Moves all timers from `other` to `self`. Called while the world is stopped. Go: `timers.take`.
     pub(crate) fn adopt(&'static self, other: &Self) {
         let (mut wheel, mut others) = (self.wheel.lock(), other.wheel.lock());
         others.drain(|timer, when| {
@@ -248,7 +248,7 @@ impl<P: Platform> Timers<P> {
         self.length.store(wheel.len(), Ordering::Relaxed);
     }
 
-    /// Takes out the earliest timer, if it is due.
+    /// Takes the earliest timer out of the wheel if it is due, and returns its action. A periodic timer is set again.
     #[inline(always)]
     pub(crate) fn pop_due(&self, now: Instant) -> Option<Action<P>> {
         if self.earliest() > now {
@@ -290,8 +290,8 @@ impl<P: Platform> Timers<P> {
         self.publish(&wheel);
     }
 
-    /// Resets the wheel. Called when the clock has been set back. The caller ensures that no timer is set at this
-    /// moment.
+    /// Resets the wheel. Called when the bubble's clock has been set back. The caller ensures that no timer is set at
+    /// this moment.
     pub(crate) fn restart(&self) {
         self.wheel.lock().restart();
     }

@@ -29,8 +29,9 @@ pub(crate) struct Waiter<P: Platform> {
     pub(crate) goroutine: AtomicRef<Goroutine<P>>,
     /// The wait generation that a waker claims, if the wait has several wakers.
     pub(crate) generation: AtomicU64,
-    /// The value slot, an address on the G's stack. The waker takes the passed value from this address or writes it
-    /// there. If the G waits for a lock, this is the address of the lock, for a profile. Otherwise unused.
+    /// If the wait passes a value, the value slot: an address on the G's stack, from which the waker takes the value or
+    /// to which it writes the value. If the G waits for a lock, the address of the lock, which a profile needs. Unused
+    /// in all other waits.
     pub(crate) slot: AtomicPtr<()>,
 }
 
@@ -72,8 +73,8 @@ impl<P: Platform> Waiter<P> {
         self.slot.store(slot, Ordering::Relaxed);
     }
 
-    /// Notes which lock the G waits for, for a profile. The address is stored in the slot, because no value is passed
-    /// to a G that waits for a lock.
+    /// Stores the address of the lock for which the G waits, because a profile needs it. The address is stored in
+    /// `slot`, which is free because no value is passed to a G that waits for a lock.
     #[inline]
     pub(crate) fn note_lock<T>(&self, lock: &T) {
         self.slot.store(ptr::from_ref(lock).cast_mut().cast(), Ordering::Relaxed);

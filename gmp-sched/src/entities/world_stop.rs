@@ -65,8 +65,8 @@ impl<T: Linked, S: Points> WorldStop<T, S> {
         }
     }
 
-    /// Takes the right to stop the world if it is free; returns whether this succeeded. Otherwise, if `me` is given,
-    /// appends `me` to the queue.
+    /// If the right to stop the world is free, takes it and returns `true`. If another G has the right, appends `me`,
+    /// if given, to the queue and returns `false`.
     pub(crate) fn acquire(&self, me: Option<&'static T>) -> bool {
         let mut queue = self.queue.lock();
         if let Some(me) = me

@@ -2,8 +2,8 @@
 //!
 //! Children borrow from their parent's frames. So the parent must not leave a scope while a child is alive, even if the
 //! parent panics or cannot block. [`Children::open`] first checks that the caller may block, and panics if not; at that
-//! point there is no child yet. At the end, it waits for the children even if the body of the scope unwinds, or if the
-//! G is abandoned in the body. If this wait fails, the program ends.
+//! point there is no child yet. At the end of the scope, [`Children::open`] waits for the children even if the body of
+//! the scope unwinds, or if the G is abandoned in the body. If this wait fails, the program ends.
 
 use core::fmt;
 use core::mem;
@@ -75,8 +75,8 @@ impl<P: Platform> Children<P> {
         }
     }
 
-    /// Waits until all children have ended. Ends the program if the calling G cannot wait. Reports show `place`
-    /// meanwhile.
+    /// Waits until all children have ended. Ends the program if the calling G cannot wait. During the wait, reports
+    /// show `place`.
     fn wait(&self, place: Place) {
         let must_wait = EndProgramOnUnwind(Pinned::<P>::new().machine().scheduler());
         loop {

@@ -187,8 +187,9 @@ where
     finish(me, panicked, stack_use::<P, T>(me), drop_result, S::children(me))
 }
 
-/// Returns [`StackUse::Free`] if the G no longer needs its stack when it ends with a result of type `T`, and the stack
-/// can go to another G. This requires that the result is stored in the G and that the stack has the standard size.
+/// Returns [`StackUse::Free`] if the stack of this G, which ends with a result of type `T`, can go to another G at
+/// once. This requires that the result is stored in the G, and not on the stack, and that the stack has the standard
+/// size.
 #[inline(always)]
 fn stack_use<P: Platform, T>(me: &Goroutine<P>) -> StackUse {
     if fits::<Outcome<T>>() && me.stack_size() == StackSize::Standard { StackUse::Free } else { StackUse::Kept }

@@ -16,7 +16,7 @@ use crate::lifecycle::join::{ResultOwner, finished, left};
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
-/// Whether the stack of a G that ends may become that of the next G at once.
+/// Whether the next G may take over the stack of a G that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StackUse {
     /// Nothing on the stack is used any more.
@@ -29,7 +29,8 @@ pub(crate) enum StackUse {
 /// drop. If the G is the child of a scope, `scope` is the set of the scope's children. After the G has been removed
 /// from this set, it uses nothing that it borrowed.
 ///
-/// If no join handle reports a panic of the G, its scope reports it. Without a scope, the program ends.
+/// If the G has panicked and no join handle reports the panic, the scope of the G reports the panic. If the G has no
+/// scope, the program ends.
 ///
 /// # Panics
 ///

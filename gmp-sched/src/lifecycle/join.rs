@@ -55,8 +55,8 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
         self.goroutine
     }
 
-    /// Registers `me`, which is about to park, to be readied when the G finishes. The G does not run in the meantime,
-    /// because only the caller can resume it.
+    /// Registers `me`, which is about to park, to be readied when the G of this handle finishes. That G is the inner G
+    /// of a coroutine. It does not run before `me` has parked, because only `me` can resume it.
     #[cfg(feature = "extras")]
     pub(crate) fn set_waiter(&self, me: &'static Goroutine<P>) {
         self.goroutine.completion.store(core::ptr::from_ref(me).expose_provenance(), Ordering::Relaxed);
@@ -169,7 +169,8 @@ pub(crate) fn has_result<P: Platform>(goroutine: &Goroutine<P>) -> bool {
 pub(crate) fn wait_for<P: Platform>(goroutine: &Goroutine<P>, waiter: &'static Goroutine<P>) -> bool {
     let waiter = core::ptr::from_ref(waiter).expose_provenance();
     P::point(Site::Join);
-    // Ordering: Release publishes the parked context to the G, whose Acquire swap in `finished` readies the waiter.
+    // Ordering: Release publishes the parked context of `waiter` to the G, which readies `waiter` when it finishes.
+    // Partner: the Acquire swap in `finished`.
     goroutine.completion.compare_exchange(ATTACHED, waiter, Ordering::Release, Ordering::Relaxed).is_ok()
 }
 
@@ -213,8 +214,8 @@ pub(crate) fn finished<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P
         }
         waiter => {
             #[expect(unsafe_code, reason = "turns the word back into the reference it was made from")]
-            // SAFETY: values other than the four constants are stored by `wait_for` and `set_waiter` only, from a
-            // `&'static Goroutine<P>`.
+            // SAFETY: only `wait_for` and `set_waiter` store values other than the four constants, and each such value
+            // was made from a `&'static Goroutine<P>`.
             let waiter = unsafe { &*core::ptr::with_exposed_provenance::<Goroutine<P>>(waiter) };
             ready_pinned(pinned, waiter);
             ResultOwner::Handle

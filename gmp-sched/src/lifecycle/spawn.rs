@@ -22,7 +22,8 @@ use crate::lifecycle::closure::{self, NoScope, StackEnd};
 use crate::lifecycle::join::{ATTACHED, JoinHandle};
 use crate::platform::{Pinned, Platform};
 
-/// The smallest stack a G may have in bytes: room for the largest closure or result, and for the scheduler.
+/// The size in bytes of the smallest stack that a G may have: room for the largest closure or result, and for the
+/// scheduler.
 const SMALLEST_STACK: usize = 4 * closure::BODY_LIMIT;
 
 /// Runs `body` as a new G. Go: the `go` statement, `newproc`.
@@ -32,7 +33,7 @@ const SMALLEST_STACK: usize = 4 * closure::BODY_LIMIT;
 ///
 /// # Errors
 ///
-/// There is no memory for the G's stack. `body` is dropped; otherwise nothing has changed.
+/// There is no memory for the G's stack. `body` has been dropped, and nothing else has changed.
 ///
 /// # Panics
 ///
@@ -132,8 +133,8 @@ where
     Ok(JoinHandle::new(goroutine))
 }
 
-/// Makes a G that is started later, exactly once, by [`start_prepared`] or a direct switch. Starting it does not
-/// allocate. Until then its status is `Idle`.
+/// Makes a G that is started later, exactly once, by [`start_prepared`] or a direct switch. Starting the G does not
+/// allocate. Until the start, the status of the G is `Idle`.
 ///
 /// # Errors
 ///
@@ -249,8 +250,8 @@ impl<'a, P: Platform> Builder<'a, P> {
         self
     }
 
-    /// Sets the size of the stack, which the platform may round up. Without this call it is [`Platform::STACK_SIZE`].
-    /// If the platform has no stacks of this size, [`try_go`](Self::try_go) returns an error.
+    /// Sets the size of the stack, which the platform may round up. Without this call the size is
+    /// [`Platform::STACK_SIZE`]. If the platform has no stacks of this size, [`try_go`](Self::try_go) returns an error.
     pub const fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = bytes;
         self
@@ -323,7 +324,7 @@ impl<P: Platform> Scheduler<P> {
     where
         F: FnOnce() + Send + 'static,
     {
-        // SAFETY: the caller promises the same.
+        // SAFETY: the requirements of `start_with_stack` are those of this function, which the caller meets.
         unsafe { self.start_with_stack(P::STACK_SIZE, main) }
     }
 

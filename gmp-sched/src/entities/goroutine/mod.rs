@@ -10,10 +10,10 @@
 //!                                                   └──┴── Syscall
 //! ```
 //!
-//! Only a G that is prepared first and started later is `Idle`. Slots are never freed, only reused, so a
-//! `&'static Goroutine` is always valid. No id is used twice, so the id distinguishes the lives of a slot. All fields
-//! that change are atomics, except the storage `body`. Most accesses are relaxed. Only the owner of the G writes these
-//! fields: its creator, the M that runs it, the waker that has ended its wait, or an M that takes it from a queue. The
+//! Only a G that is prepared first and started later is `Idle`. Slots are never freed, only reused, so a reference to
+//! one is always valid. No id is used twice, so the id distinguishes the lives of a slot. All fields that change are
+//! atomics, except the storage `body`. Most accesses are relaxed. Only the owner of the G writes its fields. The owner
+//! is its creator, the M that runs it, the waker that has ended its wait, or an M that takes it from a queue. The
 //! exceptions are `completion`, by which a G and its join handle agree on which of them takes or drops the result, and
 //! `wait`, which every waker may try to claim. The queues order the accesses of each owner before the accesses of the
 //! next owner.
@@ -174,7 +174,8 @@ impl<P: Platform> Goroutine<P> {
         GoroutineId(self.id.load(Ordering::Relaxed))
     }
 
-    /// The id of the G that spawned this G; `None` for the main G.
+    /// The id of the G that spawned this G; `None` for the main G and for a G that was spawned from outside the
+    /// scheduler.
     #[must_use]
     pub fn creator(&self) -> Option<GoroutineId> {
         match self.creator.load(Ordering::Relaxed) {
@@ -254,7 +255,7 @@ impl<P: Platform> Goroutine<P> {
         self.bubble.load(Ordering::Relaxed)
     }
 
-    /// Initializes the slot for a new G.
+    /// Stores the id and the creator of a new G in this slot.
     #[inline]
     pub(crate) fn begin(&self, id: GoroutineId, creator: Option<GoroutineId>) {
         self.id.store(id.0, Ordering::Relaxed);

@@ -24,7 +24,7 @@ impl<P: Platform> Goroutine<P> {
     #[must_use]
     pub fn stack(&self) -> Range<usize> {
         let top = self.stack_top();
-        // If the caller is on another M, the two values may belong to different stacks. So the subtraction must not
+        // If the caller is on another M, `top` and the size may belong to different stacks. So the subtraction must not
         // wrap.
         top.saturating_sub(self.stack_bytes.load(Ordering::Relaxed))..top
     }

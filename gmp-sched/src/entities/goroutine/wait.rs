@@ -13,7 +13,7 @@ use crate::platform::Platform;
 pub(crate) struct WaitGeneration(pub(crate) u64);
 
 impl WaitGeneration {
-    /// Used for a wait with a sole waker, which needs no claim.
+    /// The generation of every wait with a sole waker. Such a wait needs no claim.
     pub(crate) const SOLE: Self = Self(0);
 }
 
@@ -46,7 +46,7 @@ impl<P: Platform> Goroutine<P> {
     }
 
     /// Called when this G, which is locked to its M, is about to leave the M. If the G leaves because it waits, sets
-    /// [`LOCKED`] in its status word, so that a waker sees that the G is locked.
+    /// [`LOCKED`] in the status word of the G, so that a waker sees that the G is locked.
     pub(crate) fn note_locked_wait(&self) {
         if self.status() == Status::Waiting {
             self.status.store(self.status.load(Ordering::Relaxed) | LOCKED, Ordering::Relaxed);
