@@ -72,8 +72,8 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// holds another pin.
     const COUNTS_PINS: bool = false;
 
-    /// Whether the scheduler can take an exact trace: while it takes one, it takes exactly the same steps as without a
-    /// trace. For this, some fast paths have one more test. This is for simulators.
+    /// Whether the scheduler can take an exact trace, with which a run takes exactly the same steps as without a trace.
+    /// Exact traces need one more test on some fast paths, so only simulators set this to `true`.
     const EXACT_TRACES: bool = false;
 
     /// Pins the caller to its M. Pins can be nested. Callable from anywhere on an M.
@@ -159,7 +159,7 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// [`NewMachine::is_ready`] returns `true`.
     ///
     /// If the M had a thread before, [`Machine::thread`] keeps returning the value for that thread, and the result of
-    /// this call is dropped. So the new thread must be woken by the old value.
+    /// this call is dropped. So [`unpark_thread`](Platform::unpark_thread) must wake the new thread by the old value.
     ///
     /// # Errors
     ///
@@ -332,8 +332,8 @@ impl<P: Platform> Pinned<P> {
         Self { _here: PhantomData }
     }
 
-    /// Lowers the pin, as dropping the proof does. Unlike the drop, this is inlined even into a function that never
-    /// returns, which the compiler considers cold.
+    /// Lowers the pin, as dropping the proof does. The compiler considers a function that never returns as cold, and
+    /// does not inline the drop into it. But `lower` is inlined even there.
     #[inline(always)]
     pub(crate) fn lower(self) {
         core::mem::forget(self);

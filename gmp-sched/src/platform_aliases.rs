@@ -1,7 +1,7 @@
 //! Aliases of the crate's generic types and functions for one platform. Programs use these names.
 
-/// Declares the crate's types and functions for one platform in the module that invokes it. Programs, and tests that
-/// run on several platforms, then need no type parameter for the platform.
+/// Declares the crate's types and functions for one platform, in the module that invokes this macro. Programs, and
+/// tests that run on several platforms, then need no type parameter for the platform.
 ///
 /// ```
 /// mod threads {

@@ -4,8 +4,8 @@
 //! A G that is spawned by a G of a bubble is in the same bubble. For the Gs of a bubble,
 //! [`time::now`](crate::time::now) is the bubble's clock. Their timers belong to the bubble, too. The G that called
 //! [`test()`] is the bubble's *driver*, which fires these timers. The bubble counts its *active* Gs, which are those
-//! that do not [wait durably](#durable-waits). When a G decrements the count to zero, it readies the G in [`wait`], or
-//! the driver, which advances the clock.
+//! that do not [wait durably](#durable-waits). A G that decrements the count to zero readies the G in [`wait`]. If no G
+//! is in [`wait`], it readies the driver, which advances the clock.
 //!
 //! # Durable waits
 //!

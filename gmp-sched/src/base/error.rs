@@ -48,7 +48,7 @@ impl core::error::Error for OutOfResources {}
 pub enum JoinError {
     /// The body of the G panicked.
     Panicked(Panic),
-    /// The G overflowed its stack, on a platform where that ends only this G.
+    /// The G overflowed its stack, on a platform where a stack overflow ends the G and not the program.
     StackOverflow,
     /// The G called [`goexit`](crate::lifecycle::exit::goexit).
     Exited,
@@ -67,13 +67,13 @@ impl JoinError {
         matches!(self, Self::Panicked(_))
     }
 
-    /// Whether a joiner or a scope treats this end as an error. An end by `goexit` is not an error.
+    /// Whether a joiner or a scope treats this end of a G as an error. An end by `goexit` is not an error.
     pub(crate) fn is_failure(&self) -> bool {
         *self != Self::Exited
     }
 
-    /// Panics with the payload of the G's panic, if there is one, without printing another message. Otherwise panics
-    /// with `message`.
+    /// If there is a payload of the G's panic, panics with it, and prints no message, because the G's panic has printed
+    /// one. Otherwise panics with `message`.
     #[track_caller]
     pub(crate) fn propagate(self, message: &str) -> ! {
         #[cfg(feature = "std")]
@@ -164,7 +164,7 @@ impl Panic {
 
 #[cfg(feature = "std")]
 impl Panic {
-    /// Makes the panic with the payload that [`catch_unwind`] returned.
+    /// Makes a `Panic` that contains the payload that [`catch_unwind`] returned.
     pub(crate) fn new(payload: Box<dyn Any + Send>) -> Self {
         Self { payload: Some(Box::new(Mutex::new(payload))) }
     }

@@ -97,8 +97,8 @@ impl<T: Linked<LINK>, const LINK: usize> List<T, LINK> {
     #[cfg(feature = "synctest")]
     pub(crate) fn shuffle(&mut self, mut bit: impl FnMut() -> bool) {
         let Some(log) = self.length.checked_ilog2().filter(|&log| log > 0) else { return };
-        // Elements with equal numbers would keep their order. So the numbers have so many bits that equal numbers are
-        // unlikely.
+        // The sort does not change the order of elements with equal numbers, so this order is not random. The numbers
+        // have so many bits that equal numbers are unlikely.
         for _ in 0..2 * log + 8 {
             let mut ones = Self::new();
             for _ in 0..self.length {

@@ -1,4 +1,5 @@
-//! The points at which a simulator or a model may switch to another M, and what a spin loop does.
+//! The points at which a simulator or a model may switch to another M, and the function that a spin loop calls in each
+//! iteration.
 
 use core::marker::PhantomData;
 
@@ -31,7 +32,7 @@ pub enum Site {
     Sync,
 }
 
-/// The hooks of simulators and models, and what a spin loop does.
+/// The hooks of simulators and models, and the function that a spin loop calls in each iteration.
 pub trait Points: 'static {
     /// Called before each shared-memory step of a protocol, whether the caller can be preempted or not. Must not block.
     #[inline(always)]

@@ -33,7 +33,7 @@ pub enum Slice {
     /// The G came from the ring and gets a slice of its own.
     New,
     /// The G came from `runnext` and runs in the rest of the current slice. Two Gs that keep readying each other
-    /// therefore share one slice; when it ends, the Gs of the ring run first. Go: `inheritTime`.
+    /// therefore share one slice. When this slice ends, the Gs of the ring run first. Go: `inheritTime`.
     Inherited,
 }
 
@@ -141,7 +141,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         if self.head.compare_exchange(head, head.wrapping_add(half), Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }
-        // The compare-exchange has taken these elements. Only the owner, which is the caller, overwrites their slots.
+        // The compare-exchange has taken these elements. Their slots still contain them, because only the owner, which
+        // is the caller, overwrites slots.
         for offset in 0..half {
             if let Some(item) = self.slot(head.wrapping_add(offset)).load(Ordering::Relaxed) {
                 each(item);

@@ -44,7 +44,7 @@ pub(crate) mod variant {
         };
     }
 
-    /// Declares, defines or reads a constant of a trait. Under loom it is a function without arguments.
+    /// Declares, defines or reads a constant of a trait. Under loom the constant is a function without arguments.
     macro_rules! associated_const {
         ($(#[$meta:meta])* const $name:ident: Self $(= $value:expr)?;) => {
             $(#[$meta])*
@@ -55,7 +55,7 @@ pub(crate) mod variant {
         };
     }
 
-    /// The value of a constant. Nothing may use the constant under loom.
+    /// The value of a constant. Under loom nothing may use the constant, because evaluating it panics.
     macro_rules! const_init {
         ($value:expr) => {
             $value

@@ -143,8 +143,8 @@ extern "C" fn entry() {
         "push qword ptr [rdi + {cs}]",
         "push qword ptr [rdi + {rip}]",
         "push rbp",
-        // With RIP and RBP on the stack, RBP points to a normal call frame, as if the interrupted code had called this
-        // function.
+        // The last two words pushed, RIP and RBP, are what a called function has at the beginning of its frame. RBP is
+        // set to their address. So a backtrace continues in the interrupted code, as if it had called this function.
         "mov rbp, rsp",
         "push rax", "push rcx", "push rdx", "push rbx", "push rsi",
         "push qword ptr [rdi + {rdi}]",

@@ -98,7 +98,7 @@ impl SavedContext {
     /// and must not be running. If the context is [diverted](Self::divert), the first address is that of the code that
     /// calls `Visit::visit`.
     pub(crate) fn code_and_frame_pointer(&self) -> (usize, usize) {
-        // A switch has pushed RBP and then RBX.
+        // A switch has pushed RBP and then RBX, so RBP is 8 bytes above the saved stack pointer.
         (self.resume.load(Ordering::Relaxed), self.stack_pointer() + 8)
     }
 

@@ -149,8 +149,8 @@ impl<C: Cpu> Threads<C> {
                     // SAFETY: this is the idle loop, to which a thread has switched back.
                     unsafe { C::set_interrupts(false) };
                 }
-                // SAFETY: this is the idle loop, and interrupts are off. An interrupt that comes after the check is
-                // not lost, because it stays pending until `halt` enables interrupts and halts in one step.
+                // SAFETY: this is the idle loop, and interrupts are off. An interrupt that comes after the ready lists
+                // were checked is not lost: it stays pending until `halt` enables interrupts and halts in one step.
                 None => unsafe { C::halt() },
             }
         }

@@ -1,4 +1,5 @@
-//! Parking with a deadline: each CPU has a timing wheel of the threads that parked on it, and the CPU's timer wakes them.
+//! Parking with a deadline. Each CPU has a timing wheel of the threads that parked on it, and the CPU's timer wakes
+//! these threads.
 
 use super::{Cpu, Thread, Threads};
 use crate::base::instant::Instant;
@@ -14,10 +15,11 @@ impl<C: Cpu> Threads<C> {
         })
     }
 
-    /// Removes a thread that was woken from the sleepers of `cpu`, unless its deadline has removed it.
+    /// Removes `thread`, which has been woken, from the sleepers of `cpu`. If the deadline woke the thread, the thread
+    /// is no longer a sleeper, and this function only waits for the lock.
     pub(super) fn remove_sleeper(&'static self, cpu: usize, thread: &'static Thread<C>) {
         C::without_interrupts(|| {
-            // The lock is taken in either case: see `timer_interrupt`.
+            // The lock is taken even if the thread is no longer a sleeper: see `timer_interrupt`.
             let mut sleepers = self.cpus[cpu].sleepers.lock();
             if thread.sleep.is_linked() {
                 sleepers.remove(thread);
@@ -36,8 +38,9 @@ impl<C: Cpu> Threads<C> {
         let cpu = self.here();
         let mut sleepers = cpu.sleepers.lock();
         while let Some((thread, _)) = sleepers.pop_due(now) {
-            // The lock is still held. If another waker wakes the thread at this moment, the thread waits for the lock in
-            // `remove_sleeper`. So it cannot begin another sleep before this `unpark`, which would end that sleep.
+            // The lock is still held. If another waker wakes the thread at this moment, the thread has to wait for the
+            // lock in `remove_sleeper`. So the thread cannot begin its next sleep before this `unpark`, which would end
+            // that sleep too early.
             thread.unpark();
         }
         sleepers.earliest()

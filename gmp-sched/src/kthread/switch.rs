@@ -43,7 +43,8 @@ impl<C: Cpu> Threads<C> {
         }))
     }
 
-    /// Switches from `me`, the calling thread, to `next` or to the idle loop. Returns when `me` runs again.
+    /// Switches from `me`, the calling thread, to `next`, or to the idle loop if `next` is `None`. Returns when `me`
+    /// runs again.
     pub(super) fn switch_from(
         &'static self,
         me: &'static Thread<C>,

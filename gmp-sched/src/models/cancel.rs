@@ -148,8 +148,8 @@ fn timer_reset_while_it_fires_delivers_no_stale_tick() {
     });
 }
 
-/// A G in a system call stops a timer. Meanwhile its P is retired, and the P's timers move to another P, where the G
-/// finds the timer.
+/// A G in a system call stops a timer. Meanwhile the number of Ps decreases: the P on which the timer was set is no
+/// longer used, and its timers move to another P. The G must find the timer, on whichever P it is.
 #[test]
 fn timer_moved_from_a_retired_p_is_stopped_in_a_system_call() {
     explore(|| {

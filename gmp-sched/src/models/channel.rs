@@ -58,8 +58,8 @@ fn select_all(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
     wait_for_one(pinned, me, cases, locked)
 }
 
-/// Runs a select as [`select`] does in the fast case: locks, checks and queues case by case. If a channel is locked or
-/// ready, starts over with all locks.
+/// Runs a select on the fast path of [`select`]: for one case after the other, locks the channel, checks whether it is
+/// ready, and puts a waiter into its queue. If a channel is locked or ready, starts over by [`select_all`].
 fn select_trying(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
     let me = pinned.goroutine();
     let generation = me.open_wait();
@@ -264,8 +264,8 @@ fn two_selects_agree_on_one_exchange() {
             let (chans, chosen_there) = (chans.clone(), chosen_there.clone());
             spawn_as(there, move |pinned| {
                 let (mut sending, mut receiving) = (select::send(&chans[0].0, 1), select::recv(&chans[1].1));
-                // This select lists its channels in the opposite order; the lock order of selects must prevent a
-                // deadlock.
+                // This select lists the two channels in another order than the select below. There must be no deadlock,
+                // because both selects lock the channels in the order of their addresses.
                 let chosen = select_all(pinned, &mut [receiving.case(), sending.case()]);
                 assert!(receiving.into_result().is_none_or(|result| result == Ok(2)));
                 chosen_there.store(chosen == 0, Ordering::Relaxed);
@@ -310,7 +310,8 @@ fn whole_select_takes_one_of_two_values() {
     });
 }
 
-/// Runs `call`, which may panic, without printing the message, because a model has many runs.
+/// Runs `call`, which may panic, and returns whether it did. The message of the panic is not printed, because a model
+/// has many runs and would print the message in each of them.
 fn panics_quietly(call: impl FnOnce()) -> bool {
     std::thread_local! {
         static IS_QUIET: core::cell::Cell<bool> = const { core::cell::Cell::new(false) };

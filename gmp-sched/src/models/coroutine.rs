@@ -52,7 +52,7 @@ impl Scene {
         self.leave(pinned, (self.outer, &self.outer_frames), self.inner);
     }
 
-    /// Continues the outer G. It takes a value and asks for the next one, or finds that the coroutine has ended.
+    /// Continues the outer G. This G takes a value and asks for the next value, or finds that the coroutine has ended.
     fn continue_outer(&self, pinned: &Pinned<Model>) {
         self.outer_frames.used();
         match self.shared.take_value() {

@@ -2,7 +2,7 @@
 //! raises the signal, by an M that takes the signal from the ready list, and by a timer. No raise is lost, a wait ends
 //! once, and the G sees what the handler did.
 //!
-//! The models run the signal's own code. The G continues on the loom thread that takes it from a queue.
+//! The models run the signal's own code. A readied G continues on the loom thread that takes the G from a queue.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -103,7 +103,8 @@ impl Scene {
         pinned.machine().set_current(Some(self.waiter));
         match self.signal.end(self.scheduler, self.waiter, deadline) {
             Some(raised) => self.note(raised),
-            // A real G would check the signal again with the same deadline, but that would test nothing new.
+            // The G has to check the signal again. In a program it would then wait until the same deadline. In the
+            // model it waits without a deadline, because a second one would test nothing new.
             None => self.timed_out.store(true, Ordering::Relaxed),
         }
     }
@@ -328,7 +329,7 @@ fn second_waiter_does_not_disturb_the_first() {
     });
 }
 
-/// What the handler wrote before the raise is visible to the G that it wakes.
+/// What the handler wrote before the raise is visible to the G that the raise wakes.
 #[test]
 fn woken_g_sees_what_the_handler_did() {
     explore_every_point(|| {
@@ -395,8 +396,9 @@ fn raise_while_all_ps_are_busy_asks_a_g_to_give_way() {
     });
 }
 
-/// With a single P, an M that readies a G executes no fence (see `Scheduler::submitted`). Nevertheless, the G sees what
-/// was written before the second raise, even if a single poll takes both raises.
+/// A signal is raised twice in a scheduler with a single P. There an M that readies a G executes no fence (see
+/// `Scheduler::submitted`). Nevertheless, the G sees what the handler wrote before the second raise, even if a single
+/// poll takes both raises.
 #[test]
 fn two_raises_on_a_single_p_are_seen() {
     explore_every_point(|| {

@@ -25,7 +25,7 @@ struct Stacks {
     woken: Checked,
 }
 
-/// The result of the G. Its owner takes or drops it exactly once.
+/// The result of the G that finishes. This G or the holder of the join handle takes or drops the result exactly once.
 struct Output(Arc<Stacks>);
 
 impl Drop for Output {
@@ -79,7 +79,7 @@ impl Finishing {
     }
 }
 
-/// If this P's free list has a slot, takes it and overwrites its stack, as a spawn would.
+/// If the free list of this P has a slot, takes the slot and overwrites the stack of its G, as a spawn would.
 fn reuse(pinned: &Pinned<Model>, stacks: &Stacks) {
     if pinned.processor().free.pop().is_some() {
         stacks.frames.used();

@@ -38,7 +38,7 @@ impl Points for Model {
     }
 }
 
-/// The thread of an M. It is parked while no loom thread runs it.
+/// The thread of an M. The thread is parked until a loom thread runs the M for the first time.
 #[derive(Debug)]
 pub(super) struct ModelThread {
     /// The park token.
@@ -69,10 +69,10 @@ loom::thread_local! {
 }
 
 std::thread_local! {
-    /// The time in nanoseconds. All loom threads of a run are on one thread of the host, so they share it.
+    /// The time in nanoseconds. All loom threads of a run are on one thread of the host, so they share this variable.
     static CLOCK: Cell<u64> = const { Cell::new(0) };
     static ENDS_IDLE_MACHINES: Cell<bool> = const { Cell::new(false) };
-    /// The M whose thread parked last on the CPU that interrupt handlers run on.
+    /// The M whose thread parked last on the interrupted CPU. [`Platform::parked_machine`] returns it.
     static PARKED_MACHINE: Cell<Option<&'static Machine<Model>>> = const { Cell::new(None) };
 }
 
@@ -182,8 +182,8 @@ pub(super) fn is_parked(machine: &'static Machine<Model>) -> bool {
     thread(machine).parked.load(Ordering::Relaxed) && !is_unparked(machine)
 }
 
-/// Lets `machine` search for a G. If the M finds a G, it marks the G as running. Otherwise it parks. (To run the G
-/// would need a switch of stacks.)
+/// Lets `machine` search for a G. If the M finds a G, it marks the G as running. Otherwise it parks. (The G does not
+/// run, because that would need a switch of stacks.)
 pub(super) fn run_next(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
     let next = find_runnable(pinned, machine);
     assert_eq!(next.status(), Status::Runnable, "{next:?} must not be run");

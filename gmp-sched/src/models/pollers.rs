@@ -1,5 +1,6 @@
-//! Models of raises of a device signal that rely on an idle M to poll. In each model, another event comes between the
-//! raise and the poll of that M. Nevertheless, some M polls, or a running G is asked to give way, so that its M polls.
+//! Models in which a device signal is raised, and the code that raises it relies on an idle M to poll. In each model,
+//! another event comes between the raise and this poll. Nevertheless, some M polls, or a running G is asked to give
+//! way, so that its M polls.
 
 use alloc::sync::Arc;
 
@@ -11,8 +12,8 @@ use crate::engine::syscall::take_processor_back;
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 
-/// Lets `machine` run a G until the G waits for a signal, and then lets it run another G. Returns the scene, which
-/// contains the signal and the waiting G.
+/// Lets `machine` run a G until this G waits for a signal, and then lets `machine` run another G. Returns a [`Scene`],
+/// which contains the signal and the waiting G.
 fn waiting(setting: &Setting, machine: &'static Machine<Model>) -> Arc<Scene> {
     let scene = Scene::new(setting, machine, 1);
     run_as(machine, |pinned| scene.run(pinned, Instant::NEVER));
@@ -51,7 +52,7 @@ fn raise_against_a_parked_m_that_is_assigned_a_p() {
 }
 
 /// The idle M on which a raise relies finds no idle P any more, because an M that returns from a system call has taken
-/// the last one. So a G is asked to give way.
+/// the last idle P. So a running G is asked to give way.
 #[test]
 fn raise_against_an_m_that_takes_the_last_idle_p() {
     explore(|| {
@@ -112,9 +113,9 @@ fn raise_on_an_idle_machine_wakes_one_m() {
     });
 }
 
-/// Two signals are raised on an idle machine. The M that parked on the interrupted CPU polls and runs one of the Gs. It
-/// wakes another M for the other G: the two raises have woken only the first M, and that M is not the timekeeper, so it
-/// wakes no successor.
+/// Two signals are raised while all Ms are idle. The M that parked on the interrupted CPU polls and runs one of the two
+/// Gs. This M must wake the other M for the other G, because nothing else does: both raises have woken the same M, and
+/// this M is not the timekeeper, which would wake a successor.
 #[test]
 fn second_g_of_a_poll_gets_an_idle_p() {
     explore(|| {
@@ -138,8 +139,8 @@ fn second_g_of_a_poll_gets_an_idle_p() {
     });
 }
 
-/// The M that parked last on the interrupted CPU runs a G on another CPU. So a raise does not rely on it, and wakes an
-/// idle M.
+/// The M that parked last on the interrupted CPU runs a G on another CPU. So a raise does not rely on this M, and wakes
+/// an idle M.
 #[test]
 fn raise_does_not_rely_on_an_m_that_runs_again() {
     explore(|| {

@@ -160,8 +160,8 @@ fn run_next_against_a_thief() {
     });
 }
 
-/// The owner puts an item into `runnext` while two thieves steal. `runnext` is empty before, so the owner sets it
-/// without an exchange. The item is taken exactly once.
+/// The owner puts an item into `runnext` while two thieves steal. `runnext` is empty at first, so the owner sets
+/// `runnext` without an exchange. The item is taken exactly once.
 #[test]
 fn first_run_next_against_two_thieves() {
     explore(|| {

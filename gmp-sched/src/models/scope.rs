@@ -97,7 +97,8 @@ fn parent_leaves_when_the_last_of_two_children_has_ended() {
     });
 }
 
-/// No join handle reports the panic of a child, so the parent panics when it leaves the scope.
+/// A child that is not joined panics. When the parent leaves the scope, it knows of this panic, so that it can panic,
+/// too.
 #[test]
 fn parent_that_leaves_knows_of_the_panic_of_a_child() {
     explore(|| {

@@ -111,8 +111,8 @@ fn handoff_against_a_submitter() {
     });
 }
 
-/// There is an M for every P, even if several Ms block at the same time and each counts on the same idle M as its
-/// successor.
+/// Several Ms block at the same time, and each of them relies on the same idle M to take over its P. In the end, there
+/// is nevertheless an M for every P.
 #[test]
 fn every_p_has_an_m_when_two_block() {
     explore_every_point(|| {

@@ -51,8 +51,8 @@ fn timer_against_a_timekeeper_that_postpones_its_deadline() {
         set(timekeeper, sleepers[1], LATER);
         run_as(timekeeper, |pinned| timekeeper.go_idle(pinned));
         assert_eq!(run_as(setter, |pinned| sleepers[0].timer.cancel(pinned)), Some(true));
-        // The timekeeper wakes because its deadline has passed, and not because of its park token. The token would make
-        // it check twice.
+        // The timekeeper continues as if its deadline had passed. The model does not give it a park token. With a
+        // token, its next park would return at once, and it would check the timers a second time.
         let keeps = spawn_as(timekeeper, move |pinned| {
             find_runnable(pinned, timekeeper);
         });

@@ -61,8 +61,8 @@ fn token_is_consumed_once_and_not_lost() {
         for waker in wakers {
             waker.join().unwrap();
         }
-        // Either a token came before the park, so that the park did not block, or exactly one waker made the thread
-        // ready.
+        // If the token came before the park, the park did not block. Otherwise the thread was made ready exactly once,
+        // by a waker or by the commit of its park.
         let blocked = thread.context.uses() == 1;
         assert_eq!(thread.made_ready.load(Ordering::Relaxed), u32::from(blocked));
     });

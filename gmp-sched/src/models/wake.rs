@@ -1,4 +1,5 @@
-//! Models of wakeups from outside of the G's scheduler, by an M of another scheduler or by a thread that is not an M.
+//! Models in which a G is woken from outside of its scheduler, by an M of another scheduler or by a thread that is not
+//! an M.
 
 use alloc::sync::Arc;
 

@@ -43,7 +43,7 @@ impl Scene {
         caller
     }
 
-    /// Requests the stop and asks each P once to stop. Returns whether all have stopped.
+    /// Requests the stop and asks each P once to stop. Returns whether all Ps have stopped.
     fn stop(&self) -> bool {
         let scheduler = self.setting.scheduler;
         let has_stopped = run_as(self.stopper, |pinned| {

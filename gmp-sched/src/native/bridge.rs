@@ -67,10 +67,10 @@ fn wait_in_goroutine<R: Send>(operation: impl FnOnce() -> R + Send) -> Result<R,
 }
 
 impl<T: Send> Sender<T, Native> {
-    /// Like [`send`](Self::send), but callable on every thread. On a thread that is not an M, and in
-    /// [`blocking`](super::blocking) and [`syscall`](super::syscall), blocks the thread while the channel is full.
+    /// Like [`send`](Self::send), but callable on every thread. If the caller is not a G, or is a G in a call of
+    /// [`blocking`](super::blocking) or [`syscall`](super::syscall), its thread is blocked while the channel is full.
     ///
-    /// While a thread waits here no deadlock is reported, because that thread may wake Gs afterwards.
+    /// While a thread is blocked here, no deadlock is reported, because this thread may wake Gs afterwards.
     ///
     /// ```
     /// use gmp_sched::native;
@@ -105,10 +105,10 @@ impl<T: Send> Sender<T, Native> {
 }
 
 impl<T: Send> Receiver<T, Native> {
-    /// Like [`recv`](Self::recv), but callable on every thread. On a thread that is not an M, and in
-    /// [`blocking`](super::blocking) and [`syscall`](super::syscall), blocks the thread while the channel is empty.
+    /// Like [`recv`](Self::recv), but callable on every thread. If the caller is not a G, or is a G in a call of
+    /// [`blocking`](super::blocking) or [`syscall`](super::syscall), its thread is blocked while the channel is empty.
     ///
-    /// While a thread waits here no deadlock is reported, because that thread may wake Gs afterwards.
+    /// While a thread is blocked here, no deadlock is reported, because this thread may wake Gs afterwards.
     ///
     /// ```
     /// use gmp_sched::native;

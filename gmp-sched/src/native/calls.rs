@@ -11,7 +11,7 @@ use crate::base::error::OutOfResources;
 #[doc(alias = "SetMaxThreads")]
 pub const BLOCKING_LIMIT: u32 = 8_000;
 
-/// Permits to block a thread. Waiters get one in the order of their calls.
+/// Permits to block a thread. Gs that wait for a permit get one in the order of their calls.
 static PERMITS: OnceLock<Semaphore> = OnceLock::new();
 
 fn permits() -> &'static Semaphore {
@@ -19,7 +19,7 @@ fn permits() -> &'static Semaphore {
 }
 
 /// Sets the maximum number of calls of [`blocking`] and [`try_blocking`] that block threads at the same time, in all
-/// schedulers of the process. Each further call parks its G until it may begin. These calls begin in FIFO order.
+/// schedulers of the process. Each further call parks its G until the call may begin. These calls begin in FIFO order.
 ///
 /// Choose a number larger than the number of calls that may wait for one another. Otherwise these calls may wait
 /// forever. Callable from any thread; does not block.
@@ -44,7 +44,7 @@ pub fn set_blocking_limit(limit: u32) {
 /// call costs some nanoseconds more than without this function. For a call that will block, use [`blocking`].
 ///
 /// During the call the G stays on its thread, and must not spawn, yield or wait. On return, blocks the calling G until
-/// there is a P for it. In Go, every system call does this.
+/// there is a P for it. Go runs every system call in this way.
 ///
 /// # Panics
 ///

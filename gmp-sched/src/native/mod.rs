@@ -139,8 +139,8 @@ pub struct Native;
 
 crate::platform_aliases!(Native);
 
-/// Waits for one of several channel operations. See [`select!`](macro@crate::select) for the documentation. Unlike that
-/// macro, this one also works without channels.
+/// Waits for one of several channel operations. The description is at [`select!`](macro@crate::select). This macro also
+/// accepts a select without channels.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __native_select {
@@ -348,8 +348,8 @@ fn run_machine(new: NewMachine<Native>, token: &'static Thread) {
     }
     let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| new.run()));
     let Ok(ended) = payload.downcast::<EndedMachine<Native>>() else {
-        // The scheduler itself has panicked, and the panic has printed the reason. Without this M the others would only
-        // hang.
+        // The scheduler itself has panicked, and the panic has printed the reason. Without this M the other Ms would
+        // only hang.
         std::process::abort()
     };
     drop(alternate);

@@ -65,8 +65,8 @@ fn overflowed(address: usize) -> Option<&'static Goroutine<Native>> {
 /// The last line of the report.
 pub(super) const STACK_OVERFLOW: &str = "fatal error: stack overflow";
 
-/// Reports the overflow, which the instruction with these registers has caused. Then ends the process with Go's status,
-/// or diverts the G so that it prints its backtrace before the process ends.
+/// Reports the overflow. `registers` are those of the instruction that caused it. Then either ends the process, with
+/// the same status as Go, or diverts the G so that it prints its backtrace before the process ends.
 fn report(goroutine: &'static Goroutine<Native>, registers: &mut Registers) {
     let get = |register: libc::c_int| registers[register as usize].cast_unsigned() as usize;
     let code = get(libc::REG_RIP);

@@ -15,8 +15,9 @@ use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::platform::Platform;
 
-/// Installs a panic hook, once per process. The hook prints a line before the message of a panic in a G. The message
-/// itself comes from the hook that was set before. A hook that the program sets later replaces both.
+/// Installs a panic hook, once per process. If a G panics, this hook prints a line that names the G, and then calls the
+/// hook that was set before, which prints the message of the panic. A hook that the program sets later replaces both
+/// hooks.
 pub(super) fn install() {
     static INSTALLED: Once = Once::new();
     // The standard library refuses to change the hook on a thread that panics. In this case the next call of `run`
@@ -35,9 +36,9 @@ pub(super) fn install() {
     });
 }
 
-/// Prints the line with `eprintln`, so that a test harness can capture it. `eprintln` panics if the reader of the error
-/// output has closed it, and a panic in a hook would end the process. So this function first checks whether the output
-/// can be written.
+/// Prints the line that names the panicking G. The line is printed with `eprintln`, so that a test harness can capture
+/// it. `eprintln` panics if nothing can be written to standard error, for example because the other end of a pipe is
+/// closed. A panic in a hook would end the process. So this function first checks whether standard error is writable.
 #[expect(clippy::print_stderr, reason = "a part of the message of a panic")]
 fn report(goroutine: &Goroutine<Native>) {
     let stderr = io::stderr();

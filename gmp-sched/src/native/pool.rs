@@ -32,8 +32,8 @@ impl Pool {
         position.expect("a scheduler is in use while it has users")
     }
 
-    /// Removes a user. When the last user is removed and no G is alive, the scheduler becomes available to later runs.
-    /// A G that is alive then stays alive for ever, because nothing runs it any more, so its scheduler is never reused.
+    /// Removes a user. If this was the last user and no G is alive, the scheduler becomes available to later runs. If a
+    /// G is still alive, it stays alive for ever, because nothing runs it any more. So its scheduler is never reused.
     fn remove_user(&mut self, scheduler: &'static Scheduler<Native>) {
         let position = self.entry_of(scheduler);
         self.in_use[position].1 -= 1;

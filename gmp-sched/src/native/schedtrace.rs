@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use crate::report::schedtrace::Schedtrace;
 
-/// The environment variable that requests the text. It has the syntax of Go's `GODEBUG`.
+/// The environment variable that requests that the state of schedulers is printed. It has the syntax of Go's `GODEBUG`.
 const VARIABLE: &str = "GMP_DEBUG";
 
 /// What the environment variable requests. If its value is invalid, prints a message once, and returns `None`.

@@ -15,8 +15,8 @@ use super::Native;
 use crate::entities::machine::Machine;
 use crate::platform::Platform;
 
-/// A section that a thread is in. The context, and the line at which the section begins, are for the message of a
-/// panic.
+/// A section that a thread is in. If a G must not wait but tries to, the message of the panic contains `context` and
+/// `location`, which is the line at which the section begins.
 struct Section {
     number: u64,
     context: &'static str,
@@ -71,7 +71,7 @@ impl Drop for WaitsForbidden {
         if let Some(machine) = self.machine {
             machine.allow_waits();
         }
-        // `try_with` fails only while the thread ends. At that time nothing reads the list any more.
+        // `try_with` fails only while the thread ends. At that time nothing reads the list of sections any more.
         let _ = HERE.try_with(|here| here.borrow_mut().retain(|section| section.number != self.number));
     }
 }

@@ -9,16 +9,18 @@ use crate::base::error::OutOfResources;
 /// The size of a page in bytes. This is the smallest page size of x86-64. All operating systems for x86-64 use it.
 pub(super) const PAGE: usize = 4096;
 
-/// The size of a G's stack in bytes, unless the program chooses another size. It is enough for code that was written
-/// for threads, such as a parser that recurses 128 levels in a debug build. The unused part of a stack costs only page
-/// tables: 1 KiB for this size, 4 KiB for the 2 MiB of a thread.
+/// The size of a G's stack in bytes, unless the program chooses another size. This size is enough for code that was
+/// written for threads, such as a parser that recurses 128 levels in a debug build. A page of the stack that is never
+/// used costs at most its entry in a page table. The entries for a stack of this size take 1 KiB. (A stack of a thread
+/// has 2 MiB, and its entries take 4 KiB.)
 pub(super) const DEFAULT: usize = 512 * 1024;
 
 /// The number of different colours of stacks.
 const COLOURS: usize = 16;
 /// The distance in bytes between neighbouring colours. It is two cache lines.
 const COLOUR_BYTES: usize = 128;
-// Half of the page that contains the top remains for the G's frames, which is enough for most Gs that wait.
+// The colour takes at most half of the page that contains the top of a stack. The other half is enough for the frames
+// of most Gs that wait, so the stack of such a G uses only one page.
 const _: () = assert!(COLOURS * COLOUR_BYTES <= PAGE / 2);
 
 static NEXT_COLOUR: StaticU64 = StaticU64::new(0);
@@ -27,8 +29,9 @@ static NEXT_COLOUR: StaticU64 = StaticU64::new(0);
 /// stacks have different colours.
 ///
 /// The cache set of an address depends on its offset in its page. If all stacks ended at a page boundary, the frames of
-/// all Gs would compete for the same few sets. So if a thousand Gs ran one after the other, each switch would miss
-/// caches that have room for all these frames. See Bonwick, "The Slab Allocator" (1994), section 4.
+/// all Gs would compete for the same few sets. So if a thousand Gs ran one after the other, each switch would cause
+/// cache misses, although the caches have room for the frames of all these Gs. See Bonwick, "The Slab Allocator"
+/// (1994), section 4.
 fn colour() -> usize {
     let number = NEXT_COLOUR.fetch_add(1, Ordering::Relaxed) as usize;
     (1 + number % COLOURS) * COLOUR_BYTES

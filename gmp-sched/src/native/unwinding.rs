@@ -1,9 +1,9 @@
 //! While a G unwinds, it is locked to its thread.
 //!
-//! The standard library counts the panics under way on a thread in a thread-local variable. Suppose that a G whose
-//! destructors wait during unwinding could migrate. The count of the old thread would remain for the Gs that run on
-//! that thread next: `thread::panicking()` would be true for them, and mutexes that they unlock would be poisoned. When
-//! the G then ended its unwinding, it would decrement the count of the new thread.
+//! For each thread, the standard library counts the panics that are under way, in a thread-local variable. Suppose that
+//! a G whose destructors wait during unwinding could migrate to another thread. At the end of the unwinding, the G
+//! would decrement the count of the new thread and not that of the old one. So for the Gs that run on the old thread
+//! next, `thread::panicking()` would be true, and mutexes that they unlock would be poisoned.
 
 use std::thread;
 
@@ -23,14 +23,14 @@ pub(super) fn stay_on_thread() {
         return;
     }
     if machine.lock_to_unwind().is_err() {
-        // No error can be returned here. Without a thread that takes over, the other Gs would hang. So the process
-        // ends.
+        // No error can be returned here. Without another thread that takes over the P, the other Gs would hang. So the
+        // process ends.
         Native::fatal(machine.scheduler(), format_args!("no thread to take over from a G that waits while it unwinds"));
     }
 }
 
-/// Unlocks the calling G after a body has unwound. If a destructor ran that body and the G itself still unwinds, does
-/// nothing.
+/// Called when [`Platform::run_body`] has caught a panic. Unlocks the calling G. However, if a destructor called
+/// `run_body` and the G itself still unwinds, does nothing.
 #[cold]
 #[inline(never)]
 pub(super) fn ended() {

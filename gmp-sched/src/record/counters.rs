@@ -92,7 +92,7 @@ counters! {
     handoffs,
     /// Ps that sysmon retook from an M in a system call and handed off.
     retakes,
-    /// How often the local queue of a P was full, so that half of it was moved to the global queue.
+    /// The number of times that the local queue of a P was full, so that half of it was moved to the global queue.
     overflows,
     /// Gs taken from the global queue.
     global_takes,

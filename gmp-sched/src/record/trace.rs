@@ -76,15 +76,16 @@ event_kinds! {
     /// Half of the ring of the P was moved to the global run queue, because the ring was full. The detail is the number
     /// of Gs. The event has no G.
     Overflow,
-    /// The function that the G executes; the detail is the number of a text. Follows the [`Spawn`](Self::Spawn).
+    /// The function that the G executes; the detail is the number of the text that names the function. Follows the
+    /// [`Spawn`](Self::Spawn).
     Function,
     /// Up to seven bytes of the name of the G. The events with the other bytes follow.
     Name,
-    /// The G begins a [span](crate::trace::span); the detail is the number of a text.
+    /// The G begins a [span](crate::trace::span); the detail is the number of the text that names the span.
     SpanBegin,
-    /// The G ends a [span](crate::trace::span); the detail is the number of a text.
+    /// The G ends a [span](crate::trace::span); the detail is the number of the text that names the span.
     SpanEnd,
-    /// The G calls [`mark`](crate::trace::mark); the detail is the number of a text.
+    /// The G calls [`mark`](crate::trace::mark); the detail is the number of the text that names the mark.
     Mark,
     /// Defines the text whose number is the detail. Events with the bytes of the text follow. The event has no G.
     TextBegin,
@@ -104,15 +105,15 @@ event_kinds! {
     RunThread,
     /// The CPU has no thread to run, and halts. The event has no G.
     Halt,
-    /// The CPU takes an interrupt; the detail is the number of a text, which names the interrupt. The event has no G.
+    /// The CPU takes an interrupt; the detail is the number of the text that names the interrupt. The event has no G.
     Interrupt,
     /// The handler of the interrupt returns. The event has no G.
     InterruptEnd,
     /// The CPU's interrupt handler raises the [signal](crate::device_signals) for which the G waits. A
     /// [`Device`](Self::Device) follows when an M delivers the signal.
     Raise,
-    /// The simulator has found that the last step of the CPU violated a rule; the detail is the number of a text with
-    /// the rule. This is the last event of the trace.
+    /// The simulator has found that the last step of the CPU violated a rule; the detail is the number of the text that
+    /// states the rule. This is the last event of the trace.
     Violation,
     /// The call stack of the last [`Park`](Self::Park), [`Unlock`](Self::Unlock) or [`Interrupt`](Self::Interrupt)
     /// before this event: the calls that led to the park, those that led to the unlock, or those of the interrupted
@@ -136,7 +137,7 @@ event_kinds! {
 /// Where an event happened. The events of each track are in a ring of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Track {
-    /// On an M without a P, or on a thread that is not an M. All these callers share one track.
+    /// On an M without a P, or on a thread that is not an M. All such Ms and threads share one track.
     Outside,
     /// On the CPU with this number. Only the kernel and the simulator have these tracks.
     Cpu(u32),

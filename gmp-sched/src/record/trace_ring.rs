@@ -31,8 +31,8 @@ pub(crate) struct Ring {
 }
 
 /// A hash table of the definitions in a ring, for example of texts. An entry contains the number of a definition, and
-/// the number of the event at which this definition begins. If a new definition replaces an old one in the table, the
-/// old one is written to the ring again when it is used next.
+/// the number of the event at which this definition begins. A new definition may replace an old one in the table. The
+/// old definition is then written to the ring again before it is used the next time.
 struct Definitions<const ENTRIES: usize>([[AtomicU64; 2]; ENTRIES]);
 
 impl<const ENTRIES: usize> Definitions<ENTRIES> {
@@ -168,7 +168,8 @@ impl Ring {
     /// recent definition of the call stack, writes one first. Only the callers of [`write`](Self::write) may call this.
     pub(crate) fn write_call_stack(&self, addresses: &[u64], when: Instant, goroutine: Option<GoroutineId>) {
         let hash = addresses.iter().fold(0, |hash: u64, address| (hash.rotate_left(5) ^ address).wrapping_mul(MIX));
-        // The upper bits depend on all addresses. No call stack has the number 0, because 0 marks free entries.
+        // The number consists of the upper bits of the hash, because these depend on all addresses. No call stack has
+        // the number 0, because 0 marks free entries.
         let number = (hash >> (64 - DETAIL.count_ones())).max(1);
         let now = self.written().load(Ordering::Relaxed);
         if !self.call_stacks.has_recent(number, number >> 32, now, self.capacity) {

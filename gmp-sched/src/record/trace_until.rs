@@ -44,6 +44,6 @@ impl Until {
 #[cold]
 #[inline(never)]
 fn reached(now: u64, event: Event) {
-    // The path makes the code of this function unique. Otherwise the compiler may merge it with another function.
+    // `module_path!()` makes this function's code unique. Otherwise the compiler may merge this function with another.
     black_box((now, event, module_path!()));
 }

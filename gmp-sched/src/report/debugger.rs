@@ -8,8 +8,8 @@ use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
 
-/// Offsets in bytes, in the order in which the script reads them. A platform stores the value in a `static` whose name
-/// the script knows.
+/// Offsets in bytes, in the order in which the debugger script reads them. A platform stores a `Layout` in a `static`
+/// whose name the script knows.
 #[derive(Debug)]
 #[repr(C)]
 #[expect(missing_docs, reason = "names of the fields that they are the offsets of")]

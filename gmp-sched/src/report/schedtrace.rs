@@ -48,7 +48,7 @@ use crate::platform::Platform;
 /// of `GODEBUG`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedtrace {
-    /// The time between two texts. It may be longer if the thread that prints runs late.
+    /// The time from one printed text to the next. It may be longer if the thread that prints runs late.
     pub interval: Duration,
     /// Whether the text has a line for each P, M and G.
     pub detailed: bool,
@@ -98,13 +98,13 @@ impl<P: Platform> Scheduler<P> {
     ///
     /// An example of this line:
     /// `SCHED 49ms: gomaxprocs=2 idleprocs=0 threads=4 spinningthreads=0 needspinning=0 idlethreads=1 runqueue=2 [ 0 2 ] schedticks=[ 7 4 ]`.
-    /// It begins with the time of the platform's clock. The lengths of the local rings, without `runnext`, are in the
-    /// first brackets. Callable from anywhere; takes no lock and does not allocate.
+    /// The line begins with the time of the platform's clock. The lengths of the local rings, without `runnext`, are in
+    /// the first brackets. Callable from anywhere; takes no lock and does not allocate.
     pub fn schedtrace(&'static self) -> impl fmt::Display {
         self.text(Detail::Line)
     }
 
-    /// Displays a line like that of [`schedtrace`](Self::schedtrace), but with other fields instead of the two in
+    /// Displays a line like that of [`schedtrace`](Self::schedtrace), but with other fields instead of the two lists in
     /// brackets. Then displays a line about each P, M and G. Go: `GODEBUG=scheddetail=1`.
     ///
     /// As in Go, the slots of dead Gs are displayed, too. Callable from anywhere; takes no lock and does not allocate.
@@ -201,7 +201,7 @@ fn number(status: ProcessorStatus) -> u32 {
     }
 }
 
-/// The number of Ps that have not stopped yet, without that of the G that stops the world. Go: `stopwait`.
+/// The number of Ps that have not stopped yet. The P of the G that stops the world is not counted. Go: `stopwait`.
 fn unstopped<P: Platform>(scheduler: &'static Scheduler<P>) -> usize {
     if !scheduler.is_stopping() {
         return 0;
@@ -246,7 +246,7 @@ impl<P: Platform> Text<P> {
         let status = goroutine.status();
         let is_here =
             |machine: &&'static Machine<P>| goroutine_on(machine).is_some_and(|here| core::ptr::eq(here, goroutine));
-        // A G in any other state is on no M.
+        // A G that neither runs nor is in a system call is on no M.
         let is_on_machine = matches!(status, Status::Running | Status::Syscall);
         let machine = is_on_machine.then(|| self.scheduler.machines().find(is_here)).flatten();
         write!(

@@ -1,5 +1,5 @@
-//! The numbers of a scheduler, published periodically in memory that another program reads meanwhile. Such a program
-//! may run, for example, on the host of a virtual machine.
+//! Numbers that describe the state of a scheduler. They are published periodically in memory that another program reads
+//! meanwhile. Such a program may run, for example, on the host of a virtual machine.
 //!
 //! A [`Publisher`] writes the numbers, and [`Snapshot::from_words`] reads them. The memory consists of words of 64
 //! bits. The first two words are [`MAGIC`] and a sequence number, which is odd while the publisher writes. So a reader
@@ -51,7 +51,7 @@ pub const fn words(processors: usize) -> usize {
     HEADER + processors * PROCESSOR
 }
 
-/// The numbers of a scheduler at one moment.
+/// Numbers that describe the state of a scheduler at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// The time of the platform's clock, in nanoseconds.
@@ -117,7 +117,8 @@ words! {
 words! {
     /// What all Ps together have done.
     Totals {
-        /// How often a G stopped running on its M, because it parked, yielded, was preempted or displaced, or ended.
+        /// The number of times that a G stopped running on its M, because it parked, yielded, was preempted or displaced,
+        /// or ended.
         switches,
         /// Gs spawned.
         spawns,

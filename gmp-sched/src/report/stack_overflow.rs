@@ -76,8 +76,8 @@ const SUBTRACT_SHORT: &[u8] = &[0x48, 0x83, 0xec];
 const SUBTRACT: &[u8] = &[0x48, 0x81, 0xec];
 const PAGE: usize = 4096;
 
-/// The number of bytes of code that [`probed_frame`] needs at most, both before and after the start of an instruction.
-/// It covers a probe without a loop, which touches at most eight pages.
+/// The maximum number of bytes of code that [`probed_frame`] needs before the start of an instruction, and also from
+/// this start on. A stack probe without a loop is not longer, because it touches at most eight pages.
 pub const PROBE_BYTES: usize = 8 * (TOUCH.len() + NEXT_PAGE.len()) + SUBTRACT.len() + 4;
 
 /// Returns the size in bytes of the frame for which a stack probe makes room, without the registers that the function
@@ -115,8 +115,8 @@ impl Probe {
     pub(crate) fn decode(before: &[u8], at: &[u8]) -> Option<Self> {
         let mut rest = at.strip_prefix(TOUCH)?;
         let mut before = before.strip_suffix(NEXT_PAGE)?;
-        // `touched`: the bytes of the frame in the pages touched so far, including this page. `later`: the bytes that
-        // follow.
+        // `touched`: the bytes of the frame in the pages touched so far, including the page that the first instruction
+        // of `at` touches. `later`: the bytes of the frame below them.
         let (mut touched, mut later) = (PAGE, 0);
         let has_loop = if let Some([_distance, after_loop @ ..]) = rest.strip_prefix(LOOP_END) {
             let (set, bytes) = before.split_last_chunk::<4>()?;

@@ -68,7 +68,7 @@ impl<P: Platform> Scheduler<P> {
     }
 }
 
-/// Returns when each G ran on a P, derived from the events of that P.
+/// Returns the spans of time in which Gs ran on a P, derived from the events of that P.
 fn spans(trace: &[Event], end: u64) -> Vec<RunSpan> {
     let mut spans = Vec::new();
     let mut running: Option<(u64, GoroutineId)> = None;
@@ -90,8 +90,8 @@ fn spans(trace: &[Event], end: u64) -> Vec<RunSpan> {
             | EventKind::HandOff
             | EventKind::Retake
             | EventKind::Idle => stop(&mut running, when),
-            // The other events do not end a span. Most of them concern Gs that do not run. A G in a system call still
-            // counts as running. After a yield, the next `Start` ends the span.
+            // The other events do not end the period in which a G runs. Most of them concern Gs that do not run. A G in
+            // a system call still counts as running, and a G that yields counts as running until the next `Start`.
             _ => {}
         }
     }
@@ -111,7 +111,7 @@ fn line(
     let mut line = vec![(0, None); columns];
     for span in spans {
         let first = ((span.from - begin) / width) as usize;
-        // A span that ends where a column begins is not in that column.
+        // A period that ends where a column begins is not in that column.
         let last = ((span.to.max(span.from + 1) - 1 - begin) / width) as usize;
         for (column, (longest, shown)) in line.iter_mut().enumerate().take(last + 1).skip(first) {
             let (from, to) = (begin + column as u64 * width, begin + (column as u64 + 1) * width);

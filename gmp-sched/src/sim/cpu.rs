@@ -37,7 +37,8 @@ pub(super) struct SimCpu {
 pub(super) struct RunTime {
     /// The run time so far, in ns.
     total: Cell<u64>,
-    /// The value of `total` when the timer last fired or when the thread began to run, whichever was later.
+    /// The value of `total` when the CPU's timer last fired or when its current thread began to run, whichever was
+    /// later.
     at_interrupt: Cell<u64>,
     /// Number of times that a thread has begun to run on this CPU.
     stays: Cell<u64>,
@@ -48,7 +49,8 @@ impl RunTime {
         self.total.get()
     }
 
-    /// How much run time has passed since the timer last fired or since the thread began to run, whichever was later.
+    /// How much run time has passed since the CPU's timer last fired or since its current thread began to run,
+    /// whichever was later.
     pub(super) fn since_interrupt(&self) -> u64 {
         self.total.get() - self.at_interrupt.get()
     }

@@ -70,7 +70,8 @@ pub struct Config {
     pub cpus: usize,
     /// Number of Ps of the scheduler.
     pub processors: usize,
-    /// The maximum number of Ps that [`set_procs`] may choose, if that is more than `processors`.
+    /// The maximum number of Ps that [`set_procs`] may choose. If this is less than `processors`, the maximum is
+    /// `processors`.
     pub procs_limit: usize,
     /// The seed of all random choices.
     pub seed: u64,

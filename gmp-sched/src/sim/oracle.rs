@@ -75,7 +75,8 @@ impl Transients {
     }
 }
 
-/// The weight of a round, in which each CPU that can step takes one step.
+/// The weight of a round, in which each CPU that can step takes one step. The weight of one step is this weight divided
+/// by the number of those CPUs.
 const ROUND: u64 = 1 << 10;
 /// How long a condition of [`Transients`] may hold, as a sum of the weights of steps. Within this time, every protocol
 /// that was under way must have reached its next state.
@@ -183,7 +184,7 @@ fn no_timer_is_slept_past(scheduler: &'static Scheduler<Sim>, wakes: Instant) ->
     }
 }
 
-/// A P is held by at most one M, and by none unless its status is `Running`.
+/// A P whose status is `Running` is held by at most one M. A P with any other status is held by no M.
 fn processors_have_one_holder(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
     for processor in scheduler.processors_ever() {
         let holders = scheduler

@@ -171,7 +171,8 @@ impl Simulation {
         CURRENT.set(core::ptr::null());
     }
 
-    /// Makes the scheduler and makes the main G runnable. If `trace` is given, starts the trace before that.
+    /// Makes the scheduler and makes the main G runnable. If `trace` is given, starts the trace before the main G is
+    /// made.
     pub(super) fn set_up(&self, trace: Option<usize>, main: Box<dyn FnOnce() + Send>) -> &'static Scheduler<Sim> {
         let Config { processors, procs_limit, .. } = self.config;
         let scheduler: &'static Scheduler<Sim> = Scheduler::with_limit(processors, processors.max(procs_limit));

@@ -22,8 +22,8 @@
 //! at most
 //!
 //! - one slice until the timer's handler first sees the tick;
-//! - two more slices until the slice ends, because the handler may run just before the end of the slice, and the next
-//!   time only another slice later;
+//! - two more slices until the slice ends. The handler ends the slice when one slice has passed since it first saw the
+//!   tick. If it runs just before that moment, it does not end the slice, and it may run again only a slice later;
 //! - two more slices if the slice is prolonged, for the G in `runnext` or for a G whose timer was due. A tick is
 //!   prolonged at most once.
 //!
@@ -37,7 +37,7 @@
 //! - a G whose timer is due. Such Gs run one after the other until the batch budget ([`BATCH_BUDGET`]) is used up, and
 //!   the last of them runs to the end of its tick. Then the other Gs run, and the G in `runnext` goes to the tail of
 //!   the ring. If the G in `runnext` was displaced in the same tick, and the tick did not begin with a G whose timer
-//!   was due, this G goes to the tail one tick later;
+//!   was due, the displaced G goes to the tail one tick later;
 //! - a G from the global queue, or a locked G. This happens once in this number of ticks:
 //!   [`GLOBAL_QUEUE_INTERVAL`](crate::entities::processor::GLOBAL_QUEUE_INTERVAL).
 //!
@@ -90,8 +90,8 @@ pub(super) struct Waits {
 struct Wait {
     /// The CPU on which the P was at the last check, and the value of that CPU's `RunTime::stay` at that check.
     stay: Option<(usize, u64)>,
-    /// The number of the last check at which the P was on a CPU. If the P was on a CPU at the previous check, too, the
-    /// run time of that CPU between the two checks is added to the sums below.
+    /// The number of the last check at which the P was on a CPU. If the next check finds the P on the same CPU, that
+    /// check adds the run time of the CPU between the two checks to the sums below.
     running_at: u64,
     /// The run time, at the last check, of the CPU on which the P was.
     counted: u64,
@@ -99,7 +99,7 @@ struct Wait {
     /// began to run on that CPU if that was later. If the M loses the CPU, this time is subtracted again.
     since_interrupt: u64,
     tick: u64,
-    /// How long this tick has lasted while other Gs waited.
+    /// How long the current tick of the P has lasted while other Gs waited.
     in_tick: Sum,
     /// Number of Gs taken from the ring so far.
     taken: u32,

@@ -3,8 +3,8 @@
 
 /// The numbers of bits of the digits of a time, from the lowest digit up. Most timers are due after more than 256 ns
 /// and less than 10 ms. The highest digit in which the time of such a timer differs from the current time is the third
-/// or the fourth. These two digits are wide, so that most elements move at most once. The other digits are narrow, to
-/// save slots.
+/// or the fourth. These two digits are wide, so that most elements move to a lower level at most once. The other digits
+/// are narrow, to save slots.
 const DIGITS: [u32; 14] = [4, 4, 8, 7, 5, 4, 4, 4, 4, 4, 4, 4, 4, 4];
 /// The index of the digit whose level, [`AROUND`], has slots for two rotations.
 const AROUND_DIGIT: usize = 3;
@@ -91,7 +91,7 @@ static AROUND: Level = LEVELS[ROTATION_BITS as usize - 1];
 pub(super) const NEAR_END: usize = LEVELS[ROTATION_BITS as usize - 1].start as usize;
 /// The groups of the levels below [`AROUND`], as a set of bits.
 const NEAR: u32 = (1 << (NEAR_END / GROUP)) - 1;
-/// Number of groups for the slots of one rotation.
+/// Number of groups that contain the slots of one rotation on the level [`AROUND`].
 const ROTATION_GROUPS: usize = (1 << DIGITS[AROUND_DIGIT]) / GROUP;
 
 /// The number of the rotation that contains `when`.
@@ -131,15 +131,16 @@ pub(super) fn slot_come_near(old: u64, new: u64) -> usize {
     level_of_difference(old ^ new).slot(new)
 }
 
-/// `groups` has one bit for each group that is not empty. Returns all or some of these bits. The lowest bit of the
-/// result is that of the group with the earliest element.
+/// Returns a set of groups whose lowest bit is that of the group with the earliest element. `groups` is the set of all
+/// groups that are not empty. The result is this set or a part of it.
 #[inline(always)]
 pub(super) fn first_groups(groups: u32, base: u64) -> u32 {
     if groups & NEAR != 0 { groups } else { first_groups_around(groups, base) }
 }
 
 /// Like [`first_groups`], for a wheel in which the levels below [`AROUND`] are empty. On the level [`AROUND`], the
-/// slots of the current rotation are due before those of the next rotation, but may have higher numbers.
+/// slots of the current rotation are due before those of the next rotation, but may have higher numbers. So if a group
+/// of the current rotation is not empty, returns only the groups of this rotation.
 #[inline(never)]
 fn first_groups_around(groups: u32, base: u64) -> u32 {
     let start = NEAR_END / GROUP + if rotation(base).is_multiple_of(2) { 0 } else { ROTATION_GROUPS };

@@ -216,8 +216,9 @@ impl<T: Timed> TimingWheel<T> {
                 self.enter_rotation(old);
             }
         } else {
-            // The base does not change, because `next` stays in this slot: `next` is due at the same time as `element`,
-            // or these were the only two elements of the slot.
+            // The base must not change: `next` stays in this slot, but with a later base it might belong to another
+            // slot. No element that stays in the slot is due before `next`: either all elements of the slot are due at
+            // the same time, or `first_due` has found only two elements in the slot.
             self.slots[slot].earliest = next.entry().when();
         }
     }

@@ -206,7 +206,7 @@ fn divert(goroutine: &'static Goroutine<Native>, registers: &mut Registers) {
     if !is_own_code(instruction) {
         // The exception is not at an instruction of the program, for one of two reasons. If the program has called an
         // invalid pointer, the last word on the stack is the return address, and the backtrace begins at the call. If
-        // code of a library has raised the exception, it may hold a lock that the report needs, so there is no
+        // code of a library has raised the exception, this code may hold a lock that the report needs, so there is no
         // backtrace.
         let last_word = ptr::with_exposed_provenance::<u64>(stack_pointer as usize);
         // SAFETY: the word is on the G's stack, which was checked above. The G does not run.
@@ -312,11 +312,11 @@ extern "C" fn raised(frame: &Frame) -> ! {
     end_process()
 }
 
-/// Prints the report of an exception. After a stack overflow, prints only the rest of its report, because the signal
-/// handler has printed the first lines.
+/// Prints the report of an exception. If the cause is a stack overflow, the signal handler has already printed the
+/// first lines of the report, and this function prints the other lines.
 fn report(cause: &Cause) {
     static IS_ENDING: AtomicBool = AtomicBool::new(false);
-    // Only the first exception is reported. A thread that raises another one waits here until the process ends.
+    // Only the first exception is reported. A thread that raises another exception waits here until the process ends.
     while IS_ENDING.swap(true, Ordering::Relaxed) {
         thread::park();
     }

@@ -61,7 +61,8 @@ pub struct Setting {
     pub cpus: usize,
     /// Number of Ps of the scheduler.
     pub processors: usize,
-    /// The maximum number of Ps that the program may choose, if that is more than `processors`.
+    /// The maximum number of Ps that the program may choose. If this is less than `processors`, the maximum is
+    /// `processors`.
     pub procs_limit: usize,
     /// How often the clock may advance to the next deadline while a CPU is busy. When all CPUs halt, it always
     /// advances.
