@@ -24,7 +24,7 @@ const BYTES: u64 = 8 << 20;
 /// The number of entries after the header.
 const ENTRIES: u64 = BYTES / ENTRY_BYTES as u64 - 1;
 
-/// The interval at which the entries that the machine has taken are written to the file.
+/// The interval at which an [`InputRecording`] writes the input that the machine has taken to its file.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// The memory from which a machine takes its input.

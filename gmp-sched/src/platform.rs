@@ -199,11 +199,12 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// than `when`.
     fn arm_timer(pinned: &Pinned<Self>, processor: &Processor<Self>, when: Instant);
 
-    /// Allocates a stack of at least `size` bytes. Any `size` is allowed.
+    /// Allocates a stack of at least `size` bytes. The caller may pass any number, also 0 or one that is not a multiple
+    /// of the size of a page.
     ///
     /// # Errors
     ///
-    /// There is no memory for the stack, or the platform has no stacks of that size.
+    /// There is no memory for the stack, or `size` is more than the platform supports.
     fn allocate_stack(size: usize) -> Result<Range<usize>, OutOfResources>;
 
     /// Frees a stack. Must not block or allocate; called pinned.

@@ -17,7 +17,7 @@ use core::fmt;
 use ext4_view::{Ext4, Ext4Error, Ext4Read};
 use kernel::disk::{Disk, DiskAccess, DiskError, disks};
 
-/// The offset in bytes at which an ext2, ext3 or ext4 file system has its magic number, and this number.
+/// The offset in bytes of the magic number in an ext2, ext3 or ext4 file system, and the magic number itself.
 const MAGIC_OFFSET: u64 = 1080;
 const MAGIC: [u8; 2] = [0x53, 0xef];
 
@@ -68,8 +68,8 @@ impl fmt::Display for MountError {
 impl Error for MountError {}
 
 /// Opens the file system that is on a disk. The file system must begin at the first byte of the disk: partitions are
-/// not supported. The result belongs to one G, because `ext4-view` is not thread-safe. So each of several Gs that read
-/// at the same time must open the file system itself. Blocks the calling G.
+/// not supported. The result belongs to one G, because `ext4-view` is not thread-safe. So if several Gs read at the
+/// same time, each of them must open the file system itself. Blocks the calling G.
 ///
 /// # Errors
 ///
@@ -88,7 +88,7 @@ pub fn mount(disk: &'static Disk) -> Result<Ext4, MountError> {
     }
 }
 
-/// The disk, if there is exactly one.
+/// Returns the only disk of the computer, or `None` if there is not exactly one.
 #[must_use]
 pub fn only_disk() -> Option<&'static Disk> {
     match disks() {

@@ -17,7 +17,8 @@ const COLUMNS: usize = 78;
 /// The number of columns between the brackets.
 const BAR: usize = 30;
 
-/// A progress bar. It is drawn only if standard error is a terminal. Dropping it removes it from the terminal.
+/// A progress bar. The bar is drawn only if standard error is a terminal. Dropping this value removes the bar from the
+/// terminal.
 ///
 /// The bar uses no control sequences except the carriage return. After it is drawn, the cursor is at the beginning of
 /// its line, so a message that other code prints overwrites the bar.
@@ -38,8 +39,8 @@ impl Progress {
         Self { start, next: is_drawn.then(|| start + INTERVAL), is_visible: false }
     }
 
-    /// The limit for a wait of the caller. When this limit has ended the wait, the caller should call
-    /// [`draw`](Self::draw).
+    /// Returns the limit that the caller should use for its next wait. When this limit ends the wait, the caller should
+    /// call [`draw`](Self::draw).
     #[must_use]
     pub fn limit(&self) -> Limit<'static> {
         self.next.map_or(Limit::NONE, Limit::from)

@@ -51,8 +51,8 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// If the test failed. A machine that tests share continues if the test returned an error or did not print its
-    /// texts. In all other cases the machine has been ended.
+    /// If the test failed. If the machine is shared and the test returned an error or did not print its texts, the
+    /// machine is kept for other tests. In all other cases the machine has been ended.
     pub fn run(&self, test: &Test, firmware: Firmware, cpus: u32) -> Result<(), Box<Failure>> {
         let configuration = test.configuration(firmware, cpus);
         // With counted instructions, a test has a machine of its own, without input. So the command that repeats the

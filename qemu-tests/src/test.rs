@@ -33,8 +33,8 @@ pub struct Test {
 }
 
 impl Test {
-    /// Parses a line that lists a test. Returns `None` if the line lists no test, or has an attribute that is unknown
-    /// or malformed, as a program built with another version of this crate may print.
+    /// Parses a line that lists a test. Returns `None` if the line lists no test, or if an attribute in it is unknown
+    /// or malformed. A program built with another version of this crate may print such an attribute.
     pub fn parse(line: &str) -> Option<Self> {
         let (name, attributes) = listed(line)?;
         let mut test = Self { name: name.to_owned(), ..Self::default() };

@@ -36,8 +36,8 @@ impl Transcript {
         self.next_line = 0;
     }
 
-    /// Checks that the output contains all of `texts`, in this order. Returns the first one that is missing, or that
-    /// occurs only before the end of the previous one.
+    /// Checks that the output contains all of `texts`, in this order. Returns the first text that does not occur after
+    /// the previous text, or `None` if there is no such text.
     pub(crate) fn missing<'a>(&self, texts: &'a [String]) -> Option<&'a str> {
         let text = self.text();
         let mut rest = &*text;

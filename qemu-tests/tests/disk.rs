@@ -152,7 +152,7 @@ fn wrong_arguments_are_named() {
     }
 }
 
-/// Each run is deterministic. The bar appears after 200 million instructions, when the program has not finished
+/// Each run is deterministic. The bar appears after 200 million instructions. At that time the program is still
 /// hashing.
 #[test]
 fn progress_is_shown_on_a_terminal_unless_quiet() {
@@ -330,7 +330,8 @@ fn limits_end_calls_to_a_slow_disk() {
     disks.check_guest("disks::limits_end_calls_to_a_slow_disk", &options.each_ref().map(String::as_str));
 }
 
-/// After the first write to this disk, QEMU delays the next one by eight minutes, or until the device is reset.
+/// After the first write to this disk, QEMU delays the next write until eight minutes have passed or the device is
+/// reset.
 #[test]
 fn late_write_keeps_its_slot_and_its_sectors() {
     let disks = Disks::new([]);
@@ -376,8 +377,8 @@ fn device_that_is_notified_through_a_port_is_refused_and_others_work() {
     assert_eq!((stdout(&output).as_ref(), output.status.code()), (disks.expected().as_str(), Some(1)));
 }
 
-/// The virtio console is one of the 32 devices whose registers the kernel maps. The disks are functions of a few PCI
-/// devices, because the bus has room for only 32 devices.
+/// The kernel maps the registers of at most 32 virtio devices. One of them is the console, so 31 of the 34 disks work.
+/// Eight disks share one device of the PCI bus, as its functions, because the bus has room for only 32 devices.
 #[test]
 #[ignore = "takes half a minute"]
 fn disk_beyond_the_limit_is_refused_and_others_work() {
@@ -422,7 +423,7 @@ fn unplugged_disk_fails_every_request() {
     boot.wait().expect("boot ends");
 }
 
-/// Makes QEMU remove a device, by the monitor at `socket`.
+/// Makes QEMU remove a device, by commands to the monitor at `socket`.
 fn unplug(socket: &Path, device: &str) {
     let mut monitor = UnixStream::connect(socket).expect("QEMU has a monitor");
     let remove = format!(

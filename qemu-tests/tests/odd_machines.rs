@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 
 const GUEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
 
-/// Options for a machine without a PCI bus, which has no virtio devices.
+/// Options for a machine that has no PCI bus and therefore no virtio devices.
 const NO_PCI: &[&str] = &["--kernel-option=console=serial", "--kernel-option=seed=0"];
 
 /// Runs the guest test `test` on a machine with these options of `boot`.

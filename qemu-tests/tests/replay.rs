@@ -1,5 +1,5 @@
-//! Tests that runs with counted instructions (`--icount`) are equal, to the byte and to the instruction, also with
-//! disks.
+//! Checks that all runs of a program with counted instructions (`--icount`) are equal, to the byte and to the
+//! instruction, also with disks.
 
 use std::fs;
 use std::path::Path;
@@ -65,7 +65,7 @@ fn benchmarks_of_disks_have_the_same_results_in_every_run() {
     }
 }
 
-/// The tests that check the data of a disk, with a disk in memory.
+/// Runs the guest tests that check the data of a disk, with a disk in memory.
 #[test]
 fn disk_in_memory_passes_the_tests_of_disks() {
     for (test, length) in [

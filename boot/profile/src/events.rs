@@ -65,7 +65,8 @@ fn call_stacks(traces: &[TrackTrace]) -> HashMap<u64, Stack> {
     stacks
 }
 
-/// Restores an address from its lower 56 bits. Addresses are canonical: their upper bits are equal.
+/// Restores an address from its lower 56 bits. Addresses are canonical: all upper bits of an address have the same
+/// value.
 fn address(detail: u64) -> u64 {
     ((detail << 8).cast_signed() >> 8).cast_unsigned()
 }

@@ -1,4 +1,4 @@
-//! Runs the peers in turn.
+//! Runs the peers, which are the schedulers to compare, ours included, one after the other.
 
 use std::fs;
 use std::time::Instant;

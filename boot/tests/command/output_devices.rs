@@ -47,7 +47,8 @@ fn reader_that_pauses_gets_every_line() {
         let printed = text(&output.stdout);
         let rest = lines_after_flood(&printed);
         assert_eq!((rest.len(), rest.last()), (2, Some(&"that was all")), "{options:?}: {rest:?}");
-        // The G that counts must have run beside the printing Gs. How often depends on the host.
+        // While the Gs of `flood` print, another G counts rounds. It must have run meanwhile, so the number is not 0.
+        // How large the number is depends on the host.
         let rounds: u64 = rest[0].split(' ').next().and_then(|word| word.parse().ok()).expect("a number");
         assert!(rounds > 0, "{options:?}");
         assert_eq!(status(&output), Some(0), "{options:?}");

@@ -1,6 +1,6 @@
-//! Functions that compiled code calls, and that a C library usually defines. They use string instructions, because the
-//! compiler may replace a loop that copies bytes, for example, by a call of `memcpy`. In `memcpy` itself, such a call
-//! would recurse for ever.
+//! Functions that compiled code calls, and that a C library usually defines. The compiler may replace an ordinary loop
+//! over bytes by a call of one of these functions. In `memcpy` itself, a call of `memcpy` would recurse for ever. So
+//! the functions use string instructions or volatile reads.
 
 use core::arch::asm;
 use core::ffi::c_int;

@@ -18,7 +18,7 @@ use crate::{clock, memory};
 /// The vector of the timer: the first one that is not an exception.
 const TIMER: u8 = 32;
 
-/// The time for which the timer is armed, in ns of the clock; `u64::MAX` if it is not armed.
+/// When the timer fires, in ns of the clock; `u64::MAX` if the timer is not armed.
 static ARMED: AtomicU64 = AtomicU64::new(u64::MAX);
 
 /// The registers of the interrupted code, which [`timer_stub`] and the CPU have stored on the interrupt stack.
@@ -77,7 +77,8 @@ extern "sysv64" fn handle(frame: &mut TrapFrame) {
 pub fn init() {
     let stack = memory::allocate_stack(16 * 1024).expect("a stack for interrupts");
     let tss = Box::leak(Box::new(TaskStateSegment::new()));
-    // Handlers have a stack of their own, because they must not write below the stack pointer of the interrupted code.
+    // Handlers have a stack of their own, because they must not write to the red zone below the stack pointer of the
+    // interrupted code.
     tss.interrupt_stack_table[0] = VirtAddr::new(stack.end as u64);
     let gdt = Box::leak(Box::new(GlobalDescriptorTable::new()));
     let code = gdt.append(Descriptor::kernel_code_segment());
@@ -114,9 +115,9 @@ pub fn init() {
     }
 }
 
-/// Makes the timer fire at `when`, in ns, unless it is armed for an earlier time. The PIT cannot count further than 55
-/// ms. If `when` is later than that, the timer fires too early, and the program arms it again. Callable from the
-/// handler.
+/// Makes the timer fire at the time `when`, in ns of the clock, unless it is already armed for an earlier time. The PIT
+/// can count for at most 55 ms. If `when` is further away, the timer fires after 50 ms, and the program arms it again.
+/// Callable from the handler.
 pub fn arm(when: u64) {
     without_interrupts(|| {
         if when >= ARMED.load(Relaxed) {

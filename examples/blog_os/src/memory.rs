@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize};
 const PAGE: usize = 4096;
 const MIB: usize = 1 << 20;
 
-/// Memory to which Rust code makes no references. Code only computes addresses in it.
+/// A static area of memory. No code makes a reference to the array; code only computes addresses in the area.
 #[repr(C, align(0x20_0000))]
 pub(crate) struct Area<const BYTES: usize>(UnsafeCell<[u8; BYTES]>);
 
@@ -42,11 +42,11 @@ unsafe impl GlobalAlloc for Heap {
     unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
 }
 
-/// Number of bytes of a slot, which consists of a guard page, the reserve and the stack, in the order of their
-/// addresses.
+/// Number of bytes of a slot. A slot is the memory for one stack: a guard page, the reserve and the stack itself, in
+/// the order of their addresses.
 const SLOT: usize = 128 * 1024;
-/// Number of bytes below a stack. In this reserve a preempted G saves its registers and calls the scheduler, even if
-/// the stack itself is almost full.
+/// Number of bytes of the reserve below a stack. In the reserve a preempted G saves its registers and calls the
+/// scheduler, even if the stack itself is almost full.
 const RESERVE: usize = 3 * PAGE;
 const SLOTS: usize = 64;
 pub(crate) const STACKS_BYTES: usize = SLOTS * SLOT;
@@ -85,7 +85,8 @@ pub fn init() {
         // nothing uses.
         unsafe { page_directory[stacks / (2 * MIB) + table] = address as u64 | PRESENT_AND_WRITABLE };
     }
-    // SAFETY: the address of the tables stays the same. The CPU only discards the translations that it has cached.
+    // SAFETY: this writes the value that CR3 already has. The write only makes the CPU discard the translations that it
+    // has cached.
     unsafe { asm!("mov {0}, cr3", "mov cr3, {0}", out(reg) _) };
 }
 

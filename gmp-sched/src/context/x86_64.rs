@@ -26,7 +26,8 @@ use core::arch::{asm, naked_asm};
 use super::{Entry, SavedContext, Transfer, Visit};
 
 /// The assembly of a switch. `save_more` pushes additional state before `rbp`. `load_more` loads the additional state
-/// of the resumed context, and `drop_more` removes it from that context's stack.
+/// of the resumed context, or clears the registers of which nothing was saved. `drop_more` removes the additional state
+/// from the stack of the resumed context.
 macro_rules! switch {
     ($save:ident, $to:ident, $transfer:ident,
      save_more: [$($save_more:literal),* $(,)?], load_more: [$($load_more:literal),* $(,)?], drop_more: [$($drop_more:literal),*]) => {{

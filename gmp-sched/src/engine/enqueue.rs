@@ -167,9 +167,9 @@ impl<P: Platform> Scheduler<P> {
     /// uses only the park token of the M that it unparks.
     pub(crate) fn inject_from_outside(&'static self, goroutine: &'static Goroutine<P>) {
         let woken = {
-            // The G becomes runnable and is enqueued in one critical section. Otherwise, if every M is idle,
-            // `check_dead` could see a G that does not wait and is on no queue, and would report a deadlock of the
-            // other Gs.
+            // The G becomes runnable and is enqueued in one critical section. Between the two steps, `check_dead` would
+            // overlook this G, which no longer waits and is on no queue yet. If every M were idle and other Gs waited,
+            // it would report a deadlock.
             let mut shared = self.shared.lock();
             goroutine.set_status(Status::Runnable);
             self.put_global_one(&mut shared, goroutine);

@@ -88,8 +88,8 @@ pub(crate) fn recycle<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Gorou
     recycle_on(here.and_then(Machine::processor), goroutine);
 }
 
-/// Like [`recycle`], for a caller that knows the P of the calling M. `processor` is `None` if that M is not one of the
-/// G's scheduler, or holds no P.
+/// Like [`recycle`], for a caller that knows the P of the calling M. `processor` is `None` if that M belongs to
+/// another scheduler than the G, or holds no P.
 #[inline(always)]
 pub(crate) fn recycle_on<P: Platform>(processor: Option<&'static Processor<P>>, goroutine: &'static Goroutine<P>) {
     if goroutine.stack_size() == StackSize::Chosen {

@@ -4,10 +4,11 @@ use crate::context;
 use crate::entities::goroutine::{Goroutine, StackSize};
 use crate::platform::Platform;
 
-/// Exchanges the stacks of `dead` and `next`, if `next` has not begun to run and both stacks have the standard size.
-/// `dead` is a free slot, or it is the calling G, which ends and switches to `next`. `dead` needs nothing on its stack
-/// any more. The exchange lets Gs that run one after the other use the same stack, which is already in the caches. The
-/// memory of the other stack stays untouched.
+/// Exchanges the stacks of `dead` and `next`, if `next` has not begun to run and its stack has the standard size. The
+/// caller guarantees that `dead` is a free slot, or is the calling G, which ends and switches to `next`. It also
+/// guarantees that the stack of `dead` has the standard size, and that nothing on this stack is needed any more. After
+/// the exchange, `next` runs on the stack that was used last, which is already in the caches. The fresh stack, which
+/// `dead` gets, stays untouched.
 #[inline(always)]
 pub(crate) fn exchange_stacks<P: Platform>(dead: &Goroutine<P>, next: &Goroutine<P>) {
     let unused = next.stack_top();

@@ -23,8 +23,9 @@ const STEAL_TRIES: u32 = 4;
 /// Go: `usleep(3)`.
 const RUN_NEXT_GRACE: Duration = Duration::from_micros(3);
 
-/// How many times in a row a thief waits for one victim. If two Gs ready each other alternately, `runnext` holds a
-/// different G each time, so without a limit the thief could wait for ever. (Go sets no limit.)
+/// How many times in a row a thief waits for one victim. After a wait, a thief steals the G in `runnext` only if it is
+/// still the same G; otherwise it waits again. If two Gs keep readying each other, it is never the same G, so the thief
+/// could wait for ever. (Go sets no limit.)
 const GRACES: usize = 4;
 
 /// Tries to steal from the other Ps: takes Gs from their rings, and in the last round also Gs of due timers and the Gs

@@ -68,8 +68,8 @@ fn link<T: Linked>(goroutine: &T) -> &AtomicRef<T> {
     Linked::<0>::link(goroutine)
 }
 
-/// The dead Gs of a P, of type `T`, with their stacks. The slot of the G that died last is reused first. The slots
-/// belong to the holder of the P. Go: `p.gFree`.
+/// The free list of a P: dead Gs, each with its stack. `T` is the type of a G. The slot of the G that died last is
+/// reused first. Only the holder of the P adds and takes slots. Go: `p.gFree`.
 pub(crate) struct FreeList<T: 'static> {
     pub(crate) first: AtomicRef<T>,
     pub(crate) count: AtomicU32,

@@ -111,7 +111,7 @@ fn handoff_against_a_submitter() {
     });
 }
 
-/// Several Ms block at the same time, and each of them relies on the same idle M to take over its P. In the end, there
+/// Two Ms block at the same time, and each of them relies on the same idle M to take over its P. In the end, there
 /// is nevertheless an M for every P.
 #[test]
 fn every_p_has_an_m_when_two_block() {

@@ -206,8 +206,9 @@ fn system_call_against_an_m_that_becomes_the_timekeeper() {
     });
 }
 
-/// An M is in a system call, and the P that it has left has timers. Then another P becomes idle by a handoff, while the
-/// timekeeper still sleeps without a deadline, because all Ps were held.
+/// Both Ps are held, so the timekeeper parks without a deadline. At the same time one M enters a system call and leaves a
+/// P that has a timer, and another M hands off its P, which becomes idle. The timekeeper must wake no later than this
+/// timer.
 #[test]
 fn handing_off_beside_timers_left_in_a_system_call() {
     explore_every_point(|| {

@@ -84,7 +84,7 @@ counters! {
     displacements,
     /// Steals that found Gs.
     steals,
-    /// Searches of all other Ps that found nothing to steal.
+    /// Attempts to steal that found nothing on any other P.
     steal_misses,
     /// Ms woken because they were assigned a P.
     wakes,

@@ -135,8 +135,9 @@ macro_rules! change {
 }
 pub(crate) use change;
 
-/// Expands to the empty string. An optional part of a macro (`$(…)?`) must mention an optional parameter. So the
-/// optional part of the format string in `change!` passes the operand to this macro.
+/// Expands to the empty string. `change!` adds `, {operand}` to its format string only if it has an operand, so it adds
+/// this text in a `$(…)?`. There Rust requires an optional parameter of the macro, which this text does not have. So
+/// `change!` also passes `$operand` to this macro, which ignores it.
 macro_rules! nothing {
     ($operand:expr) => {
         ""

@@ -30,7 +30,8 @@ const MOST_POLLS: usize = 20_000_000;
 /// The largest number of frames that are recorded. The rest of a longer backtrace is left out.
 const MAX_FRAMES: usize = 48;
 
-/// The value of `answered` of a CPU that has stopped for ever. It counts as the answer to every request.
+/// The value of [`Snapshot::answered`] for a CPU that has stopped for ever. This value counts as the answer
+/// to every request.
 const STOPPED: u32 = u32::MAX;
 
 /// Held by [`write_all`] while a CPU asks the others and waits for their answers, because each CPU has room for only

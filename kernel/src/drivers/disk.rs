@@ -1,4 +1,5 @@
-//! Disks: reads and writes of any range of bytes. They block the calling G with its M, or the G alone.
+//! Disks: reads and writes of any range of bytes. The caller chooses whether a call blocks its G together
+//! with its M, or only its G.
 
 use alloc::format;
 use alloc::string::{String, ToString};

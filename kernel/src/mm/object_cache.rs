@@ -262,7 +262,8 @@ fn with_cache<R>(class: usize, work: impl FnOnce(&mut Objects) -> R) -> R {
     let _preempt = PreemptGuard::new();
     let objects = CACHE.here().0.get();
     // SAFETY: this is the only reference to this CPU's cache. No other thread or G runs on this CPU now, because
-    // preemption is off. Handlers do not use the heap (`contexts`). And `work` does not use the heap.
+    // preemption is off. Handlers do not use the heap, which the module `cpu::contexts` checks. And `work` does not use
+    // the heap.
     work(&mut unsafe { &mut *objects }[class])
 }
 

@@ -37,7 +37,8 @@ mod platform {
     pub(crate) use kernel::platform::*;
     pub(crate) use kernel::{PREEMPTS_LOOPS, mm, println};
 
-    /// Every workload has as many repetitions as in the Go program.
+    /// A factor for the repetitions of the workloads. It is 1, so every workload has as many repetitions as in the Go
+    /// program.
     pub(crate) const REPETITIONS: u64 = 1;
 
     pub(crate) const PARKED: usize = 100_000;
@@ -129,7 +130,7 @@ fn measure_events(name: &str, body: impl FnOnce() -> u64) {
     report(name, total as f64 / EVENTS as f64, "ns/op");
 }
 
-/// Measures the time from the call in which a G blocks its M to the next run of another G on the same P.
+/// Measures the time from the call in which a G blocks its M until another G runs on the same P.
 fn handoffs() {
     measure_events("handoff", || {
         let blocking = go(|| {
@@ -151,8 +152,8 @@ fn handoffs() {
     });
 }
 
-/// Measures the time from the request of an interrupt, which the CPU sends to itself, to the run of the G that waits
-/// for the interrupt. When the interrupt comes, another G computes on the P.
+/// Measures how soon a G that waits for an interrupt runs. The CPU sends the interrupt to itself, and the measurement
+/// begins then. When the interrupt comes, another G computes on the P.
 fn poll_wakes() {
     measure_events("poll_wake", || {
         let waiting = go(|| {
@@ -163,7 +164,8 @@ fn poll_wakes() {
             (0..EVENTS).map(wait).sum()
         });
         for _ in 0..EVENTS {
-            // During this sleep the G begins to wait, and the undisturbed time after the last displacement ends.
+            // During this sleep the G `waiting` begins to wait, and the undisturbed time after the last displacement
+            // ends.
             sleep(Duration::from_micros(100));
             BEGUN.store(now(), Ordering::Relaxed);
             disk::interrupt();
@@ -178,8 +180,8 @@ fn poll_wakes() {
 }
 
 /// Measures the delay from the end of a call that blocks its M for 1 ms until the calling G runs again, while each P
-/// runs a hog (a G that computes and never waits). If the platform does not preempt Gs in loops, the calling G would
-/// never run again, so nothing is measured.
+/// runs a hog (a G that computes and never waits). Nothing is measured on a platform that does not preempt Gs in loops,
+/// because the calling G would never run again.
 fn blocking_calls_beside_hogs() {
     const CALL: Duration = Duration::from_millis(1);
     if kernel::PREEMPTS_LOOPS {
@@ -192,9 +194,9 @@ fn blocking_calls_beside_hogs() {
     }
 }
 
-/// Measures reads of 4 KiB at random offsets of the first disk, both by blocking system calls and asynchronously.
-/// Measures them with one read in flight and with 64, and measures how long a read takes while each P runs a hog (a G
-/// that computes and never waits). Without a disk there is nothing to measure.
+/// Measures reads of 4 KiB at random offsets of the first disk: with one read in flight, with 64 reads in flight, and
+/// with one read while each P runs a hog (a G that computes and never waits). All this is measured both for blocking
+/// system calls and for asynchronous reads. Without a disk there is nothing to measure.
 fn disk_reads() {
     const READS: u64 = 4096;
     let Some(disk) = disk::disks().first() else { return };
@@ -262,10 +264,10 @@ fn hashing() {
     report("io_sha256", mib_per_second(CHUNKS * chunk.len() as u64, now() - start), "MiB/s");
 }
 
-/// The length of a read of [`disk_reads`] in bytes.
+/// The length in bytes of each read of [`disk_reads`].
 const BLOCK: usize = 4096;
 
-/// Reads a block of the disk, chosen by `seed`.
+/// Reads one of the `blocks` blocks of the disk. `seed` determines which one.
 fn read_block(access: DiskAccess<'_>, blocks: u64, seed: u64) {
     let random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     let mut block = vec![0; BLOCK];

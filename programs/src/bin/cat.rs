@@ -22,9 +22,9 @@ kernel::main!(main);
 
 /// The size of a chunk in bytes.
 const CHUNK: usize = 64 * 1024;
-/// The maximum number of chunks of a file that were read and not printed yet.
+/// The number of chunks that fit into the channel between the G that reads a file and the main G.
 const CHUNKS_AHEAD: usize = 4;
-/// The maximum number of files that are being read.
+/// The maximum number of files that are being read at the same time.
 const FILES_AHEAD: usize = 8;
 
 fn main(paths: &[&str]) -> i32 {

@@ -2,8 +2,9 @@
 //!
 //! Prints all names in a directory, also those that begin with a period, in the order of their bytes. With `-l` each
 //! name is preceded by the type and permissions of the file, its owner, its group and its length. Without a path, lists
-//! the root directory. Like `ls`, this program lists a symbolic link itself, and not its target, with `-l` or if the
-//! target is not a directory.
+//! the root directory. Like `ls`, this program lists a symbolic link itself if `-l` is given or if the target of the
+//! link is not a directory. If `-l` is not given and the target is a directory, the program lists the contents of the
+//! target.
 
 #![no_std]
 #![cfg_attr(not(test), no_main)]
@@ -54,7 +55,7 @@ struct Lines {
     text: String,
 }
 
-/// Returns whether the contents of the directory at `path` are listed. Otherwise, the file at `path` itself is listed.
+/// Returns true if the contents of the directory at `path` are to be listed, and false if the file at `path` itself is.
 fn is_listed_directory(files: &Ext4, path: &str, is_long: bool) -> Result<bool, Ext4Error> {
     let file = files.symlink_metadata(path)?;
     if is_long || !file.is_symlink() {
@@ -81,7 +82,7 @@ fn list(files: &Ext4, path: &str, is_long: bool) -> Result<Lines, Ext4Error> {
     Ok(Lines { is_directory: true, text: lines.collect::<Result<_, _>>()? })
 }
 
-/// The line for the file at `path`, which is shown as `name`.
+/// Returns the output line for the file at `path`. The line shows the file as `name`.
 fn line(files: &Ext4, path: &PathBuf, name: &dyn fmt::Display, is_long: bool) -> Result<String, Ext4Error> {
     if !is_long {
         return Ok(format!("{name}\n"));

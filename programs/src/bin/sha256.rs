@@ -1,4 +1,4 @@
-//! Prints for each disk what `sha256sum` prints for its file: `cargo run -- --disk FILE sha256`.
+//! Prints for each disk what `sha256sum` prints for the file that is the disk: `cargo run -- --disk FILE sha256`.
 //!
 //! A disk is read in chunks. Each chunk has a G of its own, and the number of concurrent chunks is bounded. With
 //! `--mode sync`, which is the default, each read is a system call: while a G waits for the device, its M blocks, and

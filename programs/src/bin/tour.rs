@@ -236,7 +236,8 @@ struct Story {
 }
 
 impl Story {
-    /// Runs a G that calls `wait`. Main runs next and calls `meanwhile`, and then waits for the G.
+    /// Spawns a G that calls `wait`, and records what happens. When the G waits, main runs and calls `meanwhile`. Then
+    /// main waits for the end of the G.
     fn of(
         scheduler: &'static Scheduler<Kernel>,
         wait: impl FnOnce() + Send + 'static,
@@ -262,7 +263,7 @@ impl Story {
         Self { goroutine, before, after, main, is_idle: idle(before.machine), events }
     }
 
-    /// Returns when the first event of this kind and this G happened, at `from` or later.
+    /// Returns the time of the first event of this kind and this G among the events at `from` or later.
     fn when(&self, kind: EventKind, goroutine: Option<GoroutineId>, from: Instant) -> Option<Instant> {
         let is_wanted = |event: &&Event| event.kind == kind && event.goroutine == goroutine && event.when >= from;
         self.events.iter().find(is_wanted).map(|event| event.when)
@@ -283,7 +284,7 @@ impl Story {
         }
     }
 
-    /// Returns what happened from `begin` on, and when.
+    /// Returns what happened from `begin` on, each step with its time.
     fn steps(&self, wait: EventKind, begin: Instant) -> Vec<(Instant, String)> {
         let (g, m, p) = (self.goroutine, self.before.machine, self.before.processor);
         let (n, q) = (self.after.machine, self.after.processor);

@@ -148,8 +148,8 @@ refused!(nmi_that_blocks_is_refused: in_nmi(block), "a G blocks, yields or ends"
 refused!(nmi_that_spawns_is_refused: in_nmi(spawn), "a G is spawned", "in the handler of a non-maskable");
 refused!(nmi_that_allocates_is_refused: in_nmi(allocate), "memory is allocated or freed", "in the handler of a non-maskable");
 
-/// Spawning, allocating and locking work with preemption off. Printing and locking another `InterruptMutex` work in a
-/// handler and while an `InterruptMutex` is held.
+/// With preemption off, a G can spawn, allocate and lock. In a handler, and while an `InterruptMutex` is held, code can
+/// print and can lock another `InterruptMutex`.
 fn operations_allowed_by_the_table_work() {
     static OTHER: InterruptMutex<u32> = InterruptMutex::new(0);
     pinned(|| {

@@ -35,13 +35,13 @@ fn delays_overlap() {
 }
 guest_test!(delays_overlap, smp = &[1, 8], icount);
 
-/// Returns the byte at `offset` of a disk after [`fill`]. All sectors differ.
+/// Returns the byte that [`fill`] writes to `offset` of a disk. All sectors have different contents.
 fn pattern(disk: usize, offset: u64) -> u8 {
     let mixed = (offset ^ (disk as u64) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed ^ mixed >> 31).to_le_bytes()[3]
 }
 
-/// Writes all whole sectors of a disk. Returns their total length in bytes.
+/// Fills all whole sectors of a disk with [`pattern`]. Returns their total length in bytes.
 fn fill(index: usize, disk: &Disk) -> u64 {
     let end = disk.len_bytes() / SECTOR * SECTOR;
     let content: Vec<u8> = (0..end).map(|offset| pattern(index, offset)).collect();
@@ -223,7 +223,7 @@ fn thousand_gs_read_and_write_parts_of_the_same_sectors() {
     assert_eq!(disk.asynchronous().read_at(0, &mut all), Ok(all.len()));
     assert!(all.chunks(OWN).eq(models.iter().map(|model| &model[..])));
     let (requests, free) = disk.requests();
-    assert_eq!(free, requests, "a slot is lost");
+    assert_eq!(free, requests, "a buffer is lost");
 }
 guest_test!(thousand_gs_read_and_write_parts_of_the_same_sectors, hidden);
 
@@ -271,7 +271,7 @@ fn large_transfers_return_what_was_written() {
             .collect();
         all.into_iter().for_each(|handle| handle.join().unwrap());
         let (requests, free) = disk.requests();
-        assert_eq!(free, requests, "a slot is lost");
+        assert_eq!(free, requests, "a buffer is lost");
     }
 }
 guest_test!(large_transfers_return_what_was_written, hidden);
@@ -292,9 +292,9 @@ fn untouched_buffers_on_a_stack_are_filled() {
 }
 guest_test!(untouched_buffers_on_a_stack_are_filled, hidden);
 
-/// The disk of this test is slow: it does only a few requests in a second. So most calls that have a limit are ended by
-/// their limit. How many calls are ended depends on the host, unlike in `late_write_keeps_its_slot_and_its_sectors`.
-/// After the late answers, all slots and frames are free again.
+/// The disk of this test is slow: it answers only a few requests in a second. So most calls that have a limit are ended
+/// by their limit. How many calls are ended depends on the host, whereas in the next test it is certain how each call
+/// ends. After the late answers, all the driver's buffers are free again, and no memory is lost.
 fn limits_end_calls_to_a_slow_disk() {
     const CALLS: usize = 20;
     let disk = &disks()[0];
@@ -338,8 +338,8 @@ fn limits_end_calls_to_a_slow_disk() {
         }
         mm::usage().free
     };
-    // A round may need more memory than the one before, for example for further Ms. A leak would need more in each
-    // round.
+    // A round may need more memory than the previous round, for example for further Ms. Only a leak would take more
+    // memory in every round.
     let mut last = round();
     let is_stable = (0..10).any(|_| {
         let (before, now) = (last, round());
@@ -350,10 +350,10 @@ fn limits_end_calls_to_a_slow_disk() {
 }
 guest_test!(limits_end_calls_to_a_slow_disk, hidden);
 
-/// The device of this test answers the first write. It answers no other write until it is reset, but it answers all
-/// requests of other kinds. If a write is ended by its limit, it keeps its slot and the locks of its sectors, because
-/// the device may still perform it. A discard of these sectors waits for the locks. A call is ended by a cancellation
-/// in the same way as by a deadline.
+/// The device of this test answers the first write and all requests that are not writes. It answers no other write
+/// until it is reset. When a limit ends the call of an unanswered write, the write keeps its buffers and the locks of
+/// its sectors, because the device may still perform the write. A discard of these sectors waits for the locks. A
+/// cancellation ends a call in the same way as a deadline.
 fn late_write_keeps_its_slot_and_its_sectors() {
     const LIMIT: Duration = Duration::from_millis(20);
     const FAR: u64 = 64 * BUFFER as u64;
@@ -384,9 +384,9 @@ fn late_write_keeps_its_slot_and_its_sectors() {
 }
 guest_test!(late_write_keeps_its_slot_and_its_sectors, hidden);
 
-/// The device is the same as in the previous test. While a write waits for its answer, reads are answered. After the
-/// time limit of the write the driver resets the device and sends the write again. When the write is late again, it
-/// fails.
+/// The device answers the first write and no other, as in the previous test. While the second write waits for its
+/// answer, reads are answered. After a time limit the driver resets the device and sends the write again. When the
+/// write is not answered in time again, it fails.
 fn lost_request_times_out_while_others_are_answered() {
     let disk = &disks()[0];
     assert_eq!(disk.write_at(0, &[1; 512]), Ok(()), "the first write is answered");
@@ -396,12 +396,12 @@ fn lost_request_times_out_while_others_are_answered() {
     }
     assert_eq!(lost.join().unwrap(), Err(DiskError::Request(RequestError::Silent)));
     let (requests, free) = disk.requests();
-    assert_eq!(free, requests, "a slot is lost");
+    assert_eq!(free, requests, "a buffer is lost");
 }
 guest_test!(lost_request_times_out_while_others_are_answered, hidden);
 
-/// The host unplugs the second disk while Gs read from both. The reads from the second disk that are waiting at that
-/// time fail after the time limit. Later reads from the second disk fail at once. The first disk still works.
+/// The host unplugs the second disk while Gs read from both disks. The reads that wait for the second disk at that time
+/// fail after the driver's time limit. Later reads from the second disk fail at once. The first disk still works.
 fn unplugged_disk_fails_every_request() {
     const READERS: usize = 64;
     let [good, bad] = disks() else { panic!("two disks") };
@@ -409,7 +409,7 @@ fn unplugged_disk_fails_every_request() {
     let readers: Vec<_> = (0..READERS)
         .map(|reader| {
             go(move || {
-                // Some requests have several buffers.
+                // A read of `3 * BUFFER` bytes needs several of the driver's buffers.
                 let mut buffer = vec![0; if reader % 3 == 0 { 3 * BUFFER } else { 512 }];
                 loop {
                     assert_eq!(good.asynchronous().read_at(reader as u64 * SECTOR, &mut [0; 512]), Ok(512));
@@ -431,7 +431,8 @@ fn unplugged_disk_fails_every_request() {
 }
 guest_test!(unplugged_disk_fails_every_request, hidden);
 
-/// The device reports an error for some requests. The others succeed, and no slot is lost.
+/// The device reports an error for some requests. All other requests succeed, and all the driver's buffers are free in
+/// the end.
 fn errors_of_the_device_are_returned_to_their_callers() {
     let disk = &disks()[0];
     let bad = 1_000 * SECTOR;
@@ -439,7 +440,7 @@ fn errors_of_the_device_are_returned_to_their_callers() {
         let readers: Vec<_> = (0..200_u64)
             .map(|reader| {
                 go(move || {
-                    // Some requests have several buffers.
+                    // A read of `3 * BUFFER` bytes needs several of the driver's buffers.
                     let mut buffer = vec![0; if reader % 10 == 0 { 3 * BUFFER } else { 512 }];
                     let offset = if reader % 3 == 0 { bad } else { reader * SECTOR };
                     let failed = Err(DiskError::Request(RequestError::Failed));
@@ -451,6 +452,6 @@ fn errors_of_the_device_are_returned_to_their_callers() {
         readers.into_iter().for_each(|reader| reader.join().unwrap());
     }
     let (requests, free) = disk.requests();
-    assert_eq!(free, requests, "a slot is lost");
+    assert_eq!(free, requests, "a buffer is lost");
 }
 guest_test!(errors_of_the_device_are_returned_to_their_callers, hidden);

@@ -16,8 +16,8 @@ fn counts() -> gmp_sched::Counts {
     scheduler().expect("the scheduler runs").counts()
 }
 
-/// Ms are reused, so their number depends on how many calls block at once, and not on how many calls there are. Calls
-/// beyond the limit wait for earlier ones.
+/// Ms are reused, so their number depends on how many calls block at once, and not on how many calls there are. At most
+/// `blocking_limit` calls block at once. Further calls wait until earlier calls have ended.
 fn blocking_calls_reuse_ms_and_wait_at_the_limit() {
     const LIMIT: usize = 16;
     /// Runs `gs` Gs, each of which makes `calls` blocking calls. Returns how many Ms exist afterwards, in addition to
@@ -65,8 +65,8 @@ fn g_that_returns_from_a_blocking_call_runs_within_a_millisecond_beside_hogs() {
 }
 guest_test!(g_that_returns_from_a_blocking_call_runs_within_a_millisecond_beside_hogs, smp = &[1], icount);
 
-/// Calls that block Ms for long do not make other calls more expensive. A hog counts its rounds, which shows how much of
-/// the only CPU the calls of main take.
+/// Calls that block Ms for long do not make other calls more expensive. Main makes the other calls. A hog uses the rest
+/// of the only CPU and counts its rounds. The count shows how much of the CPU main's calls take.
 fn blocked_ms_do_not_slow_other_calls_down() {
     static STOP: AtomicBool = AtomicBool::new(false);
     static ROUNDS: AtomicU64 = AtomicU64::new(0);
@@ -110,7 +110,8 @@ fn blocked_ms_do_not_slow_other_calls_down() {
 guest_test!(blocked_ms_do_not_slow_other_calls_down, smp = &[1], options = &["blocking_limit=1100"], icount);
 
 /// A driver that polls keeps its CPU busy. sysmon retakes the only P after the next tick, so main runs long before the
-/// driver is done. This is the first system call of the machine, so this tick also starts the thread of sysmon.
+/// driver is done. The driver makes the first system call of this machine, so this tick also has to start the thread of
+/// sysmon.
 fn sysmon_retakes_the_p_of_a_driver_that_polls() {
     const LENGTH: Duration = Duration::from_millis(100);
     let (before, start) = (counts(), clock::now());
@@ -126,8 +127,8 @@ fn sysmon_retakes_the_p_of_a_driver_that_polls() {
 }
 guest_test!(sysmon_retakes_the_p_of_a_driver_that_polls, smp = &[1], icount);
 
-/// A G computes on each P. Beside 64 Gs that block their Ms again and again, these Gs do at least 97% of the
-/// work that they do alone.
+/// A G computes on each P. Beside 64 Gs that block their Ms again and again, the computing Gs do at least 97% of the
+/// work that they do without the blocking Gs.
 fn blocked_gs_leave_the_cpus_to_gs_that_compute() {
     static STOP: AtomicBool = AtomicBool::new(false);
     static CALLS: AtomicU64 = AtomicU64::new(0);
@@ -161,9 +162,9 @@ fn blocked_gs_leave_the_cpus_to_gs_that_compute() {
 }
 guest_test!(blocked_gs_leave_the_cpus_to_gs_that_compute, smp = &[1], icount);
 
-/// There is one CPU. A G blocks its M for 3 ms. Another M takes over the P and runs main, which computes for 5 ms. The
-/// M of the G keeps the CPU until it waits for the device. So this wait begins at once, and ends while main computes.
-/// At that time, the M of main holds the P, so the G continues on the M of main.
+/// There is one CPU. A G blocks its M for 3 ms, as a driver does, so its P is handed off to another M. The first M keeps
+/// the CPU until it parks for the 3 ms. Only then does the other M get the CPU. It runs main, which computes for 5 ms.
+/// The 3 ms end while main computes. At that time the M of main holds the P, so the G continues on the M of main.
 fn driver_waits_for_its_device_before_the_next_m_gets_the_cpu() {
     let machine = || Pinned::<Kernel>::new().machine().id();
     let blocking = go(move || {

@@ -1,4 +1,4 @@
-//! Tests that the CPUs of an idle machine stay halted and take no interrupts. The tests count interrupts, because the
+//! Checks that the CPUs of an idle machine stay halted and take no interrupts. The tests count interrupts, because the
 //! number of interrupts does not depend on the host's load.
 
 use core::ops::Range;
@@ -15,13 +15,13 @@ fn interrupts_during(body: impl FnOnce()) -> Vec<u64> {
     cpus::all().zip(before).map(|(cpu, before)| interrupts(cpu) - before).collect()
 }
 
-/// The largest number of interrupts that a sleeping CPU takes. These interrupts come from a tick that was armed before,
-/// from the watchdog's last check, and from a wakeup by another CPU.
+/// The largest number of interrupts that a sleeping CPU takes. These interrupts come from a tick that was armed before
+/// the CPU slept, from the watchdog's last check, and from a wakeup by another CPU.
 const A_FEW: u64 = 6;
 
-/// Returns how often the timekeeper has to restart the timer of its CPU in `seconds` seconds. The timekeeper is the M
-/// that waits for the earliest timer of all Ps. The counter of a CPU's timer has 32 bits and counts at 1 to 4 GHz, so
-/// it can count for 1 to 4.3 seconds.
+/// Returns how often, at least and at most, the timekeeper has to restart the timer of its CPU in `seconds` seconds.
+/// The timekeeper is the M that waits for the earliest timer of all Ps. The counter of a CPU's timer has 32 bits and
+/// counts at 1 to 4 GHz, so it can count for 1 to 4.3 seconds.
 fn hops(seconds: u64) -> Range<u64> {
     seconds / 5..seconds + 1
 }
@@ -68,8 +68,9 @@ fn longer_sleep_only_adds_timer_restarts() {
 }
 guest_test!(longer_sleep_only_adds_timer_restarts, smp = &[1, 2, 8], icount);
 
-/// Checks that the tests above detect ticks. A computing CPU has a tick. Each end of a slice makes another M search
-/// for work. So up to three CPUs take interrupts, and the others stay halted.
+/// Checks that the tests above detect ticks. A computing CPU has a tick. Each end of a slice makes another M search for
+/// work. So at most three CPUs take interrupts: the computing CPU, the CPU of the searching M, and the CPU of the
+/// timekeeper. All others stay halted.
 fn busy_cpu_has_a_tick() {
     sleep(Duration::from_secs(1));
     let taken = interrupts_during(|| {

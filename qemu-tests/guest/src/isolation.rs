@@ -15,7 +15,7 @@ use kernel::prelude::*;
 
 use crate::{provoke, vectors};
 
-/// Returns the addresses of the calling G's stack.
+/// Returns the start and the end of the calling G's stack.
 fn my_stack() -> (usize, usize) {
     let stack = Pinned::<Kernel>::new().goroutine().stack();
     (stack.start, stack.end)

@@ -145,7 +145,8 @@ fn options_of_the_program_reach_it() {
     assert_eq!(option("program.firs"), None);
 }
 
-// This test runs only with `--ignored`, because the maximum number of CPUs keeps the host busy for a long time.
+// This test runs only with `--ignored`, because a machine with the maximum number of CPUs keeps the host busy for a
+// long time.
 guest_test!(maximum_number_of_cpus_starts, smp = &[255], seconds = 300, ignored);
 fn maximum_number_of_cpus_starts() {
     assert_eq!(num_cpu(), 255);
@@ -324,7 +325,7 @@ mod processor {
         assert_eq!(mxcsr, MXCSR);
     }
 
-    /// Sets the control register and the floating-point registers to values with which hardware or firmware may leave
+    /// Sets the control register and the floating-point registers to values that hardware or firmware may leave in
     /// them.
     pub(super) fn spoil() {
         // SAFETY: no bit that changes here affects this code. MCE is off only until `init_cpu` sets it again.

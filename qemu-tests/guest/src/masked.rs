@@ -9,7 +9,7 @@ use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
 use kernel::watchdog::{Windows, longest_windows};
 
-/// Spins until the watchdog has reported one more CPU.
+/// Spins until the watchdog has reported one more CPU than in `before`.
 #[inline(never)]
 fn spins_until_it_is_found(before: &Windows) {
     while longest_windows().lockups == before.lockups {

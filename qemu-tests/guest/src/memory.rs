@@ -32,7 +32,7 @@ fn mark(round: usize) -> u8 {
 }
 
 guest_test!(allocations_of_many_gs_keep_their_contents, smp = &[1, 2, 8]);
-/// Many Gs allocate blocks of all sizes at the same time, and another G frees them.
+/// Many Gs allocate blocks of many sizes at the same time. Each G frees some of its blocks, and main frees the others.
 fn allocations_of_many_gs_keep_their_contents() {
     let fill = |g: u8| {
         let mut blocks = Vec::new();

@@ -1,12 +1,12 @@
-//! Misuse of the library. In these tests a panic ends the machine.
+//! Tests that misuse the library. Each misuse must panic, and in these tests a panic ends the machine.
 
 use gmp_sched::goroutine::Status;
 use kernel::percpu::PreemptGuard;
 use kernel::platform::scheduler;
 use kernel::prelude::*;
 
-/// With preemption off, the caller would wait forever for the mutex, because its holder cannot run on this CPU. The
-/// panic is the program's fault, so the status is 2.
+/// A G must not wait for a mutex with preemption off: during the wait, no other G could run on this CPU, not even the
+/// holder of the mutex. So the call of `lock` panics. This is the program's fault, so the status is 2.
 fn locking_with_preemption_off() {
     static MUTEX: Mutex<()> = Mutex::new(());
     let _held = MUTEX.lock();
@@ -52,7 +52,7 @@ fn too_many_dones() {
 guest_test!(too_many_dones, status = 2, texts = &["panic at", "misuse.rs", "sync: negative WaitGroup counter"]);
 
 /// Releases more permits than are held. The release must panic, although another G waits for a permit and could get one
-/// of them.
+/// of the released permits.
 fn releases_too_often() {
     static SEMAPHORE: Semaphore = Semaphore::new(1);
     SEMAPHORE.acquire(1).forget();
@@ -95,7 +95,7 @@ guest_test!(
     texts = &["panic at", "an M without a P may not do this: it is in a system call"]
 );
 
-/// Whether a G waits.
+/// Whether the G of this handle waits.
 fn is_waiting(of: &JoinHandle<()>) -> bool {
     let mut all = scheduler().expect("it runs").goroutines();
     all.any(|goroutine| goroutine.id() == of.id() && goroutine.status() == Status::Waiting)

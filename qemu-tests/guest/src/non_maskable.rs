@@ -9,9 +9,9 @@ use kernel::{cpus, internals, watchdog};
 
 use crate::vectors;
 
-/// Wakes a worker on a halted CPU while NMIs are sent to the halted CPUs. If an NMI arrives before the IPI for the
-/// worker, the CPU wakes and finds the worker, but no interrupt handler has flushed the CPU's TLB. In this case the CPU
-/// must flush its TLB itself before it runs the worker.
+/// Wakes a G, the worker, by an IPI to a halted CPU, while NMIs are sent to all other CPUs. If an NMI arrives at a CPU
+/// before an IPI does, the CPU wakes and finds the worker, but no interrupt handler has flushed the CPU's TLB. In this
+/// case the CPU must flush its TLB itself before it runs the worker.
 fn cpu_woken_by_an_nmi_flushes_its_tlb_before_it_runs_a_thread() {
     const ROUNDS: usize = 3_000;
     static DONE: AtomicUsize = AtomicUsize::new(0);
@@ -54,7 +54,7 @@ fn cpu_woken_by_an_nmi_flushes_its_tlb_before_it_runs_a_thread() {
 guest_test!(cpu_woken_by_an_nmi_flushes_its_tlb_before_it_runs_a_thread, isolated, seconds = 60);
 
 /// An NMI arrives between `sti` and `hlt` while another interrupt is pending. The CPU must not halt after it has
-/// handled the pending interrupt, because no further interrupt may come.
+/// handled the pending interrupt, because it is not certain that another interrupt comes.
 fn nmi_between_sti_and_hlt_hides_no_interrupt() {
     static WOKEN: AtomicUsize = AtomicUsize::new(0);
     let vector = vectors::allocate(|_| _ = WOKEN.fetch_add(1, Ordering::SeqCst));
@@ -115,7 +115,7 @@ mod shadow {
         low & 0xffff | low >> 32 & 0xffff_0000 | high << 32
     }
 
-    /// Pushes the frame that the processor would push onto this stack, and jumps to `handler`. The handler returns to
+    /// Pushes onto this stack the frame that the processor would push, and jumps to `handler`. The handler returns to
     /// `address` with interrupts on and with the stack pointer as it was when this function was called.
     #[unsafe(naked)]
     extern "sysv64" fn take(handler: u64, address: u64) {

@@ -153,8 +153,8 @@ fn end(by_overflow: bool) {
     panic!("with children alive");
 }
 
-/// The children read values that they borrow from the dead G and from its parent. They continue until they are stopped,
-/// which happens only after the G has died.
+/// A G dies while its children read values that they borrow from the G and from the G's own parent. The children
+/// continue until they are stopped, after many more reads.
 fn children_continue_after_their_parent_died() {
     for by_overflow in [false, true] {
         let error = if by_overflow { JoinError::StackOverflow } else { JoinError::panicked() };

@@ -14,8 +14,8 @@ use kernel::watchdog::longest_windows;
 
 use crate::vectors;
 
-/// A number of lines that does not fit into the console's buffer. With 64 bytes per line, these lines take 125 KiB. The
-/// buffer has 128 KiB, but only callers that cannot wait may fill its second half.
+/// More lines than fit into the console's buffer. Each line has 64 bytes, so the lines take 125 KiB. The buffer has 128
+/// KiB, but callers that can wait may fill only the first half of it.
 const MANY: usize = 2_000;
 
 /// Prints a line of 64 bytes.
@@ -49,7 +49,7 @@ fn others_run_while_a_printer_waits_for_room() {
         })
         .collect();
     wait_until_it_stands(|| PRINTED.load(Ordering::Relaxed));
-    // More Gs than CPUs wait for room. Nevertheless, each CPU runs other Gs.
+    // More Gs than there are CPUs wait for room in the buffer. Nevertheless, each CPU runs other Gs.
     let others: Vec<_> = (0..4 * procs()).map(|n| go(move || n)).collect();
     assert!(others.into_iter().all(|other| other.join().is_ok()));
     let printed = PRINTED.load(Ordering::Relaxed);

@@ -7,14 +7,14 @@ use core::sync::atomic::AtomicU64;
 
 /// Divides by zero.
 pub(crate) fn divide_error() {
-    // SAFETY: the exception is intended, and ends the machine, or with `panic=isolate` the calling G.
+    // SAFETY: the exception is intended. It ends the machine; with `panic=isolate`, it ends only the calling G.
     unsafe { asm!("xor edx, edx", "mov eax, 1", "xor ecx, ecx", "div ecx", out("eax") _, out("ecx") _, out("edx") _) };
 }
 
 /// Reads through a null pointer.
 pub(crate) fn null_read() {
-    // SAFETY: the exception is intended, and ends the machine, or with `panic=isolate` the calling G. It is raised in
-    // assembly, because the compiler may assume that a pointer is not null.
+    // SAFETY: the exception is intended. It ends the machine; with `panic=isolate`, it ends only the calling G. The
+    // read is in assembly, because the compiler may assume that a pointer is not null.
     unsafe { asm!("mov {0}, [{0} + 8]", inout(reg) 0u64 => _) };
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn write_to_constant() {
 
 /// Executes an undefined instruction.
 pub(crate) fn invalid_opcode() {
-    // SAFETY: the exception is intended, and ends the machine, or with `panic=isolate` the calling G.
+    // SAFETY: the exception is intended. It ends the machine; with `panic=isolate`, it ends only the calling G.
     unsafe { asm!("ud2") };
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn bad_selector() {
 
 /// Reads at a non-canonical address.
 pub(crate) fn bad_address() {
-    // SAFETY: the exception is intended, and ends the machine, or with `panic=isolate` the calling G.
+    // SAFETY: the exception is intended. It ends the machine; with `panic=isolate`, it ends only the calling G.
     unsafe { asm!("mov {0}, [{0}]", inout(reg) 0x8000_0000_0000_0000_u64 => _) };
 }
 

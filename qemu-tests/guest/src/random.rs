@@ -7,12 +7,12 @@ use kernel::platform::scheduler;
 use kernel::prelude::*;
 use kernel::{fill_random, fill_random_until, random, random_until};
 
-/// Many Gs fill buffers of many lengths at the same time. No eight bytes occur twice.
+/// Many Gs fill buffers of many lengths at the same time. No group of eight bytes occurs twice.
 fn random_bytes_fill_every_length_and_differ() {
     let lengths = [0, 1, 7, 8, 9, 64, 4000, 10_000];
     let fillers = lengths.iter().cycle().take(40).map(|&length| {
         go(move || {
-            // The bytes around the range must not change.
+            // The bytes before and after the filled range must not change.
             let mut bytes = vec![0; length + 16];
             fill_random(&mut bytes[8..length + 8]);
             assert!(bytes[..8].iter().chain(&bytes[length + 8..]).all(|&byte| byte == 0));
@@ -40,13 +40,13 @@ fn random_numbers_need_no_further_m() {
 guest_test!(random_numbers_need_no_further_m, smp = &[1], isolated);
 
 /// The entropy device of this test never answers. The driver stops using such a device after two seconds. The first
-/// call still waits for the device, so the call is ended by its limit.
+/// call comes before that and waits for the device, so the limit ends this call.
 fn limits_end_waits_for_a_mute_device() {
     let (context, cancel) = Context::background().with_cancel();
     cancel.cancel();
     assert_eq!(fill_random_until(&mut [0; 100], &context), Err(ContextError::Canceled));
-    // When the request has been unanswered for two seconds, a call gives up the device, even if a limit ends this call.
-    // The next call gets its random numbers from the processor.
+    // The device is given up by the first call that finds the request unanswered for two seconds, even if the limit
+    // ends this call. The next call gets its random numbers from the processor.
     while let Err(error) = random_until(Duration::from_millis(100)) {
         assert_eq!(error, ContextError::DeadlineExceeded);
     }

@@ -296,7 +296,8 @@ guest_test!(
 );
 fn every_cpu_reports_where_it_is_and_continues() {
     keep_others_busy();
-    // The text is allocated here, because the snapshot is taken under a lock whose holder must not allocate.
+    // The memory for the text is allocated here, because `write_all_cpus` writes the text while it holds a lock, and
+    // the holder of this lock must not allocate.
     let mut text = String::with_capacity(1 << 20);
     for _ in 0..5 {
         text.clear();
@@ -387,8 +388,8 @@ fn concurrent_report_requests_do_not_end_the_machine() {
     let askers: Vec<_> = (0..procs())
         .map(|_| {
             go(move || {
-                // All CPUs send NMIs to the same CPU at about the same time, if the host runs the virtual CPUs in
-                // parallel.
+                // If the host runs the virtual CPUs in parallel, all CPUs send NMIs to the same CPU at about the same
+                // time.
                 (0..6_000).for_each(|round| internals::ask(CpuId::new(round / 1_000 % num_cpu())));
             })
         })

@@ -63,14 +63,15 @@ fn stealing_spreads_gs_to_all_cpus() {
     handles.into_iter().for_each(|handle| handle.join().unwrap());
     assert!(counts().steals > before);
 }
-// A slice lasts ten seconds, so that no preempted G gets to another P by the global queue.
+// A slice lasts ten seconds, so that no G is preempted. A preempted G would go to the global queue, through which it could
+// get to another P without stealing.
 guest_test!(stealing_spreads_gs_to_all_cpus, smp = &[2, 8], options = &["slice_us=10000000"]);
 
 /// Every P has hogs, which never call the scheduler. Nevertheless main wakes from its sleep, and all hogs run.
 fn hogs_are_preempted() {
-    /// Returns how often Gs were preempted or displaced. Displacements are included for the case that the host delays
-    /// the machine. The slice of a hog may then end while main runs in the hog's place, so the hog is displaced but not
-    /// preempted.
+    /// Returns how often Gs were preempted or displaced. Displacements are counted, too, because the host may delay the
+    /// machine. In this case the slice of a hog may end while main runs in the hog's place. Then the hog has been
+    /// displaced, but is not preempted.
     fn interruptions() -> u64 {
         counts().preemptions + counts().displacements
     }

@@ -111,12 +111,12 @@ fn die_if_wanted(random: &mut Random) {
     panic!("one has to");
 }
 
-/// Performs random operations until `STOP` is set or, in a child, a limit is reached. Returns the number of operations.
-/// `depth` is 0 for the first Gs, 1 for their children, and so on. Gs at depth 3 spawn no children.
+/// Performs random operations until `STOP` is set. A child also ends after at most six operations. Returns the number
+/// of operations. `depth` is 0 for the first Gs, 1 for their children, and so on. Gs at depth 3 spawn no children.
 fn life(seed: u64, depth: u32) -> u64 {
     let mut random = Random::new(seed);
     let mut rounds = 0;
-    // A G that another G has spawned performs a few operations. The first Gs continue until `STOP` is set.
+    // A child performs one to six operations. The first Gs, at depth 0, continue until `STOP` is set.
     let limit = if depth == 0 { u64::MAX } else { 1 + random.below(6) };
     while rounds < limit && !STOP.load(Ordering::Relaxed) {
         rounds += 1;
@@ -194,8 +194,8 @@ const PATIENCE: u64 = 100_000_000;
 /// while every check found an idle P.
 fn watchdog() -> u64 {
     let scheduler = scheduler().expect("the scheduler runs");
-    // The keys are the Gs that the last check found runnable while a P was idle. The value is the time of the first
-    // check that found this. All checks in between have found the same.
+    // The keys are the Gs that the last check found runnable while a P was idle. The value for a G is the time since
+    // which every check has found this.
     let mut waiting: BTreeMap<GoroutineId, u64> = BTreeMap::new();
     let mut found = 0;
     while !STOP.load(Ordering::Relaxed) {
@@ -229,8 +229,8 @@ fn everything_has_happened(resizes: u64) -> bool {
     DONE.iter().chain([&DIED]).all(|count| count.load(Ordering::Relaxed) > 0) && resizes > 0
 }
 
-/// Starts storms of preemptions, changes the number of Ps, and makes Gs die, until `end` and until everything has
-/// happened. Returns how often the number of Ps changed.
+/// Starts storms of preemptions, changes the number of Ps, and makes Gs die. Continues until the time `end` has come
+/// and [`everything_has_happened`]. Returns how often the number of Ps changed.
 fn stir(end: u64, step: Duration) -> u64 {
     let (original, mut random, mut resizes) = (procs(), Random::new(99), 0);
     for round in 1u64.. {

@@ -253,7 +253,8 @@ fn memory_of_dead_stacks_returns_to_the_heap() {
     assert!(block.iter().step_by(4001).all(|&byte| byte == 0x5a));
 }
 
-/// All frames of the computer that were free or in cached memory. They are freed when this value is dropped.
+/// Holds all frames of the computer that were free or in cached memory, so that no memory is left. Dropping this value
+/// frees the frames.
 struct NoMemory(Vec<PhysFrame>);
 
 impl NoMemory {
@@ -304,7 +305,7 @@ fn g_without_memory_for_its_stack_dies() {
 }
 
 guest_test!(code_with_preemption_off_gets_reserved_frames, smp = &[1, 8], memory = 64, isolated);
-/// With preemption off, a G gets frames from its CPU's reserve, which is refilled later.
+/// With preemption off, a G gets the frames for its stack from its CPU's reserve of frames, which is refilled later.
 fn code_with_preemption_off_gets_reserved_frames() {
     for mark in 0..10 {
         mm::free_cached_memory();
@@ -324,8 +325,8 @@ fn code_with_preemption_off_gets_reserved_frames() {
 
 guest_test!(g_that_frees_memory_is_preempted_once_at_a_time, smp = &[1], memory = 64, icount, seconds = 120,);
 /// A G touches pages in a storm of preemptions, while all remaining memory belongs to free stacks. Each page fault
-/// diverts the G to free such memory. If the G were preempted at that point, a second set of registers would be saved
-/// on its stack. The kernel asserts that this does not happen.
+/// diverts the G to free such memory. If the G were preempted while it frees this memory, a second set of registers
+/// would be saved on its stack. The kernel asserts that this does not happen.
 fn g_that_frees_memory_is_preempted_once_at_a_time() {
     /// The number of stacks whose pages are released at once.
     const STACKS: usize = 64;

@@ -23,7 +23,7 @@ fn nothing_runs_while_the_world_is_stopped() {
         })
         .collect();
     for _ in 0..10 {
-        // Main sleeps, so that different Gs are running each time.
+        // Main sleeps, so that different Gs are running at each stop.
         sleep(Duration::from_millis(3));
         let world = kernel::platform::stop_the_world();
         assert!(scheduler().unwrap().is_stopped());
@@ -122,7 +122,7 @@ fn threads_run_for_their_granularity_beside_due_timers() {
 }
 guest_test!(threads_run_for_their_granularity_beside_due_timers, smp = &[1], icount, seconds = 60);
 
-/// A G that has stopped the world may not block. Blocking panics, because otherwise the machine would hang.
+/// A G that has stopped the world must not block. Blocking panics, because otherwise the machine would hang.
 fn blocking_with_the_world_stopped() {
     let _world = kernel::platform::stop_the_world();
     sleep(Duration::from_millis(1));

@@ -97,7 +97,7 @@ impl Disk {
 static HOST_PROGRAMS: LazyLock<PathBuf> = LazyLock::new(|| {
     let mut build = cargo(&["build", "--package=programs", "--bins"]);
     assert!(build.status().expect("cargo runs").success());
-    // The test is in the folder `deps` of the folder of the programs.
+    // The executable of this test is in the folder `deps`, which is in the folder of the programs.
     let test = env::current_exe().expect("the path of this test");
     test.ancestors().nth(2).expect("two folders").to_path_buf()
 });
@@ -144,7 +144,7 @@ fn contents_are_those_of_the_folder_on_machine_and_host() {
 #[test]
 fn directories_are_listed_in_order_on_machine_and_host() {
     let disk = Disk::new(&image());
-    // Standard error also has the progress of a build.
+    // Standard error is not compared, because it also contains the progress of a build.
     let machine = disk.on_machine(&["ls", "-l"]);
     assert_eq!((stdout(&machine).as_str(), machine.status.code()), (ROOT, Some(0)), "{}", stderr(&machine));
     assert_printed(&disk.on_host(&["ls", "-l", "/"]), ROOT, "");

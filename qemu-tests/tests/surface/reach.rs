@@ -14,7 +14,7 @@ use crate::source::{Crate, Function, Visibility};
 const STATE: [&str; 6] = ["Machine", "Processor", "Pinned", "current_machine", "raise_pin", "lower_pin"];
 /// Parts of assembly instructions that access per-CPU data or the register that points to it.
 const PER_CPU: [&str; 2] = ["gs:[", "GsBase"];
-/// The macros of `cpu::local` that expand to such instructions.
+/// The macros of `cpu::local` that expand to instructions that access per-CPU data.
 const PER_CPU_MACROS: [&str; 3] = ["load", "store", "change"];
 
 /// A safe function that other crates can call, and how it reaches the state of a CPU, an M or a P.
@@ -155,7 +155,8 @@ fn resolve(qualifier: &str, function: &Function, crates: &[&Crate]) -> Vec<Strin
 
 fn fits(qualifier: &[String], function: &Function) -> bool {
     let Some(owner) = &function.owner else {
-        // A function without a type matches if the qualifier is its module or an outer module, which may re-export it.
+        // The function is in no `impl` or trait. The qualifier fits if it names one of the modules that contain the
+        // function: an outer module may re-export the function. `super`, `self` and `crate` always fit.
         return qualifier
             .iter()
             .any(|name| function.module.contains(name) || matches!(name.as_str(), "super" | "self" | "crate"));

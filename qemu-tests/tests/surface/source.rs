@@ -20,14 +20,14 @@ pub(crate) enum Visibility {
     Public,
     /// Only the same crate can call it.
     Crate,
-    /// It is a method of a trait, and can be called wherever this trait can be used.
+    /// It is in an `impl` of a trait for a type, and can be called wherever the trait and the type can be used.
     Trait,
 }
 
 /// A named function, or the declaration of one in a trait.
 #[derive(Debug)]
 pub(crate) struct Function {
-    /// The modules that contain the function, then the macro that defines it, if any.
+    /// The modules that contain the function, the outermost first.
     pub(crate) module: Vec<String>,
     /// The type of the `impl` that contains the function, or the trait that declares it.
     pub(crate) owner: Option<String>,
@@ -46,7 +46,7 @@ pub(crate) struct Function {
 pub(crate) struct Unsafe {
     pub(crate) blocks: usize,
     pub(crate) functions: usize,
-    /// `unsafe impl` and `unsafe trait`.
+    /// `unsafe impl`, `unsafe trait` and `unsafe extern` blocks.
     pub(crate) promises: usize,
 }
 
@@ -334,7 +334,8 @@ fn compiled(stream: TokenStream, half: Half) -> Vec<TokenTree> {
         let mut is_left_out = false;
         while let Some((attribute, length)) = attribute(&tokens[at..]) {
             is_left_out |= is_never(&attribute, half);
-            // A `path` attribute names the file of the module that follows. The name is kept in front of that module.
+            // A `path` attribute names the file of the module that follows. The file's name is kept in front of that
+            // module.
             if attribute.first().is_some_and(|name| word(name) == "path") {
                 kept.extend(attribute.last().cloned());
             }

@@ -23,8 +23,8 @@ struct Kernel;
 
 gmp_sched::platform_aliases!(Kernel);
 
-/// The only M as a word (`NewMachine::into_raw`). `start_thread` stores it, and `kernel_main` runs the M. Until then it
-/// is 0.
+/// The only M, as the word that `NewMachine::into_raw` returns; 0 until `start_thread` stores the word. `kernel_main`
+/// converts the word back and runs the M.
 static NEW: AtomicUsize = AtomicUsize::new(0);
 /// The only M; null until it begins to run.
 static MACHINE: AtomicPtr<Machine<Kernel>> = AtomicPtr::new(core::ptr::null_mut());
@@ -33,8 +33,8 @@ static TOKEN: AtomicBool = AtomicBool::new(false);
 
 impl Points for Kernel {}
 
-// SAFETY: nothing preempts, so a flow of control cannot leave the only M. Below each stack is an unmapped page.
-// `kernel_main` calls `NewMachine::run` once, on the boot stack.
+// SAFETY: there is only one M, so every flow of control stays on it. Nothing preempts, so a pin needs no counter. Below
+// each stack is an unmapped page. `kernel_main` calls `NewMachine::run` once, on the boot stack.
 unsafe impl Platform for Kernel {
     type Thread = ();
     const TIMER_INTERRUPTS: bool = false;
@@ -95,7 +95,8 @@ extern "C" fn kernel_main() -> ! {
     clock::init();
     // SAFETY: the scheduler is new, and this kernel has no thread-local variables.
     unsafe { Scheduler::<Kernel>::new(1).start(main) }.expect("memory");
-    // SAFETY: `start` has stored the word of the only `NewMachine` in `NEW`, and this function is called once.
+    // SAFETY: `NEW` contains the result of `into_raw` for the only M: `start` has called `start_thread`, which stored
+    // it. This function is called once, so the word is converted back once.
     let machine = unsafe { NewMachine::<Kernel>::from_raw(NEW.load(Relaxed)) };
     MACHINE.store(core::ptr::from_ref(machine.machine()).cast_mut(), Relaxed);
     machine.run()

@@ -30,8 +30,8 @@ struct Kernel;
 
 gmp_sched::platform_aliases!(Kernel);
 
-/// The only M as a word (`NewMachine::into_raw`). `start_thread` stores it, and `kernel_main` runs the M. Until then it
-/// is 0.
+/// The only M, as the word that `NewMachine::into_raw` returns; 0 until `start_thread` stores the word. `kernel_main`
+/// converts the word back and runs the M.
 static NEW: AtomicUsize = AtomicUsize::new(0);
 /// The only M; null until it begins to run.
 static MACHINE: AtomicPtr<Machine<Kernel>> = AtomicPtr::new(core::ptr::null_mut());
@@ -134,8 +134,8 @@ unsafe impl Platform for Kernel {
     }
 }
 
-// SAFETY: there is one CPU, so only this CPU uses `SLOTS` and `PINS`. The default size of the red zone is right,
-// because the prebuilt `core` is compiled with a red zone.
+// SAFETY: there is one CPU, so only this CPU uses `SLOTS` and `PINS`. The default of `red_zone` is right, because the
+// prebuilt `core` is compiled with a red zone.
 unsafe impl InterruptReturn for Kernel {
     fn slots() -> &'static Slots {
         &SLOTS
@@ -182,7 +182,8 @@ extern "C" fn kernel_main() -> ! {
     let scheduler = Scheduler::<Kernel>::new(1);
     // SAFETY: the scheduler is new, and this kernel has no thread-local variables.
     unsafe { scheduler.start(move || main(scheduler)) }.expect("memory");
-    // SAFETY: `start` has stored the word of the only `NewMachine` in `NEW`, and this function is called once.
+    // SAFETY: `NEW` contains the result of `into_raw` for the only M: `start` has called `start_thread`, which stored
+    // it. This function is called once, so the word is converted back once.
     let machine = unsafe { NewMachine::<Kernel>::from_raw(NEW.load(Relaxed)) };
     MACHINE.store(core::ptr::from_ref(machine.machine()).cast_mut(), Relaxed);
     interrupts::arm(clock::nanoseconds());

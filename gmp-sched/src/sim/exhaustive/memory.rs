@@ -71,8 +71,8 @@ unsafe impl GlobalAlloc for Memory {
     }
 }
 
-/// The memory of one explored machine. This header is at the start of that memory, so that its fields are part of each
-/// snapshot.
+/// The header of an arena, which is the memory of one explored machine. The header is at the start of this memory, so
+/// each snapshot contains the fields below.
 struct Arena {
     /// The first free address of the heap; 0 if nothing more may be allocated.
     free: Cell<usize>,

@@ -67,8 +67,9 @@ fn each_is_refused() {
         // Another thread uses the channels. If a call had kept a lock, that thread would spin forever.
         thread::spawn(move || {
             for chan in [one, two] {
+                // Both calls fail only if no waiter is left in the queues.
                 assert!(chan.receiver().try_recv().is_err() && chan.sender().try_send(Value::default()).is_err());
-                // Closing takes the lock and finds the queues empty.
+                // Closing takes the lock.
                 assert!(chan.sender().close());
             }
             done.send(()).unwrap();

@@ -137,7 +137,7 @@ const NEED_A_P: &[Misuse] = &[
     ("context done", || drop(Context::background().with_timeout(HOUR).0.done())),
 ];
 
-/// Misuses by a G that may wait.
+/// Calls that panic even in a G that is allowed to wait.
 #[rustfmt::skip]
 const BY_A_G: &[Misuse] = &[
     ("negative wait group", || WaitGroup::new().done()),

@@ -1,4 +1,5 @@
-//! Channels whose capacity is too large to be counted.
+//! Channels whose capacity is too large. A channel stores its length and two flags in one word, so a capacity of a
+//! quarter of the range of `usize` or more is refused.
 
 use std::panic::catch_unwind;
 

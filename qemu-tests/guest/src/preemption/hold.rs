@@ -22,7 +22,8 @@ struct Tally {
     rounds: usize,
     /// The number of rounds that ended on another CPU than the one on which they began.
     migrations: usize,
-    /// The number of stacks that had only their highest page at first, and all their pages in the end.
+    /// The number of stacks whose pages were committed while a G of [`go_down`] ran: at most two pages were committed
+    /// before, and at most one page was still missing in the end.
     fresh_stacks: usize,
 }
 
@@ -71,13 +72,13 @@ fn stay(seed: u64, end: u64) -> Tally {
 /// have committed.
 const DEEP: usize = 128 * 1024;
 
-/// The least number of fresh stacks whose pages must all be committed during a test of `go_down`.
+/// In a test of `go_down`, the number of fresh stacks must reach at least this bound.
 const FEW: usize = 10;
 
-/// Spawns Gs one after the other, each on a stack that has almost no committed pages. The G recurses down the stack. At
-/// each depth it loads known values into the registers, waits and compares them, while preemptions interrupt it. So
-/// preemptions, and writes to the red zone, touch pages that are not committed yet. Continues until [`is_over`] returns
-/// true and the pages of [`FEW`] stacks have been committed in this way.
+/// Spawns Gs one after the other, each on a stack that has almost no committed pages. Each G recurses down its stack.
+/// At each depth it loads known values into the registers, waits, and compares the registers with the values, while
+/// preemptions interrupt it. So preemptions, and writes to the red zone, touch pages that are not committed yet.
+/// Continues until [`is_over`] returns true and the pages of [`FEW`] stacks have been committed in this way.
 fn go_down(seed: u64, end: u64) -> Tally {
     let mut tally = Tally::default();
     while !is_over(end) || FRESH_STACKS.load(Ordering::Relaxed) < FEW {
@@ -230,8 +231,8 @@ fn red_zone_is_lost_if_it_is_not_skipped() {
     let unprotect = |code| unsafe { leave_red_zone_unprotected_in(code) };
     unprotect(State::new(1).code());
     let mut tally = Tally::default();
-    // The number of preemptions that hit code with a red zone depends on the host's speed. In the first round it is
-    // usually 600 to 2,000.
+    // How many preemptions hit the code whose red zone is unprotected depends on the host's speed. In the first round
+    // there are usually 600 to 2,000 of them.
     while tally.lost.len() <= 100 {
         tally.add(hold_through(5_000, stay));
     }

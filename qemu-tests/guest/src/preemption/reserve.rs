@@ -27,8 +27,8 @@ fn spin_at_the_bottom() -> usize {
     let reserve = |index| core::ptr::with_exposed_provenance_mut::<u64>(bottom - RESERVE).wrapping_add(index);
     let words = RESERVE / size_of::<u64>();
     for index in 0..words {
-        // SAFETY: this address is in the reserve below the stack, and only preemptions at the lowest address of the
-        // stack write there.
+        // SAFETY: this address is in the reserve below the stack. Only a preemption writes there, and only if the stack
+        // is almost full, which it is not yet.
         unsafe { reserve(index).write_volatile(PAINT) };
     }
     SPINNING.fetch_add(1, Ordering::SeqCst);

@@ -10,7 +10,7 @@ use core::ops::Range;
 
 /// Number of words of the red zone.
 const ZONE: usize = 16;
-/// Number of general registers without the stack pointer, in the order of [`NAMES`].
+/// Number of general registers without the stack pointer. They are stored in the order of [`NAMES`].
 const REGISTERS: usize = 15;
 const NAMES: [&str; REGISTERS] =
     ["rax", "rcx", "rdx", "rbx", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
@@ -167,8 +167,8 @@ impl State {
     }
 }
 
-/// Loads all registers from the first half of `block`, holds them while RCX counts down, and stores the state in the
-/// second half.
+/// Loads all registers from the first element of each array in `block`, holds the values while RCX counts down, and
+/// stores the registers in the second element of each array.
 #[unsafe(naked)]
 unsafe extern "sysv64" fn hold(block: *mut Block) {
     naked_asm!(
@@ -176,7 +176,7 @@ unsafe extern "sysv64" fn hold(block: *mut Block) {
         "lea rax, [rip + 2f]", "mov [rdi + {code}], rax",
         "lea rax, [rip + 3f]", "mov [rdi + {code} + 8], rax",
         "fxrstor64 [rdi + {extended}]",
-        // The red zone of this function begins below the block's address, which is pushed here.
+        // This pushes the address of the block. The red zone of this function begins below the pushed address.
         "push rdi",
         "push qword ptr [rdi + {flags}]", "popfq",
         // From here to the loop there are only moves, which do not change the flags.
