@@ -77,8 +77,8 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "FILE", requires = "icount", conflicts_with_all = ["input_script", "image", "dry_run"])]
     record_input: Option<PathBuf>,
 
-    /// Take the input of the program from FILE, such as one that --record-input has written. The program gets each piece
-    /// at the instant that FILE names
+    /// Take the input of the program from FILE, such as one that --record-input has written. The program gets each
+    /// piece at the instant that FILE names
     #[arg(long, value_name = "FILE", requires = "icount", conflicts_with = "image")]
     input_script: Option<PathBuf>,
 
@@ -138,8 +138,8 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "1234")]
     gdb: Option<u16>,
 
-    /// Stop in gdb at the event that has this time of the machine's clock, as in --until 88345023ns. Needs --icount, and
-    /// --trace or --profile
+    /// Stop in gdb at the event that has this time of the machine's clock, as in --until 88345023ns. Needs --icount,
+    /// and --trace or --profile
     #[arg(long, value_name = "TIME", value_parser = event_time, requires_all = ["icount", "recording"])]
     #[arg(conflicts_with_all = ["image", "dry_run"])]
     until: Option<Duration>,

@@ -238,8 +238,8 @@ impl Configuration {
             add(&format!("-S -gdb tcp:127.0.0.1:{port}"));
         }
         words.extend(["-cpu".into(), OsString::from(&self.cpu_model)]);
-        // If instructions are counted, the disks are in memory that the machine shares, and `Session` adds the arguments
-        // for this memory. So no disk is added here.
+        // If instructions are counted, the disks are in memory that the machine shares, and `Session` adds the
+        // arguments for this memory. So no disk is added here.
         for (index, disk) in self.disks.iter().filter(|_| !self.icount).enumerate() {
             words.push("-drive".into());
             words.push(drive(index, disk));

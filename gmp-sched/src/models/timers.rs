@@ -206,8 +206,8 @@ fn system_call_against_an_m_that_becomes_the_timekeeper() {
     });
 }
 
-/// Both Ps are held, so the timekeeper parks without a deadline. At the same time one M enters a system call and leaves a
-/// P that has a timer, and another M hands off its P, which becomes idle. The timekeeper must wake no later than this
+/// Both Ps are held, so the timekeeper parks without a deadline. At the same time one M enters a system call and leaves
+/// a P that has a timer, and another M hands off its P, which becomes idle. The timekeeper must wake no later than this
 /// timer.
 #[test]
 fn handing_off_beside_timers_left_in_a_system_call() {

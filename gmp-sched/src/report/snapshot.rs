@@ -117,8 +117,8 @@ words! {
 words! {
     /// What all Ps together have done.
     Totals {
-        /// The number of times that a G stopped running on its M, because it parked, yielded, was preempted or displaced,
-        /// or ended.
+        /// The number of times that a G stopped running on its M, because it parked, yielded, was preempted or
+        /// displaced, or ended.
         switches,
         /// Gs spawned.
         spawns,

@@ -18,10 +18,10 @@
 //! CPU. So the watchdog asks the CPU, at each later check, whether interrupts (or preemption) are off. The watchdog
 //! reports the CPU after [`ANSWERS`] confirmations. A *prompt* confirmation counts as [`PROMPT_WEIGHT`] confirmations.
 //!
-//! The many confirmations prevent false reports on a slow host. If the host stops the CPU for a long time at each access
-//! to a device, the CPU can answer only once per access, because it makes progress between two answers. Such an answer
-//! is usually late, so it counts once. If all answers in a critical section are late, and the section makes fewer than
-//! [`ANSWERS`] accesses, the CPU is not reported.
+//! The many confirmations prevent false reports on a slow host. If the host stops the CPU for a long time at each
+//! access to a device, the CPU can answer only once per access, because it makes progress between two answers. Such an
+//! answer is usually late, so it counts once. If all answers in a critical section are late, and the section makes
+//! fewer than [`ANSWERS`] accesses, the CPU is not reported.
 //!
 //! An answer is prompt if it comes within [`PROMPT`], which shows that the CPU was running when it was asked. The
 //! checks are 50 ms apart, so the number of prompt answers shows roughly for how long the CPU has really run with

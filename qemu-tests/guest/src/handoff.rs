@@ -162,9 +162,9 @@ fn blocked_gs_leave_the_cpus_to_gs_that_compute() {
 }
 guest_test!(blocked_gs_leave_the_cpus_to_gs_that_compute, smp = &[1], icount);
 
-/// There is one CPU. A G blocks its M for 3 ms, as a driver does, so its P is handed off to another M. The first M keeps
-/// the CPU until it parks for the 3 ms. Only then does the other M get the CPU. It runs main, which computes for 5 ms.
-/// The 3 ms end while main computes. At that time the M of main holds the P, so the G continues on the M of main.
+/// There is one CPU. A G blocks its M for 3 ms, as a driver does, so its P is handed off to another M. The first M
+/// keeps the CPU until it parks for the 3 ms. Only then does the other M get the CPU. It runs main, which computes for
+/// 5 ms. The 3 ms end while main computes. At that time the M of main holds the P, so the G continues on the M of main.
 fn driver_waits_for_its_device_before_the_next_m_gets_the_cpu() {
     let machine = || Pinned::<Kernel>::new().machine().id();
     let blocking = go(move || {

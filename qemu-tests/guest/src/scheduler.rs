@@ -63,8 +63,8 @@ fn stealing_spreads_gs_to_all_cpus() {
     handles.into_iter().for_each(|handle| handle.join().unwrap());
     assert!(counts().steals > before);
 }
-// A slice lasts ten seconds, so that no G is preempted. A preempted G would go to the global queue, through which it could
-// get to another P without stealing.
+// A slice lasts ten seconds, so that no G is preempted. A preempted G would go to the global queue, through which it
+// could get to another P without stealing.
 guest_test!(stealing_spreads_gs_to_all_cpus, smp = &[2, 8], options = &["slice_us=10000000"]);
 
 /// Every P has hogs, which never call the scheduler. Nevertheless main wakes from its sleep, and all hogs run.
