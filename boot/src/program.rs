@@ -14,7 +14,7 @@ use crate::build::cargo;
 /// The program that is booted if the command line does not name a program.
 pub const DEFAULT: &str = "tour";
 
-/// The crate with the named programs.
+/// The crate in the folder `programs`, whose programs can be booted by name.
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../programs");
 
 /// A program to boot.
@@ -101,7 +101,8 @@ impl Program {
     }
 }
 
-/// Lists the named programs, one per line. Each name is followed by the first line of the program's documentation.
+/// Returns a list of the programs in the folder `programs`, one per line: the name of each, and the first line of its
+/// documentation.
 ///
 /// # Errors
 ///

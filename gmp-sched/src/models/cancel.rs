@@ -104,7 +104,8 @@ fn context_derived_during_cancellation_is_cancelled() {
     });
 }
 
-/// `stop` is called while the timer fires. The result of `stop` agrees with whether a tick can be received afterwards.
+/// `stop` is called while the timer fires. It returns `true`, because no tick has been received, and no tick can be
+/// received afterwards.
 #[test]
 fn timer_stopped_while_it_fires_leaves_no_tick() {
     explore(|| {

@@ -23,8 +23,8 @@ mod platform {
     /// would not unwind the stack.
     pub(super) const BODIES_MAY_UNWIND: bool = false;
 
-    /// Given a random number, returns the number that decides how a body ends. In the simulator this is a number with
-    /// which the body returns, whatever the random number is.
+    /// Given a random number, returns the number that decides how a body ends. In the simulator this is always a number
+    /// for which the body ends neither by a panic nor by an exit.
     pub(super) fn fate(_: u32) -> u32 {
         u32::MAX
     }

@@ -195,7 +195,7 @@ impl Crate {
                     continue;
                 }
                 _ => {
-                    // This group is the body of a macro, or contains the arguments of a macro call.
+                    // This group is, for example, the body of a macro or the arguments of a macro call.
                     if let TokenTree::Group(group) = &rest[0] {
                         self.items(&inside(group), context, None);
                     }

@@ -14,7 +14,7 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SendError<T>(pub T);
 
-/// The value could not be sent without waiting. The error holds the value.
+/// The value was not sent: the sender would have to wait, or nothing can be sent any more. The error holds the value.
 ///
 /// ```
 /// use gmp_sched::chan::TrySendError;

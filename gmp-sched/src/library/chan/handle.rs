@@ -64,8 +64,8 @@ impl<T, P: Platform, const SIDE: u32> Handle<T, P, SIDE> {
 
     #[cold]
     fn last_of_its_side(&self) {
-        // A closed channel stays closed, so this check needs no lock. In most cases the other side's handles were
-        // dropped first, so the channel is closed already.
+        // The channel is closed already if it was closed explicitly, or if the last handle of the other side was
+        // dropped first. A closed channel stays closed, so this check needs no lock.
         if !self.header.is_closed() {
             self.close();
         }
