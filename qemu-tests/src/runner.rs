@@ -55,8 +55,9 @@ impl Runner {
     /// machine is kept for other tests. In all other cases the machine has been ended.
     pub fn run(&self, test: &Test, firmware: Firmware, cpus: u32) -> Result<(), Box<Failure>> {
         let configuration = test.configuration(firmware, cpus);
-        // With counted instructions, a test has a machine of its own, without input. So the command that repeats the
-        // test repeats it to the byte.
+        // A test with counted instructions runs on a machine of its own. A shared machine would get the names of its
+        // tests as input, at a different time in each run. Without input, the command that the report of a failure
+        // shows repeats the run to the byte.
         if test.isolated || test.icount {
             self.run_alone(test, &configuration)
         } else {

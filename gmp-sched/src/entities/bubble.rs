@@ -37,8 +37,8 @@ pub(crate) struct Bubble<P: Platform> {
 /// The unused bubbles of one scheduler.
 pub(crate) type Unused<P> = Lock<List<Bubble<P>>, P>;
 
-/// The reference to a bubble that code outside of this file uses. Without the feature `synctest`, an `Option` of this
-/// reference has size zero.
+/// The type of the references to bubbles in code outside of this file. Without the feature `synctest`, an `Option` of
+/// this type has size zero.
 pub(crate) type BubblePointer<P> = &'static Bubble<P>;
 
 /// The bubble of a G; `None` if the G is in no bubble.

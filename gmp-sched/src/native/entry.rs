@@ -19,7 +19,8 @@ pub const PROCS_LIMIT: usize = 64;
 pub struct Threads {
     /// The size of the main G's stack in bytes. (This field is private, so only [`enter`] can create a `Threads`.)
     main_stack_size: usize,
-    /// How often to print the state of the scheduler. `None` if the environment variable `GMP_DEBUG` decides.
+    /// How often to print the state of the scheduler, and in how much detail. `None` if the environment variable
+    /// `GMP_DEBUG` decides.
     schedtrace: Option<Schedtrace>,
 }
 

@@ -35,7 +35,7 @@ const RESET_READS: usize = 10_000;
 pub enum OpenError {
     /// There is no memory for the device's queue and buffers.
     OutOfMemory,
-    /// The device does not support virtio 1, or its configuration makes no sense.
+    /// The device does not support virtio 1, or its configuration makes no sense or keeps changing while it is read.
     NotSupported,
     /// The device does not confirm a reset, or refuses the features or the queue.
     Refused,

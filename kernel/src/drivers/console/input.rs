@@ -56,7 +56,8 @@ pub fn try_read() -> Option<u8> {
 /// returned like any other byte. Only one G at a time may call this. Blocks the calling G, but not its M.
 ///
 /// # Errors
-/// If the limit ends the wait. On the host the same function may return other errors, too.
+/// If the limit ends the wait. On the host, the function of the same name in `host/console/input.rs` takes the place of
+/// this function, and may return other errors, too.
 #[track_caller]
 pub(super) fn wait_for_byte(limit: &Limit<'_>) -> Result<u8, InputError> {
     received::set_waker(wake_reader);
