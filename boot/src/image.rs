@@ -33,7 +33,7 @@ const CRATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/image/Cargo.toml");
 /// program may have set them, and they would make the cargo of another [`Toolchain`] use the wrong compiler.
 const OTHER_TOOLCHAIN: [&str; 4] = ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"];
 
-/// A toolchain that has what the bootloader needs.
+/// A toolchain that may have what the bootloader needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Toolchain {
     /// The toolchain [`TOOLCHAIN`] of rustup.

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use boot_protocol::report::Report;
 use tempfile::TempDir;
 
-/// The name of the disk in the folder.
+/// The name of the disk's file in the temporary folder in which a test runs `boot`.
 const DISK: &str = "disk.img";
 
 /// Makes a folder with a disk of random bytes.

@@ -23,7 +23,8 @@ pub(crate) fn lines(samples: &[Sample], inner: Inner, symbols: &Symbols) -> Vec<
     sums.into_iter().map(|(stack, nanoseconds)| format!("{stack} {nanoseconds}")).collect()
 }
 
-/// Writes a flame graph of folded stacks, or a picture that says that there are none.
+/// Writes a flame graph of folded stacks. If the stacks contain no time, writes a picture that says that nothing was
+/// recorded.
 pub(crate) fn write_flame_graph(title: &str, lines: &[String], mut output: impl Write) -> io::Result<()> {
     let has_time = lines.iter().any(|line| !line.ends_with(" 0"));
     if !has_time {

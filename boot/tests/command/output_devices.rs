@@ -18,8 +18,8 @@ fn flood(options: &[&str], then: &str) -> Output {
     output
 }
 
-/// Asserts that the lines of each G are complete and in order, and that no other lines are between them. Returns the
-/// lines that come after them.
+/// Asserts that `printed` begins with the lines of all Gs of `flood`. Each line must be complete, and the lines of each
+/// G must be in order. Lines of different Gs may alternate. Returns the lines that come after them.
 fn lines_after_flood(printed: &str) -> Vec<&str> {
     let mut next = [0; 8];
     let mut lines = printed.lines();

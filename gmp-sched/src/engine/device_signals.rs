@@ -74,7 +74,8 @@ pub(crate) enum Found {
     Raised,
     /// The signal has not been raised, so the G has to wait.
     Nothing,
-    /// Another M has taken the signal from the ready list and is about to store RAISED. So the G has to check again.
+    /// A raise that came during an earlier wait has not been delivered yet, or has been delivered just now. The signal
+    /// becomes RAISED when an M delivers the raise. So the G has to check again.
     OnItsWay,
     /// Another G waits for the signal.
     Taken,
@@ -133,8 +134,8 @@ impl<P: Platform> Signal<P> {
             match self.word.load(Ordering::Acquire) & TAG {
                 RAISED => {
                     // Ordering: Acquire, to see what the handler did before the raise (partner: the exchange in
-                    // `raise`). Release, so that the next wait writes `self.goroutine` after all accesses of earlier
-                    // waits (partner: the exchange in `announce`).
+                    // `raise`). Release, so that the next wait writes `self.goroutine` only after all accesses to this
+                    // field on behalf of earlier waits (partner: the exchange in `announce`).
                     let taken = self.word.compare_exchange(RAISED, EMPTY, Ordering::AcqRel, Ordering::Relaxed);
                     debug_assert!(taken.is_ok(), "only a wait takes a raise");
                     return Found::Raised;

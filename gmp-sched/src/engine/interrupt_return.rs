@@ -208,7 +208,8 @@ pub fn honour_requests<P: InterruptReturn>() {
         } else {
             P::withdraw_request();
         }
-        // SAFETY: this function has raised the pin, and checks for a request below.
+        // SAFETY: this function has raised the pin. If the caller is a G, this function checks for a request below.
+        // Otherwise there is no G to preempt.
         unsafe { P::lower_pin_quietly() };
         if !is_goroutine || !P::is_requested() {
             return;

@@ -301,8 +301,9 @@ fn selects_are_atomic() {
                 })
             })
             .collect();
-        // This G sends and receives without selects, so that the selects of the workers also meet plain operations. A
-        // worker's select that no other operation completes waits until `stop` is closed.
+        // This G sends and receives without selects, so that the selects of the workers also meet plain operations.
+        // Every select of a worker also has a case for `stop`. So a select that has to wait, and has no time limit,
+        // ends at the latest when `stop` is closed.
         let partner = {
             let (setting, stop) = (setting.clone(), stop.clone());
             sim::go(move || {

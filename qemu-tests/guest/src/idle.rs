@@ -15,8 +15,9 @@ fn interrupts_during(body: impl FnOnce()) -> Vec<u64> {
     cpus::all().zip(before).map(|(cpu, before)| interrupts(cpu) - before).collect()
 }
 
-/// The largest number of interrupts that a sleeping CPU takes. These interrupts come from a tick that was armed before
-/// the CPU slept, from the watchdog's last check, and from a wakeup by another CPU.
+/// The largest number of interrupts that a CPU takes while main sleeps, no matter for how long. (Only the timekeeper's
+/// CPU takes more, because it restarts its timer: see [`hops`].) These interrupts come from a tick that was armed
+/// before the CPU slept, from the watchdog's last check, and from a wakeup by another CPU.
 const A_FEW: u64 = 6;
 
 /// Returns how often, at least and at most, the timekeeper has to restart the timer of its CPU in `seconds` seconds.

@@ -22,8 +22,8 @@ const KERNELS: [&str; 2] = ["linux-image-cloud-amd64", "linux-image-virtual"];
 /// calls down, and are useless on an emulated processor.
 const OPTIONS: &str = "console=ttyS0 quiet mitigations=off panic=-1";
 
-/// The factor by which the numbers of repetitions of Go's workloads are multiplied. With this factor, the numbers are
-/// the same as in our benchmark on a machine.
+/// The factor by which the numbers of repetitions of Go's workloads are multiplied. The full numbers are for
+/// runs on the host. With this factor, the numbers are those of our benchmark in an emulated machine.
 const SCALE: &str = "scale=0.2";
 
 /// Linux, and the program that runs on it.

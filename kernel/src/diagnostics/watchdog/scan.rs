@@ -118,7 +118,7 @@ pub(super) fn check_if_due(now: u64) {
     NEXT_CHECK.store(now + interval(), Ordering::Relaxed);
 }
 
-/// Returns the time until the next check, in ns.
+/// Returns the time between two checks, in ns. It is shorter if the last check has found a suspected CPU.
 pub(super) fn interval() -> u64 {
     if IS_ANY_SUSPECT.load(Ordering::Relaxed) { SHORT_INTERVAL } else { INTERVAL }
 }

@@ -326,7 +326,8 @@ impl Stalled {
         Self(())
     }
 
-    /// Returns the number of bytes that were dropped since the last report.
+    /// Returns the number of bytes of output that were dropped because the ring was full, and that no report of a loss
+    /// in the output has counted yet.
     pub fn lost(&self) -> usize {
         Lost::now().bytes()
     }

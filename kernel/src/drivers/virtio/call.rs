@@ -77,7 +77,7 @@ impl Held {
         }
     }
 
-    /// Submits a request, and waits while the calling G is parked.
+    /// Submits a request, and parks the calling G until the answer has arrived or the limit is over.
     fn run_parked(&mut self, request: Request, limit: &Limit<'_>) -> Option<Result<(), Failure>> {
         if let Err(failure) = self.submit(request, None) {
             return Some(Err(failure));
@@ -88,7 +88,7 @@ impl Held {
         })
     }
 
-    /// Submits a request, and waits while the thread of the calling G is blocked.
+    /// Submits a request, and blocks the thread of the calling G until the answer has arrived or the limit is over.
     fn run_blocked(&mut self, request: Request, limit: &Limit<'_>, blocked: &Blocked) -> Option<Result<(), Failure>> {
         if let Err(failure) = self.submit(request, Some(blocked.thread())) {
             return Some(Err(failure));

@@ -229,7 +229,8 @@ impl BlockDevice {
         now + self.time_limit
     }
 
-    /// Resets the device and submits the requests in flight again. Meanwhile no CPU can use a queue.
+    /// Resets the device and submits the requests in flight again. A request that has already been submitted twice ends
+    /// with an error instead. Meanwhile no CPU can use a queue.
     fn reset(&'static self, device: &mut dyn Resettable, now: Instant) -> Result<(), Failure> {
         let mut locked: heapless::Vec<_, MAX_QUEUES> = self.queues.iter().map(RequestQueue::lock).collect();
         let mut queues: heapless::Vec<_, MAX_QUEUES> = locked.iter_mut().map(|state| state.queue()).collect();

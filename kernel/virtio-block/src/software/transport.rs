@@ -25,7 +25,8 @@ pub trait Access {
     fn access<R>(&self, body: impl FnOnce(&mut SoftwareDevice<Self::Memory>) -> R) -> R;
 }
 
-/// The device, as the driver sets it up.
+/// The driver's way to the registers of a software device: implements [`Transport`]. The field is the owner's access to
+/// the device, which locks the device.
 #[derive(Debug)]
 pub struct Connection<A>(pub A);
 

@@ -165,8 +165,8 @@ fn state_survives_page_faults_repeatably() -> Result<(), String> {
 }
 guest_test!(state_survives_page_faults_repeatably, smp = &[1], icount, seconds = 60);
 
-/// Runs `body` while a G sends non-maskable interrupts to all CPUs except its own. Returns the result of `body`, and
-/// how many of these interrupts were taken.
+/// Runs `body` while a G asks all CPUs except its own for their state, by non-maskable interrupts. Returns the result
+/// of `body`, and how many requests were answered. One interrupt can answer several requests.
 fn with_questions<T>(body: impl FnOnce() -> T) -> (T, u64) {
     static STOP: AtomicBool = AtomicBool::new(false);
     static ASKED: AtomicUsize = AtomicUsize::new(0);
