@@ -25,14 +25,17 @@ const MIB: u64 = 1 << 20;
 /// [`Error::Usage`] if the memory is not enough. The message contains the least amount that is enough.
 pub fn check(elf: &Path, mebibytes: u32, firmware: Firmware) -> Result<(), Error> {
     // If the file cannot be read or is not an ELF file, QEMU reports this.
-    let Ok(bytes) = fs::read(elf) else { return Ok(()) };
-    let Ok(end) = end_of_program(&bytes) else { return Ok(()) };
-    let least = (end + BYTES_TO_START + before_program(firmware, bytes.len() as u64)).div_ceil(MIB);
-    if u64::from(mebibytes) >= least {
-        return Ok(());
-    }
+    let Some(least) = least(elf, firmware).filter(|&least| mebibytes < least) else { return Ok(()) };
     let message = format!("--memory {mebibytes}: too little memory; this program needs at least {least} MiB to start");
     Err(Error::Usage(message))
+}
+
+/// Returns how many MiB of memory a machine needs at least to start the program `elf`. Returns `None` if the file cannot
+/// be read or is not an ELF file.
+pub fn least(elf: &Path, firmware: Firmware) -> Option<u32> {
+    let bytes = fs::read(elf).ok()?;
+    let end = end_of_program(&bytes).ok()?;
+    u32::try_from((end + BYTES_TO_START + before_program(firmware, bytes.len() as u64)).div_ceil(MIB)).ok()
 }
 
 /// Returns how many bytes of memory the firmware and the bootloader use and do not free before the program starts. This

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use boot::Error;
 use boot::build::{Options, Profile, build};
+use boot::memory;
 use boot::process::share_signals;
 use boot::program::Program;
 use boot::qemu::{Configuration, Firmware};
@@ -67,6 +68,13 @@ impl Guest {
     /// Returns the path of the ELF file.
     pub fn elf(&self) -> &Path {
         &self.elf
+    }
+
+    /// Returns how many MiB of memory a machine needs in addition to `memory`, because firmware and bootloader also use
+    /// memory. Returns 0 if `memory` is enough for them, too.
+    pub(crate) fn memory_of_firmware(&self, firmware: Firmware, memory: u32) -> u32 {
+        let least = |firmware| memory::least(&self.elf, firmware).unwrap_or_default();
+        if memory < least(firmware) { least(firmware) - least(Firmware::Pvh) } else { 0 }
     }
 
     /// Boots the program on one CPU and returns the tests that it lists, sorted by name. Hidden tests are included.

@@ -54,7 +54,8 @@ impl Runner {
     /// If the test failed. If the machine is shared and the test returned an error or did not print its texts, the
     /// machine is kept for other tests. In all other cases the machine has been ended.
     pub fn run(&self, test: &Test, firmware: Firmware, cpus: u32) -> Result<(), Box<Failure>> {
-        let configuration = test.configuration(firmware, cpus);
+        let mut configuration = test.configuration(firmware, cpus);
+        configuration.memory += self.guest.memory_of_firmware(firmware, configuration.memory);
         // A test with counted instructions runs on a machine of its own. A shared machine would get the names of its
         // tests as input, at a different time in each run. Without input, the command that the report of a failure
         // shows repeats the run to the byte.
