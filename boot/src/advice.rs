@@ -16,8 +16,8 @@ pub(crate) enum Advice {
 }
 
 impl Advice {
-    /// Returns the advice for a program whose build has failed with these messages of the compiler. `uses_kernel` is
-    /// `true` if cargo has built the crate `kernel` for the program.
+    /// Returns the advice for a program whose build has failed with these messages of the compiler. Returns `None` if
+    /// there is no advice for these messages. `uses_kernel` is `true` if the program uses the crate `kernel`.
     pub(crate) fn find(messages: &[Diagnostic], uses_kernel: bool) -> Option<Self> {
         let errors = || messages.iter().filter(|message| message.level == DiagnosticLevel::Error);
         let has_code = |code: &str| errors().any(|error| code_of(error) == code);
@@ -75,7 +75,7 @@ fn mentions(message: &Diagnostic, text: &str) -> bool {
     message.message.contains(text) || message.children.iter().any(|child| mentions(child, text))
 }
 
-/// Whether a message is mainly about code that `kernel::main!` has generated.
+/// Whether `span` is the main place that a message is about, and is in code that `kernel::main!` has generated.
 fn is_in_main_macro(span: &DiagnosticSpan) -> bool {
     span.is_primary
         && span.expansion.as_ref().is_some_and(|expansion| {

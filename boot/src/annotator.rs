@@ -112,7 +112,8 @@ impl Annotator {
         }
     }
 
-    /// Appends `byte` to `output`, together with its annotation.
+    /// Appends `byte` to `output`. If the byte completes an address or the text [`POWER_ON`], also appends the
+    /// annotation.
     fn pass_on(&mut self, byte: u8, output: &mut Vec<u8>) {
         output.push(byte);
         if self.completes_an_address(byte) {

@@ -84,8 +84,8 @@ impl Profile {
                 "--profile=quick",
                 "--config=profile.quick.inherits='release'",
                 "--config=profile.quick.incremental=true",
-                // This is Rust's default for incremental compilation. It is set here because `quick` inherits from the
-                // release profile of the crate, which may specify another number.
+                // This number is Rust's default for incremental compilation. The number is set here because `quick`
+                // inherits from the release profile of the crate, which may specify another number.
                 "--config=profile.quick.codegen-units=256",
                 // Without this option, the compiler would finally optimise all parts of a crate together, which takes
                 // half of the build time.
@@ -208,8 +208,8 @@ fn message_format() -> &'static str {
     if has_colors { "--message-format=json-diagnostic-rendered-ansi" } else { "--message-format=json" }
 }
 
-/// Runs cargo, and returns the path of the executable that cargo has built for the binary `name`. The messages of the
-/// compiler are shown on standard error.
+/// Runs cargo, and returns the path of the executable that cargo has built for the binary `name`. Returns `None` if
+/// cargo has succeeded without naming an executable. The messages of the compiler are shown on standard error.
 fn run(mut command: Command, name: &str) -> Result<Option<PathBuf>, Error> {
     let cannot = |error: io::Error| Error::Build(format!("cannot run cargo: {error}"));
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(cannot)?;

@@ -34,13 +34,14 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if the file cannot be opened, or is neither a regular file nor a block device.
+    /// [`Error::Usage`] if the file cannot be opened, if it is neither a regular file nor a block device, or if `name`
+    /// is not Unicode.
     pub fn open(name: &OsStr, access: Access) -> Result<Self, Error> {
         let cannot =
             |why: &dyn core::fmt::Display| Error::Usage(format!("disk `{}`: {why}", Path::new(name).display()));
         let name_in_unicode = name.to_str().ok_or_else(|| cannot(&"the name is not Unicode"))?;
-        // The kind of the file is checked before it is opened, because opening a FIFO would block until it has a
-        // writer.
+        // The kind of the file is checked before the file is opened, because opening a FIFO would block until the FIFO
+        // has a writer.
         let kind = Path::new(name).metadata().map_err(|error| cannot(&error))?.file_type();
         if !kind.is_file() && !is_block_device(kind) {
             return Err(cannot(&"not a regular file or a block device"));

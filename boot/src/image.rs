@@ -1,10 +1,10 @@
 //! Disk images, from which a computer with BIOS or UEFI boots a program.
 //!
-//! The crate `boot/image` writes them, with the rust-osdev bootloader. This module has cargo compile that crate before
-//! the first image is written. The build of the crate also compiles the stages of the bootloader. That needs the source
-//! code of Rust's standard library, LLVM's tools, and unstable features of the compiler. The variable `RUSTC_BOOTSTRAP`
-//! makes a stable compiler accept these features. Cargo keeps what it has compiled in the folder `image` of the target
-//! directory.
+//! The crate `boot/image` writes them, with the rust-osdev bootloader. This module calls cargo to compile that crate
+//! before the first image is written. The build of the crate also compiles the stages of the bootloader. This needs the
+//! source code of Rust's standard library, LLVM's tools, and unstable features of the compiler. The variable
+//! `RUSTC_BOOTSTRAP` makes a stable compiler accept these features. Cargo keeps what it has compiled in the folder
+//! `image` of the target directory.
 
 use std::fs::{self, File};
 use std::io;
@@ -129,7 +129,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Returns the writer. The first call has cargo compile the program that writes images.
+    /// Returns the writer. The first call runs cargo to compile the program that writes images.
     ///
     /// # Errors
     ///

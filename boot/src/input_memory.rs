@@ -172,7 +172,7 @@ pub struct InputRecording {
 }
 
 impl InputRecording {
-    /// Makes the memory and the file.
+    /// Makes the memory and the file, and starts the thread that writes the input to the file.
     ///
     /// # Errors
     ///
@@ -215,7 +215,7 @@ fn cannot_record(file: &Path, error: &io::Error) -> Error {
     Error::Output(format!("cannot record the input in {}: {error}", file.display()))
 }
 
-/// Appends the input that the machine has taken to `output`. Begins with the entry `next`, and sets `next` to the first
+/// Appends to `output` the input that the machine has taken. Begins with the entry `next`, and sets `next` to the first
 /// entry that the machine has not taken.
 fn write_taken(memory: &File, next: &mut u64, output: &mut File) -> io::Result<()> {
     while *next < ENTRIES {

@@ -161,7 +161,7 @@ impl Line<'_> {
         total.filter(|&total| total != u64::MAX).ok_or_else(|| start.mistake("the instant is too large"))
     }
 
-    /// Parses a text, or the end of the input.
+    /// Parses a text in quotes, or the word `end`. Returns the bytes of the piece.
     fn content(&mut self) -> Result<Vec<u8>, Mistake> {
         if let Some(rest) = self.rest.strip_prefix("end") {
             self.rest = rest;
@@ -186,7 +186,8 @@ impl Line<'_> {
         }
     }
 
-    /// Takes what follows a backslash.
+    /// Parses an escape, without its backslash. Returns the byte that the escape stands for, or `None` if it is not a
+    /// known escape.
     fn escaped(&mut self) -> Option<u8> {
         let mut characters = self.rest.chars();
         let byte = match characters.next()? {

@@ -30,8 +30,8 @@ pub fn check(elf: &Path, mebibytes: u32, firmware: Firmware) -> Result<(), Error
     Err(Error::Usage(message))
 }
 
-/// Returns how many MiB of memory a machine needs at least to start the program `elf`. Returns `None` if the file cannot
-/// be read or is not an ELF file.
+/// Returns how many MiB of memory a machine needs at least to start the program `elf`. Returns `None` if the file
+/// cannot be read or is not an ELF file.
 pub fn least(elf: &Path, firmware: Firmware) -> Option<u32> {
     let bytes = fs::read(elf).ok()?;
     let end = end_of_program(&bytes).ok()?;

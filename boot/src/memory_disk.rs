@@ -38,7 +38,8 @@ impl MemoryDisks {
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if a file cannot be read, or there is not enough memory.
+    /// [`Error::Usage`] if a file cannot be read, if its content cannot be copied into memory, or if the machine has
+    /// too little memory to map a disk.
     pub(crate) fn load(configuration: &Configuration) -> Result<Self, Error> {
         check(configuration)?;
         let disks = configuration.disks.iter().filter(|_| configuration.icount);
@@ -66,7 +67,7 @@ impl MemoryDisks {
 ///
 /// # Errors
 ///
-/// [`Error::Usage`] if a file cannot be read or written.
+/// [`Error::Usage`] if a file cannot be read or written, or if the machine has too little memory to map a disk.
 pub fn write_beside(program: &Path, configuration: &Configuration) -> Result<Vec<OsString>, Error> {
     check(configuration)?;
     let mut words = Vec::new();

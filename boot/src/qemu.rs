@@ -41,8 +41,8 @@ pub enum Accelerator {
 }
 
 impl Accelerator {
-    /// If `error` is a failure of QEMU, adds why this accelerator may be the cause, and how to run the machine without
-    /// an accelerator. Returns other errors unchanged.
+    /// If QEMU has failed with hardware virtualisation, adds to `error` why this may be the cause, and how to run the
+    /// machine without it. Otherwise returns `error` unchanged.
     pub fn explain(self, error: Error) -> Error {
         let (Error::Qemu(failure), true) = (&error, self != Self::Tcg) else { return error };
         let cause = if self == Self::Kvm { kvm_failure() } else { "the host may not be able to run this machine" };

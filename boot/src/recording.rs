@@ -27,6 +27,7 @@ use crate::Error;
 use crate::shared_memory::SharedMemory;
 
 /// Returns the kernel option that makes the kernel record what is needed for a timeline, for profiles, or for both.
+/// Returns `None` if neither is requested.
 #[must_use]
 pub fn option(timeline: bool, profiles: bool) -> Option<&'static str> {
     match (timeline, profiles) {

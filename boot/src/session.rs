@@ -127,8 +127,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// The errors of [`Configuration::qemu_arguments`] and of [`Writer`]. [`Error::Qemu`] if QEMU is not installed or
-    /// cannot be started.
+    /// The errors of [`Configuration::qemu_arguments`] and of [`Writer`]. [`Error::Usage`] if instructions are counted
+    /// and a disk cannot be loaded into memory. [`Error::Qemu`] if QEMU is not installed or cannot be started.
     pub fn boot(configuration: &Configuration, program: &Path, arguments: &[String]) -> Result<Self, Error> {
         Self::boot_sharing(configuration, program, arguments, None)
     }
@@ -351,7 +351,7 @@ impl Session {
         }
     }
 
-    /// Starts to send the input. Does nothing if the machine has asked for input before.
+    /// Notes that the machine has asked for input. If the input was held until now, starts to send it.
     fn release_input(&mut self) {
         self.asked_for_input.store(true, Ordering::Relaxed);
         if let Some((to_write, destination)) = self.held_input.take() {

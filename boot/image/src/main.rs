@@ -1,9 +1,9 @@
 //! Writes a disk image from which a computer with BIOS or UEFI boots a program. The image contains the ELF file that
 //! `boot` builds, the command line of the kernel, and the rust-osdev bootloader.
 //!
-//! `boot` has cargo compile this program, and runs it. It is a crate of its own, because its build needs more than the
-//! build of `boot`. The dependency `bootloader` compiles the stages of the bootloader, and for that it needs the source
-//! code of Rust's standard library and unstable features of the compiler.
+//! `boot` calls cargo to compile this program, and then runs this program. The program is a crate of its own, because
+//! its build needs more than the build of `boot`. The dependency `bootloader` compiles the stages of the bootloader,
+//! and for that it needs the source code of Rust's standard library and unstable features of the compiler.
 #![forbid(unsafe_code)]
 
 use std::env;

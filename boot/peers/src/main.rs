@@ -14,7 +14,7 @@ use std::process::ExitCode;
 /// A workload with its name.
 type Workload<T> = (&'static str, fn(&T));
 
-/// What the user requests.
+/// The command line: the number of workers (or CPUs for threads), and which workloads to run.
 struct Arguments {
     procs: usize,
     filters: Vec<String>,
@@ -36,7 +36,7 @@ impl Arguments {
         Ok(arguments)
     }
 
-    /// Runs the selected workloads.
+    /// Runs the workloads whose names contain one of the filters. Runs all workloads if there are no filters.
     fn run<T>(&self, platform: &T, workloads: &[Workload<T>]) {
         let is_selected =
             |name: &str| self.filters.is_empty() || self.filters.iter().any(|filter| name.contains(filter.as_str()));

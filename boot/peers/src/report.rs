@@ -4,10 +4,10 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// The versions of all dependencies.
+/// The lock file of this crate, which contains the versions of all dependencies.
 const LOCK: &str = include_str!("../Cargo.lock");
 
-/// The version of a dependency.
+/// Returns the version of the dependency `name`, or "of an unknown version" if the lock file does not contain it.
 pub fn version_of(name: &str) -> &'static str {
     let of = |package: &'static str| package.split_once("\nversion = \"")?.1.split('"').next();
     let package = LOCK.split("[[package]]").find(|package| package.contains(&format!("\nname = \"{name}\"\n")));
@@ -40,7 +40,7 @@ pub fn nap(g: u64, n: u64) -> Duration {
     Duration::from_millis(1 + (g * 7 + n * 3) % 10)
 }
 
-/// The physical memory of this process in bytes.
+/// Returns how much physical memory this process uses, in bytes.
 pub fn memory_in_use() -> usize {
     let pages = fs::read_to_string("/proc/self/statm").unwrap_or_default();
     pages.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).map_or(0, |pages| pages * 4096)

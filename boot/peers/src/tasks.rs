@@ -1,6 +1,6 @@
-//! The workloads on tokio, with a multi-threaded runtime that has as many workers as Go has Ps. tokio has no unbuffered
-//! channel, so channels have the smallest capacity, 1. Channels with several receivers come from the crate
-//! `async-channel`.
+//! The workloads on tokio, with a multi-threaded runtime. The number of its workers is the number of Ps that Go gets in
+//! the comparison. tokio has no unbuffered channel, so channels have the smallest capacity, 1. Channels with several
+//! receivers come from the crate `async-channel`.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -329,7 +329,7 @@ fn ping_pong_places(&procs: &usize) {
     });
 }
 
-/// Measures the cost of threads of tokio's pool for blocking calls.
+/// Measures the time in which tokio starts one thread of its pool for blocking calls.
 fn thread_spawn(&procs: &usize) {
     const COUNT: usize = 500;
     let all = Arc::new(Barrier::new(COUNT + 1));

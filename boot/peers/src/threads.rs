@@ -1,5 +1,6 @@
-//! The workloads on threads of the standard library, which the operating system schedules. They run on as many CPUs as
-//! Go has Ps. Workloads that need more threads than a process may have are left out.
+//! The workloads on threads of the standard library, which the operating system schedules. The number of CPUs on which
+//! they run is the number of Ps that Go gets in the comparison. Workloads that need more threads than a process may
+//! have are left out.
 
 use std::array;
 use std::sync::mpsc::sync_channel;
@@ -82,7 +83,7 @@ fn ring(&procs: &usize) {
     for _ in 1..1000 {
         let (sender, receiver) = sync_channel(0);
         let from = std::mem::replace(&mut last, receiver);
-        // An error is ignored. It means that the ring has ended, so that nothing receives the token.
+        // An error of `send` is ignored. The ring has then ended, and the next thread no longer receives tokens.
         thread::spawn(move || from.into_iter().for_each(|token| _ = sender.send(token)));
     }
     let start = Instant::now();

@@ -17,7 +17,7 @@ pub(crate) struct Step {
 pub(crate) enum What {
     /// A G parks. If it waits for a lock, `lock` is the address of the lock.
     Park { goroutine: GoroutineId, reason: WaitReason, stack: Stack, lock: Option<u64> },
-    /// The wait of a G ends.
+    /// The wait of a G ends. `unlocked` is set if an unlock has ended the wait.
     Ready { goroutine: GoroutineId, unlocked: Option<Unlocked> },
     /// A CPU begins to run a thread.
     Runs { cpu: u32 },
@@ -44,7 +44,7 @@ pub(crate) fn steps(traces: &[TrackTrace]) -> Vec<Step> {
     steps
 }
 
-/// Returns the call stack for each number that the trace defines.
+/// Returns all call stacks that the traces define, by their numbers.
 fn call_stacks(traces: &[TrackTrace]) -> HashMap<u64, Stack> {
     let mut stacks = HashMap::new();
     for trace in traces {
@@ -113,8 +113,8 @@ fn steps_of(trace: &TrackTrace, stacks: &HashMap<u64, Stack>) -> Vec<Step> {
     steps
 }
 
-/// Returns what has happened according to `event`, with an empty call stack. Returns `None` if `event` only adds a call
-/// stack or a lock to the event before it, or if profiles do not need it.
+/// Returns what has happened according to `event`, with an empty call stack. Returns `None` for an event that only
+/// contains a call stack or a lock, and for an event that profiles do not need.
 fn step_of(event: &Event, track: Track) -> Option<What> {
     Some(match (event.kind, event.goroutine, track) {
         (EventKind::Park, Some(goroutine), _) => {

@@ -26,7 +26,8 @@ pub(crate) enum Inner {
 /// The function that is shown for a call stack whose definition was lost.
 const LOST: &str = "(lost)";
 
-/// Returns the functions of a call stack, innermost first. The frames in which each G begins are left out.
+/// Returns the addresses of a call stack with their functions, innermost first. Leaves out the frames in which each G
+/// begins and, at the inner end, the frames that `inner` describes.
 pub(crate) fn resolve(symbols: &Symbols, stack: &[u64], inner: Inner) -> Vec<Location> {
     if stack.is_empty() {
         let lost = Frame { function: LOST.to_owned(), file: String::new(), line: 0 };
@@ -113,7 +114,8 @@ fn owner(frame: &Frame) -> Owner {
     if is_library(&frame.file) || frame.function == CATCH { Owner::Library } else { Owner::Program }
 }
 
-/// Returns the path of a source file in the folder `src` of the scheduler or the kernel, or `None` for other files.
+/// Returns the path of a source file relative to the folder `src` of the scheduler or the kernel. Returns `None` if the
+/// file is not in such a folder.
 fn part(file: &str) -> Option<&str> {
     let (folder, inside) = file.rsplit_once("/src/")?;
     let package = Path::new(folder).file_name()?.to_str()?;

@@ -47,10 +47,10 @@ use crate::symbols::Symbols;
 
 /// One of the three profiles, and how it is written.
 struct Kind {
-    /// The beginning of the names of its files.
+    /// The name of the profile, which is also the beginning of the names of its files.
     name: &'static str,
     title: &'static str,
-    /// What is counted.
+    /// What one counted event is called in messages.
     event: &'static str,
     inner: Inner,
     values: Values,

@@ -36,7 +36,7 @@ pub struct Profile {
     /// What ran when the timer interrupted a CPU. The time of a sample is the time for which the CPU was busy since the
     /// CPU's previous sample.
     pub cpu: Vec<Sample>,
-    /// How many CPUs were recorded. There are none if the Ms are threads of the host.
+    /// How many CPUs were recorded; 0 if the Ms are threads of the host.
     pub cpus: usize,
     /// How many Gs were waiting when the recording ended.
     pub waiting: u64,
@@ -104,7 +104,7 @@ struct Waiting {
     lock: Option<u64>,
 }
 
-/// The time for which a CPU has been busy.
+/// The busy time of a CPU since its last sample.
 #[derive(Default)]
 struct Cpu {
     /// The beginning of the busy time that no sample contains yet. This is the end of the last halt or the time of the
@@ -184,7 +184,7 @@ impl Replay {
         self.mutex.add(&unlocked.stack, None, sum);
     }
 
-    /// Ends the wait of a G, if it waits.
+    /// Ends the wait of a G, and returns what is known about the wait. Returns `None` if the G does not wait.
     fn leave(&mut self, goroutine: GoroutineId) -> Option<Waiting> {
         let waiting = self.waiting.remove(&goroutine)?;
         if let Some(queue) = waiting.lock.and_then(|lock| self.queues.get_mut(&lock)) {

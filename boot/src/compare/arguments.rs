@@ -165,8 +165,8 @@ pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Arguments, clap::E
     Ok(arguments)
 }
 
-/// Checks a filter. It may contain no special characters, because it becomes a word of a command line, and a part of a
-/// shell script.
+/// Checks a filter. A filter may contain only letters, digits and `_`, because it becomes a word of a command line, and
+/// a part of a shell script.
 fn filter(word: &str) -> Result<String, String> {
     let is_name = !word.is_empty() && word.chars().all(|each| each.is_ascii_alphanumeric() || each == '_');
     if is_name { Ok(word.to_owned()) } else { Err("the name of a workload has letters, digits and `_`".to_owned()) }

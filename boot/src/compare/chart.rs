@@ -25,7 +25,7 @@ text{font:13px system-ui,sans-serif;fill:#222}.title{font-weight:bold;font-size:
 @media(prefers-color-scheme:dark){text{fill:#ddd}.grid{stroke:#333}.one{stroke:#bbb}.paper{fill:#111}\
 .go{fill:#3fb6dd}.tokio{fill:#e07a77}.may{fill:#ab8fd6}.threads{fill:#aaa}}";
 
-/// A chart with a part for each comparison.
+/// Returns a chart with a part for each comparison that has ratios.
 pub fn svg(comparisons: &[Comparison]) -> String {
     let mut body = String::new();
     let mut height = GAP;
@@ -39,14 +39,14 @@ pub fn svg(comparisons: &[Comparison]) -> String {
     )
 }
 
-/// A logarithmic scale.
+/// A logarithmic scale. Its beginning is ten to the power `least`, and its end is ten to the power `greatest`.
 struct Scale {
     least: f64,
     greatest: f64,
 }
 
 impl Scale {
-    /// Makes a scale that begins and ends at a power of ten, and that includes all `ratios` and the ratio 1.
+    /// Makes a scale that begins and ends at a power of ten, and that includes all `ratios`, 1 and 10.
     fn new(ratios: impl Iterator<Item = f64>) -> Self {
         let (least, greatest) =
             ratios.fold((1.0_f64, 1.0_f64), |(least, most), each| (least.min(each), most.max(each)));
@@ -58,13 +58,14 @@ impl Scale {
         SCALE_BEGIN + share * (SCALE_END - SCALE_BEGIN)
     }
 
-    /// The powers of ten.
+    /// Returns the powers of ten on the scale, its beginning and end included.
     fn ticks(&self) -> impl Iterator<Item = f64> {
         (self.least as i32..=self.greatest as i32).map(|power| 10_f64.powi(power))
     }
 }
 
-/// Draws a comparison from `top` downwards. Returns the y coordinate at which the comparison ends.
+/// Draws those rows of a comparison that have ratios, from `top` downwards. Returns the y coordinate at which the
+/// drawing ends.
 fn draw(comparison: &Comparison, top: f64, svg: &mut String) -> f64 {
     let peers: Vec<Peer> = comparison.peers.iter().map(|(peer, _)| *peer).filter(|&peer| peer != Peer::Ours).collect();
     let ratios = |row: &Row| peers.iter().filter_map(|&peer| Some((peer, row.ratio(peer)?))).collect::<Vec<_>>();

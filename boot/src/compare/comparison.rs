@@ -36,7 +36,7 @@ impl Comparison {
         Self { setting, host, peers: Vec::new(), rows: Vec::new() }
     }
 
-    /// Adds what a peer has printed in one run.
+    /// Adds the results that a peer has printed in one run. A peer without results is not added.
     pub fn add(&mut self, peer: Peer, printed: Printed) {
         if printed.measurements.is_empty() {
             return;
@@ -99,8 +99,8 @@ impl Row {
         self.results.iter().find(|(known, _)| *known == peer).map(|(_, samples)| samples)
     }
 
-    /// The ratio of a peer's median cost to ours. `None` if `peer` is ours, if one of the two has no result, or if the
-    /// results are percentages.
+    /// The ratio of a peer's median cost to ours. `None` if `peer` is ours, if one of the two has no result, if the
+    /// results are percentages, or if the ratio is zero or infinite.
     pub fn ratio(&self, peer: Peer) -> Option<f64> {
         if peer == Peer::Ours || self.unit == "%" {
             return None;

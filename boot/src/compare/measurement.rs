@@ -45,7 +45,7 @@ impl Printed {
 }
 
 impl Measurement {
-    /// Parses a line `bench NAME procs=N VALUE UNIT`.
+    /// Parses a line `bench NAME procs=N VALUE UNIT`. Returns `None` if the line has another form.
     pub fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_whitespace();
         let mut next = || words.next();

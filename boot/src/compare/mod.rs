@@ -4,7 +4,7 @@
 //! NAME procs=N VALUE UNIT`.
 //!
 //! 1. [`arguments`] parses the user's requests: which peers run, and in which [`Setting`](setting::Setting)s.
-//! 2. [`peers`] gets the programs of the peers: it downloads Go's toolchain and a Linux, and has the programs built.
+//! 2. [`peers`] gets the programs of the peers: it downloads Go's toolchain and a Linux, and builds the programs.
 //! 3. `run` runs the peers in turn, as often as requested.
 //! 4. [`measurement`] parses what the peers print. [`comparison`] joins the results and computes ratios of medians.
 //! 5. [`table`], [`chart`] and [`json`] show the comparison.

@@ -13,14 +13,15 @@ use crate::Error;
 use crate::console::say;
 use crate::process::share_signals;
 
-/// The exit status if a peer is missing or has failed.
+/// The exit status if a peer is missing or has failed, or if there is no result.
 const INCOMPLETE: u8 = 1;
 
-/// Runs the peers and passes the results to `print`. Returns the exit status.
+/// Runs the peers in all requested settings. If there are results, writes the requested chart and passes the tables to
+/// `print`. Returns the exit status.
 ///
 /// # Errors
 ///
-/// If the results cannot be written.
+/// If the results cannot be written, if signals cannot be handled, or if the environment names no folder for downloads.
 pub fn run(arguments: &Arguments, print: impl FnOnce(&str) -> Result<(), Error>) -> Result<u8, Error> {
     share_signals().map_err(|error| Error::Qemu(format!("cannot handle signals: {error}")))?;
     let cache = Cache::find()?;
@@ -87,7 +88,8 @@ fn compare(setting: Setting, arguments: &Arguments, cache: &Cache) -> (Compariso
     (comparison, programs.len() == wanted.len())
 }
 
-/// Runs a peer once and adds its results. If the peer fails, adds the results that it has printed before the failure.
+/// Runs a peer once and adds its results. If the peer fails, also adds the results that it printed before the failure,
+/// and returns the reason as the error.
 fn run_once(peer: Peer, program: &Program, order: &Order<'_>, comparison: &mut Comparison) -> Result<(), String> {
     let start = Instant::now();
     let (output, failure) = program.run(order).map_err(|error| error.to_string())?;

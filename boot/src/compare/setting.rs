@@ -70,7 +70,7 @@ impl Setting {
 }
 
 impl fmt::Display for Setting {
-    /// The option that selects the setting.
+    /// Writes the option that selects the setting.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Instructions => formatter.write_str("--icount"),

@@ -99,7 +99,7 @@ fn shown(samples: &Samples) -> String {
     format!("{median} ({} to {})", number(samples.least()), number(samples.greatest()))
 }
 
-/// A number with about four digits, and with commas between thousands.
+/// Formats a number: below 100 with one decimal place, otherwise as an integer with commas between thousands.
 fn number(value: f64) -> String {
     if value.abs() < 100.0 {
         return format!("{value:.1}");
@@ -111,7 +111,7 @@ fn number(value: f64) -> String {
     format!("{sign}{}{}", &digits[..first], groups.collect::<String>())
 }
 
-/// A ratio with about three digits.
+/// Formats a ratio: below 10 with two decimal places, otherwise like [`number`].
 pub(super) fn ratio(value: f64) -> String {
     if value < 10.0 { format!("{value:.2}") } else { number(value) }
 }

@@ -28,7 +28,8 @@ const TAKEN: &[&str] = &[
 ///
 /// # Errors
 ///
-/// [`Error::Usage`] if the folder's name cannot be the name of a crate, or if the folder exists or cannot be written.
+/// [`Error::Usage`] if the folder's name cannot be the name of a crate, if the folder exists already, or if it cannot
+/// be written.
 pub fn create(path: &Path) -> Result<String, Error> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     check_name(name)?;
@@ -43,8 +44,8 @@ pub fn create(path: &Path) -> Result<String, Error> {
     fs::write(folder.join("Cargo.toml"), manifest(name, &kernel_from(&folder, &root))).map_err(cannot)?;
     fs::write(folder.join("src/main.rs"), PROGRAM).map_err(cannot)?;
     fs::write(folder.join(".gitignore"), "/target\n").map_err(cannot)?;
-    // With this `Cargo.lock` the crate uses the versions of the dependencies with which the kernel is tested. They have
-    // been downloaded already.
+    // With this `Cargo.lock` the crate uses the versions of the dependencies with which the kernel is tested. These
+    // versions have been downloaded already.
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).map_err(cannot)?;
     let shown = path.display();
     Ok(format!(

@@ -13,7 +13,8 @@ const BAR: usize = 24;
 /// The number of lines for the values of the whole scheduler, above the table of Ps.
 const TOTALS: u16 = 4;
 
-/// Draws the values, and the last lines of the output below them.
+/// Draws the values, and the last lines of the output below them. If there are no values yet, draws only a line that
+/// says that the machine starts.
 pub(super) fn draw(frame: &mut Frame<'_>, title: &str, values: Option<&Values>, output: &[String]) {
     let area = frame.area();
     let Some(values) = values else {

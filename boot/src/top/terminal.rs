@@ -26,7 +26,7 @@ use crate::console::{Console as _, Screen};
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
 /// Resets colours, shows the cursor, and switches back to the ordinary screen.
 const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
-/// The number of lines of output that the view may show.
+/// The maximum number of lines of output that are kept for the view.
 const LINES: usize = 200;
 
 /// The settings of the terminal before the view. `None` while no view is shown.

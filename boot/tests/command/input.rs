@@ -18,7 +18,7 @@ struct Run {
     trace: Vec<u8>,
 }
 
-/// The options of a run in this folder.
+/// Returns the options of a run with counted instructions, whose input and trace are files in this folder.
 fn options(folder: &Path, cpus: &str, input: &str) -> Vec<String> {
     let file = |name| folder.join(name).display().to_string();
     vec!["--icount".into(), cpus.into(), input.into(), file("input"), "--trace".into(), file("trace")]

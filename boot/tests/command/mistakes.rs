@@ -116,7 +116,8 @@ fn failing_qemu_ends_with_status_104() {
     assert!(text(&output.stderr).contains("no-such-option"), "{}", text(&output.stderr));
 }
 
-/// Runs `boot` with these options, and with a shell script in place of QEMU.
+/// Runs `boot` with these options, and with a shell script in place of QEMU. Returns the exit status and standard
+/// error.
 fn with_fake_qemu(options: &[&str], script: &str) -> (Option<i32>, String) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("qemu-system-x86_64");

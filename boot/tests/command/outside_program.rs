@@ -164,7 +164,7 @@ fn print_until_blocked() {
     }
 }
 
-/// Prints a prompt without a newline.
+/// Prints a prompt without a newline, reads a name, and prints a greeting.
 fn prompt() {
     print!("name? ");
     let mut name = String::new();

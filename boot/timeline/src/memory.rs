@@ -37,7 +37,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or the sizes in its header are impossible.
+    /// The file cannot be read, or it contains an impossible size or an unknown track.
     pub fn poll(&mut self) -> io::Result<()> {
         if self.word(0)? != MAGIC {
             // The machine has not started the trace.

@@ -147,7 +147,7 @@ pub struct Numbers {
     pub idle: usize,
 }
 
-/// All that a trace shows.
+/// The result of replaying a trace: what the Ps, Ms, Gs and CPUs did.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     /// What the Ps did, in the order in which the periods ended.
@@ -408,7 +408,8 @@ impl Replay<'_> {
         self.processors[on as usize].machine = None;
     }
 
-    /// Called when a G has returned from a system call.
+    /// Called when a G has returned from a system call. If its M had lost the P, adds the period in which the M was
+    /// blocked.
     fn unblock(&mut self, goroutine: usize, to: u64) {
         if let State::Blocked { since, machine: Some(machine) } = self.goroutines[goroutine].state {
             self.model.blocked.push(Blocked { machine, goroutine, from: since, to: to.max(since) });

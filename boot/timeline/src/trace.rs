@@ -147,7 +147,8 @@ impl Trace {
         Some((index, self.texts.get(self.events[index].detail as usize)?))
     }
 
-    /// The events, oldest first. Those that only define names and texts are left out.
+    /// The events, oldest first. Events that only define names and texts are left out, and so are the events for
+    /// profiles.
     #[must_use]
     pub fn events(&self) -> &[Entry] {
         &self.events

@@ -39,7 +39,7 @@ fn traced(config: Config, program: impl FnOnce() + Send + 'static) -> Trace {
     trace.clone()
 }
 
-/// A program in which everything happens that a trace shows.
+/// A program whose Gs yield, sleep, block, make system calls, wait for devices and set marks. Main stops the world.
 fn mixed_program() {
     let workers: Vec<_> = (0..20)
         .map(|number| {
@@ -307,8 +307,8 @@ fn callers_without_a_p_leave_events_and_arrows() {
             let (sender, receiver) = sim::channel(0);
             let waiting = sim::go(move || receiver.recv());
             sim::yield_now();
-            // The call hands off the only P, and readies a G, which runs on this P. So there is no free P when the call
-            // ends.
+            // The call hands off the only P. The G `hog` then runs on this P for longer than the call takes. So there
+            // is no free P when the call ends.
             let hog = sim::go(|| sim::work(Duration::from_micros(300)));
             blocking::<Sim, _>(|| {
                 sim::work(Duration::from_micros(50));

@@ -137,7 +137,7 @@ fn page_agrees_with(browser: &OsString, theme: &str, trace: &Trace) -> Result<()
     Ok(())
 }
 
-/// Compares the queues that the page shows at some moments with the queues of the model at the same moments.
+/// Asserts that the queues that the page shows at some moments are those of the model at the same moments.
 fn stepping_agrees(trace: &Trace, moments: &Value) {
     let mut queues = Queues::new(trace);
     let mut applied = 0;

@@ -7,7 +7,7 @@ use core::ffi::c_int;
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
-    // SAFETY: as in C, both areas have `count` bytes and do not overlap.
+    // SAFETY: as in C, both areas have `count` bytes. They may overlap only if `memmove` is the caller.
     unsafe {
         asm!("rep movsb", inout("rcx") count => _, inout("rdi") to => _, inout("rsi") from => _, options(nostack))
     };

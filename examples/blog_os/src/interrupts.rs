@@ -18,7 +18,8 @@ use crate::{clock, memory};
 /// The vector of the timer: the first one that is not an exception.
 const TIMER: u8 = 32;
 
-/// When the timer fires, in ns of the clock; `u64::MAX` if the timer is not armed.
+/// When the armed timer is to fire, in ns of the clock; `u64::MAX` if the timer is not armed. If this time is more than
+/// 50 ms away, the timer fires earlier (see [`arm`]).
 static ARMED: AtomicU64 = AtomicU64::new(u64::MAX);
 
 /// The registers of the interrupted code, which [`timer_stub`] and the CPU have stored on the interrupt stack.
@@ -115,9 +116,9 @@ pub fn init() {
     }
 }
 
-/// Makes the timer fire at the time `when`, in ns of the clock, unless it is already armed for an earlier time. The PIT
-/// can count for at most 55 ms. If `when` is further away, the timer fires after 50 ms, and the program arms it again.
-/// Callable from the handler.
+/// Makes the timer fire at the time `when`, in ns of the clock. If the timer is already armed for this time or an
+/// earlier one, does nothing. If `when` is more than 50 ms away, the timer fires after 50 ms, and the program has to
+/// arm it again, because the PIT can count for at most 55 ms. Callable from the handler.
 pub fn arm(when: u64) {
     without_interrupts(|| {
         if when >= ARMED.load(Relaxed) {

@@ -1,6 +1,6 @@
 //! A small kernel in the style of the `blog_os` tutorial that runs its tasks on [`gmp_sched`]. This library contains
-//! what such a tutorial builds before it comes to tasks: a console, memory and a clock. The two programs add the tasks
-//! in two steps:
+//! what such a tutorial builds before it comes to tasks: a console, memory, a clock and interrupts. The two programs
+//! add the tasks in two steps:
 //!
 //! | program | what |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! The folder in which downloads are kept, `~/.cache/gmp-compare`.
+//! The folder in which downloads are kept: `gmp-compare` in the folder that `XDG_CACHE_HOME` names, by default
+//! `~/.cache`.
 
 use std::fs::{self, File};
 use std::io;
@@ -20,7 +21,7 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if the environment does not name a home directory.
+    /// [`Error::Usage`] if neither `XDG_CACHE_HOME` nor `HOME` is set.
     pub fn find() -> Result<Self, Error> {
         let named = |name| env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
         let folder = named("XDG_CACHE_HOME").or_else(|| Some(named("HOME")?.join(".cache")));
@@ -82,7 +83,7 @@ pub(super) fn tool(words: &[&str], folder: &Path, what: &str, advice: &str) -> R
     }
 }
 
-/// All files in a folder and its subfolders.
+/// Returns all files in a folder and its subfolders. Symbolic links are left out.
 pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = folder.read_dir() else { return Vec::new() };
     let below = |path: PathBuf| if path.is_dir() { files(&path) } else { iter::once(path).collect() };

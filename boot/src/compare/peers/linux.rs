@@ -35,7 +35,7 @@ pub struct Linux {
 }
 
 impl Linux {
-    /// Gets Linux for a program. Downloads what is missing.
+    /// Gets a Linux that runs `program`. Downloads Linux if it is not in the cache.
     pub(super) fn get(cache: &Cache, program: PathBuf) -> Result<Self, Error> {
         let folder = cache.entry("linux", download)?;
         Ok(Self { kernel: folder.join("vmlinuz"), busybox: folder.join("busybox"), program })

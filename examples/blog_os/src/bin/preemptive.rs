@@ -46,7 +46,7 @@ static REQUESTED: AtomicBool = AtomicBool::new(false);
 /// The values that an interrupt handler stores for a G that it preempts (see `interrupt_return`).
 static SLOTS: Slots = Slots::new();
 
-/// How often each of the two Gs of the program has computed its sum.
+/// How many times each of the two Gs of the program has computed its sum.
 static ROUNDS: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(0)];
 
 impl Points for Kernel {}
