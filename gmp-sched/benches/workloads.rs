@@ -1,6 +1,6 @@
-//! Benchmarks of the scheduler on operating-system threads. Each workload prints one line, `bench NAME procs=N VALUE
-//! UNIT`. Names and parameters are the same as in the Go program with which the results are compared. The module
-//! `shared` has the workloads that also run in the kernel.
+//! Benchmarks of the scheduler on operating-system threads. Each result is a line, `bench NAME procs=N VALUE UNIT`; a
+//! few workloads have several results. Names and parameters are the same as in the Go program with which the results
+//! are compared. The module `shared` has the workloads that also run in the kernel.
 //!
 //! The command is `cargo bench -p gmp-sched [-- [--json] [--list] [procs=N,...] [FILTER]...]`. Without `procs`, the
 //! workloads run with one P and with as many Ps as there are CPUs.

@@ -10,7 +10,8 @@ use std::sync::{Arc, Barrier};
 use gmp_sched::native::{self, go};
 
 /// Makes `count` Gs meet at a barrier of the operating system, on one P. The barrier opens only when all Gs are blocked
-/// at the same time. Without handoff the first G would keep the P, and the others would never run.
+/// at the same time. Without handoff the first G would keep the P, and the others would never run. Returns the number
+/// of Gs that the barrier calls its leader, which is 1.
 fn meet(count: usize) -> usize {
     let barrier = Arc::new(Barrier::new(count));
     let blocked: Vec<_> = (0..count)

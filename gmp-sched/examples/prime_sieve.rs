@@ -22,7 +22,7 @@ fn without_multiples(source: Receiver<u32>, prime: u32) -> Receiver<u32> {
     receiver
 }
 
-/// Returns the first `count` primes, found by `count` Gs.
+/// Returns the first `count` primes. Spawns one G for each of them, which removes its multiples.
 fn primes(count: usize) -> Vec<u32> {
     let mut numbers = naturals();
     let mut primes = Vec::with_capacity(count);

@@ -24,7 +24,7 @@ struct SingleThread;
 
 gmp_sched::platform_aliases!(SingleThread);
 
-/// The M that was passed to `start_thread`, as a word (`NewMachine::into_raw`). It is 0 before that call.
+/// The M that was passed to `start_thread`, as a word (`NewMachine::into_raw`). 0 until `start_thread` is called.
 static NEW: AtomicUsize = AtomicUsize::new(0);
 /// The only M. It is set when the M begins to run.
 static MACHINE: OnceLock<&'static Machine<SingleThread>> = OnceLock::new();
@@ -95,7 +95,7 @@ unsafe impl Platform for SingleThread {
     }
 }
 
-/// Runs `main` as the main G on the calling thread, which becomes the M.
+/// Runs `main` as the main G on the calling thread, which becomes the thread of the only M.
 ///
 /// # Safety
 ///

@@ -1,5 +1,5 @@
-//! A platform on threads, written by hand. Each M is a thread of `std`. An idle M parks, and its thread ends if it is
-//! not needed for long. When the program is over, all threads end. `gmp_sched::native` does the same, and adds guard
+//! A platform on threads, written by hand. Each M is a thread of `std`. An idle M parks, and its thread ends if the M
+//! is not needed for long. When the program is over, all threads end. `gmp_sched::native` does the same, and adds guard
 //! pages, panics that end only their G, and reuse of schedulers. `gmp_sched::porting` explains each item.
 //!
 //! ```sh
@@ -197,7 +197,7 @@ unsafe fn run<T: Send + 'static>(procs: usize, main: impl FnOnce() -> T + Send +
     result
 }
 
-/// Counts the primes below `limit`, each part in a G of its own.
+/// Counts the primes below `limit`, which is a multiple of 100. A G counts those among 100 numbers.
 fn primes_below(limit: u64) -> usize {
     let is_prime = |n: u64| n > 1 && (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d));
     let count = move |part| (part * 100..(part + 1) * 100).filter(|&n| is_prime(n)).count();

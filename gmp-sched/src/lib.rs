@@ -88,7 +88,7 @@ mod models;
 pub mod native;
 pub mod platform;
 mod platform_aliases;
-/// Compiles the examples in README.md, the file that package registries show.
+/// Tests the example in README.md, the file that package registries show.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

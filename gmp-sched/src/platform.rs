@@ -146,7 +146,7 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     }
 
     /// The least time between two displacements on the same P. A displacement preempts a running G for a G that a timer
-    /// or a device has readied.
+    /// or a device has readied, or that returns from a blocking call.
     fn undisturbed() -> Duration {
         UNDISTURBED
     }
@@ -381,7 +381,8 @@ impl<P: Platform> Pinned<P> {
     ///
     /// # Panics
     ///
-    /// This M holds no P, because it is in a system call or idle.
+    /// In the same cases as [`machine`](Self::machine), and on an M that holds no P, because it is in a system call or
+    /// idle.
     #[inline(always)]
     #[track_caller]
     pub fn processor(&self) -> &'static Processor<P> {

@@ -33,7 +33,7 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// There is no memory for the channel.
+        /// There is no memory for the channel, or `capacity` is at least a quarter of the range of `usize`.
         #[must_use]
         #[track_caller]
         pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
@@ -198,7 +198,7 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// The caller is not a G with a P.
+        /// There is no memory for another timer, or the caller is not a G with a P.
         #[must_use]
         #[track_caller]
         pub fn after(duration: ::core::time::Duration) -> Timer {
@@ -425,8 +425,8 @@ macro_rules! synctest_aliases {
             ///
             /// # Panics
             ///
-            /// The body panics, all Gs of the bubble wait for ever, or the caller is in a bubble or is not a G with a
-            /// P.
+            /// In the same cases as [`synctest::test`]($crate::synctest::test), for example if the body panics or
+            /// all Gs of the bubble wait for ever.
             #[track_caller]
             pub fn test<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
                 $crate::synctest::test::<super::ThisPlatform, T>(body)
@@ -436,7 +436,8 @@ macro_rules! synctest_aliases {
             ///
             /// # Panics
             ///
-            /// The caller is not in a bubble, or another G of its bubble is in this function.
+            /// The caller is pinned, is not a G with a P, or is in no bubble; or another G of the bubble is in this
+            /// function.
             #[track_caller]
             pub fn wait() {
                 $crate::synctest::wait::<super::ThisPlatform>();

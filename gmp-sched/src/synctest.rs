@@ -87,8 +87,8 @@ use crate::platform::{Pinned, Platform};
 /// - All Gs of the bubble wait, and the bubble has no timer: `deadlock: all goroutines in bubble are blocked`.
 /// - The body has returned, which stops the clock, and other Gs still wait:
 ///   `deadlock: main bubble goroutine has exited but blocked goroutines remain`.
-/// - There is no memory for a G.
-/// - The caller is not a G with a P, or it is in a bubble.
+/// - There is no memory for the bubble or its main G.
+/// - The caller is pinned, is not a G with a P, or is in a bubble.
 #[doc(alias = "Test")]
 #[track_caller]
 pub fn test<P: Platform, T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
@@ -133,7 +133,7 @@ fn enter<P: Platform, T: Send + 'static>(
 ///
 /// # Panics
 ///
-/// The caller is in no bubble, or another G of the bubble is in this function.
+/// The caller is pinned, is not a G with a P, or is in no bubble; or another G of the bubble is in this function.
 #[doc(alias = "Wait")]
 #[track_caller]
 pub fn wait<P: Platform>() {

@@ -140,8 +140,8 @@ fn everything_together() {
     });
 }
 
-/// The spawn wakes no M, because another M is spinning. The spinning M has to find the new G, although it may already
-/// have searched the P of the spawner.
+/// In some orders, the main G spawns `child` while another M is spinning, so this spawn wakes no M. The spinning M has
+/// to find `child`, although it may already have searched the P of the main G.
 #[test]
 fn spinning_m_that_goes_idle_finds_the_work_that_relied_on_it() {
     explore("submit, idle", Size::Small, 0, || {
@@ -187,8 +187,8 @@ fn hand_off_stops_the_processor_with_the_world() {
     });
 }
 
-/// The request to stop the world may come after the G's system call has begun. The G cannot stop during the call, so it
-/// must stop when the call ends.
+/// The request to stop the world may come after the system call of the child has begun. The child cannot stop during
+/// the call, so it must stop when the call ends.
 #[test]
 fn stop_request_during_a_system_call_takes_effect_at_its_end() {
     explore("system call, stop and start", Size::Large, 0, || {

@@ -18,7 +18,7 @@ use crate::entered::THREADS;
 #[path = "threads/entered.rs"]
 mod entered;
 
-/// The system's allocator, with a count of the bytes allocated.
+/// The system's allocator, with a count of the bytes that are allocated and not freed.
 struct Counting;
 
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);

@@ -27,7 +27,8 @@ impl Arguments {
     ///
     /// # Errors
     ///
-    /// A message, if an option is unknown or a filter matches none of the workloads `all`.
+    /// A message, if an option is unknown, a number of Ps is not allowed, or a filter matches none of the workloads
+    /// `all`.
     pub(crate) fn parse<'a>(
         words: impl Iterator<Item = &'a str>,
         all: impl Iterator<Item = &'static Workload> + Clone,

@@ -34,7 +34,8 @@ pub(super) fn hogs() {
     }
 }
 
-/// Calls `body` 100 times while each P runs a hog (a G that computes and never waits). Returns the results.
+/// Calls `body` 100 times while as many hogs run as there are Ps. (A hog is a G that computes and never waits.) Returns
+/// the results.
 pub(crate) fn beside_hogs(body: impl Fn(u64) -> u64) -> Vec<u64> {
     STOP.store(false, Ordering::Relaxed);
     let hogs: Vec<_> = (0..procs())

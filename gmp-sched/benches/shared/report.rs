@@ -1,5 +1,5 @@
-//! What the two benchmark programs print: a line about the program and the computer, and a line for each result. With
-//! `--json` all lines together are one JSON object.
+//! What the two benchmark programs print: a line about the program and the computer, a line for each result, and a last
+//! line. With `--json` all lines together are one JSON object.
 
 use alloc::format;
 use alloc::string::String;
@@ -14,7 +14,7 @@ static IS_JSON: AtomicBool = AtomicBool::new(false);
 /// Whether a result has been printed.
 static HAS_RESULT: AtomicBool = AtomicBool::new(false);
 
-/// Where the program runs, and how it was built.
+/// The computer on which the program runs.
 #[derive(Debug)]
 pub(crate) struct Setting {
     /// The number of CPUs.
@@ -25,7 +25,8 @@ pub(crate) struct Setting {
     pub(crate) processor: String,
 }
 
-/// The name of the build profile. `boot` passes it in the variable `GMP_BUILD` when it builds a program.
+/// The name of the build profile, which `boot` passes in the variable `GMP_BUILD` when it builds a program. Without
+/// this variable, only `debug` or `optimised`.
 fn build() -> &'static str {
     option_env!("GMP_BUILD").unwrap_or(if cfg!(debug_assertions) { "debug" } else { "optimised" })
 }

@@ -60,7 +60,7 @@ pub(super) fn ping_pong_places() {
     report("pingpong_one_cpu", 100.0 * f64::from(same_cpu) / f64::from(ROUNDS), "%");
 }
 
-/// Measures how much memory a G takes while it waits for a channel.
+/// Measures how much memory a G takes while it waits to receive from a channel.
 pub(super) fn parked() {
     let Some(before) = memory_in_use() else { return };
     let (sender, receiver) = channel::<bool>(0);

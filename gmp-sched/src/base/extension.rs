@@ -16,7 +16,8 @@ impl Extension {
         Self(Once::new())
     }
 
-    /// Returns the value, which `make` creates on first use. The caller is pinned.
+    /// Returns the value, which `make` creates on first use. Returns an error if there is no memory for the value. The
+    /// caller is pinned.
     ///
     /// # Panics
     ///

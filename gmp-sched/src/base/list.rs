@@ -181,7 +181,7 @@ mod tests {
     }
 
     proptest! {
-        /// The test pushes elements again after they have left a list, as the scheduler does with Gs.
+        /// Two lists behave like two `VecDeque`s, also when an element that has left a list is pushed again.
         #[test]
         fn behaves_like_a_deque(steps in steps()) {
             let mut lists = [List::new(), List::new()];

@@ -11,6 +11,8 @@
 //! | `tail` | owner | `Release` store after the slot; thieves load it with `Acquire` before they read slots |
 //! | `head` | owner and thieves | compare-exchange `AcqRel`; the owner loads it with `Acquire` before it overwrites slots that thieves have read |
 //! | `next` | owner sets, anyone clears | `Release` to set, compare-exchange `AcqRel` to take |
+//!
+//! While there are no thieves, the owner takes elements by plain stores ([`take`](RunQueue::take)).
 
 use core::marker::PhantomData;
 
@@ -241,8 +243,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         last
     }
 
-    /// Copies half of the ring into the slots of `thief`, starting at index `base`, and takes these elements by moving
-    /// `head`. Returns how many it took. Go: `runqgrab`.
+    /// Copies the older half (rounded up) of the ring into the slots of `thief`, starting at index `base`, and takes
+    /// these elements by moving `head`. Returns how many it took. Go: `runqgrab`.
     fn copy_half(&self, thief: &Self, base: u32) -> u32 {
         loop {
             S::point(Site::RunQueue);

@@ -102,8 +102,8 @@ impl SavedContext {
         (self.resume.load(Ordering::Relaxed), self.stack_pointer() + 8)
     }
 
-    /// Clears the saved stack pointer and addresses. Called only for a context that is running or is never resumed
-    /// again.
+    /// Clears the saved stack pointer and the addresses at which the context resumes. Called only for a context that is
+    /// running or is never resumed again.
     #[cfg(feature = "std")]
     pub(crate) fn forget(&self) {
         for word in [&self.stack_pointer, &self.resume, &self.resume_later] {

@@ -406,7 +406,8 @@ mod tests {
         assert_eq!(words_seen(switch_with_control_words), [DEFAULTS, OTHERS, DEFAULTS]);
     }
 
-    /// The function that a diverted context calls first. Each call adds the address of the context to [`VISITS`].
+    /// Contains the function that a diverted context calls first. Each call adds the address of the context to
+    /// [`VISITS`].
     struct Visits;
 
     static VISITS: AtomicUsize = AtomicUsize::new(0);
@@ -443,7 +444,8 @@ mod tests {
         set_control_words(DEFAULTS);
     }
 
-    /// Shows why the feature `control-words` exists.
+    /// With the switch that does not save the control words, the other context changes those of the test. This is why
+    /// the feature `control-words` exists.
     #[test]
     fn contexts_share_control_words_when_the_switch_does_not_save_them() {
         assert_eq!(words_seen(switch_without_control_words), [DEFAULTS, OTHERS, OTHERS]);

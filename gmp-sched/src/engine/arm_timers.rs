@@ -1,5 +1,5 @@
-//! Arming timers, and running the actions of due ones. [`WaitEnd`] is what ends a wait if the event for which the G
-//! waits does not come in time.
+//! Arming timers, and running the actions of due ones. A [`WaitEnd`] may end a wait before the event for which the
+//! G waits has come.
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
@@ -11,8 +11,8 @@ use crate::entities::timers::{Action, Timer};
 use crate::platform::{Pinned, Platform};
 
 impl<P: Platform> Timer<P> {
-    /// Runs all due timers of the wheel that contains this timer. The caller need not be the timer owner. The Gs that
-    /// become runnable are enqueued on the current P.
+    /// If this timer is armed, runs the actions of all due timers in its wheel. The caller need not be the timer owner.
+    /// The Gs that become runnable are enqueued on the current P.
     pub(crate) fn run_if_due(&'static self, pinned: &Pinned<P>) {
         let Some(timers) = self.timers.load(Ordering::Relaxed).filter(|_| self.is_armed()) else { return };
         if timers.earliest() != Instant::NEVER {
@@ -27,8 +27,8 @@ impl<P: Platform> Timer<P> {
 }
 
 impl<P: Platform> Action<P> {
-    /// Runs the action. `now` is the current time. Returns the G that became runnable, if any. The caller must run or
-    /// enqueue that G.
+    /// Runs the action. `now` is the current time. If the action makes a G runnable that this M may run, returns that
+    /// G, which the caller must run or enqueue. A G that this M may not run is enqueued by the action itself.
     #[inline(always)]
     pub(crate) fn run(self, pinned: &Pinned<P>, now: Instant) -> Option<&'static Goroutine<P>> {
         match self {
@@ -82,7 +82,7 @@ pub(crate) fn arm_in<P: Platform>(
     }
 }
 
-/// A cause that may end a G's wait before the awaited event does: a deadline or, in the library, a context.
+/// A cause that may end a G's wait before the awaited event does: a deadline or a context.
 pub(crate) trait WaitEnd<P: Platform>: Copy {
     /// Called on the far side of the switch by which `me` parks. From then on `self` may end the wait by claiming
     /// `generation` and readying `me`, possibly before this call returns.

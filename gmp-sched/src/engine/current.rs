@@ -19,7 +19,7 @@ pub(crate) struct CurrentGoroutine<P: Platform> {
 }
 
 impl<P: Platform> CurrentGoroutine<P> {
-    /// Pins the caller.
+    /// Pins the calling G and looks up its M and the P of that M.
     ///
     /// # Panics
     ///
@@ -88,7 +88,7 @@ pub(crate) struct CurrentProcessor<P: Platform> {
 }
 
 impl<P: Platform> CurrentProcessor<P> {
-    /// Pins the caller.
+    /// Pins the caller and looks up its M and the P of that M.
     ///
     /// # Panics
     ///

@@ -77,7 +77,7 @@ pub(crate) enum Found {
     /// A raise that came during an earlier wait has not been delivered yet, or has been delivered just now. The signal
     /// becomes RAISED when an M delivers the raise. So the G has to check again.
     OnItsWay,
-    /// Another G waits for the signal.
+    /// The signal belongs to another G, which waits for it or has not run since the end of its wait.
     Taken,
 }
 
@@ -228,8 +228,9 @@ impl<P: Platform> Signal<P> {
         Some(word & TAG == DELIVERED)
     }
 
-    /// If a G waits, ends its wait; otherwise makes the next wait return at once. Does not block or allocate, and takes
-    /// no lock. Callable from interrupts and from any thread. Go: `netpollready`, `netpollunblock`.
+    /// If a G waits, ends its wait; otherwise makes the next wait return at once. After a raise that ends a wait,
+    /// further raises have no effect until the G that waited runs again. Does not block or allocate, and takes no lock.
+    /// Callable from interrupts and from any thread. Go: `netpollready`, `netpollunblock`.
     #[doc(alias = "netpollready")]
     pub fn raise(&'static self, scheduler: &'static Scheduler<P>) {
         P::point(Site::DeviceSignal);

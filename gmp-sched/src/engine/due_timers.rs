@@ -1,10 +1,10 @@
-//! Due timers, and when the Gs that they ready run.
+//! Due timers, and when their Gs run.
 //!
-//! The timing wheel of a P is the queue of these Gs: a G stays in the wheel until it can run. So Gs whose timers are
-//! due together run in the order of their times, before everything else on the P. None of them pushes another one out
-//! of `runnext`. A G that returns from a blocking call and finds no idle P is put into the wheel, too, as if it had a
-//! timer that is due now (see `syscall`). (Go readies the Gs of all due timers at once, each into `runnext`. So the
-//! last of these Gs runs first, and the others run after all Gs of the ring.)
+//! The timing wheel of a P is the queue of the Gs that its due timers ready: a G stays in the wheel until it can run.
+//! So Gs whose timers are due together run in the order of their times, before everything else on the P. None of them
+//! pushes another one out of `runnext`. A G that returns from a blocking call and finds no idle P is put into the
+//! wheel, too, as if it had a timer that is due now (see `syscall`). (Go readies the Gs of all due timers at once, each
+//! into `runnext`. So the last of these Gs runs first, and the others run after all Gs of the ring.)
 //!
 //! | who finds a due timer | what happens |
 //! |---|---|
@@ -73,7 +73,7 @@ fn end_batch<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, 
     }
 }
 
-/// Whether the Gs of due timers may run before other Gs.
+/// Whether the Gs of due timers may run before other Gs. If the budget is used up, tries to begin the next batch.
 fn has_budget<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) -> bool {
     now.as_nanos() < processor.due_batch_until.load(Ordering::Relaxed) || begin_batch(pinned, processor, now)
 }

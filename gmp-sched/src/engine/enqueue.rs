@@ -64,7 +64,8 @@ pub(crate) fn put_next<P: Platform>(
     }
 }
 
-/// Puts a runnable G at the tail of the current P's ring. The caller must then wake an M if another P may be idle.
+/// Puts a runnable G at the tail of the current P's ring. If the ring is full, half of it and the G go to the global
+/// queue. The caller must then wake an M if another P may be idle.
 #[inline]
 pub(crate) fn put_last<P: Platform>(
     scheduler: &'static Scheduler<P>,
@@ -102,7 +103,7 @@ fn overflow<P: Platform>(
 
 // The functions `requeue_…` are commits (see `switch`). Each of them makes the G that has just left its M runnable.
 
-/// Commit of a yield while the global queue is empty.
+/// Commit of a yield while the global queue is empty. Puts the G at the tail of the ring.
 #[inline(always)]
 pub(crate) fn requeue_last<P: Platform>(processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) {
     goroutine.set_status(Status::Runnable);
@@ -113,7 +114,8 @@ pub(crate) fn requeue_last<P: Platform>(processor: &'static Processor<P>, gorout
     }
 }
 
-/// Commit of a preemption at the end of a slice, and of a yield while the global queue has work.
+/// Commit of a preemption at the end of a slice, and of a yield while the global queue has work. Puts the G on the
+/// global queue or, if the G is locked, on the list of locked Gs.
 pub(crate) fn requeue_global<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     let (scheduler, processor) = (pinned.machine().scheduler(), pinned.processor());
     sampling::runnable_again(processor, goroutine);
@@ -154,7 +156,8 @@ pub(crate) fn put_among_due_timers<P: Platform>(processor: &'static Processor<P>
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Puts a runnable G on the global queue and wakes an idle P for it. Callable without a P. Go: `injectglist`.
+    /// Puts a runnable G on the global queue, and wakes an M if a P is idle and no M is spinning. Callable without a P.
+    /// Go: `injectglist`.
     #[doc(alias = "injectglist")]
     pub(crate) fn inject(&'static self, goroutine: &'static Goroutine<P>) {
         self.put_global_one(&mut self.shared.lock(), goroutine);

@@ -75,7 +75,8 @@ impl<P: Platform> Scheduler<P> {
             && self.spinning.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
-    /// Wakes an M to search in place of the caller. The caller counts as spinning until this function returns.
+    /// If a P is idle, wakes an M to search in place of the caller. The caller counts as spinning when it calls this
+    /// function, and no longer when the function returns.
     pub(crate) fn pass_search_on(&'static self) {
         loop {
             let woken = {
@@ -191,7 +192,8 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// Called by an M on the idle list: checks all queues a second time, then parks until a P is assigned to it.
+    /// Called by an M on the idle list: checks all queues a second time, and takes an idle P if there is work.
+    /// Otherwise parks until a P is assigned to it.
     pub(crate) fn wait_for_processor(&'static self, pinned: &Pinned<P>) {
         let scheduler = self.scheduler();
         // If this M was spinning, other Ms may have enqueued Gs without waking an M, because they relied on its search.

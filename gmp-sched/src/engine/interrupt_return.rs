@@ -185,10 +185,10 @@ extern "sysv64" fn give_way<P: InterruptReturn>() {
     core::mem::forget(pinned);
 }
 
-/// Makes the calling G give way as long as a preemption is requested. Called by [`lower_pin`](Platform::lower_pin) when
-/// it has lowered the last pin of the CPU and there is a request. While interrupts are off, a G must not be switched
-/// out. In that case this function does nothing, and the next interrupt honours the request. On g0, and on a thread
-/// that is not an M, this function only withdraws the request.
+/// Makes the calling G give way as long as a preemption is requested. Called by [`lower_pin`](Platform::lower_pin)
+/// after the last pin of the CPU has been lowered, if there is a request. While interrupts are off, a G must not be
+/// switched out. In that case this function does nothing, and the next interrupt honours the request. On g0, and on a
+/// thread that is not an M, this function only withdraws the request.
 ///
 /// # Panics
 ///

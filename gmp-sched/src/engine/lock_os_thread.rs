@@ -257,8 +257,8 @@ impl<P: Platform> Machine<P> {
 }
 
 /// Readies a parked G that is locked to its M, by assigning an idle P to that M. If no P is idle, puts the G on the
-/// list of locked Gs, which the next pick of the calling M checks. `here` is the calling M, or `None` if the caller is
-/// not an M of the G's scheduler. Go: `ready`.
+/// list of locked Gs, which the next pick of the calling M checks if this M holds a P. `here` is the calling M, or
+/// `None` if the caller is not an M of the G's scheduler. Go: `ready`.
 #[cold]
 #[inline(never)]
 pub(crate) fn ready_locked<P: Platform>(here: Option<&'static Machine<P>>, goroutine: &'static Goroutine<P>) {

@@ -112,8 +112,8 @@ impl<P: Platform> Machine<P> {
         Some(shared.surplus_since.min(now) + limit)
     }
 
-    /// Removes this M from the idle list for good if a surplus of Ms has lasted for at least [`Platform::idle_limit`].
-    /// Returns whether the M was removed. If so, the thread must end.
+    /// Removes this M from the idle list if a surplus of Ms has lasted for at least [`Platform::idle_limit`], unless a
+    /// P is assigned to the M or the world is to stop. Returns whether the M was removed. If so, its thread must end.
     ///
     /// How long this M itself has been idle does not matter. Each timer that fires wakes an idle M, so with many timers
     /// no M is idle for long, even if there are far more Ms than needed.

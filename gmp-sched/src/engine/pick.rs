@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | 0 | devices that are ready, if this M has been idle since its last pick | `findRunnable` after `netpoll(delay)` |
 //! | 1 | the earliest due timer of this P, within the batch budget of `due_timers` | `pp.timers.check` |
-//! | 2 | every 61st tick: poll the devices, then the first G of the global queue | `schedtick % 61` |
+//! | 2 | every 61st tick: poll the devices, then the first locked G or the first G of the global queue | `schedtick % 61` |
 //! | 3 | `runnext`, then the local ring | `runqget` |
 //! | 4 | a batch from the global queue | `globrunqgetbatch` |
 //! | 5 | devices that are ready | `netpoll(0)` |
@@ -148,7 +148,8 @@ fn poll_after_idleness<P: Platform>(
     Some(goroutine)
 }
 
-/// Step 2: polls the devices, then takes the first G of the global queue.
+/// Step 2: polls the devices, then takes the first runnable locked G or, if there is none, the first G of the global
+/// queue.
 fn check_global_queue<P: Platform>(
     pinned: &Pinned<P>,
     scheduler: &'static Scheduler<P>,
@@ -159,8 +160,8 @@ fn check_global_queue<P: Platform>(
         return None;
     }
     let mut shared = scheduler.shared.lock();
-    // Takes a locked G first. Otherwise only a P without any other work would take a locked G (step 4, in
-    // `take_global_batch`).
+    // Takes a locked G first. If this function took no locked G, only a P without any other work would take one (step
+    // 4, in `take_global_batch`).
     let goroutine = scheduler.take_locked(&mut shared).or_else(|| scheduler.take_global(&mut shared))?;
     drop(shared);
     processor.advance_tick();
@@ -169,8 +170,8 @@ fn check_global_queue<P: Platform>(
     Some(goroutine)
 }
 
-/// Step 4: takes a fair share of the global queue. Returns the first G of the share and puts the others into the
-/// local ring, which is empty. Go: `globrunqgetbatch`.
+/// Step 4: takes a fair share of the global queue. Returns the first G of the share and puts the others into the local
+/// ring, which is empty. If the global queue is empty, returns the first runnable locked G. Go: `globrunqgetbatch`.
 pub(crate) fn take_global_batch<P: Platform>(
     scheduler: &'static Scheduler<P>,
     processor: &'static Processor<P>,

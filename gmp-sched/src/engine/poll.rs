@@ -62,7 +62,8 @@ impl<P: Platform> SignalList<P> {
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Readies the Gs whose signals were raised, on the current P; returns whether there were any. Go: `netpoll(0)`.
+    /// Readies the Gs whose signals were raised, and enqueues them on the current P. Returns whether there were any.
+    /// Go: `netpoll(0)`.
     #[doc(alias = "netpoll")]
     #[inline]
     pub(crate) fn poll(&'static self, pinned: &Pinned<P>) -> bool {

@@ -204,8 +204,8 @@ fn displace_for_events<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
     processor.tracer.note::<P>(EventKind::Preempt, Some(me.id()), reason as u64);
     let is_own_slice = processor.slice.displace(me, processor.tick(), now);
     // The displaced G may itself have displaced another G. If it now gives way to a due timer, its own timer is armed
-    // again, so that it runs in the order of the times of the due timers. It goes to `runnext` instead if it gives way
-    // to a device, or if its timer is still armed for an earlier wait that ended before the deadline.
+    // again, so that it runs in the order of the times of the due timers. The displaced G goes to `runnext` instead if
+    // it gives way to a device, or if its timer is still armed for an earlier wait that ended before the deadline.
     let is_among_timers = !is_own_slice && event == Event::Timer && !me.timer.is_armed();
     let requeue = if is_among_timers { requeue_due } else { requeue_next };
     leave(pinned, machine, me, Some(next), requeue)

@@ -60,7 +60,7 @@ impl core::error::Error for ProcsError {}
 /// # Errors
 ///
 /// `procs` is 0 or above the limit chosen when the scheduler was created, or an M for a P cannot be created. In these
-/// cases nothing has changed.
+/// cases the number of Ps stays the same.
 ///
 /// # Panics
 ///

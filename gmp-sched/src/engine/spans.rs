@@ -28,7 +28,7 @@ fn note_text<P: Platform>(kind: EventKind, text: &'static str) {
     }
 }
 
-/// A part of a G's work that a trace shows. Ends when it is dropped.
+/// A part of a G's work that a trace shows. The part ends when this value is dropped.
 #[must_use = "the span ends when this is dropped"]
 #[derive(Debug)]
 pub struct Span<P: Platform> {

@@ -1,4 +1,4 @@
-//! Reuse of stacks: a G that begins takes over the stack of one that has ended.
+//! Reuse of stacks: a G that begins to run gets the stack of a G that has ended.
 
 use crate::context;
 use crate::entities::goroutine::{Goroutine, StackSize};

@@ -23,9 +23,9 @@ const STEAL_TRIES: u32 = 4;
 /// Go: `usleep(3)`.
 const RUN_NEXT_GRACE: Duration = Duration::from_micros(3);
 
-/// How many times in a row a thief waits for one victim. After a wait, a thief steals the G in `runnext` only if it is
-/// still the same G; otherwise it waits again. If two Gs keep readying each other, it is never the same G, so the thief
-/// could wait for ever. (Go sets no limit.)
+/// How many times in a row a thief waits for one victim. After a wait, the thief steals the G in `runnext` only if that
+/// G was there before the wait, too; otherwise the thief waits again. If two Gs keep readying each other, each wait
+/// ends with another G in `runnext`. Without this limit, the thief could then wait for ever. (Go sets no limit.)
 const GRACES: usize = 4;
 
 /// Tries to steal from the other Ps: takes Gs from their rings, and in the last round also Gs of due timers and the Gs
@@ -54,9 +54,9 @@ pub(crate) fn steal<P: Platform>(
     None
 }
 
-/// Like [`steal`], for a caller that has something else to run if nothing is found. Makes one round, without waiting.
-/// Takes the G in `runnext` of a victim only if the victim's slice is over. While the slice is not over, that G is
-/// likely to run soon on the victim, in the rest of the slice.
+/// Like [`steal`], for a caller that has something else to run if nothing is found. Makes one round, without waiting,
+/// and does not check the timers of the victims. Takes the G in `runnext` of a victim only if the victim's slice is
+/// over. While the slice is not over, that G is likely to run soon on the victim, in the rest of the slice.
 pub(crate) fn steal_at_once<P: Platform>(
     pinned: &Pinned<P>,
     processor: &'static Processor<P>,
@@ -128,7 +128,8 @@ fn note_theft<P: Platform>(
 
 /// Steals the G in `runnext` of `victim`, whose ring is empty. The M that holds `victim` probably readied that G a
 /// moment ago and is about to block or yield. Stealing the G now would only move it to a cold cache. So the thief waits
-/// a moment, and steals the G only if it is still in `runnext` then.
+/// a moment, and steals the G only if it is still in `runnext` then. If another G is there instead, the thief waits
+/// again, at most [`GRACES`] times in all.
 fn steal_after_grace<P: Platform>(
     processor: &'static Processor<P>,
     victim: &'static Processor<P>,

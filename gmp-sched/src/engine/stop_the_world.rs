@@ -85,7 +85,7 @@ impl<P: Platform> StopRight<P> {
 }
 
 impl<P: Platform> Drop for StopRight<P> {
-    /// Passes the right on to the G that has waited for it longest.
+    /// Passes the right on to the G that has waited for it longest. If no G waits, releases the right.
     fn drop(&mut self) {
         let pinned = Pinned::<P>::new();
         let next = {
@@ -165,7 +165,7 @@ impl<P: Platform> Scheduler<P> {
         self.world.stopped.load(Ordering::Relaxed)
     }
 
-    /// How often the world was stopped, and the longest time that it took to stop it. Takes a lock; not callable from
+    /// How many times the world was stopped, and how long the slowest stop took. Takes a lock; not callable from
     /// interrupts.
     #[must_use]
     pub fn stops(&'static self) -> Stops {
@@ -193,7 +193,8 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Asks the running Ps to stop. Returns whether all Ps other than `own`, the stopper's P, have stopped.
+    /// Asks the running Ps to stop, and stops the Ps in system calls. Returns whether all Ps other than `own`, the
+    /// stopper's P, have stopped.
     pub(crate) fn has_stopped(&'static self, own: &'static Processor<P>) -> bool {
         self.ask_to_stop(own);
         // Ordering: the holders of the other Ps took this lock when they stopped. So this critical section happens

@@ -78,7 +78,7 @@ pub fn syscall<P: Platform, R>(call: impl FnOnce() -> R) -> R {
     call()
 }
 
-/// Hands the P off to another M, then runs `call`, which will block this M. Go: `entersyscallblock`.
+/// Hands the P off, then runs `call`, which will block this M. Go: `entersyscallblock`.
 ///
 /// Before the call begins, makes sure that the other Ms are enough for all Ps, and creates an M if necessary. So no
 /// later wakeup has to create an M. In all other respects this is like [`syscall`], but `call` may block the thread on
@@ -263,8 +263,8 @@ fn requeue_to_displace<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goro
     requeue(pinned, goroutine, displace);
 }
 
-/// Makes `goroutine` runnable and this M, which has no P, idle. The G is put among the due timers of the P that
-/// `displace` returns, or on the global queue if `displace` returns `None`. Runs on g0.
+/// Makes `goroutine` runnable, and puts it among the due timers of the P that `displace` returns, or on the global
+/// queue if `displace` returns `None`. This M, which had no P, becomes idle unless it gets its old P back. Runs on g0.
 pub(crate) fn requeue<P: Platform>(
     pinned: &Pinned<P>,
     goroutine: &'static Goroutine<P>,

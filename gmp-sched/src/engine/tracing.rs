@@ -47,8 +47,8 @@ impl Tracer {
         }
     }
 
-    /// Records the birth of a G: the G that spawned it, its name, and the function that it executes. `function` is
-    /// empty if it is unknown.
+    /// Records the birth of `goroutine`: the number of its creator (`by`), its own name, if any, and the function that
+    /// it executes. `function` is empty if the function is unknown.
     pub(crate) fn note_birth<P: Platform>(&self, goroutine: &Goroutine<P>, by: u64, function: &'static str) {
         if let Some(ring) = self.active.load(Ordering::Acquire) {
             write_birth(ring, goroutine, by, function);
@@ -313,8 +313,8 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Returns the events of each track since the trace was started. There are none if no trace was ever started. The
-    /// tracks are in the order of [`Track`]. Allocates.
+    /// Returns the last events of each track since the trace was started, and how many older events were lost. There
+    /// are no events if no trace was ever started. The tracks are in the order of [`Track`]. Allocates.
     #[must_use]
     pub fn traces(&'static self) -> Vec<TrackTrace> {
         let read = |(track, tracer): (Track, &Tracer)| {

@@ -49,7 +49,8 @@ impl<T: Linked + Linked<BATCHES>> FreeSlots<T> {
         Self { batches: List::new(), with_stack: List::new(), bare: List::new() }
     }
 
-    /// Takes a slot with a stack. If no single slot is left, splits a batch into single slots.
+    /// Takes a slot with a stack. If no single slot is left, splits a batch into single slots. Returns `None` if no
+    /// batch is left either.
     pub(crate) fn pop_with_stack(&mut self) -> Option<&'static T> {
         if self.with_stack.is_empty() {
             let mut next = self.batches.pop_front();
@@ -97,7 +98,7 @@ impl<T: Linked> FreeList<T> {
         Some(goroutine)
     }
 
-    /// The slot that [`pop`](Self::pop) would take: that of the G that died last.
+    /// Returns the slot that [`pop`](Self::pop) would take, and leaves it on the list.
     pub(crate) fn last(&self) -> Option<&'static T> {
         self.first.load(Ordering::Relaxed)
     }
@@ -108,7 +109,7 @@ impl<T: Linked> FreeList<T> {
         self.count.load(Ordering::Relaxed) == BATCH
     }
 
-    /// Adds a slot to a list that is not full.
+    /// Adds a slot. The list must not be [full](Self::is_full).
     #[inline(always)]
     pub(crate) fn push(&self, goroutine: &'static T) {
         link(goroutine).store(self.first.load(Ordering::Relaxed), Ordering::Relaxed);

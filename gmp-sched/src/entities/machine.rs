@@ -47,7 +47,7 @@ pub struct Machine<P: Platform> {
     /// Whether this M has no G to run and searches for one. The scheduler counts the spinning Ms. Go: `m.spinning`.
     pub(crate) spinning: AtomicBool,
     /// Whether a raise of a device signal may rely on this M to poll the signals. Set when the M is put on the idle
-    /// list. After the M has left the list, it clears the flag and polls before it takes other work; see `poll`.
+    /// list. After the M has left the list, the M clears this flag and polls before it takes other work; see `poll`.
     pub(crate) polls: AtomicBool,
     /// The time until which this M parks, if it is the timekeeper.
     pub(crate) deadline: AtomicU64,

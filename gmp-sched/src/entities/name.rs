@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::base::atomic::{AtomicU64, Ordering};
 
-/// The number of bytes of a name that are stored. The rest is cut off.
+/// The maximum length of a stored name, in bytes. The rest of a longer name is cut off.
 pub const NAME_LIMIT: usize = WORDS * 8;
 
 const WORDS: usize = 3;

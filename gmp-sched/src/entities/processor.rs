@@ -171,8 +171,8 @@ impl<P: Platform> Processor<P> {
         self.queue.len()
     }
 
-    /// Number of Gs picked with a slice of their own. If two calls return the same number, the same slice has lasted
-    /// all the time in between.
+    /// Number of Gs picked with a slice of their own. If two calls return the same number, no new slice has begun on
+    /// this P in between.
     #[must_use]
     #[doc(alias = "schedtick")]
     pub fn tick(&self) -> u64 {
@@ -248,7 +248,7 @@ impl<P: Platform> Processor<P> {
         (state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32) as u32
     }
 
-    /// Clears the state that only serves reports, and restarts the random numbers from `random`.
+    /// Sets the clock and all counters to 0, and restarts the random numbers from `random`.
     #[cfg(any(feature = "std", test))]
     pub(crate) fn forget_history(&self, random: u64) {
         self.random.store(random, Ordering::Relaxed);

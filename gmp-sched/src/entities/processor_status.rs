@@ -13,12 +13,14 @@ pub enum ProcessorStatus {
     Running = 1,
     /// The M that held the P is in a system call. The M that changes this status by compare-exchange takes the P.
     Syscall = 2,
-    /// The world is stopped. No M holds the P, and it is on no list until the world starts. Go: `_Pgcstop`.
+    /// The P has stopped with the world. No M holds the P, and no list contains it, until the world starts. Go:
+    /// `_Pgcstop`.
     Stopped = 3,
     /// The world is stopped, and the M that left the P is still in its system call. If the world starts before the call
     /// ends, that M can return to the P and does not notice the stop.
     StoppedInSyscall = 4,
-    /// The P is not in use: [`set_procs`](crate::engine::procs::set_procs) set a lower number of Ps. Go: `_Pdead`.
+    /// The P is not in use, because the scheduler uses fewer Ps than it has; see
+    /// [`set_procs`](crate::engine::procs::set_procs). Go: `_Pdead`.
     Dead = 5,
 }
 

@@ -3,7 +3,7 @@
 use crate::base::atomic::{AtomicU8, AtomicU32, Ordering};
 use crate::entities::status::ParkedStatus;
 
-/// Which Gs are sampled.
+/// How many of the Gs of a P are sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Extent {
@@ -16,7 +16,7 @@ pub(crate) enum Extent {
     Exact,
 }
 
-/// Which Gs of a P are sampled.
+/// Decides which Gs of a P are sampled.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     /// The bits of the [`ParkedStatus`] that a G of this P stores when it parks. One of these bits says whether the G

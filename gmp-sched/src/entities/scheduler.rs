@@ -296,7 +296,8 @@ impl<P: Platform> Scheduler<P> {
         self.goroutines().filter(|goroutine| !matches!(goroutine.status(), Status::Dead | Status::Idle)).count()
     }
 
-    /// The sum of the counters of all Ps.
+    /// The sum of the counters of all Ps, including Ps that are no longer in use. `spawned` also includes the Gs that
+    /// callers without a P have spawned.
     #[must_use]
     pub fn counts(&'static self) -> Counts {
         let mut total = Counts::default();

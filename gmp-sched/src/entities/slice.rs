@@ -77,8 +77,7 @@ impl<T> CurrentSlice<T> {
         self.displaced.load(Ordering::Relaxed).is_some_and(|owner| !core::ptr::eq(owner, running))
     }
 
-    /// Records that a G whose timer is due or whose device is ready displaces `me`. Returns whether `me` is the owner
-    /// of the slice.
+    /// Records that another G displaces `me` in the slice of `tick`. Returns whether `me` is the owner of the slice.
     pub(crate) fn displace(&self, me: &'static T, tick: u64, now: Instant) -> bool {
         if self.seen.load(Ordering::Relaxed) != tick {
             self.begin(tick, now);

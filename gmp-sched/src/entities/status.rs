@@ -18,7 +18,7 @@ pub enum Status {
     Syscall = 3,
     /// The G is parked; see the wait reason.
     Waiting = 4,
-    /// The G has finished. Its slot is free, or the join handle still refers to it.
+    /// The G has finished, or its slot was never used. The slot is free, or the join handle still refers to the G.
     Dead = 6,
 }
 

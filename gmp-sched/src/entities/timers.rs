@@ -28,7 +28,7 @@ use crate::base::timing_wheel::{Timed, TimingWheel, WheelEntry};
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::platform::{Pinned, Platform};
 
-/// A timer that can be set for one point in time. Like Gs, timers are never freed, only reused. Go: `timer`.
+/// A timer that fires once, or periodically. Like Gs, timers are never freed, only reused. Go: `timer`.
 ///
 /// The fields are written under the lock of the [`Timers`] that contain this timer, or while the timer is not set.
 #[doc(alias = "timer")]
@@ -83,7 +83,7 @@ impl<P: Platform> Timer<P> {
     }
 
     /// Removes the timer; returns whether it was set. If the caller had set the timer and this function returns
-    /// `false`, the timer's action has begun or is complete.
+    /// `false`, an M has taken the timer's action to run it, and may or may not have run it yet.
     ///
     /// The caller is pinned. Otherwise it could be preempted while it holds the lock of the timers. The code of the
     /// preemption runs due timers, so it would wait for this lock for ever.
@@ -180,10 +180,10 @@ impl<P: Platform> StoredAction<P> {
     }
 }
 
-/// The wheel of the timers of a P.
+/// The wheel of the timers of a P or of a bubble.
 pub(crate) type Wheel<P> = TimingWheel<Timer<P>>;
 
-/// The timers of one P. Go: `timers`.
+/// The timers of one P or of one bubble. Go: `timers`.
 #[doc(alias = "timers")]
 pub(crate) struct Timers<P: Platform> {
     wheel: Lock<Wheel<P>, P>,

@@ -42,9 +42,10 @@ wait_reasons! {
     ChanReceiveNil = "chan receive (nil chan)",
     /// Waits forever for a nil channel to accept a value.
     ChanSendNil = "chan send (nil chan)",
-    /// Waits for one of several channels.
+    /// Waits for one of the cases of a select.
     Select = "select",
-    /// Waits for one of several channels, all of the same bubble. Go: `waitReasonSynctestSelect`.
+    /// Waits for one of the cases of a select whose channels are all of the same bubble. Go:
+    /// `waitReasonSynctestSelect`.
     SelectDurable = "select (durable)",
     /// Waits forever in a select without cases.
     SelectNoCases = "select (no cases)",
@@ -62,9 +63,9 @@ wait_reasons! {
     WaitGroupWait = "sync.WaitGroup.Wait",
     /// Waits for the end of a group of Gs of the same bubble. Go: `waitReasonSynctestWaitGroupWait`.
     WaitGroupWaitDurable = "sync.WaitGroup.Wait (durable)",
-    /// Waits for another G that runs the function of a `Once`.
+    /// Waits until another G has run the function of a `Once`.
     Once = "sync.Once",
-    /// Waits for another G of the same bubble that runs the function of a `Once`.
+    /// Waits until another G of the same bubble has run the function of a `Once`.
     OnceDurable = "sync.Once (durable)",
     /// Waits for the other Gs at a barrier.
     Barrier = "barrier",

@@ -27,7 +27,7 @@ impl fmt::Display for StopReason {
     }
 }
 
-/// How often the world was stopped, and the longest time that it took to stop it. Go: `/sched/pauses/stopping`.
+/// The number of stops of the world, and the longest time that a stop took. Go: `/sched/pauses/stopping`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stops {
     /// Number of stops so far.
@@ -35,7 +35,7 @@ pub struct Stops {
     /// The longest time from the request until all Ps had stopped. The time during which the Ps stayed stopped
     /// does not count.
     pub longest: Duration,
-    /// The reason for the stop that took longest.
+    /// The reason for the stop that took longest; `None` before the first stop.
     pub longest_for: Option<StopReason>,
 }
 

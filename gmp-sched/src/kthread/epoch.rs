@@ -4,7 +4,7 @@
 //! A CPU that takes an interrupt and finds a new epoch flushes its TLB, which is called *passing* the epoch. Some work
 //! must wait until all CPUs have flushed, for example the reuse of the addresses for other pages. Such work checks
 //! whether every CPU has passed the epoch; if so, the epoch's grace period is over. A halted CPU accesses no memory,
-//! so no grace period waits for it. When a halted CPU wakes, it flushes before it runs anything else. Linux: lazy TLB
+//! so no grace period waits for it. A CPU that wakes passes the epoch before it runs anything else. Linux: lazy TLB
 //! flushing, `cpu_tlbstate`.
 //!
 //! ```text
@@ -96,10 +96,10 @@ impl CpuEpoch {
         }
     }
 
-    /// If there is a new epoch, calls `forget`, which must flush the TLB. Called with interrupts off, on the CPU to
-    /// which this state belongs, before that CPU accesses anything through a translation that may be old. Not
-    /// callable from the handler of a non-maskable interrupt, because the interrupt may have come during this
-    /// function.
+    /// If there is a new epoch, calls `forget`, which must flush the TLB. Afterwards the CPU does not count as halted.
+    /// Called with interrupts off, on the CPU to which this state belongs, before that CPU accesses anything through a
+    /// translation that may be old. Not callable from the handler of a non-maskable interrupt, because the interrupt
+    /// may have come during this function.
     #[inline(always)]
     pub fn pass(&self, epochs: &Epochs, forget: impl FnOnce()) {
         // One comparison checks for a new epoch and for HALTS, because the word of a halted CPU equals no epoch.
@@ -126,10 +126,10 @@ impl CpuEpoch {
         }
     }
 
-    /// Calls `wait`, which halts the CPU and returns with interrupts off, and then [passes](Self::pass) the latest
-    /// epoch. The caller has interrupts off and is on the CPU to which this state belongs. During `wait` no grace
-    /// period waits for the CPU. So neither `wait` nor an interrupt handler may access anything whose translation may
-    /// be stale. A handler may do so after it has passed the epoch.
+    /// Calls `wait`, which must halt the CPU and return with interrupts off. Afterwards this function
+    /// [passes](Self::pass) the latest epoch. The caller has interrupts off and is on the CPU to which this state
+    /// belongs. During `wait` no grace period waits for the CPU. So neither `wait` nor an interrupt handler may access
+    /// anything whose translation may be stale. A handler may do so after it has passed the epoch.
     pub fn halt(&self, epochs: &Epochs, wait: impl FnOnce(), forget: impl FnOnce()) {
         // Ordering: Release, so that this CPU's earlier accesses are over when another CPU sees HALTS. Partner: the
         // Acquire in `has_passed`.

@@ -59,8 +59,8 @@ impl<C: Cpu> Threads<C> {
         self.first_cpu(first, second, |cpu| cpu.idle.load(Ordering::Relaxed))
     }
 
-    /// Clears the idle bit of an idle CPU, preferably `first` or `second`, and returns the CPU. The caller must kick
-    /// it.
+    /// Clears the idle bit of an idle CPU, preferably `first` or `second`, and returns the CPU. Unless that is the
+    /// caller's own CPU, the caller must kick it.
     fn claim_idle(&self, first: usize, second: usize) -> Option<usize> {
         // Ordering: Release publishes the thread on its list; partner: the exchange in `take_ready_or_be_idle`.
         let claim = |cpu: &CpuState<C>| cpu.idle.load(Ordering::Relaxed) && cpu.idle.swap(false, Ordering::AcqRel);

@@ -5,7 +5,7 @@ use super::{Cpu, Thread, Threads};
 use crate::base::instant::Instant;
 
 impl<C: Cpu> Threads<C> {
-    /// Adds `thread`, which is the calling thread, to this CPU's sleepers, to be woken at `deadline`. Returns the CPU.
+    /// Adds `thread`, which is the calling thread, to this CPU's sleepers, to be woken at `deadline`. Returns this CPU.
     pub(super) fn add_sleeper(&'static self, thread: &'static Thread<C>, deadline: Instant) -> usize {
         C::without_interrupts(|| {
             let cpu = C::current();

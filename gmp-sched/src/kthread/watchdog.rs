@@ -1,5 +1,5 @@
-//! Watchdog duty: which CPUs check the others, so that a stuck CPU is found. While a CPU is busy, at least one CPU is
-//! on duty.
+//! Watchdog duty: which CPUs check the others, so that a stuck CPU is found. While a CPU is busy, at least one other
+//! CPU is on duty, if there is another one.
 //!
 //! A busy CPU checks the others at its timer ticks. A halted CPU has no tick. But a halted CPU on duty keeps its timer
 //! armed while another CPU is busy, because otherwise the only busy CPU could get stuck unnoticed. When all CPUs halt,

@@ -56,8 +56,9 @@ struct Exchange<T, P: Platform> {
 /// The outer side of a coroutine: an iterator over the values that the coroutine yields. See [`pull`] for an example.
 /// Go: what `iter.Pull` returns.
 ///
-/// Dropping this iterator ends the coroutine as [`stop`](Self::stop) does. If the caller may not block, for example in
-/// a system call, the drop returns at once, and the coroutine runs to its end as a detached G.
+/// Dropping this iterator ends the coroutine as [`stop`](Self::stop) does, but ignores a panic or exit of the
+/// coroutine. If the caller may not block, for example in a system call, the drop returns at once, and the coroutine
+/// runs to its end as a detached G.
 pub struct Pull<T: Send + 'static, P: Platform> {
     shared: Arc<Shared<T, P>>,
     /// `None` after the coroutine has ended.
@@ -73,9 +74,9 @@ pub struct Yielder<T: Send + 'static, P: Platform> {
 
 /// Makes a coroutine of `body`, which runs in a G of its own when the first value is asked for. Go: `iter.Pull`.
 ///
-/// Switching to the coroutine and back uses no queue, and no other G runs in between. This makes it cheap, for example,
-/// to write a tree walk as a recursive function and to use it as an iterator. Does not block; not callable from
-/// interrupts.
+/// Switching to the coroutine and back uses no queue, and no other G runs in between. (The [module](self) names the
+/// exceptions.) This makes it cheap, for example, to write a tree walk as a recursive function and to use it as an
+/// iterator. Does not block; not callable from interrupts.
 ///
 /// ```
 /// use gmp_sched::native;

@@ -10,9 +10,10 @@
 //!             │ frames of the running G …    │
 //! ```
 //!
-//! Because of this layout a spawn allocates nothing, and a join handle needs no shared heap cell. If closure and result
-//! are small, neither the spawn nor the join touches the new G's stack. When a G ends, the next G may run on the same
-//! stack, which is in the caches ([`exchange_stacks`](crate::engine::stacks::exchange_stacks)).
+//! Because of this layout a spawn that reuses a slot allocates nothing, and a join handle needs no shared heap cell. If
+//! closure and result are small, neither the spawn nor the join touches the new G's stack. When a G ends, the next G
+//! may run on the same stack, which is in the caches
+//! ([`exchange_stacks`](crate::engine::stacks::exchange_stacks)).
 
 use crate::base::atomic::Ordering;
 use crate::base::error::JoinError;
@@ -252,7 +253,8 @@ pub(crate) fn put_result<P: Platform, T: Send>(goroutine: &Goroutine<P>, result:
     }
 }
 
-/// Stores an error as the result of the calling G, whose closure will not return, and readies a waiting joiner.
+/// Stores an error as the result of the calling G, whose closure will not return. Readies a waiting joiner, and removes
+/// the G from its scope, if there is one.
 pub(crate) fn fail_with<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>, error: JoinError) {
     let functions = me.body_functions.load(Ordering::Relaxed).expect("a G that runs has a closure");
     (functions.fail)(pinned, me, error);

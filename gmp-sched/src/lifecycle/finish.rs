@@ -19,9 +19,9 @@ use crate::record::trace::EventKind;
 /// Whether the next G may take over the stack of a G that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StackUse {
-    /// Nothing on the stack is used any more.
+    /// Nothing on the stack is used any more, and the stack has the standard size.
     Free,
-    /// The stack holds the G's result, or the values that the G held when it was abandoned.
+    /// The stack holds the G's result, or the values that the G held when it was abandoned, or has another size.
     Kept,
 }
 

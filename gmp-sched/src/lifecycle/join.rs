@@ -153,7 +153,7 @@ impl<T: Send, P: Platform> fmt::Debug for JoinHandle<T, P> {
     }
 }
 
-/// Undoes [`JoinHandle::set_waiter`] for `me`, the calling G.
+/// Undoes [`JoinHandle::set_waiter`] for the handle of `me`. `me` is the calling G, the inner G of a coroutine.
 #[cfg(feature = "extras")]
 pub(crate) fn forget_waiter<P: Platform>(me: &'static Goroutine<P>) {
     me.completion.store(ATTACHED, Ordering::Relaxed);

@@ -156,8 +156,8 @@ where
 }
 
 /// Makes a [prepared](prepare) G runnable, in `bubble` or in none. Returns the G, which the caller must run or enqueue.
-/// Returns `None` if this M may do neither, because it holds no P or the G belongs to another scheduler. In that case
-/// this function has put the G on the global queue of its scheduler.
+/// Returns `None` if the caller may do neither, because it is not on an M of the G's scheduler or this M holds no P. In
+/// that case this function has put the G on the global queue of the G's scheduler.
 ///
 /// Callable on any thread. Does not block or allocate.
 pub(crate) fn start_prepared<P: Platform>(
@@ -250,8 +250,9 @@ impl<'a, P: Platform> Builder<'a, P> {
         self
     }
 
-    /// Sets the size of the stack, which the platform may round up. Without this call the size is
-    /// [`Platform::STACK_SIZE`]. If the platform has no stacks of this size, [`try_go`](Self::try_go) returns an error.
+    /// Sets the size of the stack, of at least 16 KiB: a smaller size is raised. The platform may round the size up.
+    /// Without this call the size is [`Platform::STACK_SIZE`]. If the platform has no stacks of this size,
+    /// [`try_go`](Self::try_go) returns an error.
     pub const fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = bytes;
         self

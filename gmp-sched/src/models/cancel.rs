@@ -85,8 +85,8 @@ fn wait_ends_once_by_cancellation_or_deadline_during_its_commit() {
     });
 }
 
-/// While one M cancels a context, another M derives a child from it, and a grandchild from the child. The child and the
-/// grandchild are cancelled, too.
+/// While one M cancels a context, another M derives a child from it, and a grandchild from the child. The grandchild is
+/// cancelled, too.
 #[test]
 fn context_derived_during_cancellation_is_cancelled() {
     explore(|| {
@@ -177,7 +177,7 @@ fn timer_moved_from_a_retired_p_is_stopped_in_a_system_call() {
 }
 
 /// One thread cancels a context while another thread cancels a child of that context. When both calls have returned,
-/// all descendants have ended.
+/// the context and all its descendants have ended.
 #[test]
 fn two_overlapping_cancellations_end_all_descendants() {
     explore(|| {

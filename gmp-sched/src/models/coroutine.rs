@@ -84,7 +84,8 @@ impl Scene {
         }
     }
 
-    /// Parks one G of the coroutine. The commit of this park readies the coroutine's other G.
+    /// Parks `me`, one G of the coroutine. The commit of this park readies `next`, the coroutine's other G. This M then
+    /// runs `next`, unless `next` has been stolen.
     fn leave(
         &self,
         pinned: &Pinned<Model>,

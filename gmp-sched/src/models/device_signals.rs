@@ -27,7 +27,7 @@ use crate::platform::Pinned;
 /// A time that is earlier than every reading of the clock.
 const DUE: Instant = Instant::from_nanos(1);
 
-/// A signal, and a G that waits for it repeatedly until it has seen the last raise.
+/// A signal, and a G that waits for this signal again and again until the G has seen the last raise.
 pub(super) struct Scene {
     scheduler: &'static Scheduler<Model>,
     signal: &'static Signal<Model>,
@@ -71,7 +71,7 @@ impl Scene {
         if self.timed_out.load(Ordering::Relaxed) { Instant::NEVER } else { first }
     }
 
-    /// Runs the G on this M until it has seen the last raise or is parked.
+    /// Runs the G on this M until the G has seen the last raise or is parked.
     pub(super) fn run(&self, pinned: &Pinned<Model>, first_deadline: Instant) {
         while self.seen.load(Ordering::Relaxed) < self.last {
             let deadline = self.deadline(first_deadline);

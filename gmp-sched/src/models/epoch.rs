@@ -84,7 +84,8 @@ enum Wake {
     NonMaskable,
 }
 
-/// Remaps an address while a CPU runs. If `wake` is given, the CPU halts meanwhile until that interrupt comes.
+/// Remaps an address. At the same time a CPU handles interrupts and runs Gs; if `wake` is given, the CPU first halts
+/// until `wake`. No G on the CPU may use a stale translation.
 fn an_address_is_used_again(wake: Option<Wake>) {
     explore_every_point(move || {
         let world = Arc::new(World {

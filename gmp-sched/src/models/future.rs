@@ -69,8 +69,8 @@ impl Scene {
         }
     }
 
-    /// Polls the future in the G after a wait. If there is only one value, the wakeup was for that value, so the value
-    /// must have been stored.
+    /// Polls the future in the G after a wait; returns whether the future is ready. If there is only one value, the
+    /// wakeup was for that value, so the value must have been stored.
     fn poll(&self, values: usize) -> bool {
         self.frames.used();
         self.cell.resumed();

@@ -168,9 +168,9 @@ fn two_ready_threads_against_a_halting_cpu_and_an_idle_one() {
     });
 }
 
-/// Two CPUs go idle. The first CPU takes the first thread. At the same time, the waker clears the idle bit of the first
-/// CPU and kicks it for the second thread. The second CPU has checked the lists before the second thread became ready,
-/// so it must be kicked for that thread.
+/// Two CPUs go idle while two threads become ready. In the run that matters, the first CPU takes the first thread. At
+/// the same time, the waker clears the idle bit of the first CPU and kicks this CPU for the second thread. The second
+/// CPU has checked the lists before the second thread became ready, so it must be kicked for that thread.
 #[test]
 fn two_ready_threads_against_two_halting_cpus() {
     explore(|| {

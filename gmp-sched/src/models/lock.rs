@@ -42,8 +42,8 @@ fn holder_of_a_lock_sees_what_the_previous_one_did() {
     });
 }
 
-/// Two threads attempt to take the lock while its holder releases it. They hold it one after the other, and each sees
-/// what the previous holder did.
+/// The holder of a lock releases the lock and attempts to take it again. At the same time another thread attempts to
+/// take it. Each of the two threads that gets the lock sees what the previous holder did.
 #[test]
 fn released_lock_is_taken_by_one_of_two_waiters() {
     explore(|| {
@@ -66,9 +66,9 @@ fn spin_mutex() -> &'static SpinMutex<Checked, Relax<Unwatched>> {
     Box::leak(Box::new(SpinMutex::new(Checked::default())))
 }
 
-/// loom checks that the value has one user at a time, and that each user sees what the previous one did. (With two
-/// waiters there would be infinitely many runs, because each failed attempt of one waiter is a new step for the
-/// other.)
+/// Two threads lock the mutex twice each. loom checks that the value has one user at a time, and that each user sees
+/// what the previous one did. (With two waiters there would be infinitely many runs, because each failed attempt of one
+/// waiter is a new step for the other.)
 #[test]
 fn holder_of_a_spin_mutex_sees_what_the_previous_one_did() {
     with_spinning_locks(|| {

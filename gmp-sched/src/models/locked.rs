@@ -17,7 +17,8 @@ fn lock(machine: &'static Machine<Model>) {
     run_as(machine, |_| core::mem::forget(lock_thread::<Model>()));
 }
 
-/// `machine` takes the first G of the global queue. If that G is locked, the M hands its P to the G's M.
+/// `machine` takes the locked G from the global queue, hands its P to the M of this G, and waits for another P. If the
+/// queue is empty, `machine` goes idle.
 fn find(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
     match take_global_batch(machine.scheduler(), machine.held_processor()) {
         Some(locked) => {

@@ -47,7 +47,7 @@ use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::modelled_lock::with_spinning_locks;
 use crate::base::points::Points;
 
-/// How many preemptions loom explores in one run of a model.
+/// Maximum number of preemptions in one run of a model.
 const PREEMPTIONS: usize = 3;
 
 /// A model with more runs than this fails. It must be made smaller, because loom has to finish in seconds.
@@ -95,7 +95,7 @@ fn explore_with_both_locks(explore: impl Fn()) {
     with_spinning_locks(explore);
 }
 
-/// Explores `model` to the end.
+/// Runs `model` until loom has explored all its runs with up to [`PREEMPTIONS`] preemptions.
 fn explore(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(PREEMPTIONS);

@@ -26,7 +26,7 @@ fn items<const COUNT: usize>() -> [&'static Item; COUNT] {
     })
 }
 
-/// The items that were taken.
+/// The numbers of the items that one thread has taken.
 #[derive(Default)]
 struct Taken(Vec<u32>);
 
@@ -193,7 +193,7 @@ fn overflow_against_two_thieves() {
     });
 }
 
-/// An element that moves from `runnext` to the ring is in the queue at every moment.
+/// While an element moves from `runnext` to the ring, another thread never sees the queue empty.
 #[test]
 fn queue_with_an_element_is_never_seen_empty() {
     explore(|| {

@@ -1,8 +1,8 @@
-//! Models of the locks and the other types of `sync`. The holder of a lock sees what earlier holders did, there is
-//! never a second holder, and no wakeup is lost.
+//! Models of the locks and some other types of `sync`. The holder of a lock sees what earlier holders did, an exclusive
+//! holder is the only one, and no wakeup is lost.
 //!
-//! The models run all code of `sync`. Only the switch is replaced: a G that would park waits for a word that the waker
-//! sets (`engine::loom_wait`).
+//! The models run the code of these types in `sync`. Only the switch is replaced: a G that would park waits for a word
+//! that the waker sets (`engine::loom_wait`).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

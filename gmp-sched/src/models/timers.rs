@@ -62,7 +62,7 @@ fn timer_against_a_timekeeper_that_postpones_its_deadline() {
     });
 }
 
-/// A P with timers goes idle while the timekeeper sleeps without a deadline.
+/// Two Ps with timers go idle at the same time, while the timekeeper sleeps without a deadline.
 #[test]
 fn p_with_timers_goes_idle_beside_a_timekeeper_without_deadline() {
     explore_every_point(|| {

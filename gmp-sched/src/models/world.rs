@@ -84,7 +84,7 @@ impl Scene {
     }
 }
 
-/// If a G runs on `machine`, makes it give way. Then the M searches for work.
+/// If `machine` holds a P, makes the G that runs on `machine`, if any, give way. Then the M searches for work.
 fn give_way(machine: &'static Machine<Model>) {
     if machine.processor().is_some() {
         run_as(machine, |pinned| leave(pinned, machine));

@@ -39,8 +39,8 @@ pub(super) fn leave(scheduler: &'static Scheduler<Native>) {
     alive.look_again();
 }
 
-/// Whether nothing runs in any scheduler, and nothing can run again. Returns `false` if `asks`, the caller's scheduler,
-/// has been unregistered.
+/// Whether nothing runs in any scheduler, and nothing can run again. Returns `false` if an [`ExpectedWakes`] exists, or
+/// if `asks`, the caller's scheduler, has been unregistered.
 pub(super) fn are_all_dead(asks: &'static Scheduler<Native>) -> bool {
     let alive = lock(&ALIVE);
     let mut held = Vec::new();

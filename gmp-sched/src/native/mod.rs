@@ -150,7 +150,7 @@ macro_rules! __native_select {
 #[doc(inline)]
 pub use __native_select as select;
 
-/// The park token of a thread.
+/// The park token of a thread, and the condition variable on which the thread waits for the token.
 #[derive(Debug, Default)]
 pub struct Thread {
     token: sync::Mutex<bool>,

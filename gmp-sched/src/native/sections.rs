@@ -88,7 +88,7 @@ pub fn may_wait() -> bool {
 ///
 /// # Panics
 ///
-/// Always. The message describes the outermost section that this thread is in.
+/// Always. The message describes the outermost section that this thread is in, if it is in one.
 #[cold]
 #[inline(never)]
 #[track_caller]

@@ -11,7 +11,8 @@ use super::Native;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 
-/// Called when an unwinding G calls the scheduler for the first time. Locks this G to its thread.
+/// Called whenever the scheduler is called on a thread that unwinds. The first call by an unwinding G locks the G to
+/// its thread.
 #[cold]
 #[inline(never)]
 pub(super) fn stay_on_thread() {

@@ -72,28 +72,30 @@ counters! {
     finished,
     /// Gs that ended without unwinding their stacks. These stacks are never reused.
     abandoned,
-    /// Gs parked.
+    /// The number of times that a G parked.
     parks,
-    /// Parked Gs made runnable.
+    /// The number of times that an M with a P readied a G.
     readies,
-    /// Gs that yielded.
+    /// The number of times that a G yielded, even if no other G ran first.
     yields,
-    /// Gs preempted because their slice was over.
+    /// The number of times that a G was preempted because its slice was over. If the running G leaves when the slice is
+    /// over, the G in `runnext`, which shares the slice, counts instead.
     preemptions,
-    /// Gs preempted for a G whose timer was due, whose device was ready, or that returned from a blocking call.
+    /// The number of times that a G was preempted for a G whose timer was due, whose device was ready, or that returned
+    /// from a blocking call.
     displacements,
     /// Steals that found Gs.
     steals,
-    /// Attempts to steal that found nothing on any other P.
+    /// Searches of all other Ps, in four rounds, that found nothing to steal.
     steal_misses,
     /// Ms woken because they were assigned a P.
     wakes,
-    /// Ps handed off to another M because a G blocked their M.
+    /// The number of times that a P was handed off because its G entered a blocking call.
     handoffs,
-    /// Ps that sysmon retook from an M in a system call and handed off.
+    /// The number of times that sysmon retook a P from an M in a system call and handed the P off.
     retakes,
-    /// The number of times that the local queue of a P was full, so that half of it was moved to the global queue.
+    /// The number of times that the ring of a P was full, so that half of the ring was moved to the global queue.
     overflows,
-    /// Gs taken from the global queue.
+    /// Gs taken from the global queue, and locked Gs taken when that queue was checked.
     global_takes,
 }

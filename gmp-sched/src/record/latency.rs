@@ -67,14 +67,14 @@ impl fmt::Debug for LatencyCounter {
     }
 }
 
-/// A histogram of how long Gs were runnable before they ran. Go: `/sched/latencies:seconds`.
+/// A histogram of how long sampled Gs were runnable before they ran. Go: `/sched/latencies:seconds`.
 #[derive(Clone, PartialEq, Eq)]
 #[doc(alias = "timeToRun")]
 pub struct Latencies([u64; BUCKETS]);
 
 impl Latencies {
     /// The longest of the latencies that were measured since `earlier`, in nanoseconds, rounded up to the end of its
-    /// bucket. 0 if none was measured since.
+    /// bucket. A latency in the last bucket, which has no end, counts as 2^`MAX_BITS`. 0 if none was measured since.
     pub(crate) fn longest_since(&self, earlier: &Self) -> u64 {
         let mut pairs = self.0.iter().zip(earlier.0);
         let longest = pairs.rposition(|(now, before)| *now > before);
@@ -96,8 +96,9 @@ impl Latencies {
         })
     }
 
-    /// An upper bound of the given percentile, exact to the width of a bucket (a quarter of a power of two); `None` if
-    /// nothing was measured.
+    /// An upper bound of the given percentile: the end of the bucket that contains the percentile. `None` if nothing
+    /// was measured. There are four buckets for each power of two from 2^9 ns to 2^48 ns. Shorter latencies are all in
+    /// one bucket, and longer ones in a bucket whose end is [`Duration::MAX`].
     ///
     /// # Panics
     ///

@@ -63,15 +63,16 @@ event_kinds! {
     WorldStop,
     /// The G lets the world run again. Go: `STWEnd`.
     WorldStart,
-    /// A timer is due; the detail is the number of the P that has the timer. If the next event of the P is a
-    /// [`Ready`](Self::Ready), the timer is its cause. The event has no G.
+    /// A timer is due; the detail is the number of the P that has the timer. If the next event on this track is a
+    /// [`Ready`](Self::Ready), this timer readied the G. The event has no G.
     Timer,
     /// The device for which the G waits is ready. The next event of the G is its [`Ready`](Self::Ready), on the same
     /// track.
     Device,
-    /// The G is put on the global run queue.
+    /// The G is put on the global run queue or, if it is locked, on the list of locked Gs.
     GlobalPut,
-    /// The P takes Gs from the global run queue, and the event's G runs next. The detail is the number of Gs.
+    /// The P takes Gs from the global run queue, or takes one locked G. The event's G runs next. The detail is the
+    /// number of Gs taken.
     GlobalTake,
     /// Half of the ring of the P was moved to the global run queue, because the ring was full. The detail is the number
     /// of Gs. The event has no G.
@@ -195,7 +196,7 @@ pub enum PreemptReason {
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When the event happened.
+    /// The time at which the event happened.
     pub when: Instant,
     /// What happened.
     pub kind: EventKind,

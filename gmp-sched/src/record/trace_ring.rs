@@ -45,7 +45,7 @@ impl<const ENTRIES: usize> Definitions<ENTRIES> {
     }
 
     /// Returns whether `number`, whose hash is `hash`, has been defined recently in a ring of `capacity` events. If
-    /// not, the caller writes the definition as event number `now`.
+    /// not, adds `number` to the table, and the caller must write the definition as event number `now`.
     fn has_recent(&self, number: u64, hash: u64, now: u64, capacity: u64) -> bool {
         let [known, defined_at] = &self.0[hash as usize % ENTRIES];
         // A definition in the older half of the ring may soon be overwritten.
@@ -233,7 +233,8 @@ impl Tracer {
         }
     }
 
-    /// Called when a run of the scheduler ends. Stops the trace if one is being taken.
+    /// Called when a run of the scheduler ends. Stops the trace if one is being taken, and records that `ring` was made
+    /// for a run that has ended.
     #[cfg(any(feature = "std", test))]
     pub(crate) fn renew(&self) {
         self.active.store(None, Ordering::Relaxed);

@@ -44,8 +44,8 @@ use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::platform::Platform;
 
-/// How often the state of a scheduler is printed, and how much of it. Go: the settings `schedtrace` and `scheddetail`
-/// of `GODEBUG`.
+/// At which interval, and in how much detail, the state of a scheduler is printed. Go: the settings `schedtrace` and
+/// `scheddetail` of `GODEBUG`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedtrace {
     /// The time from one printed text to the next. It may be longer if the thread that prints runs late.
@@ -60,7 +60,7 @@ pub struct Schedtrace {
 pub struct Printer<P: Platform> {
     scheduler: &'static Scheduler<P>,
     settings: Schedtrace,
-    /// When the first text was made. Go: `starttime`.
+    /// The time at which the first text was made. Go: `starttime`.
     started: Option<Instant>,
     next: Instant,
 }
@@ -72,7 +72,7 @@ impl<P: Platform> Printer<P> {
         Self { scheduler, settings, started: None, next: Instant::from_nanos(0) }
     }
 
-    /// When the next text is due.
+    /// The time at which the next text is due.
     #[must_use]
     pub fn next(&self) -> Instant {
         self.next
@@ -287,12 +287,12 @@ fn is_waiting_locked<P: Platform>(machine: &Machine<P>) -> bool {
     machine.locked.waits.load(Ordering::Relaxed)
 }
 
-/// Whether the M is parked because there is nothing to run.
+/// Whether the M has neither a P nor a G, because there is nothing to run.
 pub(super) fn is_idle<P: Platform>(machine: &Machine<P>) -> bool {
     is_blocked(machine) && !is_waiting_locked(machine)
 }
 
-/// Whether the M is parked because it has no P.
+/// Whether the M waits for a P, either because there is nothing to run or in order to run the G that is locked to it.
 fn is_blocked<P: Platform>(machine: &Machine<P>) -> bool {
     machine.processor().is_none() && goroutine_on(machine).is_none()
 }

@@ -51,7 +51,8 @@ pub const fn words(processors: usize) -> usize {
     HEADER + processors * PROCESSOR
 }
 
-/// Numbers that describe the state of a scheduler at one moment.
+/// Numbers that describe the state of a scheduler. The numbers of Gs may be older than the other numbers, because the
+/// Gs are counted only in every tenth publication.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// The time of the platform's clock, in nanoseconds.
@@ -60,13 +61,13 @@ pub struct Snapshot {
     pub global_length: u64,
     /// The number of Ms.
     pub machines: u64,
-    /// The number of Ms that wait for a P.
+    /// The number of Ms that are parked because there is nothing to run.
     pub idle_machines: u64,
     /// The number of Ms that search for work.
     pub spinning: u64,
     /// The number of Gs by status; see [`Goroutines`].
     pub goroutines: Goroutines,
-    /// What all Ps have done since the scheduler was made.
+    /// What all Ps have done since the scheduler's run began.
     pub totals: Totals,
     /// The longest time for which a sampled G was runnable before it ran, in nanoseconds, among the Gs that began to
     /// run since the previous publication. The time is rounded up to the end of its bucket in the histogram, which has
@@ -117,34 +118,34 @@ words! {
 words! {
     /// What all Ps together have done.
     Totals {
-        /// The number of times that a G stopped running on its M, because it parked, yielded, was preempted or
-        /// displaced, or ended.
+        /// The number of times that a G parked, yielded, was preempted or displaced, or ended. A yield counts even if
+        /// no other G ran first.
         switches,
         /// Gs spawned.
         spawns,
-        /// Parked Gs made runnable.
+        /// The number of times that an M with a P readied a G.
         readies,
-        /// Gs preempted or displaced.
+        /// The number of times that a G was preempted or displaced.
         preemptions,
         /// Steals that found Gs.
         steals,
-        /// Idle Ms woken.
+        /// Idle Ms woken because they were assigned a P.
         wakes,
-        /// Ps handed off to another M, by the blocked M itself or by sysmon.
+        /// The number of times that a P was handed off, by an M whose G entered a blocking call, or by sysmon.
         handoffs,
     }
 }
 
 words! {
-    /// The numbers of a P.
+    /// Numbers that describe one P.
     ProcessorNumbers {
         /// The number of the [`ProcessorStatus`].
         status,
-        /// The G that the P runs; 0 if there is none.
+        /// The number of the G that the P runs; 0 if there is none.
         goroutine,
         /// The number of Gs in the local queue, without `runnext`.
         queue_length,
-        /// How many of the observations found that the P was not idle.
+        /// How many of the observations found the P in use, that is, neither idle nor stopped.
         busy,
         /// The number of slices that have begun.
         tick,
@@ -167,8 +168,8 @@ impl From<Counts> for Totals {
 }
 
 impl Snapshot {
-    /// Converts a copy of the memory. Returns `None` if the publisher has not written yet, or was writing while the
-    /// first words were copied.
+    /// Converts a copy of the memory. Returns `None` if the publisher has not written yet, was writing while the first
+    /// words were copied, or published more words than the copy contains.
     #[must_use]
     pub fn from_words(memory: &[u64]) -> Option<Self> {
         let mut words = memory.iter().copied();
@@ -197,7 +198,7 @@ impl Snapshot {
     }
 }
 
-/// Publishes the numbers of a scheduler in memory. The publisher is no M.
+/// Publishes the numbers of a scheduler in memory. The thread that publishes need not be an M.
 #[derive(Debug)]
 pub struct Publisher<P: Platform> {
     scheduler: &'static Scheduler<P>,

@@ -111,7 +111,8 @@ pub(crate) enum Rest {
 }
 
 impl Probe {
-    /// See [`probed_frame`] for the arguments, and for when the result is `None`.
+    /// Decodes the instructions of a stack probe. See [`probed_frame`] for the arguments, and for when the result is
+    /// `None`.
     pub(crate) fn decode(before: &[u8], at: &[u8]) -> Option<Self> {
         let mut rest = at.strip_prefix(TOUCH)?;
         let mut before = before.strip_suffix(NEXT_PAGE)?;

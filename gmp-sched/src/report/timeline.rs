@@ -22,7 +22,8 @@ struct RunSpan {
 
 impl<P: Platform> Scheduler<P> {
     /// Draws the last trace: a line for each P, with `columns` characters for the time from the first event to the
-    /// last. Each character is the `letter` of the G that ran longest in that column. Allocates.
+    /// last. Each character is the `letter` of the G with the longest uninterrupted run in that column, or `·` if no G
+    /// ran. The text is empty if the trace has no events. Allocates.
     ///
     /// A G for which `is_highlighted` returns `true` is shown in every column in which it ran at all. If several such
     /// Gs ran in a column, the first of them is shown.
@@ -99,7 +100,8 @@ fn spans(trace: &[Event], end: u64) -> Vec<RunSpan> {
     spans
 }
 
-/// Returns the G to show in each column: the first highlighted G that ran in it, otherwise the G that ran longest.
+/// Returns the G to show in each column: the first highlighted G that ran in the column, otherwise the G with the
+/// longest uninterrupted run in the column. `None` if no G ran in the column.
 fn line(
     spans: &[RunSpan],
     begin: u64,

@@ -117,8 +117,8 @@ impl SimCpu {
         self.pins.get() == 0 && self.machine.get().is_some_and(|machine| machine.current_goroutine().is_some())
     }
 
-    /// Whether no protocol is under way on this CPU, that is, it halts or runs a G's own code, and no interrupt is
-    /// pending.
+    /// Whether no protocol is under way on this CPU. This is so if no interrupt and no preemption is pending, and the
+    /// CPU either halts or runs user code.
     pub(super) fn is_quiet(&self, now: u64) -> bool {
         let is_pending = self.kicked.get() || self.is_pending.get();
         !is_pending && !self.in_handler.get() && (self.is_in_user_code() || !self.can_step(now))
@@ -320,8 +320,8 @@ unsafe impl Cpu for Sim {
     }
 }
 
-/// Lowers the preemption-disable depth. If the depth becomes zero, carries out a preemption that became pending
-/// meanwhile.
+/// Lowers the preemption-disable depth. If the depth becomes zero, carries out a preemption that is pending, unless the
+/// caller is an interrupt handler or interrupts are off.
 pub(super) fn lower_pin() {
     let cpu = current().cpu();
     cpu.pins.set(cpu.pins.get().checked_sub(1).expect("a pin too few"));

@@ -105,7 +105,7 @@ pub struct Failure {
     pub config: Config,
     /// The number of steps before the failure.
     pub step: u64,
-    /// The failed oracle or the message of the panic.
+    /// Why the run failed: the failed oracle, the message of the panic, or another cause that [`run`] lists.
     pub message: String,
 }
 
@@ -181,7 +181,7 @@ const LONGEST_WORK: u64 = 500_000;
 const LONGEST_LATENCY: u64 = 300;
 
 /// Computes for about `duration` without calling the scheduler. Interrupts, and with them preemptions, may come
-/// meanwhile.
+/// meanwhile. In an [exploration](exhaustive), takes one step, whatever the duration is.
 pub fn work(duration: Duration) {
     let simulation = simulation::current();
     if let Some(explored) = &simulation.explored {

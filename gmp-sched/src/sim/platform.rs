@@ -27,7 +27,7 @@ pub(super) fn threads() -> &'static Threads<Sim> {
     current().threads
 }
 
-/// Blocks the calling thread, which must be pinned exactly once.
+/// Blocks the calling thread until it is unparked or until the deadline. The thread must be pinned exactly once.
 #[expect(unsafe_code, reason = "leaves the stack of a thread")]
 pub(super) fn park(deadline: Option<Instant>) {
     Sim::assert_pinned_once();

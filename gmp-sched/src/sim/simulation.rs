@@ -231,7 +231,7 @@ impl Simulation {
     }
 
     /// Checks the oracles, chooses the CPU that takes the next step, and advances the clock to that step. Returns
-    /// `None` if all CPUs halt.
+    /// `None` if all CPUs halt, and an error if an oracle fails or the step limit is exceeded.
     fn choose(&self, scheduler: &'static Scheduler<Sim>) -> Result<Option<usize>, String> {
         if self.steps.get() > self.config.step_limit {
             return Err(format!("the step limit is reached: a livelock? Gs: {}", oracle::goroutines(scheduler)));
@@ -255,7 +255,8 @@ impl Simulation {
         (0..self.cpus.len()).filter(|&cpu| self.can_step(cpu)).fold(0, |able, cpu| able | 1 << cpu)
     }
 
-    /// Advances the clock to the next interrupt. Called when all CPUs halt.
+    /// Checks the oracles, and advances the clock to the next interrupt. Called when all CPUs halt. Returns an error if
+    /// an oracle fails or no interrupt will come.
     fn sleep_until_interrupt(&self, scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
         let timer = self.cpus.iter().map(|cpu| cpu.timer()).min().unwrap_or(Instant::NEVER);
         oracle::when_all_halt(scheduler, timer)?;

@@ -126,7 +126,7 @@ impl Sum {
 }
 
 impl Waits {
-    /// Checks the bounds. Called before every step of a CPU.
+    /// Checks the bounds, unless the world is to stop. Called before every step of a CPU.
     pub(super) fn check(&self, scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
         let mut waits = self.waits.borrow_mut();
         waits.resize_with(scheduler.processors_ever().len(), Wait::default);
@@ -151,7 +151,9 @@ impl Waits {
 }
 
 impl Wait {
-    /// Returns the run time since the last check. `was_running` is whether the P was on a CPU at that check.
+    /// Returns the run time since the last check, or 0 if the P has not been on this CPU since then. If the M has lost
+    /// its CPU since then, subtracts `since_interrupt` from the sums. `was_running` is whether the P was on a CPU at
+    /// the last check.
     fn advance(&mut self, cpu: usize, run_time: &RunTime, was_running: bool) -> u64 {
         let stay = Some((cpu, run_time.stay()));
         if self.stay != stay {

@@ -15,7 +15,8 @@ mod value;
 use std::time::{Duration, Instant};
 use std::{env, panic};
 
-/// Runs the program of the requested seed or, if none is requested, the programs of the first `programs` seeds.
+/// Runs the program of the seed `GMP_FUZZ_SEED`. If this is not set, runs the programs of the seeds from 0 on, for
+/// `GMP_FUZZ_SECONDS`. If this is not set either, runs the programs of the first `programs` seeds.
 fn for_each_seed(programs: u64, run: impl Fn(u64)) {
     let seconds = env::var("GMP_FUZZ_SECONDS").ok().map(|text| text.parse().expect("a number of seconds"));
     let only = env::var("GMP_FUZZ_SEED").ok().map(|text| text.parse().expect("a number"));

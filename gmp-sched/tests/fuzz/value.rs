@@ -64,7 +64,8 @@ impl Canary {
         Self(std::array::from_fn(|index| seed.rotate_left(index as u32)))
     }
 
-    /// Checks the numbers. Called by children of a scope, which borrow them from another G's frame.
+    /// Ends the process if the numbers have changed. Children of a scope call this, too: they borrow the numbers from
+    /// another G's frame.
     pub(crate) fn verify(&self) {
         let numbers = std::hint::black_box(&self.0);
         if numbers.iter().enumerate().any(|(index, &number)| number != numbers[0].rotate_left(index as u32)) {

@@ -40,7 +40,8 @@ fn tests_below(directory: &Path, path: &str) -> io::Result<Vec<String>> {
     Ok(tests)
 }
 
-/// The names of all tests that a mutant may name as its catcher.
+/// The names of the tests that [`Catcher::Model`] and [`Catcher::Properties`] may name. (The tests that other catchers
+/// name are read from the file of the catcher.)
 pub(crate) struct Catchers {
     models: Vec<String>,
     properties: Vec<String>,

@@ -114,7 +114,7 @@ fn binary_of(file: &str) -> &str {
     file.split('/').next().expect("there is a first part")
 }
 
-/// Parses the output of the test programs.
+/// Determines the fate of a mutant from the output of the test programs.
 fn fate_of(ran: &Output) -> Fate {
     let output = String::from_utf8_lossy(&ran.stdout);
     let failed: Vec<String> = output

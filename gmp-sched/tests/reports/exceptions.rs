@@ -161,8 +161,8 @@ fn signal_that_a_process_sends_keeps_its_default_action() {
     }
 }
 
-/// The signal handler of a program that maps memory on its first access. If the handler cannot map the page, it ends
-/// the process with status 77.
+/// The signal handler of a program that maps memory on its first access. If the signal is not SIGSEGV, or the page
+/// cannot be mapped, the handler ends the process with status 77.
 extern "C" fn map_page(signal: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the system passes a valid pointer, and a page fault has an address. The new page replaces nothing.
     unsafe {

@@ -19,7 +19,8 @@ use super::platform::{
 /// A duration that is longer than any test takes.
 const FOREVER: Duration = Duration::from_secs(36_000);
 
-/// Objects for which Gs wait. The test holds the locks, and nothing ends the other waits, so each wait blocks.
+/// Objects for which Gs wait. The test holds the locks, and nothing happens for which the other waits wait. So each
+/// wait blocks until its limit ends it.
 struct Busy {
     mutex: Mutex<u32>,
     /// This mutex is not held. The wait for the condition variable `changed` uses it.

@@ -259,7 +259,7 @@ fn deadline_ends_the_wait_for_a_condvar() {
 }
 shared_test!(deadline_ends_the_wait_for_a_condvar);
 
-/// Each of four Gs waits until the number under the mutex is its own.
+/// Each of four Gs waits until the number under the mutex, modulo 4, is that G's number, and then increments it.
 fn condvar_wakes_the_next_of_four() {
     let turns = Arc::new((Mutex::new(0u32), Condvar::new()));
     let players = start_in_order(4, {

@@ -49,8 +49,8 @@ fn spawned_gs_run_in_gos_order() {
 }
 shared_test!(spawned_gs_run_in_gos_order, procs = &[1]);
 
-/// A sender continues before the receiver that it has woken. If several Gs are woken in a row, the last of them runs
-/// first, and the others follow in order.
+/// A sender continues before the receivers that it has woken. The receiver that was woken last runs first, and the
+/// others follow in the order in which they were woken. A close wakes the receiver that has waited longest last.
 fn woken_receivers_run_in_gos_order() {
     let order = Arc::new(Mutex::new(Vec::new()));
     let receivers = |receive: fn(&Receiver<u32>)| {

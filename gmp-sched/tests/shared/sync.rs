@@ -171,7 +171,7 @@ fn barrier_releases_all_when_the_last_arrives() {
 shared_test!(barrier_releases_all_when_the_last_arrives);
 
 /// As with Go's `errgroup.WithContext`, the first error cancels the group's context, and so ends the waits of the
-/// group's Gs. Waits with the parent context or a sibling context continue.
+/// group's Gs. The error does not cancel the parent context.
 fn first_error_cancels_the_group() {
     let (above, _cancel) = Context::background().with_cancel();
     let (group, context) = ErrorGroup::new().with_context(&above);

@@ -11,7 +11,7 @@ pub(crate) fn microseconds(number: u64) -> Duration {
     Duration::from_micros(number)
 }
 
-/// Yields, sleeps, computes, blocks, or does nothing.
+/// Yields, sleeps, computes, makes a system call or a blocking call, or does nothing.
 pub(crate) fn anything(random: &mut Random) {
     match random.below(8) {
         0 => sim::yield_now(),

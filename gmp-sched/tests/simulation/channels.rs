@@ -195,7 +195,8 @@ impl Setting {
         self.history.add(channel, done, from);
     }
 
-    /// Receives in one of several ways; returns `false` when the channel is closed and drained.
+    /// Receives in one of several ways. Returns `false` if the channel is closed and drained, or if the receive timed
+    /// out and the channel is closed.
     fn receive(&self, channel: usize, random: &mut Random) -> bool {
         let receiver = self.chans[channel].receiver();
         let from = self.history.now();

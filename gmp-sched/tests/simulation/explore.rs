@@ -71,7 +71,8 @@ fn known(test: Option<&str>) -> impl Iterator<Item = u64> {
     KNOWN.iter().filter(move |known| program.is_none_or(|program| program == known.program)).map(|known| known.seed)
 }
 
-/// Returns the seeds to run: all seeds, or the one to repeat.
+/// Returns the seeds to run: the seed `GMP_SIM_SEED` if this is set, otherwise the seeds `GMP_SIM_SEEDS`. If neither is
+/// set, the first [`SEEDS`] seeds.
 fn seeds() -> Range<u64> {
     let number = |text: &str| text.parse().expect("a number, or two as in 0..1000");
     if let Ok(seed) = env::var("GMP_SIM_SEED") {
@@ -102,7 +103,8 @@ fn run_apart(test: &str, seeds: Range<u64>) {
     );
 }
 
-/// Runs `program` with every seed on computers of all sizes, and reports the first failure.
+/// Runs `program` with every seed, and panics at the first failure. The seed also determines the number of CPUs and of
+/// Ps.
 pub(crate) fn explore(program: fn(u64)) {
     explore_with(0, program);
 }
@@ -172,7 +174,7 @@ fn run_traced(config: Config, program: fn(u64), file: PathBuf) -> Result<Report,
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Returns the same sequence of numbers for the same seed.
+    /// Makes a generator, which returns the same numbers each time it is made with the same seed.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }

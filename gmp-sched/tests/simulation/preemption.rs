@@ -202,7 +202,8 @@ fn system_calls_in_a_row_end_with_the_slice() {
     }
 }
 
-/// Two Gs that ready each other share one slice, so a waiting G waits for at most one slice per pair.
+/// Two Gs that ready each other share one slice, so other Gs run when this slice ends. The simulator's oracle about
+/// slices checks that they do.
 #[test]
 fn two_gs_that_ready_each_other_share_a_slice() {
     explore(|seed| {
@@ -250,7 +251,8 @@ fn threads_run_for_their_granularity_beside_due_timers() {
             .collect();
         let hogs: Vec<_> = (0..8).map(|_| sim::go(|| sim::work(Duration::from_millis(2)))).collect();
         hogs.into_iter().for_each(|hog| hog.join().unwrap());
-        // The sleepers need hardly any CPU time. So the expected time is that of the hogs, which is eight times 2 ms.
+        // The sleepers need hardly any CPU time. So the expected time is that of the eight hogs, each of which computes
+        // for 2 ms on one of the CPUs.
         let expected = Duration::from_millis(8 * 2) / sim::config().cpus as u32;
         assert!(sim::elapsed() < 2 * expected, "{:?} for what takes {expected:?}", sim::elapsed());
         stop.store(true, Ordering::Relaxed);

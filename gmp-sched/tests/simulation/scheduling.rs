@@ -1,4 +1,4 @@
-//! Random programs in the simulator, one for each seed.
+//! Tests of scheduling in the simulator. Each test runs its program with many seeds, and most programs are random.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -13,8 +13,8 @@ use gmp_sched::sim::{self, Config, Sim};
 use crate::explore::{Random, explore, explore_with};
 use crate::hogs::Hogs;
 
-/// Returns the body of a G that is the root of a tree of Gs. Each G of the tree performs random operations of all
-/// kinds.
+/// Returns the body of a G that is the root of a tree of Gs with `depth` levels below the root. Each G with children
+/// usually performs a random operation after it has spawned a child. Each G adds one to `finished` before it ends.
 fn tree(seed: u64, depth: u64, finished: Arc<AtomicUsize>) -> Box<dyn FnOnce() + Send> {
     Box::new(move || {
         let mut random = Random::new(seed);
@@ -69,7 +69,7 @@ impl Scene {
         self.steps.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Stops the world for about `time`.
+    /// Stops the world, computes for `time`, and checks that no other G takes a step meanwhile.
     fn stop(&self, time: Duration) {
         let world = sim::stop_the_world();
         assert!(!self.is_stopped.swap(true, Ordering::Relaxed), "stopped twice");
@@ -80,7 +80,8 @@ impl Scene {
         drop(world);
     }
 
-    /// Performs `actions` random operations of all kinds that a G can perform.
+    /// Performs `actions` random operations. For example, sleeps, stops the world, or locks the calling G to its M. If
+    /// `depth` is not zero, also spawns Gs that do the same, and waits for them at the end.
     fn act(self: &Arc<Self>, seed: u64, actions: u64, depth: u64) {
         let mut random = Random::new(seed);
         let mut children = Vec::new();
@@ -131,7 +132,7 @@ impl Scene {
     }
 }
 
-/// All Gs perform random operations of all kinds at the same time. For example, they stop the world, change the number
+/// All Gs perform random operations at the same time. For example, they stop the world, change the number
 /// of Ps, and lock themselves to their Ms. No G runs while another has stopped the world.
 #[test]
 fn world_is_stopped_and_resized_under_load() {
@@ -392,7 +393,7 @@ fn panic_is_reported_with_the_seed() {
     assert_eq!((failure.config.seed, &*failure.message), (5, "on purpose"));
 }
 
-/// When a G ends by `goexit`, joining it returns an error, its slot is reused, and all other Gs continue.
+/// When a G ends by `goexit`, joining it returns an error, and all other Gs return their results.
 #[test]
 fn exiting_gs_do_not_end_others() {
     explore(|seed| {

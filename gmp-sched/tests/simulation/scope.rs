@@ -10,7 +10,7 @@ use gmp_sched::sim::{self, Config, Context, Sim, scope, try_scope};
 use crate::anything::{anything, microseconds};
 use crate::explore::{Random, explore};
 
-/// A value that reads its borrowed counters when it is dropped.
+/// A value that checks, when it is dropped, that the parent's frame still exists. It also counts its drop there.
 struct Borrows<'a> {
     alive: &'a AtomicUsize,
     dropped: &'a AtomicUsize,
@@ -86,7 +86,8 @@ fn parent_that_cannot_wait_for_its_children_ends_the_program() {
     assert!(message.starts_with("fatal error: a G cannot wait for the children of its scope"), "{message}");
 }
 
-/// The error of a scope is the first error of its children. This error cancels the children that still wait.
+/// If children fail, the scope returns the error of one of them, and the children that wait are cancelled. If no child
+/// fails, the deadline of the context ends the waits.
 #[test]
 fn first_error_ends_the_scope_and_cancels_its_children() {
     explore(|seed| {

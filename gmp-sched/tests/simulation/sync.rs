@@ -15,7 +15,7 @@ use gmp_sched::sync::readers::{OneCount, Readers, SpreadCounts};
 
 use crate::explore::{Random, explore};
 
-/// Lets some time pass in one of the ways that make Gs migrate.
+/// Sleeps, blocks, computes, yields or does nothing, at random. So Gs migrate, and their operations overlap.
 fn pass_time(random: &mut Random) {
     let time = Duration::from_nanos(random.below(60_000));
     match random.below(10) {
@@ -129,7 +129,7 @@ fn greedy_mutex_holder_does_not_starve_waiters() {
     });
 }
 
-/// Counts readers and writers, and checks that no reader runs beside a writer.
+/// Counts readers and writers, and checks that a writer runs beside neither a reader nor another writer.
 #[derive(Default)]
 struct Ledger {
     readers: AtomicU32,
@@ -192,8 +192,8 @@ fn writers_exclude_others_and_no_waiter_is_lost() {
     });
 }
 
-/// A continuous stream of readers does not starve a writer, and a continuous stream of writers does not starve a
-/// reader.
+/// Checks that a continuous stream of readers does not starve a writer. With other seeds, checks that a continuous
+/// stream of writers does not starve a reader.
 fn neither_side_starves<R: Readers>(seed: u64) {
     let lock = Arc::new(lock_api::RwLock::<RawRwLock<Sim, R>, ()>::new(()));
     let stop = Arc::new(AtomicBool::new(false));

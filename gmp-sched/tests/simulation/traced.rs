@@ -8,7 +8,7 @@ use gmp_sched::trace::{EventKind, Track};
 use crate::anything::anything;
 use crate::explore::Random;
 
-/// Gs that do anything, pass values through channels, and stop the world.
+/// Spawns Gs that perform random operations and pass values through a channel. Stops the world once while they run.
 fn program(seed: u64) {
     let (sender, receiver) = sim::channel(2);
     let gs: Vec<_> = (0..6)

@@ -105,7 +105,7 @@ fn main_goroutine_has_the_stack_size_of_its_run() {
 }
 
 /// Code that was written for threads of the standard library must find enough stack in a G. For example, this test
-/// prints a backtrace with symbols, resolves a host name through the C library, and recurses 128 levels deep
+/// formats a backtrace with symbols, resolves a host name through the C library, and recurses 128 levels deep
 /// (serde_json's limit) with frames of more than 1 KiB.
 #[test]
 fn code_written_for_threads_fits_the_default_stack() {

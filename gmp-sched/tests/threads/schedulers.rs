@@ -76,8 +76,8 @@ fn values_are_exchanged_between_schedulers() {
     }
 }
 
-/// Many Gs of both schedulers send and receive on a channel, with and without a buffer. Some use a select, and some use
-/// a limit.
+/// Three Gs of each scheduler send on a channel, and three receive from it. In each group one G uses a limit, and one a
+/// select. The test runs with and without a buffer.
 #[test]
 fn every_value_between_schedulers_arrives_once() {
     const EACH: u64 = 1500;
@@ -296,7 +296,7 @@ fn freed_stacks_are_those_of_the_scheduler_that_frees_them() {
     });
 }
 
-/// The last handle of a G is dropped under the other scheduler. The slot returns to the G's own scheduler.
+/// Gs are joined under the other scheduler. Each slot returns to the scheduler of its G.
 #[test]
 fn slots_are_returned_to_their_scheduler() {
     let (give, given) = channel(64);

@@ -118,7 +118,7 @@ fn blocked_call_hands_its_p_off() {
                 }
                 seen.load(Ordering::SeqCst)
             });
-            // `blocked` is in `runnext` and runs first. This G continues only after the handoff of the P.
+            // `blocked` is in `runnext` and runs first. This G continues only after the P has been handed off.
             native::yield_now();
             ran.store(true, Ordering::SeqCst);
             release.send(()).unwrap();
@@ -309,7 +309,8 @@ fn exit_drops_the_gs_values_and_is_returned_by_join() {
 
 #[test]
 fn unwinding_g_stays_alone_on_its_thread() {
-    /// A value whose destructor yields, sleeps, and joins a G.
+    /// A value whose destructor yields, sleeps and joins a G, 20 times. It also counts the times at which it finds that
+    /// it is on another thread than the given one.
     struct WaitsInDrop(thread::ThreadId, Arc<AtomicUsize>);
     impl Drop for WaitsInDrop {
         fn drop(&mut self) {

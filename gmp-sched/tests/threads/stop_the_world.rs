@@ -38,7 +38,7 @@ impl Scene {
     }
 }
 
-/// Runs one G of the stress test. It performs a few random operations.
+/// The body of one G of the stress test: performs six random operations.
 fn act(scene: &Scene, seed: u32) {
     let mut random = fastrand::Rng::with_seed(u64::from(seed));
     for _ in 0..6 {

@@ -10,7 +10,7 @@ use crate::waits::until_waiting;
 use gmp_sched::goroutine::WaitReason;
 use gmp_sched::native::{self, Barrier, Mutex, channel, go};
 
-/// Stops the world and returns the message with which `misuse` panics.
+/// Calls `misuse` while the world is stopped, and returns the message of its panic.
 fn refused(misuse: impl FnOnce()) -> String {
     let world = native::stop_the_world();
     let message = panic_of(misuse);

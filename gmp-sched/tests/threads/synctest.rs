@@ -152,7 +152,7 @@ fn wait_returns_when_nothing_is_due() {
     });
 }
 
-/// This is the example from Go's documentation.
+/// This test is an example from the documentation of Go's package `testing/synctest`.
 #[test]
 fn context_ends_exactly_at_its_deadline() {
     in_bubbles(|| {

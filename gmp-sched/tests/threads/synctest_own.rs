@@ -323,8 +323,8 @@ fn bubble_of<const COUNT: usize>(waits: [impl FnOnce() + Send + 'static; COUNT])
     bubble
 }
 
-/// Two Gs of a bubble wait, and this G, which is outside, ends both waits by calls of `end`. Each call of `end` panics,
-/// but the waiting G continues. Afterwards `end` works for waiters outside.
+/// Two Gs of a bubble wait. The caller, which is outside, calls `end` as many times as `ends` says. Each call panics,
+/// but both waits end. Afterwards the same calls end the waits of two Gs outside, without a panic.
 fn assert_end_from_outside_panics<T: Send + Sync + 'static>(
     shared: impl Fn() -> T + Send + 'static,
     wait: fn(&T),

@@ -18,7 +18,8 @@ pub(super) const SLOTS: usize = LEVELS[u64::BITS as usize - 1].end().next_multip
 pub(super) const GROUPS: usize = SLOTS / GROUP;
 const _: () = assert!(GROUPS <= u32::BITS as usize, "there is a word for the groups");
 
-/// One level of the wheel. The level has one slot for each value of its digit of the time.
+/// One level of the wheel. The level has one slot for each value of its digit of the time, or two slots if the level is
+/// [`AROUND`].
 #[derive(Clone, Copy)]
 pub(super) struct Level {
     /// Number of bits below the digit.

@@ -232,7 +232,8 @@ impl<T: Timed> TimingWheel<T> {
         Some(popped)
     }
 
-    /// Takes out all elements, in the order of their times.
+    /// Takes out all elements and passes them to `to` with their times, in the order of the times. Afterwards the base
+    /// is as before.
     pub(crate) fn drain(&mut self, mut to: impl FnMut(&'static T, Instant)) {
         let base = self.base;
         while let Some((element, when)) = self.pop_due(Instant::NEVER) {
@@ -248,7 +249,7 @@ impl<T: Timed> TimingWheel<T> {
         self.base = 0;
     }
 
-    /// Finds the first slot that is not empty.
+    /// Stores in `first` the index of the first slot that is not empty, or [`SLOTS`] if all slots are empty.
     #[inline(always)]
     fn find_first(&mut self) {
         let group = first_groups(self.groups, self.base).trailing_zeros() as usize;

@@ -92,7 +92,8 @@ pub struct Goroutine<P: Platform> {
     pub(crate) body: InlineBody,
     /// The waiter through which the last wait with several wakers was claimed. Go: `param`.
     pub(crate) woken_by: AtomicRef<Waiter<P>>,
-    /// The wait generation of the last wait that had several wakers. The claim that ends a wait increments this number.
+    /// During a wait with several wakers, the wait generation of this wait, an odd number. Beginning such a wait and
+    /// claiming its end each increment this field.
     wait: AtomicU64,
     /// The line of code at which the G waits or has last waited.
     #[cfg(feature = "std")]
@@ -237,7 +238,7 @@ impl<P: Platform> Goroutine<P> {
         self.has_name.store(name.is_some(), Ordering::Relaxed);
     }
 
-    /// Clears the state that only serves reports.
+    /// Clears the time when the G's last wait began and the time when the G became runnable.
     #[cfg(feature = "std")]
     pub(crate) fn forget_times(&self) {
         self.waiting_since.store(0, Ordering::Relaxed);

@@ -50,7 +50,8 @@ impl<P: Platform> Goroutine<P> {
         let Place {} = place;
     }
 
-    /// Returns the line at which the G waits. Its text is empty if the G does not wait.
+    /// Returns the line at which the G waits. The text of the returned line is empty if the G does not wait, or without
+    /// the feature `std`.
     pub(crate) fn wait_line(&'static self) -> WaitLine {
         WaitLine(
             #[cfg(feature = "std")]

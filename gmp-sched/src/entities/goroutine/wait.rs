@@ -29,8 +29,8 @@ impl<P: Platform> Goroutine<P> {
         WaitGeneration(generation)
     }
 
-    /// Claims the right to end the wait with this generation; returns whether the claim succeeded. The waker whose
-    /// claim succeeds readies the G.
+    /// Claims the right to end the wait that has this generation; returns whether the claim succeeded. A claim
+    /// of [`SOLE`](WaitGeneration::SOLE) always succeeds. The waker whose claim succeeds readies the G.
     #[inline]
     pub(crate) fn claim(&self, generation: WaitGeneration) -> bool {
         generation == WaitGeneration::SOLE || self.claim_of_several(generation)

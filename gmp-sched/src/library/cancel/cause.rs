@@ -30,7 +30,9 @@ impl fmt::Display for ContextError {
 
 impl Error for ContextError {}
 
-/// Why a context is done, and the error that its canceller passed as the cause, if any. Go: `context.Cause`.
+/// Why a context is done, and the error that was passed as the cause to
+/// [`cancel_with`](super::CancelHandle::cancel_with) or
+/// [`with_deadline_cause`](super::Context::with_deadline_cause), if any. Go: `context.Cause`.
 ///
 /// ```
 /// use gmp_sched::cancel::ContextError;
@@ -62,7 +64,7 @@ impl Cause {
         self.error
     }
 
-    /// The error that the canceller passed as the cause, if any. See [`Cause`] for an example.
+    /// The error that was passed as the cause, if any. See [`Cause`] for an example.
     #[must_use]
     pub fn given(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
         self.given.as_deref()

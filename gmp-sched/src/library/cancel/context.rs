@@ -265,8 +265,8 @@ impl<P: Platform> Context<P> {
         self.err().map_or(Ok(()), Err)
     }
 
-    /// Returns why the context is done, with the error that its canceller passed, if any. Returns `None` if the context
-    /// is not done. Go: `context.Cause`. See [`Cause`] for an example.
+    /// Returns why the context is done, with the error that was passed as the cause, if any. Returns `None` if the
+    /// context is not done. Go: `context.Cause`. See [`Cause`] for an example.
     #[must_use]
     pub fn cause(&self) -> Option<Cause> {
         self.node.as_ref().and_then(|node| node.cause())
@@ -293,7 +293,7 @@ impl<P: Platform> Context<P> {
     /// Returns a channel for use in a `select`. Nothing is sent on the channel, and it is closed when the context is
     /// done. Go: `Context.Done`.
     ///
-    /// A cancellation closes the channel directly. If the context has a deadline, this call also prepares a G that
+    /// A cancellation closes the channel directly. If the context has a deadline, the first call also prepares a G that
     /// closes the channel at the deadline. Outside of a select, [`wait`](Self::wait) or an operation with a [`Limit`]
     /// costs less. Does not block; not callable from interrupts.
     ///

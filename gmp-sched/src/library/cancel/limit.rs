@@ -59,8 +59,8 @@ impl<P: Platform> Limit<'_, P> {
         Self { deadline: self.deadline.min(deadline), ..self }
     }
 
-    /// Returns an error if the limit is over. A cancellation takes precedence over a deadline. See [`Limit`] for an
-    /// example.
+    /// Returns why the limit is over, or `None` if it is not over. If the limit's context is done, returns why the
+    /// context is done, even if the limit's deadline has passed, too. See [`Limit`] for an example.
     #[must_use]
     pub fn err(&self) -> Option<ContextError> {
         let cause = self.node.and_then(|node| node.cause());

@@ -143,7 +143,8 @@ impl<P: Platform> Node<P> {
         }
     }
 
-    /// Ends this node, prepends its children to the list `others`, and returns that list.
+    /// Ends this node, prepends its children to the list `others`, and returns that list. If this node has ended
+    /// before, returns `others` unchanged.
     fn end(&self, cause: &Cause, mut others: Option<Arc<Self>>) -> Option<Arc<Self>> {
         let mut children = {
             let pinned = Pinned::<P>::new();
@@ -255,7 +256,7 @@ impl<P: Platform> Node<P> {
         if state.end.is_some() { Err(function) } else { Ok(state.functions.insert(function)) }
     }
 
-    /// Unregisters a function and returns it. Returns `None` if this node has ended.
+    /// Unregisters a function and returns it. Returns `None` if a cancellation of this node has taken it.
     pub(super) fn take_function(&self, key: usize) -> Option<AfterFunc<P>> {
         let _pinned = Pinned::<P>::new();
         self.state.lock().functions.try_remove(key)

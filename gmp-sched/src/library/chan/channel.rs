@@ -207,7 +207,7 @@ impl<T, P: Platform> Channel<T, P> {
 
 /// The operations that take the lock. Some of them may park.
 impl<T, P: Platform> Channel<T, P> {
-    /// Sends `value`, waiting if necessary.
+    /// Sends `value`, waiting if necessary. Returns the value as the error if the channel is closed.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn send(&self, value: T) -> Result<(), T> {
@@ -258,7 +258,8 @@ impl<T, P: Platform> Channel<T, P> {
         Err(value.into_inner())
     }
 
-    /// Sends `value` if no wait is needed. The error holds the value, and says whether the channel is closed.
+    /// Sends `value` if no wait is needed. The error holds the value, and `true` for [`Attempt::Closed`] or `false` if
+    /// the send would have to wait.
     #[inline]
     pub(super) fn try_send(&self, value: T) -> Result<(), (T, bool)> {
         if !self.header.looks_ready(Side::Send) {
@@ -291,7 +292,7 @@ impl<T, P: Platform> Channel<T, P> {
         }
     }
 
-    /// Sends `value`, or returns an error when `limit` is over.
+    /// Sends `value`. Returns an error if the channel is closed, or if the send must wait and `limit` is over first.
     #[track_caller]
     pub(super) fn send_until(&self, value: T, limit: Limit<'_, P>) -> Result<(), SendTimeoutError<T>> {
         let value = Unsent::new(value);
@@ -342,7 +343,8 @@ impl<T, P: Platform> Channel<T, P> {
         Some(unsafe { slot.assume_init() })
     }
 
-    /// Receives a value if there is one. The error says whether the channel is closed and drained.
+    /// Receives a value if there is one. The error is `true` for [`Attempt::Closed`], and `false` if the receive would
+    /// have to wait.
     #[inline]
     pub(crate) fn try_recv(&self) -> Result<T, bool> {
         if self.header.looks_ready(Side::Receive) { self.recv_now() } else { Err(false) }
@@ -362,7 +364,8 @@ impl<T, P: Platform> Channel<T, P> {
         Ok(unsafe { slot.assume_init() })
     }
 
-    /// Receives a value, or returns an error when `limit` is over.
+    /// Receives a value. Returns an error if the channel is closed and drained, or if the receive must wait and `limit`
+    /// is over first.
     #[track_caller]
     pub(crate) fn recv_until(&self, limit: Limit<'_, P>) -> Result<T, RecvTimeoutError> {
         let mut slot = MaybeUninit::<T>::uninit();
@@ -398,7 +401,8 @@ impl<T, P: Platform> Channel<T, P> {
         me.waiter.outcome.load(Ordering::Relaxed) == MOVED
     }
 
-    /// Parks like [`park`](Self::park), but no longer than until `limit` is over.
+    /// Parks like [`park`](Self::park), but no longer than until `limit` is over, and not at all if `limit` is over
+    /// already. The error says why no value has moved.
     #[track_caller]
     fn wait_until(
         &self,

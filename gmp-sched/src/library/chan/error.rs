@@ -31,7 +31,7 @@ pub enum TrySendError<T> {
     Closed(T),
 }
 
-/// The value was not sent in time. The error holds the value.
+/// The value was not sent, because the limit of the wait was over or the channel is closed. The error holds the value.
 ///
 /// ```
 /// use core::time::Duration;
@@ -45,7 +45,7 @@ pub enum TrySendError<T> {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SendTimeoutError<T> {
-    /// No receiver took the value in time.
+    /// The deadline of the wait has passed.
     Timeout(T),
     /// The context that limited the wait was cancelled.
     Canceled(T),
@@ -67,7 +67,7 @@ pub enum SendTimeoutError<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecvError;
 
-/// No value could be received without waiting.
+/// No value was received: the receiver would have to wait, or the channel is closed and drained.
 ///
 /// ```
 /// let (_sender, receiver) = gmp_sched::native::channel::<u8>(0);
@@ -81,7 +81,7 @@ pub enum TryRecvError {
     Closed,
 }
 
-/// No value was received in time.
+/// No value was received, because the limit of the wait was over or the channel is closed and drained.
 ///
 /// ```
 /// use core::time::Duration;
@@ -95,7 +95,7 @@ pub enum TryRecvError {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvTimeoutError {
-    /// No value came in time.
+    /// The deadline of the wait has passed.
     Timeout,
     /// The context that limited the wait was cancelled.
     Canceled,

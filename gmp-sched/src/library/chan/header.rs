@@ -306,7 +306,8 @@ impl<P: Platform> Held<'_, P> {
         self.header.word.store(before.0.wrapping_add_signed(change), Ordering::Release);
     }
 
-    /// Closes the channel and ends all waits. Returns `None` if the channel was closed already.
+    /// Closes the channel and ends all waits. Returns the senders and receivers that waited, which the caller must
+    /// ready. Returns `None` if the channel was closed already.
     #[inline(always)]
     pub(crate) fn close(&self) -> Option<[Woken<P>; 2]> {
         if self.header.is_closed() {

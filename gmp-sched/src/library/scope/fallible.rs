@@ -120,8 +120,8 @@ impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
         }
     }
 
-    /// The scope's context. It is cancelled by the first error, by [`cancel`](Self::cancel), and with its parent. See
-    /// [`try_scope`] for an example.
+    /// The scope's context. It is cancelled by the first error, by a child that panics or exits, by
+    /// [`cancel`](Self::cancel), and with its parent. See [`try_scope`] for an example.
     pub fn context(&self) -> &Context<P> {
         &self.context
     }

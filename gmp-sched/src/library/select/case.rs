@@ -36,7 +36,7 @@ pub trait Arm {
     ///
     /// # Panics
     ///
-    /// The case is a send whose value has been sent.
+    /// The case is a send whose value has been sent, or the caller is outside of the channel's bubble.
     #[track_caller]
     fn try_now(&mut self) -> Option<Self::Result>;
 
@@ -96,7 +96,8 @@ impl<'a, T, P: Platform> RecvCase<'a, T, P> {
         Case::new(&self.channel.header, Side::Receive, self)
     }
 
-    /// Returns the received value, or `None` if the case was not chosen. See [`recv`](super::recv) for an example.
+    /// Returns the received value, or an error if the case was chosen because the channel is closed and drained. If the
+    /// case was not chosen, returns `None`. See [`recv`](super::recv) for an example.
     #[inline]
     #[track_caller]
     pub fn into_result(mut self) -> Option<Result<T, RecvError>> {

@@ -6,12 +6,13 @@ use crate::entities::processor::Processor;
 use crate::library::chan::{Attempt, unlock_and_ready};
 use crate::platform::{Pinned, Platform};
 
-/// Tries one of the cases that seem to be ready. This is step 1 of a select (see [`select`](super)).
+/// Step 1 of a select (see [`select`](super)): performs one of the cases that seem to be ready, and returns its index.
+/// Returns `None` if no case seems to be ready, or if each of `cases.len()` attempts has failed.
 #[inline]
 pub(super) fn try_one<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>], choice: Choice) -> Option<usize> {
     // An attempt fails only if another G has performed the operation first, or if other wakers have ended the waits of
-    // all Gs on the other side of the channel. After as many attempts as there are cases, the caller continues with
-    // step 2 of the algorithm.
+    // all Gs on the other side of the channel. After the last failed attempt, the caller continues with step 2 of the
+    // algorithm.
     for _ in 0..cases.len() {
         let chosen = match choice {
             Choice::Random => choose(pinned, cases)?,

@@ -19,9 +19,9 @@ pub(crate) enum Locked {
     Listed(usize),
 }
 
-/// Locks each channel and queues `me` on it. If a channel is already locked (by another select, or by this one because
-/// two cases use the same channel), or if a case seems to be ready, undoes everything and returns `false`. Other Gs
-/// never see the undone waiters, because they access the queues under the same locks.
+/// Locks each channel, queues `me` on it, and returns `true`. If a channel is already locked (by another G, or by this
+/// select because two cases use the same channel), or if a case seems to be ready, undoes everything and returns
+/// `false`. Other Gs never see the undone waiters, because they access the queues under the same locks.
 #[inline(always)]
 pub(crate) fn enter_all<P: Platform>(
     pinned: &Pinned<P>,

@@ -107,14 +107,14 @@ pub struct Select<'a, P: Platform> {
     /// Borrowed for the lifetime of the cases, so that no other select can use them.
     cases: &'a mut [Case<'a, P>],
     choice: Choice,
-    /// Whether a case that seemed to be ready has been tried already (step 1 of the algorithm).
+    /// Whether step 1 of the algorithm has been done already.
     has_tried_one: bool,
 }
 
 /// Which of the ready cases is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// Any ready case.
+    /// One of the ready cases, at random with equal probability.
     Random,
     /// The first ready case.
     First,

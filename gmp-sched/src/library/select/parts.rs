@@ -26,7 +26,7 @@ impl<P: Platform> Ready<P> {
         Self { bits: 0, checked: 0, _platform: PhantomData }
     }
 
-    /// Checks the next case.
+    /// Records whether `arm`, the next case, seems to be ready.
     #[inline(always)]
     pub fn check(&mut self, arm: &impl Arm<Platform = P>) {
         self.bits |= u64::from(arm.looks_ready()).checked_shl(self.checked).unwrap_or(0);
@@ -98,7 +98,7 @@ impl<'a, P: Platform, const N: usize> Remaining<'a, P, N> {
     }
 }
 
-/// The types that the methods of a select return: `wait`, `poll`, `wait_timeout` and `wait_until`.
+/// What one of the methods `wait`, `poll`, `wait_timeout` and `wait_until` of a select returns.
 pub trait Chosen {
     /// The index of the chosen case. If no case was chosen, an index that no case has.
     fn number(self) -> usize;

@@ -28,9 +28,10 @@ struct Target<'a, T, P: Platform> {
     outcome: Cell<Outcome>,
 }
 
-/// Makes a case that sends the value in `value` to `sink`. If the case is chosen, `value` becomes `None`; otherwise
-/// the value stays. While `value` is `None` the case is never chosen. Go: `case c <- v` with a `c` that is nil while
-/// there is no `v`.
+/// Makes a case that sends the value in `value` to `sink`. When the value is sent, `value` becomes `None`. If the case
+/// is not chosen, the value stays. If the case is chosen because the channel is closed, the error of the send takes the
+/// value. While `value` is `None` the case is never chosen. Go: `case c <- v` with a `c` that is nil while there is no
+/// `v`.
 ///
 /// ```
 /// use gmp_sched::native::{self, channel};

@@ -44,7 +44,7 @@ pub trait Sink {
     /// The platform of the channel.
     type Platform: Platform;
 
-    /// The sender that a case sends to.
+    /// Returns the sender through which a case of a select sends.
     fn sender(&self) -> &Sender<Self::Value, Self::Platform>;
 }
 

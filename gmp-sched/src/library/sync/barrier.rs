@@ -57,7 +57,7 @@ impl<P: Platform> Barrier<P> {
         }
     }
 
-    /// Waits until all Gs have arrived. The last one to arrive is the [leader](BarrierWaitResult::is_leader). Blocks
+    /// Waits until all Gs have arrived. The last one to arrive is the [leader](BarrierWaitResult::is_leader). May block
     /// the calling G; not callable from interrupts.
     ///
     /// ```
@@ -66,7 +66,7 @@ impl<P: Platform> Barrier<P> {
     ///
     /// # Panics
     ///
-    /// - The call has to wait, although the caller is pinned or is not a G with a P.
+    /// - The barrier is for two or more Gs, and the caller is pinned or is not a G with a P.
     /// - The caller is the last to arrive, and it is outside of the [bubble](crate#features) of a waiter.
     #[track_caller]
     pub fn wait(&self) -> BarrierWaitResult {

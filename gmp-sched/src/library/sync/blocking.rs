@@ -1,4 +1,4 @@
-//! The part that the waits of all primitives in this module have in common.
+//! What the waits of all primitives of `sync` have in common.
 
 use core::ptr;
 
@@ -126,7 +126,7 @@ pub(super) fn my_waiter<P: Platform>(pinned: &Pinned<P>) -> &'static Waiter<P> {
     &pinned.goroutine().waiter
 }
 
-/// Calls a function when it is dropped, to clean up after a wait that fails or panics.
+/// A guard whose drop calls the contained function, to clean up after a wait that fails or panics.
 #[derive(Debug)]
 pub(super) struct OnDrop<F: FnMut()>(pub(super) F);
 

@@ -56,13 +56,14 @@ pub struct Condvar<P: Platform> {
     state: Lock<State<P>, P>,
 }
 
-/// The result of a wait with a deadline. It says whether the deadline ended the wait. `std` has a type of the same
-/// name.
+/// The result of a wait with a deadline or a timeout: whether the wait [timed out](Self::timed_out). `std` has a type
+/// of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// Whether the wait ended by its deadline, without a notification. See [`Condvar::wait_for`] for an example.
+    /// Whether the deadline ended the wait. After a wait with a condition, true only if the condition still held after
+    /// the deadline. See [`Condvar::wait_for`] for an example.
     #[must_use]
     pub const fn timed_out(self) -> bool {
         self.0
@@ -71,7 +72,7 @@ impl WaitTimeoutResult {
 
 struct State<P: Platform> {
     queue: WaitQueue<P>,
-    /// The address of the waiters' mutex.
+    /// The address of the waiters' mutex. Not used while no G waits.
     mutex: usize,
 }
 
@@ -119,7 +120,7 @@ impl<P: Platform> Condvar<P> {
     ///
     /// # Panics
     ///
-    /// In the same cases as [`wait`](Self::wait), or if `condition` panics.
+    /// In the cases that [`Condvar`] lists for a wait, or if `condition` panics.
     #[track_caller]
     pub fn wait_while<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, P>, mut condition: impl FnMut(&mut T) -> bool) {
         while condition(guard) {
@@ -127,17 +128,19 @@ impl<P: Platform> Condvar<P> {
         }
     }
 
-    /// Waits like [`wait`](Self::wait), until `deadline` at most.
+    /// Waits like [`wait`](Self::wait), but the wait for a notification ends at `deadline` at the latest. The result
+    /// says whether the deadline ended this wait.
     ///
     /// # Panics
     ///
-    /// In the same cases as [`wait`](Self::wait).
+    /// In the cases that [`Condvar`] lists for a wait.
     #[track_caller]
     pub fn wait_until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, P>, deadline: Instant) -> WaitTimeoutResult {
         WaitTimeoutResult(!self.wait_with(guard, Some(&deadline.into())))
     }
 
-    /// Waits like [`wait`](Self::wait), for `timeout` at most.
+    /// Waits like [`wait`](Self::wait), but waits for a notification no longer than `timeout`. The result says whether
+    /// the timeout ended this wait.
     ///
     /// ```
     /// use core::time::Duration;
@@ -152,14 +155,14 @@ impl<P: Platform> Condvar<P> {
     ///
     /// # Panics
     ///
-    /// In the same cases as [`wait`](Self::wait).
+    /// In the cases that [`Condvar`] lists for a wait.
     #[track_caller]
     pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, P>, timeout: Duration) -> WaitTimeoutResult {
         self.wait_until(guard, now::<P>() + timeout)
     }
 
-    /// Waits like [`wait_while`](Self::wait_while), until `deadline` at most. The result says whether the condition
-    /// still holds at the end.
+    /// Waits like [`wait_while`](Self::wait_while), until `deadline` at most. The result counts as
+    /// [timed out](WaitTimeoutResult::timed_out) if the condition still holds at the end.
     ///
     /// # Panics
     ///
@@ -181,8 +184,8 @@ impl<P: Platform> Condvar<P> {
         WaitTimeoutResult(false)
     }
 
-    /// Waits like [`wait_while`](Self::wait_while), for `timeout` at most. The result says whether the condition still
-    /// holds at the end.
+    /// Waits like [`wait_while`](Self::wait_while), for `timeout` at most. The result counts as
+    /// [timed out](WaitTimeoutResult::timed_out) if the condition still holds at the end.
     ///
     /// # Panics
     ///
@@ -213,7 +216,7 @@ impl<P: Platform> Condvar<P> {
         to_wake.ready_durable(pinned) != 0
     }
 
-    /// Ends the waits of all Gs; returns their number. Does not block. Go: `Cond.Broadcast`.
+    /// Ends the waits of all waiting Gs; returns their number. Does not block. Go: `Cond.Broadcast`.
     ///
     /// # Panics
     ///

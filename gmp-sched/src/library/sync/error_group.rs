@@ -17,9 +17,9 @@ use crate::platform::Platform;
 /// A group of Gs that work on parts of one task: [`wait`](Self::wait) waits for all Gs and returns the first error. Go:
 /// `errgroup.Group`.
 ///
-/// The first error cancels the group. The G that failed cancels the [context](Self::with_context) and calls the
-/// hooks, and from then on [`is_canceled`](Self::is_canceled) returns true. Cancelling does not stop the other Gs by
-/// itself.
+/// The first error cancels the group: from then on [`is_canceled`](Self::is_canceled) returns true. The G that failed
+/// cancels the [context](Self::with_context) and calls the [hooks](Self::on_cancel). Cancelling does not stop the other
+/// Gs by itself.
 ///
 /// ```
 /// use gmp_sched::native::{self, ErrorGroup};
@@ -39,7 +39,7 @@ pub struct ErrorGroup<E, P: Platform> {
 
 struct Shared<E, P: Platform> {
     under_way: WaitGroup<P>,
-    /// A permit for each G that may run at the same time.
+    /// Each G of the group that has not ended holds a permit. `None` if the group has no limit.
     limit: Option<Semaphore<P>>,
     error: Mutex<Option<E>, P>,
     is_canceled: AtomicBool,
@@ -63,7 +63,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         Self::with(None)
     }
 
-    /// Makes a group of which at most `limit` Gs run at the same time. While `limit` Gs run, [`go`](Self::go) waits.
+    /// Makes a group that has at most `limit` Gs at a time. While `limit` Gs have not ended, [`go`](Self::go) waits.
     /// Go: `SetLimit`.
     ///
     /// ```
@@ -285,7 +285,7 @@ impl<E, P: Platform> Shared<E, P> {
 /// Why [`ErrorGroup::try_go`] has spawned nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TryGoError<F> {
-    /// The number of running Gs of the group has reached the limit. The error holds the closure.
+    /// As many Gs of the group as the limit allows have not ended. The error holds the closure.
     LimitReached(F),
     /// There is no memory for a stack.
     OutOfResources(OutOfResources),

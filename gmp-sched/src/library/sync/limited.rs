@@ -80,7 +80,7 @@ pub trait LimitedRwLock<T: ?Sized, P: Platform, R: Readers> {
     ///
     /// # Errors
     ///
-    /// There was a writer until the limit was over.
+    /// A writer held the lock or waited for it until the limit was over.
     ///
     /// # Panics
     ///

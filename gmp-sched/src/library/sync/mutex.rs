@@ -94,7 +94,8 @@ pub type MutexGuard<'a, T, P> = lock_api::MutexGuard<'a, RawMutex<P>, T>;
 
 /// The mutex is locked.
 const HELD: u32 = 1;
-/// A waiter was woken, and has not tried to lock the mutex since. No other waiter is woken meanwhile. Go: `mutexWoken`.
+/// A waiter was woken, and has not tried to lock the mutex since. Meanwhile an unlock wakes no other waiter, unless it
+/// hands the mutex over. Go: `mutexWoken`.
 const AWAKE: u32 = 2;
 /// The queue may have waiters. Changed under the lock of the queue only.
 const QUEUED: u32 = 4;
@@ -102,8 +103,8 @@ const QUEUED: u32 = 4;
 /// How long a waiter competes before the mutex is handed over to it. Go: `starvationThresholdNs`, 1 ms.
 const STARVING: Duration = Duration::from_millis(1);
 
-/// Number of times that a G polls the mutex before the G queues, if another M is likely to unlock the mutex soon. Go:
-/// `active_spin`.
+/// Maximum number of times that a G polls the mutex before the G queues. It polls only if another M is likely to unlock
+/// the mutex soon. Go: `active_spin`.
 const SPINS: u32 = if IS_MODEL { 0 } else { 4 };
 /// Number of pauses between two polls. Go: `active_spin_cnt`.
 const PAUSES: u32 = 30;

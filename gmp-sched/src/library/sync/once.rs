@@ -89,8 +89,8 @@ impl<P: Platform> Once<P> {
         self.word.load(Ordering::Acquire) == DONE
     }
 
-    /// Runs `body`, or waits until another caller's function has returned. May block the G; not callable from
-    /// interrupts. Go: `Once.Do`.
+    /// Runs `body`, unless a function of this `Once` has returned. If another caller's function is running, first waits
+    /// until that function has ended. May block the G; not callable from interrupts. Go: `Once.Do`.
     ///
     /// ```
     /// let (once, mut calls) = (gmp_sched::native::Once::new(), 0);

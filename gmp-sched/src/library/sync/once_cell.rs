@@ -61,7 +61,8 @@ impl<T, P: Platform> OnceCell<T, P> {
         unsafe { &*self.value.get() }.as_ref()
     }
 
-    /// Initialises the cell. Blocks the calling G while another G initialises the cell; not callable from interrupts.
+    /// Initialises the cell with `value`. Blocks the calling G while another G initialises the cell; not callable from
+    /// interrupts.
     ///
     /// ```
     /// let cell = gmp_sched::native::OnceCell::new();
@@ -74,7 +75,8 @@ impl<T, P: Platform> OnceCell<T, P> {
     ///
     /// # Panics
     ///
-    /// The call has to wait, although the caller is pinned or is not a G with a P.
+    /// - The cell is [poisoned](Once).
+    /// - The call has to wait, although the caller is pinned or is not a G with a P.
     #[track_caller]
     pub fn set(&self, value: T) -> Result<(), T> {
         let mut value = Some(value);
@@ -107,7 +109,7 @@ impl<T, P: Platform> OnceCell<T, P> {
         self.get().expect("it is done when `call_once` returns")
     }
 
-    /// Returns the value for a caller with exclusive access.
+    /// Returns the value if the cell is initialised, for a caller with exclusive access.
     ///
     /// ```
     /// let mut cell = gmp_sched::native::OnceCell::new();
@@ -119,7 +121,7 @@ impl<T, P: Platform> OnceCell<T, P> {
         self.value.get_mut().as_mut()
     }
 
-    /// Returns the value.
+    /// Returns the value if the cell is initialised.
     ///
     /// ```
     /// assert_eq!(gmp_sched::native::OnceCell::<u32>::new().into_inner(), None);

@@ -101,8 +101,8 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
         Pooled { pool: self, value: Some(value) }
     }
 
-    /// Puts a value into the pool, or drops the value if the free list is full. The value need not come from the pool.
-    /// Does not block; not callable from interrupts. Go: `Put`.
+    /// Puts a value into the free list of the current P, or drops the value if that list is full. The value need not
+    /// come from the pool. Does not block; not callable from interrupts. Go: `Put`.
     ///
     /// ```
     /// use gmp_sched::native::{self, Pool};

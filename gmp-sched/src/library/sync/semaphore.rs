@@ -288,7 +288,8 @@ impl<P: Platform> Semaphore<P> {
         assert!(permits <= self.size - word / ONE, "semaphore: released more than held");
     }
 
-    /// Gives `permits` to waiters. Returns `false`, and gives nothing, if there are no waiters any more.
+    /// Releases `permits` and grants the free permits to waiters. Returns `false`, and releases nothing, if `QUEUED` is
+    /// not set any more.
     #[cold]
     #[track_caller]
     fn give_queued(&self, permits: u32) -> bool {

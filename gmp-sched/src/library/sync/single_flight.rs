@@ -85,6 +85,7 @@ impl<K: Ord + Clone, V: Clone, P: Platform> SingleFlight<K, V, P> {
     ///
     /// - `fetch` panics, or calls this method with the same key. After a panic, a waiter calls its own function
     ///   instead.
+    /// - The G that ran the `fetch` of the call ended without unwinding (see [`Once`](super::Once)).
     /// - There is no memory for the call.
     /// - The call has to wait, although the caller is pinned or is not a G with a P.
     #[track_caller]

@@ -51,7 +51,7 @@ pub(crate) struct TimerSlot<P: Platform> {
 
 /// What a timer is set to do, guarded by its slot's lock. The lock of a P's timers may be taken under the slot's lock.
 pub(super) struct Setting<P: Platform> {
-    /// The generation. Every change of the setting increments it. Go: `timer.seq`.
+    /// The generation. Arming and disarming increment it. Go: `timer.seq`.
     pub(super) number: u64,
     /// Whether the timer is armed or about to fire.
     is_set: bool,
@@ -60,7 +60,7 @@ pub(super) struct Setting<P: Platform> {
     /// The bubble in which the timer was made. The timer uses the clock of this bubble. (The channel records only
     /// whether there is a bubble, not which one.)
     pub(super) bubble: BubbleRef<P>,
-    /// When the timer last fired.
+    /// The time of the last firing since the timer was armed; 0 if it has not fired since.
     fired: Instant,
     /// The G to start, if the timer runs a function.
     pub(super) prepared: Option<&'static Goroutine<P>>,
@@ -120,7 +120,8 @@ impl<P: Platform> TimerSlot<P> {
         self.unused.lock().push_front(self);
     }
 
-    /// Arms a disarmed slot to fire at `when`. If `period` is not zero, the slot fires again after every `period`.
+    /// Arms a disarmed slot to fire at `when`. If `period` is not zero, the slot fires again after every `period`. With
+    /// [`Instant::NEVER`] the slot stays disarmed.
     pub(super) fn arm(
         &'static self,
         here: &CurrentProcessor<P>,

@@ -297,12 +297,16 @@ static HOOK: OnceLock<fn(&Exception)> = OnceLock::new();
 /// returning, `hook` may end only the G, by [`abandon`](crate::exit::abandon). Without a hook, the exception, a
 /// backtrace and the list of all Gs are printed on standard error.
 ///
+/// `hook` is not called if code of a shared library raised the exception, or if the G's stack has no 48 KiB left. Then
+/// one line about the exception is printed, and the process ends.
+///
 /// Callable from any thread; does not block. Go: `sigpanic`.
 #[doc(alias = "sigpanic")]
 pub fn set_exception_hook(hook: fn(&Exception)) -> bool {
     HOOK.set(hook).is_ok()
 }
 
+/// Calls the hook or, if there is none or the cause is a stack overflow, reports the exception. Then ends the process.
 /// Runs as ordinary code of the G, after the signal handler has returned.
 extern "C" fn raised(frame: &Frame) -> ! {
     match (&frame.cause, HOOK.get()) {

@@ -101,7 +101,8 @@ fn elements<T: Linked>(list: &List<T>) -> impl Iterator<Item = &'static T> {
     core::iter::successors(list.front(), |element| element.link().load(Ordering::Relaxed)).take(list.len())
 }
 
-/// Returns every G that is in a queue.
+/// Returns every G that is in a queue. While a simulated M holds the scheduler's lock, the Gs in the queues that this
+/// lock guards are left out.
 fn queued(machine: &Explorable) -> Vec<&'static Goroutine<Sim>> {
     let mut queued: Vec<_> =
         machine.scheduler.processors_ever().iter().flat_map(|processor| processor.queue.elements()).collect();

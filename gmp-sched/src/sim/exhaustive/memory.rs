@@ -74,7 +74,7 @@ unsafe impl GlobalAlloc for Memory {
 /// The header of an arena, which is the memory of one explored machine. The header is at the start of this memory, so
 /// each snapshot contains the fields below.
 struct Arena {
-    /// The first free address of the heap; 0 if nothing more may be allocated.
+    /// The first free address of the heap; 0 if the arena is abandoned.
     free: Cell<usize>,
     /// Number of stacks handed out.
     stacks: Cell<usize>,

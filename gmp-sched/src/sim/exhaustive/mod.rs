@@ -7,9 +7,9 @@
 //! CPUs halt.
 //!
 //! [`explore`] searches depth first. It saves the whole memory of the machine at each step, so that it can go back. If
-//! it reaches a state for the second time, it does not follow the steps from that state again. In each state it checks
-//! the invariants of `invariants`. At the end it checks that the program can still end from every state, so that there
-//! is neither a deadlock nor a livelock.
+//! it reaches a state for the second time, it follows the steps from that state again only if more switches are left
+//! than before (see [`Setting::switches`]). In each state it checks the invariants of `invariants`. At the end it
+//! checks that the program can still end from every state, so that there is neither a deadlock nor a livelock.
 //!
 //! # What a state is
 //!
@@ -64,12 +64,13 @@ pub struct Setting {
     /// The maximum number of Ps that the program may choose. If this is less than `processors`, the maximum is
     /// `processors`.
     pub procs_limit: usize,
-    /// How often the clock may advance to the next deadline while a CPU is busy. When all CPUs halt, it always
-    /// advances.
+    /// How many times the clock may advance to the next deadline while a CPU is busy. When all CPUs halt, the clock
+    /// always advances.
     pub ticks: u32,
     /// How many times a run may switch away from a CPU that could step; unbounded if `None`.
     pub switches: Option<u32>,
-    /// Maximum number of steps of a run. If set, `switches` is ignored.
+    /// Maximum number of steps of a run. If set, `switches` is ignored, and the exploration does not check that the
+    /// program can still end from every state.
     pub steps: Option<u32>,
     /// Whether to skip what follows a state that was visited before. Set to `false` only to check that skipping omits
     /// no state.
@@ -157,12 +158,14 @@ impl fmt::Display for Step {
     }
 }
 
-/// A run that fails.
+/// A failed exploration.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The broken invariant or the message of the panic.
+    /// Why the exploration failed: the broken invariant, the message of the panic, or another cause that
+    /// [`explore`] lists.
     pub message: String,
-    /// The steps of the run, in order.
+    /// The steps of the run that failed, in order. Empty if the program can no longer end from some state, because no
+    /// single run shows this.
     pub steps: Vec<Step>,
     /// How much was explored before the failure.
     pub census: Census,

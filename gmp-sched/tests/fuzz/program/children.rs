@@ -143,8 +143,8 @@ impl Fuzzer<'_> {
         defuse(taken);
     }
 
-    /// Waits for a future that is woken at once, by a G or by the foreign thread. The foreign thread wakes it twice in
-    /// a row, so the second wakeup may come after the future has ended.
+    /// Waits for a future that is woken at once: by its own poll, by another G, or from outside of the scheduler. The
+    /// call from outside wakes it twice in a row, so the second wakeup may come after the future has ended.
     pub(super) fn future(&mut self) {
         let (how, mut polls) = (self.random.u32(..3), 0);
         let outside = self.shared.outside.clone();

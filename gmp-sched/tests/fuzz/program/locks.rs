@@ -47,8 +47,8 @@ impl Fuzzer<'_> {
         }
     }
 
-    /// Waits for the condition variable with one of two mutexes. If another G waits with the other mutex, this wait
-    /// panics while it still holds its own mutex.
+    /// Notifies the condition variable, or waits for it with one of two mutexes. If another G waits with the other
+    /// mutex, the wait panics while it still holds its own mutex.
     pub(super) fn condvar(&mut self) {
         let (limit, all) = (self.limit(), self.random.bool());
         if self.random.bool() {

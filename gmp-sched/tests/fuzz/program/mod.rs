@@ -38,7 +38,7 @@ pub(crate) struct Shared {
     pub(crate) running: AtomicI64,
 }
 
-/// A panic payload that panics when it is dropped.
+/// A panic payload that panics when it is dropped, unless the thread is already panicking.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -84,7 +84,7 @@ impl Shared {
     }
 }
 
-/// The longest wait of a single call.
+/// The longest limit of a single wait.
 const SHORT: Duration = Duration::from_micros(200);
 
 /// Spawns one of the first Gs of a program. The G takes `steps` steps.

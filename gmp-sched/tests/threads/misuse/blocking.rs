@@ -16,8 +16,8 @@ use crate::entered::THREADS;
 /// A reference-counted value, so that the test can check whether it was dropped.
 type Value = Arc<()>;
 
-/// The name of a call, and the call itself. The call has to wait for one of the two channels. If it does not send the
-/// value that it is given, it drops the value.
+/// The name of a call, and the call itself. The call has to wait for one of the two channels. A call that does not send
+/// the given value drops the value.
 type Wait = (&'static str, fn(&Chan<Value>, &Chan<Value>, Value));
 
 /// Returns every kind of wait for the two channels, neither of which is ready.

@@ -209,7 +209,7 @@ fn place_of_panic(misuse: impl FnOnce()) -> Option<(String, u32)> {
     ended.err().and_then(|_| LAST.take())
 }
 
-/// Runs `misuse`. If its panic does not name the line of the call, adds `name` to `wrong`.
+/// Runs `misuse`. Adds `name` to `wrong` unless `misuse` panics and the panic names the line of the call.
 fn check(name: &str, misuse: impl FnOnce(), wrong: &mut Vec<String>) {
     let place = place_of_panic(misuse);
     let is_its_line = place.as_ref().is_some_and(|(file, line)| {

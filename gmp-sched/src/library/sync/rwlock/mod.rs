@@ -128,7 +128,7 @@ struct Waiting<P: Platform> {
     writer: WaitQueue<P>,
 }
 
-/// Outcome of a waiter that has been admitted.
+/// Outcome of a writer's wait: the readers have left.
 const GRANTED: usize = 1;
 
 impl<P: Platform, R: Readers> RawRwLock<P, R> {
@@ -156,7 +156,8 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
         (self.readers.enter::<P>(slot) || self.share_slow(slot, limit)).then_some(slot)
     }
 
-    /// Locks for reading if no writer holds the lock or waits for it.
+    /// Locks for reading if no writer holds the lock or waits for it. Returns the index of the counter that counts this
+    /// reader, or `None` if the lock was not taken.
     #[inline]
     pub(super) fn try_share(&self) -> Option<ReaderSlot> {
         let slot = R::current::<P>();
@@ -176,7 +177,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
     }
 
     /// The slow path of `share`. The caller has counted itself as a reader, but a writer has closed the count. Waits
-    /// until the count is open.
+    /// until the count is open or `limit` is over. Returns whether the caller has locked for reading.
     #[cold]
     #[track_caller]
     fn share_slow(&self, slot: ReaderSlot, limit: Option<&Limit<'_, P>>) -> bool {
