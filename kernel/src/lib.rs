@@ -142,9 +142,9 @@ pub mod select {
     pub use gmp_sched::select::*;
 }
 
-/// Waits for one of several channel operations. A `select!` without channel operations waits until its timeout, or for
-/// ever if it has no timeout. This is [`gmp_sched::select!`](macro@gmp_sched::select) for this kernel. The
-/// documentation of that macro describes the arms.
+/// Waits for one of several channel operations. A `select!` with a `default` arm does not wait. One with neither
+/// channel operations nor `default` waits until its timeout, or for ever if it has no timeout. This is
+/// [`gmp_sched::select!`](macro@gmp_sched::select) for this kernel. The documentation of that macro describes the arms.
 ///
 /// ```
 /// # #![no_std]

@@ -52,8 +52,8 @@ impl Reference {
         Self { bits: 32, femtoseconds: femtoseconds as u64 }
     }
 
-    /// Returns the number of ticks from one value of the counter to a later one, if the counter has wrapped at most
-    /// once in between.
+    /// Returns the number of ticks from one value of the counter to a later one. The result is right only if fewer than
+    /// 2^`bits` ticks have passed.
     fn difference(self, from: u32, to: u32) -> u64 {
         u64::from(to.wrapping_sub(from)) & ((1 << self.bits) - 1)
     }
@@ -124,7 +124,8 @@ const NS_PER_SECOND: u128 = 1_000_000_000;
 pub enum Failure {
     /// The reference's counter does not count.
     StandsStill,
-    /// The virtual machine was paused so often, or is so slow, that the counter may have wrapped unnoticed.
+    /// The virtual machine was paused so often that too few intervals count. Or the virtual machine is so slow that the
+    /// reference's counter may have wrapped unnoticed.
     TooManyPauses,
     /// The time stamp counter or the timer does not count.
     NothingToMeasure,
@@ -142,7 +143,8 @@ impl fmt::Display for Failure {
 
 impl core::error::Error for Failure {}
 
-/// Measures the two rates against `reference`, until at least `ns` nanoseconds have passed on the reference.
+/// Measures the rates of the time stamp counter and of the APIC's timer against `reference`. The intervals that count
+/// have a total length of at least `ns` nanoseconds on the reference.
 ///
 /// # Errors
 /// See [`Failure`]. All loops are bounded, so this function returns for any values of the counters.

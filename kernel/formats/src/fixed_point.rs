@@ -36,7 +36,7 @@ impl Factor {
     }
 
     /// Returns the smallest value that [`convert`](Self::convert) converts to `result` or more. Returns `u64::MAX` if
-    /// there is no such value, because the factor is zero or the value has more than 64 bits.
+    /// the factor is zero, or if that smallest value has more than 64 bits.
     ///
     /// A second factor for the opposite direction would be too inexact. Both factors would be rounded, so the error of
     /// converting a value there and back would grow with the value. For a time of one month, the error would be

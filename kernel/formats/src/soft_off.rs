@@ -30,7 +30,8 @@ const ZERO: u8 = 0x00;
 const ONE: u8 = 0x01;
 const BYTE: u8 = 0x0a;
 
-/// Finds the sleep types for soft-off in `byte_code`, which is the content of a DSDT or SSDT after its header.
+/// Finds the sleep types for soft-off in `byte_code`, which is the content of a DSDT or SSDT after its header. Returns
+/// `None` if `byte_code` does not define `_S5_` as a constant package of small numbers.
 ///
 /// ```
 /// use kernel_formats::soft_off::{SleepTypes, find};

@@ -103,7 +103,7 @@ impl Tables {
     }
 }
 
-/// Reads the tables. If there are none, the kernel uses only the boot CPU and no I/O APIC.
+/// Reads the tables. If there are none, or if they are damaged, the kernel uses only the boot CPU and no I/O APIC.
 pub(crate) fn init(rsdp: Option<u64>) {
     TABLES.call_once(|| {
         read(rsdp).unwrap_or_else(|reason| {
@@ -166,8 +166,8 @@ fn port(register: GenericAddress) -> Option<u16> {
     u16::try_from(register.address).ok().filter(|_| is_port)
 }
 
-/// Turns the computer off. Returns if the tables do not describe how to do so, or if the computer is still on after
-/// about a second. Callable from everywhere.
+/// Turns the computer off. Returns if the tables do not describe how to do so, or if the computer is still on about a
+/// second after the writes that should turn it off. Callable from everywhere.
 pub(crate) fn power_off() {
     let Some(power) = TABLES.get().and_then(|tables| tables.power) else { return };
     let mut control_a = Port::<u16>::new(power.control_a);

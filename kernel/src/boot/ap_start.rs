@@ -91,8 +91,9 @@ static TABLES: SpinMutex<[PageTable; 4]> = SpinMutex::new([const { PageTable::ne
 /// The APIC ids of the CPUs that are to start.
 type Processors = heapless::Vec<u32, MAX_CPUS>;
 
-/// Resets the other CPUs, and returns their APIC ids. CPUs that the mode of the local APIC cannot address are left out.
-/// 10 ms must pass before [`start`] is called.
+/// Resets the other CPUs that the kernel can use, and returns their APIC ids. CPUs that the mode of the local APIC
+/// cannot address are left out, and so are CPUs beyond the limit [`MAX_CPUS`]. 10 ms must pass before [`start`] is
+/// called.
 pub(crate) fn send_init() -> Processors {
     let this = apic::id();
     let tables = acpi::tables();
@@ -112,8 +113,9 @@ pub(crate) fn send_init() -> Processors {
     processors
 }
 
-/// Starts the CPUs that [`send_init`] has reset. Waits at most [`PATIENCE_NS`] for them to enter the kernel, and leaves
-/// out those that have not. Returns when all CPUs that have entered are up, that is, when they wait for kernel threads.
+/// Starts the CPUs that [`send_init`] has reset, as far as there is memory for them. Waits at most [`PATIENCE_NS`] for
+/// them to enter the kernel, and leaves out those that have not. Returns when all CPUs that have entered are up, that
+/// is, when they wait for kernel threads.
 ///
 /// # Panics
 /// If a CPU has entered the kernel, but does not finish its start within another [`PATIENCE_NS`].
@@ -200,7 +202,7 @@ fn prepare_one(id: CpuId) -> Result<(Prepared, u64), OutOfMemory> {
     Ok((Prepared { local, tables }, stack.into_raw() as u64))
 }
 
-/// Copies the trampoline to `page` and fills in its data.
+/// Copies the trampoline to `page`, fills in its data, and returns the data.
 fn install_trampoline(page: PhysAddr) -> &'static Data {
     let start = &raw const trampoline_start;
     let offset_of = |symbol: *const u8| symbol.addr() - start.addr();

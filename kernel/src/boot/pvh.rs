@@ -123,7 +123,8 @@ fn reserved(text: u64, length: usize) -> [Range<u64>; 2] {
 }
 
 /// Fills `regions` from the loader's memory map. The parts of usable regions that are in `reserved` become regions of
-/// their own, which are not usable. Returns how many regions there are.
+/// their own, which are not usable. Returns the number of regions stored. Regions for which `regions` has no room are
+/// counted in [`IGNORED_REGIONS`].
 fn copy_memory_map(map: &[MemoryMapEntry], reserved: &[Range<u64>], regions: &mut [MemoryRegion]) -> usize {
     let mut count = 0;
     let mut push = |start: u64, end: u64, kind| {

@@ -37,8 +37,8 @@ pub(crate) struct CpuLocal<T>(T);
 
 impl<T: Sync> CpuLocal<T> {
     /// # Safety
-    /// The result must be the initial value of a static in the section `.cpu_local`. It must remain valid if it is
-    /// copied byte by byte before its first use.
+    /// The result must be the initial value of a static in the section `.cpu_local`. This value must remain valid if it
+    /// is copied byte by byte before its first use.
     pub(crate) const unsafe fn new(initial: T) -> Self {
         Self(initial)
     }
@@ -135,9 +135,9 @@ macro_rules! change {
 }
 pub(crate) use change;
 
-/// Expands to the empty string. `change!` adds `, {operand}` to its format string only if it has an operand, so it adds
-/// this text in a `$(…)?`. There Rust requires an optional parameter of the macro, which this text does not have. So
-/// `change!` also passes `$operand` to this macro, which ignores it.
+/// Expands to the empty string. `change!` must add the text `, {operand}` only if an operand was passed, so the text is
+/// inside a `$(…)?`. Rust requires that every `$(…)?` contains a parameter such as `$operand`. So `change!` passes
+/// `$operand` to `nothing!` there, and `nothing!` ignores it.
 macro_rules! nothing {
     ($operand:expr) => {
         ""

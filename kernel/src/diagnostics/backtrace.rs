@@ -49,7 +49,8 @@ impl Backtrace {
     }
 
     /// Returns the backtrace of interrupted code. If the program counter is not in the kernel's code, a call through an
-    /// invalid pointer is the likely cause. The second entry is then the address of that call.
+    /// invalid pointer is the likely cause. The second entry is then the address of that call, if the word at the stack
+    /// pointer is a return address.
     pub(crate) fn of(frame: &TrapFrame) -> Self {
         let jumped = !layout::text().contains(&frame.rip);
         let caller = if jumped { read(frame.rsp).filter(|address| layout::text().contains(address)) } else { None };

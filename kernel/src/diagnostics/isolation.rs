@@ -50,7 +50,7 @@ pub(crate) fn init(what: Option<&str>) {
 }
 
 /// Returns whether a panic, an exception or a stack overflow of `goroutine` ends only that G. `goroutine` is the
-/// calling G.
+/// current G, and the caller has checked that the failure is in its user code.
 pub(crate) fn covers(goroutine: &Goroutine<Kernel>) -> bool {
     // The last condition excludes a G in a system call, whose status is not `Running`.
     IS_ON.load(Ordering::Relaxed) && goroutine.id() != GoroutineId::MAIN && goroutine.status() == Status::Running

@@ -1,11 +1,12 @@
 //! Panics and exceptions that stop the kernel.
 //!
 //! The first CPU that panics stops all other CPUs by a non-maskable interrupt, which also reaches CPUs with interrupts
-//! off. It then prints the cause, details, and the cause again, and stops the kernel. If the kernel is at fault, the
-//! details are the state of every CPU and the last log messages. If the program is at fault, they are the state of
-//! every G. A panic or an exception in a G's own code is the fault of the program. If a G waits with preemption off or
-//! while it holds an `InterruptMutex`, the kernel panics, and this panic is also the fault of the program. The
-//! reporting CPU takes no lock and does not allocate.
+//! off. This first CPU then prints the cause, details, and the cause again, and stops the kernel. The details contain
+//! the backtrace of the code that has failed, if the failure is in some code. If the kernel is at fault, the details
+//! also contain the state of every other CPU and the last log messages. If the program is at fault, they also contain
+//! the state of every G. A panic or an exception in a G's own code is the fault of the program. If a G waits with
+//! preemption off or while it holds an `InterruptMutex`, the kernel panics, and this panic is also the fault of the
+//! program. The reporting CPU takes no lock and does not allocate.
 
 use core::fmt::{self, Write};
 use core::panic::PanicInfo;
@@ -38,7 +39,7 @@ const STATUS_FATAL: u8 = 2;
 /// What the report shows in addition to the cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Show {
-    /// The program counter and backtrace of every CPU. This is shown for a fault of the kernel.
+    /// The state of every other CPU, and the last log messages. These are shown for a fault of the kernel.
     Cpus,
     /// The state of every G. This is shown for a fault of the program.
     Goroutines,

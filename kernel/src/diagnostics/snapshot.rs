@@ -42,12 +42,13 @@ cpu_local! {
     static SNAPSHOT: Snapshot = Snapshot::new();
 }
 
-/// Returns the last answer of a CPU; `None` if the CPU is not up.
+/// Returns the last request to a CPU and the CPU's last answer, or `None` if the CPU is not up.
 pub(crate) fn of(cpu: CpuId) -> Option<&'static Snapshot> {
     SNAPSHOT.of(cpu)
 }
 
-/// Where a CPU was when it was last asked. The CPU itself writes this, in the handler of a non-maskable interrupt.
+/// The last request to a CPU, and the last answer: where the CPU was. The asked CPU itself writes the answer, usually
+/// in the handler of a non-maskable interrupt.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     /// The number of the last request.
@@ -185,8 +186,8 @@ pub(crate) fn answers(cpu: CpuId) -> u32 {
     of(cpu).map_or(0, |snapshot| snapshot.answered.load(Ordering::Relaxed))
 }
 
-/// Answers the request that has caused the current interrupt. Called in the handler of a non-maskable interrupt.
-/// Returns `false` if no request has caused the interrupt.
+/// Answers all requests that this CPU has not answered yet. Called in the handler of a non-maskable interrupt. Returns
+/// `false` if no request can have caused this interrupt, and `true` otherwise.
 pub(crate) fn answer(frame: &TrapFrame) -> bool {
     let snapshot = SNAPSHOT.here();
     let asked = snapshot.asked.load(Ordering::Acquire);
@@ -214,7 +215,7 @@ pub(crate) fn answer_for_good(frame: &TrapFrame) {
     snapshot.answered.store(STOPPED, Ordering::Release);
 }
 
-/// Asks all other CPUs where they are, and waits for their answers for at most a few seconds. Takes no lock. If two
+/// Asks all other CPUs where they are, and waits for each answer for at most a few seconds. Takes no lock. If two
 /// CPUs call this at the same time, each may see the answers to the requests of the other.
 pub(crate) fn ask_others() {
     for (cpu, _) in others() {
@@ -230,7 +231,7 @@ pub(crate) fn ask_others() {
     }
 }
 
-/// Writes the last answers of the other CPUs.
+/// Writes the last answer of each other CPU, or that the CPU has not answered the last request.
 pub(crate) fn write_others(out: &mut impl fmt::Write) -> fmt::Result {
     for (cpu, other) in others() {
         if other.is_answered() {

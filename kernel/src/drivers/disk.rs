@@ -82,7 +82,7 @@ impl Disk {
         self.bytes
     }
 
-    /// Whether the disk is read-only.
+    /// Whether the disk is read-only. Returns `false` if the device could not be set up.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.device.is_ok_and(|device| device.properties().is_read_only)
@@ -131,8 +131,8 @@ impl Disk {
 
     /// Returns two numbers: how many requests can be in flight, and how many more can be submitted at the moment. The
     /// numbers count buffers, so a request with several buffers counts several times. A request needs a buffer for each
-    /// 64 KiB of its data, or more buffers if the device accepts only smaller ones. Both numbers are 0 if the disk has
-    /// no device.
+    /// 64 KiB of its data, or more buffers if the device accepts only smaller ones. Both numbers are 0 if the device
+    /// could not be set up.
     #[must_use]
     pub fn requests(&self) -> (usize, usize) {
         self.device.map_or((0, 0), |device| (device.capacity(), device.free_buffers()))
@@ -178,8 +178,8 @@ impl Disk {
 }
 
 /// A disk, and how a G waits for it: [`Disk::blocking`] or [`Disk::asynchronous`]. Both ways have the same results and
-/// errors. Each call waits until the device has answered. Each call has a variant with a [`Limit`], whose name ends in
-/// `_until`.
+/// errors. Without a limit, each call waits until the device has answered. Each call has a variant with a [`Limit`],
+/// whose name ends in `_until`.
 ///
 /// If its limit ends a call, the call returns [`DiskError::Limit`] at once, but the device may still do what was
 /// requested. So a write or a discard may happen before or after the return, or not at all. A later write to the same

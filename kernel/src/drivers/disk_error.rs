@@ -7,13 +7,13 @@ use gmp_sched::platform::OutOfResources;
 
 use crate::mm::OutOfMemory;
 
-/// Why a disk could not be read or written.
+/// Why an access to a disk failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskError {
     /// The offset is past the end of the disk, or a range to write or to discard extends past the end of the disk. This
     /// error is also returned if the device is smaller than the disk, and the range extends past the end of the device.
     OutOfRange,
-    /// The disk is read-only.
+    /// The call would change the disk, which is read-only.
     ReadOnly,
     /// No M could be created to run the other Gs during the access. Or the context of the access needs a G that ends
     /// the access, and there was no memory for that G.
@@ -23,7 +23,7 @@ pub enum DiskError {
     Limit(ContextError),
     /// The disk has no device, or the device could not be set up.
     Unusable(SetupError),
-    /// The device reported an error.
+    /// A request to the device failed.
     Request(RequestError),
 }
 
@@ -60,7 +60,7 @@ impl From<RequestError> for DiskError {
     }
 }
 
-/// Why a request failed.
+/// Why a request to the device of a disk failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestError {
     /// The device reports an input/output error.

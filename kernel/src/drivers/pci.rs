@@ -242,7 +242,8 @@ pub(crate) fn enable(root: &mut Root, function: DeviceFunction) {
 /// entries, all entries of the table are set.
 ///
 /// # Errors
-/// If the device has no MSI-X table, or its interrupt messages cannot reach any CPU.
+/// If the device has no MSI-X table, if the table is not in the device's memory BARs or cannot be mapped, or if the
+/// device's interrupt messages cannot reach any CPU.
 pub(crate) fn route_messages(
     root: &mut Root,
     function: DeviceFunction,

@@ -38,7 +38,8 @@ static SEEDED: Once<Generator> = Once::new();
 /// The generator for a processor without RDRAND.
 static UNSEEDED: Generator = Generator::new(0);
 static DEVICE: Once<EntropyDevice> = Once::new();
-/// Whether the device is used. Cleared, under the lock [`READER`], when the device has not answered.
+/// Whether the device is used. Cleared, under the lock [`READER`], when the device has not answered in time or breaks
+/// the protocol.
 static IS_IN_USE: AtomicBool = AtomicBool::new(false);
 /// Held by the G that uses the device.
 static READER: Mutex<()> = Mutex::new(());
@@ -76,9 +77,9 @@ pub fn random_until<'l>(limit: impl Into<Limit<'l>>) -> Result<u64, ContextError
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Fills `bytes` with random bytes. They come from the host's source of random numbers if there is a virtio entropy
-/// device, and otherwise from the processor. With the kernel option `seed`, which `--icount` sets, they are the same in
-/// every run.
+/// Fills `bytes` with random bytes. With the kernel option `seed`, which `--icount` sets, they come from a generator,
+/// and are the same in every run. Otherwise they come from the host's source of random numbers if a virtio entropy
+/// device is in use, and from the processor if not.
 ///
 /// Blocks the calling G, but not its M. Not callable from interrupt handlers. Go: `crypto/rand.Read`.
 ///
@@ -147,7 +148,7 @@ fn entropy_device() -> Option<&'static EntropyDevice> {
     DEVICE.get().filter(|_| IS_IN_USE.load(Ordering::Relaxed))
 }
 
-/// The interrupt handler of the device.
+/// The interrupt handler of the device. Wakes the G that waits for an answer.
 fn announce() {
     if let Some(scheduler) = platform::scheduler() {
         ANSWERED.raise(scheduler);

@@ -1,4 +1,5 @@
-//! The screen: shows the console's output on the framebuffer. Without a serial port, this is the only output.
+//! The screen: shows on the framebuffer the output that leaves the console's ring for the serial port. If there is
+//! neither a serial port nor a virtio console, this is the only output.
 //!
 //! Only the rust-osdev bootloader passes a framebuffer; a machine that is started by PVH has none.
 //!

@@ -34,7 +34,7 @@ pub fn wait_for_interrupt() {
     SIGNAL.wait();
 }
 
-/// The handler of the interrupt.
+/// The handler of the interrupt that [`interrupt`] sends. Readies the G that waits in [`wait_for_interrupt`].
 fn raise(_: usize) {
     if let Some(scheduler) = scheduler() {
         SIGNAL.raise(scheduler);

@@ -78,7 +78,7 @@ fn words(purpose: Purpose) -> Option<&'static [AtomicU64]> {
     Some(unsafe { slice::from_raw_parts(memory.start().cast::<AtomicU64>().as_ptr(), words) })
 }
 
-/// Returns the disks. Called once.
+/// Returns the disks in shared memory, in the order of their bus addresses. Called once.
 ///
 /// # Panics
 /// If it is called again.

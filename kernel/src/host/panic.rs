@@ -43,8 +43,9 @@ fn is_isolated() -> bool {
 }
 
 /// Installs a panic hook, and a function that reports exceptions. From then on a panic or an exception ends the
-/// process. If panics are isolated, it ends only the G that has panicked or raised the exception. Must be called in a
-/// G: [`gmp_sched::native`] installs its own hook before the first G runs, and this function must replace that hook.
+/// process. If panics are isolated, a panic of a G other than the main G ends only that G, and so does an exception,
+/// except in the cases that [`exception`] names. Must be called in a G: [`gmp_sched::native`] installs its own hook
+/// before the first G runs, and this function must replace that hook.
 pub(super) fn end_program() {
     panic::set_hook(Box::new(|info| {
         let (cause, backtrace) = (format!("panic at {}", Panic(info)), Backtrace::capture());
@@ -189,7 +190,8 @@ impl Drop for Recording {
     }
 }
 
-/// Called by the panic hook when a G of a test panics.
+/// Prints that a G of a test has panicked. If this must fail the test after the main G has ended, also stores the text
+/// in the record of the test. Called by the panic hook.
 fn record(goroutine: &'static Goroutine<Kernel>, info: &PanicHookInfo<'_>) {
     let text = format!("goroutine {} panicked at {}", goroutine.id(), Panic(info));
     // The test harness shows this text if the test fails.

@@ -36,7 +36,7 @@ pub fn procs() -> usize {
     scheduler().map_or(1, Scheduler::procs)
 }
 
-/// Returns how many Gs are alive.
+/// Returns how many Gs are alive. Returns 0 if the caller is not a G.
 #[must_use]
 pub fn num_goroutine() -> usize {
     scheduler().map_or(0, Scheduler::num_goroutine)

@@ -45,8 +45,8 @@ impl<T> Spinning<T> {
         Self { holder: AtomicUsize::new(NOBODY), mutex: SpinMutex::new(value) }
     }
 
-    /// Takes the lock. A holder that waits panics with a message that contains `context`. The machine uses the same
-    /// words.
+    /// Waits until the lock is free, and takes it. If the calling G blocks, yields or ends while it holds the lock, it
+    /// panics with a message that contains `context`. The machine uses the same words.
     #[track_caller]
     fn lock(&self, context: &'static str) -> Held<'_, T> {
         loop {

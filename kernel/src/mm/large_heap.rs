@@ -21,11 +21,12 @@ static LARGE: PreemptMutex<LargeHeap> = PreemptMutex::new(LargeHeap(Heap::empty(
 struct LargeHeap(Heap);
 
 impl LargeHeap {
-    /// Returns the distance from the end of the heap to the first address, at or above that end, which has the
-    /// alignment of `layout`. The distance is in bytes, rounded down to a multiple of `STEP_BYTES`.
+    /// An allocation of `layout` in new memory would begin at the first address, from the end of the heap on, that has
+    /// the layout's alignment. Returns how many bytes above the end of the heap this address is, rounded down to a
+    /// multiple of `STEP_BYTES`.
     ///
     /// # Errors
-    /// If an allocation of `layout` at that address would end above the heap's window, which has `WINDOW_BYTES` bytes.
+    /// If the allocation would end above the heap's window, which has `WINDOW_BYTES` bytes.
     fn skipped_for(&self, layout: Layout) -> Result<usize, OutOfMemory> {
         let end = self.end() as usize;
         // The next two lines cannot overflow. `refuse_wrapping` has made the same computation with the end of the

@@ -74,7 +74,8 @@ pub(super) fn frames_within_reach(wanted: usize) -> usize {
 
 /// Frees cached memory: the memory of free stacks and of the stacks of dead Gs. Up to 64 stacks of dead Gs may remain
 /// on each P except that of the caller. Returns how many bytes were freed. When memory runs short, the kernel frees
-/// cached memory by itself. Does not block. Does nothing in an interrupt handler. Go: `debug.FreeOSMemory`.
+/// cached memory by itself. Does not block. Does nothing, and returns 0, in a context in which memory must not be
+/// allocated, such as an interrupt handler. Go: `debug.FreeOSMemory`.
 #[doc(alias = "FreeOSMemory")]
 pub fn free_cached_memory() -> usize {
     relieve(usize::MAX) * PAGE_SIZE

@@ -17,7 +17,8 @@ pub struct Usage {
     pub stacks_in_use: usize,
     /// The number of stacks that are not in use, but are kept with their memory for the next Gs.
     pub stacks_cached: usize,
-    /// The address space of the stacks in use and of the cached stacks.
+    /// The sizes of the stacks in use and of the cached stacks, added up. This counts address space, without guard
+    /// pages and without the room for preemption below each G's stack.
     pub stacks_reserved: usize,
     /// The memory of the stacks in use and of the cached stacks: the touched pages of Gs' stacks, and all pages of the
     /// other stacks.

@@ -119,7 +119,8 @@ pub fn ask(cpu: CpuId) {
     snapshot::ask(cpu);
 }
 
-/// Returns the number of the last request of [`ask`] that a CPU has answered, or 0 if that CPU has not started.
+/// Returns the number of the last request of [`ask`] that a CPU has answered. The requests to each CPU are numbered
+/// from 1. Returns 0 if the CPU has answered none, and `u32::MAX` if it has stopped for ever.
 pub fn answers(cpu: CpuId) -> u32 {
     snapshot::answers(cpu)
 }

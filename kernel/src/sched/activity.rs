@@ -47,7 +47,7 @@ pub(crate) struct Activity {
     pinned_ticks: AtomicU32,
     /// The longest time from the first tick of a series until preemption was on again, in ns.
     longest_pin: AtomicU64,
-    /// The longest delay of a timer interrupt, in ns.
+    /// The longest delay of a timer interrupt that came while the record's CPU ran a thread, in ns.
     latest_interrupt: AtomicU64,
 }
 
@@ -75,7 +75,8 @@ impl Activity {
         (self.pinned_since.load(Ordering::Relaxed), self.pinned_ticks.load(Ordering::Relaxed))
     }
 
-    /// Returns the longest delay of a timer interrupt, and the longest time for which preemption was off.
+    /// Returns two times: the longest delay of a timer interrupt while the record's CPU ran a thread, and the longest
+    /// time from the first tick of a series (see [`pinned`](Self::pinned)) until preemption was on again.
     pub(crate) fn longest(&self) -> (Duration, Duration) {
         let load = |word: &AtomicU64| Duration::from_nanos(word.load(Ordering::Relaxed));
         (load(&self.latest_interrupt), load(&self.longest_pin))
@@ -117,8 +118,8 @@ pub(crate) fn note_interrupt() {
     own.interrupts.store(own.interrupts.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// Ends the series of ticks that found preemption off, if there is one, and records how long preemption was off. Called
-/// when preemption is on again on this CPU while a switch is pending.
+/// Ends the series of ticks that found preemption off, if there is one, and records the time since the first of these
+/// ticks if it is the longest so far. Called when preemption is on again on this CPU while a switch is pending.
 pub(crate) fn note_unpin() {
     let own = here();
     let since = own.pinned_since.load(Ordering::Relaxed);
@@ -128,7 +129,8 @@ pub(crate) fn note_unpin() {
     }
 }
 
-/// If this CPU runs a thread, records the delay of the CPU's timer, which has fired at `now` instead of at `deadline`.
+/// Called when this CPU's timer has fired at `now` instead of at `deadline`. If the CPU runs a thread and this delay is
+/// the longest so far, records the delay.
 pub(crate) fn note_lateness(deadline: u64, now: u64) {
     let own = here();
     if own.duty.is_busy() {
@@ -145,7 +147,8 @@ pub(crate) fn note_tick(now: u64) {
     own.note_pin(own.duty.is_busy() && percpu::preempt_count() != 0, now);
 }
 
-/// Records that this CPU begins to run a thread, or switches to another thread. The caller is pinned.
+/// Records that this CPU begins to run a thread, or switches to another thread. If this CPU was idle and no other CPU
+/// is on watchdog duty, calls an idle CPU to duty, if there is one. The caller is pinned.
 pub(crate) fn runs_thread() {
     let own = here();
     own.forget_pin();

@@ -11,8 +11,9 @@ use gmp_sched::platform::Platform as _;
 use crate::mm::layout;
 use crate::sched::platform::Kernel;
 
-/// For each call that led to the caller, innermost first, stores the return address minus one. Returns the number of
-/// addresses, which is 0 if the caller is not a G on its own stack. The caller is pinned.
+/// Stores the return addresses of the calls that led to the caller, each minus one, innermost first, until `addresses`
+/// is full. Returns the number of stored addresses, which is 0 if the caller is not a G on its own stack. The caller is
+/// pinned.
 #[inline(never)]
 pub(super) fn read(addresses: &mut [u64]) -> usize {
     let (mut frame, stack_pointer): (usize, usize);

@@ -12,9 +12,9 @@ use crate::cpu::percpu;
 use crate::mm::stack::Slot;
 use crate::sched::platform::{Kernel, scheduler};
 
-/// Returns the current G of this CPU, or `None` if the CPU is on a g0 or in the idle loop. The G need not be in user
-/// code, because the scheduler also runs on the stacks of Gs. A caller that must know whether the G is in user code
-/// must also check the preempt count. The caller must not be able to migrate.
+/// Returns the current G of this CPU, or `None` if there is none, for example on a g0 or in the idle loop. The G need
+/// not be in user code, because the scheduler also runs on the stacks of Gs. A caller that must know whether the G is
+/// in user code must also check the preempt count. The caller must not be able to migrate.
 pub(crate) fn interrupted() -> Option<&'static Goroutine<Kernel>> {
     Kernel::current_machine().and_then(Machine::current_goroutine)
 }
@@ -38,7 +38,8 @@ pub(crate) fn in_user_code() -> Option<&'static Goroutine<Kernel>> {
     interrupted()
 }
 
-/// Returns the G whose stack is in this slot. Callable from everywhere. Searches the stacks of all Gs.
+/// Returns the G whose stack is in this slot, or `None` if no G has this slot. Callable from everywhere. Searches the
+/// stacks of all Gs.
 pub(crate) fn owner_of(slot: Slot) -> Option<&'static Goroutine<Kernel>> {
     scheduler()?.goroutines().find(|goroutine| goroutine.stack().contains(&slot.bottom()))
 }

@@ -245,13 +245,13 @@ pub fn num_cpu() -> usize {
     cpus::count()
 }
 
-/// Returns the number of Ps, which is how many Gs can run at the same time.
+/// Returns the number of Ps. At most this number of Gs run at the same time. Before the scheduler is made, returns 1.
 #[must_use]
 pub fn procs() -> usize {
     scheduler().map_or(1, Scheduler::procs)
 }
 
-/// Returns how many Gs are alive.
+/// Returns how many Gs are alive. Before the scheduler is made, returns 0.
 #[must_use]
 pub fn num_goroutine() -> usize {
     scheduler().map_or(0, Scheduler::num_goroutine)

@@ -15,7 +15,7 @@ use crate::sched::platform::Kernel;
 
 /// The shortest time between two preemptions on a CPU, in nanoseconds, or zero if there is no storm.
 static SHORTEST: AtomicU32 = AtomicU32::new(0);
-/// The range of the random time that is added to [`SHORTEST`]: from zero to this number of nanoseconds.
+/// The random time that is added to [`SHORTEST`] is at least zero and less than this number of nanoseconds.
 static WIDTH: AtomicU32 = AtomicU32::new(0);
 static RANDOM: AtomicU64 = AtomicU64::new(0x9E37_79B9_7F4A_7C15);
 
@@ -49,8 +49,8 @@ impl Drop for Storm {
     }
 }
 
-/// In a storm, ends the slice of the G that was interrupted on this CPU, and returns the time until the next
-/// preemption. Returns `None` if there is no storm. Called by the timer's handler.
+/// In a storm, ends the slice of the G that was interrupted on this CPU, unless preemption is off. Returns the time
+/// after which the timer must fire again, or `None` if there is no storm. Called by the timer's handler.
 #[inline]
 pub(crate) fn strike(machine: Option<&'static Machine<Kernel>>) -> Option<Duration> {
     let shortest = SHORTEST.load(Ordering::Relaxed);

@@ -19,7 +19,8 @@ pub(super) fn init() {
     THREAD.call_once(|| thread);
 }
 
-/// Unparks the thread if an M is in a system call. Called by the timer's interrupt of every CPU.
+/// Unparks the thread of sysmon if an M is in a system call. Called in the timer interrupt of each CPU that runs a
+/// thread.
 pub(super) fn unpark_if_needed() {
     if scheduler().is_some_and(Scheduler::is_any_in_syscall)
         && let Some(thread) = THREAD.get()

@@ -57,7 +57,7 @@ impl Buffer {
         Self { start }
     }
 
-    /// Returns the address of the `bytes` bytes from `offset` on.
+    /// Returns the piece of this buffer that begins at `offset` and has `bytes` bytes.
     fn piece(&self, offset: usize, bytes: usize) -> Piece {
         let end = offset.checked_add(bytes);
         assert!(end.is_some_and(|end| end <= END), "within the buffer");
@@ -71,7 +71,7 @@ impl Buffer {
 pub struct Buffers {
     /// The list was allocated for [`MAX_REQUEST_BUFFERS`] buffers when the device was set up, so it never grows.
     list: Vec<Buffer>,
-    /// The bytes of data in each buffer.
+    /// The number of bytes of data for which each buffer has room.
     segment_bytes: usize,
 }
 
@@ -95,7 +95,8 @@ impl Buffers {
         Some(Self { list, segment_bytes })
     }
 
-    /// Adds buffers from the end of `from`. Does not allocate, because there are at most [`MAX_REQUEST_BUFFERS`].
+    /// Moves the last `count` buffers of `from` into this list. Does not allocate, because a request has at most
+    /// [`MAX_REQUEST_BUFFERS`] buffers.
     pub(crate) fn fill(&mut self, count: usize, from: &mut Vec<Buffer>) {
         self.list.extend(from.drain(from.len() - count..));
     }
@@ -115,10 +116,10 @@ impl Buffers {
         self.list.len() * self.segment_bytes
     }
 
-    /// Copies data from the buffers, beginning at the byte `offset` of the data.
+    /// Fills `into` with data from the buffers, beginning at the byte `offset` of the data.
     ///
     /// # Panics
-    /// If the range is longer than the buffers.
+    /// If the range extends past the end of the buffers.
     pub fn read(&self, offset: usize, into: &mut [u8]) {
         let mut rest = into;
         for piece in self.data(offset, rest.len()) {
@@ -131,10 +132,10 @@ impl Buffers {
         }
     }
 
-    /// Copies data to the buffers, beginning at the byte `offset` of the data.
+    /// Copies `from` to the buffers, beginning at the byte `offset` of the data.
     ///
     /// # Panics
-    /// If the range is longer than the buffers.
+    /// If the range extends past the end of the buffers.
     pub fn write(&mut self, offset: usize, from: &[u8]) {
         let mut rest = from;
         for piece in self.data(offset, rest.len()) {

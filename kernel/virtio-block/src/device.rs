@@ -141,9 +141,9 @@ impl<H: Hal, T: Transport> Device<H, T> {
     /// twice has the same result as writing it once, at the later time. The data of another write to the same sectors
     /// is lost only if both writes were in flight at the same time. The device promises no order for such writes.
     ///
-    /// The device is broken afterwards if it does not confirm the reset, or if its features or properties have changed
-    /// ([`Failure::Gone`]). It is also broken if there is no memory for the new queues ([`Failure::OutOfMemory`]). If
-    /// the device is broken, the caller must call [`Queue::take_failed`] for each queue.
+    /// The device is broken afterwards if it does not confirm the reset, if its features or properties have changed, or
+    /// if it refuses a queue ([`Failure::Gone`]). It is also broken if there is no memory for the new queues
+    /// ([`Failure::OutOfMemory`]). If the device is broken, the caller must call [`Queue::take_failed`] for each queue.
     ///
     /// # Panics
     /// If `queues` are not the queues of this device.

@@ -228,8 +228,8 @@ pub enum Failure {
     Silent,
     /// The device has violated the protocol. The driver does not use the device any more.
     Broken,
-    /// The device does not confirm a reset, or its properties have changed after the reset. It may have been unplugged.
-    /// The driver does not use the device any more.
+    /// The device does not confirm a reset, or its features or properties have changed after the reset, or it refuses a
+    /// queue. It may have been unplugged. The driver does not use the device any more.
     Gone,
     /// After a reset there was no memory for a new queue. The driver does not use the device any more.
     OutOfMemory,

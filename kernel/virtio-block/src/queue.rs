@@ -14,8 +14,8 @@ use crate::device::{DeviceId, MAX_BUFFERS, OpenError};
 use crate::protocol::{self, Failure, Properties, Request};
 use crate::ring::{BUFFER_ENTRIES, MAX_ENTRIES, Ring};
 
-/// The largest number of times that a request is submitted. It is submitted again if the device is reset before it
-/// answers.
+/// The largest number of times that a request is submitted. A request is submitted again if the device is reset before
+/// the request is answered.
 const ATTEMPTS: u8 = 2;
 
 /// The buffers of a request that was not submitted, and the reason.
@@ -23,8 +23,8 @@ const ATTEMPTS: u8 = 2;
 pub struct Refused {
     /// The buffers of the request.
     pub buffers: Buffers,
-    /// The reason. `Unsupported` is also the reason if the request extends past the end of the device, or if the
-    /// buffers have no room for it.
+    /// Why the request was not submitted. `Unsupported` is also the reason if the request extends past the end of the
+    /// device, or if the buffers have no room for it.
     pub reason: Failure,
 }
 
@@ -63,8 +63,8 @@ pub struct Queue<H: Hal, W> {
     before_reset: Vec<Option<InFlight<W>>>,
     /// The free buffers. The vector has room for all buffers, so it never grows.
     free: Vec<Buffer>,
-    /// Empty lists for the buffers of requests: as many as there can be requests, because each takes at least one
-    /// buffer.
+    /// Empty lists, each for the buffers of one request. The queue has as many lists as buffers, because a request
+    /// takes at least one buffer. The lists of requests in flight are not in this vector.
     lists: Vec<Buffers>,
     properties: Properties,
     /// Why the device is not used any more. `None` while it is used.
@@ -99,7 +99,7 @@ impl<H: Hal, W> Queue<H, W> {
         Ok(Self { device, ring, in_flight, before_reset, free, lists: Vec::new(), properties, broken: None })
     }
 
-    /// Allocates what the queue needs for `count` buffers.
+    /// Allocates the lists that the queue needs for `count` buffers, but not the buffers themselves.
     pub(crate) fn reserve(&mut self, count: usize) -> Result<(), OpenError> {
         self.lists.try_reserve_exact(count).map_err(|_| OpenError::OutOfMemory)?;
         for _ in 0..count {
@@ -177,7 +177,7 @@ impl<H: Hal, W> Queue<H, W> {
     /// Puts buffers back into the list of free buffers. The buffers must come from this queue.
     ///
     /// # Panics
-    /// If more buffers are put back than a device can have.
+    /// If the queue has no room for the buffers. This shows that they come from another queue.
     pub fn put_buffers(&mut self, mut buffers: Buffers) {
         let (free, lists) = (&mut self.free, &mut self.lists);
         let has_room = buffers.count() <= free.capacity() - free.len() && lists.len() < lists.capacity();
@@ -244,6 +244,7 @@ impl<H: Hal, W> Queue<H, W> {
     }
 
     /// If the device is broken, takes one of the requests in flight, so that the caller can deliver the failure.
+    /// Returns `None` if the device is not broken, or if no request is in flight.
     pub fn take_failed(&mut self) -> Option<Completion<W>> {
         let reason = self.broken?;
         let InFlight { owner, buffers, .. } = self.in_flight.iter_mut().find_map(Option::take)?;

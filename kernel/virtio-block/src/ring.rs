@@ -1,4 +1,4 @@
-//! A queue of virtio-drivers, in the largest size that the device offers.
+//! A queue of virtio-drivers, in the largest of four sizes that the device supports.
 
 #![expect(unsafe_code, reason = "promises the queue that only the device uses the memory of a request")]
 
@@ -104,8 +104,8 @@ impl<H: Hal> Ring<H> {
         with!(&self.sized, queue => queue.peek_used())
     }
 
-    /// Removes the next completed request from the queue, if its token is still `token`. Returns the number of bytes
-    /// that the device says it has written.
+    /// Removes the next completed request from the queue. Returns the number of bytes that the device says it has
+    /// written, or an error if the token of this request is no longer `token`.
     ///
     /// # Safety
     /// [`add`](Self::add) has returned `token` for `pieces`, and the request has not been popped since.

@@ -27,7 +27,7 @@ const ENABLED: u32 = 1 << 8;
 /// The bit of an entry of the local vector table that masks the interrupt.
 const MASKED: u32 = 1 << 16;
 
-/// The APIC of the CPU that calls the methods.
+/// Access to the APIC of the CPU that calls the methods.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalApic<B> {
     bus: B,

@@ -94,7 +94,8 @@ pub fn is_on(base: u64) -> bool {
 }
 
 impl<B: Bus> LocalApic<B> {
-    /// Switches the APIC to the mode that was passed to [`new`](Self::new). The APIC must be enabled.
+    /// Switches the APIC to x2APIC mode if [`new`](Self::new) was called with that mode and the APIC is in xAPIC mode.
+    /// Otherwise does nothing. The APIC must be enabled.
     pub fn enter(&self) {
         let base = self.bus.read_msr(APIC_BASE);
         if self.mode == Mode::X2Apic && base & BASE_X2APIC == 0 {

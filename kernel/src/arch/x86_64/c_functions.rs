@@ -143,8 +143,8 @@ unsafe extern "C" fn memset(destination: *mut u8, value: c_int, count: usize) ->
     destination
 }
 
-/// C `memcmp`: compares `count` bytes. Returns zero if they are equal. Otherwise the first two bytes that differ
-/// decide: the result is negative if the byte in `left` is smaller, and positive if it is larger.
+/// C `memcmp`: compares `count` bytes. Returns zero if both areas are equal. Otherwise the first position at which they
+/// differ decides: the result is negative if the byte in `left` is smaller, and positive if it is larger.
 ///
 /// # Safety
 /// The caller must meet the requirements of the C function.

@@ -27,7 +27,7 @@ const IS_VALID: u64 = 1 << 63;
 /// The bit of a bank's status register that says that the bank's address register contains the address of the error.
 const HAS_ADDRESS: u64 = 1 << 58;
 
-/// One of the four registers of a bank. The variant's number is the register's index in the bank.
+/// The registers of a bank that the kernel uses. The variant's number is the register's index in the bank.
 #[derive(Clone, Copy)]
 enum Register {
     Control = 0,

@@ -43,16 +43,17 @@ static COUNTS_PER_NS: AtomicU64 = AtomicU64::new(0);
 /// Whether the timers are in deadline mode. Otherwise they are in one-shot mode.
 static WAITS_FOR_TIME_STAMP: AtomicBool = AtomicBool::new(false);
 
-/// Returns the nanoseconds since the clock was started. Monotonic across CPUs: if one call happens before another, on
-/// the same or another CPU, the later call returns the same value or a greater one. Callable from everywhere.
+/// Returns the nanoseconds since the clock was started, or zero before the start. Monotonic across CPUs: if one call
+/// happens before another, on the same or another CPU, the later call returns the same value or a greater one. Callable
+/// from everywhere.
 #[inline]
 pub fn now() -> u64 {
     let ticks = time_stamp().wrapping_sub(EPOCH.load(Ordering::Relaxed));
     ns_per_tick().convert(ticks)
 }
 
-/// Returns the nanoseconds since the time stamp counter was zero, which is when the computer was switched on. Callable
-/// from everywhere.
+/// Returns the nanoseconds since the time stamp counter was zero, which is when the computer was switched on. Returns
+/// zero before the clock is started. Callable from everywhere.
 pub fn since_power_on() -> u64 {
     ns_per_tick().convert(time_stamp())
 }
@@ -156,6 +157,7 @@ fn measure() -> (&'static str, Rates) {
 
 /// Returns the rate of the time stamp counter in Hz, as CPUID states it (leaf 0x15). If CPUID does not state this rate,
 /// returns the base frequency of the processor (leaf 0x16), which usually equals the rate of the time stamp counter.
+/// Returns `None` if CPUID states neither.
 fn stated_rate() -> Option<u64> {
     let cpuid = CpuId::new();
     let base_rate = || Some(u64::from(cpuid.get_processor_frequency_info()?.processor_base_frequency()) * 1_000_000);

@@ -1,4 +1,4 @@
-//! Records which CPU holds a lock. If a CPU is about to wait for a lock that it holds itself, it panics instead of
+//! Records which CPU holds a lock. A CPU that is about to wait for a lock that it holds itself panics instead of
 //! waiting for ever.
 
 use core::panic::Location;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `sched::activity` | what each CPU records about itself |
 //! | [`kernel_formats::suspicion`] | the state machine of a suspicion, which is tested on the host |
-//! | `scan` | the check of all CPUs, twice a second |
+//! | `scan` | the check of all CPUs, twice a second, and more often while a CPU is suspected |
 //! | `report` | the text that is printed about a CPU |
 //!
 //! - *Interrupts*: each CPU counts the interrupts that it takes. A CPU that runs something has a timer tick. So if its
@@ -54,7 +54,7 @@ pub(crate) fn tick(now: u64) -> u64 {
 }
 
 /// The longest times for which interrupts and preemption were off since the boot, as far as timer ticks have noticed
-/// them. Also how often a CPU was reported, and how often a reported CPU has recovered.
+/// them. Also the number of reports about CPUs, and the number of recoveries of reported CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Windows {
     /// The longest delay of a timer interrupt on a CPU that ran something. Interrupts were off for that long, or the
@@ -75,7 +75,7 @@ pub fn interrupts(cpu: CpuId) -> u64 {
 }
 
 /// Returns the longest times for which interrupts and preemption were off on any CPU. Only times that a timer tick has
-/// noticed are included. Callable from everywhere.
+/// noticed are included. Also returns the numbers of reports and recoveries. Callable from everywhere.
 pub fn longest_windows() -> Windows {
     let (lockups, recoveries) = report::counts();
     let all = cpus::all().filter_map(activity::of);

@@ -15,7 +15,7 @@ static LOCKUPS: AtomicU64 = AtomicU64::new(0);
 /// The number of times that a reported CPU has recovered.
 static RECOVERIES: AtomicU64 = AtomicU64::new(0);
 
-/// Returns how often a CPU was reported, and how often a reported CPU has recovered.
+/// Returns the number of reports about CPUs, and the number of recoveries of reported CPUs.
 pub(super) fn counts() -> (u64, u64) {
     (LOCKUPS.load(Ordering::Relaxed), RECOVERIES.load(Ordering::Relaxed))
 }

@@ -57,7 +57,9 @@ fn port() -> Option<&'static OutputPort> {
     PORT.get().filter(|_| is_in_use())
 }
 
-/// Sets up the device, if there is one, and sends all further output to it. Called once, after the clock was set up.
+/// Sets up the device, if there is one, and makes all further output go to it. If the setup fails, or if the serial
+/// port does not become empty within [`EMPTY_WITHIN`], the serial port stays in use. Called once, after the clock was
+/// set up.
 pub(crate) fn start() {
     match console::open(CpuId::BOOT, |_| state::serve()) {
         Ok(port) => {
@@ -146,8 +148,8 @@ impl Bulk {
         Flight::Pending
     }
 
-    /// Whether the device, which has a chunk in flight, has failed to answer a probe. Probes the device if the chunk
-    /// has been in flight for a long time.
+    /// Whether the device, which has a chunk in flight, has not answered a probe within [`ANSWER_WITHIN`]. Sends a
+    /// probe if the chunk has been in flight for more than [`PROBE_AFTER`].
     fn is_mute(&mut self, port: &OutputPort) -> bool {
         let now = timer::now();
         match self.probed {

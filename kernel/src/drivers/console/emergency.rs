@@ -1,4 +1,4 @@
-//! The console of a panic, which takes no lock.
+//! The console that a panic uses. Printing on this console takes no lock.
 
 use core::fmt::{self, Write as _};
 use core::hint;
@@ -13,8 +13,8 @@ use super::port::{RING, RING_BYTES, Uart, config, last_sent, send_from_ring, uar
 use crate::arch::x86_64::timer;
 use crate::drivers::screen;
 
-/// If a port accepts no bytes, a panic polls the port at least this often before it treats the port as missing. So many
-/// polls take longer than a working port needs to send the bytes in its FIFO. If the clock is set up,
+/// If a port accepts no bytes, a panic polls the port at least this many times before it treats the port as missing.
+/// These polls take longer than a working port needs to send the bytes in its FIFO. If the clock is set up,
 /// [`output::patience`] must have passed as well.
 const LEAST_POLLS: usize = 10_000_000;
 

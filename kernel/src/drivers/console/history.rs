@@ -29,7 +29,8 @@ impl<const N: usize> History<N> {
         }
     }
 
-    /// Writes all complete lines. If text is being appended concurrently, only a part of that text may be written.
+    /// Writes the kept text. If the ring has lost the beginning of the oldest line, leaves this line out. If text is
+    /// being appended concurrently, only a part of that text may be written.
     pub(super) fn write_to(&self, out: &mut impl fmt::Write) -> fmt::Result {
         let end = self.end.load(Ordering::Relaxed);
         let start = end.saturating_sub(N);
@@ -51,8 +52,8 @@ impl<const N: usize> History<N> {
     }
 }
 
-/// Writes the complete characters among the first `length` bytes of `part`. If the last character is incomplete, moves
-/// its bytes to the front of `part`. Returns the number of bytes that remain.
+/// Writes the first `length` bytes of `part` up to the first incomplete or invalid character. Drops the bytes of an
+/// invalid character. Moves the bytes that remain to the front of `part`, and returns their number.
 fn write_part(out: &mut impl fmt::Write, part: &mut [u8], length: usize) -> Result<usize, fmt::Error> {
     match str::from_utf8(&part[..length]) {
         Ok(text) => out.write_str(text).map(|()| 0),

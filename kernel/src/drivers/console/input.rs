@@ -72,7 +72,8 @@ pub(super) fn wait_for_byte(limit: &Limit<'_>) -> Result<u8, InputError> {
     }
 }
 
-/// Makes the G that waits for input ready, if there is one. Called by the port's interrupt handler.
+/// Makes the G that waits for input ready, if there is one. Called by the port's interrupt handler, or by a timer if
+/// the input comes from memory (`timed`).
 fn wake_reader() {
     if let Some(scheduler) = platform::scheduler() {
         ARRIVED.raise(scheduler);

@@ -4,7 +4,8 @@
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many messages and bytes were dropped since the last report. Changed under the console's lock.
+/// How many messages, and how many bytes, were dropped because the ring was full and have not been reported yet.
+/// Changed under the console's lock.
 static MESSAGES: AtomicUsize = AtomicUsize::new(0);
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 
@@ -14,12 +15,12 @@ pub(super) fn count(message: &[u8]) {
     BYTES.fetch_add(message.len(), Ordering::Relaxed);
 }
 
-/// Whether output was dropped since the last report.
+/// Whether output was dropped that has not been reported yet.
 pub(super) fn is_any() -> bool {
     MESSAGES.load(Ordering::Relaxed) != 0
 }
 
-/// How much output was dropped since the last report.
+/// How much output was dropped, without the output whose loss has been reported already.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lost {
     messages: usize,
@@ -31,7 +32,8 @@ impl Lost {
         Self { messages: MESSAGES.load(Ordering::Relaxed), bytes: BYTES.load(Ordering::Relaxed) }
     }
 
-    /// Returns how much was dropped, and sets the counters to zero.
+    /// Returns how much output was dropped and has not been reported yet, and sets the counters to zero. The caller
+    /// reports it.
     pub(super) fn take() -> Self {
         Self { messages: MESSAGES.swap(0, Ordering::Relaxed), bytes: BYTES.swap(0, Ordering::Relaxed) }
     }

@@ -99,8 +99,8 @@ pub(crate) fn init() {
     logger::init();
 }
 
-/// Applies three kernel options: the level of the messages that are printed, how long [`flush`] waits while the port
-/// accepts no bytes, and whether standard error is a terminal.
+/// Applies three kernel options: the level of the messages that are printed, how long [`flush`] and a panic wait while
+/// the port accepts no bytes, and whether standard error is a terminal.
 pub(crate) fn configure(level: Option<&str>, patience: Option<Duration>, stderr_is_terminal: bool) {
     logger::set_level(level);
     STDERR_IS_TERMINAL.store(stderr_is_terminal, Ordering::Relaxed);
@@ -116,7 +116,8 @@ pub fn stderr_is_terminal() -> bool {
     STDERR_IS_TERMINAL.load(Ordering::Relaxed)
 }
 
-/// Prints text. Text of up to 16 KiB is not mixed with other output.
+/// Prints text. Text of up to 16 KiB is not mixed with other output, except if there is no memory to format it as a
+/// whole.
 #[doc(hidden)]
 pub fn print(arguments: fmt::Arguments<'_>) {
     line::with_formatted(arguments, |text| {
@@ -124,7 +125,8 @@ pub fn print(arguments: fmt::Arguments<'_>) {
     });
 }
 
-/// Prints text to standard error. A text of up to 16 KiB is not mixed with other output.
+/// Prints text to standard error. Text of up to 16 KiB is not mixed with other output, except if there is no memory to
+/// format it as a whole.
 #[doc(hidden)]
 pub fn eprint(arguments: fmt::Arguments<'_>) {
     line::with_formatted(arguments, |text| {

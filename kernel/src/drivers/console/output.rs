@@ -39,9 +39,10 @@ fn can_park() -> bool {
 /// Prints bytes. If they are at most 16 KiB, they are not mixed with other output. Returns `false` if some of them were
 /// dropped.
 ///
-/// If the ring has no room, the calling G blocks, but not its M. If the caller cannot block, bytes for which there is
-/// no room are dropped. They are counted, and the count is printed in their place. Callable from everywhere except
-/// handlers of non-maskable interrupts.
+/// If the ring has no room, the calling G blocks, but not its M. If the caller cannot block, each part of up to 16 KiB
+/// that does not fit into the ring is dropped, and so is all further output of such callers until a report of the loss
+/// is in the ring. The report stands in place of the dropped output. Callable from everywhere except handlers of
+/// non-maskable interrupts.
 pub fn write(bytes: &[u8]) -> bool {
     write_to(Stream::Output, bytes)
 }
@@ -88,7 +89,7 @@ fn put_all<'a>(pieces: impl Iterator<Item = Piece<'a>>) -> bool {
 }
 
 /// Sends the rest of `bytes` bytes that the caller has put into the ring. The caller has sent the first burst already.
-/// Returns as soon as the port accepts no more.
+/// Returns earlier if the port accepts no more.
 fn send_rest(bytes: usize) {
     let mut left = bytes.saturating_sub(BURST);
     while left > 0 {

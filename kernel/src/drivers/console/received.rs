@@ -16,10 +16,10 @@ static RING: Ring<4096> = Ring::new();
 static TAKE: InterruptMutex<()> = InterruptMutex::new(());
 /// Whether input can be received, which is so if the port's interrupt reaches a CPU.
 static IS_ENABLED: AtomicBool = AtomicBool::new(false);
-/// Whether input is paused. Input is paused when the ring is full: the port's interrupt is off, and the sender waits
-/// until the program has read some bytes.
+/// Whether input is paused. Input is paused when the ring is full: the port does not interrupt for received bytes, and
+/// the sender waits until the program has read some bytes.
 static IS_PAUSED: AtomicBool = AtomicBool::new(false);
-/// The function that the interrupt handler calls after it has received bytes.
+/// The function that wakes the reader after bytes have been received: see [`set_waker`].
 static WAKER: Once<fn()> = Once::new();
 /// The function that prints the report when the inspection key has been pressed.
 static INSPECTOR: Once<fn()> = Once::new();
@@ -45,13 +45,15 @@ pub(super) fn is_wanted() -> bool {
     is_enabled() && !is_paused()
 }
 
-/// Whether input is paused because the ring was full. While input is paused, the port's interrupt is off.
+/// Whether input is paused because the ring was full. While input is paused, the port does not interrupt for received
+/// bytes.
 pub(super) fn is_paused() -> bool {
     IS_PAUSED.load(Ordering::Relaxed)
 }
 
-/// Sets the function that the interrupt handler calls after it has received input. The call is made on the interrupt
-/// stack. If this function is called several times, only the first call has an effect.
+/// Sets the function that the handler of the port's interrupt, or of the timer, calls after input has been received.
+/// The call is made on the interrupt stack. If this function is called several times, only the first call has an
+/// effect.
 pub(super) fn set_waker(waker: fn()) {
     WAKER.call_once(|| waker);
 }
@@ -65,8 +67,8 @@ pub(super) fn take() -> Option<u8> {
     (count == 1).then_some(byte[0])
 }
 
-/// Starts the report if [`receive`] has found the inspection key, and wakes the reader. The port's interrupt handler
-/// calls this after it has released the console's lock.
+/// Starts the report if [`receive`] has found the inspection key, and wakes the reader. The handler of the port's
+/// interrupt, or of the timer, calls this after it has released the console's lock.
 pub(super) fn notify() {
     if IS_INSPECTION_WANTED.swap(false, Ordering::Relaxed)
         && let Some(inspect) = INSPECTOR.get()
@@ -83,8 +85,8 @@ pub(super) fn room() -> usize {
     RING.room()
 }
 
-/// Puts a received byte into the ring, which has room for it. Drops the inspection key, and a newline or carriage
-/// return directly after the key. The caller holds the console's lock.
+/// Puts a received byte into the ring, which has room for it. The inspection key is not put into the ring, but requests
+/// a report. A newline or carriage return directly after the key is dropped. The caller holds the console's lock.
 pub(super) fn accept(byte: u8) {
     let follows_key = WAS_KEY.swap(byte == INSPECT_KEY, Ordering::Relaxed);
     if byte == INSPECT_KEY {
@@ -94,8 +96,8 @@ pub(super) fn accept(byte: u8) {
     }
 }
 
-/// Moves received bytes from the port into the ring. If the ring becomes full, pauses the input. The caller holds the
-/// console's lock.
+/// Moves received bytes from the port into the ring. Pauses the input if the ring becomes full, and otherwise ends a
+/// pause. The caller holds the console's lock.
 pub(super) fn receive(uart: &mut Uart) {
     while RING.room() > 0 {
         let Ok(byte) = uart.try_receive_byte() else {

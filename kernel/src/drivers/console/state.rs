@@ -30,7 +30,7 @@ const POLL: u64 = 1_000_000;
 /// The time between two checks whether the virtio console still works, in ns. These checks are made while a chunk is in
 /// flight to the virtio console.
 const CHECK: u64 = 250_000_000;
-/// The largest number of bytes that are sent before the lock is released.
+/// The largest number of bytes that are sent by the serial port before the lock is released.
 pub(super) const BURST: usize = 128;
 
 static CONSOLE: InterruptMutex<Console> = InterruptMutex::new(Console::new());
@@ -249,12 +249,13 @@ fn lock() -> InterruptMutexGuard<'static, Console> {
     console
 }
 
-/// Calls `body` with the lock held. Then releases the lock, and wakes the G that waits for room if it can continue.
+/// Takes the lock, and calls `body` with the state that the lock guards. Then releases the lock, and wakes the G that
+/// waits for room if it can continue.
 pub(super) fn locked<R>(body: impl FnOnce(&mut Console) -> R) -> R {
     hold_during(lock(), body)
 }
 
-/// Like [`locked`], but returns `None` if the lock is not free.
+/// Like [`locked`], but if the lock is not free, returns `None` without calling `body`.
 pub(super) fn try_locked<R>(body: impl FnOnce(&mut Console) -> R) -> Option<R> {
     CONSOLE.try_lock().map(|console| hold_during(console, body))
 }

@@ -90,8 +90,8 @@ impl Stdin {
     }
 
     /// Returns an iterator over the remaining lines of the input, without their newlines. The iterator ends at the end
-    /// of the input. Its items are the results of [`read_line`](Self::read_line), which also describes when a call of
-    /// `next` blocks and panics.
+    /// of the input. A call of `next` returns an error, blocks and panics in the cases of
+    /// [`read_line`](Self::read_line).
     #[must_use]
     pub fn lines(self) -> Lines {
         Lines(self)

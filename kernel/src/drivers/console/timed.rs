@@ -40,8 +40,8 @@ pub(super) fn init() {
     }
 }
 
-/// Starts the checks. Called once, when the program asks for input. Callable from everywhere except handlers of
-/// non-maskable interrupts.
+/// Starts the periodic checks of the memory, if the machine has such memory. Called once, when the program asks for
+/// input. Callable from everywhere except handlers of non-maskable interrupts.
 pub(super) fn start() {
     if MEMORY.get().is_some() {
         without_interrupts(|| {
@@ -53,8 +53,8 @@ pub(super) fn start() {
     }
 }
 
-/// Receives the input that is due. Returns the time at which this CPU must call this function again, in ns. Called by
-/// the timer's handler of each CPU.
+/// Receives the input that is due. Returns the time at which this CPU must call this function again, in ns, or
+/// `u64::MAX` if this CPU does not check the memory. Called by the timer's handler of each CPU.
 pub(super) fn tick(now: u64) -> u64 {
     if CHECKER.load(Ordering::Relaxed) != percpu::current().index() {
         return NEVER;

@@ -81,7 +81,8 @@ pub(crate) struct OutputPort {
 /// few seconds at most for answers of the device. Called once, after the clock was set up.
 ///
 /// # Errors
-/// `SetupError::Missing` if there is no such device. Other errors if it cannot be used; the device has then been reset.
+/// `SetupError::Missing` if there is no such device. Other errors if it cannot be used. If the error came after the
+/// driver had begun to negotiate the features, the device has been reset.
 pub(crate) fn open(cpu: CpuId, handler: fn(usize)) -> Result<OutputPort, OpenError> {
     let mut root = pci::root();
     let (function, mut transport) = setup::find(&mut root, DeviceType::Console, cpu, "virtio console", handler)?;
@@ -184,7 +185,8 @@ impl OutputPort {
         transport::reset(self.registers);
     }
 
-    /// Sets whether notifications of the device are suppressed. A device that is not notified never answers.
+    /// Sets whether this driver withholds its notifications from the device. Tests use this. A device that is not
+    /// notified never answers.
     pub(crate) fn set_mute(&self, is_mute: bool) {
         self.output.set_mute(is_mute);
         self.control.set_mute(is_mute);

@@ -87,7 +87,8 @@ impl BlockDevice {
     /// interrupt, and the argument of this function.
     ///
     /// # Errors
-    /// If the device lacks or refuses something that the driver needs. The device is then not used.
+    /// If the device lacks or refuses something that the driver needs, or if there is no memory or no interrupt vector
+    /// for the device. The device is then not used.
     pub(super) fn open(
         root: &mut pci::Root,
         function: DeviceFunction,

@@ -34,7 +34,8 @@ pub(crate) struct EntropyDevice {
 /// Sets up the device. Its interrupts go to `cpu`, where they call `handler`.
 ///
 /// # Errors
-/// `SetupError::Missing` if there is no such device. Other errors if it cannot be used; the device has then been reset.
+/// `SetupError::Missing` if there is no such device. Other errors if it cannot be used. If the error came after the
+/// driver had begun to negotiate the features, the device has been reset.
 pub(crate) fn open(cpu: CpuId, handler: fn(usize)) -> Result<EntropyDevice, SetupError> {
     let mut root = pci::root();
     let (function, mut transport) = setup::find(&mut root, DeviceType::EntropySource, cpu, "virtio entropy", handler)?;

@@ -132,7 +132,8 @@ use crate::drivers::pci;
 
 static BLOCK_DEVICES: Once<Vec<Result<BlockDevice, SetupError>>> = Once::new();
 
-/// Returns the block devices, in the order of their bus addresses. The list is empty until [`init`] has been called.
+/// Returns the block devices: first those on the bus, in the order of their addresses, and then the disks in memory.
+/// The list is empty until [`init`] has been called.
 pub(crate) fn block_devices() -> &'static [Result<BlockDevice, SetupError>] {
     BLOCK_DEVICES.get().map_or(&[], Vec::as_slice)
 }

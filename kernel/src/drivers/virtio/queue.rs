@@ -217,7 +217,8 @@ impl Lane {
         fence(Ordering::SeqCst);
     }
 
-    /// Sets whether notifications of the device are suppressed. A device that is not notified never answers.
+    /// Sets whether the driver withholds its notifications from the device. Tests use this. A device that is not
+    /// notified never answers.
     pub(crate) fn set_mute(&self, is_mute: bool) {
         self.is_mute.store(is_mute, Ordering::Relaxed);
     }

@@ -38,7 +38,7 @@ pub(super) fn find(
 /// queues, the driver adds `DRIVER_OK` to this status.
 ///
 /// # Errors
-/// If the device lacks one of the features.
+/// If the device lacks one of the features, or refuses them.
 pub(super) fn negotiate(transport: &mut MessageTransport, features: u64) -> Result<DeviceStatus, SetupError> {
     let mut status = DeviceStatus::empty();
     transport.set_status(status);

@@ -31,7 +31,7 @@ pub use boot_protocol::console::SincePowerOn;
 /// Whether output goes to the test harness, which shows only the output of failed tests.
 static IS_CAPTURED: AtomicBool = AtomicBool::new(false);
 
-/// Sends all further output to the test harness.
+/// Sends all further output to the test harness, except bytes that are not valid UTF-8.
 pub(super) fn capture() {
     IS_CAPTURED.store(true, Ordering::Relaxed);
 }

@@ -30,7 +30,7 @@ const WRITABLE: &str = "GMP_DISKS_WRITABLE";
 /// The position and the length of a discarded range are rounded to multiples of this number, as on the machine.
 const SECTOR_SIZE: u64 = 512;
 
-/// The number of requests that a disk of the machine can have in flight.
+/// The largest number of requests that a disk of the machine can have in flight.
 const REQUESTS: usize = 128;
 
 /// A disk. On the host, a disk is a file.
@@ -137,8 +137,8 @@ impl Disk {
     }
 
     /// On the machine, this function returns how many requests can be in flight, and how many more can be submitted at
-    /// the moment. The host does not count requests, so here both numbers are always `REQUESTS`, the machine's
-    /// maximum.
+    /// the moment. The host does not count requests, so here both numbers are always 128, the largest value on the
+    /// machine.
     #[must_use]
     pub fn requests(&self) -> (usize, usize) {
         (REQUESTS, REQUESTS)
@@ -192,7 +192,7 @@ impl DiskAccess<'_> {
         self.read_at_until(offset, buffer, Limit::NONE)
     }
 
-    /// Like [`read_at`](Self::read_at), but returns an error if `limit` is over before the call to the host.
+    /// Like [`read_at`](Self::read_at), but returns an error if `limit` is already over when this is called.
     ///
     /// # Errors
     ///
@@ -235,7 +235,7 @@ impl DiskAccess<'_> {
         self.write_at_until(offset, data, Limit::NONE)
     }
 
-    /// Like [`write_at`](Self::write_at), but returns an error if `limit` is over before the call to the host.
+    /// Like [`write_at`](Self::write_at), but returns an error if `limit` is already over when this is called.
     ///
     /// # Errors
     ///
@@ -268,7 +268,7 @@ impl DiskAccess<'_> {
         self.flush_until(Limit::NONE)
     }
 
-    /// Like [`flush`](Self::flush), but returns an error if `limit` is over before the call to the host.
+    /// Like [`flush`](Self::flush), but returns an error if `limit` is already over when this is called.
     ///
     /// # Errors
     ///
@@ -300,7 +300,7 @@ impl DiskAccess<'_> {
         self.discard_until(offset, length, Limit::NONE)
     }
 
-    /// Like [`discard`](Self::discard), but returns an error if `limit` is over before the call to the host.
+    /// Like [`discard`](Self::discard), but returns an error if `limit` is already over when this is called.
     ///
     /// # Errors
     ///
@@ -320,8 +320,8 @@ impl DiskAccess<'_> {
 }
 
 /// Blocks the calling G and its M for `duration`, as a request to a device does, but transfers nothing. The P is handed
-/// off at once. If as many Ms are blocked as the kernel option `blocking_limit` allows, first waits until one of them
-/// is free.
+/// off at once. If as many Ms are blocked as the kernel option `blocking_limit` allows, first parks the calling G until
+/// one of the blocking calls has ended.
 ///
 /// # Errors
 ///

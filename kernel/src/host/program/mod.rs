@@ -65,7 +65,7 @@ macro_rules! __main {
 /// ```
 ///
 /// A panic in any G fails the test, as it would end a program. With the kernel option `panic=isolate`, only a panic of
-/// the main G does. The closure and its result must be `Send` and `'static`.
+/// the main G fails the test. The closure and its result must be `Send` and `'static`.
 ///
 /// # Safety
 ///

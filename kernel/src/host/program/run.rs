@@ -23,7 +23,7 @@ use crate::host::{console, cpus, disk, panic};
 const OPTIONS: &str = "GMP_KERNEL_OPTIONS";
 /// The keys of the kernel options that have an effect on the host.
 const EFFECTIVE: [&str; 6] = ["blocking_limit", "panic", "procs", "scheddetail", "schedtrace", STDERR];
-/// Exit status for wrong arguments. The command `boot` uses the same status.
+/// Exit status for wrong arguments, kernel options or disks. The command `boot` uses the same status.
 pub(crate) const WRONG_USE: u8 = 64;
 /// Exit status if standard output cannot be written. The command `boot` uses the same status.
 pub(crate) const CANNOT_WRITE: u8 = 74;
@@ -133,7 +133,8 @@ fn with_schedtrace(threads: Threads) -> Threads {
     }
 }
 
-/// Returns the number of Ps: the value of the kernel option `procs`, or the number of CPUs.
+/// Returns the number of Ps: the value of the kernel option `procs`, or the number of CPUs if the option is not set. If
+/// the value is not allowed, ends the process with the status [`WRONG_USE`].
 fn procs() -> usize {
     let limit = cpus::count().max(PROCS_LIMIT);
     let Some(value) = args::option("procs") else { return cpus::count() };

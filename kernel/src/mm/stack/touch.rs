@@ -40,8 +40,8 @@ pub(crate) enum Source {
     LastFrames,
 }
 
-/// Handles an access to `address`, where no page is mapped. If the address is in a stack of a G, maps a frame there.
-/// Called by the page fault handler, with interrupts off.
+/// Handles an access to `address`, where no page is mapped. If the address is in a G's stack that has memory, and not
+/// in its guard page, maps a frame there. Called by the page fault handler, with interrupts off.
 pub(crate) fn first_touch(address: usize, source: Source) -> Touch {
     let Some(slot) = Slot::containing(address).filter(|slot| is_in_use(*slot)) else { return Touch::Elsewhere };
     if slot.guard_contains(address) {

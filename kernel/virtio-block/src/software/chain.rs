@@ -28,7 +28,7 @@ const NEXT: u16 = 1;
 /// The flag of a descriptor to whose memory the device writes.
 const WRITABLE: u16 = 2;
 
-/// The addresses of the rings of a queue, and how far the device has come.
+/// The addresses of the rings of a queue, and how many requests the device has taken and completed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rings {
     entries: u16,
@@ -41,13 +41,13 @@ pub(super) struct Rings {
     completed: u16,
 }
 
-/// Reads a number that the driver has stored in shared memory.
+/// Reads the number at `address`. Returns `None` if the number is not in shared memory.
 fn load<M: SharedMemory, T: Copy>(address: PhysAddr) -> Option<T> {
     // SAFETY: `at` returns memory that may be read. Only integers are read, so every content is valid.
     M::at(address, size_of::<T>()).map(|memory| unsafe { memory.cast::<T>().read_unaligned() })
 }
 
-/// Stores a number for the driver in shared memory.
+/// Stores a number at `address`. Does nothing if this memory is not shared.
 fn store<M: SharedMemory, T: Copy>(address: PhysAddr, value: T) {
     if let Some(memory) = M::at(address, size_of::<T>()) {
         // SAFETY: `at` returns memory that may be written.
@@ -55,7 +55,8 @@ fn store<M: SharedMemory, T: Copy>(address: PhysAddr, value: T) {
     }
 }
 
-/// Returns the field `idx` of a ring, which follows the field `flags`.
+/// Returns the field `idx` of a ring, which follows the field `flags`. Returns `None` if the field is not in shared
+/// memory or not aligned.
 fn index_of<'a, M: SharedMemory>(ring: PhysAddr) -> Option<&'a AtomicU16> {
     let index = M::at(ring + 2, size_of::<u16>())?.cast::<u16>();
     // SAFETY: the memory may be read and written while the device has the queue, and the reference is used at once.
@@ -68,7 +69,8 @@ impl Rings {
         Self { entries, descriptors, available, used, taken: 0, completed: 0 }
     }
 
-    /// Takes the next request that the driver has made available. Returns the number of its first descriptor.
+    /// Takes the next request that the driver has made available. Returns the number of its first descriptor, or `None`
+    /// if no request is available or a ring is not in shared memory.
     pub(super) fn take<M: SharedMemory>(&mut self) -> Option<u16> {
         // Ordering: Acquire, so that the device sees the descriptors and the data of the request.
         if index_of::<M>(self.available)?.load(Ordering::Acquire) == self.taken {
@@ -119,7 +121,7 @@ impl Pieces {
         self.0.iter().map(|&(_, bytes)| bytes).sum()
     }
 
-    /// Copies bytes of the sequence, from `offset` on, to `into`.
+    /// Copies bytes of the sequence, from `offset` on, to `into`. Stops when `into` is full or the sequence ends.
     pub(super) fn read(&self, offset: usize, into: &mut [u8]) {
         let mut into = into;
         self.for_each(offset, into.len(), |piece, bytes| {
@@ -130,7 +132,7 @@ impl Pieces {
         });
     }
 
-    /// Copies `from` to the bytes of the sequence from `offset` on.
+    /// Copies `from` to the sequence, from `offset` on. Stops when all of `from` is copied or the sequence ends.
     pub(super) fn write(&self, offset: usize, from: &[u8]) {
         let mut from = from;
         self.for_each(offset, from.len(), |piece, bytes| {

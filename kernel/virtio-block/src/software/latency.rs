@@ -6,7 +6,7 @@
 //!
 //! The random numbers follow from a seed. So the same requests at the same times are answered at the same times.
 
-/// The number of requests on which the disk works at the same time.
+/// The largest number of requests on which the disk works at the same time.
 const UNITS: usize = 8;
 
 /// How long a unit takes to transfer a byte, in nanoseconds.

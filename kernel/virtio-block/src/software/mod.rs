@@ -35,7 +35,7 @@ use crate::protocol::{HEADER_BYTES, SECTOR_SIZE};
 /// The largest number of bytes that are copied while the device is locked. It is a multiple of the sector size.
 const PART_BYTES: usize = 8 * SECTOR_SIZE;
 
-/// The number of entries of each queue.
+/// The largest number of entries of a queue. The driver may choose fewer.
 const ENTRIES: u16 = 256;
 
 /// Values of the status byte (virtio 1.2, 5.2.6).
@@ -43,7 +43,7 @@ const OK: u8 = 0;
 const ERROR: u8 = 1;
 const UNSUPPORTED: u8 = 2;
 
-/// The device.
+/// A virtio block device in software.
 pub struct SoftwareDevice<M> {
     content: &'static mut [u8],
     is_read_only: bool,
@@ -73,7 +73,7 @@ pub struct Work {
     pending: Pending,
     resets: u64,
     kind: Kind,
-    /// The offset in the content.
+    /// The offset of the request's first byte in the content of the device.
     start: usize,
     bytes: usize,
     done: usize,
@@ -115,8 +115,8 @@ impl<M: SharedMemory> SoftwareDevice<M> {
         }
     }
 
-    /// Takes the next request from a queue. The time until its answer is due begins at `now`. Drops requests that are
-    /// malformed.
+    /// Takes the next request from a queue, or returns `None` if no request is available. The time until the answer is
+    /// due begins at `now`. Drops requests that are malformed.
     pub fn take(&mut self, queue: u16, now: u64) -> Option<Work> {
         loop {
             let rings = self.queues.get_mut(usize::from(queue))?.as_mut()?;
@@ -208,7 +208,7 @@ impl<M: SharedMemory> SoftwareDevice<M> {
         Some(queue)
     }
 
-    /// Returns the time at which the first of the pending requests of a timer is due.
+    /// Returns the time at which the first of the pending requests of `timer` is due, or `None` if this timer has none.
     #[must_use]
     pub fn next_due(&self, timer: usize) -> Option<u64> {
         self.pending.iter().filter(|pending| pending.timer == timer).map(|pending| pending.due).min()

@@ -36,7 +36,7 @@ impl<M: SharedMemory> SoftwareDevice<M> {
         SEGMENTS | FLUSH | QUEUES | VERSION_1 | read_only
     }
 
-    /// Reads a word of the configuration.
+    /// Returns the word at `offset` of the configuration, or `None` if the device has no such word.
     fn configuration(&self, offset: usize) -> Option<u32> {
         let sectors = (self.content.len() / SECTOR_SIZE) as u64;
         Some(match offset {

@@ -26,7 +26,7 @@ pub(crate) struct Settings {
     pub(crate) refuses_features: bool,
     pub(crate) ignores_reset: bool,
     pub(crate) changes_configuration: bool,
-    /// Requests that touch this sector fail.
+    /// Reads and writes that touch this sector fail.
     pub(crate) bad_sector: Option<u64>,
     /// When the device reports how many bytes it has written, it reports this many bytes too few.
     pub(crate) written_less: u32,
@@ -75,7 +75,7 @@ struct State {
     generation: u32,
 }
 
-/// The device, as the driver sees it.
+/// A fake device. The driver uses this type as its [`Transport`].
 #[derive(Debug)]
 pub(crate) struct Fake(RefCell<State>);
 
@@ -225,7 +225,7 @@ impl State {
     }
 
     /// Whether a request keeps to the limits that the device has offered. If the device offers no limit for the number
-    /// of pieces, a request may have only one.
+    /// of pieces, a request may have only one piece that the device reads and one that it writes.
     fn accepts(&self, input: &Chain, output: &Chain) -> bool {
         let pieces = input.0.len().max(output.0.len());
         let mut lengths = input.0.iter().chain(&output.0).map(|&(_, bytes)| bytes);
@@ -268,7 +268,7 @@ impl Fake {
         Some(())
     }
 
-    /// Completes a request that was not submitted.
+    /// Reports the request `token` as completed, whether or not this request is in flight.
     pub(crate) fn complete_wrongly(&self, queue: usize, token: u32) {
         if let Some(queue) = &mut self.0.borrow_mut().queues[queue] {
             queue.complete(token, 1);
@@ -282,7 +282,8 @@ impl Fake {
         }
     }
 
-    /// Executes a request of a queue correctly, or rarely violates the protocol instead.
+    /// Executes a request of a queue. Rarely loses the request instead, reports a wrong completion, or changes how the
+    /// device violates the protocol from now on.
     pub(crate) fn work_at_random(&self, queue: usize, random: &mut fastrand::Rng) {
         match random.u32(..2_000) {
             0 => {

@@ -90,7 +90,8 @@ fn take_for(device: &mut Device, request: Request) -> Option<Buffers> {
     device.take_buffers(count)
 }
 
-/// Submits a request and lets the device complete it.
+/// Calls `prepare` with the buffers of a request, submits the request, and lets the device complete it. Returns the
+/// buffers and the result.
 fn run(device: &mut Device, request: Request, prepare: impl FnOnce(&mut Buffers)) -> (Buffers, Result<(), Failure>) {
     let mut buffers = take_for(device, request).expect("free buffers");
     prepare(&mut buffers);

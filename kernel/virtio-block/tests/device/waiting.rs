@@ -128,7 +128,8 @@ fn requests_of_all_lengths(seed: u64) {
         all.into_iter().for_each(|handle| handle.join().expect("no panic"));
         shared.with(|state| state.stop = true);
         device.join().expect("no panic");
-        // The late requests have been answered. The Gs that wait for these answers end soon.
+        // All requests have been answered, but some Gs may still have to put their buffers and permits back. The next
+        // line waits for these Gs.
         let everything = shared.permits.acquire(BUFFERS as u32);
         assert_eq!(shared.with(|state| state.device.free_buffers()), BUFFERS, "a buffer is lost");
         drop(everything);
