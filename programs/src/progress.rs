@@ -31,7 +31,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Makes a progress bar, which does not appear before some time has passed. If `is_quiet`, it never appears.
+    /// Makes a progress bar, which is not visible before the first call of [`draw`](Self::draw). If `is_quiet` is set,
+    /// the bar never appears.
     #[must_use]
     pub fn new(is_quiet: bool) -> Self {
         let start = now();
@@ -46,8 +47,8 @@ impl Progress {
         self.next.map_or(Limit::NONE, Limit::from)
     }
 
-    /// Shows that `done` of `total` bytes have been processed. Blocks the calling G while the console accepts no
-    /// output.
+    /// Draws the bar, which shows that `done` of `total` bytes have been processed. Does nothing if the bar must never
+    /// appear. Blocks the calling G while the console accepts no output.
     pub fn draw(&mut self, done: u64, total: u64) {
         if self.next.is_some() {
             let now = now();

@@ -28,7 +28,8 @@ pub(crate) const BOOT_TIME: Duration = Duration::from_secs(30);
 /// added to every time limit of a machine that boots from a disk image.
 const FIRMWARE_TIME: Duration = Duration::from_secs(120);
 
-/// Returns how long firmware and a bootloader may take before the kernel begins.
+/// Returns how long firmware and a bootloader may take before the kernel begins. With PVH there are neither, so this is
+/// zero.
 pub(crate) fn firmware_time(firmware: Firmware) -> Duration {
     if firmware == Firmware::Pvh { Duration::ZERO } else { FIRMWARE_TIME }
 }
@@ -81,7 +82,8 @@ impl Guest {
     ///
     /// # Errors
     ///
-    /// [`Error::Qemu`] if QEMU is missing or fails, or the program does not end.
+    /// [`Error::Qemu`] if QEMU is missing or fails, or if the program does not end with success, or lists a test in an
+    /// unknown form.
     pub fn tests(&self) -> Result<Vec<Test>, Error> {
         let configuration = Configuration { cpus: 1, ..Configuration::default() };
         let mut session = self.boot(&configuration, &[])?;

@@ -123,7 +123,8 @@ impl Machine {
         Err((Cause::NoMachine(why), machine.transcript))
     }
 
-    /// Runs the test on this machine. If the outer result is an error, the machine cannot be used any more.
+    /// Runs the test on this machine. The inner result is that of the test. If the outer result is an error, the test
+    /// has failed, too, and the machine cannot be used any more.
     fn serve(&mut self, test: &Test) -> Result<Result<(), Cause>, Cause> {
         let deadline = deadline(test);
         // The machine is ready, so it accepts the name at once. If the machine has ended meanwhile, the next event

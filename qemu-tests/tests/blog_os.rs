@@ -1,5 +1,4 @@
-//! Builds and boots the kernel in `examples/blog_os` as a reader of the example does, with `cargo run` in its
-//! folder.
+//! Builds and boots the kernel in `examples/blog_os` as a reader of the example does: with `cargo run` in that folder.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};

@@ -10,7 +10,7 @@ const LINES: usize = 200;
 /// The number of rounds. In each round, interrupt handlers print one line on every CPU except one.
 const ROUNDS: usize = 20;
 
-/// Runs the guest test and returns its output.
+/// Runs the guest test `TEST` on `cpus` CPUs and returns its output.
 fn printed(cpus: usize) -> String {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
     let mut command = Command::new(env!("CARGO"));

@@ -152,8 +152,8 @@ fn wrong_arguments_are_named() {
     }
 }
 
-/// Each run is deterministic. The bar appears after 200 million instructions. At that time the program is still
-/// hashing.
+/// The clock counts instructions, so all runs are equal. The bar appears after 200 million instructions, while the
+/// program is still hashing. With `--quiet` no bar appears.
 #[test]
 fn progress_is_shown_on_a_terminal_unless_quiet() {
     let disks = Disks::new([("large", 16 << 20)]);
@@ -218,7 +218,7 @@ fn no_file_at_all_is_a_mistake() {
     assert_eq!((stdout(&output).as_ref(), output.status.code()), ("", Some(1)));
 }
 
-/// Returns the arguments for QEMU that add a disk with `blkdebug`, QEMU's driver for tests of the block layer. This
+/// Returns the options of `boot` that add a disk with `blkdebug`, QEMU's driver for tests of the block layer. This
 /// driver returns an error for each read that includes sector 1000.
 fn bad_disk(disks: &Disks) -> [String; 4] {
     let bad = disks.folder.path().join("bad");
@@ -404,7 +404,7 @@ fn disk_beyond_the_limit_is_refused_and_others_work() {
     assert_eq!(stdout(&output).matches(&sum).count(), 31, "{}", stdout(&output));
 }
 
-/// QEMU removes the device without asking the machine.
+/// QEMU removes the second disk while the guest test reads from it. The machine is not asked before.
 #[test]
 fn unplugged_disk_fails_every_request() {
     const TEST: &str = "disks::unplugged_disk_fails_every_request";

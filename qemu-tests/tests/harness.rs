@@ -121,7 +121,8 @@ fn failure_shows_the_command_that_repeats_it() {
     }
 }
 
-/// The report of the panic contains the time, which is the number of executed instructions.
+/// The message of the panic contains the time, which is the number of executed instructions. The command that the
+/// failure shows must print the same message.
 #[test]
 fn command_repeats_a_test_with_counted_instructions_to_the_byte() {
     let failure = failure_of("panics_after_counted_instructions");

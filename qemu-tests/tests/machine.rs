@@ -31,7 +31,8 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Returns a trial for each test and number of CPUs. Tests that can share a machine follow each other.
+/// Returns a trial for each test that is not hidden and each of its numbers of CPUs. Tests that can share a machine
+/// follow each other.
 fn trials(tests: &[Test], runner: &Arc<Runner>) -> Vec<Trial> {
     let mut planned: Vec<(u32, &Test)> = tests
         .iter()

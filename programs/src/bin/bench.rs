@@ -43,13 +43,14 @@ mod platform {
 
     pub(crate) const PARKED: usize = 100_000;
 
-    /// The numbers of the M and the CPU on which the caller runs.
+    /// Returns the numbers of the M and the CPU on which the caller runs.
     pub(crate) fn place() -> [usize; 2] {
         let thread = Kernel::current_machine().map_or(0, |machine| machine.id().get());
         [thread as usize, kernel::percpu::current().index()]
     }
 
-    /// On the host, the kernel does not know the memory in use.
+    /// Frees cached memory, and returns how many bytes of memory are in use then. Returns `None` on the host, where the
+    /// kernel does not know this number.
     pub(crate) fn memory_in_use() -> Option<usize> {
         if !cfg!(gmp_machine) {
             return None;
@@ -152,8 +153,8 @@ fn handoffs() {
     });
 }
 
-/// Measures how soon a G that waits for an interrupt runs. The CPU sends the interrupt to itself, and the measurement
-/// begins then. When the interrupt comes, another G computes on the P.
+/// Measures the time from an interrupt until the G that waits for it runs. The CPU sends the interrupt to itself, and
+/// the measurement begins then. When the interrupt comes, another G computes on the P.
 fn poll_wakes() {
     measure_events("poll_wake", || {
         let waiting = go(|| {

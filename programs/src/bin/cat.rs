@@ -64,7 +64,7 @@ impl Reading {
         Self { path: path.to_owned(), chunks, reader: go(move || read(disk, &own_path, &sender)) }
     }
 
-    /// Prints the file. If it cannot be read to its end, prints the part before the error.
+    /// Prints the file. If the file cannot be read to its end, prints the part before the error, and returns a message.
     fn print(self) -> Result<(), String> {
         for chunk in &self.chunks {
             write(&chunk);

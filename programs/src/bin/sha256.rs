@@ -116,7 +116,7 @@ fn usage(mistake: &str) -> i32 {
     1
 }
 
-/// The digest of a file.
+/// The SHA-256 digest of a disk.
 type Sum = [u8; 32];
 
 /// The error of a disk that could not be read completely.
@@ -285,7 +285,7 @@ const CPUS: usize = 255;
 /// Number of chunks hashed by each CPU.
 static HASHED: [AtomicU64; CPUS] = [const { AtomicU64::new(0) }; CPUS];
 
-/// Prints how long the hashing took, and which CPUs and Ms took part in it.
+/// Prints how long the hashing took, how many chunks each CPU has hashed, and the scheduler's counters.
 fn report(elapsed: Duration) {
     println!();
     println!("{} bytes in {:.3} s", HASHED_BYTES.load(Ordering::Relaxed), elapsed.as_secs_f64());

@@ -312,7 +312,7 @@ impl Story {
     }
 }
 
-/// Prints the counters at the end.
+/// Prints the scheduler's counters, as the last part of the tour.
 fn counters() {
     let Some(scheduler) = scheduler() else { return };
     println!("-- counters, for all Ps:");

@@ -1,5 +1,5 @@
 //! Tests of disks, and of blocking in a driver. The harness does not run the tests that need disks. `tests/disk.rs` on
-//! the host runs these tests, with files of the expected lengths.
+//! the host runs these tests, each with disks of the lengths that the test expects.
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -155,7 +155,7 @@ fn read_only_disk_refuses_writes() {
 }
 guest_test!(read_only_disk_refuses_writes, hidden);
 
-/// Each read hands off the P of its G, however short the read is. Ms are started as needed.
+/// Each blocking read hands off the P of its G, however short the read is. Ms are started as needed.
 fn every_read_hands_off_its_p() {
     const READERS: usize = 32;
     let scheduler = scheduler().expect("the scheduler runs");

@@ -20,7 +20,7 @@ fn interrupts_during(body: impl FnOnce()) -> Vec<u64> {
 /// before the CPU slept, from the watchdog's last check, and from a wakeup by another CPU.
 const A_FEW: u64 = 6;
 
-/// Returns how often, at least and at most, the timekeeper has to restart the timer of its CPU in `seconds` seconds.
+/// Returns a range. In `seconds` seconds, the timekeeper restarts the timer of its CPU a number of times in this range.
 /// The timekeeper is the M that waits for the earliest timer of all Ps. The counter of a CPU's timer has 32 bits and
 /// counts at 1 to 4 GHz, so it can count for 1 to 4.3 seconds.
 fn hops(seconds: u64) -> Range<u64> {
@@ -54,6 +54,7 @@ fn sleeping_machine_takes_no_ticks() {
 }
 guest_test!(sleeping_machine_takes_no_ticks, smp = &[1, 2, 8], isolated);
 
+/// An hour of sleep causes no more interrupts than a second of sleep, except those that restart the timekeeper's timer.
 /// In this test QEMU counts instructions instead of time, so an hour of sleep takes hardly any time of the host.
 fn longer_sleep_only_adds_timer_restarts() {
     sleep(Duration::from_secs(1));

@@ -32,7 +32,7 @@ macro_rules! shared_test {
 #[path = "../../../gmp-sched/tests/shared/mod.rs"]
 mod shared;
 
-/// The report of the deadlock shows what each G waits for.
+/// All Gs wait for channels, so there is a deadlock. The report shows what each G waits for.
 fn deadlock_on_channels_is_reported() {
     use kernel::prelude::*;
     use kernel::select::{Select, recv, send};

@@ -296,7 +296,7 @@ fn cpus_reach_the_expected_state_from_any_firmware_state() {
     drop(masked);
 }
 
-/// Checks control registers and floating-point state.
+/// Checks and changes the control register CR4 and the floating-point state.
 #[expect(unsafe_code, reason = "reads and writes control registers")]
 mod processor {
     use core::arch::asm;
@@ -325,8 +325,7 @@ mod processor {
         assert_eq!(mxcsr, MXCSR);
     }
 
-    /// Sets the control register and the floating-point registers to values that hardware or firmware may leave in
-    /// them.
+    /// Sets CR4 and the floating-point registers to values that hardware or firmware may leave in them.
     pub(super) fn spoil() {
         // SAFETY: no bit that changes here affects this code. MCE is off only until `init_cpu` sets it again.
         unsafe { asm!("mov cr4, {}", in(reg) (CR4 & !(1 << 6)) | UNWANTED, options(nostack)) };

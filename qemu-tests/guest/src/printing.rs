@@ -14,8 +14,8 @@ use kernel::watchdog::longest_windows;
 
 use crate::vectors;
 
-/// More lines than fit into the console's buffer. Each line has 64 bytes, so the lines take 125 KiB. The buffer has 128
-/// KiB, but callers that can wait may fill only the first half of it.
+/// A number of lines for which the console's buffer has no room. Each line has 64 bytes, so the lines take 125 KiB.
+/// Callers that can wait may fill only the first half of the buffer, which is 64 KiB.
 const MANY: usize = 2_000;
 
 /// Prints a line of 64 bytes.

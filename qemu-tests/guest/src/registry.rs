@@ -48,7 +48,7 @@ pub(crate) struct Test {
     body: fn() -> Result<(), String>,
 }
 
-/// The options of a test. Each method sets the option that has the same name in [`guest_test`].
+/// The options of a test. Each method except `new` sets the option that has the same name in [`guest_test`].
 impl Test {
     /// Makes a test of the function at `path`, which begins with the name of this crate.
     pub(crate) const fn new(path: &'static str, body: fn() -> Result<(), String>) -> Self {
@@ -158,7 +158,7 @@ impl Test {
 
 /// The result of a test.
 pub(crate) trait Outcome {
-    /// Returns the text of the error, if the test returned an error.
+    /// Returns `Ok` if the test passed. Otherwise returns the text of the error that the test has returned.
     fn into_result(self) -> Result<(), String>;
 }
 

@@ -172,7 +172,7 @@ fn exception_of_a_goroutine_is_a_fault_of_the_program() {
     go(fails).join().expect("it does not come back");
 }
 
-/// The number of Gs that wait for this reason.
+/// Returns the number of Gs that wait for this reason.
 fn waiting(reason: WaitReason) -> usize {
     let scheduler = scheduler().expect("it runs");
     scheduler.goroutines().filter(|goroutine| goroutine.wait_reason() == reason).count()

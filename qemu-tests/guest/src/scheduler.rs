@@ -69,9 +69,9 @@ guest_test!(stealing_spreads_gs_to_all_cpus, smp = &[2, 8], options = &["slice_u
 
 /// Every P has hogs, which never call the scheduler. Nevertheless main wakes from its sleep, and all hogs run.
 fn hogs_are_preempted() {
-    /// Returns how often Gs were preempted or displaced. Displacements are counted, too, because the host may delay the
-    /// machine. In this case the slice of a hog may end while main runs in the hog's place. Then the hog has been
-    /// displaced, but is not preempted.
+    /// Returns the number of preemptions and displacements so far. Displacements are counted, too, because the host may
+    /// delay the machine. In this case the slice of a hog may end while main runs in the hog's place. Then the hog has
+    /// been displaced, but is not preempted.
     fn interruptions() -> u64 {
         counts().preemptions + counts().displacements
     }

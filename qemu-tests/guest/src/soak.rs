@@ -74,7 +74,7 @@ impl Random {
     }
 }
 
-/// Spawns a G. Counts it when it is spawned and when it ends.
+/// Spawns a G. Counts the G in `SPAWNED`, and in `ENDED` when `body` has returned.
 fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     SPAWNED.fetch_add(1, Ordering::Relaxed);
     go(|| {
@@ -84,7 +84,8 @@ fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHa
     })
 }
 
-/// Joins the children and returns the sum of their rounds.
+/// Joins the children and returns the sum of their rounds. A child that has died adds nothing to the sum, and is
+/// counted in `REPORTED`.
 fn join(children: Vec<JoinHandle<u64>>) -> u64 {
     let count = |child: JoinHandle<u64>| {
         child.join().unwrap_or_else(|error| {
@@ -96,7 +97,7 @@ fn join(children: Vec<JoinHandle<u64>>) -> u64 {
     children.into_iter().map(count).sum()
 }
 
-/// Ends the calling G if one more G may die.
+/// Ends the calling G by a panic or a stack overflow, if one more G may die.
 fn die_if_wanted(random: &mut Random) {
     let one_less = |left: u64| left.checked_sub(1);
     if TO_DIE.load(Ordering::Relaxed) == 0
@@ -230,7 +231,7 @@ fn everything_has_happened(resizes: u64) -> bool {
 }
 
 /// Starts storms of preemptions, changes the number of Ps, and makes Gs die. Continues until the time `end` has come
-/// and [`everything_has_happened`]. Returns how often the number of Ps changed.
+/// and [`everything_has_happened`]. Returns how many times the number of Ps changed.
 fn stir(end: u64, step: Duration) -> u64 {
     let (original, mut random, mut resizes) = (procs(), Random::new(99), 0);
     for round in 1u64.. {
@@ -253,7 +254,7 @@ fn stir(end: u64, step: Duration) -> u64 {
     resizes
 }
 
-/// Runs the test for `duration`, by the clock of the kernel.
+/// Runs the test for at least `duration`, by the clock of the kernel.
 fn soak(duration: Duration) -> Result<(), String> {
     let scheduler = scheduler().expect("the scheduler runs");
     let (before, alive_before) = (scheduler.counts(), num_goroutine());

@@ -11,7 +11,7 @@ pub(crate) fn allocate(handler: fn(usize)) -> Vector {
     unsafe { internals::allocate_vector(handler, 0) }.expect("a vector is free")
 }
 
-/// Interrupts the CPU `to`.
+/// Sends an interrupt with this vector to the CPU `to`.
 pub(crate) fn send(to: CpuId, vector: Vector) {
     assert!(vector.0 >= Vector::FIRST_INTERRUPT && vector.0 < 0xf0, "a vector for devices");
     // SAFETY: either the vector belongs to a test, or it has no handler. In the second case the kernel only counts the
@@ -19,7 +19,7 @@ pub(crate) fn send(to: CpuId, vector: Vector) {
     unsafe { internals::send(to, vector) };
 }
 
-/// Interrupts all other CPUs.
+/// Sends an interrupt with this vector to all CPUs except the calling one.
 pub(crate) fn send_to_others(vector: Vector) {
     assert!(vector.0 >= Vector::FIRST_INTERRUPT && vector.0 < 0xf0, "a vector for devices");
     // SAFETY: either the vector belongs to a test, or it has no handler. In the second case the kernel only counts the

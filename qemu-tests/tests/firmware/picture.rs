@@ -18,7 +18,7 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
-    /// Reads a file in the format PPM. Returns `None` if the file is missing or incomplete.
+    /// Reads a file in the format PPM. Returns `None` if the file is missing, incomplete or in another format.
     pub(crate) fn read(file: &Path) -> Option<Self> {
         let bytes = fs::read(file).ok()?;
         let mut lines = bytes.splitn(4, |&byte| byte == b'\n');

@@ -1,5 +1,5 @@
 //! A panic that reports misuse must name the line of the caller, not a line of the library. So every public function
-//! whose documentation has a section "Panics" must be `#[track_caller]`. This test checks that it is. The functions
+//! whose documentation has a section "Panics" must be `#[track_caller]`. This test checks this rule. The functions
 //! that such a function calls must be `#[track_caller]`, too. `gmp-sched/tests/threads/misuse/callers.rs` checks this
 //! by making the calls.
 

@@ -140,7 +140,7 @@ fn uses_of_unsafe_are_as_many_as_the_architecture_says() {
     );
 }
 
-/// Returns the paths that are found if `text` is the source of a module.
+/// Returns the paths of the functions that [`reach::find`] finds if `text` is the source of a module.
 fn found_in(text: &str) -> Vec<String> {
     reach::find(&Crate::parse(text, "module"), &[]).into_iter().map(|found| found.path).collect()
 }

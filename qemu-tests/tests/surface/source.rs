@@ -41,7 +41,7 @@ pub(crate) struct Function {
     pub(crate) words: Vec<String>,
 }
 
-/// How often `unsafe` occurs, by kind.
+/// The numbers of uses of `unsafe`, by kind.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Unsafe {
     pub(crate) blocks: usize,

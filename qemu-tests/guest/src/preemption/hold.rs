@@ -141,8 +141,8 @@ fn state_survives() -> Result<(), String> {
 }
 guest_test!(state_survives, smp = &[1, 2, 8], seconds = 60);
 
-/// Does the same as `state_survives`, but on one CPU and with a clock that counts instructions (`icount`). This makes
-/// each run the same. The preemptions are spread over all instructions of the code.
+/// Does the same as `state_survives`, but with 20,000 preemptions, on one CPU, and with a clock that counts
+/// instructions (`icount`). So all runs are equal. The preemptions are spread over all instructions of the code.
 fn state_survives_repeatably() -> Result<(), String> {
     check(&hold_through(20_000, stay))
 }

@@ -25,7 +25,7 @@ fn storm() -> Storm {
     Storm::begin(Duration::from_micros(3)..Duration::from_micros(30))
 }
 
-/// Runs `body` in a G while other Gs spin, one for each P. Returns the result, and how often Gs were preempted
+/// Runs `body` in a G while other Gs spin, one for each P. Returns the result, and the number of preemptions of all Gs
 /// meanwhile. The caller must have begun a [`storm`] of preemptions.
 fn preemptions_during<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> (T, u64) {
     static STOP: AtomicBool = AtomicBool::new(false);
