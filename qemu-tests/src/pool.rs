@@ -32,7 +32,8 @@ impl<K: PartialEq, M> Pool<K, M> {
         Self { state: Mutex::new(State { busy: 0, idle: Vec::new() }), room: Condvar::new() }
     }
 
-    /// Waits for a permit. Returns the permit, and an idle machine of the configuration `key` if there is one.
+    /// Waits for a permit. Returns the permit, and an idle machine of the configuration `key` if there is one. Ends the
+    /// idle machines that have been idle for the longest time, if there would be too many machines otherwise.
     pub(crate) fn acquire(&self, key: Option<&K>) -> (Permit<'_, K, M>, Option<M>) {
         let state = self.room.wait_while(self.state(), |state| state.busy >= LIMIT);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
-//! Boots machines that differ from the ordinary one: with very much memory, without some clocks, with a second PCI root
-//! bus, or with a CPU that cannot run the kernel.
+//! Boots machines that differ from the ordinary one, for example with very much memory, without some clocks, with a
+//! second PCI root bus, or with a CPU that cannot run the kernel.
 
 use std::fs;
 use std::process::{Command, Output};

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 /// The name of the disk's file in the temporary folder in which a test runs `boot`.
 const DISK: &str = "disk.img";
 
-/// Makes a folder with a disk of random bytes.
+/// Makes a folder with a disk of `length` random bytes. Returns the folder and the bytes.
 fn folder_with_disk(length: usize) -> (TempDir, Vec<u8>) {
     let folder = tempfile::tempdir().expect("a folder");
     let mut content = vec![0; length];

@@ -48,8 +48,8 @@ pub(crate) fn wait_for_interrupt() {
         let wanted = POLL_NS.load(Ordering::Relaxed);
         if wanted != 0 {
             poll(Duration::from_nanos(wanted));
-            // An interrupt was handled during the poll. This CPU must not halt now, because perhaps no other interrupt
-            // would come to end the halt.
+            // If an interrupt was handled during the poll, this CPU must not halt now, because perhaps no other
+            // interrupt would come to end the halt.
             if !tlb::is_halted() {
                 return;
             }

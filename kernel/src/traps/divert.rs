@@ -97,8 +97,8 @@ fn interrupted(frame: &mut TrapFrame) -> Interrupted<'_> {
 }
 
 /// If a preemption is pending and the interrupted G can be preempted now, makes this G give way. Called at the end of
-/// every interrupt handler, after the end of the interrupt was signalled to the APIC. The call is made on the interrupt
-/// stack, with interrupts off.
+/// every interrupt handler, after the end of the interrupt was signalled to the APIC (if the APIC expects that). The
+/// call is made on the interrupt stack, with interrupts off.
 pub(crate) fn on_interrupt_return(frame: &mut TrapFrame) {
     // SAFETY: `traps::entry` calls this last in the handler of each maskable interrupt, and then restores the registers
     // from the frame. Handlers run on stacks of their own, with interrupts off. The room below each G's stack

@@ -50,8 +50,9 @@ fn serve(vector: Vector) {
     apic::end_of_interrupt();
 }
 
-/// Handles the interrupt of this CPU's timer. Does what is due in the scheduler, the watchdog, the console and the
-/// disks in memory. Then arms the timer for the next time at which one of these has something due.
+/// Handles the interrupt of this CPU's timer. Writes a report if one was requested. If the timer's deadline has passed,
+/// does what is due in the scheduler, the watchdog, the console and the disks in memory. Then arms the timer for the
+/// next time at which one of these has something due.
 fn timer() {
     inspection::answer();
     let Some(Expired { deadline, now }) = timer::expire() else { return };

@@ -46,8 +46,9 @@ fn has_interrupts_on(frame: &TrapFrame) -> bool {
     RFlags::from_bits_truncate(frame.rflags).contains(RFlags::INTERRUPT_FLAG)
 }
 
-/// Handles an access to the guard page of the stack in `slot`. Ends the G that has overflowed this stack if that is
-/// possible. Otherwise stops the kernel.
+/// Handles an access to the guard page of the stack in `slot`. If the G that owns this stack has overflowed it, ends
+/// this G if possible, and otherwise stops the kernel. If other code has touched the guard page, the access is an
+/// exception that no handler resolves.
 fn overflow(frame: &mut TrapFrame, slot: Slot) {
     // Only the G that owns this stack can overflow it. If other code has touched the guard page, it has used an invalid
     // pointer.

@@ -24,8 +24,8 @@ pub(crate) struct Ring<H: Hal> {
     sized: AnySize<H>,
 }
 
-/// A queue. Its size is a constant of its type, so there is one variant for each size. It is on the heap, because it is
-/// too large to be moved around on the stacks of the kernel.
+/// A queue of one of four sizes. The size is a constant of the queue's type, so there is one variant for each size. The
+/// queue is on the heap, because it is too large to be moved around on the stacks of the kernel.
 enum AnySize<H: Hal> {
     Of256(Box<VirtQueue<H, 256>>),
     Of128(Box<VirtQueue<H, 128>>),

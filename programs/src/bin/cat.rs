@@ -94,7 +94,7 @@ fn read(disk: &'static Disk, path: &str, chunks: &Sender<Vec<u8>>) -> Result<(),
 }
 
 /// Fills `chunk` with the next bytes of the file. Returns how many bytes were read before the chunk was full, the file
-/// ended or an error occurred.
+/// ended or an error occurred, and this error.
 fn fill(file: &mut File, chunk: &mut [u8]) -> (usize, Result<(), Ext4Error>) {
     let mut length = 0;
     loop {

@@ -104,7 +104,7 @@ fn is_prime(number: usize) -> bool {
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Each P gets two Gs that never call a function. The timer preempts them.
+/// Spawns two Gs for each P. They never call a function, so the timer preempts them.
 fn preemption() {
     if !kernel::PREEMPTS_LOOPS {
         println!("-- preemption: of Gs that spin in loops there is none on the host.\n");

@@ -227,8 +227,8 @@ fn thousand_gs_read_and_write_parts_of_the_same_sectors() {
 }
 guest_test!(thousand_gs_read_and_write_parts_of_the_same_sectors, hidden);
 
-/// Reads and writes take several requests of several buffers each, and begin and end at arbitrary offsets. The first
-/// half of the disk stays as it is, and all Gs read from it. Each G writes to a part of the second half, which it
+/// Reads and writes have random offsets and lengths. Many of them take several requests of several buffers each. The
+/// first half of the disk stays as it is, and all Gs read from it. Each G writes to a part of the second half, which it
 /// shares with no other G.
 fn large_transfers_return_what_was_written() {
     let disk = &disks()[0];

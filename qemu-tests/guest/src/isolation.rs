@@ -167,7 +167,7 @@ fn guards_of_a_dead_g_are_not_dropped() {
 }
 guest_test!(guards_of_a_dead_g_are_not_dropped, options = &["panic=isolate"]);
 
-/// A G dies while it runs the function of a `Once`, `Lazy` or `OnceCell`. Callers that wait for this function panic,
+/// A G dies or exits while it runs the function of a `Once`, `Lazy` or `OnceCell`. Callers that wait for it panic,
 /// and later callers panic, too. The function is not run a second time, because the locks that the dead G holds stay
 /// locked.
 fn once_whose_g_dies_is_poisoned() {

@@ -82,7 +82,8 @@ fn stacks_grow_under_preemption() {
 }
 
 guest_test!(stacks_have_the_chosen_size, smp = &[1, 8]);
-/// Stacks of all sizes up to 4 MiB hold as many bytes as requested. The stacks are reused when their Gs have ended.
+/// Stacks of several sizes up to 4 MiB hold as many bytes as requested. The stacks are reused when their Gs have ended.
+/// A larger stack is refused.
 fn stacks_have_the_chosen_size() {
     for kib in [16, 40, 64, 100, 512, 3_000, 4_096] {
         let round = || {
@@ -130,7 +131,8 @@ fn g_with_a_full_stack_is_preempted() {
 }
 
 guest_test!(stack_grows_when_another_g_touches_it, smp = &[1, 2, 8]);
-/// A G writes to pages of another G's stack before the owner of that stack has touched these pages.
+/// A G writes to pages of another G's stack before the owner of that stack has touched these pages. The owner then
+/// finds what was written.
 fn stack_grows_when_another_g_touches_it() {
     const WORDS: usize = 4 * PAGE_SIZE / size_of::<usize>();
     let owner = || {

@@ -103,7 +103,7 @@ fn trials_of_guest(tests: &[Test], runner: &Arc<Runner>, firmware: Firmware, is_
     planned.into_iter().map(trial).collect()
 }
 
-/// Makes a trial that is reported as ignored if this computer lacks the tools for it.
+/// Makes a trial that is reported as ignored, with the reason, if disk images cannot be booted with `firmware`.
 fn trial(name: &str, firmware: Firmware, run: impl FnOnce(Firmware) -> Result<(), Failed> + Send + 'static) -> Trial {
     Trial::ignorable_test(format!("{}::{name}", firmware.name()), move || match missing(firmware) {
         Some(reason) => Ok(Completion::ignored_with(reason)),

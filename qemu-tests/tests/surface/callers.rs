@@ -25,7 +25,8 @@ fn for_each_source(folder: &Path, read: &mut impl FnMut(&Path, &str)) {
     }
 }
 
-/// Returns the lines with public functions that may panic and are not `#[track_caller]`.
+/// Returns the first line of each public function whose documentation has a section "Panics" and that is not
+/// `#[track_caller]`.
 fn without_caller(text: &str) -> Vec<&str> {
     let (mut may_panic, mut tracks_caller) = (false, false);
     let mut found = Vec::new();

@@ -455,7 +455,7 @@ fn count_unsafe(words: &[String]) -> Unsafe {
     count
 }
 
-/// Adds all paths that begin with `crate::`.
+/// Adds all paths that begin with `crate::` to `paths`, without this prefix.
 fn collect_paths(tokens: &[TokenTree], paths: &mut BTreeSet<String>) {
     for (at, token) in tokens.iter().enumerate() {
         match token {

@@ -147,7 +147,8 @@ fn sections_with_preemption_off_are_not_preempted() {
 // The clock counts instructions. Otherwise, a delay by the host could use up the slice in which the other G must run.
 guest_test!(sections_with_preemption_off_are_not_preempted, smp = &[1], icount, options = &["slice_us=200"]);
 
-/// Another CPU requests each preemption by an IPI, long before the slice ends.
+/// Main requests the preemption of all running Gs again and again, long before their slices end. The requests to other
+/// CPUs are IPIs.
 fn ipi_preempts_a_g_on_another_cpu() {
     static STOP: AtomicBool = AtomicBool::new(false);
     let before = preemptions();
