@@ -51,8 +51,10 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// If the test failed. If the machine is shared and the test returned an error or did not print its texts, the
-    /// machine is kept for other tests. In all other cases the machine has been ended.
+    /// Returns an error if the test failed.
+    ///
+    /// If a test on a shared machine fails because it returned an error or did not print its texts, that machine is
+    /// kept for other tests. After any other failure the machine has been ended.
     pub fn run(&self, test: &Test, firmware: Firmware, cpus: u32) -> Result<(), Box<Failure>> {
         let mut configuration = test.configuration(firmware, cpus);
         configuration.memory += self.guest.memory_of_firmware(firmware, configuration.memory);

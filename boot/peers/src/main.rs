@@ -14,9 +14,11 @@ use std::process::ExitCode;
 /// A workload with its name.
 type Workload<T> = (&'static str, fn(&T));
 
-/// The command line: the number of workers (or CPUs for threads), and which workloads to run.
+/// The command line.
 struct Arguments {
+    /// The number of workers. For the library `threads`, the number of CPUs that the process may use.
     procs: usize,
+    /// Which workloads to run.
     filters: Vec<String>,
 }
 

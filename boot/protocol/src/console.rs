@@ -39,8 +39,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// The byte (`STX` or `SOH`) that is sent each time the output changes to this stream, before the stream's first
-    /// byte.
+    /// The byte (`STX` or `SOH`) that announces this stream. It is sent each time the console switches to this stream.
     pub const fn mark(self) -> u8 {
         match self {
             Self::Output => 0x02,

@@ -175,7 +175,8 @@ fn stop_here<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
 }
 
 /// Wakeup preemption. If a timer is due or a device is ready, and the calling G has run undisturbed for long enough,
-/// the G of the timer or device runs first. The calling G runs next, in the rest of its slice.
+/// the G of the timer or device runs first. After that G, the calling G usually runs next, in the rest of its slice. If
+/// the calling G has not run undisturbed for long enough, nothing displaces it; the next pick is a slow one.
 fn displace_for_events<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
     let (is_ready, earliest) = (machine.scheduler().signals.is_ready(), processor.timers.earliest());

@@ -11,7 +11,8 @@ use gmp_sched::time::Instant;
 use crate::anything::microseconds;
 use crate::explore::{Random, explore};
 
-/// The largest accepted delay of a timer. The program itself cannot delay a CPU for so long.
+/// The largest accepted delay of a timer. The Gs of the test do not keep a CPU busy for nearly as long, so a longer
+/// delay is an error of the scheduler.
 const LATE: Duration = Duration::from_millis(20);
 
 /// How a timer was set: the time at which each setting is due, and the index of the setting that is in effect.

@@ -167,8 +167,8 @@ impl<H: Hal, T: Transport> Device<H, T> {
     }
 
     fn set_up_again<W>(&mut self, queues: &mut [&mut Queue<H, W>]) -> Result<(), Failure> {
-        // `negotiate` resets the device. The requests in flight stay in their tables until the device has confirmed
-        // that.
+        // `negotiate` resets the device. Until the device has confirmed the reset, it may access the buffers of the
+        // requests in flight. So each queue keeps these requests in its table `in_flight` until then.
         if negotiate(&mut *self.transport) != Ok((self.features, self.properties)) {
             return Err(Failure::Gone);
         }

@@ -109,9 +109,9 @@ fn blocked_ms_do_not_slow_other_calls_down() {
 }
 guest_test!(blocked_ms_do_not_slow_other_calls_down, smp = &[1], options = &["blocking_limit=1100"], icount);
 
-/// A driver that polls keeps its CPU busy. sysmon retakes the only P after the next tick, so main runs long before the
-/// driver is done. The driver makes the first system call of this machine, so this tick also has to start the thread of
-/// sysmon.
+/// A driver that polls keeps its CPU busy. After the next timer tick sysmon retakes the only P, so main runs long before
+/// the driver is done. No system call was made on this machine before the driver's, so the thread of sysmon has not run
+/// yet, and the same timer tick also has to start it.
 fn sysmon_retakes_the_p_of_a_driver_that_polls() {
     const LENGTH: Duration = Duration::from_millis(100);
     let (before, start) = (counts(), clock::now());

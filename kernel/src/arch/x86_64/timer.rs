@@ -133,7 +133,8 @@ fn timer_mode() -> TimerMode {
     if WAITS_FOR_TIME_STAMP.load(Ordering::Relaxed) { TimerMode::Deadline } else { TimerMode::OneShot }
 }
 
-/// Measures the rates against a clock with a known rate. Returns the name of that clock and the rates.
+/// Measures the rates against clocks with a known rate. Returns the chosen rates and the name of their source: the name
+/// of a clock, or `CPUID` (see [`calibration::choose`]).
 ///
 /// # Panics
 /// If no clock can be used.
