@@ -9,7 +9,7 @@ use core::slice;
 use bootloader_api::config::Mapping;
 use bootloader_api::{BootInfo, BootloaderConfig};
 
-use crate::mm::{self, VirtAddr};
+use crate::mm::{self, FormerUse, VirtAddr};
 
 /// The configuration that the kernel requests from the bootloader. All mappings have fixed addresses, because the
 /// bootloader finds no free level-4 entry for dynamic addresses when the kernel is at -2 GiB.
@@ -61,7 +61,7 @@ extern "C" fn bootloader_main(boot_info: &'static mut BootInfo) -> ! {
         "the bootloader did not map physical memory where it was asked to"
     );
     let command_line = command_line(boot_info);
-    super::start(boot_info, command_line)
+    super::start(boot_info, command_line, FormerUse::Code)
 }
 
 /// Returns the command line, which is the content of the ramdisk.

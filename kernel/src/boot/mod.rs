@@ -20,8 +20,8 @@ use crate::arch::x86_64::{apic, cpu, gdt, interrupts, ioapic, timer};
 use crate::cpu::local;
 use crate::diagnostics::{inspection, isolation, panic};
 use crate::drivers::{console, disk, random, screen};
-use crate::mm;
 use crate::mm::stack::{self, Stack};
+use crate::mm::{self, FormerUse};
 use crate::program::{self, args, exit};
 use crate::sched::startup::{self, Program};
 use crate::traps::idt;
@@ -29,8 +29,9 @@ use crate::traps::idt;
 /// The first half of the boot: from the boot protocol's environment to the boot CPU's final stack.
 ///
 /// Called with interrupts off and SSE on. All physical memory below 4 GiB is mapped at [`mm::PHYSICAL_OFFSET`], and the
-/// other CPUs have not started. `command_line` is the whole command line, as the boot protocol has passed it. Each step
-/// establishes a condition that holds from there on:
+/// other CPUs have not started. `command_line` is the whole command line, as the boot protocol has passed it.
+/// `former_use` is what was done with the usable memory before. Each step establishes a condition that holds from there
+/// on:
 ///
 /// | step | from here on |
 /// |---|---|
@@ -44,7 +45,7 @@ use crate::traps::idt;
 /// | `console::configure` | the log has its level; it is known whether standard error is a terminal |
 /// | `acpi::init` | it is known which CPUs and interrupt controllers there are, and how to turn the computer off |
 /// | `enter` | the boot CPU is on its final stack, which has a guard page |
-fn start(boot_info: &'static mut BootInfo, command_line: &'static str) -> ! {
+fn start(boot_info: &'static mut BootInfo, command_line: &'static str, former_use: FormerUse) -> ! {
     local::init_boot_cpu();
     if let Optional::Some(framebuffer) = mem::replace(&mut boot_info.framebuffer, Optional::None) {
         screen::init(framebuffer);
@@ -53,7 +54,7 @@ fn start(boot_info: &'static mut BootInfo, command_line: &'static str) -> ! {
     gdt::load_early();
     idt::init();
     cpu::init();
-    mm::init(&boot_info.memory_regions);
+    mm::init(&boot_info.memory_regions, former_use);
     args::init(command_line);
     options::check();
     console::configure(options::log_level(), options::drain_time(), options::stderr_is_terminal());

@@ -22,7 +22,7 @@ use bootloader_api::BootInfo;
 use bootloader_api::info::{MemoryRegion, MemoryRegionKind, Optional};
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 
-use crate::mm::{self, PhysAddr};
+use crate::mm::{self, FormerUse, PhysAddr};
 
 global_asm!(
     include_str!("pvh.s"),
@@ -101,7 +101,7 @@ extern "C" fn pvh_main(start_info: u32) -> ! {
     boot_info.physical_memory_offset = Optional::Some(mm::PHYSICAL_OFFSET);
     boot_info.rsdp_addr = if start_info.rsdp == 0 { Optional::None } else { Optional::Some(start_info.rsdp) };
     let boot_info = SpinMutexGuard::leak(BOOT_INFO.lock()).insert(boot_info);
-    super::start(boot_info, command_line)
+    super::start(boot_info, command_line, FormerUse::None)
 }
 
 /// Logs how many memory regions are not used. Called when the log works.

@@ -12,6 +12,13 @@
 //!
 //! Memory below 1 MiB is never allocated: the other CPUs start there, and it may contain tables of the firmware.
 //!
+//! # Frames in which the firmware has executed code
+//!
+//! UEFI executes its drivers and the boot loader in memory that is usable afterwards. QEMU without KVM keeps its
+//! translation of such code until the code is overwritten, and looks for that translation at each write to the same
+//! frame. Writes to such a frame are about a hundred times slower than other writes. So frames that may contain code of
+//! the firmware are marked as [`STALE`] at boot, and are filled with zeros when they are allocated for the first time.
+//!
 //! All functions may be called from everywhere, including the handlers of interrupts and page faults. They take one
 //! lock, whose holder takes no other lock. The page fault handler takes this lock, too, when a page of a stack is
 //! touched for the first time. So the holder of the lock must not touch such a page: see `lock`.
@@ -55,9 +62,20 @@ const RESERVE_MOST: usize = 4096;
 
 /// The state of every frame that is not the first frame of a free block. The state of the first frame of a free block
 /// is the order of that block.
-const NOT_FREE: u8 = 0xff;
+const NOT_FREE: u8 = 0x7f;
+/// Set in addition to the state of a frame that may contain code of the firmware, as the head of this file explains.
+const STALE: u8 = 0x80;
 
 static FRAMES: InterruptMutex<Buddies> = InterruptMutex::new(Buddies::new());
+
+/// What was done with the usable memory before the kernel was started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FormerUse {
+    /// Nothing, or nearly nothing.
+    None,
+    /// The firmware or a boot loader has executed code in it.
+    Code,
+}
 
 /// The priority of a request for frames. When memory runs short, requests of lower priority fail first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -95,7 +113,7 @@ type FrameNumber = core::num::NonZeroU32;
 struct Buddies {
     heads: [Option<FrameNumber>; ORDERS],
     /// For each frame, the order of the free block that begins with it, or [`NOT_FREE`] if no free block begins with
-    /// the frame.
+    /// the frame. In addition, the bit [`STALE`].
     states: &'static mut [u8],
     /// For each frame, the links of the free block that begins with it. Meaningless if no free block begins with the
     /// frame.
@@ -105,11 +123,20 @@ struct Buddies {
     reserve: usize,
     /// The number of all frames of the usable memory, free or not.
     total_frames: usize,
+    former_use: FormerUse,
 }
 
 impl Buddies {
     const fn new() -> Self {
-        Self { heads: [None; ORDERS], states: &mut [], links: &mut [], free_frames: 0, reserve: 0, total_frames: 0 }
+        Self {
+            heads: [None; ORDERS],
+            states: &mut [],
+            links: &mut [],
+            free_frames: 0,
+            reserve: 0,
+            total_frames: 0,
+            former_use: FormerUse::None,
+        }
     }
 
     /// Whether a request of this priority may take `frames` frames.
@@ -165,7 +192,22 @@ impl Buddies {
 
     /// Returns the state of a frame, or `None` if the tables have no such frame.
     fn state(&self, frame: FrameNumber) -> Option<u8> {
-        self.states.get(index(frame)).copied()
+        self.states.get(index(frame)).map(|state| state & !STALE)
+    }
+
+    fn set_state(&mut self, frame: FrameNumber, new: u8) {
+        let state = &mut self.states[index(frame)];
+        *state = *state & STALE | new;
+    }
+
+    /// Returns whether any of `count` frames from `first` on is stale, and marks all of them as not stale.
+    fn take_stale(&mut self, first: FrameNumber, count: usize) -> bool {
+        let states = &mut self.states[index(first)..][..count];
+        let is_any_stale = states.iter().any(|state| state & STALE != 0);
+        if is_any_stale {
+            states.iter_mut().for_each(|state| *state &= !STALE);
+        }
+        is_any_stale
     }
 
     fn link(&mut self, block: FrameNumber, order: usize) {
@@ -174,7 +216,7 @@ impl Buddies {
             self.links[index(next)].previous = Some(block);
         }
         self.links[index(block)] = Links { previous: None, next };
-        self.states[index(block)] = u8::try_from(order).expect("few orders");
+        self.set_state(block, u8::try_from(order).expect("few orders"));
     }
 
     fn unlink(&mut self, block: FrameNumber, order: usize) {
@@ -186,7 +228,7 @@ impl Buddies {
         if let Some(next) = next {
             self.links[index(next)].previous = previous;
         }
-        self.states[index(block)] = NOT_FREE;
+        self.set_state(block, NOT_FREE);
     }
 }
 
@@ -214,16 +256,25 @@ fn table_frames(frames: usize) -> u64 {
     (frames * (size_of::<Links>() + size_of::<u8>())).div_ceil(PAGE_SIZE) as u64
 }
 
-/// Makes the tables for the first `frames` frames of memory, and marks none of the frames as free. The tables begin in
-/// the frame `table`.
+/// Makes the tables for the first `frames` frames of memory, and marks none of the frames as free. After `former_use`
+/// as code, marks all frames as stale. The tables begin in the frame `table`.
 ///
 /// # Safety
 /// The memory for the tables must be mapped, and nothing else must ever use it.
-unsafe fn make_tables(table: u64, frames: usize) -> (&'static mut [u8], &'static mut [Links]) {
+unsafe fn make_tables(table: u64, frames: usize, former_use: FormerUse) -> (&'static mut [u8], &'static mut [Links]) {
     let links = physical_to_virtual(address(table)).as_mut_ptr::<Links>();
     let states = links.wrapping_add(frames).cast::<u8>();
+    let state = match former_use {
+        FormerUse::None => NOT_FREE,
+        FormerUse::Code => {
+            // The table of links may be in stale frames itself.
+            // SAFETY: the caller promises that this memory is mapped and not used otherwise.
+            unsafe { ptr::write_bytes(links, 0, frames) };
+            NOT_FREE | STALE
+        }
+    };
     // SAFETY: the caller promises that this memory is mapped and not used otherwise.
-    unsafe { ptr::write_bytes(states, NOT_FREE, frames) };
+    unsafe { ptr::write_bytes(states, state, frames) };
     // SAFETY: the line above has initialised these bytes, and nothing else uses them.
     let states = unsafe { slice::from_raw_parts_mut(states, frames) };
     // SAFETY: the address is aligned to a page, and nothing else uses this memory. Any bytes are valid `Links`.
@@ -232,7 +283,7 @@ unsafe fn make_tables(table: u64, frames: usize) -> (&'static mut [u8], &'static
 }
 
 /// Sets the allocator up with the usable memory below 4 GiB, which every boot protocol has mapped.
-pub(crate) fn init(regions: &[MemoryRegion]) {
+pub(crate) fn init(regions: &[MemoryRegion], former_use: FormerUse) {
     if let Some((first, count)) = usable(regions, LOW_START, LOW_END).max() {
         LOW_PAGE.store(address(first + count - 1).as_u64(), Ordering::Relaxed);
     }
@@ -244,8 +295,8 @@ pub(crate) fn init(regions: &[MemoryRegion]) {
     let mut buddies = lock();
     // SAFETY: this is usable memory below 4 GiB, which is mapped. Nothing else uses it, since the loop below does not
     // add it to the allocator.
-    let (states, links) = unsafe { make_tables(table, frames) };
-    (buddies.states, buddies.links) = (states, links);
+    let (states, links) = unsafe { make_tables(table, frames, former_use) };
+    (buddies.states, buddies.links, buddies.former_use) = (states, links, former_use);
     for (first, count) in usable(regions, FIRST_ADDRESS, EARLY_END) {
         if first == table {
             buddies.free_range(first + table_frames(frames), count - table_frames(frames));
@@ -291,10 +342,10 @@ pub(crate) fn add_high_memory(regions: &[MemoryRegion]) {
 /// Replaces the tables by larger ones, which cover the first `frames` frames of memory. The new tables are put into the
 /// usable memory that begins with the frame `table`. Frees the memory of the old tables.
 fn grow_tables(table: u64, frames: usize) {
+    let mut buddies = lock();
     // SAFETY: this is usable memory above 4 GiB, which the kernel's page tables map. Nothing else uses it, since the
     // caller does not add it to the allocator.
-    let (states, links) = unsafe { make_tables(table, frames) };
-    let mut buddies = lock();
+    let (states, links) = unsafe { make_tables(table, frames, buddies.former_use) };
     let old_frames = buddies.states.len();
     states[..old_frames].copy_from_slice(buddies.states);
     links[..old_frames].copy_from_slice(buddies.links);
@@ -355,9 +406,17 @@ pub(crate) fn allocate_for(priority: Priority, pages: usize) -> Result<PhysFrame
     if !buddies.may_give(pages, priority) {
         return Err(OutOfMemory);
     }
-    let first = u64::from(buddies.allocate(order).ok_or(OutOfMemory)?.get());
+    let block = buddies.allocate(order).ok_or(OutOfMemory)?;
+    let first = u64::from(block.get());
     // Free the frames by which `pages` was rounded up.
     buddies.free_range(first + pages as u64, (1 << order) - pages as u64);
+    let is_stale = buddies.take_stale(block, pages);
+    drop(buddies);
+    if is_stale {
+        let start = physical_to_virtual(address(first)).as_mut_ptr::<u8>();
+        // SAFETY: the frames were just allocated, so nothing else uses them. All usable memory is mapped.
+        unsafe { ptr::write_bytes(start, 0, pages * PAGE_SIZE) };
+    }
     Ok(PhysFrame::containing_address(address(first)))
 }
 

@@ -26,11 +26,12 @@ pub use usage::Usage;
 
 pub(crate) use address::{PAGE_SIZE, PHYSICAL_MAP_BYTES, PHYSICAL_OFFSET, PhysAddr, VirtAddr, physical_to_virtual};
 pub use error::OutOfMemory;
+pub(crate) use frame::FormerUse;
 
 /// Sets up memory management: first the frames below 4 GiB, then the kernel's own page tables. The frames above 4 GiB
 /// come last, because only the kernel's own page tables map them.
-pub(crate) fn init(regions: &[MemoryRegion]) {
-    frame::init(regions);
+pub(crate) fn init(regions: &[MemoryRegion], former_use: FormerUse) {
+    frame::init(regions, former_use);
     paging::init(regions);
     frame::add_high_memory(regions);
 }

@@ -3,8 +3,10 @@
 //! hidden in the documentation, but no feature of the crate is needed to use it. So the tests run with the same kernel
 //! as programs.
 
+use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
+use core::slice;
 
 use x86_64::instructions::interrupts::without_interrupts;
 
@@ -12,7 +14,7 @@ use crate::arch::x86_64::{apic, cpu, interrupts};
 use crate::cpu::percpu;
 use crate::diagnostics::snapshot;
 use crate::drivers::console;
-use crate::mm::{OutOfMemory, frame, tlb};
+use crate::mm::{self, OutOfMemory, frame, tlb};
 use crate::traps::divert;
 
 pub use crate::arch::x86_64::interrupts::{NoVectorLeft, Vector};
@@ -24,10 +26,10 @@ pub use crate::sched::storm::Storm;
 pub use x86_64::structures::paging::PhysFrame;
 
 /// The size of a page and of a frame, in bytes.
-pub const PAGE_SIZE: usize = crate::mm::PAGE_SIZE;
+pub const PAGE_SIZE: usize = mm::PAGE_SIZE;
 
 /// The number of bytes below a stack that are reserved for preemption.
-pub const RESERVE: usize = crate::mm::stack::RESERVE;
+pub const RESERVE: usize = mm::stack::RESERVE;
 
 /// Allocates an interrupt vector permanently. Each interrupt with this vector calls `handler` with `argument`, on the
 /// CPU that takes the interrupt.
@@ -112,6 +114,25 @@ pub fn allocate_frame() -> Result<PhysFrame, OutOfMemory> {
 pub unsafe fn free_frame(frame: PhysFrame) {
     // SAFETY: the caller promises that `frame` comes from `allocate_frame` and is not in use.
     unsafe { frame::free(frame) };
+}
+
+/// Allocates `count` frames, and frees them again. Returns how many of them contained something other than zeros.
+///
+/// # Errors
+/// If fewer than `count` frames are free.
+pub fn count_frames_with_contents(count: usize) -> Result<usize, OutOfMemory> {
+    let mut frames = Vec::with_capacity(count);
+    let enough = (0..count).try_for_each(|_| allocate_frame().map(|frame| frames.push(frame)));
+    let has_contents = |frame: &PhysFrame| {
+        let words = mm::physical_to_virtual(frame.start_address()).as_ptr::<u64>();
+        // SAFETY: all usable memory is mapped, and nothing uses this frame. Any bytes are valid.
+        let words = unsafe { slice::from_raw_parts(words, PAGE_SIZE / size_of::<u64>()) };
+        words.iter().any(|&word| word != 0)
+    };
+    let with_contents = frames.iter().filter(|frame| has_contents(frame)).count();
+    // SAFETY: the frames were allocated above, and nothing uses them.
+    frames.into_iter().for_each(|frame| unsafe { free_frame(frame) });
+    enough.map(|()| with_contents)
 }
 
 /// Asks a CPU for its state by a non-maskable interrupt. Does not wait for the answer.

@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 use core::alloc::Layout;
 
+use kernel::internals::count_frames_with_contents;
 use kernel::prelude::*;
 
 guest_test!(allocations_keep_their_contents, smp = &[1, 8]);
@@ -73,6 +74,15 @@ fn heap_serves_every_alignment() {
             assert_eq!(page.0, number);
         }
     }
+}
+
+guest_test!(frames_with_code_of_the_firmware_are_overwritten, smp = &[1, 8], isolated);
+/// A frame that has not been allocated since power-on contains no code of the firmware when it is allocated.
+fn frames_with_code_of_the_firmware_are_overwritten() {
+    const FRAMES: usize = 50_000;
+    let with_contents = count_frames_with_contents(FRAMES).expect("most of the memory is free");
+    // Some frames were allocated and freed since power-on, and may contain anything.
+    assert!(with_contents < 200, "{with_contents} of {FRAMES} frames contain something");
 }
 
 guest_test!(running_out_of_memory_is_an_error);

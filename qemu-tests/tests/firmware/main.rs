@@ -29,12 +29,13 @@ use crate::picture::Picture;
 
 /// The tests in the kernel that belong to the ordinary run: CPUs, clocks, interrupts, memory, the console, arguments,
 /// preemption and a report. Most of them share a boot.
-const ORDINARY: [&str; 10] = [
+const ORDINARY: [&str; 11] = [
     "machine::all_cpus_are_up",
     "machine::arguments_arrive_as_they_were_given",
     "machine::clock_is_the_same_on_all_cpus",
     "machine::prints_more_than_the_console_holds",
     "memory::allocations_of_many_gs_keep_their_contents",
+    "memory::frames_with_code_of_the_firmware_are_overwritten",
     "misuse::too_many_dones",
     "scheduler::blocked_ms_hand_off_their_ps",
     "scheduler::hogs_are_preempted",
