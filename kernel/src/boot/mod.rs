@@ -18,7 +18,7 @@ use bootloader_api::info::Optional;
 use crate::arch::acpi;
 use crate::arch::x86_64::{apic, cpu, gdt, interrupts, ioapic, timer};
 use crate::cpu::local;
-use crate::diagnostics::{inspection, isolation, panic};
+use crate::diagnostics::{inspection, isolation, panic, watchdog};
 use crate::drivers::{console, disk, random, screen};
 use crate::mm::stack::{self, Stack};
 use crate::mm::{self, FormerUse};
@@ -80,6 +80,7 @@ fn start(boot_info: &'static mut BootInfo, command_line: &'static str, former_us
 /// | `console::serve` | the serial port's interrupt, or a timer, writes the console's ring to the port; input is read |
 /// | `random::init` | the source of random numbers is chosen |
 /// | `disk::init` | disks can be used by Gs |
+/// | `watchdog::init` | a CPU that waits for a lock with interrupts off checks the other CPUs meanwhile |
 /// | `isolation::init` | it is decided whether a panic ends one G or the program |
 /// | `startup::boot_main` | the scheduler runs the program |
 extern "C" fn start_devices() -> ! {
@@ -99,6 +100,7 @@ extern "C" fn start_devices() -> ! {
     console::serve(options::console_service(), || inspection::write("the console"));
     random::init(options::seed());
     disk::init(args::options(DISK), options::disk_timeout(), options::disk_model());
+    watchdog::init();
     isolation::init(options::panic());
     // SAFETY: this is called once, on the boot CPU's final stack, with interrupts off.
     unsafe { startup::boot_main(&options::scheduler(), PROGRAM) }

@@ -9,6 +9,8 @@ use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
 use kernel::watchdog::{Windows, longest_windows};
 
+use crate::vectors;
+
 /// Spins until the watchdog has reported one more CPU than in `before`.
 #[inline(never)]
 fn spins_until_it_is_found(before: &Windows) {
@@ -114,6 +116,24 @@ fn cpu_that_never_releases_the_console_ends_the_machine() {
 #[inline(never)]
 fn keeps_the_console() {
     kernel::internals::with_console_locked(|| {
+        loop {
+            spin_loop();
+        }
+    });
+}
+
+guest_test!(
+    handlers_that_wait_for_the_console_detect_its_holder,
+    smp = &[2, 8],
+    status = 101,
+    texts = &["panic on CPU ", "has had interrupts off for ", "and the console is locked"],
+);
+/// A CPU keeps the console's lock, and all others wait for this lock in an interrupt handler. So no timer interrupt
+/// comes in which a CPU could check the others.
+fn handlers_that_wait_for_the_console_detect_its_holder() {
+    let vector = vectors::allocate(|_| println!("this is printed when the console is unlocked"));
+    kernel::internals::with_console_locked(|| {
+        vectors::send_to_others(vector);
         loop {
             spin_loop();
         }

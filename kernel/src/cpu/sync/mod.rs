@@ -15,6 +15,7 @@
 
 mod holder;
 mod interrupts_off;
+mod waiting;
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -28,6 +29,8 @@ use x86_64::instructions::interrupts;
 use self::holder::Holder;
 use crate::cpu::contexts;
 use crate::cpu::percpu::{CpuId, PreemptGuard};
+
+pub(crate) use self::waiting::{set_check, wait_while};
 
 /// A lock that interrupt handlers may take. While a CPU holds one or more such locks, its interrupts are off. The locks
 /// may be released in any order.
@@ -57,9 +60,7 @@ impl<T> InterruptMutex<T> {
                 return guard;
             }
             self.holder.check(Location::caller());
-            while self.mutex.is_locked() {
-                core::hint::spin_loop();
-            }
+            wait_while(|| self.mutex.is_locked());
         }
     }
 
@@ -158,9 +159,7 @@ impl<T> PreemptMutex<T> {
                 break guard;
             }
             self.holder.check(Location::caller());
-            while self.mutex.is_locked() {
-                core::hint::spin_loop();
-            }
+            wait_while(|| self.mutex.is_locked());
         };
         self.holder.set(Location::caller());
         PreemptMutexGuard { _clear: ClearOnDrop(&self.holder), guard, _preempt: preempt }

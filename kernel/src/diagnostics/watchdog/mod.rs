@@ -21,7 +21,8 @@
 //!
 //! When a check is due, the first CPU whose timer fires makes the check. `WatchdogDuty`
 //! (`gmp_sched::kthread::watchdog`) ensures that there is such a CPU as long as any CPU is busy. The checking CPU may
-//! always be the same one, and may have preemption off itself. So it checks itself, too.
+//! always be the same one, and may have preemption off itself. So it checks itself, too. A CPU that waits for an
+//! `InterruptMutex` with interrupts off, and whose timer thus does not fire, makes the check while it waits.
 
 mod report;
 mod scan;
@@ -31,7 +32,14 @@ use core::time::Duration;
 use crate::arch::x86_64::timer;
 use crate::cpu::cpus;
 use crate::cpu::percpu::CpuId;
+use crate::cpu::sync;
 use crate::sched::activity::{self, Activity, NEVER};
+
+/// Makes the CPUs that wait for an `InterruptMutex` with interrupts off check all CPUs, too. Called once, before the
+/// scheduler runs.
+pub(crate) fn init() {
+    sync::set_check(|| scan::check_if_due(timer::now()));
+}
 
 /// If this CPU goes on watchdog duty now, returns the latest time at which its timer must fire for the next check.
 /// Otherwise returns [`NEVER`]. Called in an interrupt that another CPU has sent.

@@ -2,7 +2,6 @@
 //! invariant that holds while the lock is free.
 
 use core::fmt::{self, Write as _};
-use core::hint;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 
@@ -16,7 +15,7 @@ use super::lost::{self, Lost};
 use super::port::{Port, RING, RING_BYTES, Uart};
 use super::received;
 use crate::cpu::percpu::{self, CpuId};
-use crate::cpu::sync::{InterruptMutex, InterruptMutexGuard};
+use crate::cpu::sync::{InterruptMutex, InterruptMutexGuard, wait_while};
 use crate::sched::kthread;
 use crate::sched::platform::{self, Kernel};
 
@@ -238,9 +237,7 @@ pub(super) fn serve() {
 /// do not try to take the lock. So a handler waits only for the critical section of the present holder.
 fn lock() -> InterruptMutexGuard<'static, Console> {
     if percpu::trap_depth() == 0 {
-        while HANDLERS.load(Ordering::Relaxed) != 0 {
-            hint::spin_loop();
-        }
+        wait_while(|| HANDLERS.load(Ordering::Relaxed) != 0);
         return CONSOLE.lock();
     }
     HANDLERS.fetch_add(1, Ordering::Relaxed);
