@@ -13,6 +13,7 @@ use kernel::percpu::{self, PreemptGuard};
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
 
+use crate::reports::waiting;
 use crate::{provoke, vectors};
 
 /// Returns the start and the end of the calling G's stack.
@@ -328,6 +329,13 @@ guest_test!(
 );
 
 fn panic_without_the_option_ends_the_machine() {
-    let _ = go(|| panic!("as in Go")).join();
+    let dies = go(|| {
+        // The report says that main waits for this G. On a second CPU, this G may run before main waits.
+        while waiting(WaitReason::Join) == 0 {
+            yield_now();
+        }
+        panic!("as in Go")
+    });
+    let _ = dies.join();
 }
 guest_test!(panic_without_the_option_ends_the_machine, status = 2, texts = &["as in Go", "goroutine 1 [join"]);

@@ -173,7 +173,7 @@ fn exception_of_a_goroutine_is_a_fault_of_the_program() {
 }
 
 /// Returns the number of Gs that wait for this reason.
-fn waiting(reason: WaitReason) -> usize {
+pub(crate) fn waiting(reason: WaitReason) -> usize {
     let scheduler = scheduler().expect("it runs");
     scheduler.goroutines().filter(|goroutine| goroutine.wait_reason() == reason).count()
 }
