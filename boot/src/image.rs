@@ -6,6 +6,8 @@
 //! `RUSTC_BOOTSTRAP` makes a stable compiler accept these features. Cargo keeps what it has compiled in the folder
 //! `image` of the target directory.
 
+mod toolchain;
+
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,82 +16,14 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::Error;
-use crate::build::CLEARED;
 use crate::console::say;
 use crate::program::target_directory;
 use crate::qemu::{Firmware, ovmf};
 
-/// The toolchain of rustup that compiles the bootloader. It is a fixed version, because the unstable features that the
-/// bootloader uses change from version to version.
-const TOOLCHAIN: &str = "1.95.0";
-
-/// The folder that contains the compiler and cargo of the Linux distribution.
-const DISTRIBUTION: &str = "/usr/bin";
+use toolchain::Toolchain;
 
 /// The crate that writes images.
 const CRATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/image/Cargo.toml");
-
-/// Environment variables that are not passed on to the commands of the toolchain. The cargo or rustup that runs this
-/// program may have set them, and they would make the cargo of another [`Toolchain`] use the wrong compiler.
-const OTHER_TOOLCHAIN: [&str; 4] = ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"];
-
-/// A toolchain that may have what the bootloader needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Toolchain {
-    /// The toolchain [`TOOLCHAIN`] of rustup.
-    Rustup,
-    /// The toolchain from the packages of the Linux distribution.
-    Distribution,
-}
-
-impl Toolchain {
-    /// Finds a toolchain that has what the bootloader needs.
-    fn find() -> Result<Self, Error> {
-        let found = [Self::Rustup, Self::Distribution].into_iter().find(|toolchain| toolchain.is_complete());
-        found.ok_or_else(|| {
-            Error::Build(format!(
-                "a disk image needs the source code of Rust's standard library and LLVM's tools. Run ./setup --images, or:\n  \
-                 rustup toolchain install {TOOLCHAIN} --profile minimal --component rust-src,llvm-tools\n  \
-                 apt-get install rustc-web cargo-web rust-web-src rust-web-llvm    (Debian 12, without rustup)"
-            ))
-        })
-    }
-
-    /// Whether the toolchain is installed, with the source code of the standard library, the linker and LLVM's tools.
-    fn is_complete(self) -> bool {
-        let output = self.command("rustc").args(["--print", "sysroot"]).stderr(Stdio::null()).output();
-        let Ok(output) = output else { return false };
-        let Ok(text) = String::from_utf8(output.stdout) else { return false };
-        let libraries = Path::new(text.trim_end()).join("lib/rustlib");
-        let Ok(targets) = libraries.read_dir() else { return false };
-        let has_tools =
-            |target: &Path| ["rust-lld", "llvm-objcopy"].iter().all(|tool| target.join("bin").join(tool).exists());
-        let has_source = libraries.join("src/rust/library/Cargo.toml").is_file();
-        output.status.success() && has_source && targets.flatten().any(|target| has_tools(&target.path()))
-    }
-
-    /// Returns the command for a program of this toolchain.
-    fn command(self, program: &str) -> Command {
-        let mut command = match self {
-            Self::Rustup => {
-                let mut command = Command::new("rustup");
-                command.args(["run", TOOLCHAIN, program]);
-                command
-            }
-            Self::Distribution => {
-                let mut command = Command::new(Path::new(DISTRIBUTION).join(program));
-                let path = std::env::var("PATH").unwrap_or_default();
-                command.env("PATH", format!("{DISTRIBUTION}:{path}"));
-                command
-            }
-        };
-        for variable in CLEARED.into_iter().chain(OTHER_TOOLCHAIN) {
-            command.env_remove(variable);
-        }
-        command.env("RUSTC_BOOTSTRAP", "1");
-        command
-    }
-}
 
 /// Checks that everything is installed that a machine with this firmware needs. Compiles nothing.
 ///
@@ -143,7 +77,8 @@ impl Writer {
         let toolchain = Toolchain::find()?;
         let target = target_directory()?;
         let (directory, executable) = (target.join("image"), target.join(WRITER));
-        let mut command = toolchain.command("cargo");
+        let cannot = |error| Error::Build(format!("cannot write to `{}`: {error}", directory.display()));
+        let mut command = toolchain.cargo(&directory.join("toolchain")).map_err(cannot)?;
         command.args(["build", "--release", "--locked", "--manifest-path", CRATE, "--target-dir"]).arg(&directory);
         command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/image"));
         if executable.is_file() {
