@@ -280,17 +280,17 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
 /// The right to park the thread of the calling M. Only the scheduler can create this value, because it must decide what
 /// happens to the P: while an M that holds a P is parked, no other M can use that P.
 #[derive(Debug)]
-pub struct Parking<'a, P: Platform> {
-    pinned: &'a Pinned<P>,
+pub struct Parking<'a, Plat: Platform> {
+    pinned: &'a Pinned<Plat>,
 }
 
-impl<'a, P: Platform> Parking<'a, P> {
-    pub(crate) fn new(pinned: &'a Pinned<P>) -> Self {
+impl<'a, Plat: Platform> Parking<'a, Plat> {
+    pub(crate) fn new(pinned: &'a Pinned<Plat>) -> Self {
         Self { pinned }
     }
 
     /// The proof that the caller is pinned.
-    pub fn pinned(&self) -> &'a Pinned<P> {
+    pub fn pinned(&self) -> &'a Pinned<Plat> {
         self.pinned
     }
 }
@@ -301,18 +301,18 @@ impl<'a, P: Platform> Parking<'a, P> {
 /// function that may switch consumes the proof. Go: `acquirem`, `releasem`.
 #[derive(Debug)]
 #[must_use]
-pub struct Pinned<P: Platform> {
+pub struct Pinned<Plat: Platform> {
     // The raw pointer prevents `Send` and `Sync`, because a proof is valid only on the M on which it was made.
-    _here: PhantomData<(*mut (), P)>,
+    _here: PhantomData<(*mut (), Plat)>,
 }
 
-impl<P: Platform> Pinned<P> {
+impl<Plat: Platform> Pinned<Plat> {
     /// Pins the caller to its M.
     #[inline(always)]
     #[cfg_attr(debug_assertions, track_caller)]
     #[doc(alias = "acquirem")]
     pub fn new() -> Self {
-        P::raise_pin();
+        Plat::raise_pin();
         Self::assume()
     }
 
@@ -341,14 +341,14 @@ impl<P: Platform> Pinned<P> {
         #[expect(unsafe_code, reason = "a pin too few lets an M change under the scheduler")]
         // SAFETY: as in `drop`, which does not run for a proof that is forgotten.
         unsafe {
-            P::lower_pin();
+            Plat::lower_pin();
         }
     }
 
     /// The M that the caller runs on, if any.
     #[inline(always)]
-    pub fn try_machine(&self) -> Option<&'static Machine<P>> {
-        P::current_machine()
+    pub fn try_machine(&self) -> Option<&'static Machine<Plat>> {
+        Plat::current_machine()
     }
 
     /// The M that the caller runs on.
@@ -359,8 +359,8 @@ impl<P: Platform> Pinned<P> {
     /// started.
     #[inline(always)]
     #[track_caller]
-    pub fn machine(&self) -> &'static Machine<P> {
-        match P::current_machine() {
+    pub fn machine(&self) -> &'static Machine<Plat> {
+        match Plat::current_machine() {
             Some(machine) => machine,
             None => panic!("called outside the scheduler: only a G may do this"),
         }
@@ -373,7 +373,7 @@ impl<P: Platform> Pinned<P> {
     /// In the same cases as [`machine`](Self::machine), and on g0.
     #[inline]
     #[track_caller]
-    pub fn goroutine(&self) -> &'static Goroutine<P> {
+    pub fn goroutine(&self) -> &'static Goroutine<Plat> {
         self.machine().running_goroutine()
     }
 
@@ -385,25 +385,25 @@ impl<P: Platform> Pinned<P> {
     /// idle.
     #[inline(always)]
     #[track_caller]
-    pub fn processor(&self) -> &'static Processor<P> {
+    pub fn processor(&self) -> &'static Processor<Plat> {
         self.machine().held_processor()
     }
 }
 
-impl<P: Platform> Default for Pinned<P> {
+impl<Plat: Platform> Default for Pinned<Plat> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<P: Platform> Drop for Pinned<P> {
+impl<Plat: Platform> Drop for Pinned<Plat> {
     #[inline(always)]
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "a pin too few lets an M change under the scheduler")]
         // SAFETY: each proof is made for one raised pin, by `new`, `adopt` or `assume`. It is dropped once, and nothing
         // else lowers that pin.
         unsafe {
-            P::lower_pin();
+            Plat::lower_pin();
         }
     }
 }

@@ -91,8 +91,8 @@ use crate::platform::{Pinned, Platform};
 /// - The caller is pinned, is not a G with a P, or is in a bubble.
 #[doc(alias = "Test")]
 #[track_caller]
-pub fn test<P: Platform, T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
-    let (bubble, main) = match enter::<P, T>(body) {
+pub fn test<Plat: Platform, T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
+    let (bubble, main) = match enter::<Plat, T>(body) {
         Ok(entered) => entered,
         Err(error) => panic!("cannot make a bubble: {error}"),
     };
@@ -104,10 +104,10 @@ pub fn test<P: Platform, T: Send + 'static>(body: impl FnOnce() -> T + Send + 's
 
 /// Makes a bubble with a main G that runs `body`.
 #[track_caller]
-fn enter<P: Platform, T: Send + 'static>(
+fn enter<Plat: Platform, T: Send + 'static>(
     body: impl FnOnce() -> T + Send + 'static,
-) -> Result<(&'static Bubble<P>, JoinHandle<T, P>), OutOfResources> {
-    let CurrentGoroutine { pinned, me, .. } = CurrentGoroutine::<P>::new();
+) -> Result<(&'static Bubble<Plat>, JoinHandle<T, Plat>), OutOfResources> {
+    let CurrentGoroutine { pinned, me, .. } = CurrentGoroutine::<Plat>::new();
     if me.bubble().is_some() {
         drop(pinned);
         panic!("synctest.Run called from within a synctest bubble");
@@ -136,8 +136,8 @@ fn enter<P: Platform, T: Send + 'static>(
 /// The caller is pinned, is not a G with a P, or is in no bubble; or another G of the bubble is in this function.
 #[doc(alias = "Wait")]
 #[track_caller]
-pub fn wait<P: Platform>() {
-    let caller = CurrentGoroutine::<P>::new();
+pub fn wait<Plat: Platform>() {
+    let caller = CurrentGoroutine::<Plat>::new();
     let Some(bubble) = caller.me.bubble() else {
         drop(caller);
         panic!("goroutine is not in a bubble");
@@ -177,14 +177,14 @@ pub fn wait<P: Platform>() {
 /// Panics in the same cases as [`wait`].
 #[doc(alias = "Sleep")]
 #[track_caller]
-pub fn sleep<P: Platform>(duration: Duration) {
-    crate::engine::sleep::sleep::<P>(duration);
-    wait::<P>();
+pub fn sleep<Plat: Platform>(duration: Duration) {
+    crate::engine::sleep::sleep::<Plat>(duration);
+    wait::<Plat>();
 }
 
-impl<P: Platform> Bubble<P> {
+impl<Plat: Platform> Bubble<Plat> {
     /// Takes an unused bubble, or makes one.
-    fn take(pinned: &Pinned<P>) -> Result<&'static Self, OutOfResources> {
+    fn take(pinned: &Pinned<Plat>) -> Result<&'static Self, OutOfResources> {
         let unused = pinned.machine().scheduler().bubbles.get_or_make(|| Unused::new(List::new()))?;
         let first = unused.lock().pop_front();
         if let Some(bubble) = first {
@@ -199,9 +199,9 @@ impl<P: Platform> Bubble<P> {
 
     /// Advances the clock until all Gs have ended. Returns the result of `main`. If `main` panicked, or if the
     /// remaining Gs can never continue, returns a message that says so.
-    fn drive<T: Send + 'static>(&'static self, main: JoinHandle<T, P>) -> Result<T, &'static str> {
+    fn drive<T: Send + 'static>(&'static self, main: JoinHandle<T, Plat>) -> Result<T, &'static str> {
         loop {
-            let pinned = Pinned::<P>::new();
+            let pinned = Pinned::<Plat>::new();
             let mut census = self.census.lock();
             if census.alive == 0 {
                 break;
@@ -238,7 +238,7 @@ impl<P: Platform> Bubble<P> {
             // The order of timers that are due at the same time is random, as in Go. So tests cannot rely on the order
             // in which these timers ready Gs, or on which case a select takes.
             self.timers().shuffle_due(self.now(), || pinned.processor().random() >> 31 != 0);
-            let mut readied = List::<Goroutine<P>>::new();
+            let mut readied = List::<Goroutine<Plat>>::new();
             while let Some(action) = self.timers().pop_due(self.now()) {
                 if let Some(goroutine) = action.run(&pinned, self.now()) {
                     readied.push_back(goroutine);
@@ -256,7 +256,7 @@ impl<P: Platform> Bubble<P> {
         // If a timer is still armed, it belongs to a delayed function that will never run. In this case the bubble
         // cannot be reused.
         if self.timers().earliest() == Instant::NEVER {
-            let _pinned = Pinned::<P>::new();
+            let _pinned = Pinned::<Plat>::new();
             self.give_back();
         }
         main.join().map_err(|_| "the main goroutine of a bubble panicked")

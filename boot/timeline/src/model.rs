@@ -188,7 +188,7 @@ struct G {
 }
 
 #[derive(Clone)]
-struct P {
+struct Plat {
     activity: Activity,
     since: u64,
     machine: Option<u64>,
@@ -202,7 +202,7 @@ struct P {
 
 struct Replay<'a> {
     goroutines: Vec<G>,
-    processors: Vec<P>,
+    processors: Vec<Plat>,
     /// The current numbers of Gs and Ps.
     numbers: Numbers,
     model: &'a mut Model,
@@ -214,8 +214,14 @@ impl Model {
     pub fn of(trace: &Trace) -> Self {
         let mut model = Self::default();
         let unknown = G { state: State::Unknown, readied: None, raised: None, stolen_from: None };
-        let idle =
-            P { activity: Activity::Idle, since: 0, machine: None, readied: None, handed_off: None, is_known: false };
+        let idle = Plat {
+            activity: Activity::Idle,
+            since: 0,
+            machine: None,
+            readied: None,
+            handed_off: None,
+            is_known: false,
+        };
         let mut replay = Replay {
             goroutines: vec![unknown; trace.goroutines().len()],
             processors: vec![idle; trace.processors() as usize],

@@ -57,11 +57,11 @@ pub trait Points: 'static {
 /// The *relax strategy* of the crate's spinlocks, as the crate `spin` calls it: what a waiting thread does between its
 /// attempts to take the lock.
 #[derive(Debug)]
-pub struct Relax<P>(PhantomData<P>);
+pub struct Relax<Plat>(PhantomData<Plat>);
 
-impl<P: Points> spin::RelaxStrategy for Relax<P> {
+impl<Plat: Points> spin::RelaxStrategy for Relax<Plat> {
     fn relax() {
-        P::point(Site::LockBusy);
-        P::relax();
+        Plat::point(Site::LockBusy);
+        Plat::relax();
     }
 }

@@ -10,9 +10,9 @@ use crate::base::under_loom::const_fn;
 /// lock such as a ticket lock: if a hypervisor descheduled the CPU that is next in the FIFO, all waiters behind that
 /// CPU would have to wait for it.
 #[derive(Debug)]
-pub(crate) struct Lock<T, P: Points>(SpinMutex<T, Relax<P>>);
+pub(crate) struct Lock<T, Plat: Points>(SpinMutex<T, Relax<Plat>>);
 
-impl<T, P: Points> Lock<T, P> {
+impl<T, Plat: Points> Lock<T, Plat> {
     const_fn! {
         /// Makes a lock that is free.
         pub(crate) fn new(value: T) -> Self {
@@ -23,7 +23,7 @@ impl<T, P: Points> Lock<T, P> {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn lock(&self) -> impl DerefMut<Target = T> {
-        P::assert_not_preemptible();
+        Plat::assert_not_preemptible();
         self.0.lock()
     }
 

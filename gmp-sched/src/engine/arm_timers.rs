@@ -10,13 +10,13 @@ use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::timers::{Action, Timer};
 use crate::platform::{Pinned, Platform};
 
-impl<P: Platform> Timer<P> {
+impl<Plat: Platform> Timer<Plat> {
     /// If this timer is armed, runs the actions of all due timers in its wheel. The caller need not be the timer owner.
     /// The Gs that become runnable are enqueued on the current P.
-    pub(crate) fn run_if_due(&'static self, pinned: &Pinned<P>) {
+    pub(crate) fn run_if_due(&'static self, pinned: &Pinned<Plat>) {
         let Some(timers) = self.timers.load(Ordering::Relaxed).filter(|_| self.is_armed()) else { return };
         if timers.earliest() != Instant::NEVER {
-            let now = P::now();
+            let now = Plat::now();
             while let Some(action) = timers.pop_due(now) {
                 if let Some(readied) = action.run(pinned, now) {
                     enqueue_next(pinned, readied);
@@ -26,11 +26,11 @@ impl<P: Platform> Timer<P> {
     }
 }
 
-impl<P: Platform> Action<P> {
+impl<Plat: Platform> Action<Plat> {
     /// Runs the action. `now` is the current time. If the action makes a G runnable that this M may run, returns that
     /// G, which the caller must run or enqueue. A G that this M may not run is enqueued by the action itself.
     #[inline(always)]
-    pub(crate) fn run(self, pinned: &Pinned<P>, now: Instant) -> Option<&'static Goroutine<P>> {
+    pub(crate) fn run(self, pinned: &Pinned<Plat>, now: Instant) -> Option<&'static Goroutine<Plat>> {
         match self {
             Self::Wake(goroutine, generation) => {
                 let won = goroutine.claim(generation);
@@ -45,24 +45,24 @@ impl<P: Platform> Action<P> {
 /// Sets `timer` to run `action` at `when`. If `goroutine` is in a bubble, the timer is set in that bubble, otherwise on
 /// the current P. No other code may arm `timer` at the same time.
 #[inline]
-pub(crate) fn arm<P: Platform>(
-    pinned: &Pinned<P>,
-    goroutine: &Goroutine<P>,
+pub(crate) fn arm<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    goroutine: &Goroutine<Plat>,
     when: Instant,
-    timer: &'static Timer<P>,
-    action: Action<P>,
+    timer: &'static Timer<Plat>,
+    action: Action<Plat>,
 ) {
     arm_in(pinned, goroutine.bubble(), when, timer, action);
 }
 
 /// Like [`arm`], but sets the timer in `bubble`, or on the current P if `bubble` is `None`.
 #[inline]
-pub(crate) fn arm_in<P: Platform>(
-    pinned: &Pinned<P>,
-    bubble: Option<BubblePointer<P>>,
+pub(crate) fn arm_in<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    bubble: Option<BubblePointer<Plat>>,
     when: Instant,
-    timer: &'static Timer<P>,
-    action: Action<P>,
+    timer: &'static Timer<Plat>,
+    action: Action<Plat>,
 ) {
     // An earliest time of `NEVER` means that no timer is set. So a timer that is to fire at `NEVER` is set for the last
     // instant before `NEVER`.
@@ -75,32 +75,32 @@ pub(crate) fn arm_in<P: Platform>(
     if !processor.timers.insert(when, timer, action) {
         return;
     }
-    if P::TIMER_INTERRUPTS {
-        P::arm_timer(pinned, processor, when);
+    if Plat::TIMER_INTERRUPTS {
+        Plat::arm_timer(pinned, processor, when);
     } else {
         pinned.machine().scheduler().wake_timekeeper(when);
     }
 }
 
 /// A cause that may end a G's wait before the awaited event does: a deadline or a context.
-pub(crate) trait WaitEnd<P: Platform>: Copy {
+pub(crate) trait WaitEnd<Plat: Platform>: Copy {
     /// Called on the far side of the switch by which `me` parks. From then on `self` may end the wait by claiming
     /// `generation` and readying `me`, possibly before this call returns.
-    fn arm(self, pinned: &Pinned<P>, me: &'static Goroutine<P>, generation: WaitGeneration);
+    fn arm(self, pinned: &Pinned<Plat>, me: &'static Goroutine<Plat>, generation: WaitGeneration);
 
     /// Called by `me` when it runs again, to undo [`arm`](Self::arm). The call of `arm` may still be running on another
     /// M. In that case this call returns only when `arm` no longer uses `self`.
-    fn disarm(self, me: &'static Goroutine<P>);
+    fn disarm(self, me: &'static Goroutine<Plat>);
 }
 
-impl<P: Platform> WaitEnd<P> for Instant {
-    fn arm(self, pinned: &Pinned<P>, me: &'static Goroutine<P>, generation: WaitGeneration) {
+impl<Plat: Platform> WaitEnd<Plat> for Instant {
+    fn arm(self, pinned: &Pinned<Plat>, me: &'static Goroutine<Plat>, generation: WaitGeneration) {
         if self != Self::NEVER {
             arm(pinned, me, self, &me.timer, Action::Wake(me, generation));
         }
     }
 
-    fn disarm(self, me: &'static Goroutine<P>) {
+    fn disarm(self, me: &'static Goroutine<Plat>) {
         if self != Self::NEVER {
             me.timer.cancel(&Pinned::new());
         }

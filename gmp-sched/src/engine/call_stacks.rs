@@ -20,8 +20,8 @@ use crate::record::trace_ring::{FRAMES, Ring};
 #[cold]
 #[inline(never)]
 #[doc(alias = "blockevent")]
-pub(super) fn write_park<P: Platform>(ring: &Ring, when: Instant) {
-    let Some(goroutine) = P::current_machine().and_then(Machine::current_goroutine) else { return };
+pub(super) fn write_park<Plat: Platform>(ring: &Ring, when: Instant) {
+    let Some(goroutine) = Plat::current_machine().and_then(Machine::current_goroutine) else { return };
     write_call_stack(ring, goroutine, when);
     if is_lock(goroutine.wait_reason()) {
         write_lock(ring, EventKind::LockWait, goroutine, when);
@@ -33,14 +33,14 @@ pub(super) fn write_park<P: Platform>(ring: &Ring, when: Instant) {
 #[cold]
 #[inline(never)]
 #[doc(alias = "mutexevent")]
-pub(super) fn write_ready<P: Platform>(ring: &Ring, goroutine: &Goroutine<P>, by: u64) {
-    let when = P::now();
+pub(super) fn write_ready<Plat: Platform>(ring: &Ring, goroutine: &Goroutine<Plat>, by: u64) {
+    let when = Plat::now();
     ring.write(Event { when, kind: EventKind::Ready, goroutine: Some(goroutine.id()), detail: by });
     if ring.records_call_stacks() && is_lock(goroutine.wait_reason()) && is_unlocked(goroutine) {
         write_lock(ring, EventKind::Unlock, goroutine, when);
         // If the caller is g0, the commit of a park unlocks the lock. In this case there is nothing to record here,
         // because the call stack of that park has already been recorded.
-        if P::current_machine().and_then(Machine::current_goroutine).is_some() {
+        if Plat::current_machine().and_then(Machine::current_goroutine).is_some() {
             write_call_stack(ring, goroutine, when);
         }
     }
@@ -53,20 +53,20 @@ fn is_lock(reason: WaitReason) -> bool {
 }
 
 /// Whether the wait of `goroutine` for a lock was ended by an unlock, and not by the limit of the wait.
-fn is_unlocked<P: Platform>(goroutine: &Goroutine<P>) -> bool {
+fn is_unlocked<Plat: Platform>(goroutine: &Goroutine<Plat>) -> bool {
     let waiter = &goroutine.waiter;
     waiter.sole.load(Ordering::Relaxed).is_some()
         || goroutine.woken_by.load(Ordering::Relaxed).is_some_and(|by| ptr::eq(by, &raw const *waiter))
 }
 
 /// Records an event whose detail is the address of the lock that `goroutine` waits for or has waited for.
-fn write_lock<P: Platform>(ring: &Ring, kind: EventKind, goroutine: &Goroutine<P>, when: Instant) {
+fn write_lock<Plat: Platform>(ring: &Ring, kind: EventKind, goroutine: &Goroutine<Plat>, when: Instant) {
     let detail = goroutine.waiter.slot.load(Ordering::Relaxed).addr() as u64;
     ring.write(Event { when, kind, goroutine: Some(goroutine.id()), detail });
 }
 
-fn write_call_stack<P: Platform>(ring: &Ring, goroutine: &Goroutine<P>, when: Instant) {
+fn write_call_stack<Plat: Platform>(ring: &Ring, goroutine: &Goroutine<Plat>, when: Instant) {
     let mut addresses = [0; FRAMES];
-    let count = P::call_stack(&mut addresses);
+    let count = Plat::call_stack(&mut addresses);
     ring.write_call_stack(&addresses[..count], when, Some(goroutine.id()));
 }

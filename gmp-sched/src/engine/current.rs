@@ -11,14 +11,14 @@ use crate::platform::{Pinned, Platform};
 /// the value on. Outlined functions take only the pin and look up the G, the M and the P again. Passing these three in
 /// memory would cost the fast path three stores.
 #[derive(Debug)]
-pub(crate) struct CurrentGoroutine<P: Platform> {
-    pub(crate) pinned: Pinned<P>,
-    pub(crate) machine: &'static Machine<P>,
-    pub(crate) processor: &'static Processor<P>,
-    pub(crate) me: &'static Goroutine<P>,
+pub(crate) struct CurrentGoroutine<Plat: Platform> {
+    pub(crate) pinned: Pinned<Plat>,
+    pub(crate) machine: &'static Machine<Plat>,
+    pub(crate) processor: &'static Processor<Plat>,
+    pub(crate) me: &'static Goroutine<Plat>,
 }
 
-impl<P: Platform> CurrentGoroutine<P> {
+impl<Plat: Platform> CurrentGoroutine<Plat> {
     /// Pins the calling G and looks up its M and the P of that M.
     ///
     /// # Panics
@@ -38,7 +38,7 @@ impl<P: Platform> CurrentGoroutine<P> {
     /// waits (`native::forbid_waits`).
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn of(pinned: Pinned<P>) -> Self {
+    pub(crate) fn of(pinned: Pinned<Plat>) -> Self {
         Self::holding(pinned, ()).0
     }
 
@@ -50,7 +50,7 @@ impl<P: Platform> CurrentGoroutine<P> {
     /// In the same cases as [`of`](Self::of).
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn holding<H>(pinned: Pinned<P>, held: H) -> (Self, H) {
+    pub(crate) fn holding<H>(pinned: Pinned<Plat>, held: H) -> (Self, H) {
         match Self::find(pinned) {
             Ok(caller) => (caller, held),
             Err(pinned) => refuse(pinned, held),
@@ -65,12 +65,12 @@ impl<P: Platform> CurrentGoroutine<P> {
 
     /// Like [`of`](Self::of), but returns the pin as an error instead of panicking.
     #[inline(always)]
-    fn find(pinned: Pinned<P>) -> Result<Self, Pinned<P>> {
-        if P::is_pinned_once()
+    fn find(pinned: Pinned<Plat>) -> Result<Self, Pinned<Plat>> {
+        if Plat::is_pinned_once()
             && let Some(machine) = pinned.try_machine()
             && let Some(me) = machine.current_goroutine()
             && let Some(processor) = machine.processor()
-            && (P::COUNTS_PINS || !machine.are_waits_forbidden())
+            && (Plat::COUNTS_PINS || !machine.are_waits_forbidden())
         {
             return Ok(Self { pinned, machine, processor, me });
         }
@@ -81,13 +81,13 @@ impl<P: Platform> CurrentGoroutine<P> {
 /// The calling M and the P that it holds. Operations that need a P but no G use this type, so that g0 may call them,
 /// too.
 #[derive(Debug)]
-pub(crate) struct CurrentProcessor<P: Platform> {
-    pub(crate) pinned: Pinned<P>,
-    pub(crate) machine: &'static Machine<P>,
-    pub(crate) processor: &'static Processor<P>,
+pub(crate) struct CurrentProcessor<Plat: Platform> {
+    pub(crate) pinned: Pinned<Plat>,
+    pub(crate) machine: &'static Machine<Plat>,
+    pub(crate) processor: &'static Processor<Plat>,
 }
 
-impl<P: Platform> CurrentProcessor<P> {
+impl<Plat: Platform> CurrentProcessor<Plat> {
     /// Pins the caller and looks up its M and the P of that M.
     ///
     /// # Panics
@@ -111,7 +111,7 @@ impl<P: Platform> CurrentProcessor<P> {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn to_spawn() -> Self {
-        P::assert_may_spawn();
+        Plat::assert_may_spawn();
         Self::new()
     }
 }
@@ -121,8 +121,8 @@ impl<P: Platform> CurrentProcessor<P> {
 #[cold]
 #[inline(never)]
 #[track_caller]
-pub(crate) fn refuse<P: Platform, H>(pinned: Pinned<P>, held: H) -> ! {
-    let may_block = P::is_pinned_once();
+pub(crate) fn refuse<Plat: Platform, H>(pinned: Pinned<Plat>, held: H) -> ! {
+    let may_block = Plat::is_pinned_once();
     let why = match pinned.try_machine() {
         Some(machine) if machine.current_goroutine().is_none() => "called on g0: only a G may do this",
         Some(machine) if machine.processor().is_none() => "an M without a P may not do this: it is in a system call",
@@ -133,7 +133,7 @@ pub(crate) fn refuse<P: Platform, H>(pinned: Pinned<P>, held: H) -> ! {
         _ => {
             drop(held);
             drop(pinned);
-            P::refuse_to_block()
+            Plat::refuse_to_block()
         }
     };
     drop(held);

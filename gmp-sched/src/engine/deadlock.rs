@@ -7,16 +7,16 @@ use crate::entities::scheduler::{Scheduler, Shared};
 use crate::entities::status::Status;
 use crate::platform::Platform;
 
-impl<P: Platform> Scheduler<P> {
+impl<Plat: Platform> Scheduler<Plat> {
     /// Ends the program if this scheduler is [dead](Self::is_dead) and no other scheduler can wake one of its Gs.
     /// Called by an M that is on the idle list and has found no work.
     #[doc(alias = "checkdead")]
     pub(crate) fn check_dead(&'static self) {
         let found = self.is_dead(&self.shared.lock());
         if let Some(message) = found
-            && P::is_left_alone(self)
+            && Plat::is_left_alone(self)
         {
-            P::fatal(self, format_args!("{message}"));
+            Plat::fatal(self, format_args!("{message}"));
         }
     }
 
@@ -28,7 +28,7 @@ impl<P: Platform> Scheduler<P> {
     /// before it puts itself on the idle list, or in the same critical section. An M that is blocked in a system call
     /// is not idle, so its G counts as one that will continue. If the platform has threads that are not Ms, such a
     /// thread may ready a G that waits for a future. So that G counts as one that will continue, too.
-    pub(crate) fn is_dead(&'static self, shared: &Shared<P>) -> Option<&'static str> {
+    pub(crate) fn is_dead(&'static self, shared: &Shared<Plat>) -> Option<&'static str> {
         if shared.idle_machines.len() + shared.idle_locked as usize != shared.machines as usize {
             return None;
         }
@@ -41,7 +41,7 @@ impl<P: Platform> Scheduler<P> {
         }
         let mut waiting = self.goroutines().filter(|goroutine| goroutine.status() == Status::Waiting).peekable();
         let someone_waits = waiting.peek().is_some();
-        if P::HAS_OTHER_THREADS && waiting.any(|goroutine| goroutine.wait_reason() == WaitReason::Future) {
+        if Plat::HAS_OTHER_THREADS && waiting.any(|goroutine| goroutine.wait_reason() == WaitReason::Future) {
             return None;
         }
         if someone_waits {

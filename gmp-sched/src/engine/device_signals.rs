@@ -81,7 +81,7 @@ pub(crate) enum Found {
     Taken,
 }
 
-impl<P: Platform> Signal<P> {
+impl<Plat: Platform> Signal<Plat> {
     /// Waits until the signal is raised; returns at once if it has been raised since the last wait. Blocks the calling
     /// G, not its M. Not callable from interrupts. Go: `netpollblock`.
     ///
@@ -96,15 +96,15 @@ impl<P: Platform> Signal<P> {
 
     /// Like [`wait`](Self::wait), but `end` may end the wait, too. Returns whether the signal was raised.
     #[track_caller]
-    pub(crate) fn wait_unless(&'static self, end: impl WaitEnd<P>) -> bool {
+    pub(crate) fn wait_unless(&'static self, end: impl WaitEnd<Plat>) -> bool {
         loop {
-            let pinned = Pinned::<P>::new();
+            let pinned = Pinned::<Plat>::new();
             match self.check(&pinned) {
                 Found::Raised => return true,
                 Found::Nothing => {}
                 Found::OnItsWay => {
                     drop(pinned);
-                    crate::engine::yield_now::yield_now::<P>();
+                    crate::engine::yield_now::yield_now::<Plat>();
                     continue;
                 }
                 Found::Taken => {
@@ -125,11 +125,11 @@ impl<P: Platform> Signal<P> {
     /// In the same cases as [`wait`](Self::wait).
     #[track_caller]
     pub fn wait_timeout(&'static self, timeout: Duration) -> bool {
-        self.wait_unless(now::<P>() + timeout)
+        self.wait_unless(now::<Plat>() + timeout)
     }
 
     /// Returns what the calling G finds when it is about to wait. If the signal is raised, makes it EMPTY again.
-    pub(crate) fn check(&'static self, pinned: &Pinned<P>) -> Found {
+    pub(crate) fn check(&'static self, pinned: &Pinned<Plat>) -> Found {
         loop {
             match self.word.load(Ordering::Acquire) & TAG {
                 RAISED => {
@@ -157,11 +157,11 @@ impl<P: Platform> Signal<P> {
     /// Parks the calling G. Returns `Some(true)` if a raise ended the wait, `Some(false)` if `end` ended it, and `None`
     /// if the caller has to check the signal again.
     #[cfg_attr(feature = "std", track_caller)]
-    fn park(&'static self, caller: CurrentGoroutine<P>, end: impl WaitEnd<P>) -> Option<bool> {
+    fn park(&'static self, caller: CurrentGoroutine<Plat>, end: impl WaitEnd<Plat>) -> Option<bool> {
         let (me, scheduler) = (caller.me, caller.machine.scheduler());
         let generation = self.announce(scheduler, me)?;
         // The closure is `move`, because the G may run and overwrite its stack once the commit has armed `end`.
-        let commit = move |pinned: &Pinned<P>, me| self.commit(pinned, me, generation, end);
+        let commit = move |pinned: &Pinned<Plat>, me| self.commit(pinned, me, generation, end);
         drop(park_with(caller, WaitReason::IoWait, commit));
         self.end(scheduler, me, end)
     }
@@ -170,11 +170,11 @@ impl<P: Platform> Signal<P> {
     /// case the signal is unchanged, and the caller has to check it again.
     pub(crate) fn announce(
         &'static self,
-        scheduler: &Scheduler<P>,
-        me: &'static Goroutine<P>,
+        scheduler: &Scheduler<Plat>,
+        me: &'static Goroutine<Plat>,
     ) -> Option<WaitGeneration> {
         let generation = me.open_wait();
-        P::point(Site::DeviceSignal);
+        Plat::point(Site::DeviceSignal);
         // Ordering: Acquire, so that the store to `self.goroutine` below comes after all accesses that the last wait
         // made to that field. Partners: the exchanges in `check` and `end` that store EMPTY.
         self.word
@@ -191,13 +191,13 @@ impl<P: Platform> Signal<P> {
     /// Commit of the park. Runs after `me` has left its stack. Returns `false` if `me` has to continue at once.
     pub(crate) fn commit(
         &'static self,
-        pinned: &Pinned<P>,
-        me: &'static Goroutine<P>,
+        pinned: &Pinned<Plat>,
+        me: &'static Goroutine<Plat>,
         generation: WaitGeneration,
-        end: impl WaitEnd<P>,
+        end: impl WaitEnd<Plat>,
     ) -> bool {
         end.arm(pinned, me, generation);
-        P::point(Site::DeviceSignal);
+        Plat::point(Site::DeviceSignal);
         let [parking, waiting] = [PARKING, WAITING].map(|state| with_generation(state, generation));
         // Ordering: Release publishes `self.goroutine` and the fact that this G has left its stack. Partner: the
         // exchange in `raise`.
@@ -211,13 +211,13 @@ impl<P: Platform> Signal<P> {
     /// Called by `me` when it runs again; returns what [`park`](Self::park) returns.
     pub(crate) fn end(
         &'static self,
-        scheduler: &Scheduler<P>,
-        me: &'static Goroutine<P>,
-        end: impl WaitEnd<P>,
+        scheduler: &Scheduler<Plat>,
+        me: &'static Goroutine<Plat>,
+        end: impl WaitEnd<Plat>,
     ) -> Option<bool> {
         scheduler.signals.waiting.fetch_sub(1, Ordering::Relaxed);
         end.disarm(me);
-        P::point(Site::DeviceSignal);
+        Plat::point(Site::DeviceSignal);
         // In these three states, no raise is left to take. In any other state, a raise came before the G was waiting,
         // or after `end` had ended the wait. In that case this function returns `None`, so that the caller checks the
         // signal again and takes the raise.
@@ -232,8 +232,8 @@ impl<P: Platform> Signal<P> {
     /// further raises have no effect until the G that waited runs again. Does not block or allocate, and takes no lock.
     /// Callable from interrupts and from any thread. Go: `netpollready`, `netpollunblock`.
     #[doc(alias = "netpollready")]
-    pub fn raise(&'static self, scheduler: &'static Scheduler<P>) {
-        P::point(Site::DeviceSignal);
+    pub fn raise(&'static self, scheduler: &'static Scheduler<Plat>) {
+        Plat::point(Site::DeviceSignal);
         // Ordering: Release publishes what the handler did, even if the word does not change. Partners: the exchanges
         // in `check` and `end`.
         let found = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
@@ -253,7 +253,7 @@ impl<P: Platform> Signal<P> {
         }
         let ready = &scheduler.signals.ready;
         loop {
-            P::point(Site::DeviceSignal);
+            Plat::point(Site::DeviceSignal);
             let first = ready.load(Ordering::Relaxed);
             self.next.store(first, Ordering::Relaxed);
             // Ordering: Release publishes the link and all stores before it. Partner: the swap in `take`.
@@ -266,12 +266,12 @@ impl<P: Platform> Signal<P> {
 
     /// Called for a signal that has just been taken from the ready list. If its G still waits, ends the wait and
     /// returns the G, which the caller must ready. Otherwise keeps the raise for the next wait.
-    pub(crate) fn deliver(&'static self) -> Option<&'static Goroutine<P>> {
+    pub(crate) fn deliver(&'static self) -> Option<&'static Goroutine<Plat>> {
         let goroutine = self.goroutine.load(Ordering::Relaxed).expect("queued while a G waits");
         // While the state is QUEUED, no other wait can begin, so the generation in the word does not change.
         let generation = generation_of(self.word.load(Ordering::Relaxed));
         let waits = goroutine.claim(generation);
-        P::point(Site::DeviceSignal);
+        Plat::point(Site::DeviceSignal);
         // Ordering: Release, so that the next wait, of any G, comes after everything that this delivery did. Partner:
         // the exchange in `announce`.
         self.word.swap(if waits { with_generation(DELIVERED, generation) } else { RAISED }, Ordering::Release);

@@ -38,14 +38,14 @@ pub(crate) const BATCH_BUDGET: Duration = Duration::from_micros(100);
 /// Returns the next G of the current P whose timer is due; the caller runs that G. Returns `None` if no timer is due or
 /// if the batch budget is used up. Called on g0. Go: `timers.check`.
 #[inline(always)]
-pub(crate) fn next_due<P: Platform>(
-    pinned: &Pinned<P>,
-    processor: &'static Processor<P>,
-) -> Option<&'static Goroutine<P>> {
+pub(crate) fn next_due<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    processor: &'static Processor<Plat>,
+) -> Option<&'static Goroutine<Plat>> {
     if processor.timers.earliest() == Instant::NEVER {
         return None;
     }
-    let now = P::now();
+    let now = Plat::now();
     processor.set_clock(now);
     let has_budget = has_budget(pinned, processor, now);
     let next = if has_budget { take_due(pinned, processor, now) } else { None };
@@ -63,7 +63,7 @@ pub(crate) fn next_due<P: Platform>(
 /// the ring would starve if each batch put another G into `runnext`. Only a displaced G stays in `runnext`, because it
 /// runs at most for the rest of its slice.
 #[cold]
-fn end_batch<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) {
+fn end_batch<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>, now: Instant) {
     processor.slice.displaced_at.store(now.as_nanos(), Ordering::Relaxed);
     processor.due_batch_tick.store(processor.tick().wrapping_sub(1), Ordering::Relaxed);
     if processor.queue.next().is_some_and(|next| !processor.is_displaced(next))
@@ -74,7 +74,7 @@ fn end_batch<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, 
 }
 
 /// Whether the Gs of due timers may run before other Gs. If the budget is used up, tries to begin the next batch.
-fn has_budget<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) -> bool {
+fn has_budget<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>, now: Instant) -> bool {
     now.as_nanos() < processor.due_batch_until.load(Ordering::Relaxed) || begin_batch(pinned, processor, now)
 }
 
@@ -82,7 +82,7 @@ fn has_budget<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>,
 /// if no such G is waiting to run. Returns whether a batch began. A G without a due timer comes from the local queue,
 /// the global queue or a ready device. If this function ignored one of these sources, the Gs of that source would
 /// starve.
-fn begin_batch<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) -> bool {
+fn begin_batch<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>, now: Instant) -> bool {
     let others_wait = || !processor.queue.is_empty() || pinned.machine().scheduler().has_shared_work();
     let others_are_next = processor.due_batch_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();
     if !others_are_next {
@@ -94,14 +94,14 @@ fn begin_batch<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>
 /// Fires due timers of the P `of` until one of them makes a G runnable that this M may run. Returns that G; the caller
 /// must run or enqueue it. `of` need not be the current P.
 #[inline(always)]
-pub(crate) fn take_due<P: Platform>(
-    pinned: &Pinned<P>,
-    of: &'static Processor<P>,
+pub(crate) fn take_due<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    of: &'static Processor<Plat>,
     now: Instant,
-) -> Option<&'static Goroutine<P>> {
+) -> Option<&'static Goroutine<Plat>> {
     while let Some(action) = of.timers.pop_due(now) {
         if let Some(processor) = pinned.machine().processor() {
-            processor.tracer.note::<P>(EventKind::Timer, None, of.id().get().into());
+            processor.tracer.note::<Plat>(EventKind::Timer, None, of.id().get().into());
         }
         let readied = action.run(pinned, now);
         if readied.is_some() {
@@ -114,27 +114,27 @@ pub(crate) fn take_due<P: Platform>(
 /// Makes sure that the next timer is noticed when it is due. Called when a G is about to run on the current P, and no
 /// due timer may displace that G for a while.
 #[inline]
-pub(crate) fn await_next<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) {
+pub(crate) fn await_next<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>, now: Instant) {
     let earliest = processor.timers.earliest();
     if earliest <= now && !processor.is_alone() {
         // A further timer is already due. If a P is idle, this call wakes an M, which takes that P and runs the G of
         // the timer.
         pinned.machine().scheduler().submitted_among_others();
     }
-    if !P::TIMER_INTERRUPTS {
+    if !Plat::TIMER_INTERRUPTS {
         return;
     }
-    let undisturbed_until = now + P::undisturbed();
+    let undisturbed_until = now + Plat::undisturbed();
     if earliest < undisturbed_until {
         processor.request_slow_pick();
-        P::arm_timer(pinned, processor, undisturbed_until);
+        Plat::arm_timer(pinned, processor, undisturbed_until);
     } else if earliest != Instant::NEVER {
-        P::arm_timer(pinned, processor, earliest);
+        Plat::arm_timer(pinned, processor, earliest);
     }
 }
 
 /// Whether any P has a timer that is due.
-pub(crate) fn is_timer_due<P: Platform>(scheduler: &'static Scheduler<P>) -> bool {
+pub(crate) fn is_timer_due<Plat: Platform>(scheduler: &'static Scheduler<Plat>) -> bool {
     let earliest = scheduler.processors().iter().map(|processor| processor.timers.earliest()).min();
-    earliest.is_some_and(|earliest| earliest != Instant::NEVER && earliest <= P::now())
+    earliest.is_some_and(|earliest| earliest != Instant::NEVER && earliest <= Plat::now())
 }

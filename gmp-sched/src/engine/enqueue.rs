@@ -28,17 +28,17 @@ use crate::record::trace::EventKind;
 
 /// Makes a G that has just become runnable the next one of the current P, by putting it into `runnext`. If this M
 /// holds no P, the G goes to the global queue. The G belongs to this M's scheduler.
-pub(crate) fn enqueue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+pub(crate) fn enqueue_next<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     let machine = pinned.machine();
     enqueue_on(machine, machine.processor(), goroutine);
 }
 
 /// Like [`enqueue_next`], for a caller that knows its M and the P, if any, that this M holds.
 #[inline(always)]
-pub(crate) fn enqueue_on<P: Platform>(
-    machine: &'static Machine<P>,
-    processor: Option<&'static Processor<P>>,
-    goroutine: &'static Goroutine<P>,
+pub(crate) fn enqueue_on<Plat: Platform>(
+    machine: &'static Machine<Plat>,
+    processor: Option<&'static Processor<Plat>>,
+    goroutine: &'static Goroutine<Plat>,
 ) {
     debug_assert!(machine.is_of_scheduler_of(goroutine), "{goroutine:?} is of another scheduler");
     match processor {
@@ -51,10 +51,10 @@ pub(crate) fn enqueue_on<P: Platform>(
 /// Puts a runnable G into `runnext` of the current P. The G that was in `runnext` before goes to the tail of the
 /// ring.
 #[inline]
-pub(crate) fn put_next<P: Platform>(
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-    goroutine: &'static Goroutine<P>,
+pub(crate) fn put_next<Plat: Platform>(
+    machine: &'static Machine<Plat>,
+    processor: &'static Processor<Plat>,
+    goroutine: &'static Goroutine<Plat>,
 ) {
     if let Some(kicked) = processor.queue.push_next(goroutine) {
         put_last(machine.scheduler(), processor, kicked);
@@ -67,10 +67,10 @@ pub(crate) fn put_next<P: Platform>(
 /// Puts a runnable G at the tail of the current P's ring. If the ring is full, half of it and the G go to the global
 /// queue. The caller must then wake an M if another P may be idle.
 #[inline]
-pub(crate) fn put_last<P: Platform>(
-    scheduler: &'static Scheduler<P>,
-    processor: &'static Processor<P>,
-    goroutine: &'static Goroutine<P>,
+pub(crate) fn put_last<Plat: Platform>(
+    scheduler: &'static Scheduler<Plat>,
+    processor: &'static Processor<Plat>,
+    goroutine: &'static Goroutine<Plat>,
 ) {
     if processor.queue.push_back(goroutine).is_err() {
         overflow(scheduler, processor, goroutine);
@@ -81,10 +81,10 @@ pub(crate) fn put_last<P: Platform>(
 /// `runqputslow`.
 #[cold]
 #[inline(never)]
-fn overflow<P: Platform>(
-    scheduler: &'static Scheduler<P>,
-    processor: &'static Processor<P>,
-    goroutine: &'static Goroutine<P>,
+fn overflow<Plat: Platform>(
+    scheduler: &'static Scheduler<Plat>,
+    processor: &'static Processor<Plat>,
+    goroutine: &'static Goroutine<Plat>,
 ) {
     let mut batch = List::new();
     // If thieves have made room in the meantime, `goroutine` goes into the ring after all.
@@ -94,8 +94,8 @@ fn overflow<P: Platform>(
         }
     }
     processor.counters.overflows.add(1);
-    processor.tracer.note::<P>(EventKind::Overflow, None, batch.len() as u64);
-    processor.tracer.note::<P>(EventKind::GlobalPut, Some(goroutine.id()), 0);
+    processor.tracer.note::<Plat>(EventKind::Overflow, None, batch.len() as u64);
+    processor.tracer.note::<Plat>(EventKind::GlobalPut, Some(goroutine.id()), 0);
     batch.push_back(goroutine);
     scheduler.put_global(&mut scheduler.shared.lock(), &mut batch);
     scheduler.submitted();
@@ -105,7 +105,7 @@ fn overflow<P: Platform>(
 
 /// Commit of a yield while the global queue is empty. Puts the G at the tail of the ring.
 #[inline(always)]
-pub(crate) fn requeue_last<P: Platform>(processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) {
+pub(crate) fn requeue_last<Plat: Platform>(processor: &'static Processor<Plat>, goroutine: &'static Goroutine<Plat>) {
     goroutine.set_status(Status::Runnable);
     if processor.queue.push_back(goroutine).is_err() {
         overflow(goroutine.scheduler(), processor, goroutine);
@@ -116,10 +116,10 @@ pub(crate) fn requeue_last<P: Platform>(processor: &'static Processor<P>, gorout
 
 /// Commit of a preemption at the end of a slice, and of a yield while the global queue has work. Puts the G on the
 /// global queue or, if the G is locked, on the list of locked Gs.
-pub(crate) fn requeue_global<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+pub(crate) fn requeue_global<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     let (scheduler, processor) = (pinned.machine().scheduler(), pinned.processor());
     sampling::runnable_again(processor, goroutine);
-    processor.tracer.note::<P>(EventKind::GlobalPut, Some(goroutine.id()), 0);
+    processor.tracer.note::<Plat>(EventKind::GlobalPut, Some(goroutine.id()), 0);
     goroutine.set_status(Status::Runnable);
     scheduler.put_global_one(&mut scheduler.shared.lock(), goroutine);
     scheduler.submitted();
@@ -127,7 +127,7 @@ pub(crate) fn requeue_global<P: Platform>(pinned: &Pinned<P>, goroutine: &'stati
 
 /// Commit of a G that is displaced, or that is stopped with the world. Puts the G into `runnext`, or on the list of
 /// locked Gs if it is locked.
-pub(crate) fn requeue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+pub(crate) fn requeue_next<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     if goroutine.is_locked() {
         return requeue_global(pinned, goroutine);
     }
@@ -141,7 +141,7 @@ pub(crate) fn requeue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
 /// Commit of a G that had itself displaced another G, and is now displaced by the G of a timer. The G goes back among
 /// the due timers, so that it alternates with the Gs of these timers. (If it went to `runnext`, it would push the G
 /// that it had displaced to the tail of the ring.)
-pub(crate) fn requeue_due<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+pub(crate) fn requeue_due<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     sampling::runnable_again(pinned.processor(), goroutine);
     goroutine.set_status(Status::Runnable);
     put_among_due_timers(pinned.processor(), goroutine);
@@ -150,16 +150,19 @@ pub(crate) fn requeue_due<P: Platform>(pinned: &Pinned<P>, goroutine: &'static G
 
 /// Puts a runnable G behind the Gs whose timers on `processor` are already due. The timer of the G is not armed, so
 /// this function can use that timer. The caller makes sure that an M notices the G.
-pub(crate) fn put_among_due_timers<P: Platform>(processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) {
+pub(crate) fn put_among_due_timers<Plat: Platform>(
+    processor: &'static Processor<Plat>,
+    goroutine: &'static Goroutine<Plat>,
+) {
     debug_assert!(!goroutine.timer.is_armed(), "the timer of {goroutine:?} is still armed for a wait");
-    processor.timers.insert(P::now(), &goroutine.timer, Action::Resume(goroutine));
+    processor.timers.insert(Plat::now(), &goroutine.timer, Action::Resume(goroutine));
 }
 
-impl<P: Platform> Scheduler<P> {
+impl<Plat: Platform> Scheduler<Plat> {
     /// Puts a runnable G on the global queue, and wakes an M if a P is idle and no M is spinning. Callable without a P.
     /// Go: `injectglist`.
     #[doc(alias = "injectglist")]
-    pub(crate) fn inject(&'static self, goroutine: &'static Goroutine<P>) {
+    pub(crate) fn inject(&'static self, goroutine: &'static Goroutine<Plat>) {
         self.put_global_one(&mut self.shared.lock(), goroutine);
         self.wake_processor();
     }
@@ -168,7 +171,7 @@ impl<P: Platform> Scheduler<P> {
     ///
     /// As soon as the G can run, the scheduler may end and be used again. So after the critical section, this function
     /// uses only the park token of the M that it unparks.
-    pub(crate) fn inject_from_outside(&'static self, goroutine: &'static Goroutine<P>) {
+    pub(crate) fn inject_from_outside(&'static self, goroutine: &'static Goroutine<Plat>) {
         let woken = {
             // The G becomes runnable and is enqueued in one critical section. Between the two steps, `check_dead` would
             // overlook this G, which no longer waits and is on no queue yet. If every M were idle and other Gs waited,
@@ -179,7 +182,7 @@ impl<P: Platform> Scheduler<P> {
             self.assign_search(&mut shared)
         };
         if let Some(machine) = woken {
-            P::unpark_thread(machine);
+            Plat::unpark_thread(machine);
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
 use crate::record::trace::EventKind;
 
-impl<P: Platform> Scheduler<P> {
+impl<Plat: Platform> Scheduler<Plat> {
     /// Makes sure that there are enough Ms for all Ps even if one more M blocks, and counts one M as blocked. Creates
     /// an M if necessary.
     pub(crate) fn secure_successor(&'static self) -> Result<(), OutOfResources> {
@@ -34,20 +34,20 @@ impl<P: Platform> Scheduler<P> {
 
     /// Takes the P of an M that is in a system call, and hands the P off. Returns whether it took the P. Go: the part
     /// of `retake` that deals with system calls.
-    pub(crate) fn retake(&'static self, processor: &'static Processor<P>) -> bool {
+    pub(crate) fn retake(&'static self, processor: &'static Processor<Plat>) -> bool {
         // The M is counted as blocked before the claim, because it may return from its call right after the claim and
         // lower the count.
         if self.secure_successor().is_err() {
             return false;
         }
-        P::point(Site::Syscall);
+        Plat::point(Site::Syscall);
         if !processor.status.claim_from_syscall() {
             self.shared.lock().blocked_machines -= 1;
             return false;
         }
         // From the claim until `hand_off` the caller holds the P, so it may change the P's counters and trace.
         processor.counters.retakes.add(1);
-        processor.tracer.note::<P>(EventKind::Retake, None, 0);
+        processor.tracer.note::<Plat>(EventKind::Retake, None, 0);
         self.hand_off(processor);
         true
     }
@@ -56,10 +56,10 @@ impl<P: Platform> Scheduler<P> {
     /// there is work for it, or else puts the P on the idle list. Checks the same sources of work as `find_runnable`.
     /// Go: `handoffp`.
     #[doc(alias = "handoffp")]
-    pub(crate) fn hand_off(&'static self, processor: &'static Processor<P>) {
+    pub(crate) fn hand_off(&'static self, processor: &'static Processor<Plat>) {
         processor.status.set(ProcessorStatus::Running);
         let has_work = processor.has_work();
-        P::point(Site::Idle);
+        Plat::point(Site::Idle);
         {
             let mut shared = self.shared.lock();
             if self.is_stopping() {
@@ -69,12 +69,12 @@ impl<P: Platform> Scheduler<P> {
             if has_work || shared.has_work() {
                 let machine = self.assign(&mut shared, processor, Assignment::Run);
                 drop(shared);
-                P::unpark_thread(machine);
+                Plat::unpark_thread(machine);
                 return;
             }
             self.put_idle_processor(&mut shared, processor);
         }
-        P::point(Site::Idle);
+        Plat::point(Site::Idle);
         // Ordering: `earliest_timekeeper_timer` may miss a timer that is being set at the same time. But the code that
         // sets that timer wakes the timekeeper, too. The timekeeper takes the lock (in `check_dead`) before it checks
         // the timers, so it sees that this P is idle.

@@ -18,7 +18,7 @@ pub(crate) enum Assignment {
     Run,
 }
 
-impl<P: Platform> Scheduler<P> {
+impl<Plat: Platform> Scheduler<Plat> {
     /// Called by an M with a P after it has published work: a runnable G or a timer. Wakes an M if a P is idle and no M
     /// is spinning, so that no work waits while a P is idle. Go: `wakep`, called by `ready` and `newproc`.
     #[inline(always)]
@@ -36,7 +36,7 @@ impl<P: Platform> Scheduler<P> {
         // work by a Release store, for example to its queue. That store alone is not enough, because x86 may execute
         // the load below before other CPUs see the store.
         fence(Ordering::SeqCst);
-        P::point(Site::Idle);
+        Plat::point(Site::Idle);
         if self.idle_processors.load(Ordering::Relaxed) != 0 && self.spinning.load(Ordering::Relaxed) == 0 {
             self.wake_processor();
         }
@@ -53,7 +53,7 @@ impl<P: Platform> Scheduler<P> {
 
     /// Like [`wake_processor`](Self::wake_processor), for a caller that holds the scheduler lock. If an M is to search,
     /// returns that M, which the caller must unpark.
-    pub(crate) fn assign_search(&self, shared: &mut Shared<P>) -> Option<&'static Machine<P>> {
+    pub(crate) fn assign_search(&self, shared: &mut Shared<Plat>) -> Option<&'static Machine<Plat>> {
         fence(Ordering::SeqCst);
         if !self.count_search() {
             return None;
@@ -65,7 +65,7 @@ impl<P: Platform> Scheduler<P> {
     /// Counts the caller as spinning if a P is idle and no M is spinning. Returns whether it counted the caller.
     fn begin_search(&self) -> bool {
         fence(Ordering::SeqCst);
-        P::point(Site::Idle);
+        Plat::point(Site::Idle);
         self.count_search()
     }
 
@@ -85,10 +85,10 @@ impl<P: Platform> Scheduler<P> {
                     .map(|processor| self.assign(&mut shared, processor, Assignment::Search))
             };
             if let Some(machine) = woken {
-                P::unpark_thread(machine);
+                Plat::unpark_thread(machine);
                 return;
             }
-            P::point(Site::Idle);
+            Plat::point(Site::Idle);
             // No P is idle. Submitters woke no M while the caller counted as spinning. So the caller first stops
             // counting as spinning, and then checks once more, because a P may have become idle in the meantime.
             self.spinning.fetch_sub(1, Ordering::SeqCst);
@@ -102,10 +102,10 @@ impl<P: Platform> Scheduler<P> {
     #[doc(alias = "startm")]
     pub(crate) fn assign(
         &self,
-        shared: &mut Shared<P>,
-        processor: &'static Processor<P>,
+        shared: &mut Shared<Plat>,
+        processor: &'static Processor<Plat>,
         assignment: Assignment,
-    ) -> &'static Machine<P> {
+    ) -> &'static Machine<Plat> {
         let machine = shared.idle_machines.pop_front().expect("a P without an M: there is one for every idle P");
         if shared.idle_machines.is_empty() {
             self.set_timekeeper(None);
@@ -117,7 +117,7 @@ impl<P: Platform> Scheduler<P> {
     /// Puts an M that holds no P on the idle list. The M that has been idle longest is woken last, and is the
     /// timekeeper until then. Go: `mput`.
     #[doc(alias = "mput")]
-    pub(crate) fn put_idle_machine(&self, shared: &mut Shared<P>, machine: &'static Machine<P>) {
+    pub(crate) fn put_idle_machine(&self, shared: &mut Shared<Plat>, machine: &'static Machine<Plat>) {
         if shared.idle_machines.is_empty() {
             self.set_timekeeper(Some(machine));
         }
@@ -140,9 +140,9 @@ impl<P: Platform> Scheduler<P> {
     }
 }
 
-impl<P: Platform> Machine<P> {
+impl<Plat: Platform> Machine<Plat> {
     /// Assigns `processor` to this M, which has just been taken off the idle list.
-    pub(crate) fn set_assigned(&self, processor: &'static Processor<P>, assignment: Assignment) {
+    pub(crate) fn set_assigned(&self, processor: &'static Processor<Plat>, assignment: Assignment) {
         // This store precedes the store that makes the P visible. In the opposite order, the M could take the P, search
         // and go idle before its spinning flag is stored. The flag would mark an idle M as spinning, and the count of
         // spinning Ms would never return to 0.
@@ -158,9 +158,9 @@ impl<P: Platform> Machine<P> {
     ///
     /// Go: `findRunnable` from `releasep` on, `stopm`.
     #[doc(alias = "stopm")]
-    pub(crate) fn go_idle(&'static self, pinned: &Pinned<P>) {
+    pub(crate) fn go_idle(&'static self, pinned: &Pinned<Plat>) {
         let scheduler = self.scheduler();
-        P::point(Site::Idle);
+        Plat::point(Site::Idle);
         let left = self.processor();
         {
             let mut shared = scheduler.shared.lock();
@@ -168,7 +168,7 @@ impl<P: Platform> Machine<P> {
                 return;
             }
             if let Some(processor) = left {
-                processor.tracer.note::<P>(EventKind::Idle, None, 0);
+                processor.tracer.note::<Plat>(EventKind::Idle, None, 0);
                 self.set_processor(None);
                 scheduler.put_idle_processor(&mut shared, processor);
             }
@@ -194,14 +194,14 @@ impl<P: Platform> Machine<P> {
 
     /// Called by an M on the idle list: checks all queues a second time, and takes an idle P if there is work.
     /// Otherwise parks until a P is assigned to it.
-    pub(crate) fn wait_for_processor(&'static self, pinned: &Pinned<P>) {
+    pub(crate) fn wait_for_processor(&'static self, pinned: &Pinned<Plat>) {
         let scheduler = self.scheduler();
         // If this M was spinning, other Ms may have enqueued Gs without waking an M, because they relied on its search.
         // So this M must check the queues once more, even if it is assigned a P first.
         let mut must_recheck = true;
         let mut ends_at = self.end_of_idleness();
         loop {
-            P::point(Site::Idle);
+            Plat::point(Site::Idle);
             if self.take_assigned() {
                 if must_recheck {
                     self.wake_if_work_is_visible();
@@ -215,18 +215,18 @@ impl<P: Platform> Machine<P> {
             must_recheck = false;
             if scheduler.is_shut_down() {
                 scheduler.free_all_idle_stacks();
-                P::exit_thread(EndedMachine::new(self));
+                Plat::exit_thread(EndedMachine::new(self));
             }
             // The check for a deadlock comes before this M may end. If this M became idle last, no other M will check.
             scheduler.check_dead();
-            if ends_at.is_some_and(|ends_at| P::now() >= ends_at) {
+            if ends_at.is_some_and(|ends_at| Plat::now() >= ends_at) {
                 if self.retire() {
-                    P::exit_thread(EndedMachine::new(self));
+                    Plat::exit_thread(EndedMachine::new(self));
                 }
                 ends_at = self.end_of_idleness();
             }
             let deadline = scheduler.park_deadline(self);
-            P::park_thread(Parking::new(pinned), deadline.into_iter().chain(ends_at).min());
+            Plat::park_thread(Parking::new(pinned), deadline.into_iter().chain(ends_at).min());
         }
     }
 
@@ -249,8 +249,8 @@ impl<P: Platform> Machine<P> {
         self.set_processor(Some(processor));
         processor.set_holder(self);
         processor.counters.wakes.add(1);
-        processor.set_clock(P::now());
-        processor.tracer.note_busy::<P>(self.id(), self.is_spinning());
+        processor.set_clock(Plat::now());
+        processor.tracer.note_busy::<Plat>(self.id(), self.is_spinning());
         true
     }
 
@@ -280,7 +280,7 @@ impl<P: Platform> Machine<P> {
         drop(shared);
         self.set_processor(Some(processor));
         processor.set_holder(self);
-        processor.tracer.note_busy::<P>(self.id(), is_queued);
+        processor.tracer.note_busy::<Plat>(self.id(), is_queued);
         if is_queued {
             self.spinning.store(true, Ordering::Relaxed);
             scheduler.spinning.fetch_add(1, Ordering::SeqCst);
@@ -289,7 +289,7 @@ impl<P: Platform> Machine<P> {
     }
 
     /// Removes this M from the idle list.
-    pub(crate) fn leave_idle_list(&'static self, shared: &mut Shared<P>) {
+    pub(crate) fn leave_idle_list(&'static self, shared: &mut Shared<Plat>) {
         let scheduler = self.scheduler();
         shared.idle_machines.remove(self);
         let was_timekeeper =
@@ -299,7 +299,7 @@ impl<P: Platform> Machine<P> {
             let successor = shared.idle_machines.back();
             scheduler.set_timekeeper(successor);
             if let Some(successor) = successor {
-                P::unpark_thread(successor);
+                Plat::unpark_thread(successor);
             }
         }
     }

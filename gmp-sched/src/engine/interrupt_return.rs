@@ -109,11 +109,11 @@ pub unsafe trait InterruptReturn: Platform {
 /// # Safety
 ///
 /// The requirements of [`divert`] apply. In addition, the interrupt is maskable and is not an exception.
-pub unsafe fn on_interrupt_return<P: InterruptReturn>(interrupted: Interrupted<'_>) {
-    if P::is_requested() {
+pub unsafe fn on_interrupt_return<Plat: InterruptReturn>(interrupted: Interrupted<'_>) {
+    if Plat::is_requested() {
         // SAFETY: the caller guarantees what `divert` requires of the handler. `give_way` may be called at any
         // instruction of user code, and returns pinned once, as `divert` requires of its function.
-        unsafe { divert::<P>(interrupted, give_way::<P>) };
+        unsafe { divert::<Plat>(interrupted, give_way::<Plat>) };
     }
 }
 
@@ -132,56 +132,56 @@ pub unsafe fn on_interrupt_return<P: InterruptReturn>(interrupted: Interrupted<'
 ///   and without optimisation.)
 /// - `function` is sound to call at any instruction of a G's user code, pinned once and with interrupts on. It must
 ///   return in the same state, perhaps on another CPU.
-pub unsafe fn divert<P: InterruptReturn>(interrupted: Interrupted<'_>, function: extern "sysv64" fn()) -> bool {
-    if P::is_pinned() {
+pub unsafe fn divert<Plat: InterruptReturn>(interrupted: Interrupted<'_>, function: extern "sysv64" fn()) -> bool {
+    if Plat::is_pinned() {
         return false;
     }
     // A G in the entry is pinned or has interrupts off, so it is not diverted a second time. If it were, each
     // preemption could save another set of registers below the last one, until the stack overflows.
     let is_in_entry = diverted::is_in_entry(*interrupted.rip);
     assert!(!is_in_entry, "a G is diverted that has not come back from the last time");
-    let Some(goroutine) = P::current_machine().and_then(Machine::current_goroutine) else { return false };
+    let Some(goroutine) = Plat::current_machine().and_then(Machine::current_goroutine) else { return false };
     let stack = goroutine.stack();
     // The room below a stack is for the entry and the functions that it calls. If the G's own stack pointer is in that
     // room, the G is about to overflow its stack and is not diverted.
     if !(stack.start as u64..=stack.end as u64).contains(&*interrupted.rsp) {
         return false;
     }
-    P::raise_pin();
-    let red_zone = P::red_zone(*interrupted.rip);
-    P::slots().divert(interrupted, red_zone, run_diverted::<P>, function);
+    Plat::raise_pin();
+    let red_zone = Plat::red_zone(*interrupted.rip);
+    Plat::slots().divert(interrupted, red_zone, run_diverted::<Plat>, function);
     true
 }
 
 /// Calls `function`, and then gives way as long as a preemption is requested. Called by the entry, pinned once. Returns
 /// unpinned, with interrupts off. Interrupts must stay off until `iretq`, because a preemption before `iretq` would
 /// save another set of registers on the stack. If that happened again and again, the stack would overflow.
-extern "sysv64" fn run_diverted<P: InterruptReturn>(function: extern "sysv64" fn()) {
+extern "sysv64" fn run_diverted<Plat: InterruptReturn>(function: extern "sysv64" fn()) {
     function();
     // SAFETY: the entry runs in ring 0, as the caller of `divert` guarantees.
     unsafe { diverted::disable_interrupts() };
-    while P::is_requested() {
+    while Plat::is_requested() {
         // SAFETY: the entry runs in ring 0, as the caller of `divert` guarantees. The G is pinned, so an interrupt
         // cannot divert it.
         unsafe { diverted::enable_interrupts() };
-        give_way::<P>();
+        give_way::<Plat>();
         // SAFETY: the entry runs in ring 0, as the caller of `divert` guarantees.
         unsafe { diverted::disable_interrupts() };
     }
     // SAFETY: `divert` has raised this pin for the G. The entry returns to the interrupted code at once.
-    unsafe { P::lower_pin_quietly() };
+    unsafe { Plat::lower_pin_quietly() };
 }
 
 /// Makes the calling G give way once. The caller is a G in user code, pinned once, with interrupts on. The
 /// caller is still pinned once when this function returns.
-extern "sysv64" fn give_way<P: InterruptReturn>() {
-    P::withdraw_request();
+extern "sysv64" fn give_way<Plat: InterruptReturn>() {
+    Plat::withdraw_request();
     // SAFETY: the caller is pinned. `pinned` is forgotten below instead of dropped, so only the caller lowers the pin.
     let pinned = unsafe { Pinned::adopt() };
     // SAFETY: the calling G is in user code. If `run_diverted` is the caller, `divert` has checked this. If
     // `honour_requests` is the caller, it has checked that it runs on a G without another pin, and that interrupts are
     // on.
-    let pinned = unsafe { P::give_way(pinned) };
+    let pinned = unsafe { Plat::give_way(pinned) };
     core::mem::forget(pinned);
 }
 
@@ -195,23 +195,23 @@ extern "sysv64" fn give_way<P: InterruptReturn>() {
 /// The caller holds a pin, or may not block for another reason.
 #[cold]
 #[track_caller]
-pub fn honour_requests<P: InterruptReturn>() {
+pub fn honour_requests<Plat: InterruptReturn>() {
     if !diverted::are_interrupts_on() {
         return;
     }
     loop {
-        P::raise_pin();
-        let is_goroutine = P::current_machine().and_then(Machine::current_goroutine).is_some();
+        Plat::raise_pin();
+        let is_goroutine = Plat::current_machine().and_then(Machine::current_goroutine).is_some();
         if is_goroutine {
-            P::assert_pinned_once();
-            give_way::<P>();
+            Plat::assert_pinned_once();
+            give_way::<Plat>();
         } else {
-            P::withdraw_request();
+            Plat::withdraw_request();
         }
         // SAFETY: this function has raised the pin. If the caller is a G, this function checks for a request below.
         // Otherwise there is no G to preempt.
-        unsafe { P::lower_pin_quietly() };
-        if !is_goroutine || !P::is_requested() {
+        unsafe { Plat::lower_pin_quietly() };
+        if !is_goroutine || !Plat::is_requested() {
             return;
         }
     }

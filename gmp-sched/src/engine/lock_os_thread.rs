@@ -38,8 +38,8 @@ use crate::platform::{Parking, Pinned, Platform};
 /// variables of the host.
 #[must_use = "the G is unlocked when this is dropped"]
 #[derive(Debug)]
-pub struct LockedThread<P: Platform> {
-    _here: PhantomData<(*mut (), P)>,
+pub struct LockedThread<Plat: Platform> {
+    _here: PhantomData<(*mut (), Plat)>,
 }
 
 /// Locks the calling G to the M it runs on. Calls nest. Go: `runtime.LockOSThread`.
@@ -66,7 +66,7 @@ pub struct LockedThread<P: Platform> {
 /// In the cases in which [`try_lock_thread`] panics or returns an error.
 #[doc(alias = "LockOSThread")]
 #[track_caller]
-pub fn lock_thread<P: Platform>() -> LockedThread<P> {
+pub fn lock_thread<Plat: Platform>() -> LockedThread<Plat> {
     match try_lock_thread() {
         Ok(locked) => locked,
         Err(error) => panic!("cannot lock a G to its thread: {error}"),
@@ -83,25 +83,25 @@ pub fn lock_thread<P: Platform>() -> LockedThread<P> {
 ///
 /// The caller is not a G with a P.
 #[track_caller]
-pub fn try_lock_thread<P: Platform>() -> Result<LockedThread<P>, OutOfResources> {
-    let CurrentProcessor { pinned: _pinned, machine, .. } = CurrentProcessor::<P>::new();
+pub fn try_lock_thread<Plat: Platform>() -> Result<LockedThread<Plat>, OutOfResources> {
+    let CurrentProcessor { pinned: _pinned, machine, .. } = CurrentProcessor::<Plat>::new();
     machine.lock_current()?;
     Ok(LockedThread { _here: PhantomData })
 }
 
-impl<P: Platform> Drop for LockedThread<P> {
+impl<Plat: Platform> Drop for LockedThread<Plat> {
     /// Undoes one lock of the calling G. Go: `runtime.UnlockOSThread`.
     fn drop(&mut self) {
-        Pinned::<P>::new().machine().unlock_current();
+        Pinned::<Plat>::new().machine().unlock_current();
     }
 }
 
 /// Functions that a G calls, on its own stack.
-impl<P: Platform> Machine<P> {
+impl<Plat: Platform> Machine<Plat> {
     /// The G that is locked to this M, which means that it runs on no other M. `None` if there is no such G.
     #[must_use]
     #[inline(always)]
-    pub fn locked_goroutine(&self) -> Option<&'static Goroutine<P>> {
+    pub fn locked_goroutine(&self) -> Option<&'static Goroutine<Plat>> {
         self.locked.goroutine.load(Ordering::Relaxed)
     }
 
@@ -160,7 +160,7 @@ impl<P: Platform> Machine<P> {
     }
 
     /// Makes this M the holder of `processor`.
-    pub(crate) fn hold(&self, processor: &'static Processor<P>) {
+    pub(crate) fn hold(&self, processor: &'static Processor<Plat>) {
         self.set_processor(Some(processor));
         if self.locked_goroutine().is_some() {
             processor.request_slow_pick();
@@ -169,12 +169,12 @@ impl<P: Platform> Machine<P> {
 }
 
 /// Functions that the M calls, on g0.
-impl<P: Platform> Machine<P> {
+impl<Plat: Platform> Machine<Plat> {
     /// Called when the G locked to this M has left. If the G can continue at once, returns. Otherwise hands off the P
     /// and waits until the M is assigned a P to run the G. Go: `stoplockedm`.
     #[doc(alias = "stoplockedm")]
     #[cold]
-    pub(crate) fn wait_for_locked(&'static self, pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+    pub(crate) fn wait_for_locked(&'static self, pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
         let scheduler = self.scheduler();
         if let Some(processor) = self.processor() {
             if self.continues_at_once(processor, goroutine) {
@@ -183,29 +183,29 @@ impl<P: Platform> Machine<P> {
             self.set_processor(None);
             scheduler.hand_off(processor);
         }
-        P::point(Site::Idle);
+        Plat::point(Site::Idle);
         self.begin_to_wait(&mut scheduler.shared.lock());
         loop {
-            P::point(Site::Idle);
+            Plat::point(Site::Idle);
             if self.take_assigned() {
                 break;
             }
             if scheduler.is_shut_down() {
-                P::exit_thread(EndedMachine::new(self));
+                Plat::exit_thread(EndedMachine::new(self));
             }
             scheduler.check_dead();
-            P::park_thread(Parking::new(pinned), None);
+            Plat::park_thread(Parking::new(pinned), None);
         }
         if let Some(processor) = self.processor() {
             processor.advance_tick();
-            await_next(pinned, processor, P::now());
+            await_next(pinned, processor, Plat::now());
             processor.request_slow_pick();
         }
     }
 
     /// If the G is the first of the list of locked Gs and there is nothing else to run, takes the G off that list and
     /// keeps the P. Returns whether the M keeps the P.
-    fn continues_at_once(&self, processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) -> bool {
+    fn continues_at_once(&self, processor: &'static Processor<Plat>, goroutine: &'static Goroutine<Plat>) -> bool {
         let scheduler = self.scheduler();
         if scheduler.global_length.load(Ordering::Relaxed) == 0 || processor.has_work() {
             return false;
@@ -222,7 +222,7 @@ impl<P: Platform> Machine<P> {
     }
 
     /// Counts this M as idle until it is assigned a P. Does nothing if the M has already been assigned one.
-    pub(crate) fn begin_to_wait(&self, shared: &mut Shared<P>) {
+    pub(crate) fn begin_to_wait(&self, shared: &mut Shared<Plat>) {
         if self.next_processor.load(Ordering::Relaxed).is_none() && !self.locked.waits.swap(true, Ordering::Relaxed) {
             shared.idle_locked += 1;
         }
@@ -232,7 +232,7 @@ impl<P: Platform> Machine<P> {
     /// Go: `startlockedm`.
     #[doc(alias = "startlockedm")]
     #[cold]
-    pub(crate) fn start_locked(&'static self, goroutine: &'static Goroutine<P>) {
+    pub(crate) fn start_locked(&'static self, goroutine: &'static Goroutine<Plat>) {
         let scheduler = self.scheduler();
         let (Some(processor), Some(to)) = (self.processor(), goroutine.locked_machine()) else {
             unreachable!("a locked G is found by an M with a P, and has an M of its own: {goroutine:?}")
@@ -243,11 +243,11 @@ impl<P: Platform> Machine<P> {
             scheduler.put_idle_machine(&mut shared, self);
             to.assign(&mut shared, processor);
         }
-        P::unpark_thread(to);
+        Plat::unpark_thread(to);
     }
 
     /// Assigns `processor` to this M, which waits for a P or is about to wait. The caller must unpark the M.
-    fn assign(&self, shared: &mut Shared<P>, processor: &'static Processor<P>) {
+    fn assign(&self, shared: &mut Shared<Plat>, processor: &'static Processor<Plat>) {
         if self.locked.waits.swap(false, Ordering::Relaxed) {
             shared.idle_locked -= 1;
         }
@@ -261,7 +261,7 @@ impl<P: Platform> Machine<P> {
 /// `None` if the caller is not an M of the G's scheduler. Go: `ready`.
 #[cold]
 #[inline(never)]
-pub(crate) fn ready_locked<P: Platform>(here: Option<&'static Machine<P>>, goroutine: &'static Goroutine<P>) {
+pub(crate) fn ready_locked<Plat: Platform>(here: Option<&'static Machine<Plat>>, goroutine: &'static Goroutine<Plat>) {
     let scheduler = goroutine.scheduler();
     let processor = here.and_then(Machine::processor);
     if let Some((machine, processor)) = here.zip(processor) {
@@ -270,7 +270,7 @@ pub(crate) fn ready_locked<P: Platform>(here: Option<&'static Machine<P>>, gorou
             sampling::readied(machine, processor, goroutine);
         }
     }
-    P::point(Site::Idle);
+    Plat::point(Site::Idle);
     let mut shared = scheduler.shared.lock();
     // The status changes in the same critical section as the assignment or the enqueueing, for the reason given in
     // `inject_from_outside`.
@@ -280,7 +280,7 @@ pub(crate) fn ready_locked<P: Platform>(here: Option<&'static Machine<P>>, gorou
     {
         to.assign(&mut shared, idle);
         drop(shared);
-        P::unpark_thread(to);
+        Plat::unpark_thread(to);
         return;
     }
     scheduler.put_global_one(&mut shared, goroutine);
@@ -292,9 +292,9 @@ pub(crate) fn ready_locked<P: Platform>(here: Option<&'static Machine<P>>, gorou
     }
 }
 
-impl<P: Platform> Scheduler<P> {
+impl<Plat: Platform> Scheduler<Plat> {
     /// Takes the first runnable locked G.
-    pub(crate) fn take_locked(&self, shared: &mut Shared<P>) -> Option<&'static Goroutine<P>> {
+    pub(crate) fn take_locked(&self, shared: &mut Shared<Plat>) -> Option<&'static Goroutine<Plat>> {
         let goroutine = shared.locked.pop_front()?;
         self.publish_global_length(shared);
         Some(goroutine)

@@ -18,16 +18,16 @@ std::thread_local! {
     static WAITING: RefCell<Vec<(usize, Thread)>> = const { RefCell::new(Vec::new()) };
 }
 
-fn address<P: Platform>(goroutine: &Goroutine<P>) -> usize {
+fn address<Plat: Platform>(goroutine: &Goroutine<Plat>) -> usize {
     core::ptr::from_ref(goroutine).addr()
 }
 
 /// Replaces a switch under loom. Runs `commit`, which without loom runs on the far side, and returns when the calling G
 /// has been readied.
-pub(crate) fn leave<P: Platform>(
-    caller: CurrentGoroutine<P>,
-    commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>),
-) -> Pinned<P> {
+pub(crate) fn leave<Plat: Platform>(
+    caller: CurrentGoroutine<Plat>,
+    commit: impl FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>),
+) -> Pinned<Plat> {
     let CurrentGoroutine { pinned, me, .. } = caller;
     wait(me, || commit(&pinned, me));
     me.set_status(Status::Running);
@@ -35,7 +35,7 @@ pub(crate) fn leave<P: Platform>(
 }
 
 /// Runs `far_side`, then blocks the thread of `me` until the G has been readied.
-pub(crate) fn wait<P: Platform>(me: &'static Goroutine<P>, far_side: impl FnOnce()) {
+pub(crate) fn wait<Plat: Platform>(me: &'static Goroutine<Plat>, far_side: impl FnOnce()) {
     WAITING.with_borrow_mut(|waiting| waiting.push((address(me), thread::current())));
     far_side();
     // Ordering: Acquire, to see what the code that readied the G did. Partner: the Release in `ready`.
@@ -47,7 +47,7 @@ pub(crate) fn wait<P: Platform>(me: &'static Goroutine<P>, far_side: impl FnOnce
 
 /// Unblocks the thread of `goroutine` and returns `true`. Returns `false` if no thread is blocked for that G; the
 /// caller then puts the G on a run queue.
-pub(crate) fn ready<P: Platform>(goroutine: &Goroutine<P>) -> bool {
+pub(crate) fn ready<Plat: Platform>(goroutine: &Goroutine<Plat>) -> bool {
     let thread = WAITING.with_borrow_mut(|waiting| {
         let index = waiting.iter().position(|&(each, _)| each == address(goroutine))?;
         Some(waiting.swap_remove(index).1)

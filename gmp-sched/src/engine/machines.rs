@@ -14,7 +14,7 @@ use crate::platform::Platform;
 /// How many Ms a scheduler may have. Go: `maxmcount`, 10000.
 const MACHINE_LIMIT: u32 = 10_000;
 
-impl<P: Platform> Scheduler<P> {
+impl<Plat: Platform> Scheduler<Plat> {
     /// Makes an M and puts it on the idle list. The caller is pinned, or no M runs yet. Go: `newm`.
     pub(crate) fn add_machine(&'static self) -> Result<(), OutOfResources> {
         if self.shared.lock().machines >= MACHINE_LIMIT {
@@ -38,14 +38,14 @@ impl<P: Platform> Scheduler<P> {
         // other side, and the thread of this M would stay parked.
         fence(Ordering::SeqCst);
         if self.is_shut_down() {
-            P::unpark_thread(machine);
+            Plat::unpark_thread(machine);
         }
         Ok(())
     }
 
     /// Starts the thread of an M; the thread waits to be unparked for the first time. Returns the M, which only the
     /// caller uses so far, and whether the M is new. An M that is not new had a thread before.
-    fn start_machine(&'static self) -> Result<(&'static Machine<P>, bool), OutOfResources> {
+    fn start_machine(&'static self) -> Result<(&'static Machine<Plat>, bool), OutOfResources> {
         let retired = self.shared.lock().retired_machines.pop_front();
         let machine = match retired {
             Some(machine) => machine,
@@ -58,7 +58,7 @@ impl<P: Platform> Scheduler<P> {
             }
         };
         let is_new = machine.thread().is_none();
-        match P::start_thread(NewMachine::new(machine)) {
+        match Plat::start_thread(NewMachine::new(machine)) {
             Ok(thread) => machine.set_thread(thread),
             Err(error) => {
                 self.shared.lock().retired_machines.push_front(machine);
@@ -70,7 +70,7 @@ impl<P: Platform> Scheduler<P> {
 
     /// Keeps an M for reuse after [`Machine::retire`]. The thread of the M has ended, or is about to end and no longer
     /// uses the M.
-    pub(crate) fn reuse_machine(&self, machine: &'static Machine<P>) {
+    pub(crate) fn reuse_machine(&self, machine: &'static Machine<Plat>) {
         self.shared.lock().retired_machines.push_front(machine);
     }
 
@@ -81,12 +81,12 @@ impl<P: Platform> Scheduler<P> {
     /// Platforms call this after the main G has ended. Callable from any thread and any G; does not block or allocate.
     /// Does not compile for a platform whose [`CAN_SHUT_DOWN`](Platform::CAN_SHUT_DOWN) is `false`.
     pub fn shut_down(&'static self) {
-        const { assert!(P::CAN_SHUT_DOWN, "schedulers of this platform cannot be shut down") }
+        const { assert!(Plat::CAN_SHUT_DOWN, "schedulers of this platform cannot be shut down") }
         self.end_machines();
     }
 }
 
-impl<P: Platform> EndedMachine<P> {
+impl<Plat: Platform> EndedMachine<Plat> {
     /// Allows the scheduler to use the M again, with a new thread. The scheduler may call [`Platform::start_thread`]
     /// before this function returns. The calling thread must no longer use the M: [`Platform::current_machine`] returns
     /// `None` on this thread. If this function is not called, the M is not used again. After a
@@ -101,12 +101,12 @@ impl<P: Platform> EndedMachine<P> {
     }
 }
 
-impl<P: Platform> Machine<P> {
+impl<Plat: Platform> Machine<Plat> {
     /// Returns the time at which an M that becomes idle now must check whether it is still needed. Returns `None` if
     /// the platform never ends idle Ms.
     pub(crate) fn end_of_idleness(&self) -> Option<Instant> {
-        let limit = P::idle_limit()?;
-        let now = P::now();
+        let limit = Plat::idle_limit()?;
+        let now = Plat::now();
         let mut shared = self.scheduler().shared.lock();
         shared.update_surplus(now);
         Some(shared.surplus_since.min(now) + limit)
@@ -119,10 +119,10 @@ impl<P: Platform> Machine<P> {
     /// no M is idle for long, even if there are far more Ms than needed.
     pub(crate) fn retire(&'static self) -> bool {
         let scheduler = self.scheduler();
-        let now = P::now();
+        let now = Plat::now();
         let mut shared = scheduler.shared.lock();
         shared.update_surplus(now);
-        let is_needed = P::idle_limit().is_none_or(|limit| shared.surplus_since + limit > now);
+        let is_needed = Plat::idle_limit().is_none_or(|limit| shared.surplus_since + limit > now);
         let is_assigned = self.next_processor.load(Ordering::Relaxed).is_some();
         if is_needed || is_assigned || scheduler.is_stopping() {
             return false;

@@ -62,29 +62,29 @@ use crate::record::trace::EventKind;
 #[doc(alias = "gopark")]
 #[inline]
 #[track_caller]
-pub fn park<P: Platform>(reason: WaitReason, commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>) -> bool) {
+pub fn park<Plat: Platform>(reason: WaitReason, commit: impl FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>) -> bool) {
     drop(park_with(CurrentGoroutine::new(), reason, commit));
 }
 
 /// Like [`park`], for a caller that is pinned exactly once. The caller is also pinned when this function returns.
 #[inline(always)]
 #[cfg_attr(feature = "std", track_caller)]
-pub(crate) fn park_with<'a, P: Platform>(
-    caller: CurrentGoroutine<P>,
+pub(crate) fn park_with<'a, Plat: Platform>(
+    caller: CurrentGoroutine<Plat>,
     wait: impl Into<WaitFor<'a>>,
-    commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>) -> bool,
-) -> Pinned<P> {
+    commit: impl FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>) -> bool,
+) -> Pinned<Plat> {
     park_at(Place::here(), caller, wait, commit)
 }
 
 /// Like [`park_with`], but reports show `place` instead of the caller's line.
 #[inline(always)]
-pub(crate) fn park_at<'a, P: Platform>(
+pub(crate) fn park_at<'a, Plat: Platform>(
     place: Place,
-    caller: CurrentGoroutine<P>,
+    caller: CurrentGoroutine<Plat>,
     wait: impl Into<WaitFor<'a>>,
-    commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>) -> bool,
-) -> Pinned<P> {
+    commit: impl FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>) -> bool,
+) -> Pinned<Plat> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
     let wait = wait.into();
     processor.counters.parks.add(1);
@@ -92,7 +92,7 @@ pub(crate) fn park_at<'a, P: Platform>(
     me.set_waiting(wait.reason(), processor.sampler.parked_status(), processor.clock());
     let bubble = me.bubble().filter(|_| me.set_waiting_in_bubble(wait.reason_in_bubble()));
     // The commit owns all that it uses, because the stack of the G may change as soon as the G is known to other code.
-    let commit = move |pinned: &Pinned<P>, me: &'static Goroutine<P>| {
+    let commit = move |pinned: &Pinned<Plat>, me: &'static Goroutine<Plat>| {
         if !commit(pinned, me) {
             ready_pinned(pinned, me);
         }
@@ -108,7 +108,7 @@ pub(crate) fn park_at<'a, P: Platform>(
     {
         let next = pick_next(&pinned, processor);
         if next.is_none() || sampling::is_exact(processor) {
-            processor.tracer.note::<P>(EventKind::Park, Some(me.id()), me.wait_reason() as u64);
+            processor.tracer.note::<Plat>(EventKind::Park, Some(me.id()), me.wait_reason() as u64);
         }
         leave(pinned, machine, me, next, commit)
     }
@@ -118,7 +118,7 @@ pub(crate) fn park_at<'a, P: Platform>(
 /// this: the one in `synctest::wait` or the one in `synctest::test`.
 #[cold]
 #[inline(never)]
-fn blocked_in<P: Platform>(pinned: &Pinned<P>, bubble: BubblePointer<P>) {
+fn blocked_in<Plat: Platform>(pinned: &Pinned<Plat>, bubble: BubblePointer<Plat>) {
     if let Some(waiting) = bubble.blocked() {
         ready_pinned(pinned, waiting);
     }
@@ -143,13 +143,13 @@ fn blocked_in<P: Platform>(pinned: &Pinned<P>, bubble: BubblePointer<P>) {
 #[expect(unsafe_code, reason = "the caller must be the one to which the commit made the G known")]
 #[inline]
 #[track_caller]
-pub unsafe fn ready<P: Platform>(goroutine: &'static Goroutine<P>) {
+pub unsafe fn ready<Plat: Platform>(goroutine: &'static Goroutine<Plat>) {
     ready_pinned(&Pinned::new(), goroutine);
 }
 
 /// Like [`ready`], for a caller that is pinned.
 #[inline(always)]
-pub(crate) fn ready_pinned<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+pub(crate) fn ready_pinned<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     if let Some((machine, processor)) = end_wait(pinned, goroutine) {
         #[cfg(gmp_loom)]
         if crate::engine::loom_wait::ready(goroutine) {
@@ -162,10 +162,10 @@ pub(crate) fn ready_pinned<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
 /// Makes a parked G runnable and returns the G, which the caller must run or enqueue. Returns `None` if the G is locked
 /// to an M, or if the caller is not an M of the G's scheduler. In that case this function has already enqueued the G.
 #[inline(always)]
-pub(crate) fn make_runnable<P: Platform>(
-    pinned: &Pinned<P>,
-    goroutine: &'static Goroutine<P>,
-) -> Option<&'static Goroutine<P>> {
+pub(crate) fn make_runnable<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    goroutine: &'static Goroutine<Plat>,
+) -> Option<&'static Goroutine<Plat>> {
     end_wait(pinned, goroutine).map(|_| goroutine)
 }
 
@@ -173,10 +173,10 @@ pub(crate) fn make_runnable<P: Platform>(
 /// not look them up again to enqueue the G. Returns `None` if this M may not run the G. In that case this function has
 /// already enqueued the G elsewhere.
 #[inline(always)]
-fn end_wait<P: Platform>(
-    pinned: &Pinned<P>,
-    goroutine: &'static Goroutine<P>,
-) -> Option<(&'static Machine<P>, Option<&'static Processor<P>>)> {
+fn end_wait<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    goroutine: &'static Goroutine<Plat>,
+) -> Option<(&'static Machine<Plat>, Option<&'static Processor<Plat>>)> {
     let machine = match pinned.try_machine() {
         // This one comparison fails if the G is not parked, belongs to another scheduler, is sampled, waits durably in
         // a bubble or is locked.
@@ -195,10 +195,10 @@ fn end_wait<P: Platform>(
 /// scheduler. `here` is the calling M, or `None` on a thread that is no M.
 #[cold]
 #[inline(never)]
-fn end_special_wait<P: Platform>(
-    here: Option<&'static Machine<P>>,
-    goroutine: &'static Goroutine<P>,
-) -> Option<&'static Machine<P>> {
+fn end_special_wait<Plat: Platform>(
+    here: Option<&'static Machine<Plat>>,
+    goroutine: &'static Goroutine<Plat>,
+) -> Option<&'static Machine<Plat>> {
     assert_eq!(goroutine.status(), Status::Waiting, "readied a G that does not wait: {goroutine:?}");
     let here = here.filter(|machine| machine.is_of_scheduler_of(goroutine));
     if goroutine.is_waiting_in_bubble() {

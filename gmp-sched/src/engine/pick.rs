@@ -52,7 +52,10 @@ use crate::record::trace::EventKind;
 
 /// Returns a G to run; blocks the M until there is one. Called on g0.
 #[doc(alias = "findRunnable")]
-pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static Machine<P>) -> &'static Goroutine<P> {
+pub(crate) fn find_runnable<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    machine: &'static Machine<Plat>,
+) -> &'static Goroutine<Plat> {
     let scheduler = machine.scheduler();
     loop {
         let Some(processor) = machine.processor() else {
@@ -93,15 +96,15 @@ pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static M
 /// The leaving G may hold a lock, which its commit releases only after the switch (see `switch`). So this function
 /// takes no lock that the G may hold, because that would be a deadlock.
 #[inline(always)]
-pub(crate) fn pick_next<P: Platform>(
-    pinned: &Pinned<P>,
-    processor: &'static Processor<P>,
-) -> Option<&'static Goroutine<P>> {
+pub(crate) fn pick_next<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    processor: &'static Processor<Plat>,
+) -> Option<&'static Goroutine<Plat>> {
     if processor.needs_slow_pick() {
         end_inherited_slice(pinned, processor);
         return None;
     }
-    if !P::TIMER_INTERRUPTS && has_due_timer(processor) {
+    if !Plat::TIMER_INTERRUPTS && has_due_timer(processor) {
         return None;
     }
     processor.pop_local()
@@ -118,11 +121,11 @@ pub(crate) enum Event {
 
 /// Returns a G whose timer is due. If there is none, returns a G whose device is ready.
 #[inline]
-pub(crate) fn pick_event<P: Platform>(
-    pinned: &Pinned<P>,
-    processor: &'static Processor<P>,
+pub(crate) fn pick_event<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    processor: &'static Processor<Plat>,
     now: Instant,
-) -> Option<(&'static Goroutine<P>, Event)> {
+) -> Option<(&'static Goroutine<Plat>, Event)> {
     if let Some(goroutine) = take_due(pinned, processor, now) {
         return Some((goroutine, Event::Timer));
     }
@@ -133,28 +136,28 @@ pub(crate) fn pick_event<P: Platform>(
 /// Step 0: if this M has been idle since its last pick, polls the devices before it takes other work, because raises
 /// may have relied on this M (see `poll`).
 #[inline(always)]
-fn poll_after_idleness<P: Platform>(
-    pinned: &Pinned<P>,
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-) -> Option<&'static Goroutine<P>> {
+fn poll_after_idleness<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    machine: &'static Machine<Plat>,
+    processor: &'static Processor<Plat>,
+) -> Option<&'static Goroutine<Plat>> {
     if !machine.stop_polling() {
         return None;
     }
     let goroutine = poll_devices(pinned, machine.scheduler(), processor)?;
     if processor.timers.earliest() != Instant::NEVER {
-        await_next(pinned, processor, P::now());
+        await_next(pinned, processor, Plat::now());
     }
     Some(goroutine)
 }
 
 /// Step 2: polls the devices, then takes the first runnable locked G or, if there is none, the first G of the global
 /// queue.
-fn check_global_queue<P: Platform>(
-    pinned: &Pinned<P>,
-    scheduler: &'static Scheduler<P>,
-    processor: &'static Processor<P>,
-) -> Option<&'static Goroutine<P>> {
+fn check_global_queue<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    scheduler: &'static Scheduler<Plat>,
+    processor: &'static Processor<Plat>,
+) -> Option<&'static Goroutine<Plat>> {
     scheduler.poll(pinned);
     if scheduler.global_length.load(Ordering::Relaxed) == 0 {
         return None;
@@ -166,16 +169,16 @@ fn check_global_queue<P: Platform>(
     drop(shared);
     processor.advance_tick();
     processor.counters.global_takes.add(1);
-    processor.tracer.note::<P>(EventKind::GlobalTake, Some(goroutine.id()), 1);
+    processor.tracer.note::<Plat>(EventKind::GlobalTake, Some(goroutine.id()), 1);
     Some(goroutine)
 }
 
 /// Step 4: takes a fair share of the global queue. Returns the first G of the share and puts the others into the local
 /// ring, which is empty. If the global queue is empty, returns the first runnable locked G. Go: `globrunqgetbatch`.
-pub(crate) fn take_global_batch<P: Platform>(
-    scheduler: &'static Scheduler<P>,
-    processor: &'static Processor<P>,
-) -> Option<&'static Goroutine<P>> {
+pub(crate) fn take_global_batch<Plat: Platform>(
+    scheduler: &'static Scheduler<Plat>,
+    processor: &'static Processor<Plat>,
+) -> Option<&'static Goroutine<Plat>> {
     if scheduler.global_length.load(Ordering::Relaxed) == 0 {
         return None;
     }
@@ -196,18 +199,18 @@ pub(crate) fn take_global_batch<P: Platform>(
     drop(shared);
     processor.advance_tick();
     processor.counters.global_takes.add(1 + u64::from(taken));
-    processor.tracer.note::<P>(EventKind::GlobalTake, Some(first.id()), 1 + u64::from(taken));
+    processor.tracer.note::<Plat>(EventKind::GlobalTake, Some(first.id()), 1 + u64::from(taken));
     Some(first)
 }
 
 /// Steps 0 and 5: readies the Gs whose devices are ready. Returns the first of them, for which no M has to be woken,
 /// because the caller runs it. The others go to the tail of the ring, in the order of the raises.
 #[inline(always)]
-fn poll_devices<P: Platform>(
-    pinned: &Pinned<P>,
-    scheduler: &'static Scheduler<P>,
-    processor: &'static Processor<P>,
-) -> Option<&'static Goroutine<P>> {
+fn poll_devices<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    scheduler: &'static Scheduler<Plat>,
+    processor: &'static Processor<Plat>,
+) -> Option<&'static Goroutine<Plat>> {
     let mut first = None;
     let mut has_more = false;
     scheduler.poll_each(pinned, |goroutine| {
@@ -225,11 +228,11 @@ fn poll_devices<P: Platform>(
     first
 }
 
-impl<P: Platform> Processor<P> {
+impl<Plat: Platform> Processor<Plat> {
     /// Step 3: takes the next G of the local queue. A G from the ring begins a slice of its own, and a G from `runnext`
     /// inherits the current slice.
     #[inline(always)]
-    pub(crate) fn pop_local(&self) -> Option<&'static Goroutine<P>> {
+    pub(crate) fn pop_local(&self) -> Option<&'static Goroutine<Plat>> {
         // If this is the only P in use, no M holds another P, so there are no thieves. A second P comes into use only
         // while the world is stopped.
         let (goroutine, slice) = self.queue.take(!self.is_alone())?;
@@ -240,7 +243,7 @@ impl<P: Platform> Processor<P> {
     }
 }
 
-impl<P: Platform> Scheduler<P> {
+impl<Plat: Platform> Scheduler<Plat> {
     /// Whether there is work that belongs to no P: a G in the global queue, or a device that is ready.
     #[inline(always)]
     pub(crate) fn has_shared_work(&self) -> bool {
@@ -251,10 +254,10 @@ impl<P: Platform> Scheduler<P> {
 /// Makes the M spin if the number of spinning Ms is below half the number of Ps that are not idle. More spinning Ms
 /// would only take CPUs from the Ms that have work. Returns whether the M spins now. An M that was already spinning
 /// continues to spin.
-fn try_start_spinning<P: Platform>(
-    scheduler: &'static Scheduler<P>,
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
+fn try_start_spinning<Plat: Platform>(
+    scheduler: &'static Scheduler<Plat>,
+    machine: &'static Machine<Plat>,
+    processor: &'static Processor<Plat>,
 ) -> bool {
     if machine.is_spinning() {
         return true;
@@ -264,7 +267,7 @@ fn try_start_spinning<P: Platform>(
     if 2 * spinning >= scheduler.procs() - idle.min(scheduler.procs()) {
         return false;
     }
-    processor.tracer.note::<P>(EventKind::Spin, None, 0);
+    processor.tracer.note::<Plat>(EventKind::Spin, None, 0);
     machine.spinning.store(true, Ordering::Relaxed);
     scheduler.spinning.fetch_add(1, Ordering::SeqCst);
     true
@@ -273,7 +276,7 @@ fn try_start_spinning<P: Platform>(
 /// Ends the spinning of an M that has found work. If it was the last M to spin and a P is idle, another M begins to
 /// spin, because there may be more work. Go: `resetspinning`.
 #[doc(alias = "resetspinning")]
-fn stop_spinning<P: Platform>(machine: &'static Machine<P>) {
+fn stop_spinning<Plat: Platform>(machine: &'static Machine<Plat>) {
     if machine.spinning.swap(false, Ordering::Relaxed) {
         let scheduler = machine.scheduler();
         scheduler.spinning.fetch_sub(1, Ordering::SeqCst);

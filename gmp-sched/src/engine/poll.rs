@@ -38,11 +38,11 @@ use crate::entities::signal::SignalList;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
-impl<P: Platform> SignalList<P> {
+impl<Plat: Platform> SignalList<Plat> {
     /// Takes all signals from the ready list. Calls `each` with every G that waits for one of these signals, in the
     /// order of the raises.
-    fn take(&self, mut each: impl FnMut(&'static Goroutine<P>)) {
-        P::point(Site::DeviceSignal);
+    fn take(&self, mut each: impl FnMut(&'static Goroutine<Plat>)) {
+        Plat::point(Site::DeviceSignal);
         // Ordering: Acquire, to see the links that `raise` has stored. Partner: the push in `raise`.
         let mut newest_first = self.ready.swap(None, Ordering::Acquire);
         let mut oldest_first = None;
@@ -61,12 +61,12 @@ impl<P: Platform> SignalList<P> {
     }
 }
 
-impl<P: Platform> Scheduler<P> {
+impl<Plat: Platform> Scheduler<Plat> {
     /// Readies the Gs whose signals were raised, and enqueues them on the current P. Returns whether there were any.
     /// Go: `netpoll(0)`.
     #[doc(alias = "netpoll")]
     #[inline]
-    pub(crate) fn poll(&'static self, pinned: &Pinned<P>) -> bool {
+    pub(crate) fn poll(&'static self, pinned: &Pinned<Plat>) -> bool {
         let mut any = false;
         self.poll_each(pinned, |goroutine| {
             ready_pinned(pinned, goroutine);
@@ -77,14 +77,14 @@ impl<P: Platform> Scheduler<P> {
 
     /// Calls `ready` for each G whose signal was raised, in the order of the raises. `ready` must ready the G.
     #[inline(always)]
-    pub(crate) fn poll_each(&'static self, pinned: &Pinned<P>, mut ready: impl FnMut(&'static Goroutine<P>)) {
+    pub(crate) fn poll_each(&'static self, pinned: &Pinned<Plat>, mut ready: impl FnMut(&'static Goroutine<Plat>)) {
         if !self.signals.is_ready() {
             return;
         }
         let processor = pinned.machine().processor();
         self.signals.take(|goroutine| {
             if let Some(processor) = processor {
-                processor.tracer.note::<P>(EventKind::Device, Some(goroutine.id()), 0);
+                processor.tracer.note::<Plat>(EventKind::Device, Some(goroutine.id()), 0);
             }
             ready(goroutine);
         });
@@ -106,11 +106,11 @@ impl<P: Platform> Scheduler<P> {
         // Ordering: see "No raise is lost" above. Partners: the fences in `Machine::go_idle` and
         // `Machine::stop_polling`.
         fence(Ordering::SeqCst);
-        P::point(Site::DeviceSignal);
+        Plat::point(Site::DeviceSignal);
         if self.idle_processors.load(Ordering::Relaxed) != 0
             && let Some(machine) = self.find_poller()
         {
-            P::unpark_thread(machine);
+            Plat::unpark_thread(machine);
         } else {
             self.preempt_to_poll();
         }
@@ -118,23 +118,24 @@ impl<P: Platform> Scheduler<P> {
 
     /// Returns an idle M. Prefers the one that parked last on this CPU, if it is still idle, because no other CPU has
     /// to be interrupted to wake that M. Otherwise returns the timekeeper, which is known without a search.
-    fn find_poller(&'static self) -> Option<&'static Machine<P>> {
-        let is_poller =
-            |machine: &&'static Machine<P>| machine.polls.load(Ordering::Relaxed) && ptr::eq(machine.scheduler(), self);
-        P::parked_machine().filter(is_poller).or_else(|| self.timekeeper.load(Ordering::Acquire))
+    fn find_poller(&'static self) -> Option<&'static Machine<Plat>> {
+        let is_poller = |machine: &&'static Machine<Plat>| {
+            machine.polls.load(Ordering::Relaxed) && ptr::eq(machine.scheduler(), self)
+        };
+        Plat::parked_machine().filter(is_poller).or_else(|| self.timekeeper.load(Ordering::Acquire))
     }
 
     /// Preempts an M that holds a P, so that the preempted M polls the signals. Prefers the M on this CPU. Called when
     /// every P is held or about to be held. Callable from interrupts.
     pub(crate) fn preempt_to_poll(&'static self) {
-        let holder = P::current_machine().filter(|machine| machine.processor().is_some());
+        let holder = Plat::current_machine().filter(|machine| machine.processor().is_some());
         if let Some(machine) = holder.or_else(|| self.machines().find(|machine| machine.processor().is_some())) {
-            P::request_preemption(machine);
+            Plat::request_preemption(machine);
         }
     }
 }
 
-impl<P: Platform> Machine<P> {
+impl<Plat: Platform> Machine<Plat> {
     /// Called by an M that has left the idle list, before it polls the signals. From now on no raise relies on this M.
     /// Returns whether a raise may have relied on it.
     #[inline(always)]
@@ -146,7 +147,7 @@ impl<P: Platform> Machine<P> {
         // Ordering: the partner of this fence is the fence in `wake_poller`. Either that function does not rely on this
         // M, or this M now finds the signal.
         fence(Ordering::SeqCst);
-        P::point(Site::DeviceSignal);
+        Plat::point(Site::DeviceSignal);
         true
     }
 }

@@ -56,11 +56,11 @@ pub struct NextTick {
 
 /// Called by the interrupt handler when the timer of a CPU has fired. `machine` is the M whose thread runs on that CPU,
 /// or `None` if that thread is not the thread of an M. Takes no lock.
-pub fn tick<P: Platform>(machine: Option<&Machine<P>>) -> NextTick {
+pub fn tick<Plat: Platform>(machine: Option<&Machine<Plat>>) -> NextTick {
     // The time is not an argument of this function, because a caller could pass a time in the future. A slice that
     // begins in the future would not end.
-    let now = P::now();
-    let next_slice = now + P::slice();
+    let now = Plat::now();
+    let next_slice = now + Plat::slice();
     let running = machine.and_then(Machine::current_goroutine);
     let Some(processor) = machine.and_then(Machine::processor) else {
         // There is nothing to preempt. But the slice of a G in a system call continues. If that slice is over, the G
@@ -88,15 +88,15 @@ pub fn tick<P: Platform>(machine: Option<&Machine<P>>) -> NextTick {
 
 /// When the timer of a CPU is to fire for the first time after the CPU has begun to run a thread. `machine` is the M of
 /// that thread, or `None` if that thread is not the thread of an M.
-pub fn first_tick<P: Platform>(machine: Option<&Machine<P>>, now: Instant) -> Instant {
+pub fn first_tick<Plat: Platform>(machine: Option<&Machine<Plat>>, now: Instant) -> Instant {
     let earliest = machine.and_then(Machine::processor).map_or(Instant::NEVER, |processor| processor.timers.earliest());
-    earliest.min(now + P::slice())
+    earliest.min(now + Plat::slice())
 }
 
 /// Ends the slice of the G that runs on `machine` or is in a system call there, even if the time of the slice is not
 /// over. Callable from interrupts. If `machine` is on another CPU, the caller must request a preemption from the
 /// platform as well, see [`request`].
-pub fn end_slice<P: Platform>(machine: &Machine<P>) {
+pub fn end_slice<Plat: Platform>(machine: &Machine<Plat>) {
     if let Some(processor) = machine.processor_of_slice() {
         processor.end_slice();
     }
@@ -105,14 +105,14 @@ pub fn end_slice<P: Platform>(machine: &Machine<P>) {
 /// Makes the G that runs on `machine` give way as soon as the G can be switched out. `machine` may be on any CPU. Best
 /// effort: if the G leaves by itself in the meantime, the request has no effect. Does not block. Go: `preemptone`.
 #[doc(alias = "preemptone")]
-pub fn request<P: Platform>(machine: &'static Machine<P>) {
+pub fn request<Plat: Platform>(machine: &'static Machine<Plat>) {
     end_slice(machine);
-    P::request_preemption(machine);
+    Plat::request_preemption(machine);
 }
 
 /// Whether the G on `machine` has to call [`give_way`]. Called by the handler of the interrupt that
 /// [`Platform::request_preemption`] sends.
-pub fn is_wanted<P: Platform>(machine: &Machine<P>) -> bool {
+pub fn is_wanted<Plat: Platform>(machine: &Machine<Plat>) -> bool {
     let scheduler = machine.scheduler();
     machine.processor().is_some_and(|processor| {
         gives_way_to_others(scheduler, processor) || scheduler.is_stopping() || has_due_timer(processor)
@@ -121,7 +121,7 @@ pub fn is_wanted<P: Platform>(machine: &Machine<P>) -> bool {
 
 /// Whether the G that runs on `processor` has to call [`give_way`] because its slice is over or a device is ready.
 #[inline(always)]
-pub(crate) fn gives_way_to_others<P: Platform>(scheduler: &Scheduler<P>, processor: &Processor<P>) -> bool {
+pub(crate) fn gives_way_to_others<Plat: Platform>(scheduler: &Scheduler<Plat>, processor: &Processor<Plat>) -> bool {
     processor.is_slice_over() || scheduler.signals.is_ready()
 }
 
@@ -137,8 +137,8 @@ pub(crate) fn gives_way_to_others<P: Platform>(scheduler: &Scheduler<P>, process
 ///
 /// The caller may not block here, for example because it is pinned more than once.
 #[track_caller]
-pub fn give_way<P: Platform>(pinned: Pinned<P>) -> Pinned<P> {
-    P::assert_pinned_once();
+pub fn give_way<Plat: Platform>(pinned: Pinned<Plat>) -> Pinned<Plat> {
+    Plat::assert_pinned_once();
     let Some(machine) = pinned.try_machine() else { return pinned };
     // On g0 there is no G that could give way. In a system call whose P was taken, no other G could run on this M.
     let (Some(me), Some(processor)) = (machine.current_goroutine(), machine.processor()) else { return pinned };
@@ -157,10 +157,10 @@ pub fn give_way<P: Platform>(pinned: Pinned<P>) -> Pinned<P> {
 
 /// Called when the slice is over. The calling G goes to the tail of the global queue. Go: `gopreempt_m`.
 #[doc(alias = "gopreempt_m")]
-fn preempt<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
+fn preempt<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
     processor.counters.preemptions.add(1);
-    processor.tracer.note::<P>(EventKind::Preempt, Some(me.id()), PreemptReason::Slice as u64);
+    processor.tracer.note::<Plat>(EventKind::Preempt, Some(me.id()), PreemptReason::Slice as u64);
     processor.pass_slice_on(machine.scheduler());
     leave(pinned, machine, me, None, requeue_global)
 }
@@ -168,29 +168,29 @@ fn preempt<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
 /// Called when the world is to stop. When the world starts again, the calling G runs first on its P. Go 1.26:
 /// `goschedImpl` with `preempted`.
 #[cold]
-fn stop_here<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
+fn stop_here<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
-    processor.tracer.note::<P>(EventKind::Preempt, Some(me.id()), PreemptReason::WorldStop as u64);
+    processor.tracer.note::<Plat>(EventKind::Preempt, Some(me.id()), PreemptReason::WorldStop as u64);
     leave(pinned, machine, me, None, requeue_next)
 }
 
 /// Wakeup preemption. If a timer is due or a device is ready, and the calling G has run undisturbed for long enough,
 /// the G of the timer or device runs first. After that G, the calling G usually runs next, in the rest of its slice. If
 /// the calling G has not run undisturbed for long enough, nothing displaces it; the next pick is a slow one.
-fn displace_for_events<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
+fn displace_for_events<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
     let (is_ready, earliest) = (machine.scheduler().signals.is_ready(), processor.timers.earliest());
     if earliest == Instant::NEVER && !is_ready {
         return pinned;
     }
-    let now = P::now();
+    let now = Plat::now();
     if earliest > now && !is_ready {
         // There is nothing to do yet, and the interrupt for the earliest timer is armed.
         return pinned;
     }
     if processor.undisturbed_until() > now {
         processor.request_slow_pick();
-        P::arm_timer(&pinned, processor, processor.undisturbed_until());
+        Plat::arm_timer(&pinned, processor, processor.undisturbed_until());
         return pinned;
     }
     if me.is_locked() {
@@ -202,7 +202,7 @@ fn displace_for_events<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
     let Some((next, event)) = picked else { return pinned };
     processor.counters.displacements.add(1);
     let reason = if event == Event::Timer { PreemptReason::Timer } else { PreemptReason::Device };
-    processor.tracer.note::<P>(EventKind::Preempt, Some(me.id()), reason as u64);
+    processor.tracer.note::<Plat>(EventKind::Preempt, Some(me.id()), reason as u64);
     let is_own_slice = processor.slice.displace(me, processor.tick(), now);
     // The displaced G may itself have displaced another G. If it now gives way to a due timer, its own timer is armed
     // again, so that it runs in the order of the times of the due timers. The displaced G goes to `runnext` instead if

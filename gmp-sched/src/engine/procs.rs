@@ -67,13 +67,13 @@ impl core::error::Error for ProcsError {}
 /// The caller is pinned or is not a G with a P.
 #[doc(alias("GOMAXPROCS", "procresize"))]
 #[track_caller]
-pub fn set_procs<P: Platform>(procs: usize) -> Result<usize, ProcsError> {
-    let scheduler = CurrentGoroutine::<P>::new().machine.scheduler();
+pub fn set_procs<Plat: Platform>(procs: usize) -> Result<usize, ProcsError> {
+    let scheduler = CurrentGoroutine::<Plat>::new().machine.scheduler();
     let limit = scheduler.procs_limit();
     if !(1..=limit).contains(&procs) {
         return Err(ProcsError::OutOfRange { limit });
     }
-    let right = StopRight::<P>::wait();
+    let right = StopRight::<Plat>::wait();
     let old = scheduler.procs();
     if procs == old {
         return Ok(old);
@@ -86,11 +86,11 @@ pub fn set_procs<P: Platform>(procs: usize) -> Result<usize, ProcsError> {
     Ok(old)
 }
 
-impl<P: Platform> Scheduler<P> {
+impl<Plat: Platform> Scheduler<Plat> {
     /// Creates Ms until the Ms that are not blocked are enough for `wanted` Ps.
     fn secure_machines(&'static self, wanted: usize) -> Result<(), OutOfResources> {
         self.want_machines(wanted);
-        let _pinned = Pinned::<P>::new();
+        let _pinned = Pinned::<Plat>::new();
         while self.lacks_machines() {
             self.add_machine()?;
         }
@@ -98,7 +98,7 @@ impl<P: Platform> Scheduler<P> {
     }
 
     fn want_machines(&self, wanted: usize) {
-        let _pinned = Pinned::<P>::new();
+        let _pinned = Pinned::<Plat>::new();
         self.shared.lock().machines_wanted = wanted;
     }
 
@@ -108,7 +108,7 @@ impl<P: Platform> Scheduler<P> {
     }
 }
 
-impl<P: Platform> WorldStopped<P> {
+impl<Plat: Platform> WorldStopped<Plat> {
     /// Changes the number of Ps. Go: `procresize`.
     #[doc(alias = "procresize")]
     fn resize(&self, procs: usize) {
@@ -128,20 +128,20 @@ impl<P: Platform> WorldStopped<P> {
         shared.machines_wanted = procs;
         drop(shared);
         let earliest = successor.timers.earliest();
-        if P::TIMER_INTERRUPTS && earliest != Instant::NEVER {
-            P::arm_timer(&self.pinned, successor, earliest);
+        if Plat::TIMER_INTERRUPTS && earliest != Instant::NEVER {
+            Plat::arm_timer(&self.pinned, successor, earliest);
         }
     }
 
     /// Returns the P that the caller holds after the change, and that takes over the timers of the Ps taken out of use.
     /// This is the caller's own P if that P stays in use, otherwise the first P.
-    fn find_successor(&self, staying: &'static [Processor<P>]) -> &'static Processor<P> {
+    fn find_successor(&self, staying: &'static [Processor<Plat>]) -> &'static Processor<Plat> {
         let own = self.pinned.processor();
         if staying.iter().any(|processor| core::ptr::eq(processor, own)) { own } else { &staying[0] }
     }
 
     /// Makes the caller the holder of `successor`. If the caller holds another P, that P is stopped.
-    fn move_to(&self, successor: &'static Processor<P>) {
+    fn move_to(&self, successor: &'static Processor<Plat>) {
         let machine = self.pinned.machine();
         let own = self.pinned.processor();
         if core::ptr::eq(own, successor) {
@@ -155,27 +155,27 @@ impl<P: Platform> WorldStopped<P> {
     }
 }
 
-impl<P: Platform> Shared<P> {
+impl<Plat: Platform> Shared<Plat> {
     /// If the M that last held `processor` is in a system call, that M will not get this P back. From now on the M
     /// counts as blocked, like an M whose P was handed off.
-    fn forget_caller(&mut self, processor: &'static Processor<P>) {
+    fn forget_caller(&mut self, processor: &'static Processor<Plat>) {
         if processor.status() == ProcessorStatus::StoppedInSyscall {
             self.blocked_machines += 1;
         }
     }
 }
 
-impl<P: Platform> Scheduler<P> {
+impl<Plat: Platform> Scheduler<Plat> {
     /// Takes `processor`, which is stopped, out of use. Go: `p.destroy`.
     fn retire(
         &'static self,
-        shared: &mut Shared<P>,
-        processor: &'static Processor<P>,
-        successor: &'static Processor<P>,
+        shared: &mut Shared<Plat>,
+        processor: &'static Processor<Plat>,
+        successor: &'static Processor<Plat>,
     ) {
         shared.forget_caller(processor);
         processor.status.set(ProcessorStatus::Dead);
-        let mut goroutines = List::<Goroutine<P>>::new();
+        let mut goroutines = List::<Goroutine<Plat>>::new();
         while let Some((goroutine, _)) = processor.queue.pop() {
             goroutines.push_back(goroutine);
         }

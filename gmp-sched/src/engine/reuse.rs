@@ -15,10 +15,10 @@ use crate::platform::{Pinned, Platform};
 /// Returns a slot with a stack of the standard size. Go: `gfget`.
 #[doc(alias = "gfget")]
 #[inline]
-pub(crate) fn take<P: Platform>(
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-) -> Result<&'static Goroutine<P>, OutOfResources> {
+pub(crate) fn take<Plat: Platform>(
+    machine: &'static Machine<Plat>,
+    processor: &'static Processor<Plat>,
+) -> Result<&'static Goroutine<Plat>, OutOfResources> {
     match processor.free.pop() {
         Some(goroutine) => Ok(goroutine),
         None => refill(machine.scheduler(), processor),
@@ -28,10 +28,10 @@ pub(crate) fn take<P: Platform>(
 /// Refills the P's list from the spare batch or the shared lists, and returns a slot of that list. If the spare batch
 /// and the shared lists are empty, returns a slot with a new stack.
 #[cold]
-fn refill<P: Platform>(
-    scheduler: &'static Scheduler<P>,
-    processor: &'static Processor<P>,
-) -> Result<&'static Goroutine<P>, OutOfResources> {
+fn refill<Plat: Platform>(
+    scheduler: &'static Scheduler<Plat>,
+    processor: &'static Processor<Plat>,
+) -> Result<&'static Goroutine<Plat>, OutOfResources> {
     let own = &processor.free;
     let spare = own.spare.swap(None, Ordering::Relaxed);
     own.set(spare.or_else(|| scheduler.free.lock().batches.pop_front()));
@@ -43,22 +43,22 @@ fn refill<P: Platform>(
             own.push(single);
         }
     }
-    own.pop().map_or_else(|| take_with_stack(scheduler, P::STACK_SIZE), Ok)
+    own.pop().map_or_else(|| take_with_stack(scheduler, Plat::STACK_SIZE), Ok)
 }
 
 /// Returns a slot with a new stack of at least `bytes` bytes. Go: `malg`.
 #[doc(alias = "malg")]
-pub(crate) fn take_with_stack<P: Platform>(
-    scheduler: &'static Scheduler<P>,
+pub(crate) fn take_with_stack<Plat: Platform>(
+    scheduler: &'static Scheduler<Plat>,
     bytes: usize,
-) -> Result<&'static Goroutine<P>, OutOfResources> {
-    let size = if bytes == P::STACK_SIZE { StackSize::Standard } else { StackSize::Chosen };
+) -> Result<&'static Goroutine<Plat>, OutOfResources> {
+    let size = if bytes == Plat::STACK_SIZE { StackSize::Standard } else { StackSize::Chosen };
     let bare = scheduler.free.lock().bare.pop_front();
     let goroutine = match bare {
         Some(goroutine) => goroutine,
         None => make(scheduler)?,
     };
-    match P::allocate_stack(bytes) {
+    match Plat::allocate_stack(bytes) {
         Ok(stack) => {
             goroutine.set_stack(stack, size);
             Ok(goroutine)
@@ -71,11 +71,11 @@ pub(crate) fn take_with_stack<P: Platform>(
 }
 
 /// Makes a new slot, without a stack.
-fn make<P: Platform>(scheduler: &'static Scheduler<P>) -> Result<&'static Goroutine<P>, OutOfResources> {
+fn make<Plat: Platform>(scheduler: &'static Scheduler<Plat>) -> Result<&'static Goroutine<Plat>, OutOfResources> {
     let mut slots = Vec::new();
     slots.try_reserve_exact(1).map_err(|_| OutOfResources)?;
     slots.push(Goroutine::new(scheduler));
-    let slot: &'static Goroutine<P> = &slots.leak()[0];
+    let slot: &'static Goroutine<Plat> = &slots.leak()[0];
     scheduler.register(slot);
     Ok(slot)
 }
@@ -83,7 +83,7 @@ fn make<P: Platform>(scheduler: &'static Scheduler<P>) -> Result<&'static Gorout
 /// Puts a dead G, which has left its stack, on a free list of its scheduler. Callable on any thread. Go: `gfput`.
 #[doc(alias = "gfput")]
 #[inline]
-pub(crate) fn recycle<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+pub(crate) fn recycle<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     let here = pinned.try_machine().filter(|machine| machine.is_of_scheduler_of(goroutine));
     recycle_on(here.and_then(Machine::processor), goroutine);
 }
@@ -91,7 +91,10 @@ pub(crate) fn recycle<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Gorou
 /// Like [`recycle`], for a caller that knows the P of the calling M. `processor` is `None` if that M belongs to
 /// another scheduler than the G, or holds no P.
 #[inline(always)]
-pub(crate) fn recycle_on<P: Platform>(processor: Option<&'static Processor<P>>, goroutine: &'static Goroutine<P>) {
+pub(crate) fn recycle_on<Plat: Platform>(
+    processor: Option<&'static Processor<Plat>>,
+    goroutine: &'static Goroutine<Plat>,
+) {
     if goroutine.stack_size() == StackSize::Chosen {
         return strip(goroutine.scheduler(), goroutine);
     }
@@ -107,7 +110,7 @@ pub(crate) fn recycle_on<P: Platform>(processor: Option<&'static Processor<P>>, 
 /// one, to the shared lists. Afterwards `goroutine` is the only slot of the local list.
 #[cold]
 #[inline(never)]
-fn recycle_on_full<P: Platform>(processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) {
+fn recycle_on_full<Plat: Platform>(processor: &'static Processor<Plat>, goroutine: &'static Goroutine<Plat>) {
     let own = &processor.free;
     let spare = own.spare.swap(own.first.load(Ordering::Relaxed), Ordering::Relaxed);
     own.set(None);
@@ -119,7 +122,7 @@ fn recycle_on_full<P: Platform>(processor: &'static Processor<P>, goroutine: &'s
 
 /// Moves the free slots of a P to the shared lists.
 #[cold]
-pub(crate) fn spill<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'static Processor<P>) {
+pub(crate) fn spill<Plat: Platform>(scheduler: &'static Scheduler<Plat>, processor: &'static Processor<Plat>) {
     let mut free = scheduler.free.lock();
     while let Some(goroutine) = processor.free.pop() {
         free.with_stack.push_front(goroutine);
@@ -131,7 +134,7 @@ pub(crate) fn spill<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'
 
 /// Releases the stack of a dead G that is on no list; the slot goes to the list of slots without a stack.
 #[cold]
-fn strip<P: Platform>(scheduler: &'static Scheduler<P>, goroutine: &'static Goroutine<P>) {
+fn strip<Plat: Platform>(scheduler: &'static Scheduler<Plat>, goroutine: &'static Goroutine<Plat>) {
     let stack = goroutine.stack();
     // The range is cleared before the stack is released, because code that looks up the G of an address reads this
     // range.
@@ -140,19 +143,19 @@ fn strip<P: Platform>(scheduler: &'static Scheduler<P>, goroutine: &'static Goro
     // SAFETY: `take_with_stack` got this stack from the platform for this slot. The G is dead and has left the stack,
     // its result has been taken out, and the slot no longer refers to the stack.
     unsafe {
-        P::release_stack(stack);
+        Plat::release_stack(stack);
     }
     scheduler.free.lock().bare.push_front(goroutine);
 }
 
-impl<P: Platform> Scheduler<P> {
+impl<Plat: Platform> Scheduler<Plat> {
     /// Releases the stacks of up to `at_most` dead Gs of this scheduler; returns how many. The free lists of Ps other
     /// than the caller's, at most 64 slots each, are not changed.
     ///
     /// A platform that is short of memory may call this. Does not block or allocate. Not callable from interrupts, or
     /// while holding a lock that [`Platform::release_stack`] takes.
     pub fn free_idle_stacks(&'static self, at_most: usize) -> usize {
-        let pinned = Pinned::<P>::new();
+        let pinned = Pinned::<Plat>::new();
         // The P of the calling M may belong to another scheduler. Then the free list of that P has no slots of this
         // scheduler.
         let machine = pinned.try_machine().filter(|machine| core::ptr::eq(machine.scheduler(), self));
@@ -183,7 +186,7 @@ impl<P: Platform> Scheduler<P> {
     /// The number of stacks that dead Gs keep for reuse.
     #[must_use]
     pub fn cached_stacks(&'static self) -> usize {
-        let pinned = Pinned::<P>::new();
+        let pinned = Pinned::<Plat>::new();
         let common = {
             let free = self.free.lock();
             free.with_stack.len() + free.batches.len() * BATCH as usize

@@ -19,9 +19,9 @@ use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
-impl<P: Platform> Scheduler<P> {
+impl<Plat: Platform> Scheduler<Plat> {
     /// Determines which Gs of `processor` are sampled.
-    pub(crate) fn sample(&self, processor: &Processor<P>, extent: Extent) {
+    pub(crate) fn sample(&self, processor: &Processor<Plat>, extent: Extent) {
         processor.sampler.set(extent);
         // The request for a slow pick is lost if the holder of the P executes a slow pick at the same time. If every G
         // is sampled, `running` requests another slow pick when the next sampled G of the P begins to run. Otherwise
@@ -34,13 +34,13 @@ impl<P: Platform> Scheduler<P> {
 
 /// Whether a fast path on `processor` has to record how a G leaves. Costs nothing on platforms without exact traces.
 #[inline(always)]
-pub(crate) fn is_exact<P: Platform>(processor: &Processor<P>) -> bool {
-    P::EXACT_TRACES && processor.sampler.is_exact()
+pub(crate) fn is_exact<Plat: Platform>(processor: &Processor<Plat>) -> bool {
+    Plat::EXACT_TRACES && processor.sampler.is_exact()
 }
 
 /// If every G is sampled, samples a G that gave way and is about to be enqueued again.
 #[inline(always)]
-pub(crate) fn runnable_again<P: Platform>(processor: &Processor<P>, goroutine: &Goroutine<P>) {
+pub(crate) fn runnable_again<Plat: Platform>(processor: &Processor<Plat>, goroutine: &Goroutine<Plat>) {
     if processor.sampler.samples_all() {
         stamp(goroutine);
     }
@@ -49,18 +49,18 @@ pub(crate) fn runnable_again<P: Platform>(processor: &Processor<P>, goroutine: &
 /// Samples `goroutine`, which becomes runnable now: stores the time, and diverts the G, so that [`running`] is called
 /// when the G is resumed.
 #[cold]
-pub(crate) fn stamp<P: Platform>(goroutine: &Goroutine<P>) {
-    goroutine.set_runnable_since(P::now());
-    goroutine.context.divert::<Detour<P>>();
+pub(crate) fn stamp<Plat: Platform>(goroutine: &Goroutine<Plat>) {
+    goroutine.set_runnable_since(Plat::now());
+    goroutine.context.divert::<Detour<Plat>>();
 }
 
 /// Records that a sampled G of `processor` becomes runnable, because its wait ends.
 #[cold]
 #[inline(never)]
-pub(crate) fn readied<P: Platform>(
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-    goroutine: &'static Goroutine<P>,
+pub(crate) fn readied<Plat: Platform>(
+    machine: &'static Machine<Plat>,
+    processor: &'static Processor<Plat>,
+    goroutine: &'static Goroutine<Plat>,
 ) {
     let by = stamp_by(machine, processor, goroutine);
     processor.tracer.note_ready(goroutine, by);
@@ -70,16 +70,19 @@ pub(crate) fn readied<P: Platform>(
 /// scheduler. `here` is the calling M if this M belongs to that scheduler, otherwise `None`.
 #[cold]
 #[inline(never)]
-pub(crate) fn readied_outside<P: Platform>(here: Option<&'static Machine<P>>, goroutine: &'static Goroutine<P>) {
+pub(crate) fn readied_outside<Plat: Platform>(
+    here: Option<&'static Machine<Plat>>,
+    goroutine: &'static Goroutine<Plat>,
+) {
     stamp(goroutine);
     goroutine.scheduler().note_ready_outside(goroutine, caller(here));
 }
 
 /// If a trace is taken, records that a new G, which executes `function`, becomes runnable. The caller holds no P, or is
 /// not an M of the G's scheduler. `here` is the calling M if this M belongs to that scheduler, otherwise `None`.
-pub(crate) fn spawned_outside<P: Platform>(
-    here: Option<&'static Machine<P>>,
-    goroutine: &'static Goroutine<P>,
+pub(crate) fn spawned_outside<Plat: Platform>(
+    here: Option<&'static Machine<Plat>>,
+    goroutine: &'static Goroutine<Plat>,
     function: &'static str,
 ) {
     if goroutine.scheduler().is_tracing() {
@@ -90,7 +93,7 @@ pub(crate) fn spawned_outside<P: Platform>(
 
 /// If a trace is taken, records that a G becomes runnable, because it returns from a system call on `machine` and finds
 /// no P.
-pub(crate) fn returned<P: Platform>(machine: &'static Machine<P>, goroutine: &'static Goroutine<P>) {
+pub(crate) fn returned<Plat: Platform>(machine: &'static Machine<Plat>, goroutine: &'static Goroutine<Plat>) {
     let scheduler = machine.scheduler();
     if scheduler.is_tracing() {
         stamp(goroutine);
@@ -99,17 +102,17 @@ pub(crate) fn returned<P: Platform>(machine: &'static Machine<P>, goroutine: &'s
 }
 
 /// Returns the number of the G that runs on `machine`, or 0 if none does.
-fn caller<P: Platform>(machine: Option<&'static Machine<P>>) -> u64 {
+fn caller<Plat: Platform>(machine: Option<&'static Machine<Plat>>) -> u64 {
     machine.and_then(Machine::current_goroutine).map_or(0, |by| by.id().get())
 }
 
 /// Records that a sampled G of `processor`, which is new and executes `function`, becomes runnable.
 #[cold]
 #[inline(never)]
-pub(crate) fn spawned<P: Platform>(
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-    goroutine: &'static Goroutine<P>,
+pub(crate) fn spawned<Plat: Platform>(
+    machine: &'static Machine<Plat>,
+    processor: &'static Processor<Plat>,
+    goroutine: &'static Goroutine<Plat>,
     function: &'static str,
 ) {
     let by = stamp_by(machine, processor, goroutine);
@@ -118,10 +121,10 @@ pub(crate) fn spawned<P: Platform>(
 
 /// Stores the time at which a sampled G becomes runnable. Returns the number of the G that runs on `machine`, or 0 if
 /// none does.
-fn stamp_by<P: Platform>(
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-    goroutine: &'static Goroutine<P>,
+fn stamp_by<Plat: Platform>(
+    machine: &'static Machine<Plat>,
+    processor: &'static Processor<Plat>,
+    goroutine: &'static Goroutine<Plat>,
 ) -> u64 {
     stamp(goroutine);
     processor.sampler.found();
@@ -129,22 +132,22 @@ fn stamp_by<P: Platform>(
 }
 
 /// Contains the function that a sampled G calls when it is resumed.
-struct Detour<P>(PhantomData<P>);
+struct Detour<Plat>(PhantomData<Plat>);
 
-impl<P: Platform> Visit for Detour<P> {
+impl<Plat: Platform> Visit for Detour<Plat> {
     extern "sysv64" fn visit(_: usize) {
         // The near side of the switch pinned this M, and the far side unpins it after this function. So `pinned` must
         // not be dropped.
-        let pinned = ManuallyDrop::new(Pinned::<P>::assume());
+        let pinned = ManuallyDrop::new(Pinned::<Plat>::assume());
         running(pinned.processor(), pinned.goroutine());
     }
 }
 
 /// Records that a sampled G begins to run.
-fn running<P: Platform>(processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) {
-    let latency = P::now() - goroutine.runnable_since();
+fn running<Plat: Platform>(processor: &'static Processor<Plat>, goroutine: &'static Goroutine<Plat>) {
+    let latency = Plat::now() - goroutine.runnable_since();
     processor.latency.add(latency);
-    processor.tracer.note::<P>(EventKind::Start, Some(goroutine.id()), latency.as_nanos() as u64);
+    processor.tracer.note::<Plat>(EventKind::Start, Some(goroutine.id()), latency.as_nanos() as u64);
     if processor.sampler.wants_slow_picks() {
         // This request makes a slow pick follow when the G leaves. That pick records how the G left.
         processor.request_slow_pick();

@@ -5,7 +5,7 @@ use crate::engine::switch::execute;
 use crate::entities::machine::NewMachine;
 use crate::platform::{Pinned, Platform};
 
-impl<P: Platform> NewMachine<P> {
+impl<Plat: Platform> NewMachine<Plat> {
     /// The main loop of an M, on the stack of the M's own thread: finds a G and switches to it, again and again. Each
     /// switch returns when this G, or a G to which it has switched directly, leaves for g0. Go: `mstart`, `schedule`.
     ///

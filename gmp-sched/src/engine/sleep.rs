@@ -14,8 +14,8 @@ use crate::platform::Platform;
 /// Returns the current time. If the calling G is in a bubble, this is the time of the bubble's clock, otherwise that of
 /// the platform's clock.
 #[inline]
-pub(crate) fn now<P: Platform>() -> Instant {
-    BubbleRef::<P>::current().now()
+pub(crate) fn now<Plat: Platform>() -> Instant {
+    BubbleRef::<Plat>::current().now()
 }
 
 /// Parks the calling G for `duration`; returns at once if that is zero. Go: `time.Sleep`.
@@ -27,9 +27,9 @@ pub(crate) fn now<P: Platform>() -> Instant {
 /// `duration` is not zero, and the caller is pinned or is not a G with a P.
 #[doc(alias = "timeSleep")]
 #[track_caller]
-pub fn sleep<P: Platform>(duration: Duration) {
+pub fn sleep<Plat: Platform>(duration: Duration) {
     if !duration.is_zero() {
-        let caller = CurrentGoroutine::<P>::new();
+        let caller = CurrentGoroutine::<Plat>::new();
         let when = BubbleRef::of(caller.me).now() + duration;
         park_until(caller, when);
     }
@@ -41,14 +41,14 @@ pub fn sleep<P: Platform>(duration: Duration) {
 ///
 /// The caller is pinned or is not a G with a P.
 #[track_caller]
-pub fn sleep_until<P: Platform>(when: Instant) {
-    park_until(CurrentGoroutine::<P>::new(), when);
+pub fn sleep_until<Plat: Platform>(when: Instant) {
+    park_until(CurrentGoroutine::<Plat>::new(), when);
 }
 
 /// Parks the calling G until `when`. The timer may fire at once, so it is armed in the commit, when the G has left its
 /// stack. Go: `resetForSleep`.
 #[cfg_attr(feature = "std", track_caller)]
-fn park_until<P: Platform>(caller: CurrentGoroutine<P>, when: Instant) {
+fn park_until<Plat: Platform>(caller: CurrentGoroutine<Plat>, when: Instant) {
     drop(park_with(caller, WaitReason::Sleep, |pinned, me| {
         arm(pinned, me, when, &me.timer, Action::Wake(me, WaitGeneration::SOLE));
         true

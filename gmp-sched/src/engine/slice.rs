@@ -28,20 +28,20 @@ use crate::entities::scheduler::Scheduler;
 use crate::entities::slice::NONE;
 use crate::platform::{Pinned, Platform};
 
-impl<P: Platform> Processor<P> {
+impl<Plat: Platform> Processor<Plat> {
     /// Ends the current slice if it has lasted too long. `running` is the G that runs in that slice, if known.
-    pub(crate) fn check_slice(&self, now: Instant, running: Option<&'static Goroutine<P>>) {
+    pub(crate) fn check_slice(&self, now: Instant, running: Option<&'static Goroutine<Plat>>) {
         self.set_clock(now);
         self.sampler.advance();
         let (slice, tick) = (&self.slice, self.tick());
         if slice.seen.load(Ordering::Relaxed) != tick {
             slice.begin(tick, now);
-        } else if now - Instant::from_nanos(slice.since.load(Ordering::Relaxed)) >= P::slice() {
+        } else if now - Instant::from_nanos(slice.since.load(Ordering::Relaxed)) >= Plat::slice() {
             let displaced_at = Instant::from_nanos(slice.displaced_at.load(Ordering::Relaxed));
             // If the running G displaced another G less than a slice ago, the slice may be prolonged once, so that
             // the time of the running G counts from the displacement.
             let has_just_begun =
-                running.is_some_and(|running| slice.is_of_another(running)) && now - displaced_at < P::slice();
+                running.is_some_and(|running| slice.is_of_another(running)) && now - displaced_at < Plat::slice();
             if !(has_just_begun && slice.prolong(tick, displaced_at)) {
                 self.end_slice();
             }
@@ -51,7 +51,7 @@ impl<P: Platform> Processor<P> {
     /// Ends the current slice, so that its G is preempted at the next point where the G can be switched out.
     pub(crate) fn end_slice(&self) {
         self.slice.ends.store(self.tick(), Ordering::Relaxed);
-        if !P::TIMER_INTERRUPTS {
+        if !Plat::TIMER_INTERRUPTS {
             // If the holder of the P begins a slow pick at the same time, the request may be lost. In that case sysmon
             // repeats it.
             self.request_slow_pick();
@@ -77,7 +77,7 @@ impl<P: Platform> Processor<P> {
 
     /// Whether `goroutine` was displaced and is to continue the current slice. `false` if this slice began with a G
     /// whose timer was due.
-    pub(crate) fn is_displaced(&self, goroutine: &'static Goroutine<P>) -> bool {
+    pub(crate) fn is_displaced(&self, goroutine: &'static Goroutine<Plat>) -> bool {
         let (slice, tick) = (&self.slice, self.tick());
         slice.seen.load(Ordering::Relaxed) == tick
             && slice.of_due.load(Ordering::Relaxed) != tick
@@ -87,8 +87,8 @@ impl<P: Platform> Processor<P> {
     /// Called when the running G has used up the slice. The G in `runnext` runs in a prolongation of the slice if the
     /// slice has not been prolonged before. Otherwise that G goes to the tail of the ring, and the first G of the ring
     /// begins the next slice.
-    pub(crate) fn pass_slice_on(&'static self, scheduler: &'static Scheduler<P>) {
-        let (tick, now) = (self.tick(), P::now());
+    pub(crate) fn pass_slice_on(&'static self, scheduler: &'static Scheduler<Plat>) {
+        let (tick, now) = (self.tick(), Plat::now());
         if self.queue.next().is_some() && self.slice.prolong(tick, now) {
             self.slice.displaced.store(None, Ordering::Relaxed);
         } else {
@@ -104,7 +104,7 @@ impl<P: Platform> Processor<P> {
 
     /// Returns the time until which no other G may displace the running G.
     pub(crate) fn undisturbed_until(&self) -> Instant {
-        Instant::from_nanos(self.slice.displaced_at.load(Ordering::Relaxed)) + P::undisturbed()
+        Instant::from_nanos(self.slice.displaced_at.load(Ordering::Relaxed)) + Plat::undisturbed()
     }
 
     /// Whether the current slice is over. From another M the answer may be stale.
@@ -119,8 +119,8 @@ impl<P: Platform> Processor<P> {
 /// Gs of the ring run first, as after a preemption. If the ring is empty, Gs are stolen from another P before that. The
 /// next pick also checks the global queue.
 #[inline(always)]
-pub(crate) fn end_inherited_slice<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) {
-    if !P::TIMER_INTERRUPTS && processor.is_slice_over() {
+pub(crate) fn end_inherited_slice<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) {
+    if !Plat::TIMER_INTERRUPTS && processor.is_slice_over() {
         put_runnext_last(pinned, processor);
     }
 }
@@ -129,7 +129,7 @@ pub(crate) fn end_inherited_slice<P: Platform>(pinned: &Pinned<P>, processor: &'
 /// on the far side. This function takes none of these locks.
 #[cold]
 #[inline(never)]
-fn put_runnext_last<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) {
+fn put_runnext_last<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) {
     let scheduler = pinned.machine().scheduler();
     processor.forget_slice();
     if processor.queue_length() == 0

@@ -11,15 +11,15 @@ use crate::record::trace_ring::Ring;
 /// Records that the calling G begins or ends a span, or passes a mark.
 #[cold]
 #[inline(never)]
-fn write_text<P: Platform>(ring: &Ring, kind: EventKind, goroutine: &Goroutine<P>, text: &'static str) {
-    let when = P::now();
+fn write_text<Plat: Platform>(ring: &Ring, kind: EventKind, goroutine: &Goroutine<Plat>, text: &'static str) {
+    let when = Plat::now();
     let detail = ring.number_of(text, when);
     ring.write(Event { when, kind, goroutine: Some(goroutine.id()), detail });
 }
 
 #[inline]
-fn note_text<P: Platform>(kind: EventKind, text: &'static str) {
-    let pinned = Pinned::<P>::new();
+fn note_text<Plat: Platform>(kind: EventKind, text: &'static str) {
+    let pinned = Pinned::<Plat>::new();
     if let Some(machine) = pinned.try_machine()
         && let (Some(goroutine), Some(processor)) = (machine.current_goroutine(), machine.processor())
         && let Some(ring) = processor.tracer.active.load(Ordering::Acquire)
@@ -31,9 +31,9 @@ fn note_text<P: Platform>(kind: EventKind, text: &'static str) {
 /// A part of a G's work that a trace shows. The part ends when this value is dropped.
 #[must_use = "the span ends when this is dropped"]
 #[derive(Debug)]
-pub struct Span<P: Platform> {
+pub struct Span<Plat: Platform> {
     name: &'static str,
-    _platform: PhantomData<fn() -> P>,
+    _platform: PhantomData<fn() -> Plat>,
 }
 
 /// Begins a span of the calling G, which a trace shows under `name`. The span ends when the returned value is dropped;
@@ -58,8 +58,8 @@ pub struct Span<P: Platform> {
 /// ```
 #[doc(alias = "StartRegion")]
 #[inline]
-pub fn span<P: Platform>(name: &'static str) -> Span<P> {
-    note_text::<P>(EventKind::SpanBegin, name);
+pub fn span<Plat: Platform>(name: &'static str) -> Span<Plat> {
+    note_text::<Plat>(EventKind::SpanBegin, name);
     Span { name, _platform: PhantomData }
 }
 
@@ -67,13 +67,13 @@ pub fn span<P: Platform>(name: &'static str) -> Span<P> {
 /// instructions while no trace is taken. Has no effect if the caller is not a G with a P. Does not block; not callable
 /// from interrupts. Go: `trace.Log`.
 #[inline]
-pub fn mark<P: Platform>(name: &'static str) {
-    note_text::<P>(EventKind::Mark, name);
+pub fn mark<Plat: Platform>(name: &'static str) {
+    note_text::<Plat>(EventKind::Mark, name);
 }
 
-impl<P: Platform> Drop for Span<P> {
+impl<Plat: Platform> Drop for Span<Plat> {
     #[inline]
     fn drop(&mut self) {
-        note_text::<P>(EventKind::SpanEnd, self.name);
+        note_text::<Plat>(EventKind::SpanEnd, self.name);
     }
 }

@@ -10,7 +10,7 @@ use crate::platform::Platform;
 /// the exchange, `next` runs on the stack that was used last, which is already in the caches. The fresh stack, which
 /// `dead` gets, stays untouched.
 #[inline(always)]
-pub(crate) fn exchange_stacks<P: Platform>(dead: &Goroutine<P>, next: &Goroutine<P>) {
+pub(crate) fn exchange_stacks<Plat: Platform>(dead: &Goroutine<Plat>, next: &Goroutine<Plat>) {
     let unused = next.stack_top();
     if !context::is_fresh(&next.context, unused) || next.stack_size() != StackSize::Standard {
         return;

@@ -31,10 +31,10 @@ const GRACES: usize = 4;
 /// Tries to steal from the other Ps: takes Gs from their rings, and in the last round also Gs of due timers and the Gs
 /// in `runnext`. Go: `stealWork`.
 #[doc(alias = "stealWork")]
-pub(crate) fn steal<P: Platform>(
-    pinned: &Pinned<P>,
-    processor: &'static Processor<P>,
-) -> Option<&'static Goroutine<P>> {
+pub(crate) fn steal<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    processor: &'static Processor<Plat>,
+) -> Option<&'static Goroutine<Plat>> {
     let processors = pinned.machine().scheduler().processors();
     for attempt in 1..=STEAL_TRIES {
         let last = attempt == STEAL_TRIES;
@@ -57,10 +57,10 @@ pub(crate) fn steal<P: Platform>(
 /// Like [`steal`], for a caller that has something else to run if nothing is found. Makes one round, without waiting,
 /// and does not check the timers of the victims. Takes the G in `runnext` of a victim only if the victim's slice is
 /// over. While the slice is not over, that G is likely to run soon on the victim, in the rest of the slice.
-pub(crate) fn steal_at_once<P: Platform>(
-    pinned: &Pinned<P>,
-    processor: &'static Processor<P>,
-) -> Option<&'static Goroutine<P>> {
+pub(crate) fn steal_at_once<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    processor: &'static Processor<Plat>,
+) -> Option<&'static Goroutine<Plat>> {
     let processors = pinned.machine().scheduler().processors();
     let mut victims = steal_order(processors.len(), processor.random())
         .map(|index| &processors[index])
@@ -77,25 +77,25 @@ pub(crate) fn steal_at_once<P: Platform>(
 
 /// Returns a G whose timer is due on another P. Without this function, the timer could fire late, because the G that
 /// runs on that P may not leave for a long time.
-pub(crate) fn steal_due<P: Platform>(
-    pinned: &Pinned<P>,
-    processor: &'static Processor<P>,
-) -> Option<&'static Goroutine<P>> {
+pub(crate) fn steal_due<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    processor: &'static Processor<Plat>,
+) -> Option<&'static Goroutine<Plat>> {
     let processors = pinned.machine().scheduler().processors();
     let late = processors.iter().filter(|victim| has_due_timer(victim));
-    let due = late.filter_map(|victim| take_due(pinned, victim, P::now())).next()?;
+    let due = late.filter_map(|victim| take_due(pinned, victim, Plat::now())).next()?;
     processor.begin_due();
     Some(due)
 }
 
-fn steal_from<P: Platform>(
-    pinned: &Pinned<P>,
-    processor: &'static Processor<P>,
-    victim: &'static Processor<P>,
+fn steal_from<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    processor: &'static Processor<Plat>,
+    victim: &'static Processor<Plat>,
     last: bool,
-) -> Option<&'static Goroutine<P>> {
+) -> Option<&'static Goroutine<Plat>> {
     if last && victim.timers.earliest() != Instant::NEVER {
-        let due = take_due(pinned, victim, P::now());
+        let due = take_due(pinned, victim, Plat::now());
         if due.is_some() {
             processor.begin_due();
             return due;
@@ -116,27 +116,27 @@ fn steal_from<P: Platform>(
 
 /// Records that `processor` has stolen the G `found`, which begins a slice of its own when it runs. The other stolen Gs
 /// are in the ring, which was empty before.
-fn note_theft<P: Platform>(
-    processor: &'static Processor<P>,
-    victim: &'static Processor<P>,
-    found: &'static Goroutine<P>,
+fn note_theft<Plat: Platform>(
+    processor: &'static Processor<Plat>,
+    victim: &'static Processor<Plat>,
+    found: &'static Goroutine<Plat>,
 ) {
     processor.advance_tick();
     let detail = u64::from(victim.id().get()) | (1 + processor.queue_length() as u64) << 32;
-    processor.tracer.note::<P>(EventKind::Steal, Some(found.id()), detail);
+    processor.tracer.note::<Plat>(EventKind::Steal, Some(found.id()), detail);
 }
 
 /// Steals the G in `runnext` of `victim`, whose ring is empty. The M that holds `victim` probably readied that G a
 /// moment ago and is about to block or yield. Stealing the G now would only move it to a cold cache. So the thief waits
 /// a moment, and steals the G only if it is still in `runnext` then. If another G is there instead, the thief waits
 /// again, at most [`GRACES`] times in all.
-fn steal_after_grace<P: Platform>(
-    processor: &'static Processor<P>,
-    victim: &'static Processor<P>,
-) -> Option<&'static Goroutine<P>> {
+fn steal_after_grace<Plat: Platform>(
+    processor: &'static Processor<Plat>,
+    victim: &'static Processor<Plat>,
+) -> Option<&'static Goroutine<Plat>> {
     for _ in 0..GRACES {
         let seen = victim.queue.next()?;
-        P::linger(RUN_NEXT_GRACE);
+        Plat::linger(RUN_NEXT_GRACE);
         let found = victim.queue.steal_into(&processor.queue, Some(seen));
         if found.is_some() {
             return found;

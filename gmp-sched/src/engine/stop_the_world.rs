@@ -44,15 +44,15 @@ const ROUND: Duration = Duration::from_micros(100);
 
 /// The right to stop the world. Go: holding `worldsema`.
 #[derive(Debug)]
-pub(crate) struct StopRight<P: Platform> {
-    scheduler: &'static Scheduler<P>,
+pub(crate) struct StopRight<Plat: Platform> {
+    scheduler: &'static Scheduler<Plat>,
 }
 
-impl<P: Platform> StopRight<P> {
+impl<Plat: Platform> StopRight<Plat> {
     /// Takes the right to stop the world. If another G holds it, waits.
     #[cfg_attr(feature = "std", track_caller)]
     pub(crate) fn wait() -> Self {
-        let pinned = Pinned::<P>::new();
+        let pinned = Pinned::<Plat>::new();
         let scheduler = pinned.machine().scheduler();
         if !scheduler.world.acquire(None) {
             // The G that passes the right on readies this G. If the right was released in the meantime, this G does not
@@ -65,11 +65,11 @@ impl<P: Platform> StopRight<P> {
 
     /// Stops the world. The caller must not be pinned. The returned value keeps the caller pinned until the world
     /// starts again.
-    pub(crate) fn stop(self, reason: StopReason) -> WorldStopped<P> {
-        let pinned = Pinned::<P>::new();
-        let start = P::now();
+    pub(crate) fn stop(self, reason: StopReason) -> WorldStopped<Plat> {
+        let pinned = Pinned::<Plat>::new();
+        let start = Plat::now();
         self.scheduler.stop(&pinned);
-        let took = P::now() - start;
+        let took = Plat::now() - start;
         let mut queue = self.scheduler.world.queue.lock();
         queue.stops.count += 1;
         if queue.stops.longest_for.is_none() || took > queue.stops.longest {
@@ -78,16 +78,16 @@ impl<P: Platform> StopRight<P> {
         }
         drop(queue);
         let machine = pinned.machine();
-        machine.held_processor().tracer.note::<P>(EventKind::WorldStop, Some(machine.running_goroutine().id()), 0);
+        machine.held_processor().tracer.note::<Plat>(EventKind::WorldStop, Some(machine.running_goroutine().id()), 0);
         machine.forbid_waits();
         WorldStopped { right: self, pinned }
     }
 }
 
-impl<P: Platform> Drop for StopRight<P> {
+impl<Plat: Platform> Drop for StopRight<Plat> {
     /// Passes the right on to the G that has waited for it longest. If no G waits, releases the right.
     fn drop(&mut self) {
-        let pinned = Pinned::<P>::new();
+        let pinned = Pinned::<Plat>::new();
         let next = {
             let mut queue = self.scheduler.world.queue.lock();
             let next = queue.waiting.pop_front();
@@ -107,11 +107,11 @@ impl<P: Platform> Drop for StopRight<P> {
 /// started. Gs in a system call continue their call, and wait at its end.
 #[must_use = "the world starts again when this is dropped"]
 #[derive(Debug)]
-pub struct WorldStopped<P: Platform> {
+pub struct WorldStopped<Plat: Platform> {
     // The fields are dropped in this order, so that the caller is still pinned when the drop of `right` readies the
     // next G that is to stop the world.
-    right: StopRight<P>,
-    pub(crate) pinned: Pinned<P>,
+    right: StopRight<Plat>,
+    pub(crate) pinned: Pinned<Plat>,
 }
 
 /// Stops the world: when this returns, no G but the caller runs. Go: `stopTheWorld`.
@@ -136,22 +136,22 @@ pub struct WorldStopped<P: Platform> {
 /// The caller is pinned or is not a G with a P. (A G that has stopped the world already is pinned.)
 #[doc(alias = "stopTheWorld")]
 #[track_caller]
-pub fn stop_the_world<P: Platform>(reason: StopReason) -> WorldStopped<P> {
-    drop(CurrentGoroutine::<P>::new());
+pub fn stop_the_world<Plat: Platform>(reason: StopReason) -> WorldStopped<Plat> {
+    drop(CurrentGoroutine::<Plat>::new());
     StopRight::wait().stop(reason)
 }
 
-impl<P: Platform> Drop for WorldStopped<P> {
+impl<Plat: Platform> Drop for WorldStopped<Plat> {
     /// Starts the world again. Go: `startTheWorld`.
     fn drop(&mut self) {
         let machine = self.pinned.machine();
-        machine.held_processor().tracer.note::<P>(EventKind::WorldStart, Some(machine.running_goroutine().id()), 0);
+        machine.held_processor().tracer.note::<Plat>(EventKind::WorldStart, Some(machine.running_goroutine().id()), 0);
         machine.allow_waits();
         self.right.scheduler.start_again(&self.pinned);
     }
 }
 
-impl<P: Platform> Scheduler<P> {
+impl<Plat: Platform> Scheduler<Plat> {
     /// Whether Ms have to release their Ps. Go: `gcwaiting`.
     #[doc(alias = "gcwaiting")]
     #[inline(always)]
@@ -169,21 +169,21 @@ impl<P: Platform> Scheduler<P> {
     /// interrupts.
     #[must_use]
     pub fn stops(&'static self) -> Stops {
-        let _pinned = Pinned::<P>::new();
+        let _pinned = Pinned::<Plat>::new();
         self.world.queue.lock().stops
     }
 
     /// Requests the stop, then waits until all Ps but the caller's have stopped. Go: `stopTheWorldWithSema`.
-    fn stop(&'static self, pinned: &Pinned<P>) {
+    fn stop(&'static self, pinned: &Pinned<Plat>) {
         let machine = pinned.machine();
         self.begin_to_stop(machine);
         while !self.has_stopped(machine.held_processor()) {
-            P::park_thread(Parking::new(pinned), Some(P::now() + ROUND));
+            Plat::park_thread(Parking::new(pinned), Some(Plat::now() + ROUND));
         }
     }
 
     /// Sets the flag `stopping` and stops the idle Ps. From then on, no P becomes idle and none is assigned.
-    pub(crate) fn begin_to_stop(&'static self, stopper: &'static Machine<P>) {
+    pub(crate) fn begin_to_stop(&'static self, stopper: &'static Machine<Plat>) {
         let mut shared = self.shared.lock();
         shared.unstopped = self.procs() - 1;
         shared.stopper = Some(stopper);
@@ -195,7 +195,7 @@ impl<P: Platform> Scheduler<P> {
 
     /// Asks the running Ps to stop, and stops the Ps in system calls. Returns whether all Ps other than `own`, the
     /// stopper's P, have stopped.
-    pub(crate) fn has_stopped(&'static self, own: &'static Processor<P>) -> bool {
+    pub(crate) fn has_stopped(&'static self, own: &'static Processor<Plat>) -> bool {
         self.ask_to_stop(own);
         // Ordering: the holders of the other Ps took this lock when they stopped. So this critical section happens
         // after everything that they did before they stopped.
@@ -205,29 +205,29 @@ impl<P: Platform> Scheduler<P> {
     }
 
     /// Marks `processor`, which the caller owns, as stopped. Wakes the stopper if no other P has to stop any more.
-    pub(crate) fn stop_processor(&self, shared: &mut Shared<P>, processor: &'static Processor<P>) {
+    pub(crate) fn stop_processor(&self, shared: &mut Shared<Plat>, processor: &'static Processor<Plat>) {
         processor.status.set(ProcessorStatus::Stopped);
         self.count_stopped(shared);
     }
 
-    fn count_stopped(&self, shared: &mut Shared<P>) {
+    fn count_stopped(&self, shared: &mut Shared<Plat>) {
         shared.unstopped -= 1;
         if shared.unstopped == 0
             && let Some(stopper) = shared.stopper
         {
-            P::unpark_thread(stopper);
+            Plat::unpark_thread(stopper);
         }
     }
 
     /// Asks every running P to stop, and stops the Ps in system calls. Go: `preemptall`, and the part of
     /// `stopTheWorldWithSema` that retakes Ps in system calls.
     #[doc(alias = "preemptall")]
-    fn ask_to_stop(&'static self, own: &'static Processor<P>) {
+    fn ask_to_stop(&'static self, own: &'static Processor<Plat>) {
         // Ordering: the partner of this fence is the fence at the end of a system call, in `has_to_stop`. Either the M
         // that returns from its system call sees `stopping`, or the stopper sees that this M holds its P.
         fence(Ordering::SeqCst);
         for processor in self.processors() {
-            P::point(Site::Syscall);
+            Plat::point(Site::Syscall);
             if processor.status.stop_in_syscall() {
                 self.count_stopped(&mut self.shared.lock());
             }
@@ -237,13 +237,13 @@ impl<P: Platform> Scheduler<P> {
                 && !core::ptr::eq(processor, own)
             {
                 processor.request_slow_pick();
-                P::request_preemption(machine);
+                Plat::request_preemption(machine);
             }
         }
     }
 
     /// Starts the world. Go: `startTheWorldWithSema`.
-    pub(crate) fn start_again(&'static self, pinned: &Pinned<P>) {
+    pub(crate) fn start_again(&'static self, pinned: &Pinned<Plat>) {
         debug_assert!(self.is_stopped() && pinned.machine().processor().is_some());
         {
             let mut shared = self.shared.lock();
@@ -260,7 +260,7 @@ impl<P: Platform> Scheduler<P> {
                     ProcessorStatus::StoppedInSyscall => processor.status.set(ProcessorStatus::Syscall),
                     ProcessorStatus::Stopped if processor.has_work() => {
                         processor.status.set(ProcessorStatus::Running);
-                        P::unpark_thread(self.assign(&mut shared, processor, Assignment::Run));
+                        Plat::unpark_thread(self.assign(&mut shared, processor, Assignment::Run));
                     }
                     ProcessorStatus::Stopped => self.put_idle_processor(&mut shared, processor),
                     _ => {}
@@ -281,7 +281,7 @@ impl<P: Platform> Scheduler<P> {
 
     /// Assigns to each idle M the P that it gave up when the world was stopped, if that P has work, and unparks the M.
     /// Called under the lock while the world is stopped. Go 1.26: `procresize`.
-    fn give_processors_back(&self, shared: &mut Shared<P>) {
+    fn give_processors_back(&self, shared: &mut Shared<Plat>) {
         let mut idle = mem::replace(&mut shared.idle_machines, List::new());
         while let Some(machine) = idle.pop_front() {
             let left = machine.stopped_processor.swap(None, Ordering::Relaxed);
@@ -289,7 +289,7 @@ impl<P: Platform> Scheduler<P> {
                 Some(processor) => {
                     processor.status.set(ProcessorStatus::Running);
                     machine.set_assigned(processor, Assignment::Run);
-                    P::unpark_thread(machine);
+                    Plat::unpark_thread(machine);
                 }
                 None => shared.idle_machines.push_back(machine),
             }
@@ -298,7 +298,7 @@ impl<P: Platform> Scheduler<P> {
     }
 }
 
-impl<P: Platform> Machine<P> {
+impl<Plat: Platform> Machine<Plat> {
     /// Gives up the P of this M if the world is to stop. The caller then waits until it is assigned a P. Called on g0.
     /// Go: `gcstopm`.
     #[doc(alias = "gcstopm")]
@@ -311,7 +311,7 @@ impl<P: Platform> Machine<P> {
             return;
         }
         let Some(processor) = self.processor() else { return };
-        processor.tracer.note::<P>(EventKind::Stop, None, 0);
+        processor.tracer.note::<Plat>(EventKind::Stop, None, 0);
         self.set_processor(None);
         self.stopped_processor.store(Some(processor), Ordering::Relaxed);
         scheduler.put_idle_machine(&mut shared, self);

@@ -20,7 +20,7 @@ use crate::platform::{Pinned, Platform};
 /// The function that the far side calls. It moves the commit out of the register in which the switch has passed it, or
 /// off the stack of `goroutine`, which has been left. Then it calls the commit. It takes over the pin of the code that
 /// called the switch (the near side), and returns this pin. A `Pinned` has no size, so passing it costs nothing.
-type Commit<P> = fn(Pinned<P>, &'static Goroutine<P>, commit: Word) -> Pinned<P>;
+type Commit<Plat> = fn(Pinned<Plat>, &'static Goroutine<Plat>, commit: Word) -> Pinned<Plat>;
 
 /// Whether the values that a commit captures fit in a register. If so, the switch passes them in that register. A
 /// larger commit stays on the stack that is left, and its address is passed.
@@ -31,16 +31,16 @@ const fn fits_register<F>() -> bool {
 /// Packs `me` and `commit` for the switch. A commit that does not fit in a register stays where it is until the far
 /// side moves it out.
 #[inline(always)]
-fn pack<P, F>(me: &'static Goroutine<P>, commit: &ManuallyDrop<F>) -> Transfer
+fn pack<Plat, F>(me: &'static Goroutine<Plat>, commit: &ManuallyDrop<F>) -> Transfer
 where
-    P: Platform,
-    F: FnOnce(&Pinned<P>, &'static Goroutine<P>),
+    Plat: Platform,
+    F: FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>),
 {
-    fn call<P: Platform, F: FnOnce(&Pinned<P>, &'static Goroutine<P>)>(
-        pinned: Pinned<P>,
-        goroutine: &'static Goroutine<P>,
+    fn call<Plat: Platform, F: FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>)>(
+        pinned: Pinned<Plat>,
+        goroutine: &'static Goroutine<Plat>,
         commit: Word,
-    ) -> Pinned<P> {
+    ) -> Pinned<Plat> {
         let address = if fits_register::<F>() {
             commit.as_ptr().cast::<F>()
         } else {
@@ -67,7 +67,7 @@ where
             word.as_mut_ptr().cast::<F>().copy_from_nonoverlapping(address, 1);
         }
     }
-    let function: Commit<P> = call::<P, F>;
+    let function: Commit<Plat> = call::<Plat, F>;
     Transfer {
         function: function as *const () as usize,
         subject: core::ptr::from_ref(me).expose_provenance(),
@@ -77,16 +77,16 @@ where
 
 /// Runs the commit that the near side passed. Called on the far side.
 #[inline(always)]
-pub(crate) fn arrive<P: Platform>(transfer: Transfer) -> Pinned<P> {
+pub(crate) fn arrive<Plat: Platform>(transfer: Transfer) -> Pinned<Plat> {
     #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
-    // SAFETY: `pack` made this word from a `Commit<P>` of the same platform. The reason is that a scheduler has one
+    // SAFETY: `pack` made this word from a `Commit<Plat>` of the same platform. The reason is that a scheduler has one
     // platform, and an M switches only between contexts of its own scheduler: when a G of another scheduler is
     // readied, it goes to the global queue of that scheduler (`park`).
-    let function = unsafe { mem::transmute::<usize, Commit<P>>(transfer.function) };
+    let function = unsafe { mem::transmute::<usize, Commit<Plat>>(transfer.function) };
     #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
-    // SAFETY: `pack` made the word from a `&'static Goroutine<P>` of the same platform, and Gs are never freed.
-    let subject = unsafe { &*core::ptr::with_exposed_provenance::<Goroutine<P>>(transfer.subject) };
-    let no_unwinding = NoUnwinding::<P>(PhantomData);
+    // SAFETY: `pack` made the word from a `&'static Goroutine<Plat>` of the same platform, and Gs are never freed.
+    let subject = unsafe { &*core::ptr::with_exposed_provenance::<Goroutine<Plat>>(transfer.subject) };
+    let no_unwinding = NoUnwinding::<Plat>(PhantomData);
     // The near side pinned this M, and the far side unpins it when it drops the returned value.
     let pinned = function(Pinned::assume(), subject, transfer.argument);
     mem::forget(no_unwinding);
@@ -95,25 +95,25 @@ pub(crate) fn arrive<P: Platform>(transfer: Transfer) -> Pinned<P> {
 
 /// Ends the program if a commit unwinds. Otherwise the unwinding would destroy the frames of an unrelated G, because
 /// the commit runs on the stack of that G. Also, the G that was left might never run again.
-struct NoUnwinding<P: Platform>(PhantomData<P>);
+struct NoUnwinding<Plat: Platform>(PhantomData<Plat>);
 
-impl<P: Platform> Drop for NoUnwinding<P> {
+impl<Plat: Platform> Drop for NoUnwinding<Plat> {
     fn drop(&mut self) {
-        let machine = P::current_machine().expect("a commit runs on an M");
-        P::fatal(machine.scheduler(), format_args!("the commit of a park panicked"));
+        let machine = Plat::current_machine().expect("a commit runs on an M");
+        Plat::fatal(machine.scheduler(), format_args!("the commit of a park panicked"));
     }
 }
 
 /// Saves the context in `save` and resumes `to`. Returns when another switch resumes `save`, with the transfer of that
 /// switch.
 #[inline(always)]
-fn switch<P: Platform>(
-    pinned: Pinned<P>,
+fn switch<Plat: Platform>(
+    pinned: Pinned<Plat>,
     save: &'static SavedContext,
     to: &'static SavedContext,
     transfer: Transfer,
 ) -> Transfer {
-    debug_assert_pinned_once::<P>();
+    debug_assert_pinned_once::<Plat>();
     // The far side releases this pin. When another switch resumes `save`, the code that then runs releases the pin of
     // that switch.
     mem::forget(pinned);
@@ -127,9 +127,9 @@ fn switch<P: Platform>(
 }
 
 #[inline(always)]
-fn debug_assert_pinned_once<P: Platform>() {
+fn debug_assert_pinned_once<Plat: Platform>() {
     if cfg!(debug_assertions) {
-        P::assert_pinned_once();
+        Plat::assert_pinned_once();
     }
 }
 
@@ -140,13 +140,13 @@ fn debug_assert_pinned_once<P: Platform>() {
 /// If the M holds no P, `next` is `None`.
 #[doc(alias = "mcall")]
 #[inline(always)]
-pub(crate) fn leave<P: Platform>(
-    pinned: Pinned<P>,
-    machine: &'static Machine<P>,
-    me: &'static Goroutine<P>,
-    next: Option<&'static Goroutine<P>>,
-    commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>),
-) -> Pinned<P> {
+pub(crate) fn leave<Plat: Platform>(
+    pinned: Pinned<Plat>,
+    machine: &'static Machine<Plat>,
+    me: &'static Goroutine<Plat>,
+    next: Option<&'static Goroutine<Plat>>,
+    commit: impl FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>),
+) -> Pinned<Plat> {
     let commit = ManuallyDrop::new(commit);
     let to = set_running(machine, me, next);
     arrive(switch(pinned, &me.context, to, pack(me, &commit)))
@@ -155,17 +155,17 @@ pub(crate) fn leave<P: Platform>(
 /// Like [`leave`], for a G that ends. The context of this G is not saved. `next` may begin to run on the stack of `me`,
 /// so the commit must fit in a register.
 #[inline(always)]
-pub(crate) fn leave_forever<P: Platform, F: FnOnce(&Pinned<P>, &'static Goroutine<P>)>(
-    pinned: Pinned<P>,
-    machine: &'static Machine<P>,
-    me: &'static Goroutine<P>,
-    next: Option<&'static Goroutine<P>>,
+pub(crate) fn leave_forever<Plat: Platform, F: FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>)>(
+    pinned: Pinned<Plat>,
+    machine: &'static Machine<Plat>,
+    me: &'static Goroutine<Plat>,
+    next: Option<&'static Goroutine<Plat>>,
     commit: F,
 ) -> ! {
     const { assert!(fits_register::<F>(), "the commit would be on a stack that is not the G's any more") }
     let commit = ManuallyDrop::new(commit);
     let to = set_running(machine, me, next);
-    debug_assert_pinned_once::<P>();
+    debug_assert_pinned_once::<Plat>();
     // The far side releases this pin.
     mem::forget(pinned);
     #[expect(unsafe_code, reason = "the context switch")]
@@ -178,25 +178,25 @@ pub(crate) fn leave_forever<P: Platform, F: FnOnce(&Pinned<P>, &'static Goroutin
 
 /// Runs `next` from g0; returns when a G leaves for g0. Go: `execute`, `gogo`.
 #[doc(alias = "gogo")]
-pub(crate) fn execute<P: Platform>(pinned: Pinned<P>, next: &'static Goroutine<P>) -> Pinned<P> {
+pub(crate) fn execute<Plat: Platform>(pinned: Pinned<Plat>, next: &'static Goroutine<Plat>) -> Pinned<Plat> {
     let machine = pinned.machine();
     if let Some(dead) = machine.held_processor().free.last() {
         exchange_stacks(dead, next);
     }
     let to = set_running(machine, next, Some(next));
-    arrive(switch(pinned, &machine.g0, to, pack(next, &ManuallyDrop::new(|_: &Pinned<P>, _| ()))))
+    arrive(switch(pinned, &machine.g0, to, pack(next, &ManuallyDrop::new(|_: &Pinned<Plat>, _| ()))))
 }
 
 /// Records that `next`, or g0 if `next` is `None`, runs on `machine` in place of `me`. Returns the context to resume.
 #[inline(always)]
-fn set_running<P: Platform>(
-    machine: &'static Machine<P>,
-    me: &'static Goroutine<P>,
-    next: Option<&'static Goroutine<P>>,
+fn set_running<Plat: Platform>(
+    machine: &'static Machine<Plat>,
+    me: &'static Goroutine<Plat>,
+    next: Option<&'static Goroutine<Plat>>,
 ) -> &'static SavedContext {
     let Some(next) = next else {
         cold_path();
-        P::assert_pinned_once();
+        Plat::assert_pinned_once();
         if machine.locked_goroutine().is_some() {
             me.note_locked_wait();
         }

@@ -73,8 +73,8 @@ use crate::record::trace::EventKind;
 #[doc(alias = "exitsyscall")]
 #[inline]
 #[track_caller]
-pub fn syscall<P: Platform, R>(call: impl FnOnce() -> R) -> R {
-    let _syscall = enter_syscall::<P>();
+pub fn syscall<Plat: Platform, R>(call: impl FnOnce() -> R) -> R {
+    let _syscall = enter_syscall::<Plat>();
     call()
 }
 
@@ -90,8 +90,8 @@ pub fn syscall<P: Platform, R>(call: impl FnOnce() -> R) -> R {
 #[doc(alias = "entersyscallblock")]
 #[inline]
 #[track_caller]
-pub fn blocking<P: Platform, R>(call: impl FnOnce() -> R) -> R {
-    match try_blocking::<P, R>(call) {
+pub fn blocking<Plat: Platform, R>(call: impl FnOnce() -> R) -> R {
+    match try_blocking::<Plat, R>(call) {
         Ok(result) => result,
         Err(error) => panic!("cannot secure an M for a blocking call: {error}"),
     }
@@ -108,8 +108,8 @@ pub fn blocking<P: Platform, R>(call: impl FnOnce() -> R) -> R {
 /// In the same cases as [`syscall`].
 #[inline]
 #[track_caller]
-pub fn try_blocking<P: Platform, R>(call: impl FnOnce() -> R) -> Result<R, OutOfResources> {
-    let (_syscall, pinned) = enter_blocking::<P>()?;
+pub fn try_blocking<Plat: Platform, R>(call: impl FnOnce() -> R) -> Result<R, OutOfResources> {
+    let (_syscall, pinned) = enter_blocking::<Plat>()?;
     drop(pinned);
     Ok(call())
 }
@@ -128,8 +128,8 @@ pub fn try_blocking<P: Platform, R>(call: impl FnOnce() -> R) -> Result<R, OutOf
 /// In the same cases as [`syscall`].
 #[inline]
 #[track_caller]
-pub fn try_blocking_pinned<P: Platform, R>(call: impl FnOnce(&Pinned<P>) -> R) -> Result<R, OutOfResources> {
-    let (syscall, pinned) = enter_blocking::<P>()?;
+pub fn try_blocking_pinned<Plat: Platform, R>(call: impl FnOnce(&Pinned<Plat>) -> R) -> Result<R, OutOfResources> {
+    let (syscall, pinned) = enter_blocking::<Plat>()?;
     let result = call(&pinned);
     syscall.end(pinned);
     Ok(result)
@@ -140,11 +140,11 @@ pub fn try_blocking_pinned<P: Platform, R>(call: impl FnOnce(&Pinned<P>) -> R) -
 /// During a system call a G stays on its M, so the M and the G need not be looked up again at the end.
 #[must_use = "the system call ends when this is dropped"]
 #[derive(Debug)]
-pub(crate) struct Syscall<P: Platform> {
-    machine: &'static Machine<P>,
-    me: &'static Goroutine<P>,
+pub(crate) struct Syscall<Plat: Platform> {
+    machine: &'static Machine<Plat>,
+    me: &'static Goroutine<Plat>,
     /// The commit that enqueues the G if there is no P for it after the call.
-    requeue: fn(&Pinned<P>, &'static Goroutine<P>),
+    requeue: fn(&Pinned<Plat>, &'static Goroutine<Plat>),
     /// The raw pointer prevents `Send` and `Sync`.
     _here: PhantomData<*mut ()>,
 }
@@ -152,15 +152,15 @@ pub(crate) struct Syscall<P: Platform> {
 /// Begins a system call as [`syscall`] does. The call ends when the returned value is dropped.
 #[inline(always)]
 #[track_caller]
-pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
-    let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<P>::new();
+pub(crate) fn enter_syscall<Plat: Platform>() -> Syscall<Plat> {
+    let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<Plat>::new();
     me.set_status(Status::Syscall);
-    processor.tracer.note_with::<P>(EventKind::SyscallEnter, || (Some(me.id()), 0));
+    processor.tracer.note_with::<Plat>(EventKind::SyscallEnter, || (Some(me.id()), 0));
     let tick = processor.syscall_tick.load(Ordering::Relaxed);
     processor.syscall_tick.store(tick.wrapping_add(1), Ordering::Relaxed);
     machine.old_processor.store(Some(processor), Ordering::Relaxed);
     machine.set_processor(None);
-    P::point(Site::Syscall);
+    Plat::point(Site::Syscall);
     // From here on another M may claim the P by its status word. The timekeeper need not learn of the timers of this P
     // now; see `timekeeper`.
     processor.status.set(ProcessorStatus::Syscall);
@@ -171,28 +171,28 @@ pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
 /// Begins a system call as [`blocking`] does. The caller ends the call in one of two ways: it passes the pin to
 /// [`Syscall::end`], or it drops the pin and then the [`Syscall`].
 #[track_caller]
-pub(crate) fn enter_blocking<P: Platform>() -> Result<(Syscall<P>, Pinned<P>), OutOfResources> {
-    let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<P>::new();
+pub(crate) fn enter_blocking<Plat: Platform>() -> Result<(Syscall<Plat>, Pinned<Plat>), OutOfResources> {
+    let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<Plat>::new();
     let scheduler = machine.scheduler();
     scheduler.secure_successor()?;
     me.set_status(Status::Syscall);
     machine.old_processor.store(Some(processor), Ordering::Relaxed);
     machine.set_processor(None);
     processor.counters.handoffs.add(1);
-    processor.tracer.note::<P>(EventKind::HandOff, Some(me.id()), 0);
+    processor.tracer.note::<Plat>(EventKind::HandOff, Some(me.id()), 0);
     scheduler.hand_off(processor);
     Ok((Syscall { machine, me, requeue: requeue_to_displace, _here: PhantomData }, pinned))
 }
 
-impl<P: Platform> Syscall<P> {
+impl<Plat: Platform> Syscall<Plat> {
     /// Ends the system call for a caller that is pinned once.
-    fn end(self, pinned: Pinned<P>) {
+    fn end(self, pinned: Pinned<Plat>) {
         ManuallyDrop::new(self).end_pinned(pinned);
     }
 
     /// Ends the system call. Go: `exitsyscall`.
     #[inline(always)]
-    fn end_pinned(&self, pinned: Pinned<P>) {
+    fn end_pinned(&self, pinned: Pinned<Plat>) {
         let Self { machine, me, requeue, .. } = *self;
         if let Some(processor) = take_processor_back(&pinned, machine, me) {
             let scheduler = machine.scheduler();
@@ -207,7 +207,7 @@ impl<P: Platform> Syscall<P> {
     }
 }
 
-impl<P: Platform> Drop for Syscall<P> {
+impl<Plat: Platform> Drop for Syscall<Plat> {
     #[inline(always)]
     fn drop(&mut self) {
         self.end_pinned(Pinned::new());
@@ -217,13 +217,13 @@ impl<P: Platform> Drop for Syscall<P> {
 /// Called when `machine`, the calling M, returns from a system call. Takes the old P back if no other M took it, or
 /// else an idle P. Returns `None` if the M got no P, in which case it must not continue `me`. Go: `exitsyscallTryGetP`.
 #[inline(always)]
-pub(crate) fn take_processor_back<P: Platform>(
-    pinned: &Pinned<P>,
-    machine: &'static Machine<P>,
-    me: &'static Goroutine<P>,
-) -> Option<&'static Processor<P>> {
+pub(crate) fn take_processor_back<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    machine: &'static Machine<Plat>,
+    me: &'static Goroutine<Plat>,
+) -> Option<&'static Processor<Plat>> {
     let old = machine.old_processor.load(Ordering::Relaxed);
-    P::point(Site::Syscall);
+    Plat::point(Site::Syscall);
     let regained = match old {
         Some(processor) if processor.status.claim_from_syscall() => Some(processor),
         _ => machine.regain_processor(old),
@@ -231,12 +231,12 @@ pub(crate) fn take_processor_back<P: Platform>(
     let processor = regained?;
     machine.hold(processor);
     me.set_status(Status::Running);
-    processor.tracer.note_with::<P>(EventKind::SyscallExit, || (Some(me.id()), machine.id().get().into()));
+    processor.tracer.note_with::<Plat>(EventKind::SyscallExit, || (Some(me.id()), machine.id().get().into()));
     // A timer interrupt that came during the call found no P on this M and will not come again. So the CPU's timer is
     // armed anew.
     let earliest = processor.timers.earliest();
-    if P::TIMER_INTERRUPTS && earliest != Instant::NEVER {
-        P::arm_timer(pinned, processor, earliest);
+    if Plat::TIMER_INTERRUPTS && earliest != Instant::NEVER {
+        Plat::arm_timer(pinned, processor, earliest);
     }
     Some(processor)
 }
@@ -244,7 +244,7 @@ pub(crate) fn take_processor_back<P: Platform>(
 /// Whether an M that has just taken a P at the end of a system call must release the P again, because the world is to
 /// stop.
 #[inline(always)]
-pub(crate) fn has_to_stop<P: Platform>(scheduler: &Scheduler<P>) -> bool {
+pub(crate) fn has_to_stop<Plat: Platform>(scheduler: &Scheduler<Plat>) -> bool {
     // Ordering: the partner of this fence is the fence in `ask_to_stop`, where the reason is explained.
     fence(Ordering::SeqCst);
     scheduler.is_stopping()
@@ -253,28 +253,28 @@ pub(crate) fn has_to_stop<P: Platform>(scheduler: &Scheduler<P>) -> bool {
 /// Commit of a G that returns from [`syscall`] when [`take_processor_back`] has found no P for it. The G goes to the
 /// global queue, because sysmon may have taken the P at the end of the slice of the G. If the G did not go there, a G
 /// that makes calls in a loop would run before the Gs that wait for a slice.
-pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+pub(crate) fn requeue_without_processor<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     requeue(pinned, goroutine, |_| None);
 }
 
 /// Like [`requeue_without_processor`], for [`blocking`]. If timer interrupts preempt Gs, the G displaces another one.
-fn requeue_to_displace<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
-    let displace = |machine| if P::TIMER_INTERRUPTS { processor_to_displace(machine, goroutine) } else { None };
+fn requeue_to_displace<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
+    let displace = |machine| if Plat::TIMER_INTERRUPTS { processor_to_displace(machine, goroutine) } else { None };
     requeue(pinned, goroutine, displace);
 }
 
 /// Makes `goroutine` runnable, and puts it among the due timers of the P that `displace` returns, or on the global
 /// queue if `displace` returns `None`. This M, which had no P, becomes idle unless it gets its old P back. Runs on g0.
-pub(crate) fn requeue<P: Platform>(
-    pinned: &Pinned<P>,
-    goroutine: &'static Goroutine<P>,
-    displace: impl FnOnce(&'static Machine<P>) -> Option<&'static Processor<P>>,
+pub(crate) fn requeue<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    goroutine: &'static Goroutine<Plat>,
+    displace: impl FnOnce(&'static Machine<Plat>) -> Option<&'static Processor<Plat>>,
 ) {
     let machine = pinned.machine();
     let scheduler = machine.scheduler();
     sampling::returned(machine, goroutine);
     goroutine.set_status(Status::Runnable);
-    P::point(Site::Syscall);
+    Plat::point(Site::Syscall);
     let displaced = {
         // The following steps are one critical section. Otherwise `check_dead` could see this M on the idle list while
         // its G is on no queue, and report a deadlock.
@@ -302,10 +302,10 @@ pub(crate) fn requeue<P: Platform>(
         }
         displaced
     };
-    P::point(Site::Idle);
+    Plat::point(Site::Idle);
     scheduler.wake_processor();
     if let Some(holder) = displaced.and_then(|processor| scheduler.holder_of(processor)) {
-        P::request_preemption(holder);
+        Plat::request_preemption(holder);
     }
 }
 
@@ -314,10 +314,10 @@ pub(crate) fn requeue<P: Platform>(
 ///
 /// The caller holds the scheduler lock, so the P does not become idle before the G is among its timers. If the P
 /// becomes idle after that, its M sees the timer when it checks for work a second time.
-pub(crate) fn processor_to_displace<P: Platform>(
-    machine: &'static Machine<P>,
-    goroutine: &Goroutine<P>,
-) -> Option<&'static Processor<P>> {
+pub(crate) fn processor_to_displace<Plat: Platform>(
+    machine: &'static Machine<Plat>,
+    goroutine: &Goroutine<Plat>,
+) -> Option<&'static Processor<Plat>> {
     if goroutine.is_locked() || machine.processor().is_some() {
         return None;
     }
@@ -327,10 +327,10 @@ pub(crate) fn processor_to_displace<P: Platform>(
         .find(|processor| processor.status() == ProcessorStatus::Running)
 }
 
-impl<P: Platform> Machine<P> {
+impl<Plat: Platform> Machine<Plat> {
     /// Returns an idle P for this M, whose P was taken during a system call. Prefers `old` if that P is idle.
-    fn regain_processor(&'static self, old: Option<&'static Processor<P>>) -> Option<&'static Processor<P>> {
-        P::point(Site::Syscall);
+    fn regain_processor(&'static self, old: Option<&'static Processor<Plat>>) -> Option<&'static Processor<Plat>> {
+        Plat::point(Site::Syscall);
         if self.scheduler().idle_processors.load(Ordering::Relaxed) == 0 {
             return None;
         }

@@ -8,7 +8,7 @@
 //! use gmp_sched::sysmon::Sysmon;
 //!
 //! /// The body of a thread that is not an M.
-//! fn monitor<P: Platform>(scheduler: &'static Scheduler<P>, sleep: fn(core::time::Duration)) -> ! {
+//! fn monitor<Plat: Platform>(scheduler: &'static Scheduler<Plat>, sleep: fn(core::time::Duration)) -> ! {
 //!     let mut sysmon = Sysmon::new(scheduler);
 //!     loop {
 //!         sleep(sysmon.check());
@@ -37,8 +37,8 @@ const PATIENCE: u32 = 50;
 /// sysmon of one scheduler. Go: `sysmon`, `retake`.
 #[doc(alias = "sysmon")]
 #[derive(Debug)]
-pub struct Sysmon<P: Platform> {
-    scheduler: &'static Scheduler<P>,
+pub struct Sysmon<Plat: Platform> {
+    scheduler: &'static Scheduler<Plat>,
     idle_checks: u32,
     /// Whether the last check found a device signal on the ready list: raised, but not yet taken by an M. If the next
     /// check finds one, too, sysmon readies the waiting Gs itself.
@@ -46,24 +46,24 @@ pub struct Sysmon<P: Platform> {
     delay: Duration,
 }
 
-impl<P: Platform> Sysmon<P> {
+impl<Plat: Platform> Sysmon<Plat> {
     /// Creates the sysmon of `scheduler`. A scheduler must have only one.
     #[must_use]
-    pub fn new(scheduler: &'static Scheduler<P>) -> Self {
+    pub fn new(scheduler: &'static Scheduler<Plat>) -> Self {
         Self { scheduler, idle_checks: 0, saw_ready: false, delay: SHORTEST }
     }
 
     /// Checks every P and the ready list of device signals once; returns the delay until the next check. Does not
     /// block.
     pub fn check(&mut self) -> Duration {
-        let _pinned = Pinned::<P>::new();
-        let now = P::now();
+        let _pinned = Pinned::<Plat>::new();
+        let now = Plat::now();
         let mut retaken = false;
         for processor in self.scheduler.processors() {
             match processor.status() {
                 ProcessorStatus::Running => check_slice(self.scheduler, processor, now),
                 ProcessorStatus::Syscall => {
-                    if !P::TIMER_INTERRUPTS {
+                    if !Plat::TIMER_INTERRUPTS {
                         processor.check_slice(now, None);
                     }
                     retaken |= check_syscall(self.scheduler, processor, now);
@@ -91,22 +91,22 @@ impl<P: Platform> Sysmon<P> {
 
 /// On platforms without timer interrupts, requests a preemption of the G on `processor` if its slice is over or if it
 /// has to give way for another reason (see [`preempt::is_wanted`]).
-fn check_slice<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'static Processor<P>, now: Instant) {
-    if P::TIMER_INTERRUPTS {
+fn check_slice<Plat: Platform>(scheduler: &'static Scheduler<Plat>, processor: &'static Processor<Plat>, now: Instant) {
+    if Plat::TIMER_INTERRUPTS {
         return;
     }
     processor.check_slice(now, None);
     if let Some(machine) = scheduler.holder_of(processor).filter(|machine| preempt::is_wanted(machine)) {
-        P::request_preemption(machine);
+        Plat::request_preemption(machine);
     }
 }
 
 /// Retakes a P from a system call that has lasted since the last check, or in which the slice has ended. A P without
 /// work is left to its M for up to a slice, as long as an idle P or a spinning M can take new work. Returns whether the
 /// P was retaken. Go: `retake`, which sets `sysretake` if the slice has ended.
-fn check_syscall<P: Platform>(
-    scheduler: &'static Scheduler<P>,
-    processor: &'static Processor<P>,
+fn check_syscall<Plat: Platform>(
+    scheduler: &'static Scheduler<Plat>,
+    processor: &'static Processor<Plat>,
     now: Instant,
 ) -> bool {
     let tick = processor.syscall_tick.load(Ordering::Relaxed);
@@ -123,7 +123,7 @@ fn check_syscall<P: Platform>(
     let since = Instant::from_nanos(call.since.load(Ordering::Relaxed));
     let others_can_take_work =
         scheduler.idle_processors.load(Ordering::Relaxed) != 0 || scheduler.spinning.load(Ordering::Relaxed) != 0;
-    if !processor.has_work() && others_can_take_work && now - since < P::slice() {
+    if !processor.has_work() && others_can_take_work && now - since < Plat::slice() {
         return false;
     }
     // If there is no thread for another M, the P is not retaken, and the next check tries again.

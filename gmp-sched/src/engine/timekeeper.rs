@@ -24,8 +24,8 @@ use crate::entities::machine::Machine;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
 
-impl<P: Platform> Scheduler<P> {
-    pub(crate) fn set_timekeeper(&self, machine: Option<&'static Machine<P>>) {
+impl<Plat: Platform> Scheduler<Plat> {
+    pub(crate) fn set_timekeeper(&self, machine: Option<&'static Machine<Plat>>) {
         if let Some(machine) = machine {
             machine.deadline.store(Instant::NEVER.as_nanos(), Ordering::Relaxed);
         }
@@ -39,12 +39,12 @@ impl<P: Platform> Scheduler<P> {
         // Ordering: the partner of this fence is the fence in `park_deadline`. Either the caller sees the timekeeper's
         // deadline, or the timekeeper sees the timer.
         fence(Ordering::SeqCst);
-        P::point(Site::Timers);
+        Plat::point(Site::Timers);
         // Each M has its own `deadline`, so a former timekeeper does not overwrite the deadline of the new one.
         if let Some(machine) = self.timekeeper.load(Ordering::Acquire)
             && when.as_nanos() < machine.deadline.load(Ordering::Relaxed)
         {
-            P::unpark_thread(machine);
+            Plat::unpark_thread(machine);
         }
     }
 
@@ -60,7 +60,7 @@ impl<P: Platform> Scheduler<P> {
 
     /// Returns the time until which `machine` may park. Returns `None`, which means without limit, if `machine` is not
     /// the timekeeper or if there is no timer for the timekeeper.
-    pub(crate) fn park_deadline(&'static self, machine: &'static Machine<P>) -> Option<Instant> {
+    pub(crate) fn park_deadline(&'static self, machine: &'static Machine<Plat>) -> Option<Instant> {
         let is_timekeeper =
             || self.timekeeper.load(Ordering::Acquire).is_some_and(|timekeeper| core::ptr::eq(timekeeper, machine));
         loop {
@@ -71,11 +71,11 @@ impl<P: Platform> Scheduler<P> {
                 }
                 return None;
             }
-            P::point(Site::Timers);
+            Plat::point(Site::Timers);
             machine.deadline.store(earliest.as_nanos(), Ordering::Relaxed);
             // Ordering: the partner of this fence is the fence in `wake_timekeeper`, which explains the reason.
             fence(Ordering::SeqCst);
-            P::point(Site::Timers);
+            Plat::point(Site::Timers);
             if self.earliest_timekeeper_timer() >= earliest {
                 return (earliest != Instant::NEVER).then_some(earliest);
             }

@@ -20,10 +20,10 @@ use crate::record::trace_until::Until;
 impl Tracer {
     /// Records an event of the P that the caller holds. Costs one test while no trace is taken.
     #[inline(always)]
-    pub(crate) fn note<P: Platform>(&self, kind: EventKind, goroutine: Option<GoroutineId>, detail: u64) {
+    pub(crate) fn note<Plat: Platform>(&self, kind: EventKind, goroutine: Option<GoroutineId>, detail: u64) {
         // Ordering: Acquire, because the ring may be new. Partner: the Release in `begin_trace`.
         if let Some(ring) = self.active.load(Ordering::Acquire) {
-            write::<P>(ring, kind, goroutine, detail);
+            write::<Plat>(ring, kind, goroutine, detail);
         }
     }
 }
@@ -32,32 +32,36 @@ impl Tracer {
     /// Like [`note`](Self::note), for fast paths: `details` returns the G and the detail, and is called only if a trace
     /// is taken.
     #[inline(always)]
-    pub(crate) fn note_with<P: Platform>(&self, kind: EventKind, details: impl FnOnce() -> (Option<GoroutineId>, u64)) {
+    pub(crate) fn note_with<Plat: Platform>(
+        &self,
+        kind: EventKind,
+        details: impl FnOnce() -> (Option<GoroutineId>, u64),
+    ) {
         if let Some(ring) = self.active.load(Ordering::Acquire) {
             let (goroutine, detail) = details();
-            write::<P>(ring, kind, goroutine, detail);
+            write::<Plat>(ring, kind, goroutine, detail);
         }
     }
 
     /// Records that an M takes an idle P, to run Gs or to search for them.
-    pub(crate) fn note_busy<P: Platform>(&self, machine: MachineId, searches: bool) {
-        self.note::<P>(EventKind::Busy, None, machine.get().into());
+    pub(crate) fn note_busy<Plat: Platform>(&self, machine: MachineId, searches: bool) {
+        self.note::<Plat>(EventKind::Busy, None, machine.get().into());
         if searches {
-            self.note::<P>(EventKind::Spin, None, 0);
+            self.note::<Plat>(EventKind::Spin, None, 0);
         }
     }
 
     /// Records the birth of `goroutine`: the number of its creator (`by`), its own name, if any, and the function that
     /// it executes. `function` is empty if the function is unknown.
-    pub(crate) fn note_birth<P: Platform>(&self, goroutine: &Goroutine<P>, by: u64, function: &'static str) {
+    pub(crate) fn note_birth<Plat: Platform>(&self, goroutine: &Goroutine<Plat>, by: u64, function: &'static str) {
         if let Some(ring) = self.active.load(Ordering::Acquire) {
             write_birth(ring, goroutine, by, function);
         }
     }
 }
 
-fn write_birth<P: Platform>(ring: &Ring, goroutine: &Goroutine<P>, by: u64, function: &'static str) {
-    let (when, id) = (P::now(), Some(goroutine.id()));
+fn write_birth<Plat: Platform>(ring: &Ring, goroutine: &Goroutine<Plat>, by: u64, function: &'static str) {
+    let (when, id) = (Plat::now(), Some(goroutine.id()));
     let write = |kind, detail| ring.write(Event { when, kind, goroutine: id, detail });
     write(EventKind::Spawn, by);
     if !function.is_empty() {
@@ -71,7 +75,7 @@ fn write_birth<P: Platform>(ring: &Ring, goroutine: &Goroutine<P>, by: u64, func
 impl Tracer {
     /// Records that the wait of `goroutine` ends. `by` is the number of the calling G, or 0 if there is none.
     #[inline(always)]
-    pub(crate) fn note_ready<P: Platform>(&self, goroutine: &Goroutine<P>, by: u64) {
+    pub(crate) fn note_ready<Plat: Platform>(&self, goroutine: &Goroutine<Plat>, by: u64) {
         // Ordering: as in `note`.
         if let Some(ring) = self.active.load(Ordering::Acquire) {
             call_stacks::write_ready(ring, goroutine, by);
@@ -81,22 +85,22 @@ impl Tracer {
 
 /// Events of callers that hold no P. Each of these functions takes a lock if a trace is being taken, and only then. Not
 /// callable from interrupts.
-impl<P: Platform> Scheduler<P> {
+impl<Plat: Platform> Scheduler<Plat> {
     /// Records an event of `goroutine`.
     #[cold]
-    pub(crate) fn note_outside(&self, kind: EventKind, goroutine: &Goroutine<P>, detail: u64) {
-        self.write_outside(|ring| write::<P>(ring, kind, Some(goroutine.id()), detail));
+    pub(crate) fn note_outside(&self, kind: EventKind, goroutine: &Goroutine<Plat>, detail: u64) {
+        self.write_outside(|ring| write::<Plat>(ring, kind, Some(goroutine.id()), detail));
     }
 
     /// Records that the wait of `goroutine` ends, as [`Tracer::note_ready`] does.
     #[cold]
-    pub(crate) fn note_ready_outside(&self, goroutine: &Goroutine<P>, by: u64) {
+    pub(crate) fn note_ready_outside(&self, goroutine: &Goroutine<Plat>, by: u64) {
         self.write_outside(|ring| call_stacks::write_ready(ring, goroutine, by));
     }
 
     /// Records the birth of a G, as [`Tracer::note_birth`] does.
     #[cold]
-    pub(crate) fn note_birth_outside(&self, goroutine: &Goroutine<P>, by: u64, function: &'static str) {
+    pub(crate) fn note_birth_outside(&self, goroutine: &Goroutine<Plat>, by: u64, function: &'static str) {
         self.write_outside(|ring| write_birth(ring, goroutine, by, function));
     }
 
@@ -112,17 +116,17 @@ impl<P: Platform> Scheduler<P> {
     /// platform has no CPUs.
     #[cold]
     pub(crate) fn note_raise(&self, goroutine: GoroutineId) {
-        P::with_cpu_tracer(|cpu| cpu.note(EventKind::Raise, P::now(), Some(goroutine), 0));
+        Plat::with_cpu_tracer(|cpu| cpu.note(EventKind::Raise, Plat::now(), Some(goroutine), 0));
     }
 }
 
 #[cold]
 #[inline(never)]
-fn write<P: Platform>(ring: &Ring, kind: EventKind, goroutine: Option<GoroutineId>, detail: u64) {
-    let when = P::now();
+fn write<Plat: Platform>(ring: &Ring, kind: EventKind, goroutine: Option<GoroutineId>, detail: u64) {
+    let when = Plat::now();
     ring.write(Event { when, kind, goroutine, detail });
     if kind == EventKind::Park && ring.records_call_stacks() {
-        call_stacks::write_park::<P>(ring, when);
+        call_stacks::write_park::<Plat>(ring, when);
     }
 }
 
@@ -134,7 +138,7 @@ fn weight(track: Track) -> usize {
     }
 }
 
-impl<P: Platform> Scheduler<P> {
+impl<Plat: Platform> Scheduler<Plat> {
     /// Starts to record events, and keeps the last `capacity` events of each track. There is a track for each P, for
     /// each CPU if the platform has CPUs, and one for all callers without a P. If a trace was taken before in the same
     /// run of the scheduler, its rings are used again, with the capacity that they already have. The rings are never
@@ -273,7 +277,7 @@ impl<P: Platform> Scheduler<P> {
 
     /// Starts to record events in the rings of all tracks that have one.
     fn begin_trace(&'static self, extent: Extent, records_call_stacks: bool) {
-        let pinned = Pinned::<P>::new();
+        let pinned = Pinned::<Plat>::new();
         for (_, tracer) in self.tracers() {
             let ring = tracer.ring.load(Ordering::Acquire);
             if let Some(ring) = ring {
@@ -292,9 +296,9 @@ impl<P: Platform> Scheduler<P> {
         if let Some(machine) = pinned.try_machine().filter(|machine| core::ptr::eq(machine.scheduler(), self))
             && let (Some(goroutine), Some(processor)) = (machine.current_goroutine(), machine.processor())
         {
-            P::with_cpu_tracer(|cpu| cpu.runs_machine(machine.id(), P::now()));
-            processor.tracer.note::<P>(EventKind::Busy, None, machine.id().get().into());
-            processor.tracer.note::<P>(EventKind::Start, Some(goroutine.id()), 0);
+            Plat::with_cpu_tracer(|cpu| cpu.runs_machine(machine.id(), Plat::now()));
+            processor.tracer.note::<Plat>(EventKind::Busy, None, machine.id().get().into());
+            processor.tracer.note::<Plat>(EventKind::Start, Some(goroutine.id()), 0);
         }
     }
 
@@ -332,14 +336,14 @@ impl<P: Platform> Scheduler<P> {
 
     /// All tracks, in the order of [`Track`].
     fn tracers(&'static self) -> impl Iterator<Item = (Track, &'static Tracer)> {
-        let cpus = (0..).map_while(|cpu| Some((Track::Cpu(cpu), &P::cpu_tracer(cpu)?.0)));
+        let cpus = (0..).map_while(|cpu| Some((Track::Cpu(cpu), &Plat::cpu_tracer(cpu)?.0)));
         let processors = self.processors().iter();
         let processors = processors.map(|processor| (Track::Processor(processor.id().get()), &processor.tracer));
         iter::once((Track::Outside, &self.outside.tracer)).chain(cpus).chain(processors)
     }
 }
 
-impl<P: Platform> Processor<P> {
+impl<Plat: Platform> Processor<Plat> {
     /// The last events of this P since the trace was started, oldest first; empty if no trace was ever started.
     /// Allocates.
     #[must_use]

@@ -28,17 +28,17 @@ use crate::record::trace::EventKind;
 // them for the misprediction.
 #[inline(always)]
 #[track_caller]
-pub fn yield_now<P: Platform>() {
-    let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<P>::new();
+pub fn yield_now<Plat: Platform>() {
+    let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<Plat>::new();
     let scheduler = machine.scheduler();
     processor.counters.yields.add(1);
     if scheduler.global_length.load(Ordering::Relaxed) == 0
         && let Some(next) = pick_next(&pinned, processor)
     {
         if sampling::is_exact(processor) {
-            processor.tracer.note::<P>(EventKind::Yield, Some(me.id()), 0);
+            processor.tracer.note::<Plat>(EventKind::Yield, Some(me.id()), 0);
         }
-        let requeue = move |_: &Pinned<P>, me: &'static Goroutine<P>| {
+        let requeue = move |_: &Pinned<Plat>, me: &'static Goroutine<Plat>| {
             if sampling::is_exact(processor) {
                 sampling::runnable_again(processor, me);
             }
@@ -53,7 +53,7 @@ pub fn yield_now<P: Platform>() {
 /// The slow path of a yield: g0 picks the next G, or the caller continues because nothing else can run.
 #[cold]
 #[inline(never)]
-fn yield_to_g0<P: Platform>(pinned: Pinned<P>) {
+fn yield_to_g0<Plat: Platform>(pinned: Pinned<Plat>) {
     let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::of(pinned);
     let scheduler = machine.scheduler();
     if is_alone(&pinned, processor) {
@@ -67,8 +67,8 @@ fn yield_to_g0<P: Platform>(pinned: Pinned<P>) {
             return;
         }
     }
-    processor.tracer.note::<P>(EventKind::Yield, Some(me.id()), 0);
-    let requeue = move |pinned: &Pinned<P>, me: &'static Goroutine<P>| {
+    processor.tracer.note::<Plat>(EventKind::Yield, Some(me.id()), 0);
+    let requeue = move |pinned: &Pinned<Plat>, me: &'static Goroutine<Plat>| {
         if scheduler.global_length.load(Ordering::Relaxed) != 0 || me.is_locked() {
             requeue_global(pinned, me);
         } else {
@@ -80,7 +80,7 @@ fn yield_to_g0<P: Platform>(pinned: Pinned<P>) {
 }
 
 /// Whether this P has nothing else to run, and there is no other reason to go to g0.
-fn is_alone<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) -> bool {
+fn is_alone<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) -> bool {
     let scheduler = pinned.machine().scheduler();
     processor.queue.is_empty() && !scheduler.has_shared_work() && !has_due_timer(processor) && !scheduler.is_stopping()
 }
@@ -92,7 +92,7 @@ const LONE_YIELDS: u64 = 64;
 
 /// Tries to steal a G from another P and puts it into the local ring. Returns whether the local queue has work
 /// afterwards.
-fn take_from_others<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) -> bool {
+fn take_from_others<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) -> bool {
     let found = steal_due(pinned, processor).or_else(|| steal_at_once(pinned, processor));
     if let Some(found) = found {
         put_last(pinned.machine().scheduler(), processor, found);

@@ -23,35 +23,35 @@ use crate::platform::{Pinned, Platform};
 
 /// A bubble. Like the slot of a G, it is reused, never freed. Go: `synctestBubble`.
 #[doc(alias = "synctestBubble")]
-pub(crate) struct Bubble<P: Platform> {
+pub(crate) struct Bubble<Plat: Platform> {
     /// The number of the bubble. Each use of the bubble has a new number.
     id: AtomicU64,
     clock: AtomicU64,
-    timers: Timers<P>,
-    pub(crate) census: Lock<Census<P>, P>,
+    timers: Timers<Plat>,
+    pub(crate) census: Lock<Census<Plat>, Plat>,
     /// The list of unused bubbles to which this bubble returns.
-    unused: &'static Unused<P>,
+    unused: &'static Unused<Plat>,
     link: AtomicRef<Self>,
 }
 
 /// The unused bubbles of one scheduler.
-pub(crate) type Unused<P> = Lock<List<Bubble<P>>, P>;
+pub(crate) type Unused<Plat> = Lock<List<Bubble<Plat>>, Plat>;
 
 /// The type of the references to bubbles in code outside of this file. Without the feature `synctest`, an `Option` of
 /// this type has size zero.
-pub(crate) type BubblePointer<P> = &'static Bubble<P>;
+pub(crate) type BubblePointer<Plat> = &'static Bubble<Plat>;
 
 /// The bubble of a G; `None` if the G is in no bubble.
-pub(crate) type AtomicBubble<P> = AtomicRef<Bubble<P>>;
+pub(crate) type AtomicBubble<Plat> = AtomicRef<Bubble<Plat>>;
 
 /// The bubble in which an object was made, if any.
-pub(crate) struct BubbleRef<P: Platform> {
-    bubble: Option<BubblePointer<P>>,
+pub(crate) struct BubbleRef<Plat: Platform> {
+    bubble: Option<BubblePointer<Plat>>,
     /// The id of the bubble when the object was made. If the bubble has another id now, it has been reused since.
     id: u64,
 }
 
-impl<P: Platform> BubbleRef<P> {
+impl<Plat: Platform> BubbleRef<Plat> {
     /// Returns a reference to no bubble.
     pub(crate) fn none() -> Self {
         Self { bubble: None, id: NO_BUBBLE }
@@ -62,12 +62,12 @@ impl<P: Platform> BubbleRef<P> {
         if !may_be_used() {
             return Self::none();
         }
-        let pinned = Pinned::<P>::new();
+        let pinned = Pinned::<Plat>::new();
         pinned.try_machine().and_then(Machine::current_goroutine).map_or_else(Self::none, Self::of)
     }
 
     /// Returns the bubble of `goroutine`, if the G is in one.
-    pub(crate) fn of(goroutine: &Goroutine<P>) -> Self {
+    pub(crate) fn of(goroutine: &Goroutine<Plat>) -> Self {
         if !may_be_used() {
             return Self::none();
         }
@@ -76,13 +76,13 @@ impl<P: Platform> BubbleRef<P> {
     }
 
     /// The bubble, if there is one.
-    pub(crate) fn get(&self) -> Option<BubblePointer<P>> {
+    pub(crate) fn get(&self) -> Option<BubblePointer<Plat>> {
         self.bubble
     }
 
     /// The current time: that of the bubble's clock, or of the platform's clock if there is no bubble.
     pub(crate) fn now(&self) -> Instant {
-        self.bubble.map_or_else(P::now, Bubble::now)
+        self.bubble.map_or_else(Plat::now, Bubble::now)
     }
 
     /// Whether there is a bubble.
@@ -102,13 +102,13 @@ impl<P: Platform> BubbleRef<P> {
 }
 
 /// The bubble that an object is associated with while the object is in use.
-pub(crate) struct Association<P> {
+pub(crate) struct Association<Plat> {
     /// The id of the bubble, or [`NO_BUBBLE`].
     id: AtomicU64,
-    _platform: PhantomData<fn(P)>,
+    _platform: PhantomData<fn(Plat)>,
 }
 
-impl<P: Platform> Association<P> {
+impl<Plat: Platform> Association<Plat> {
     const_fn! {
         /// Returns an association with no bubble.
         pub(crate) fn none() -> Self {
@@ -134,7 +134,7 @@ impl<P: Platform> Association<P> {
     #[inline(never)]
     #[track_caller]
     fn check_caller(&self, operation: &str, is_unused: bool) {
-        let here = BubbleRef::<P>::current().id;
+        let here = BubbleRef::<Plat>::current().id;
         // Ordering: Relaxed for all accesses, because the association does not change while the object is in use. If Gs
         // of different bubbles begin to use the object at the same time, this error is not always detected.
         if is_unused {
@@ -149,23 +149,23 @@ impl<P: Platform> Association<P> {
     }
 }
 
-impl<P: Platform> Awaited for Association<P> {
+impl<Plat: Platform> Awaited for Association<Plat> {
     #[cold]
     fn is_of_current_bubble(&self) -> bool {
         let id = self.id.load(Ordering::Relaxed);
-        id != NO_BUBBLE && id == BubbleRef::<P>::current().id
+        id != NO_BUBBLE && id == BubbleRef::<Plat>::current().id
     }
 }
 
-impl<P: Platform> Clone for BubbleRef<P> {
+impl<Plat: Platform> Clone for BubbleRef<Plat> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P: Platform> Copy for BubbleRef<P> {}
+impl<Plat: Platform> Copy for BubbleRef<Plat> {}
 
-impl<P: Platform> PartialEq for BubbleRef<P> {
+impl<Plat: Platform> PartialEq for BubbleRef<Plat> {
     fn eq(&self, other: &Self) -> bool {
         self.id == other.id
     }
@@ -192,25 +192,25 @@ fn take_id() -> u64 {
 }
 
 /// The numbers of Gs of a bubble, and the two Gs that may wait until these numbers change.
-pub(crate) struct Census<P: Platform> {
+pub(crate) struct Census<Plat: Platform> {
     /// Number of Gs that have been started and have not ended.
     pub(crate) alive: usize,
     /// Number of living Gs that do not wait durably. The `driver` counts as one more while it advances the clock and
     /// fires timers.
     pub(crate) active: usize,
     /// The G in [`wait`](crate::synctest::wait), while it is parked.
-    pub(crate) waiting: Option<&'static Goroutine<P>>,
+    pub(crate) waiting: Option<&'static Goroutine<Plat>>,
     /// The driver, which is the G in [`test`](crate::synctest::test()), while it is parked. The driver is not in the
     /// bubble.
-    pub(crate) driver: Option<&'static Goroutine<P>>,
+    pub(crate) driver: Option<&'static Goroutine<Plat>>,
 }
 
 /// The initial time of a bubble: midnight UTC, 2000-01-01, as in Go, counted from 1970.
 const EPOCH: Instant = Instant::from_nanos(946_684_800 * 1_000_000_000);
 
-impl<P: Platform> Bubble<P> {
+impl<Plat: Platform> Bubble<Plat> {
     /// A bubble without Gs.
-    pub(crate) fn new(unused: &'static Unused<P>) -> Result<Self, OutOfResources> {
+    pub(crate) fn new(unused: &'static Unused<Plat>) -> Result<Self, OutOfResources> {
         Ok(Self {
             id: AtomicU64::new(take_id()),
             clock: AtomicU64::new(EPOCH.as_nanos()),
@@ -234,7 +234,7 @@ impl<P: Platform> Bubble<P> {
     }
 
     /// The bubble's timers, which its driver fires.
-    pub(crate) fn timers(&'static self) -> &'static Timers<P> {
+    pub(crate) fn timers(&'static self) -> &'static Timers<Plat> {
         &self.timers
     }
 
@@ -242,7 +242,7 @@ impl<P: Platform> Bubble<P> {
     /// is one. If a timer is due, this is the driver (the G in [`test`](crate::synctest::test())). Otherwise it is the
     /// G in [`wait`](crate::synctest::wait), or the driver if no G is in `wait`. A driver that is not parked is not
     /// returned, because it checks for itself whether anything is left to do.
-    fn one_less_active(&self, census: &mut Census<P>) -> Option<&'static Goroutine<P>> {
+    fn one_less_active(&self, census: &mut Census<Plat>) -> Option<&'static Goroutine<Plat>> {
         census.active -= 1;
         if census.active != 0 {
             None
@@ -260,7 +260,7 @@ impl<P: Platform> Bubble<P> {
 
     /// Adds a G that is being started.
     #[cold]
-    pub(crate) fn admit(&'static self, goroutine: &Goroutine<P>) {
+    pub(crate) fn admit(&'static self, goroutine: &Goroutine<Plat>) {
         goroutine.set_bubble(Some(self));
         let mut census = self.census.lock();
         census.alive += 1;
@@ -270,7 +270,7 @@ impl<P: Platform> Bubble<P> {
     /// Removes a G that ends. If no active G is left, returns the G that the caller must ready, if there is one.
     #[cold]
     #[must_use]
-    pub(crate) fn dismiss(&self, goroutine: &Goroutine<P>) -> Option<&'static Goroutine<P>> {
+    pub(crate) fn dismiss(&self, goroutine: &Goroutine<Plat>) -> Option<&'static Goroutine<Plat>> {
         goroutine.set_bubble(None);
         let mut census = self.census.lock();
         census.alive -= 1;
@@ -281,7 +281,7 @@ impl<P: Platform> Bubble<P> {
     /// correct if a waker has already counted the waiting G as active again. Returns the G that the caller must ready,
     /// if there is one.
     #[must_use]
-    pub(crate) fn blocked(&self) -> Option<&'static Goroutine<P>> {
+    pub(crate) fn blocked(&self) -> Option<&'static Goroutine<Plat>> {
         self.one_less_active(&mut self.census.lock())
     }
 
@@ -296,26 +296,26 @@ impl<P: Platform> Bubble<P> {
     }
 }
 
-impl<P: Platform> Goroutine<P> {
+impl<Plat: Platform> Goroutine<Plat> {
     /// Sets the bubble of this G. Called by the G itself or by the code that starts it.
-    pub(crate) fn set_bubble(&self, bubble: Option<&'static Bubble<P>>) {
+    pub(crate) fn set_bubble(&self, bubble: Option<&'static Bubble<Plat>>) {
         self.bubble.store(bubble, Ordering::Relaxed);
     }
 }
 
-impl<P: Platform> Linked for Bubble<P> {
+impl<Plat: Platform> Linked for Bubble<Plat> {
     fn link(&self) -> &AtomicRef<Self> {
         &self.link
     }
 }
 
-impl<P: Platform> fmt::Debug for BubbleRef<P> {
+impl<Plat: Platform> fmt::Debug for BubbleRef<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BubbleRef").field("bubble", &self.bubble).field("id", &self.id).finish()
     }
 }
 
-impl<P: Platform> fmt::Debug for Bubble<P> {
+impl<Plat: Platform> fmt::Debug for Bubble<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bubble").field("clock", &self.now()).finish_non_exhaustive()
     }

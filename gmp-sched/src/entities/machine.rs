@@ -23,27 +23,27 @@ use crate::platform::Platform;
 /// The thread's own stack is g0, on which the M searches for work. A G that leaves switches to g0 if it finds no next G
 /// itself.
 #[doc(alias = "m")]
-pub struct Machine<P: Platform> {
+pub struct Machine<Plat: Platform> {
     id: MachineId,
-    scheduler: &'static Scheduler<P>,
+    scheduler: &'static Scheduler<Plat>,
     /// The status of a parked G that this M may ready without further checks. Such a G belongs to the same scheduler.
     /// It is not sampled, not locked to an M, and does not wait durably in a bubble.
     unsampled: ParkedStatus,
     /// The saved context of g0 while a G runs.
     pub(crate) g0: SavedContext,
     /// The G that runs on this M; `None` if the M is on g0.
-    current: AtomicRef<Goroutine<P>>,
+    current: AtomicRef<Goroutine<Plat>>,
     /// The P that this M holds.
-    processor: AtomicRef<Processor<P>>,
+    processor: AtomicRef<Processor<Plat>>,
     /// How many times waits are forbidden for the G that runs on this M: once for each section of code in which it must
     /// not wait, and once for a stop of the world. See [`forbid_waits`](Self::forbid_waits).
     forbids_waits: AtomicU32,
     /// The P that another M assigns to this M when it takes this M off the idle list. Go: `nextp`.
-    pub(crate) next_processor: AtomicRef<Processor<P>>,
+    pub(crate) next_processor: AtomicRef<Processor<Plat>>,
     /// The P that this M gave up for the current stop of the world. Go stores the opposite direction: `p.oldm`.
-    pub(crate) stopped_processor: AtomicRef<Processor<P>>,
+    pub(crate) stopped_processor: AtomicRef<Processor<Plat>>,
     /// The P that this M held when its current system call began. Go: `oldp`.
-    pub(crate) old_processor: AtomicRef<Processor<P>>,
+    pub(crate) old_processor: AtomicRef<Processor<Plat>>,
     /// Whether this M has no G to run and searches for one. The scheduler counts the spinning Ms. Go: `m.spinning`.
     pub(crate) spinning: AtomicBool,
     /// Whether a raise of a device signal may rely on this M to poll the signals. Set when the M is put on the idle
@@ -51,25 +51,25 @@ pub struct Machine<P: Platform> {
     pub(crate) polls: AtomicBool,
     /// The time until which this M parks, if it is the timekeeper.
     pub(crate) deadline: AtomicU64,
-    pub(crate) locked: Locked<Goroutine<P>>,
+    pub(crate) locked: Locked<Goroutine<Plat>>,
     /// Link of the idle list.
     link: AtomicRef<Self>,
     /// Link of the list of all Ms, set once.
     pub(crate) all_link: AtomicRef<Self>,
-    thread: Once<P::Thread>,
+    thread: Once<Plat::Thread>,
     /// Whether the M has no thread, or its thread is about to end. Changed under the scheduler lock.
     is_retired: AtomicBool,
 }
 
 /// Offsets of private fields, for debuggers.
-impl<P: Platform> Machine<P> {
+impl<Plat: Platform> Machine<Plat> {
     pub(crate) const ID: usize = offset_of!(Self, id);
     pub(crate) const CURRENT: usize = offset_of!(Self, current);
     pub(crate) const PROCESSOR: usize = offset_of!(Self, processor);
 }
 
-impl<P: Platform> Machine<P> {
-    pub(crate) fn new(id: MachineId, scheduler: &'static Scheduler<P>) -> Self {
+impl<Plat: Platform> Machine<Plat> {
+    pub(crate) fn new(id: MachineId, scheduler: &'static Scheduler<Plat>) -> Self {
         Self {
             id,
             scheduler,
@@ -100,7 +100,7 @@ impl<P: Platform> Machine<P> {
 
     /// The scheduler to which the M belongs.
     #[must_use]
-    pub fn scheduler(&self) -> &'static Scheduler<P> {
+    pub fn scheduler(&self) -> &'static Scheduler<Plat> {
         self.scheduler
     }
 
@@ -130,25 +130,25 @@ impl<P: Platform> Machine<P> {
 
     /// Whether `goroutine` belongs to this M's scheduler.
     #[inline(always)]
-    pub(crate) fn is_of_scheduler_of(&self, goroutine: &Goroutine<P>) -> bool {
+    pub(crate) fn is_of_scheduler_of(&self, goroutine: &Goroutine<Plat>) -> bool {
         core::ptr::eq(self.scheduler, goroutine.scheduler())
     }
 
     /// The G that runs on this M; `None` on g0. A caller on another M may get an outdated answer.
     #[inline(always)]
-    pub fn current_goroutine(&self) -> Option<&'static Goroutine<P>> {
+    pub fn current_goroutine(&self) -> Option<&'static Goroutine<Plat>> {
         self.current.load(Ordering::Relaxed)
     }
 
     /// The P that this M holds. A caller on another M may get an outdated answer.
     #[inline(always)]
-    pub fn processor(&self) -> Option<&'static Processor<P>> {
+    pub fn processor(&self) -> Option<&'static Processor<Plat>> {
         self.processor.load(Ordering::Relaxed)
     }
 
     /// The P in whose slice the G of this M runs. Normally this is the P that this M holds. During a system call it is
     /// the P that this M has left, if no other M has taken that P since. The answer may be outdated.
-    pub(crate) fn processor_of_slice(&self) -> Option<&'static Processor<P>> {
+    pub(crate) fn processor_of_slice(&self) -> Option<&'static Processor<Plat>> {
         let is_in_call = || self.current_goroutine().is_some_and(|goroutine| goroutine.status() == Status::Syscall);
         self.processor().or_else(|| {
             let left = self.old_processor.load(Ordering::Relaxed);
@@ -163,7 +163,7 @@ impl<P: Platform> Machine<P> {
     /// The caller is on g0.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn running_goroutine(&self) -> &'static Goroutine<P> {
+    pub(crate) fn running_goroutine(&self) -> &'static Goroutine<Plat> {
         match self.current_goroutine() {
             Some(goroutine) => goroutine,
             None => panic!("called on g0: only a G may do this"),
@@ -177,7 +177,7 @@ impl<P: Platform> Machine<P> {
     /// The M holds no P, because it is in a system call.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn held_processor(&self) -> &'static Processor<P> {
+    pub(crate) fn held_processor(&self) -> &'static Processor<Plat> {
         match self.processor() {
             Some(processor) => processor,
             None => panic!("an M without a P may not do this: it is in a system call"),
@@ -186,21 +186,21 @@ impl<P: Platform> Machine<P> {
 
     /// The platform's thread; `None` until the thread has been started.
     #[must_use]
-    pub fn thread(&self) -> Option<&P::Thread> {
+    pub fn thread(&self) -> Option<&Plat::Thread> {
         self.thread.get()
     }
 
-    pub(crate) fn set_thread(&self, thread: P::Thread) {
+    pub(crate) fn set_thread(&self, thread: Plat::Thread) {
         self.thread.call_once(|| thread);
     }
 
     #[inline(always)]
-    pub(crate) fn set_current(&self, goroutine: Option<&'static Goroutine<P>>) {
+    pub(crate) fn set_current(&self, goroutine: Option<&'static Goroutine<Plat>>) {
         self.current.store(goroutine, Ordering::Relaxed);
     }
 
     #[inline(always)]
-    pub(crate) fn set_processor(&self, processor: Option<&'static Processor<P>>) {
+    pub(crate) fn set_processor(&self, processor: Option<&'static Processor<Plat>>) {
         self.processor.store(processor, Ordering::Relaxed);
     }
 
@@ -244,18 +244,18 @@ impl<P: Platform> Machine<P> {
 /// [`run`](NewMachine::run). There is no other way to obtain it, so an M has at most one thread.
 #[derive(Debug)]
 #[must_use = "the M runs nothing until its thread calls `run`"]
-pub struct NewMachine<P: Platform>(&'static Machine<P>);
+pub struct NewMachine<Plat: Platform>(&'static Machine<Plat>);
 
-impl<P: Platform> NewMachine<P> {
+impl<Plat: Platform> NewMachine<Plat> {
     /// Returns the right to run `machine`, for the new thread. Called once for each attempt to start a thread for this
     /// M.
-    pub(crate) fn new(machine: &'static Machine<P>) -> Self {
+    pub(crate) fn new(machine: &'static Machine<Plat>) -> Self {
         Self(machine)
     }
 
     /// The M.
     #[must_use]
-    pub fn machine(&self) -> &'static Machine<P> {
+    pub fn machine(&self) -> &'static Machine<Plat> {
         self.0
     }
 
@@ -283,33 +283,33 @@ impl<P: Platform> NewMachine<P> {
     pub unsafe fn from_raw(word: usize) -> Self {
         // SAFETY: the caller guarantees that `into_raw` made the word, so it is the address of an M, and Ms are never
         // freed.
-        Self(unsafe { &*core::ptr::with_exposed_provenance::<Machine<P>>(word) })
+        Self(unsafe { &*core::ptr::with_exposed_provenance::<Machine<Plat>>(word) })
     }
 }
 
 /// An M whose thread is about to end. The scheduler passes it to [`Platform::exit_thread`].
 #[derive(Debug)]
-pub struct EndedMachine<P: Platform>(&'static Machine<P>);
+pub struct EndedMachine<Plat: Platform>(&'static Machine<Plat>);
 
-impl<P: Platform> EndedMachine<P> {
-    pub(crate) fn new(machine: &'static Machine<P>) -> Self {
+impl<Plat: Platform> EndedMachine<Plat> {
+    pub(crate) fn new(machine: &'static Machine<Plat>) -> Self {
         Self(machine)
     }
 
     /// The M.
     #[must_use]
-    pub fn machine(&self) -> &'static Machine<P> {
+    pub fn machine(&self) -> &'static Machine<Plat> {
         self.0
     }
 }
 
-impl<P: Platform> Linked for Machine<P> {
+impl<Plat: Platform> Linked for Machine<Plat> {
     fn link(&self) -> &AtomicRef<Self> {
         &self.link
     }
 }
 
-impl<P: Platform> fmt::Debug for Machine<P> {
+impl<Plat: Platform> fmt::Debug for Machine<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Machine").field("id", &self.id).field("spinning", &self.spinning).finish_non_exhaustive()
     }

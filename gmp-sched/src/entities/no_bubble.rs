@@ -14,25 +14,25 @@ use crate::entities::wait_reason::Awaited;
 use crate::platform::Platform;
 
 /// A reference to a bubble. No value of this type exists.
-pub(crate) struct BubblePointer<P> {
+pub(crate) struct BubblePointer<Plat> {
     never: Infallible,
-    _platform: PhantomData<fn(P)>,
+    _platform: PhantomData<fn(Plat)>,
 }
 
-impl<P: Platform> BubblePointer<P> {
-    pub(crate) fn timers(&self) -> &'static Timers<P> {
+impl<Plat: Platform> BubblePointer<Plat> {
+    pub(crate) fn timers(&self) -> &'static Timers<Plat> {
         match self.never {}
     }
 
-    pub(crate) fn admit(&self, _: &Goroutine<P>) {
+    pub(crate) fn admit(&self, _: &Goroutine<Plat>) {
         match self.never {}
     }
 
-    pub(crate) fn dismiss(&self, _: &Goroutine<P>) -> Option<&'static Goroutine<P>> {
+    pub(crate) fn dismiss(&self, _: &Goroutine<Plat>) -> Option<&'static Goroutine<Plat>> {
         match self.never {}
     }
 
-    pub(crate) fn blocked(&self) -> Option<&'static Goroutine<P>> {
+    pub(crate) fn blocked(&self) -> Option<&'static Goroutine<Plat>> {
         match self.never {}
     }
 
@@ -42,24 +42,24 @@ impl<P: Platform> BubblePointer<P> {
 }
 
 /// Replaces the word of a G that refers to the G's bubble. The type has size zero, because no G is in a bubble.
-pub(crate) struct AtomicBubble<P>(PhantomData<fn(P)>);
+pub(crate) struct AtomicBubble<Plat>(PhantomData<fn(Plat)>);
 
-impl<P: Platform> AtomicBubble<P> {
+impl<Plat: Platform> AtomicBubble<Plat> {
     pub(crate) const fn none() -> Self {
         Self(PhantomData)
     }
 
     #[inline(always)]
-    pub(crate) fn load(&self, _: Ordering) -> Option<BubblePointer<P>> {
+    pub(crate) fn load(&self, _: Ordering) -> Option<BubblePointer<Plat>> {
         None
     }
 }
 
 /// Replaces the reference from an object to its bubble. The type has size zero, because no object is in a bubble.
 #[derive(Debug)]
-pub(crate) struct BubbleRef<P>(PhantomData<fn(P)>);
+pub(crate) struct BubbleRef<Plat>(PhantomData<fn(Plat)>);
 
-impl<P: Platform> BubbleRef<P> {
+impl<Plat: Platform> BubbleRef<Plat> {
     pub(crate) fn none() -> Self {
         Self(PhantomData)
     }
@@ -68,17 +68,17 @@ impl<P: Platform> BubbleRef<P> {
         Self::none()
     }
 
-    pub(crate) fn of(_: &Goroutine<P>) -> Self {
+    pub(crate) fn of(_: &Goroutine<Plat>) -> Self {
         Self::none()
     }
 
-    pub(crate) fn get(&self) -> Option<BubblePointer<P>> {
+    pub(crate) fn get(&self) -> Option<BubblePointer<Plat>> {
         None
     }
 
     /// The current time of the platform's clock.
     pub(crate) fn now(&self) -> Instant {
-        P::now()
+        Plat::now()
     }
 
     pub(crate) fn is_some(&self) -> bool {
@@ -94,25 +94,25 @@ impl<P: Platform> BubbleRef<P> {
     }
 }
 
-impl<P> PartialEq for BubbleRef<P> {
+impl<Plat> PartialEq for BubbleRef<Plat> {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl<P> Clone for BubbleRef<P> {
+impl<Plat> Clone for BubbleRef<Plat> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P> Copy for BubbleRef<P> {}
+impl<Plat> Copy for BubbleRef<Plat> {}
 
 /// Replaces the type that records with which bubble an object is associated. The type has size zero, because no object
 /// is associated with a bubble.
-pub(crate) struct Association<P>(PhantomData<fn(P)>);
+pub(crate) struct Association<Plat>(PhantomData<fn(Plat)>);
 
-impl<P: Platform> Association<P> {
+impl<Plat: Platform> Association<Plat> {
     pub(crate) const fn none() -> Self {
         Self(PhantomData)
     }
@@ -121,7 +121,7 @@ impl<P: Platform> Association<P> {
     pub(crate) fn check(&self, _: &str, _: impl FnOnce() -> bool) {}
 }
 
-impl<P: Platform> Awaited for Association<P> {
+impl<Plat: Platform> Awaited for Association<Plat> {
     fn is_of_current_bubble(&self) -> bool {
         false
     }

@@ -34,13 +34,13 @@ pub const GLOBAL_QUEUE_INTERVAL: u64 = 61;
 /// The fields belong to the M that holds the P, unless stated otherwise.
 #[doc(alias = "p")]
 #[repr(align(128))]
-pub struct Processor<P: Platform> {
+pub struct Processor<Plat: Platform> {
     id: ProcessorId,
     pub(crate) status: StatusWord,
     /// See [`last_holder`](Self::last_holder).
-    last_holder: AtomicRef<Machine<P>>,
+    last_holder: AtomicRef<Machine<Plat>>,
     /// The local run queue. Other Ms steal Gs from it.
-    pub(crate) queue: RunQueue<Goroutine<P>, P>,
+    pub(crate) queue: RunQueue<Goroutine<Plat>, Plat>,
     /// The latest time that was read on this P. Any M may advance it.
     clock: AtomicU64,
     /// Number of Gs picked with a slice of their own. Read by sysmon. Go: `schedtick`.
@@ -61,13 +61,13 @@ pub struct Processor<P: Platform> {
     /// Number of system calls entered. Read by sysmon. Go: `syscalltick`.
     pub(crate) syscall_tick: AtomicU32,
     /// The timers of this P. Other Ms may read and run them.
-    pub(crate) timers: Timers<P>,
+    pub(crate) timers: Timers<Plat>,
     /// The state of the current slice. Used by the timer's interrupt handler of the CPU that runs the P, or by sysmon.
-    pub(crate) slice: CurrentSlice<Goroutine<P>>,
+    pub(crate) slice: CurrentSlice<Goroutine<Plat>>,
     /// The state of the current system call. Used by sysmon.
     pub(crate) call: CurrentCall,
     /// The free slots of this P.
-    pub(crate) free: FreeList<Goroutine<P>>,
+    pub(crate) free: FreeList<Goroutine<Plat>>,
     next_id: AtomicU64,
     random: AtomicU64,
     /// Link of the idle list.
@@ -81,12 +81,12 @@ pub struct Processor<P: Platform> {
 }
 
 /// Offsets of private fields, for debuggers.
-impl<P: Platform> Processor<P> {
+impl<Plat: Platform> Processor<Plat> {
     pub(crate) const ID: usize = offset_of!(Self, id);
     pub(crate) const TICK: usize = offset_of!(Self, tick);
 }
 
-impl<P: Platform> Processor<P> {
+impl<Plat: Platform> Processor<Plat> {
     pub(crate) fn new(index: usize) -> Self {
         let id = u32::try_from(index).unwrap_or(u32::MAX);
         Self {
@@ -106,7 +106,7 @@ impl<P: Platform> Processor<P> {
             call: CurrentCall::new(),
             free: FreeList::new(),
             next_id: AtomicU64::new(0),
-            random: AtomicU64::new(P::seed(index) | 1),
+            random: AtomicU64::new(Plat::seed(index) | 1),
             link: AtomicRef::none(),
             counters: Counters::new(),
             latency: LatencyCounter::new(),
@@ -154,14 +154,14 @@ impl<P: Platform> Processor<P> {
 
     /// The M that last took the P from another M: usually the holder. Any M may call this, and may get an outdated
     /// answer. Go: `p.m`.
-    pub(crate) fn last_holder(&self) -> Option<&'static Machine<P>> {
+    pub(crate) fn last_holder(&self) -> Option<&'static Machine<Plat>> {
         // Ordering: Acquire, because the caller may find an M here that it has not yet seen in the list of all Ms.
         // Partner: the Release in `set_holder`.
         self.last_holder.load(Ordering::Acquire)
     }
 
     /// Sets [`last_holder`](Self::last_holder). Called by an M that has taken the P from another M.
-    pub(crate) fn set_holder(&self, machine: &'static Machine<P>) {
+    pub(crate) fn set_holder(&self, machine: &'static Machine<Plat>) {
         self.last_holder.store(Some(machine), Ordering::Release);
     }
 
@@ -259,7 +259,7 @@ impl<P: Platform> Processor<P> {
     /// Resets the P after a run of its scheduler, for the next run. The P has no Gs, and no timer is set.
     #[cfg(any(feature = "std", test))]
     pub(crate) fn renew(&self) {
-        self.forget_history(P::seed(self.id.0 as usize) | 1);
+        self.forget_history(Plat::seed(self.id.0 as usize) | 1);
         self.status.set(ProcessorStatus::Dead);
         self.global_tick.store(GLOBAL_QUEUE_INTERVAL, Ordering::Relaxed);
         self.slow_pick_tick.store(GLOBAL_QUEUE_INTERVAL, Ordering::Relaxed);
@@ -295,22 +295,22 @@ impl<P: Platform> Processor<P> {
 
 /// Whether a timer of `processor` is due. Reads the clock only if a timer is armed.
 #[inline(always)]
-pub(crate) fn has_due_timer<P: Platform>(processor: &Processor<P>) -> bool {
+pub(crate) fn has_due_timer<Plat: Platform>(processor: &Processor<Plat>) -> bool {
     let earliest = processor.timers.earliest();
-    earliest != Instant::NEVER && earliest <= P::now()
+    earliest != Instant::NEVER && earliest <= Plat::now()
 }
 
 /// Number of ids for Gs that a P takes from the scheduler at once. The first id of each batch is a multiple of this
 /// number. Go: `_GoidCacheBatch`.
 pub(crate) const GOROUTINE_ID_BATCH: u64 = 16;
 
-impl<P: Platform> Linked for Processor<P> {
+impl<Plat: Platform> Linked for Processor<Plat> {
     fn link(&self) -> &AtomicRef<Self> {
         &self.link
     }
 }
 
-impl<P: Platform> fmt::Debug for Processor<P> {
+impl<Plat: Platform> fmt::Debug for Processor<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Processor")
             .field("id", &self.id)

@@ -39,22 +39,22 @@ use crate::record::trace_ring::SharedTracer;
 
 /// The state that the scheduler lock guards. Go: the part of `schedt` under `sched.lock`.
 #[derive(Debug)]
-pub(crate) struct Shared<P: Platform> {
+pub(crate) struct Shared<Plat: Platform> {
     /// The global run queue. Go: `runq`.
-    pub(crate) global: List<Goroutine<P>>,
+    pub(crate) global: List<Goroutine<Plat>>,
     /// Runnable Gs that are locked to an M. Go keeps them in the run queues.
-    pub(crate) locked: List<Goroutine<P>>,
+    pub(crate) locked: List<Goroutine<Plat>>,
     /// Idle Ps, which no M holds. They are taken from the front. Go: `pidle`.
-    pub(crate) idle_processors: List<Processor<P>>,
+    pub(crate) idle_processors: List<Processor<Plat>>,
     /// Ms that wait for a P. They are taken from the front. There is at least one for each idle P: see `idle`. Go:
     /// `midle`.
-    pub(crate) idle_machines: List<Machine<P>>,
+    pub(crate) idle_machines: List<Machine<Plat>>,
     /// Number of Ms that wait for a P to run the G that is locked to them. Go: `nmidlelocked`.
     pub(crate) idle_locked: u32,
     /// Number of Ms that have a thread. Go: `mcount`.
     pub(crate) machines: u32,
     /// Ms without a thread, which will be used again.
-    pub(crate) retired_machines: List<Machine<P>>,
+    pub(crate) retired_machines: List<Machine<Plat>>,
     /// Number of Ms that are in a system call after their P was handed off, or that return from one and have no P yet.
     /// In addition, each M with a locked G is counted once, because it runs no other Gs.
     pub(crate) blocked_machines: u32,
@@ -67,10 +67,10 @@ pub(crate) struct Shared<P: Platform> {
     /// `stopwait`.
     pub(crate) unstopped: usize,
     /// The M that waits until `unstopped` becomes 0. Go: `stopnote`.
-    pub(crate) stopper: Option<&'static Machine<P>>,
+    pub(crate) stopper: Option<&'static Machine<Plat>>,
 }
 
-impl<P: Platform> Shared<P> {
+impl<Plat: Platform> Shared<Plat> {
     /// Whether there is a runnable G that is in no P's queue.
     pub(crate) fn has_work(&self) -> bool {
         !self.global.is_empty() || !self.locked.is_empty()
@@ -92,15 +92,15 @@ pub const PROCESSOR_LIMIT: usize = 1024;
 
 /// A scheduler. It lives as long as the program, as Go's does. `native` reuses a scheduler that has been shut down.
 #[doc(alias = "sched")]
-pub struct Scheduler<P: Platform> {
+pub struct Scheduler<Plat: Platform> {
     /// The number of the scheduler in this process. It is never used twice.
     number: u32,
     /// All Ps up to the limit. Ps with an index of `procs` or above are dead.
-    processors: Box<[Processor<P>]>,
+    processors: Box<[Processor<Plat>]>,
     /// Number of Ps in use. Changed while the world is stopped.
     procs: AtomicUsize,
-    pub(crate) world: WorldStop<Goroutine<P>, P>,
-    pub(crate) shared: Lock<Shared<P>, P>,
+    pub(crate) world: WorldStop<Goroutine<Plat>, Plat>,
+    pub(crate) shared: Lock<Shared<Plat>, Plat>,
     /// Length of the global queue plus the length of the list of locked Gs. It can be read without the lock.
     pub(crate) global_length: AtomicUsize,
     /// Number of Ps on the idle list. It can be read without the lock. Go: `npidle`.
@@ -108,20 +108,20 @@ pub struct Scheduler<P: Platform> {
     /// Number of Ms that search for work. Go: `nmspinning`.
     pub(crate) spinning: AtomicU32,
     /// The timekeeper: the M that has been idle longest, which parks with a deadline. Changed under the lock.
-    pub(crate) timekeeper: AtomicRef<Machine<P>>,
+    pub(crate) timekeeper: AtomicRef<Machine<Plat>>,
     /// The slots of dead Gs that are on no P's own free list. Go: `sched.gFree`.
-    pub(crate) free: Lock<FreeSlots<Goroutine<P>>, P>,
+    pub(crate) free: Lock<FreeSlots<Goroutine<Plat>>, Plat>,
     /// Timers that programs have made and dropped, for reuse.
     pub(crate) timer_slots: Extension,
     /// Unused bubbles.
     #[cfg(feature = "synctest")]
     pub(crate) bubbles: Extension,
-    all_goroutines: AtomicRef<Goroutine<P>>,
-    pub(crate) all_machines: AtomicRef<Machine<P>>,
+    all_goroutines: AtomicRef<Goroutine<Plat>>,
+    pub(crate) all_machines: AtomicRef<Machine<Plat>>,
     next_id: AtomicU64,
     pub(crate) next_machine_id: AtomicU32,
     /// Signals of devices.
-    pub(crate) signals: SignalList<P>,
+    pub(crate) signals: SignalList<Plat>,
     /// Whether the main G has ended by `goexit`. If so, the end of the main G cannot end the program any more, so it is
     /// a deadlock when all other Gs have finished.
     pub(crate) main_exited: AtomicBool,
@@ -129,18 +129,18 @@ pub struct Scheduler<P: Platform> {
     /// call or outside of the scheduler.
     pub(crate) started_without_processor: AtomicU64,
     /// The tracer of callers that hold no P.
-    pub(crate) outside: SharedTracer<P>,
+    pub(crate) outside: SharedTracer<Plat>,
     /// Whether the Ms are to exit when they next find no work.
     shut_down: AtomicBool,
 }
 
 /// Offsets of private fields, for debuggers.
-impl<P: Platform> Scheduler<P> {
+impl<Plat: Platform> Scheduler<Plat> {
     pub(crate) const GOROUTINES: usize = offset_of!(Self, all_goroutines);
     pub(crate) const MACHINES: usize = offset_of!(Self, all_machines);
 }
 
-impl<P: Platform> Scheduler<P> {
+impl<Plat: Platform> Scheduler<Plat> {
     /// Makes a scheduler with a fixed number of Ps. It has no M yet; [`start`](Self::start) creates the Ms and the main
     /// G.
     ///
@@ -227,12 +227,12 @@ impl<P: Platform> Scheduler<P> {
     /// outdated. A P that is no longer in use stays valid and is empty. Go: `allp`.
     #[must_use]
     #[doc(alias = "allp")]
-    pub fn processors(&'static self) -> &'static [Processor<P>] {
+    pub fn processors(&'static self) -> &'static [Processor<Plat>] {
         &self.processors[..self.procs()]
     }
 
     /// All Ps, in use or not.
-    pub(crate) fn processors_ever(&'static self) -> &'static [Processor<P>] {
+    pub(crate) fn processors_ever(&'static self) -> &'static [Processor<Plat>] {
         &self.processors
     }
 
@@ -265,25 +265,25 @@ impl<P: Platform> Scheduler<P> {
     }
 
     /// All Gs, including dead slots.
-    pub fn goroutines(&'static self) -> impl Iterator<Item = &'static Goroutine<P>> {
+    pub fn goroutines(&'static self) -> impl Iterator<Item = &'static Goroutine<Plat>> {
         core::iter::successors(self.all_goroutines.load(Ordering::Acquire), |goroutine| {
             goroutine.all_link.load(Ordering::Acquire)
         })
     }
 
     /// All Ms that have a thread.
-    pub fn machines(&'static self) -> impl Iterator<Item = &'static Machine<P>> {
+    pub fn machines(&'static self) -> impl Iterator<Item = &'static Machine<Plat>> {
         self.machines_ever().filter(|machine| !machine.is_retired())
     }
 
     /// Returns the M that holds `processor`. Searches all Ms only if the P is not held by the M that took it last.
-    pub(crate) fn holder_of(&'static self, processor: &Processor<P>) -> Option<&'static Machine<P>> {
-        let holds = |machine: &&Machine<P>| machine.processor().is_some_and(|held| core::ptr::eq(held, processor));
+    pub(crate) fn holder_of(&'static self, processor: &Processor<Plat>) -> Option<&'static Machine<Plat>> {
+        let holds = |machine: &&Machine<Plat>| machine.processor().is_some_and(|held| core::ptr::eq(held, processor));
         processor.last_holder().filter(holds).or_else(|| self.machines().find(holds))
     }
 
     /// All Ms, including those whose thread has ended.
-    fn machines_ever(&'static self) -> impl Iterator<Item = &'static Machine<P>> {
+    fn machines_ever(&'static self) -> impl Iterator<Item = &'static Machine<Plat>> {
         core::iter::successors(self.all_machines.load(Ordering::Acquire), |machine| {
             machine.all_link.load(Ordering::Acquire)
         })
@@ -320,7 +320,7 @@ impl<P: Platform> Scheduler<P> {
     }
 
     /// Adds a new slot to the list of all Gs. Go: `allgadd`.
-    pub(crate) fn register(&self, goroutine: &'static Goroutine<P>) {
+    pub(crate) fn register(&self, goroutine: &'static Goroutine<Plat>) {
         push_forever(&self.all_goroutines, goroutine, |goroutine| &goroutine.all_link);
     }
 
@@ -330,7 +330,7 @@ impl<P: Platform> Scheduler<P> {
     }
 
     /// Puts a P that no M holds on the idle list. Go: `pidleput`.
-    pub(crate) fn put_idle_processor(&self, shared: &mut Shared<P>, processor: &'static Processor<P>) {
+    pub(crate) fn put_idle_processor(&self, shared: &mut Shared<Plat>, processor: &'static Processor<Plat>) {
         processor.status.set(ProcessorStatus::Idle);
         shared.idle_processors.push_front(processor);
         // Ordering: Relaxed, because the caller executes a fence between this increment and its later check of the
@@ -339,7 +339,7 @@ impl<P: Platform> Scheduler<P> {
     }
 
     /// Takes a P from the idle list. Go: `pidleget`.
-    pub(crate) fn take_idle_processor(&self, shared: &mut Shared<P>) -> Option<&'static Processor<P>> {
+    pub(crate) fn take_idle_processor(&self, shared: &mut Shared<Plat>) -> Option<&'static Processor<Plat>> {
         let processor = shared.idle_processors.pop_front()?;
         processor.status.set(ProcessorStatus::Running);
         self.idle_processors.fetch_sub(1, Ordering::Relaxed);
@@ -349,9 +349,9 @@ impl<P: Platform> Scheduler<P> {
     /// Takes `preferred` if it is idle, otherwise any idle P.
     pub(crate) fn take_idle_processor_preferring(
         &self,
-        shared: &mut Shared<P>,
-        preferred: Option<&'static Processor<P>>,
-    ) -> Option<&'static Processor<P>> {
+        shared: &mut Shared<Plat>,
+        preferred: Option<&'static Processor<Plat>>,
+    ) -> Option<&'static Processor<Plat>> {
         if let Some(processor) = preferred
             && shared.idle_processors.remove(processor)
         {
@@ -412,12 +412,12 @@ impl<P: Platform> Scheduler<P> {
         // `add_machine` sees that the scheduler is shut down.
         crate::base::atomic::fence(Ordering::SeqCst);
         for machine in self.machines_ever() {
-            P::unpark_thread(machine);
+            Plat::unpark_thread(machine);
         }
     }
 }
 
-impl<P: Platform> fmt::Debug for Scheduler<P> {
+impl<Plat: Platform> fmt::Debug for Scheduler<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scheduler")
             .field("procs", &self.procs())

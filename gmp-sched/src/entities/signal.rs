@@ -22,16 +22,16 @@ pub(crate) const DELIVERED: u64 = 5;
 ///
 /// A signal must live as long as the program. So a driver keeps it in a `static`, or reuses it instead of freeing it.
 #[doc(alias = "pollDesc")]
-pub struct Signal<P: Platform> {
+pub struct Signal<Plat: Platform> {
     pub(crate) word: AtomicU64,
     /// The G that waits; `word` contains its wait generation. The G writes this field while the state is PARKING;
     /// others read it while the state is QUEUED.
-    pub(crate) goroutine: AtomicRef<Goroutine<P>>,
+    pub(crate) goroutine: AtomicRef<Goroutine<Plat>>,
     /// The next signal on the list of raised signals.
     pub(crate) next: AtomicRef<Self>,
 }
 
-impl<P: Platform> Signal<P> {
+impl<Plat: Platform> Signal<Plat> {
     const_fn! {
         /// A signal that is not raised. This function is `const`, so that a driver may declare the signal as a
         /// `static`, which its interrupt handler raises.
@@ -42,21 +42,21 @@ impl<P: Platform> Signal<P> {
     }
 }
 
-impl<P: Platform> Default for Signal<P> {
+impl<Plat: Platform> Default for Signal<Plat> {
     fn default() -> Self {
         Self::new()
     }
 }
 
 /// The raised signals, and the number of Gs that wait for a signal.
-pub(crate) struct SignalList<P: Platform> {
+pub(crate) struct SignalList<Plat: Platform> {
     /// A lock-free stack of the raised signals. Any thread may push a signal, and an M takes all signals at once, so
     /// there is no ABA problem.
-    pub(crate) ready: AtomicRef<Signal<P>>,
+    pub(crate) ready: AtomicRef<Signal<Plat>>,
     pub(crate) waiting: AtomicUsize,
 }
 
-impl<P: Platform> SignalList<P> {
+impl<Plat: Platform> SignalList<Plat> {
     pub(crate) fn new() -> Self {
         Self { ready: AtomicRef::none(), waiting: AtomicUsize::new(0) }
     }
@@ -68,7 +68,7 @@ impl<P: Platform> SignalList<P> {
     }
 }
 
-impl<P: Platform> fmt::Debug for Signal<P> {
+impl<Plat: Platform> fmt::Debug for Signal<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.word.load(Ordering::Relaxed) & TAG {
             EMPTY => "Signal(empty)",
@@ -80,7 +80,7 @@ impl<P: Platform> fmt::Debug for Signal<P> {
     }
 }
 
-impl<P: Platform> fmt::Debug for SignalList<P> {
+impl<Plat: Platform> fmt::Debug for SignalList<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SignalList").field("waiting", &self.waiting).finish_non_exhaustive()
     }

@@ -32,22 +32,22 @@ use crate::platform::{Pinned, Platform};
 ///
 /// The fields are written under the lock of the [`Timers`] that contain this timer, or while the timer is not set.
 #[doc(alias = "timer")]
-pub(crate) struct Timer<P: Platform> {
+pub(crate) struct Timer<Plat: Platform> {
     /// The [`Timers`] that contain this timer, or contained it last.
-    pub(crate) timers: AtomicRef<Timers<P>>,
+    pub(crate) timers: AtomicRef<Timers<Plat>>,
     entry: WheelEntry<Self>,
     /// The time between firings in nanoseconds; 0 if the timer fires only once.
     period: AtomicU64,
-    action: StoredAction<P>,
+    action: StoredAction<Plat>,
 }
 
-impl<P: Platform> Timed for Timer<P> {
+impl<Plat: Platform> Timed for Timer<Plat> {
     fn entry(&self) -> &WheelEntry<Self> {
         &self.entry
     }
 }
 
-impl<P: Platform> Timer<P> {
+impl<Plat: Platform> Timer<Plat> {
     pub(crate) fn new() -> Self {
         Self {
             timers: AtomicRef::none(),
@@ -87,10 +87,10 @@ impl<P: Platform> Timer<P> {
     ///
     /// The caller is pinned. Otherwise it could be preempted while it holds the lock of the timers. The code of the
     /// preemption runs due timers, so it would wait for this lock for ever.
-    pub(crate) fn cancel(&'static self, _pinned: &Pinned<P>) -> bool {
+    pub(crate) fn cancel(&'static self, _pinned: &Pinned<Plat>) -> bool {
         loop {
             let Some(timers) = self.timers.load(Ordering::Relaxed) else { return false };
-            P::point(Site::Timers);
+            Plat::point(Site::Timers);
             let mut wheel = timers.wheel.lock();
             // If the P of `timers` was taken out of use in the meantime, its timers now belong to another P.
             if !self.timers.load(Ordering::Relaxed).is_some_and(|now| core::ptr::eq(now, timers)) {
@@ -108,48 +108,48 @@ impl<P: Platform> Timer<P> {
 
 /// What an M does when it finds that a timer is due. The M is pinned, and the action must not block or allocate.
 #[derive(Debug)]
-pub(crate) enum Action<P: Platform> {
+pub(crate) enum Action<Plat: Platform> {
     /// End the wait of a G and ready it, unless another waker has done so.
-    Wake(&'static Goroutine<P>, WaitGeneration),
+    Wake(&'static Goroutine<Plat>, WaitGeneration),
     /// Fire a timer of a program, unless it has been set again or stopped since.
-    Fire(&'static FireTarget<P>, u64),
+    Fire(&'static FireTarget<Plat>, u64),
     /// Run a runnable G that was put among the due timers. Either this G had displaced another G, and then the G of a
     /// timer displaced it. Or it has returned from a call that blocks.
-    Resume(&'static Goroutine<P>),
+    Resume(&'static Goroutine<Plat>),
 }
 
-impl<P: Platform> Clone for Action<P> {
+impl<Plat: Platform> Clone for Action<Plat> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P: Platform> Copy for Action<P> {}
+impl<Plat: Platform> Copy for Action<Plat> {}
 
 /// What a timer of a program (`library::time`) does when it fires. A P's timers, which are in a lower layer, call the
 /// library's timers only through this trait. Go: the function of a `timer`.
-pub(crate) trait Fire<P: Platform>: Sync {
+pub(crate) trait Fire<Plat: Platform>: Sync {
     /// Fires the timer at the time `now`. Does nothing if `setting` is outdated, because the timer has been set again
     /// or stopped. Called while pinned, without the lock of the timers; must not block or allocate. Returns the G that
     /// this call has readied, if any; the caller runs or enqueues that G.
-    fn fire(&'static self, pinned: &Pinned<P>, setting: u64, now: Instant) -> Option<&'static Goroutine<P>>;
+    fn fire(&'static self, pinned: &Pinned<Plat>, setting: u64, now: Instant) -> Option<&'static Goroutine<Plat>>;
 }
 
 /// A reference to a [`Fire`], as a sized type that an [`AtomicRef`] can refer to.
-pub(crate) struct FireTarget<P: Platform>(pub(crate) &'static dyn Fire<P>);
+pub(crate) struct FireTarget<Plat: Platform>(pub(crate) &'static dyn Fire<Plat>);
 
 /// An [`Action`] in atomics, written and read under the lock of the timers.
-struct StoredAction<P: Platform> {
+struct StoredAction<Plat: Platform> {
     /// The G of [`Action::Wake`] or [`Action::Resume`].
-    goroutine: AtomicRef<Goroutine<P>>,
+    goroutine: AtomicRef<Goroutine<Plat>>,
     /// The target of [`Action::Fire`].
-    slot: AtomicRef<FireTarget<P>>,
+    slot: AtomicRef<FireTarget<Plat>>,
     /// The second field of [`Action::Wake`] (a wait generation) or of [`Action::Fire`] (the number of a setting);
     /// [`RESUME`](Self::RESUME) for [`Action::Resume`].
     number: AtomicU64,
 }
 
-impl<P: Platform> StoredAction<P> {
+impl<Plat: Platform> StoredAction<Plat> {
     /// The `number` of [`Action::Resume`]. No wait generation has this value.
     const RESUME: u64 = u64::MAX;
 
@@ -158,7 +158,7 @@ impl<P: Platform> StoredAction<P> {
     }
 
     #[inline(always)]
-    fn set(&self, action: Action<P>) {
+    fn set(&self, action: Action<Plat>) {
         let (goroutine, slot, number) = match action {
             Action::Wake(goroutine, generation) => (Some(goroutine), None, generation.0),
             Action::Fire(slot, setting) => (None, Some(slot), setting),
@@ -170,7 +170,7 @@ impl<P: Platform> StoredAction<P> {
     }
 
     #[inline(always)]
-    fn get(&self) -> Action<P> {
+    fn get(&self) -> Action<Plat> {
         let number = self.number.load(Ordering::Relaxed);
         match (self.goroutine.load(Ordering::Relaxed), self.slot.load(Ordering::Relaxed)) {
             (Some(goroutine), _) if number == Self::RESUME => Action::Resume(goroutine),
@@ -181,18 +181,18 @@ impl<P: Platform> StoredAction<P> {
 }
 
 /// The wheel of the timers of a P or of a bubble.
-pub(crate) type Wheel<P> = TimingWheel<Timer<P>>;
+pub(crate) type Wheel<Plat> = TimingWheel<Timer<Plat>>;
 
 /// The timers of one P or of one bubble. Go: `timers`.
 #[doc(alias = "timers")]
-pub(crate) struct Timers<P: Platform> {
-    wheel: Lock<Wheel<P>, P>,
+pub(crate) struct Timers<Plat: Platform> {
+    wheel: Lock<Wheel<Plat>, Plat>,
     earliest: AtomicU64,
     /// The number of timers, for reports. No protocol depends on it, so it is not a part of the models.
     length: StaticU32,
 }
 
-impl<P: Platform> Timers<P> {
+impl<Plat: Platform> Timers<Plat> {
     pub(crate) fn new() -> Result<Self, OutOfResources> {
         Ok(Self {
             wheel: Lock::new(TimingWheel::new()?),
@@ -211,8 +211,8 @@ impl<P: Platform> Timers<P> {
     /// Sets a timer; returns whether it is now the earliest. If so, the caller must notify the timer owner, which
     /// relies on [`earliest`](Self::earliest).
     #[inline]
-    pub(crate) fn insert(&'static self, when: Instant, timer: &'static Timer<P>, action: Action<P>) -> bool {
-        P::point(Site::Timers);
+    pub(crate) fn insert(&'static self, when: Instant, timer: &'static Timer<Plat>, action: Action<Plat>) -> bool {
+        Plat::point(Site::Timers);
         let mut wheel = self.wheel.lock();
         timer.timers.store(Some(self), Ordering::Relaxed);
         timer.action.set(action);
@@ -243,18 +243,18 @@ impl<P: Platform> Timers<P> {
 
     /// Publishes what can be read without the lock.
     #[inline(always)]
-    fn publish(&self, wheel: &Wheel<P>) {
+    fn publish(&self, wheel: &Wheel<Plat>) {
         self.earliest.store(wheel.earliest().as_nanos(), Ordering::Relaxed);
         self.length.store(wheel.len(), Ordering::Relaxed);
     }
 
     /// Takes the earliest timer out of the wheel if it is due, and returns its action. A periodic timer is set again.
     #[inline(always)]
-    pub(crate) fn pop_due(&self, now: Instant) -> Option<Action<P>> {
+    pub(crate) fn pop_due(&self, now: Instant) -> Option<Action<Plat>> {
         if self.earliest() > now {
             return None;
         }
-        P::point(Site::Timers);
+        Plat::point(Site::Timers);
         let mut wheel = self.wheel.lock();
         let action = wheel.pop_due(now).map(|(timer, when)| {
             let action = timer.action.get();
@@ -273,12 +273,12 @@ impl<P: Platform> Timers<P> {
 
 /// Methods that only the timers of a bubble need.
 #[cfg(feature = "synctest")]
-impl<P: Platform> Timers<P> {
+impl<Plat: Platform> Timers<Plat> {
     /// Puts the timers that are due at `now` into a random order. `bit` returns a random bit. Afterwards all of them
     /// are due at `now`, even if they were due earlier.
     pub(crate) fn shuffle_due(&self, now: Instant, bit: impl FnMut() -> bool) {
         let mut wheel = self.wheel.lock();
-        let mut due = List::<Timer<P>>::new();
+        let mut due = List::<Timer<Plat>>::new();
         while let Some((timer, _)) = wheel.pop_due(now) {
             due.push_back(timer);
         }
@@ -299,25 +299,25 @@ impl<P: Platform> Timers<P> {
 
 /// While due timers are [shuffled](Timers::shuffle_due), they are linked into a list.
 #[cfg(feature = "synctest")]
-impl<P: Platform> Linked for Timer<P> {
+impl<Plat: Platform> Linked for Timer<Plat> {
     fn link(&self) -> &AtomicRef<Self> {
         self.entry.link()
     }
 }
 
-impl<P: Platform> fmt::Debug for Timer<P> {
+impl<Plat: Platform> fmt::Debug for Timer<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Timer").field("armed", &self.is_armed()).finish_non_exhaustive()
     }
 }
 
-impl<P: Platform> fmt::Debug for Timers<P> {
+impl<Plat: Platform> fmt::Debug for Timers<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Timers").field("earliest", &self.earliest()).finish_non_exhaustive()
     }
 }
 
-impl<P: Platform> fmt::Debug for FireTarget<P> {
+impl<Plat: Platform> fmt::Debug for FireTarget<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("FireTarget").field(&core::ptr::from_ref(self.0)).finish()
     }

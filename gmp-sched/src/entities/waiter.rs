@@ -14,10 +14,10 @@ use crate::platform::Platform;
 /// All fields are atomics with relaxed accesses. While the waiter is queued they belong to the holder of the queue's
 /// lock, otherwise to the waiter's G.
 #[doc(alias = "sudog")]
-pub(crate) struct Waiter<P: Platform> {
+pub(crate) struct Waiter<Plat: Platform> {
     /// The G that waits, if the removal of this waiter from its queue ends the wait; otherwise `None`. So one load
     /// returns the G and shows whether the wait must be claimed.
-    pub(crate) sole: AtomicRef<Goroutine<P>>,
+    pub(crate) sole: AtomicRef<Goroutine<Plat>>,
     /// The next waiter in the queue; undefined in the last waiter.
     pub(crate) next: AtomicRef<Self>,
     /// The previous waiter in the queue; `None` in the first waiter and in a waiter that is not queued.
@@ -26,7 +26,7 @@ pub(crate) struct Waiter<P: Platform> {
     /// the values mean.
     pub(crate) outcome: AtomicUsize,
     /// The G that waits, if the wait has several wakers.
-    pub(crate) goroutine: AtomicRef<Goroutine<P>>,
+    pub(crate) goroutine: AtomicRef<Goroutine<Plat>>,
     /// The wait generation that a waker claims, if the wait has several wakers.
     pub(crate) generation: AtomicU64,
     /// If the wait passes a value, the value slot: an address on the G's stack, from which the waker takes the value or
@@ -35,20 +35,20 @@ pub(crate) struct Waiter<P: Platform> {
     pub(crate) slot: AtomicPtr<()>,
 }
 
-impl<P: Platform> Waiter<P> {
+impl<Plat: Platform> Waiter<Plat> {
     pub(crate) fn new() -> Self {
         Self::with(None, WaitGeneration::SOLE, ptr::null_mut())
     }
 
     /// A waiter that is [prepared](Self::prepare) for a wait with several wakers.
     #[inline(always)]
-    pub(crate) fn of_several(goroutine: &'static Goroutine<P>, generation: WaitGeneration, slot: *mut ()) -> Self {
+    pub(crate) fn of_several(goroutine: &'static Goroutine<Plat>, generation: WaitGeneration, slot: *mut ()) -> Self {
         debug_assert_ne!(generation, WaitGeneration::SOLE);
         Self::with(Some(goroutine), generation, slot)
     }
 
     #[inline(always)]
-    fn with(goroutine: Option<&'static Goroutine<P>>, generation: WaitGeneration, slot: *mut ()) -> Self {
+    fn with(goroutine: Option<&'static Goroutine<Plat>>, generation: WaitGeneration, slot: *mut ()) -> Self {
         Self {
             sole: AtomicRef::none(),
             next: AtomicRef::none(),
@@ -62,7 +62,7 @@ impl<P: Platform> Waiter<P> {
 
     /// Prepares the waiter for a wait of `goroutine`, which owns it.
     #[inline(always)]
-    pub(crate) fn prepare(&self, goroutine: &'static Goroutine<P>, generation: WaitGeneration, slot: *mut ()) {
+    pub(crate) fn prepare(&self, goroutine: &'static Goroutine<Plat>, generation: WaitGeneration, slot: *mut ()) {
         if generation == WaitGeneration::SOLE {
             self.sole.store(Some(goroutine), Ordering::Relaxed);
         } else {
@@ -86,20 +86,20 @@ impl<P: Platform> Waiter<P> {
     ///
     /// The waiter was never prepared.
     #[inline]
-    pub(crate) fn goroutine(&self) -> &'static Goroutine<P> {
+    pub(crate) fn goroutine(&self) -> &'static Goroutine<Plat> {
         let sole = self.sole.load(Ordering::Relaxed);
         sole.unwrap_or_else(|| self.goroutine_of_several())
     }
 
     #[inline(always)]
-    fn goroutine_of_several(&self) -> &'static Goroutine<P> {
+    fn goroutine_of_several(&self) -> &'static Goroutine<Plat> {
         self.goroutine.load(Ordering::Relaxed).expect("a waiter is prepared before it is queued")
     }
 
     /// Claims the end of the wait. Returns the G, which the caller must ready, or `None` if another waker has ended the
     /// wait.
     #[inline(always)]
-    pub(crate) fn claim(&'static self) -> Option<&'static Goroutine<P>> {
+    pub(crate) fn claim(&'static self) -> Option<&'static Goroutine<Plat>> {
         match self.sole.load(Ordering::Relaxed) {
             Some(goroutine) => Some(goroutine),
             None => self.claim_of_several(),
@@ -107,8 +107,8 @@ impl<P: Platform> Waiter<P> {
     }
 
     #[inline]
-    fn claim_of_several(&'static self) -> Option<&'static Goroutine<P>> {
-        P::point(Site::Wait);
+    fn claim_of_several(&'static self) -> Option<&'static Goroutine<Plat>> {
+        Plat::point(Site::Wait);
         let goroutine = self.goroutine_of_several();
         if !goroutine.claim_of_several(WaitGeneration(self.generation.load(Ordering::Relaxed))) {
             return None;
@@ -118,7 +118,7 @@ impl<P: Platform> Waiter<P> {
     }
 }
 
-impl<P: Platform> fmt::Debug for Waiter<P> {
+impl<Plat: Platform> fmt::Debug for Waiter<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Waiter").field("outcome", &self.outcome).finish_non_exhaustive()
     }

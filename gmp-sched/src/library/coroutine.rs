@@ -40,15 +40,15 @@ use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
 /// The state that the two sides share. The lock is never contended, because one of the two sides is always parked.
-pub(crate) struct Shared<T, P: Platform> {
-    exchange: Lock<Exchange<T, P>, P>,
+pub(crate) struct Shared<T, Plat: Platform> {
+    exchange: Lock<Exchange<T, Plat>, Plat>,
 }
 
-struct Exchange<T, P: Platform> {
+struct Exchange<T, Plat: Platform> {
     /// The value that is passed from the inner G to the outer one.
     value: Option<T>,
     /// The G that waits for a value while the inner G runs.
-    outer: Option<&'static Goroutine<P>>,
+    outer: Option<&'static Goroutine<Plat>>,
     /// Whether the outer side has stopped the coroutine, so that no more values are wanted.
     is_stopped: bool,
 }
@@ -59,15 +59,15 @@ struct Exchange<T, P: Platform> {
 /// Dropping this iterator ends the coroutine as [`stop`](Self::stop) does, but ignores a panic or exit of the
 /// coroutine. If the caller may not block, for example in a system call, the drop returns at once, and the coroutine
 /// runs to its end as a detached G.
-pub struct Pull<T: Send + 'static, P: Platform> {
-    shared: Arc<Shared<T, P>>,
+pub struct Pull<T: Send + 'static, Plat: Platform> {
+    shared: Arc<Shared<T, Plat>>,
     /// `None` after the coroutine has ended.
-    inner: Option<JoinHandle<(), P>>,
+    inner: Option<JoinHandle<(), Plat>>,
 }
 
 /// The inner side of a coroutine, which yields values. See [`pull`] for an example.
-pub struct Yielder<T: Send + 'static, P: Platform> {
-    shared: Arc<Shared<T, P>>,
+pub struct Yielder<T: Send + 'static, Plat: Platform> {
+    shared: Arc<Shared<T, Plat>>,
     // This field makes the type neither `Send` nor `Sync`, because a yielder belongs to the G of its coroutine.
     _here: PhantomData<*mut ()>,
 }
@@ -99,11 +99,11 @@ pub struct Yielder<T: Send + 'static, P: Platform> {
 /// In the cases in which [`try_pull`] panics or returns an error.
 #[doc(alias = "Pull")]
 #[track_caller]
-pub fn pull<P, T, F>(body: F) -> Pull<T, P>
+pub fn pull<Plat, T, F>(body: F) -> Pull<T, Plat>
 where
-    P: Platform,
+    Plat: Platform,
     T: Send + 'static,
-    F: FnOnce(&mut Yielder<T, P>) + Send + 'static,
+    F: FnOnce(&mut Yielder<T, Plat>) + Send + 'static,
 {
     match try_pull(body) {
         Ok(pull) => pull,
@@ -121,11 +121,11 @@ where
 ///
 /// The caller is not a G with a P.
 #[track_caller]
-pub fn try_pull<P, T, F>(body: F) -> Result<Pull<T, P>, OutOfResources>
+pub fn try_pull<Plat, T, F>(body: F) -> Result<Pull<T, Plat>, OutOfResources>
 where
-    P: Platform,
+    Plat: Platform,
     T: Send + 'static,
-    F: FnOnce(&mut Yielder<T, P>) + Send + 'static,
+    F: FnOnce(&mut Yielder<T, Plat>) + Send + 'static,
 {
     let shared = Arc::new(Shared::new());
     let inner = prepare({
@@ -140,7 +140,7 @@ where
     Ok(Pull { shared, inner: Some(inner) })
 }
 
-impl<T: Send + 'static, P: Platform> Pull<T, P> {
+impl<T: Send + 'static, Plat: Platform> Pull<T, Plat> {
     /// Stops the coroutine. Its pending [`yield_value`](Yielder::yield_value) returns `false`, and the coroutine runs
     /// until it returns. If it has not begun, `body` is dropped. Go: the `stop` of `iter.Pull`.
     ///
@@ -166,14 +166,14 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
     /// The coroutine panics meanwhile, or the caller is pinned or is not a G with a P.
     #[track_caller]
     pub fn stop(mut self) {
-        pass_on::<P>(self.run_to_end());
+        pass_on::<Plat>(self.run_to_end());
     }
 
     #[track_caller]
     fn run_to_end(&mut self) -> Result<(), JoinError> {
         // `new` panics if the caller may not block. At this point nothing has changed yet. The panic drops this `Pull`,
         // and that drop ends the coroutine.
-        drop(CurrentGoroutine::<P>::new());
+        drop(CurrentGoroutine::<Plat>::new());
         let Some(inner) = self.inner.take() else { return Ok(()) };
         self.shared.with(|exchange| exchange.is_stopped = true);
         self.shared.resume(&inner);
@@ -185,7 +185,7 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
     fn release(&mut self) {
         let Some(inner) = self.inner.take() else { return };
         self.shared.with(|exchange| exchange.is_stopped = true);
-        let (pinned, goroutine) = (Pinned::<P>::new(), inner.goroutine());
+        let (pinned, goroutine) = (Pinned::<Plat>::new(), inner.goroutine());
         if goroutine.status() == Status::Idle {
             start_next(&pinned, goroutine, pinned.try_machine().and_then(Machine::current_goroutine));
         } else {
@@ -194,7 +194,7 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
     }
 }
 
-impl<T: Send + 'static, P: Platform> Iterator for Pull<T, P> {
+impl<T: Send + 'static, Plat: Platform> Iterator for Pull<T, Plat> {
     type Item = T;
 
     /// Returns the next value, or `None` if the coroutine has returned. If the coroutine [exits](crate::exit::goexit),
@@ -210,18 +210,18 @@ impl<T: Send + 'static, P: Platform> Iterator for Pull<T, P> {
         if value.is_none()
             && let Some(inner) = self.inner.take()
         {
-            pass_on::<P>(inner.join());
+            pass_on::<Plat>(inner.join());
         }
         value
     }
 }
 
-impl<T: Send + 'static, P: Platform> Drop for Pull<T, P> {
+impl<T: Send + 'static, Plat: Platform> Drop for Pull<T, Plat> {
     fn drop(&mut self) {
         if self.inner.is_none() {
             return;
         }
-        if CurrentGoroutine::<P>::may_block() {
+        if CurrentGoroutine::<Plat>::may_block() {
             // The coroutine's panic or exit is not propagated, because this drop may be part of an unwinding, and must
             // not start another one.
             let _ = self.run_to_end();
@@ -234,15 +234,15 @@ impl<T: Send + 'static, P: Platform> Drop for Pull<T, P> {
 /// If the coroutine panicked or exited, ends the calling G in the same way. Go: `iter.Pull` propagates a panic and
 /// `runtime.Goexit` to `next` and `stop`.
 #[track_caller]
-fn pass_on<P: Platform>(end: Result<(), JoinError>) {
+fn pass_on<Plat: Platform>(end: Result<(), JoinError>) {
     match end {
         Ok(()) => {}
-        Err(JoinError::Exited) => goexit::<P>(),
+        Err(JoinError::Exited) => goexit::<Plat>(),
         Err(error) => error.propagate("the coroutine panicked"),
     }
 }
 
-impl<T: Send + 'static, P: Platform> Yielder<T, P> {
+impl<T: Send + 'static, Plat: Platform> Yielder<T, Plat> {
     /// Passes a value to the outer G, and waits until the outer G asks for the next one. Returns `false` if the outer
     /// G has stopped the coroutine. The coroutine should then return; further values are dropped. Go: the `yield`
     /// function of an iterator.
@@ -272,7 +272,7 @@ impl<T: Send + 'static, P: Platform> Yielder<T, P> {
             return false;
         }
         // `new` panics if the caller may not block. At this point nothing has changed yet.
-        let caller = CurrentGoroutine::<P>::new();
+        let caller = CurrentGoroutine::<Plat>::new();
         let outer = self.shared.store_value(caller.me, value);
         switch_to(caller, outer);
         !self.is_stopped()
@@ -283,36 +283,36 @@ impl<T: Send + 'static, P: Platform> Yielder<T, P> {
     }
 }
 
-impl<T, P: Platform> Shared<T, P> {
+impl<T, Plat: Platform> Shared<T, Plat> {
     pub(crate) fn new() -> Self {
         let exchange = Exchange { value: None, outer: None, is_stopped: false };
         Self { exchange: Lock::new(exchange) }
     }
 
-    fn with<R>(&self, access: impl FnOnce(&mut Exchange<T, P>) -> R) -> R {
-        let _pinned = Pinned::<P>::new();
+    fn with<R>(&self, access: impl FnOnce(&mut Exchange<T, Plat>) -> R) -> R {
+        let _pinned = Pinned::<Plat>::new();
         access(&mut self.exchange.lock())
     }
 
     /// Runs the inner G until it yields a value or ends.
     #[track_caller]
-    fn resume(&self, inner: &JoinHandle<(), P>) {
+    fn resume(&self, inner: &JoinHandle<(), Plat>) {
         // `new` panics if the caller may not block. At this point nothing has changed yet.
-        let caller = CurrentGoroutine::<P>::new();
+        let caller = CurrentGoroutine::<Plat>::new();
         self.register_outer(caller.me, inner);
         switch_to(caller, inner.goroutine());
     }
 
     /// Registers `me`, the calling G, as the outer G. The caller is about to switch to the inner G, which resumes `me`
     /// when it yields a value or ends.
-    pub(crate) fn register_outer(&self, me: &'static Goroutine<P>, inner: &JoinHandle<(), P>) {
+    pub(crate) fn register_outer(&self, me: &'static Goroutine<Plat>, inner: &JoinHandle<(), Plat>) {
         self.exchange.lock().outer = Some(me);
         inner.set_waiter(me);
     }
 
     /// Stores the value that `me`, the inner G, yields. The caller is about to switch to the outer G. Returns the outer
     /// G.
-    pub(crate) fn store_value(&self, me: &'static Goroutine<P>, value: T) -> &'static Goroutine<P> {
+    pub(crate) fn store_value(&self, me: &'static Goroutine<Plat>, value: T) -> &'static Goroutine<Plat> {
         let outer = {
             let mut exchange = self.exchange.lock();
             exchange.value = Some(value);
@@ -331,7 +331,7 @@ impl<T, P: Platform> Shared<T, P> {
 /// Parks the caller and runs `next`, which is parked in the same coroutine or has not begun. Go: `coroswitch`.
 #[doc(alias = "coroswitch")]
 #[cfg_attr(feature = "std", track_caller)]
-fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<P>) {
+fn switch_to<Plat: Platform>(caller: CurrentGoroutine<Plat>, next: &'static Goroutine<Plat>) {
     let is_for_other_machine = next.locked_machine().is_some() || !caller.machine.is_of_scheduler_of(next);
     if is_for_other_machine || caller.machine.locked_goroutine().is_some() {
         return switch_through_queues(caller, next);
@@ -361,7 +361,7 @@ fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<
     }
     next.set_status(Status::Runnable);
     if sampling::is_exact(processor) {
-        processor.tracer.note::<P>(EventKind::Switch, Some(me.id()), next.id().get());
+        processor.tracer.note::<Plat>(EventKind::Switch, Some(me.id()), next.id().get());
     }
     drop(leave(pinned, machine, me, Some(next), |_, _| ()));
 }
@@ -371,7 +371,7 @@ fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<
 /// and the scheduler of `next` runs it.
 #[cold]
 #[cfg_attr(feature = "std", track_caller)]
-fn switch_through_queues<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<P>) {
+fn switch_through_queues<Plat: Platform>(caller: CurrentGoroutine<Plat>, next: &'static Goroutine<Plat>) {
     let is_new = next.status() == Status::Idle;
     // Whether the wait is durable depends on the bubble of the awaited G. A new G is in no bubble yet, but it will be
     // in the caller's bubble, so `awaited` is the caller instead.
@@ -386,13 +386,13 @@ fn switch_through_queues<P: Platform>(caller: CurrentGoroutine<P>, next: &'stati
     }));
 }
 
-impl<T: Send + 'static, P: Platform> fmt::Debug for Pull<T, P> {
+impl<T: Send + 'static, Plat: Platform> fmt::Debug for Pull<T, Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pull").field("inner", &self.inner).finish_non_exhaustive()
     }
 }
 
-impl<T: Send + 'static, P: Platform> fmt::Debug for Yielder<T, P> {
+impl<T: Send + 'static, Plat: Platform> fmt::Debug for Yielder<T, Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Yielder")
     }

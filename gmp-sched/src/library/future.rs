@@ -22,9 +22,9 @@ const WAITING: u8 = 2;
 
 /// The heap cell that wakers point to. The cell lives as long as a waker points to it. After [`block_on`] has returned,
 /// waking does nothing.
-pub(crate) struct Cell<P: Platform> {
+pub(crate) struct Cell<Plat: Platform> {
     state: AtomicU8,
-    goroutine: &'static Goroutine<P>,
+    goroutine: &'static Goroutine<Plat>,
 }
 
 /// Runs `future` to completion in the calling G; returns its output.
@@ -53,17 +53,17 @@ pub(crate) struct Cell<P: Platform> {
 /// - The future is pending, and the caller is a pinned G.
 /// - The caller is not a G with a P, and the platform is not `native`.
 #[track_caller]
-pub fn block_on<P: Platform, F: Future>(future: F) -> F::Output {
-    if Pinned::<P>::new().try_machine().and_then(Machine::processor).is_some() {
-        return block_goroutine_on::<P, F>(future);
+pub fn block_on<Plat: Platform, F: Future>(future: F) -> F::Output {
+    if Pinned::<Plat>::new().try_machine().and_then(Machine::processor).is_some() {
+        return block_goroutine_on::<Plat, F>(future);
     }
     // If the platform cannot block this thread, `block_goroutine_on` panics and says why the caller may not wait.
-    P::block_thread_on(future).unwrap_or_else(block_goroutine_on::<P, F>)
+    Plat::block_thread_on(future).unwrap_or_else(block_goroutine_on::<Plat, F>)
 }
 
 #[track_caller]
-fn block_goroutine_on<P: Platform, F: Future>(future: F) -> F::Output {
-    let cell = Arc::new(Cell::<P>::new());
+fn block_goroutine_on<Plat: Platform, F: Future>(future: F) -> F::Output {
+    let cell = Arc::new(Cell::<Plat>::new());
     let waker = Waker::from(cell.clone());
     let mut context = Context::from_waker(&waker);
     let mut future = pin!(future);
@@ -75,21 +75,21 @@ fn block_goroutine_on<P: Platform, F: Future>(future: F) -> F::Output {
     }
 }
 
-impl<P: Platform> Cell<P> {
+impl<Plat: Platform> Cell<Plat> {
     pub(crate) fn new() -> Self {
-        Self { state: AtomicU8::new(IDLE), goroutine: Pinned::<P>::new().goroutine() }
+        Self { state: AtomicU8::new(IDLE), goroutine: Pinned::<Plat>::new().goroutine() }
     }
 
     /// Parks the calling G, the owner of this cell, unless the waker has been called since the last poll.
     #[cfg_attr(feature = "std", track_caller)]
     fn wait(&self) {
-        park::<P>(WaitReason::Future, |_, _| self.commit());
+        park::<Plat>(WaitReason::Future, |_, _| self.commit());
         self.resumed();
     }
 
     /// The commit of the park. Returns `false` if the waker has been called; the G must then continue.
     pub(crate) fn commit(&self) -> bool {
-        P::point(Site::Park);
+        Plat::point(Site::Park);
         // Ordering: Release publishes the parked context to the waker. The exchange fails if the waker was called
         // first.
         self.state.compare_exchange(IDLE, WAITING, Ordering::Release, Ordering::Relaxed).is_ok()
@@ -102,13 +102,13 @@ impl<P: Platform> Cell<P> {
     }
 }
 
-impl<P: Platform> Wake for Cell<P> {
+impl<Plat: Platform> Wake for Cell<Plat> {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        P::point(Site::Park);
+        Plat::point(Site::Park);
         // Ordering: Release publishes the caller's earlier writes to the next poll; partner: the Acquire in `resumed`.
         // Acquire makes the parked context visible; partner: the Release in `commit`.
         if self.state.swap(WOKEN, Ordering::AcqRel) == WAITING {
@@ -117,7 +117,7 @@ impl<P: Platform> Wake for Cell<P> {
     }
 }
 
-impl<P: Platform> fmt::Debug for Cell<P> {
+impl<Plat: Platform> fmt::Debug for Cell<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cell")
             .field("goroutine", &self.goroutine.id())

@@ -19,18 +19,18 @@ use crate::platform::{Pinned, Platform};
 
 /// The children of one scope. This value is in a frame of the parent, which the parent leaves only after it has seen,
 /// under the lock, that no child is alive. So the last access of a child to this value is the release of the lock.
-pub(crate) struct Children<P: Platform> {
-    state: Lock<State<P>, P>,
+pub(crate) struct Children<Plat: Platform> {
+    state: Lock<State<Plat>, Plat>,
     have_panicked: AtomicBool,
 }
 
-struct State<P: Platform> {
+struct State<Plat: Platform> {
     alive: usize,
     /// The parent, while it is parked.
-    waiting: Option<&'static Goroutine<P>>,
+    waiting: Option<&'static Goroutine<Plat>>,
 }
 
-impl<P: Platform> Children<P> {
+impl<Plat: Platform> Children<Plat> {
     pub(crate) fn new() -> Self {
         Self { state: Lock::new(State { alive: 0, waiting: None }), have_panicked: AtomicBool::new(false) }
     }
@@ -43,7 +43,7 @@ impl<P: Platform> Children<P> {
     /// not called.
     #[track_caller]
     pub(crate) fn open<R>(&self, body: impl FnOnce() -> R) -> R {
-        let me = CurrentGoroutine::<P>::new().me;
+        let me = CurrentGoroutine::<Plat>::new().me;
         let place = Place::here();
         deferred::with(me, self, || {
             let _open = Open(self, place);
@@ -53,13 +53,13 @@ impl<P: Platform> Children<P> {
 
     /// Counts a child that is about to start. The caller is the parent or a child that is alive. From this call until
     /// the child has begun to run, no step may fail, because only the end of the child lowers the count.
-    pub(crate) fn add(&self, _: &Pinned<P>) {
+    pub(crate) fn add(&self, _: &Pinned<Plat>) {
         self.state.lock().alive += 1;
     }
 
     /// Removes a child that has ended and no longer uses anything that it borrowed. `has_panicked` says whether the
     /// child has panicked and no join handle reports that panic.
-    pub(crate) fn remove(&self, pinned: &Pinned<P>, has_panicked: bool) {
+    pub(crate) fn remove(&self, pinned: &Pinned<Plat>, has_panicked: bool) {
         if has_panicked {
             // The panic is recorded first. Once the child is removed, the parent may leave the frame that contains
             // `self`.
@@ -78,9 +78,9 @@ impl<P: Platform> Children<P> {
     /// Waits until all children have ended. Ends the program if the calling G cannot wait. During the wait, reports
     /// show `place`.
     fn wait(&self, place: Place) {
-        let must_wait = EndProgramOnUnwind(Pinned::<P>::new().machine().scheduler());
+        let must_wait = EndProgramOnUnwind(Pinned::<Plat>::new().machine().scheduler());
         loop {
-            let caller = CurrentGoroutine::<P>::new();
+            let caller = CurrentGoroutine::<Plat>::new();
             let Some(state) = self.prepare_wait(caller.me) else { break };
             drop(park_at(place, caller, WaitReason::Scope, move |_, _| {
                 drop(state);
@@ -92,7 +92,7 @@ impl<P: Platform> Children<P> {
 
     /// Returns `None` if all children have ended. Otherwise `me`, the parent, must park and drop the returned guard on
     /// the far side. Then the last child to end readies the parent.
-    pub(crate) fn prepare_wait(&self, me: &'static Goroutine<P>) -> Option<impl Sized> {
+    pub(crate) fn prepare_wait(&self, me: &'static Goroutine<Plat>) -> Option<impl Sized> {
         let mut state = self.state.lock();
         if state.alive == 0 {
             return None;
@@ -114,9 +114,9 @@ impl<P: Platform> Children<P> {
 }
 
 /// An open scope, and the line that has opened it. When dropped, waits for the children.
-struct Open<'a, P: Platform>(&'a Children<P>, Place);
+struct Open<'a, Plat: Platform>(&'a Children<Plat>, Place);
 
-impl<P: Platform> Drop for Open<'_, P> {
+impl<Plat: Platform> Drop for Open<'_, Plat> {
     fn drop(&mut self) {
         self.0.wait(self.1);
     }
@@ -124,7 +124,7 @@ impl<P: Platform> Drop for Open<'_, P> {
 
 /// If a G is [abandoned](crate::exit::abandon), its frames are not unwound, so `Open` is not dropped. The G waits for
 /// its children here instead.
-impl<P: Platform> Deferred for Children<P> {
+impl<Plat: Platform> Deferred for Children<Plat> {
     fn run(&self) {
         self.wait(Place::here());
     }
@@ -132,15 +132,15 @@ impl<P: Platform> Deferred for Children<P> {
 
 /// A guard that is dropped if a wait panics. Unwinding would free frames that running children borrow, so the guard
 /// ends the program.
-struct EndProgramOnUnwind<P: Platform>(&'static Scheduler<P>);
+struct EndProgramOnUnwind<Plat: Platform>(&'static Scheduler<Plat>);
 
-impl<P: Platform> Drop for EndProgramOnUnwind<P> {
+impl<Plat: Platform> Drop for EndProgramOnUnwind<Plat> {
     fn drop(&mut self) {
-        P::fatal(self.0, format_args!("a G cannot wait for the children of its scope"));
+        Plat::fatal(self.0, format_args!("a G cannot wait for the children of its scope"));
     }
 }
 
-impl<P: Platform> fmt::Debug for Children<P> {
+impl<Plat: Platform> fmt::Debug for Children<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Children").field("have_panicked", &self.have_panicked).finish_non_exhaustive()
     }

@@ -37,7 +37,7 @@ const fn fits<B>() -> bool {
 /// The address of a closure or a result of type `B`, for a G whose stack ends at `top`. The closure is moved out before
 /// the result is stored, so the two may overlap.
 #[inline(always)]
-fn storage<P: Platform, B>(goroutine: &Goroutine<P>, top: impl FnOnce() -> usize) -> *mut B {
+fn storage<Plat: Platform, B>(goroutine: &Goroutine<Plat>, top: impl FnOnce() -> usize) -> *mut B {
     if fits::<B>() {
         goroutine.body.room().cast()
     } else {
@@ -68,34 +68,34 @@ type Outcome<T> = Result<T, JoinError>;
 /// The scope that a new G belongs to: a reference to the children of the scope, or [`NoScope`] if the G is no child of
 /// a scope. Functions take the type of the scope as a type parameter, so that the code for a G without a scope does not
 /// test whether there is a scope.
-pub(crate) trait OptionalScope<P: Platform> {
+pub(crate) trait OptionalScope<Plat: Platform> {
     /// Stores this scope in a new G.
-    fn store_in(self, goroutine: &Goroutine<P>);
+    fn store_in(self, goroutine: &Goroutine<Plat>);
 
     /// Returns the children of the scope of `me`. [`store_in`](Self::store_in) of the same type has been called for
     /// `me`.
-    fn children(me: &'static Goroutine<P>) -> Option<&'static Children<P>>;
+    fn children(me: &'static Goroutine<Plat>) -> Option<&'static Children<Plat>>;
 }
 
 /// The type of the scope of Gs that are not children of a scope.
 pub(crate) struct NoScope;
 
-impl<P: Platform> OptionalScope<P> for NoScope {
+impl<Plat: Platform> OptionalScope<Plat> for NoScope {
     #[inline(always)]
-    fn store_in(self, _: &Goroutine<P>) {}
+    fn store_in(self, _: &Goroutine<Plat>) {}
 
     #[inline(always)]
-    fn children(_: &'static Goroutine<P>) -> Option<&'static Children<P>> {
+    fn children(_: &'static Goroutine<Plat>) -> Option<&'static Children<Plat>> {
         None
     }
 }
 
-impl<P: Platform> OptionalScope<P> for &Children<P> {
-    fn store_in(self, goroutine: &Goroutine<P>) {
+impl<Plat: Platform> OptionalScope<Plat> for &Children<Plat> {
+    fn store_in(self, goroutine: &Goroutine<Plat>) {
         goroutine.scope.store(core::ptr::from_ref(self).expose_provenance(), Ordering::Relaxed);
     }
 
-    fn children(me: &'static Goroutine<P>) -> Option<&'static Children<P>> {
+    fn children(me: &'static Goroutine<Plat>) -> Option<&'static Children<Plat>> {
         let children = core::ptr::with_exposed_provenance(me.scope.load(Ordering::Relaxed));
         #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
         // SAFETY: `store_in` stored the address of the children, which are in a frame of the parent. The parent does
@@ -111,15 +111,15 @@ impl<P: Platform> OptionalScope<P> for &Children<P> {
 ///
 /// This value is made before the closure is passed to [`install`]. If `install` read the address itself, the compiler
 /// would copy the closure twice.
-pub(crate) struct StackEnd<'a, P: Platform> {
-    goroutine: &'a Goroutine<P>,
+pub(crate) struct StackEnd<'a, Plat: Platform> {
+    goroutine: &'a Goroutine<Plat>,
     address: usize,
 }
 
-impl<'a, P: Platform> StackEnd<'a, P> {
+impl<'a, Plat: Platform> StackEnd<'a, Plat> {
     /// Reads the address from a slot that the caller owns.
     #[inline(always)]
-    pub(crate) fn of(goroutine: &'a Goroutine<P>) -> Self {
+    pub(crate) fn of(goroutine: &'a Goroutine<Plat>) -> Self {
         Self { goroutine, address: goroutine.stack_top() }
     }
 }
@@ -127,16 +127,16 @@ impl<'a, P: Platform> StackEnd<'a, P> {
 /// Stores `closure` in the G and prepares its context to run it. The caller owns the slot. The caller also makes sure
 /// that `scope`, and everything that the closure and its result borrow, lives long enough.
 #[inline(always)]
-pub(crate) fn install<P, F, T, S>(end: StackEnd<'_, P>, closure: F, scope: S)
+pub(crate) fn install<Plat, F, T, S>(end: StackEnd<'_, Plat>, closure: F, scope: S)
 where
-    P: Platform,
+    Plat: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
-    S: OptionalScope<P>,
+    S: OptionalScope<Plat>,
 {
     let StackEnd { goroutine, address: top } = end;
     debug_assert!(top.is_multiple_of(ALIGN), "the stack of {goroutine:?} ends at {top:#x}");
-    let address = storage::<P, F>(goroutine, || top);
+    let address = storage::<Plat, F>(goroutine, || top);
     #[expect(unsafe_code, reason = "writes to the body of a G that does not run")]
     // SAFETY: `storage` returns an aligned address in the G, or at the upper end of the G's stack, which is large
     // enough. The caller owns the slot, so nothing else uses this memory.
@@ -149,9 +149,9 @@ where
     // `top` is a multiple of 16, because it is the upper end of the stack or the beginning of a storage, and both are
     // multiples of 16.
     unsafe {
-        context::prepare(&goroutine.context, top, run::<P, F, T, S>);
+        context::prepare(&goroutine.context, top, run::<Plat, F, T, S>);
     }
-    let functions = const { &BodyFunctions { fail: fail::<P, T, S> } };
+    let functions = const { &BodyFunctions { fail: fail::<Plat, T, S> } };
     goroutine.body_functions.store(Some(functions), Ordering::Relaxed);
     scope.store_in(goroutine);
 }
@@ -162,78 +162,78 @@ where
 /// than the stack, the stack probe at the beginning of that function touches the guard page. At that moment the switch
 /// must be complete and the G must not be pinned any more. Otherwise the overflow could not end this G alone: it would
 /// end the whole program.
-extern "sysv64" fn run<P, F, T, S>(subject: usize, argument: Word, function: usize, context: usize) -> !
+extern "sysv64" fn run<Plat, F, T, S>(subject: usize, argument: Word, function: usize, context: usize) -> !
 where
-    P: Platform,
+    Plat: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
-    S: OptionalScope<P>,
+    S: OptionalScope<Plat>,
 {
-    arrive::<P>(Transfer { function, subject, argument }).lower();
-    run_to_end::<P, F, T, S>(owner::<P>(context))
+    arrive::<Plat>(Transfer { function, subject, argument }).lower();
+    run_to_end::<Plat, F, T, S>(owner::<Plat>(context))
 }
 
 /// Runs the closure of `me`, the calling G, and ends this G.
 #[inline(never)]
-fn run_to_end<P, F, T, S>(me: &'static Goroutine<P>) -> !
+fn run_to_end<Plat, F, T, S>(me: &'static Goroutine<Plat>) -> !
 where
-    P: Platform,
+    Plat: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
-    S: OptionalScope<P>,
+    S: OptionalScope<Plat>,
 {
-    let panicked = run_closure::<P, F, T>(me);
+    let panicked = run_closure::<Plat, F, T>(me);
     let needs_drop = panicked || core::mem::needs_drop::<T>();
-    let drop_result = needs_drop.then_some(|me| drop(take_result::<T, P>(me)));
-    finish(me, panicked, stack_use::<P, T>(me), drop_result, S::children(me))
+    let drop_result = needs_drop.then_some(|me| drop(take_result::<T, Plat>(me)));
+    finish(me, panicked, stack_use::<Plat, T>(me), drop_result, S::children(me))
 }
 
 /// Returns [`StackUse::Free`] if the stack of this G, which ends with a result of type `T`, can go to another G at
 /// once. This requires that the result is stored in the G, and not on the stack, and that the stack has the standard
 /// size.
 #[inline(always)]
-fn stack_use<P: Platform, T>(me: &Goroutine<P>) -> StackUse {
+fn stack_use<Plat: Platform, T>(me: &Goroutine<Plat>) -> StackUse {
     if fits::<Outcome<T>>() && me.stack_size() == StackSize::Standard { StackUse::Free } else { StackUse::Kept }
 }
 
 /// The G whose context is at `context`.
 #[inline(always)]
-fn owner<P: Platform>(context: usize) -> &'static Goroutine<P> {
-    const { assert!(core::mem::offset_of!(Goroutine<P>, context) == 0) }
+fn owner<Plat: Platform>(context: usize) -> &'static Goroutine<Plat> {
+    const { assert!(core::mem::offset_of!(Goroutine<Plat>, context) == 0) }
     #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
     // SAFETY: `install` prepares only contexts of Gs. A context is the first field of its G, so both have the same
     // address. Gs are never freed.
     unsafe {
-        &*core::ptr::with_exposed_provenance::<Goroutine<P>>(context)
+        &*core::ptr::with_exposed_provenance::<Goroutine<Plat>>(context)
     }
 }
 
 /// Runs the closure of the calling G and stores its result. Returns whether the closure panicked.
 #[inline(always)]
-fn run_closure<P, F, T>(me: &'static Goroutine<P>) -> bool
+fn run_closure<Plat, F, T>(me: &'static Goroutine<Plat>) -> bool
 where
-    P: Platform,
+    Plat: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let address = storage::<P, F>(me, || me.stack_top());
+    let address = storage::<Plat, F>(me, || me.stack_top());
     #[expect(unsafe_code, reason = "moves the closure out of its storage")]
     // SAFETY: `install` with the same types stored the closure at this address, and each G runs its closure once.
     let closure = unsafe { address.read() };
-    let result = P::run_body(closure);
+    let result = Plat::run_body(closure);
     let panicked = matches!(result, Err(JoinError::Panicked(_)));
     put_result(me, result);
     panicked
 }
 
 /// Implements [`BodyFunctions::fail`].
-fn fail<P: Platform, T: Send, S: OptionalScope<P>>(
-    pinned: &Pinned<P>,
-    goroutine: &'static Goroutine<P>,
+fn fail<Plat: Platform, T: Send, S: OptionalScope<Plat>>(
+    pinned: &Pinned<Plat>,
+    goroutine: &'static Goroutine<Plat>,
     error: JoinError,
 ) {
     let is_failure = error.is_failure();
-    put_result::<P, T>(goroutine, Err(error));
+    put_result::<Plat, T>(goroutine, Err(error));
     // If `finished` leaves the result to the G, the G has nothing to drop, because the errors passed here have no
     // payload.
     let is_unreported = finished(pinned, goroutine) == ResultOwner::Goroutine && is_failure;
@@ -244,8 +244,8 @@ fn fail<P: Platform, T: Send, S: OptionalScope<P>>(
 
 /// Stores the result of a G whose closure has been moved out. The caller is that G, or acts for it.
 #[inline(always)]
-pub(crate) fn put_result<P: Platform, T: Send>(goroutine: &Goroutine<P>, result: Result<T, JoinError>) {
-    let address = storage::<P, Outcome<T>>(goroutine, || goroutine.stack_top());
+pub(crate) fn put_result<Plat: Platform, T: Send>(goroutine: &Goroutine<Plat>, result: Result<T, JoinError>) {
+    let address = storage::<Plat, Outcome<T>>(goroutine, || goroutine.stack_top());
     #[expect(unsafe_code, reason = "stores the result where the closure was")]
     // SAFETY: `install` made room for the result, and the closure has been moved out.
     unsafe {
@@ -255,15 +255,15 @@ pub(crate) fn put_result<P: Platform, T: Send>(goroutine: &Goroutine<P>, result:
 
 /// Stores an error as the result of the calling G, whose closure will not return. Readies a waiting joiner, and removes
 /// the G from its scope, if there is one.
-pub(crate) fn fail_with<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>, error: JoinError) {
+pub(crate) fn fail_with<Plat: Platform>(pinned: &Pinned<Plat>, me: &'static Goroutine<Plat>, error: JoinError) {
     let functions = me.body_functions.load(Ordering::Relaxed).expect("a G that runs has a closure");
     (functions.fail)(pinned, me, error);
 }
 
 /// Moves the result out of its storage. The caller owns the result, has seen in the completion word that the result is
 /// stored, and calls this only once.
-pub(crate) fn take_result<T: Send, P: Platform>(goroutine: &Goroutine<P>) -> Result<T, JoinError> {
-    let address = storage::<P, Outcome<T>>(goroutine, || goroutine.stack_top());
+pub(crate) fn take_result<T: Send, Plat: Platform>(goroutine: &Goroutine<Plat>) -> Result<T, JoinError> {
+    let address = storage::<Plat, Outcome<T>>(goroutine, || goroutine.stack_top());
     #[expect(unsafe_code, reason = "moves the result out of its storage")]
     // SAFETY: only a handle of type `T`, or the G itself in `run_to_end`, calls this function. Before the call, the
     // completion word has shown that the result is in place and belongs to the caller.

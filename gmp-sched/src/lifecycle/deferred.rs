@@ -24,10 +24,14 @@ struct Entry<'a> {
 
 /// Calls `body`. If `me`, the calling G, is abandoned before `body` ends, the G runs `deferred` before the G ends.
 #[inline(always)]
-pub(crate) fn with<P: Platform, R>(me: &'static Goroutine<P>, deferred: &dyn Deferred, body: impl FnOnce() -> R) -> R {
+pub(crate) fn with<Plat: Platform, R>(
+    me: &'static Goroutine<Plat>,
+    deferred: &dyn Deferred,
+    body: impl FnOnce() -> R,
+) -> R {
     /// Removes the entry when `body` returns or unwinds.
-    struct Remove<P: Platform>(&'static Goroutine<P>, usize);
-    impl<P: Platform> Drop for Remove<P> {
+    struct Remove<Plat: Platform>(&'static Goroutine<Plat>, usize);
+    impl<Plat: Platform> Drop for Remove<Plat> {
         #[inline(always)]
         fn drop(&mut self) {
             self.0.deferred.store(self.1, Ordering::Relaxed);
@@ -41,8 +45,8 @@ pub(crate) fn with<P: Platform, R>(me: &'static Goroutine<P>, deferred: &dyn Def
 }
 
 /// Runs everything that the calling G has deferred, the innermost first. Called when the G is about to be abandoned.
-pub(crate) fn run_all<P: Platform>() {
-    let me = Pinned::<P>::new().goroutine();
+pub(crate) fn run_all<Plat: Platform>() {
+    let me = Pinned::<Plat>::new().goroutine();
     loop {
         let first = core::ptr::with_exposed_provenance::<Entry<'_>>(me.deferred.load(Ordering::Relaxed));
         #[expect(unsafe_code, reason = "converts an address back into the reference that it was made from")]

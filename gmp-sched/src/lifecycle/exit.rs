@@ -34,25 +34,25 @@ use crate::platform::{Pinned, Platform};
 /// The caller is pinned or is not a G with a P.
 #[doc(alias = "Goexit")]
 #[track_caller]
-pub fn goexit<P: Platform>() -> ! {
+pub fn goexit<Plat: Platform>() -> ! {
     {
-        let pinned = Pinned::<P>::new();
+        let pinned = Pinned::<Plat>::new();
         if pinned.goroutine().id() == GoroutineId::MAIN {
             pinned.machine().scheduler().main_exited.store(true, Ordering::Relaxed);
         }
     }
-    exit_body::<P>()
+    exit_body::<Plat>()
 }
 
 /// Ends the calling G: unwinds its body if the platform can, otherwise abandons it.
 #[track_caller]
-pub(crate) fn exit_body<P: Platform>() -> ! {
-    P::unwind_body();
+pub(crate) fn exit_body<Plat: Platform>() -> ! {
+    Plat::unwind_body();
     #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
     // SAFETY: on a platform that cannot unwind, all code runs as Gs. Only children of a G's scopes borrow from the
     // frames of the G, and `abandon` waits for these children.
     unsafe {
-        abandon::<P>(JoinError::Exited)
+        abandon::<Plat>(JoinError::Exited)
     }
 }
 
@@ -74,9 +74,9 @@ pub(crate) fn exit_body<P: Platform>() -> ! {
 /// The caller is pinned or is not a G with a P.
 #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
 #[track_caller]
-pub unsafe fn abandon<P: Platform>(reason: JoinError) -> ! {
-    deferred::run_all::<P>();
-    let caller = CurrentGoroutine::<P>::new();
+pub unsafe fn abandon<Plat: Platform>(reason: JoinError) -> ! {
+    deferred::run_all::<Plat>();
+    let caller = CurrentGoroutine::<Plat>::new();
     // The G is counted before its joiner is readied, so that the joiner finds it in the counters.
     caller.processor.counters.abandoned.add(1);
     closure::fail_with(&caller.pinned, caller.me, reason);
@@ -86,6 +86,6 @@ pub unsafe fn abandon<P: Platform>(reason: JoinError) -> ! {
 /// Commit of an abandoned G. The slot must never be reused, so this function does not release the slot. It leaves the
 /// completion word unchanged. From this word the join handle concludes that the far side releases the slot, so the
 /// handle does not release the slot, either.
-fn quarantine<P: Platform>(_: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+fn quarantine<Plat: Platform>(_: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     goroutine.set_status(Status::Dead);
 }

@@ -36,12 +36,12 @@ pub(crate) enum StackUse {
 ///
 /// The caller has stopped the world, or is pinned.
 #[inline(always)]
-pub(crate) fn finish<P: Platform>(
-    me: &'static Goroutine<P>,
+pub(crate) fn finish<Plat: Platform>(
+    me: &'static Goroutine<Plat>,
     panicked: bool,
     stack: StackUse,
-    drop_result: Option<impl FnOnce(&'static Goroutine<P>)>,
-    scope: Option<&Children<P>>,
+    drop_result: Option<impl FnOnce(&'static Goroutine<Plat>)>,
+    scope: Option<&Children<Plat>>,
 ) -> ! {
     let mut pinned = Pinned::new();
     let mut is_unreported = false;
@@ -55,7 +55,7 @@ pub(crate) fn finish<P: Platform>(
             _ => panicked,
         };
         is_unreported = report(panicked);
-        is_unreported |= report(P::run_body(|| drop_result(me)).is_err_and(|error| error.is_failure()));
+        is_unreported |= report(Plat::run_body(|| drop_result(me)).is_err_and(|error| error.is_failure()));
         pinned = Pinned::new();
     }
     if let Some(children) = scope {
@@ -66,17 +66,17 @@ pub(crate) fn finish<P: Platform>(
 
 #[cold]
 #[inline(never)]
-fn fatal_panic<P: Platform>(me: &'static Goroutine<P>) -> ! {
-    let scheduler = Pinned::<P>::new().machine().scheduler();
-    P::fatal(scheduler, format_args!("panic in goroutine {}, which nobody joins", me.id()));
+fn fatal_panic<Plat: Platform>(me: &'static Goroutine<Plat>) -> ! {
+    let scheduler = Pinned::<Plat>::new().machine().scheduler();
+    Plat::fatal(scheduler, format_args!("panic in goroutine {}, which nobody joins", me.id()));
 }
 
 /// Counts the end of the calling G and leaves it for ever.
 #[inline(always)]
-pub(crate) fn end<P: Platform>(
-    caller: CurrentGoroutine<P>,
+pub(crate) fn end<Plat: Platform>(
+    caller: CurrentGoroutine<Plat>,
     stack: StackUse,
-    commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>),
+    commit: impl FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>),
 ) -> ! {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
     processor.counters.finished.add(1);
@@ -85,7 +85,7 @@ pub(crate) fn end<P: Platform>(
     }
     let next = pick_next(&pinned, processor);
     if next.is_none() || sampling::is_exact(processor) {
-        processor.tracer.note::<P>(EventKind::End, Some(me.id()), 0);
+        processor.tracer.note::<Plat>(EventKind::End, Some(me.id()), 0);
     }
     match next {
         Some(next) if stack == StackUse::Free => exchange_stacks(me, next),
@@ -101,7 +101,7 @@ pub(crate) fn end<P: Platform>(
 /// or if no G is in `synctest::wait`.
 #[cold]
 #[inline(never)]
-fn leave_bubble<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>, bubble: BubblePointer<P>) {
+fn leave_bubble<Plat: Platform>(pinned: &Pinned<Plat>, me: &'static Goroutine<Plat>, bubble: BubblePointer<Plat>) {
     if let Some(waiting) = bubble.dismiss(me) {
         ready_pinned(pinned, waiting);
     }
@@ -109,7 +109,7 @@ fn leave_bubble<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>, bubb
 
 /// Commit of a G that has finished. Releases the slot of the G, unless the join handle has to release it.
 #[inline(always)]
-pub(crate) fn release<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+pub(crate) fn release<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     goroutine.set_status(Status::Dead);
     if left(goroutine) {
         reuse::recycle_on(pinned.machine().processor(), goroutine);

@@ -40,25 +40,25 @@ const DONE: usize = 3;
 
 /// A handle to join a G and take its result. Dropping it detaches the G, which keeps running.
 #[must_use = "dropping the handle detaches the G; call `detach` to say so"]
-pub struct JoinHandle<T: Send, P: Platform> {
-    goroutine: &'static Goroutine<P>,
+pub struct JoinHandle<T: Send, Plat: Platform> {
+    goroutine: &'static Goroutine<Plat>,
     _result: PhantomData<fn() -> T>,
 }
 
-impl<T: Send, P: Platform> JoinHandle<T, P> {
-    pub(crate) fn new(goroutine: &'static Goroutine<P>) -> Self {
+impl<T: Send, Plat: Platform> JoinHandle<T, Plat> {
+    pub(crate) fn new(goroutine: &'static Goroutine<Plat>) -> Self {
         Self { goroutine, _result: PhantomData }
     }
 
     /// The G itself.
-    pub(crate) fn goroutine(&self) -> &'static Goroutine<P> {
+    pub(crate) fn goroutine(&self) -> &'static Goroutine<Plat> {
         self.goroutine
     }
 
     /// Registers `me`, which is about to park, to be readied when the G of this handle finishes. That G is the inner G
     /// of a coroutine. It does not run before `me` has parked, because only `me` can resume it.
     #[cfg(feature = "extras")]
-    pub(crate) fn set_waiter(&self, me: &'static Goroutine<P>) {
+    pub(crate) fn set_waiter(&self, me: &'static Goroutine<Plat>) {
         self.goroutine.completion.store(core::ptr::from_ref(me).expose_provenance(), Ordering::Relaxed);
     }
 
@@ -94,22 +94,22 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
     /// the compiler need not store the handle in memory.
     #[cold]
     #[inline(never)]
-    fn drop_result(goroutine: &'static Goroutine<P>) {
+    fn drop_result(goroutine: &'static Goroutine<Plat>) {
         /// Releases the slot even if dropping the result panics.
-        struct Release<P: Platform>(&'static Goroutine<P>);
-        impl<P: Platform> Drop for Release<P> {
+        struct Release<Plat: Platform>(&'static Goroutine<Plat>);
+        impl<Plat: Platform> Drop for Release<Plat> {
             fn drop(&mut self) {
                 release_slot(self.0);
             }
         }
         let _release = Release(goroutine);
-        drop(closure::take_result::<T, P>(goroutine));
+        drop(closure::take_result::<T, Plat>(goroutine));
     }
 
     /// Detaches the G if it has no result yet; returns whether this succeeded.
     #[inline(always)]
     fn detach_running(&self) -> bool {
-        P::point(Site::Join);
+        Plat::point(Site::Join);
         // Ordering: if the exchange fails, the result is there. Acquire then makes the result, and everything that the
         // G did, visible. Partner: the swap in `finished`.
         self.goroutine.completion.compare_exchange(ATTACHED, DETACHED, Ordering::AcqRel, Ordering::Acquire).is_ok()
@@ -138,7 +138,7 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
     }
 }
 
-impl<T: Send, P: Platform> Drop for JoinHandle<T, P> {
+impl<T: Send, Plat: Platform> Drop for JoinHandle<T, Plat> {
     #[inline]
     fn drop(&mut self) {
         if !self.detach_running() {
@@ -147,7 +147,7 @@ impl<T: Send, P: Platform> Drop for JoinHandle<T, P> {
     }
 }
 
-impl<T: Send, P: Platform> fmt::Debug for JoinHandle<T, P> {
+impl<T: Send, Plat: Platform> fmt::Debug for JoinHandle<T, Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "JoinHandle({})", self.goroutine.id())
     }
@@ -155,20 +155,20 @@ impl<T: Send, P: Platform> fmt::Debug for JoinHandle<T, P> {
 
 /// Undoes [`JoinHandle::set_waiter`] for the handle of `me`. `me` is the calling G, the inner G of a coroutine.
 #[cfg(feature = "extras")]
-pub(crate) fn forget_waiter<P: Platform>(me: &'static Goroutine<P>) {
+pub(crate) fn forget_waiter<Plat: Platform>(me: &'static Goroutine<Plat>) {
     me.completion.store(ATTACHED, Ordering::Relaxed);
 }
 
-pub(crate) fn has_result<P: Platform>(goroutine: &Goroutine<P>) -> bool {
+pub(crate) fn has_result<Plat: Platform>(goroutine: &Goroutine<Plat>) -> bool {
     // Ordering: Acquire, to see the result. Partner: the swap in `finished`.
     matches!(goroutine.completion.load(Ordering::Acquire), RESULT | DONE)
 }
 
 /// Registers `waiter`, which has parked and owns the handle, to be readied when the G finishes. Returns `false` if the
 /// result is already there.
-pub(crate) fn wait_for<P: Platform>(goroutine: &Goroutine<P>, waiter: &'static Goroutine<P>) -> bool {
+pub(crate) fn wait_for<Plat: Platform>(goroutine: &Goroutine<Plat>, waiter: &'static Goroutine<Plat>) -> bool {
     let waiter = core::ptr::from_ref(waiter).expose_provenance();
-    P::point(Site::Join);
+    Plat::point(Site::Join);
     // Ordering: Release publishes the parked context of `waiter` to the G, which readies `waiter` when it finishes.
     // Partner: the Acquire swap in `finished`.
     goroutine.completion.compare_exchange(ATTACHED, waiter, Ordering::Release, Ordering::Relaxed).is_ok()
@@ -177,8 +177,8 @@ pub(crate) fn wait_for<P: Platform>(goroutine: &Goroutine<P>, waiter: &'static G
 /// Releases the slot on behalf of the handle. If the G has not left its stack yet, leaves the release to the far side
 /// of the G's last switch.
 #[inline(always)]
-pub(crate) fn release_slot<P: Platform>(goroutine: &'static Goroutine<P>) {
-    P::point(Site::Join);
+pub(crate) fn release_slot<Plat: Platform>(goroutine: &'static Goroutine<Plat>) {
+    Plat::point(Site::Join);
     // Ordering: Release, so that this caller's reads of the result happen before the far side reuses the slot. If the
     // exchange fails, Acquire, so that the G's last steps on its stack happen before the slot is reused here. Partners:
     // the load and the swap in `left`.
@@ -201,8 +201,8 @@ pub(crate) enum ResultOwner {
 /// Publishes the result of the calling G to its handle, and readies the joiner if one waits. Returns who owns the
 /// result.
 #[inline(always)]
-pub(crate) fn finished<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>) -> ResultOwner {
-    P::point(Site::Join);
+pub(crate) fn finished<Plat: Platform>(pinned: &Pinned<Plat>, me: &'static Goroutine<Plat>) -> ResultOwner {
+    Plat::point(Site::Join);
     // Ordering: Release publishes the result to the handle; Acquire makes a joiner's parked context visible.
     match me.completion.swap(RESULT, Ordering::AcqRel) {
         ATTACHED => ResultOwner::Handle,
@@ -215,8 +215,8 @@ pub(crate) fn finished<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P
         waiter => {
             #[expect(unsafe_code, reason = "turns the word back into the reference it was made from")]
             // SAFETY: only `wait_for` and `set_waiter` store values other than the four constants, and each such value
-            // was made from a `&'static Goroutine<P>`.
-            let waiter = unsafe { &*core::ptr::with_exposed_provenance::<Goroutine<P>>(waiter) };
+            // was made from a `&'static Goroutine<Plat>`.
+            let waiter = unsafe { &*core::ptr::with_exposed_provenance::<Goroutine<Plat>>(waiter) };
             ready_pinned(pinned, waiter);
             ResultOwner::Handle
         }
@@ -225,8 +225,8 @@ pub(crate) fn finished<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P
 
 /// Called on the far side of the G's last switch. Records that the G has left its stack. Returns whether the caller
 /// must release the slot.
-pub(crate) fn left<P: Platform>(goroutine: &'static Goroutine<P>) -> bool {
-    P::point(Site::Join);
+pub(crate) fn left<Plat: Platform>(goroutine: &'static Goroutine<Plat>) -> bool {
+    Plat::point(Site::Join);
     // Ordering: see `release_slot`.
     goroutine.completion.load(Ordering::Acquire) == DETACHED
         || goroutine.completion.swap(DONE, Ordering::AcqRel) == DETACHED

@@ -41,13 +41,13 @@ const SMALLEST_STACK: usize = 4 * closure::BODY_LIMIT;
 #[doc(alias = "newproc")]
 #[inline]
 #[track_caller]
-pub fn try_go<P, F, T>(body: F) -> Result<JoinHandle<T, P>, OutOfResources>
+pub fn try_go<Plat, F, T>(body: F) -> Result<JoinHandle<T, Plat>, OutOfResources>
 where
-    P: Platform,
+    Plat: Platform,
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<P>::to_spawn();
+    let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<Plat>::to_spawn();
     let goroutine = reuse::take(machine, processor)?;
     goroutine.set_name(None);
     let end = StackEnd::of(goroutine);
@@ -56,15 +56,15 @@ where
 
 /// Turns a slot that the caller owns into a runnable G and puts it into `runnext`.
 #[inline(always)]
-fn start<P, F, T>(
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-    goroutine: &'static Goroutine<P>,
-    end: StackEnd<'_, P>,
+fn start<Plat, F, T>(
+    machine: &'static Machine<Plat>,
+    processor: &'static Processor<Plat>,
+    goroutine: &'static Goroutine<Plat>,
+    end: StackEnd<'_, Plat>,
     body: F,
-) -> JoinHandle<T, P>
+) -> JoinHandle<T, Plat>
 where
-    P: Platform,
+    Plat: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
 {
@@ -76,11 +76,11 @@ where
 
 /// Initializes a G whose closure is installed; returns the calling G, which is its creator.
 #[inline(always)]
-fn begin<P: Platform>(
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-    goroutine: &'static Goroutine<P>,
-) -> &'static Goroutine<P> {
+fn begin<Plat: Platform>(
+    machine: &'static Machine<Plat>,
+    processor: &'static Processor<Plat>,
+    goroutine: &'static Goroutine<Plat>,
+) -> &'static Goroutine<Plat> {
     let creator = machine.running_goroutine();
     goroutine.completion.store(ATTACHED, Ordering::Relaxed);
     let id = processor.next_goroutine_id(|| machine.scheduler().take_goroutine_ids());
@@ -90,11 +90,11 @@ fn begin<P: Platform>(
 
 /// Makes a new G runnable and puts it into `runnext`. `creator` is the calling G. `function` is for traces.
 #[inline(always)]
-fn enter<P: Platform>(
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-    creator: &'static Goroutine<P>,
-    goroutine: &'static Goroutine<P>,
+fn enter<Plat: Platform>(
+    machine: &'static Machine<Plat>,
+    processor: &'static Processor<Plat>,
+    creator: &'static Goroutine<Plat>,
+    goroutine: &'static Goroutine<Plat>,
     function: &'static str,
 ) {
     if let Some(bubble) = creator.bubble() {
@@ -117,13 +117,16 @@ fn enter<P: Platform>(
 /// `children`. The handle must not live longer than that.
 #[expect(unsafe_code, reason = "a G may outlive what it borrows")]
 #[track_caller]
-pub(crate) unsafe fn spawn_scoped<P, F, T>(body: F, children: &Children<P>) -> Result<JoinHandle<T, P>, OutOfResources>
+pub(crate) unsafe fn spawn_scoped<Plat, F, T>(
+    body: F,
+    children: &Children<Plat>,
+) -> Result<JoinHandle<T, Plat>, OutOfResources>
 where
-    P: Platform,
+    Plat: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let CurrentProcessor { pinned, machine, processor } = CurrentProcessor::<P>::to_spawn();
+    let CurrentProcessor { pinned, machine, processor } = CurrentProcessor::<Plat>::to_spawn();
     let goroutine = reuse::take(machine, processor)?;
     goroutine.set_name(None);
     closure::install(StackEnd::of(goroutine), body, children);
@@ -140,13 +143,13 @@ where
 ///
 /// In the same cases as [`try_go`].
 #[track_caller]
-pub(crate) fn prepare<P, F, T>(body: F) -> Result<JoinHandle<T, P>, OutOfResources>
+pub(crate) fn prepare<Plat, F, T>(body: F) -> Result<JoinHandle<T, Plat>, OutOfResources>
 where
-    P: Platform,
+    Plat: Platform,
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<P>::to_spawn();
+    let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<Plat>::to_spawn();
     let goroutine = reuse::take(machine, processor)?;
     goroutine.set_name(None);
     closure::install(StackEnd::of(goroutine), body, NoScope);
@@ -160,11 +163,11 @@ where
 /// that case this function has put the G on the global queue of the G's scheduler.
 ///
 /// Callable on any thread. Does not block or allocate.
-pub(crate) fn start_prepared<P: Platform>(
-    pinned: &Pinned<P>,
-    goroutine: &'static Goroutine<P>,
-    bubble: Option<BubblePointer<P>>,
-) -> Option<&'static Goroutine<P>> {
+pub(crate) fn start_prepared<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    goroutine: &'static Goroutine<Plat>,
+    bubble: Option<BubblePointer<Plat>>,
+) -> Option<&'static Goroutine<Plat>> {
     assert_eq!(goroutine.status(), Status::Idle, "started a G twice: {goroutine:?}");
     if let Some(bubble) = bubble {
         bubble.admit(goroutine);
@@ -186,10 +189,10 @@ pub(crate) fn start_prepared<P: Platform>(
 
 /// Like [`start_prepared`], but starts the G in the bubble of `starter`. If this M may enqueue the G, puts the G into
 /// `runnext` of the current P.
-pub(crate) fn start_next<P: Platform>(
-    pinned: &Pinned<P>,
-    goroutine: &'static Goroutine<P>,
-    starter: Option<&'static Goroutine<P>>,
+pub(crate) fn start_next<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    goroutine: &'static Goroutine<Plat>,
+    starter: Option<&'static Goroutine<Plat>>,
 ) {
     if let Some(goroutine) = start_prepared(pinned, goroutine, starter.and_then(Goroutine::bubble)) {
         enqueue_next(pinned, goroutine);
@@ -203,9 +206,9 @@ pub(crate) fn start_next<P: Platform>(
 /// In the cases in which [`try_go`] panics or returns an error.
 #[inline]
 #[track_caller]
-pub fn go<P, F, T>(body: F) -> JoinHandle<T, P>
+pub fn go<Plat, F, T>(body: F) -> JoinHandle<T, Plat>
 where
-    P: Platform,
+    Plat: Platform,
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
@@ -232,16 +235,16 @@ where
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is spawned before `go`"]
-pub struct Builder<'a, P: Platform> {
+pub struct Builder<'a, Plat: Platform> {
     name: Option<&'a str>,
     stack_size: usize,
-    _platform: PhantomData<fn() -> P>,
+    _platform: PhantomData<fn() -> Plat>,
 }
 
-impl<'a, P: Platform> Builder<'a, P> {
+impl<'a, Plat: Platform> Builder<'a, Plat> {
     /// Makes a builder for Gs without a name and with a stack of the standard size, as [`go`] spawns them.
     pub const fn new() -> Self {
-        Self { name: None, stack_size: P::STACK_SIZE, _platform: PhantomData }
+        Self { name: None, stack_size: Plat::STACK_SIZE, _platform: PhantomData }
     }
 
     /// Sets the name of the G in lists of Gs and reports; the first [`NAME_LIMIT`](crate::NAME_LIMIT) bytes are kept.
@@ -264,7 +267,7 @@ impl<'a, P: Platform> Builder<'a, P> {
     ///
     /// In the same cases as [`go`], and where [`try_go`](Self::try_go) returns an error.
     #[track_caller]
-    pub fn go<F, T>(self, body: F) -> JoinHandle<T, P>
+    pub fn go<F, T>(self, body: F) -> JoinHandle<T, Plat>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
@@ -285,13 +288,13 @@ impl<'a, P: Platform> Builder<'a, P> {
     ///
     /// The caller is not a G with a P.
     #[track_caller]
-    pub fn try_go<F, T>(self, body: F) -> Result<JoinHandle<T, P>, OutOfResources>
+    pub fn try_go<F, T>(self, body: F) -> Result<JoinHandle<T, Plat>, OutOfResources>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<P>::to_spawn();
-        let goroutine = if self.stack_size == P::STACK_SIZE {
+        let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<Plat>::to_spawn();
+        let goroutine = if self.stack_size == Plat::STACK_SIZE {
             reuse::take(machine, processor)?
         } else {
             reuse::take_with_stack(machine.scheduler(), self.stack_size.max(SMALLEST_STACK))?
@@ -301,13 +304,13 @@ impl<'a, P: Platform> Builder<'a, P> {
     }
 }
 
-impl<P: Platform> Default for Builder<'_, P> {
+impl<Plat: Platform> Default for Builder<'_, Plat> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<P: Platform> Scheduler<P> {
+impl<Plat: Platform> Scheduler<Plat> {
     /// Makes one M for each P, and runs `main` as the main G, number 1. The caller is not an M. It is a thread of the
     /// operating system, or the boot CPU while it is pinned. Allocates.
     ///
@@ -326,7 +329,7 @@ impl<P: Platform> Scheduler<P> {
         F: FnOnce() + Send + 'static,
     {
         // SAFETY: the requirements of `start_with_stack` are those of this function, which the caller meets.
-        unsafe { self.start_with_stack(P::STACK_SIZE, main) }
+        unsafe { self.start_with_stack(Plat::STACK_SIZE, main) }
     }
 
     /// Like [`start`](Self::start), with a stack of at least `bytes` bytes for the main G.
@@ -354,13 +357,13 @@ impl<P: Platform> Scheduler<P> {
 
 /// Runs `body` as a detached G of `scheduler`, for a caller that is not an M of `scheduler`. Does not block; allocates.
 #[cfg(feature = "std")]
-pub(crate) fn spawn_from_outside<P, F>(scheduler: &'static Scheduler<P>, body: F) -> Result<(), OutOfResources>
+pub(crate) fn spawn_from_outside<Plat, F>(scheduler: &'static Scheduler<Plat>, body: F) -> Result<(), OutOfResources>
 where
-    P: Platform,
+    Plat: Platform,
     F: FnOnce() + Send + 'static,
 {
     let free = scheduler.free.lock().pop_with_stack();
-    let goroutine = free.map_or_else(|| reuse::take_with_stack(scheduler, P::STACK_SIZE), Ok)?;
+    let goroutine = free.map_or_else(|| reuse::take_with_stack(scheduler, Plat::STACK_SIZE), Ok)?;
     goroutine.set_name(None);
     inject_new(scheduler, goroutine, GoroutineId(scheduler.take_goroutine_ids()), body);
     scheduler.started_without_processor.fetch_add(1, Ordering::Relaxed);
@@ -368,15 +371,19 @@ where
 }
 
 /// Turns a slot that the caller owns into a detached G on the global queue.
-fn inject_new<P, F>(scheduler: &'static Scheduler<P>, goroutine: &'static Goroutine<P>, id: GoroutineId, body: F)
-where
-    P: Platform,
+fn inject_new<Plat, F>(
+    scheduler: &'static Scheduler<Plat>,
+    goroutine: &'static Goroutine<Plat>,
+    id: GoroutineId,
+    body: F,
+) where
+    Plat: Platform,
     F: FnOnce() + Send + 'static,
 {
     closure::install(StackEnd::of(goroutine), body, NoScope);
     goroutine.completion.store(ATTACHED, Ordering::Relaxed);
     goroutine.begin(id, None);
-    JoinHandle::<(), P>::new(goroutine).detach();
+    JoinHandle::<(), Plat>::new(goroutine).detach();
     sampling::spawned_outside(None, goroutine, any::type_name::<F>());
     scheduler.inject_from_outside(goroutine);
 }

@@ -263,12 +263,12 @@ impl fmt::Debug for Tracer {
 }
 
 /// The [`Tracer`] of the callers that hold no P. Its ring has many writers, so each of them takes a lock.
-pub(crate) struct SharedTracer<P: Points> {
+pub(crate) struct SharedTracer<Plat: Points> {
     pub(crate) tracer: Tracer,
-    pub(crate) writer: Lock<(), P>,
+    pub(crate) writer: Lock<(), Plat>,
 }
 
-impl<P: Points> SharedTracer<P> {
+impl<Plat: Points> SharedTracer<Plat> {
     pub(crate) fn new() -> Self {
         Self { tracer: Tracer::new(), writer: Lock::new(()) }
     }

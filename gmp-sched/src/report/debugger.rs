@@ -35,25 +35,25 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of a scheduler on platform `P`.
+    /// The layout of a scheduler on platform `Plat`.
     #[must_use]
-    pub const fn of<P: Platform>() -> Self {
+    pub const fn of<Plat: Platform>() -> Self {
         Self {
-            scheduler_goroutines: Scheduler::<P>::GOROUTINES,
-            scheduler_machines: Scheduler::<P>::MACHINES,
-            goroutine_next: offset_of!(Goroutine<P>, all_link),
-            goroutine_id: Goroutine::<P>::ID,
-            goroutine_status: Goroutine::<P>::STATUS,
-            goroutine_wait_reason: Goroutine::<P>::WAIT_REASON,
-            goroutine_creator: Goroutine::<P>::CREATOR,
-            goroutine_context: offset_of!(Goroutine<P>, context),
-            machine_next: offset_of!(Machine<P>, all_link),
-            machine_id: Machine::<P>::ID,
-            machine_current: Machine::<P>::CURRENT,
-            machine_processor: Machine::<P>::PROCESSOR,
-            processor_id: Processor::<P>::ID,
-            processor_status: offset_of!(Processor<P>, status),
-            processor_tick: Processor::<P>::TICK,
+            scheduler_goroutines: Scheduler::<Plat>::GOROUTINES,
+            scheduler_machines: Scheduler::<Plat>::MACHINES,
+            goroutine_next: offset_of!(Goroutine<Plat>, all_link),
+            goroutine_id: Goroutine::<Plat>::ID,
+            goroutine_status: Goroutine::<Plat>::STATUS,
+            goroutine_wait_reason: Goroutine::<Plat>::WAIT_REASON,
+            goroutine_creator: Goroutine::<Plat>::CREATOR,
+            goroutine_context: offset_of!(Goroutine<Plat>, context),
+            machine_next: offset_of!(Machine<Plat>, all_link),
+            machine_id: Machine::<Plat>::ID,
+            machine_current: Machine::<Plat>::CURRENT,
+            machine_processor: Machine::<Plat>::PROCESSOR,
+            processor_id: Processor::<Plat>::ID,
+            processor_status: offset_of!(Processor<Plat>, status),
+            processor_tick: Processor::<Plat>::TICK,
             wait_reasons: WaitReason::WORDS,
         }
     }

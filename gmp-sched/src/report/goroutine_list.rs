@@ -13,7 +13,7 @@ use crate::platform::Platform;
 /// The largest number of groups that are listed.
 const MOST_GROUPS: usize = 48;
 
-impl<P: Platform> Scheduler<P> {
+impl<Plat: Platform> Scheduler<Plat> {
     /// Displays the living Gs. Gs with the same status, wait reason, name and creator form a group. A group is
     /// displayed as the line of its first G and the number of its other Gs. The line contains the number and name of
     /// the G, its status, and the G that spawned it. For a G that waits, the wait reason and the time since the wait
@@ -36,39 +36,39 @@ impl<P: Platform> Scheduler<P> {
     /// same location.
     pub fn goroutine_list_with_places<D: fmt::Display + Hash>(
         &'static self,
-        place: fn(&'static Goroutine<P>) -> D,
+        place: fn(&'static Goroutine<Plat>) -> D,
     ) -> impl fmt::Display {
         List { scheduler: self, place }
     }
 }
 
-struct List<P: Platform, D> {
-    scheduler: &'static Scheduler<P>,
-    place: fn(&'static Goroutine<P>) -> D,
+struct List<Plat: Platform, D> {
+    scheduler: &'static Scheduler<Plat>,
+    place: fn(&'static Goroutine<Plat>) -> D,
 }
 
 /// Gs that differ only in their number and in how long they have waited.
-struct Group<P: Platform> {
+struct Group<Plat: Platform> {
     /// The hash of what the Gs have in common.
     key: u64,
-    first: &'static Goroutine<P>,
+    first: &'static Goroutine<Plat>,
     /// The number of Gs besides the first.
     more: usize,
 }
 
 /// The groups, in the order of their first Gs.
-struct Groups<P: Platform> {
-    groups: [Option<Group<P>>; MOST_GROUPS],
+struct Groups<Plat: Platform> {
+    groups: [Option<Group<Plat>>; MOST_GROUPS],
     /// The number of Gs that are in none of the groups.
     others: usize,
 }
 
-impl<P: Platform> Groups<P> {
+impl<Plat: Platform> Groups<Plat> {
     fn new() -> Self {
         Self { groups: [const { None }; MOST_GROUPS], others: 0 }
     }
 
-    fn add(&mut self, key: u64, goroutine: &'static Goroutine<P>) {
+    fn add(&mut self, key: u64, goroutine: &'static Goroutine<Plat>) {
         let own = self.groups.iter_mut().find(|group| group.as_ref().is_none_or(|group| group.key == key));
         match own {
             Some(Some(group)) => group.more += 1,
@@ -79,7 +79,7 @@ impl<P: Platform> Groups<P> {
 }
 
 /// A hash of what the Gs of a group have in common.
-fn key<P: Platform>(goroutine: &'static Goroutine<P>, place: &impl Hash) -> u64 {
+fn key<Plat: Platform>(goroutine: &'static Goroutine<Plat>, place: &impl Hash) -> u64 {
     let mut hasher = FnvHasher::default();
     (goroutine.status() as u8, goroutine.wait_reason() as u8).hash(&mut hasher);
     goroutine.name().as_ref().map(|name| name.as_str()).hash(&mut hasher);
@@ -89,9 +89,9 @@ fn key<P: Platform>(goroutine: &'static Goroutine<P>, place: &impl Hash) -> u64 
 }
 
 /// Displays the line of a G.
-struct Header<P: Platform>(&'static Goroutine<P>);
+struct Header<Plat: Platform>(&'static Goroutine<Plat>);
 
-impl<P: Platform> fmt::Display for Header<P> {
+impl<Plat: Platform> fmt::Display for Header<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let goroutine = self.0;
         let (status, reason) = (goroutine.status(), goroutine.wait_reason());
@@ -100,7 +100,7 @@ impl<P: Platform> fmt::Display for Header<P> {
             write!(f, "({name}) ")?;
         }
         if status == Status::Waiting && reason != WaitReason::None {
-            let waited = P::now() - goroutine.waiting_since();
+            let waited = Plat::now() - goroutine.waiting_since();
             write!(f, "[{reason}, {}.{:03} s]", waited.as_secs(), waited.subsec_millis())?;
         } else {
             write!(f, "[{status}]")?;
@@ -121,7 +121,7 @@ impl fmt::Display for Thousands {
     }
 }
 
-impl<P: Platform, D: fmt::Display + Hash> fmt::Display for List<P, D> {
+impl<Plat: Platform, D: fmt::Display + Hash> fmt::Display for List<Plat, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut groups = Groups::new();
         for goroutine in self.scheduler.goroutines().filter(|goroutine| goroutine.status() != Status::Dead) {

@@ -57,18 +57,18 @@ pub struct Schedtrace {
 /// Determines when the state of a scheduler is to be printed, and makes the text. Go: the part of `sysmon` that calls
 /// `schedtrace`.
 #[derive(Debug)]
-pub struct Printer<P: Platform> {
-    scheduler: &'static Scheduler<P>,
+pub struct Printer<Plat: Platform> {
+    scheduler: &'static Scheduler<Plat>,
     settings: Schedtrace,
     /// The time at which the first text was made. Go: `starttime`.
     started: Option<Instant>,
     next: Instant,
 }
 
-impl<P: Platform> Printer<P> {
+impl<Plat: Platform> Printer<Plat> {
     /// Makes a printer. The first text is due at once.
     #[must_use]
-    pub fn new(scheduler: &'static Scheduler<P>, settings: Schedtrace) -> Self {
+    pub fn new(scheduler: &'static Scheduler<Plat>, settings: Schedtrace) -> Self {
         Self { scheduler, settings, started: None, next: Instant::from_nanos(0) }
     }
 
@@ -81,8 +81,8 @@ impl<P: Platform> Printer<P> {
     /// Returns the text if it is due. In this case, the next text is due one interval from now. The text is made while
     /// it is displayed, and does not end with a line break. Callable from anywhere; takes no lock and does not
     /// allocate.
-    pub fn text_if_due(&mut self) -> Option<impl fmt::Display + use<P>> {
-        let now = P::now();
+    pub fn text_if_due(&mut self) -> Option<impl fmt::Display + use<Plat>> {
+        let now = Plat::now();
         if now < self.next {
             return None;
         }
@@ -93,7 +93,7 @@ impl<P: Platform> Printer<P> {
     }
 }
 
-impl<P: Platform> Scheduler<P> {
+impl<Plat: Platform> Scheduler<Plat> {
     /// Displays one line about the whole scheduler. Go: `GODEBUG=schedtrace`.
     ///
     /// An example of this line:
@@ -120,8 +120,8 @@ impl<P: Platform> Scheduler<P> {
         self.text(Detail::WithoutGoroutines)
     }
 
-    fn text(&'static self, detail: Detail) -> Text<P> {
-        Text { scheduler: self, time: P::now() - Instant::from_nanos(0), detail }
+    fn text(&'static self, detail: Detail) -> Text<Plat> {
+        Text { scheduler: self, time: Plat::now() - Instant::from_nanos(0), detail }
     }
 }
 
@@ -135,8 +135,8 @@ enum Detail {
     Everything,
 }
 
-struct Text<P: Platform> {
-    scheduler: &'static Scheduler<P>,
+struct Text<Plat: Platform> {
+    scheduler: &'static Scheduler<Plat>,
     /// The time that the first line shows.
     time: Duration,
     detail: Detail,
@@ -154,7 +154,7 @@ impl<T: fmt::Display> fmt::Display for OrNil<T> {
     }
 }
 
-impl<P: Platform> fmt::Display for Text<P> {
+impl<Plat: Platform> fmt::Display for Text<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheduler = self.scheduler;
         write!(
@@ -202,7 +202,7 @@ fn number(status: ProcessorStatus) -> u32 {
 }
 
 /// The number of Ps that have not stopped yet. The P of the G that stops the world is not counted. Go: `stopwait`.
-fn unstopped<P: Platform>(scheduler: &'static Scheduler<P>) -> usize {
+fn unstopped<Plat: Platform>(scheduler: &'static Scheduler<Plat>) -> usize {
     if !scheduler.is_stopping() {
         return 0;
     }
@@ -210,8 +210,8 @@ fn unstopped<P: Platform>(scheduler: &'static Scheduler<P>) -> usize {
     running.count().saturating_sub(1)
 }
 
-impl<P: Platform> Text<P> {
-    fn write_processor(&self, f: &mut fmt::Formatter<'_>, processor: &'static Processor<P>) -> fmt::Result {
+impl<Plat: Platform> Text<Plat> {
+    fn write_processor(&self, f: &mut fmt::Formatter<'_>, processor: &'static Processor<Plat>) -> fmt::Result {
         write!(
             f,
             "\n  P{}: status={} schedtick={} syscalltick={} m={} runqsize={} gfreecnt={} timerslen={}",
@@ -226,7 +226,7 @@ impl<P: Platform> Text<P> {
         )
     }
 
-    fn write_machine(&self, f: &mut fmt::Formatter<'_>, machine: &'static Machine<P>) -> fmt::Result {
+    fn write_machine(&self, f: &mut fmt::Formatter<'_>, machine: &'static Machine<Plat>) -> fmt::Result {
         let is_holder =
             |processor| holder(self.scheduler, processor).is_some_and(|holder| core::ptr::eq(holder, machine));
         let processor = machine.processor_of_slice().filter(|processor| is_holder(processor));
@@ -242,10 +242,10 @@ impl<P: Platform> Text<P> {
         )
     }
 
-    fn write_goroutine(&self, f: &mut fmt::Formatter<'_>, goroutine: &'static Goroutine<P>) -> fmt::Result {
+    fn write_goroutine(&self, f: &mut fmt::Formatter<'_>, goroutine: &'static Goroutine<Plat>) -> fmt::Result {
         let status = goroutine.status();
         let is_here =
-            |machine: &&'static Machine<P>| goroutine_on(machine).is_some_and(|here| core::ptr::eq(here, goroutine));
+            |machine: &&'static Machine<Plat>| goroutine_on(machine).is_some_and(|here| core::ptr::eq(here, goroutine));
         // A G that neither runs nor is in a system call is on no M.
         let is_on_machine = matches!(status, Status::Running | Status::Syscall);
         let machine = is_on_machine.then(|| self.scheduler.machines().find(is_here)).flatten();
@@ -262,37 +262,37 @@ impl<P: Platform> Text<P> {
 }
 
 /// The M that holds `processor`. If no M holds it, an M in a system call that may still take this P back at its return.
-pub(super) fn holder<P: Platform>(
-    scheduler: &'static Scheduler<P>,
-    processor: &'static Processor<P>,
-) -> Option<&'static Machine<P>> {
-    let is_this = |held: &Processor<P>| core::ptr::eq(held, processor);
-    let holds = |machine: &&'static Machine<P>| machine.processor().is_some_and(is_this);
-    let may_return_to = |machine: &&'static Machine<P>| machine.processor_of_slice().is_some_and(is_this);
+pub(super) fn holder<Plat: Platform>(
+    scheduler: &'static Scheduler<Plat>,
+    processor: &'static Processor<Plat>,
+) -> Option<&'static Machine<Plat>> {
+    let is_this = |held: &Processor<Plat>| core::ptr::eq(held, processor);
+    let holds = |machine: &&'static Machine<Plat>| machine.processor().is_some_and(is_this);
+    let may_return_to = |machine: &&'static Machine<Plat>| machine.processor_of_slice().is_some_and(is_this);
     scheduler.machines().find(holds).or_else(|| scheduler.machines().find(may_return_to))
 }
 
-fn number_of_machine<P: Platform>(machine: &'static Machine<P>) -> u32 {
+fn number_of_machine<Plat: Platform>(machine: &'static Machine<Plat>) -> u32 {
     machine.id().get()
 }
 
 /// The G that runs on `machine`. The result is `None` if the M waits for a P in order to run the G that is locked to
 /// it.
-pub(super) fn goroutine_on<P: Platform>(machine: &Machine<P>) -> Option<&'static Goroutine<P>> {
+pub(super) fn goroutine_on<Plat: Platform>(machine: &Machine<Plat>) -> Option<&'static Goroutine<Plat>> {
     machine.current_goroutine().filter(|_| !is_waiting_locked(machine))
 }
 
 /// Whether the M waits for a P in order to run the G that is locked to it.
-fn is_waiting_locked<P: Platform>(machine: &Machine<P>) -> bool {
+fn is_waiting_locked<Plat: Platform>(machine: &Machine<Plat>) -> bool {
     machine.locked.waits.load(Ordering::Relaxed)
 }
 
 /// Whether the M has neither a P nor a G, because there is nothing to run.
-pub(super) fn is_idle<P: Platform>(machine: &Machine<P>) -> bool {
+pub(super) fn is_idle<Plat: Platform>(machine: &Machine<Plat>) -> bool {
     is_blocked(machine) && !is_waiting_locked(machine)
 }
 
 /// Whether the M waits for a P, either because there is nothing to run or in order to run the G that is locked to it.
-fn is_blocked<P: Platform>(machine: &Machine<P>) -> bool {
+fn is_blocked<Plat: Platform>(machine: &Machine<Plat>) -> bool {
     machine.processor().is_none() && goroutine_on(machine).is_none()
 }

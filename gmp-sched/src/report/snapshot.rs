@@ -200,15 +200,15 @@ impl Snapshot {
 
 /// Publishes the numbers of a scheduler in memory. The thread that publishes need not be an M.
 #[derive(Debug)]
-pub struct Publisher<P: Platform> {
-    scheduler: &'static Scheduler<P>,
+pub struct Publisher<Plat: Platform> {
+    scheduler: &'static Scheduler<Plat>,
     memory: &'static [AtomicU64],
     observations: u64,
     goroutines: Goroutines,
     latencies: Latencies,
 }
 
-impl<P: Platform> Publisher<P> {
+impl<Plat: Platform> Publisher<Plat> {
     /// Makes a publisher that writes into `memory`. Nothing else may write into this memory.
     ///
     /// # Panics
@@ -216,7 +216,7 @@ impl<P: Platform> Publisher<P> {
     /// The memory has fewer than [`words`](fn@words)`(1)` words.
     #[must_use]
     #[track_caller]
-    pub fn new(scheduler: &'static Scheduler<P>, memory: &'static [AtomicU64]) -> Self {
+    pub fn new(scheduler: &'static Scheduler<Plat>, memory: &'static [AtomicU64]) -> Self {
         assert!(memory.len() >= words(1), "{} words of memory are too few", memory.len());
         memory.iter().take(words(scheduler.procs_limit())).for_each(|word| word.store(0, Ordering::Relaxed));
         Self { scheduler, memory, observations: 0, goroutines: Goroutines::default(), latencies: Latencies::default() }
@@ -250,7 +250,7 @@ impl<P: Platform> Publisher<P> {
         let mut rest = self.memory[SEQUENCE + 1..HEADER].iter();
         let mut put = |word| rest.next().expect("the header has room").store(word, Ordering::Relaxed);
         put(processors.len() as u64);
-        put(P::now().as_nanos());
+        put(Plat::now().as_nanos());
         put(scheduler.global_length.load(Ordering::Relaxed) as u64);
         put(scheduler.machines().count() as u64);
         put(scheduler.machines().filter(|machine| is_idle(machine)).count() as u64);

@@ -26,9 +26,9 @@ use crate::platform::Platform;
 
 /// A stack overflow. `Display` describes it in two lines. `Display` takes no lock and does not allocate, so it may be
 /// used in a handler of a signal or an exception.
-pub struct StackOverflow<'a, P: Platform> {
+pub struct StackOverflow<'a, Plat: Platform> {
     /// The G that has overflowed its stack.
-    pub goroutine: &'a Goroutine<P>,
+    pub goroutine: &'a Goroutine<Plat>,
     /// The size in bytes of the frame whose [stack probe](self) has touched the guard page. `None` if the instruction
     /// that touched it belongs to no stack probe.
     pub frame_bytes: Option<usize>,
@@ -37,13 +37,13 @@ pub struct StackOverflow<'a, P: Platform> {
     pub for_main: &'a str,
 }
 
-impl<P: Platform> fmt::Debug for StackOverflow<'_, P> {
+impl<Plat: Platform> fmt::Debug for StackOverflow<'_, Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StackOverflow").field("goroutine", &self.goroutine.id()).finish_non_exhaustive()
     }
 }
 
-impl<P: Platform> fmt::Display for StackOverflow<'_, P> {
+impl<Plat: Platform> fmt::Display for StackOverflow<'_, Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (goroutine, stack) = (self.goroutine, self.goroutine.stack());
         write!(f, "goroutine {}", goroutine.id())?;

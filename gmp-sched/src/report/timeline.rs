@@ -20,7 +20,7 @@ struct RunSpan {
     goroutine: GoroutineId,
 }
 
-impl<P: Platform> Scheduler<P> {
+impl<Plat: Platform> Scheduler<Plat> {
     /// Draws the last trace: a line for each P, with `columns` characters for the time from the first event to the
     /// last. Each character is the `letter` of the G with the longest uninterrupted run in that column, or `·` if no G
     /// ran. The text is empty if the trace has no events. Allocates.

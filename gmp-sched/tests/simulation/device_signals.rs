@@ -8,7 +8,7 @@ use gmp_sched::sim::{self, Config, Sim};
 
 use crate::explore::{Random, explore};
 
-fn signal<P: Platform>() -> &'static Signal<P> {
+fn signal<Plat: Platform>() -> &'static Signal<Plat> {
     Box::leak(Box::default())
 }
 

@@ -11,7 +11,7 @@ use gmp_sched::platform::{Pinned, Platform};
 
 use crate::entered::THREADS;
 
-fn signal<P: Platform>() -> &'static Signal<P> {
+fn signal<Plat: Platform>() -> &'static Signal<Plat> {
     Box::leak(Box::default())
 }
 

@@ -18,7 +18,7 @@ fn scheduler() -> &'static Scheduler<Sim> {
 }
 
 /// Returns the events of all Ps, each with its P's number, ordered by time.
-fn all_events<P: Platform>(scheduler: &'static Scheduler<P>) -> Vec<(usize, Event)> {
+fn all_events<Plat: Platform>(scheduler: &'static Scheduler<Plat>) -> Vec<(usize, Event)> {
     let of = |index: usize| scheduler.processors()[index].trace().into_iter().map(move |event| (index, event));
     let mut events: Vec<_> = (0..scheduler.procs()).flat_map(of).collect();
     events.sort_by_key(|(_, event)| event.when);

@@ -152,7 +152,7 @@ fn function_that_touches_state_by_what_it_calls_is_found() {
         pub struct Queue;
         impl Queue { fn push<T>(&self, _: T) { inner::<T>(); } }
         fn inner<T>() { crate::module::last() }
-        fn last() { let _ = P::current_machine(); }
+        fn last() { let _ = Plat::current_machine(); }
         pub fn touches_nothing(queue: &Queue) -> usize { queue.len() }
     ";
     assert_eq!(found_in(text), ["module::public"]);

@@ -51,10 +51,10 @@ pub(crate) use wait::WaitGeneration;
 
 /// Functions for the body of a G. They are called through pointers, because only the G's spawner knew the types of
 /// closure and result.
-pub(crate) struct BodyFunctions<P: Platform> {
+pub(crate) struct BodyFunctions<Plat: Platform> {
     /// Stores an error as the G's result and readies the Gs that wait for the result. The closure has already been
     /// moved out of the G.
-    pub(crate) fail: fn(&Pinned<P>, &'static Goroutine<P>, JoinError),
+    pub(crate) fail: fn(&Pinned<Plat>, &'static Goroutine<Plat>, JoinError),
 }
 
 /// A G. Go: `g` (runtime/runtime2.go).
@@ -65,7 +65,7 @@ pub(crate) struct BodyFunctions<P: Platform> {
 /// 59 ns with alignment and 37 ns without.)
 #[doc(alias = "g")]
 #[repr(C)]
-pub struct Goroutine<P: Platform> {
+pub struct Goroutine<Plat: Platform> {
     /// The saved context while the G does not run. It is the first field, so that its address is that of the G.
     pub(crate) context: SavedContext,
     /// Link of the run queue or list that contains the G. At most one queue or list contains the G at a time.
@@ -83,15 +83,15 @@ pub struct Goroutine<P: Platform> {
     /// The completion word, which this G shares with its join handle; see [`crate::lifecycle::join`].
     pub(crate) completion: AtomicUsize,
     /// The functions for the body of this G.
-    pub(crate) body_functions: AtomicRef<BodyFunctions<P>>,
+    pub(crate) body_functions: AtomicRef<BodyFunctions<Plat>>,
     /// The bubble of the G; `None` for nearly all Gs. Go: `g.bubble`.
-    pub(crate) bubble: AtomicBubble<P>,
+    pub(crate) bubble: AtomicBubble<Plat>,
     waiting_since: AtomicU64,
     /// Storage for a small closure until it runs, then for a small result. Its first 16 bytes are within the first 128
     /// bytes of the G.
     pub(crate) body: InlineBody,
     /// The waiter through which the last wait with several wakers was claimed. Go: `param`.
-    pub(crate) woken_by: AtomicRef<Waiter<P>>,
+    pub(crate) woken_by: AtomicRef<Waiter<Plat>>,
     /// During a wait with several wakers, the wait generation of this wait, an odd number. Beginning such a wait and
     /// claiming its end each increment this field.
     wait: AtomicU64,
@@ -99,13 +99,13 @@ pub struct Goroutine<P: Platform> {
     #[cfg(feature = "std")]
     place: AtomicRef<core::panic::Location<'static>>,
     /// The waiter that the G uses for waits with a sole waker.
-    pub(crate) waiter: Waiter<P>,
+    pub(crate) waiter: Waiter<Plat>,
     /// The timer for sleeps and for waits with a deadline. Go: `g.timer`.
-    pub(crate) timer: Timer<P>,
+    pub(crate) timer: Timer<Plat>,
     /// The waiter that the G adds to the queue of the context (`cancel`) that limits a wait.
-    pub(crate) context_waiter: Waiter<P>,
+    pub(crate) context_waiter: Waiter<Plat>,
     /// The M to which the G is locked. Go: `lockedm`.
-    locked_machine: AtomicRef<Machine<P>>,
+    locked_machine: AtomicRef<Machine<Plat>>,
     /// The address of the [`Children`](crate::lifecycle::children::Children) that count this G, if it is a scoped G;
     /// see [`crate::library::scope`].
     pub(crate) scope: AtomicUsize,
@@ -120,21 +120,21 @@ pub struct Goroutine<P: Platform> {
     /// Link of the list of all Gs, set once.
     pub(crate) all_link: AtomicRef<Self>,
     /// The scheduler whose Ms run the G, in all lives of the slot.
-    scheduler: &'static Scheduler<P>,
+    scheduler: &'static Scheduler<Plat>,
 }
 
 /// Offsets of private fields, for debuggers.
-impl<P: Platform> Goroutine<P> {
+impl<Plat: Platform> Goroutine<Plat> {
     pub(crate) const ID: usize = offset_of!(Self, id);
     pub(crate) const STATUS: usize = offset_of!(Self, status);
     pub(crate) const WAIT_REASON: usize = offset_of!(Self, wait_reason);
     pub(crate) const CREATOR: usize = offset_of!(Self, creator);
 }
 
-impl<P: Platform> Goroutine<P> {
+impl<Plat: Platform> Goroutine<Plat> {
     /// Makes a slot of `scheduler`. It has no stack and is on no list.
     #[inline]
-    pub(crate) fn new(scheduler: &'static Scheduler<P>) -> Self {
+    pub(crate) fn new(scheduler: &'static Scheduler<Plat>) -> Self {
         Self {
             context: SavedContext::new(),
             link: AtomicRef::none(),
@@ -194,7 +194,7 @@ impl<P: Platform> Goroutine<P> {
     /// The scheduler of the G. The G runs only on Ms of this scheduler, whichever thread readies it.
     #[must_use]
     #[inline(always)]
-    pub fn scheduler(&self) -> &'static Scheduler<P> {
+    pub fn scheduler(&self) -> &'static Scheduler<Plat> {
         self.scheduler
     }
 
@@ -206,11 +206,11 @@ impl<P: Platform> Goroutine<P> {
 
     /// The M to which the G is locked.
     #[inline(always)]
-    pub(crate) fn locked_machine(&self) -> Option<&'static Machine<P>> {
+    pub(crate) fn locked_machine(&self) -> Option<&'static Machine<Plat>> {
         self.locked_machine.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_locked_machine(&self, machine: Option<&'static Machine<P>>) {
+    pub(crate) fn set_locked_machine(&self, machine: Option<&'static Machine<Plat>>) {
         self.locked_machine.store(machine, Ordering::Relaxed);
     }
 
@@ -252,7 +252,7 @@ impl<P: Platform> Goroutine<P> {
 
     /// The bubble of the G.
     #[inline(always)]
-    pub(crate) fn bubble(&self) -> Option<BubblePointer<P>> {
+    pub(crate) fn bubble(&self) -> Option<BubblePointer<Plat>> {
         self.bubble.load(Ordering::Relaxed)
     }
 
@@ -265,7 +265,7 @@ impl<P: Platform> Goroutine<P> {
 }
 
 /// A G can wait for another G: for the other G's end, or, if the other G is a coroutine, for its next value.
-impl<P: Platform> Awaited for Goroutine<P> {
+impl<Plat: Platform> Awaited for Goroutine<Plat> {
     /// Whether this G is in the bubble of the calling G. The answer holds until the wait ends: this G leaves its bubble
     /// only when it ends, and its end also ends the wait.
     fn is_of_current_bubble(&self) -> bool {
@@ -273,21 +273,21 @@ impl<P: Platform> Awaited for Goroutine<P> {
     }
 }
 
-impl<P: Platform> Linked for Goroutine<P> {
+impl<Plat: Platform> Linked for Goroutine<Plat> {
     #[inline(always)]
     fn link(&self) -> &AtomicRef<Self> {
         &self.link
     }
 }
 
-impl<P: Platform> Linked<BATCHES> for Goroutine<P> {
+impl<Plat: Platform> Linked<BATCHES> for Goroutine<Plat> {
     #[expect(clippy::misnamed_getters, reason = "the other link is that of other lists")]
     fn link(&self) -> &AtomicRef<Self> {
         &self.batch_link
     }
 }
 
-impl<P: Platform> fmt::Debug for Goroutine<P> {
+impl<Plat: Platform> fmt::Debug for Goroutine<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Goroutine")
             .field("id", &self.id())

@@ -40,7 +40,7 @@ impl Place {
 #[derive(Debug)]
 pub(crate) struct WaitLine(#[cfg(feature = "std")] Option<&'static Location<'static>>);
 
-impl<P: Platform> Goroutine<P> {
+impl<Plat: Platform> Goroutine<Plat> {
     /// Records where the G is about to wait.
     #[inline(always)]
     pub(crate) fn set_place(&self, place: Place) {

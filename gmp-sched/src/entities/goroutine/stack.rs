@@ -19,7 +19,7 @@ pub(crate) enum StackSize {
     Chosen = 1,
 }
 
-impl<P: Platform> Goroutine<P> {
+impl<Plat: Platform> Goroutine<Plat> {
     /// The addresses of the G's stack; an empty range if the G is dead and its slot has no stack.
     #[must_use]
     pub fn stack(&self) -> Range<usize> {

@@ -17,7 +17,7 @@ impl WaitGeneration {
     pub(crate) const SOLE: Self = Self(0);
 }
 
-impl<P: Platform> Goroutine<P> {
+impl<Plat: Platform> Goroutine<Plat> {
     /// Begins a wait of the calling G with several wakers. Returns the generation of this wait, which exactly one of
     /// the wakers can claim. The caller passes the generation to the wakers under the locks of the objects that it
     /// waits for.

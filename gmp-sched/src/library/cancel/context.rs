@@ -39,8 +39,8 @@ use crate::platform::Platform;
 /// });
 /// ```
 #[doc(alias = "context")]
-pub struct Context<P: Platform> {
-    node: Option<Arc<Node<P>>>,
+pub struct Context<Plat: Platform> {
+    node: Option<Arc<Node<Plat>>>,
     values: Option<Arc<Value>>,
 }
 
@@ -61,7 +61,7 @@ impl Drop for Value {
     }
 }
 
-impl<P: Platform> Context<P> {
+impl<Plat: Platform> Context<Plat> {
     /// The root of all contexts. It is never cancelled, and has no deadline and no values. Go: `context.Background`.
     ///
     /// ```
@@ -95,7 +95,7 @@ impl<P: Platform> Context<P> {
     /// ```
     #[doc(alias = "WithCancel")]
     #[doc(alias = "WithCancelCause")]
-    pub fn with_cancel(&self) -> (Self, CancelHandle<P>) {
+    pub fn with_cancel(&self) -> (Self, CancelHandle<Plat>) {
         self.below(None)
     }
 
@@ -115,7 +115,7 @@ impl<P: Platform> Context<P> {
     /// });
     /// ```
     #[doc(alias = "WithDeadline")]
-    pub fn with_deadline(&self, deadline: Instant) -> (Self, CancelHandle<P>) {
+    pub fn with_deadline(&self, deadline: Instant) -> (Self, CancelHandle<Plat>) {
         self.below(Some((deadline, Cause::of(ContextError::DeadlineExceeded))))
     }
 
@@ -138,7 +138,7 @@ impl<P: Platform> Context<P> {
         &self,
         deadline: Instant,
         cause: impl Into<Box<dyn Error + Send + Sync>>,
-    ) -> (Self, CancelHandle<P>) {
+    ) -> (Self, CancelHandle<Plat>) {
         self.below(Some((deadline, Cause { error: ContextError::DeadlineExceeded, given: Some(cause.into().into()) })))
     }
 
@@ -155,11 +155,11 @@ impl<P: Platform> Context<P> {
     /// });
     /// ```
     #[doc(alias = "WithTimeout")]
-    pub fn with_timeout(&self, timeout: Duration) -> (Self, CancelHandle<P>) {
-        self.with_deadline(now::<P>() + timeout)
+    pub fn with_timeout(&self, timeout: Duration) -> (Self, CancelHandle<Plat>) {
+        self.with_deadline(now::<Plat>() + timeout)
     }
 
-    fn below(&self, deadline: Option<(Instant, Cause)>) -> (Self, CancelHandle<P>) {
+    fn below(&self, deadline: Option<(Instant, Cause)>) -> (Self, CancelHandle<Plat>) {
         let node = Node::new(self.node.as_ref(), deadline);
         (Self { node: Some(node.clone()), values: self.values.clone() }, CancelHandle { node: Some(node) })
     }
@@ -319,7 +319,7 @@ impl<P: Platform> Context<P> {
     #[doc(alias = "Done")]
     #[must_use]
     #[track_caller]
-    pub fn done(&self) -> Receiver<Infallible, P> {
+    pub fn done(&self) -> Receiver<Infallible, Plat> {
         match self.try_done() {
             Ok(done) => done,
             Err(error) => panic!("cannot tell of the end of a context: {error}"),
@@ -342,7 +342,7 @@ impl<P: Platform> Context<P> {
     ///
     /// The context has a deadline, and the caller is not a G with a P.
     #[track_caller]
-    pub fn try_done(&self) -> Result<Receiver<Infallible, P>, OutOfResources> {
+    pub fn try_done(&self) -> Result<Receiver<Infallible, Plat>, OutOfResources> {
         match &self.node {
             Some(node) => node.done(),
             None => try_never(),
@@ -374,7 +374,7 @@ impl<P: Platform> Context<P> {
     /// The context is not done yet, and the caller is pinned or is not a G with a P.
     #[track_caller]
     pub fn sleep(&self, duration: Duration) -> Result<(), ContextError> {
-        self.sleep_until(now::<P>() + duration)
+        self.sleep_until(now::<Plat>() + duration)
     }
 
     /// Sleeps like [`sleep`](Self::sleep), but until the point in time `when`.
@@ -401,11 +401,11 @@ impl<P: Platform> Context<P> {
     pub fn sleep_until(&self, when: Instant) -> Result<(), ContextError> {
         self.check()?;
         let limit = Limit::from(self).and(when);
-        let caller = CurrentGoroutine::<P>::new();
+        let caller = CurrentGoroutine::<Plat>::new();
         let generation = caller.me.open_wait();
         wait_until(caller, WaitReason::Context, generation, limit, || ());
         // If the sleep and the context are both over, the sleep counts as complete.
-        if when <= now::<P>() { Ok(()) } else { self.check() }
+        if when <= now::<Plat>() { Ok(()) } else { self.check() }
     }
 
     /// Runs `function` in a new G when the context is done. Go: `context.AfterFunc`.
@@ -434,7 +434,7 @@ impl<P: Platform> Context<P> {
     /// In the cases in which [`try_after_func`](Self::try_after_func) panics or returns an error.
     #[doc(alias = "AfterFunc")]
     #[track_caller]
-    pub fn after_func(&self, function: impl FnOnce() + Send + 'static) -> ContextFunction<P> {
+    pub fn after_func(&self, function: impl FnOnce() + Send + 'static) -> ContextFunction<Plat> {
         match self.try_after_func(function) {
             Ok(function) => function,
             Err(error) => panic!("cannot prepare a G for a context: {error}"),
@@ -454,28 +454,28 @@ impl<P: Platform> Context<P> {
     pub fn try_after_func(
         &self,
         function: impl FnOnce() + Send + 'static,
-    ) -> Result<ContextFunction<P>, OutOfResources> {
+    ) -> Result<ContextFunction<Plat>, OutOfResources> {
         ContextFunction::new(self.node.as_ref(), function)
     }
 
-    pub(super) fn node(&self) -> Option<&Arc<Node<P>>> {
+    pub(super) fn node(&self) -> Option<&Arc<Node<Plat>>> {
         self.node.as_ref()
     }
 }
 
-impl<P: Platform> Default for Context<P> {
+impl<Plat: Platform> Default for Context<Plat> {
     fn default() -> Self {
         Self::background()
     }
 }
 
-impl<P: Platform> Clone for Context<P> {
+impl<Plat: Platform> Clone for Context<Plat> {
     fn clone(&self) -> Self {
         Self { node: self.node.clone(), values: self.values.clone() }
     }
 }
 
-impl<P: Platform> fmt::Debug for Context<P> {
+impl<Plat: Platform> fmt::Debug for Context<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context").field("node", &self.node).finish_non_exhaustive()
     }

@@ -12,24 +12,24 @@ use crate::platform::Platform;
 /// A function that will run when a context is done, and that can be stopped before it runs. Dropping this handle lets
 /// the function run. Go: the `stop` function that `context.AfterFunc` returns. See
 /// [`Context::after_func`](super::Context::after_func) for an example.
-pub struct ContextFunction<P: Platform> {
-    holder: Holder<P>,
+pub struct ContextFunction<Plat: Platform> {
+    holder: Holder<Plat>,
 }
 
 /// Where the function is stored until it is started or stopped.
-enum Holder<P: Platform> {
+enum Holder<Plat: Platform> {
     /// The function is stored in this node, under this key, because the context has not ended.
-    Context(Arc<Node<P>>, usize),
+    Context(Arc<Node<Plat>>, usize),
     /// The function is stored in this handle, because the context never ends or had already ended.
-    Handle(AfterFunc<P>),
+    Handle(AfterFunc<Plat>),
 }
 
-impl<P: Platform> ContextFunction<P> {
+impl<Plat: Platform> ContextFunction<Plat> {
     /// Prepares the function. At the deadline, the function's own timer starts it. At a cancellation, the context's
     /// [`Node`] starts it.
     #[track_caller]
     pub(super) fn new(
-        node: Option<&Arc<Node<P>>>,
+        node: Option<&Arc<Node<Plat>>>,
         function: impl FnOnce() + Send + 'static,
     ) -> Result<Self, OutOfResources> {
         let deadline = node.map_or(Instant::NEVER, |node| node.deadline());
@@ -73,7 +73,7 @@ impl<P: Platform> ContextFunction<P> {
     }
 }
 
-impl<P: Platform> fmt::Debug for ContextFunction<P> {
+impl<Plat: Platform> fmt::Debug for ContextFunction<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ContextFunction")
     }

@@ -12,12 +12,12 @@ use crate::platform::Platform;
 /// A handle that cancels its context when [`cancel`](Self::cancel) is called or when the handle is dropped. (The drop
 /// does what `defer cancel()` does in Go.) See [`Context::with_cancel`](super::Context::with_cancel) for an example.
 #[must_use = "dropping the handle cancels the context"]
-pub struct CancelHandle<P: Platform> {
+pub struct CancelHandle<Plat: Platform> {
     /// `None` after [`keep`](Self::keep).
-    pub(super) node: Option<Arc<Node<P>>>,
+    pub(super) node: Option<Arc<Node<Plat>>>,
 }
 
-impl<P: Platform> CancelHandle<P> {
+impl<Plat: Platform> CancelHandle<Plat> {
     /// Cancels the context and its descendants. The first cancellation or deadline determines the cause. Later ones do
     /// not change it. See [`Context::with_cancel`](super::Context::with_cancel) for an example. Go: `CancelFunc`.
     ///
@@ -68,13 +68,13 @@ impl<P: Platform> CancelHandle<P> {
     }
 }
 
-impl<P: Platform> Drop for CancelHandle<P> {
+impl<Plat: Platform> Drop for CancelHandle<Plat> {
     fn drop(&mut self) {
         self.cancel();
     }
 }
 
-impl<P: Platform> fmt::Debug for CancelHandle<P> {
+impl<Plat: Platform> fmt::Debug for CancelHandle<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CancelHandle").field("node", &self.node).finish()
     }

@@ -43,12 +43,12 @@ use crate::platform::{Pinned, Platform};
 ///     assert_eq!((receiver.recv_until(Limit::NONE), Limit::NONE.err()), (Ok(7), None));
 /// });
 /// ```
-pub struct Limit<'a, P: Platform> {
+pub struct Limit<'a, Plat: Platform> {
     deadline: Instant,
-    node: Option<&'a Arc<Node<P>>>,
+    node: Option<&'a Arc<Node<Plat>>>,
 }
 
-impl<P: Platform> Limit<'_, P> {
+impl<Plat: Platform> Limit<'_, Plat> {
     /// No limit. See [`Limit`] for an example.
     pub const NONE: Self = Self { deadline: Instant::NEVER, node: None };
 
@@ -64,15 +64,15 @@ impl<P: Platform> Limit<'_, P> {
     #[must_use]
     pub fn err(&self) -> Option<ContextError> {
         let cause = self.node.and_then(|node| node.cause());
-        let is_late = || self.deadline != Instant::NEVER && self.deadline <= now::<P>();
+        let is_late = || self.deadline != Instant::NEVER && self.deadline <= now::<Plat>();
         cause.map(|cause| cause.error()).or_else(|| is_late().then_some(ContextError::DeadlineExceeded))
     }
 }
 
-impl<'a, P: Platform> Limit<'a, P> {
+impl<'a, Plat: Platform> Limit<'a, Plat> {
     /// Makes a limit that is over when `node` ends. Used by models, which make nodes without contexts.
     #[cfg(all(test, gmp_loom))]
-    pub(crate) fn of(node: &'a Arc<Node<P>>) -> Self {
+    pub(crate) fn of(node: &'a Arc<Node<Plat>>) -> Self {
         Self { deadline: Instant::NEVER, node: Some(node) }
     }
 
@@ -129,35 +129,35 @@ impl<'a, P: Platform> Limit<'a, P> {
     pub fn when_context_is_done(
         &self,
         function: impl FnOnce() + Send + 'static,
-    ) -> Result<Option<ContextFunction<P>>, OutOfResources> {
+    ) -> Result<Option<ContextFunction<Plat>>, OutOfResources> {
         self.node.map(|node| ContextFunction::new(Some(node), function)).transpose()
     }
 
-    pub(crate) fn node(&self) -> Option<&'a Node<P>> {
+    pub(crate) fn node(&self) -> Option<&'a Node<Plat>> {
         self.node.map(|node| &**node)
     }
 }
 
-impl<P: Platform> WaitEnd<P> for Limit<'_, P> {
-    fn arm(self, pinned: &Pinned<P>, me: &'static Goroutine<P>, generation: WaitGeneration) {
+impl<Plat: Platform> WaitEnd<Plat> for Limit<'_, Plat> {
+    fn arm(self, pinned: &Pinned<Plat>, me: &'static Goroutine<Plat>, generation: WaitGeneration) {
         match self.node() {
             Some(node) => node.enqueue(pinned, me, generation, || self.deadline.arm(pinned, me, generation)),
             None => self.deadline.arm(pinned, me, generation),
         }
     }
 
-    fn disarm(self, me: &'static Goroutine<P>) {
+    fn disarm(self, me: &'static Goroutine<Plat>) {
         if let Some(node) = self.node() {
             // When the G parked, the commit held the node's lock while it queued the waiter and armed the timer.
             // `dequeue` takes the same lock. So when `dequeue` returns, the commit has done both and no longer uses the
             // node.
             node.dequeue(me);
         }
-        WaitEnd::<P>::disarm(self.deadline, me);
+        WaitEnd::<Plat>::disarm(self.deadline, me);
     }
 }
 
-impl<P: Platform> Signal<P> {
+impl<Plat: Platform> Signal<Plat> {
     /// Like [`wait`](Self::wait), but waits no longer than `limit`, which is a deadline, a context or both. Returns
     /// whether the signal was raised. Blocks the calling G, not its M. Not callable from interrupts.
     ///
@@ -183,38 +183,38 @@ impl<P: Platform> Signal<P> {
     ///
     /// In the same cases as [`wait`](Self::wait).
     #[track_caller]
-    pub fn wait_until<'l>(&'static self, limit: impl Into<Limit<'l, P>>) -> bool {
+    pub fn wait_until<'l>(&'static self, limit: impl Into<Limit<'l, Plat>>) -> bool {
         self.wait_unless(limit.into())
     }
 }
 
-impl<P: Platform> Clone for Limit<'_, P> {
+impl<Plat: Platform> Clone for Limit<'_, Plat> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P: Platform> Copy for Limit<'_, P> {}
+impl<Plat: Platform> Copy for Limit<'_, Plat> {}
 
-impl<P: Platform> From<Instant> for Limit<'_, P> {
+impl<Plat: Platform> From<Instant> for Limit<'_, Plat> {
     fn from(deadline: Instant) -> Self {
         Self { deadline, node: None }
     }
 }
 
-impl<P: Platform> From<Duration> for Limit<'_, P> {
+impl<Plat: Platform> From<Duration> for Limit<'_, Plat> {
     fn from(duration: Duration) -> Self {
-        (now::<P>() + duration).into()
+        (now::<Plat>() + duration).into()
     }
 }
 
-impl<'a, P: Platform> From<&'a Context<P>> for Limit<'a, P> {
-    fn from(context: &'a Context<P>) -> Self {
+impl<'a, Plat: Platform> From<&'a Context<Plat>> for Limit<'a, Plat> {
+    fn from(context: &'a Context<Plat>) -> Self {
         Self { deadline: context.deadline().unwrap_or(Instant::NEVER), node: context.node() }
     }
 }
 
-impl<P: Platform> fmt::Debug for Limit<'_, P> {
+impl<Plat: Platform> fmt::Debug for Limit<'_, Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Limit").field("deadline", &self.deadline).field("node", &self.node).finish()
     }

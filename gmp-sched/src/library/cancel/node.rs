@@ -25,7 +25,7 @@ use crate::platform::{Pinned, Platform};
 
 /// A node of the tree. Go: `cancelCtx`, `timerCtx`.
 #[doc(alias = "cancelCtx")]
-pub(crate) struct Node<P: Platform> {
+pub(crate) struct Node<Plat: Platform> {
     parent: Option<Arc<Self>>,
     /// The key of this node among its parent's children, or [`UNREGISTERED`].
     key: AtomicUsize,
@@ -35,27 +35,27 @@ pub(crate) struct Node<P: Platform> {
     deadline_cause: Cause,
     /// Whether `State::end` is set. Never reset.
     has_ended: AtomicBool,
-    state: Lock<State<P>, P>,
+    state: Lock<State<Plat>, Plat>,
 }
 
-struct State<P: Platform> {
+struct State<Plat: Platform> {
     /// Why the node has ended, or `None`.
     end: Option<Cause>,
     /// Gs that wait with this context.
-    waiters: WaitQueue<P>,
-    children: Slab<Weak<Node<P>>>,
+    waiters: WaitQueue<Plat>,
+    children: Slab<Weak<Node<Plat>>>,
     /// The functions to start when the node ends.
-    functions: Slab<AfterFunc<P>>,
+    functions: Slab<AfterFunc<Plat>>,
     /// The channel to close when the node ends, if a channel has been requested.
-    done: Option<(Sender<Infallible, P>, Receiver<Infallible, P>)>,
+    done: Option<(Sender<Infallible, Plat>, Receiver<Infallible, Plat>)>,
     /// The next node in the list of nodes that a cancellation in progress still has to end.
-    next: Option<Arc<Node<P>>>,
+    next: Option<Arc<Node<Plat>>>,
 }
 
 /// The key of a node that is not registered with a parent.
 const UNREGISTERED: usize = usize::MAX;
 
-impl<P: Platform> Node<P> {
+impl<Plat: Platform> Node<Plat> {
     /// Makes a child of `parent`. If the parent has ended, the child has ended from the beginning.
     pub(crate) fn new(parent: Option<&Arc<Self>>, deadline: Option<(Instant, Cause)>) -> Arc<Self> {
         let inherited = parent.map_or((Instant::NEVER, Cause::of(ContextError::DeadlineExceeded)), |parent| {
@@ -87,7 +87,7 @@ impl<P: Platform> Node<P> {
     }
 
     fn adopt(&self, child: &Arc<Self>) {
-        let _pinned = Pinned::<P>::new();
+        let _pinned = Pinned::<Plat>::new();
         let end = {
             let mut state = self.state.lock();
             if state.end.is_none() {
@@ -111,7 +111,7 @@ impl<P: Platform> Node<P> {
     pub(crate) fn is_done(&self) -> bool {
         // Ordering: Acquire; partner: the Release in `end`. The caller sees what the canceller did before the
         // cancellation.
-        self.has_ended.load(Ordering::Acquire) || self.deadline != Instant::NEVER && self.deadline <= now::<P>()
+        self.has_ended.load(Ordering::Acquire) || self.deadline != Instant::NEVER && self.deadline <= now::<Plat>()
     }
 
     /// Why the node has ended, or `None`. Never changes once it is `Some`.
@@ -119,7 +119,7 @@ impl<P: Platform> Node<P> {
         if !self.is_done() {
             return None;
         }
-        let _pinned = Pinned::<P>::new();
+        let _pinned = Pinned::<Plat>::new();
         let mut state = self.state.lock();
         if state.end.is_none() {
             // The deadline has passed. Descendants need not be ended here, because each of them compares the deadline
@@ -136,7 +136,7 @@ impl<P: Platform> Node<P> {
         let mut below = self.end(cause, None);
         while let Some(node) = below {
             let next = {
-                let _pinned = Pinned::<P>::new();
+                let _pinned = Pinned::<Plat>::new();
                 node.state.lock().next.take()
             };
             below = node.end(cause, next);
@@ -147,13 +147,13 @@ impl<P: Platform> Node<P> {
     /// before, returns `others` unchanged.
     fn end(&self, cause: &Cause, mut others: Option<Arc<Self>>) -> Option<Arc<Self>> {
         let mut children = {
-            let pinned = Pinned::<P>::new();
+            let pinned = Pinned::<Plat>::new();
             let mut state = self.state.lock();
             if state.end.is_some() {
                 return others;
             }
             // If the deadline has passed, it came before this cancellation, so the deadline is the cause.
-            let is_late = self.deadline <= now::<P>();
+            let is_late = self.deadline <= now::<Plat>();
             state.end = Some(if is_late { self.deadline_cause.clone() } else { cause.clone() });
             self.has_ended.store(true, Ordering::Release);
             let woken = state.waiters.take_all();
@@ -172,7 +172,7 @@ impl<P: Platform> Node<P> {
             children
         };
         for child in children.drain().filter_map(|child| child.upgrade()) {
-            let _pinned = Pinned::<P>::new();
+            let _pinned = Pinned::<Plat>::new();
             child.state.lock().next = others.take();
             others = Some(child);
         }
@@ -183,8 +183,8 @@ impl<P: Platform> Node<P> {
     /// generation `generation`, and calls `arm`. If the node has ended, ends the wait instead.
     pub(crate) fn enqueue(
         &self,
-        pinned: &Pinned<P>,
-        me: &'static Goroutine<P>,
+        pinned: &Pinned<Plat>,
+        me: &'static Goroutine<Plat>,
         generation: WaitGeneration,
         arm: impl FnOnce(),
     ) {
@@ -202,14 +202,14 @@ impl<P: Platform> Node<P> {
     }
 
     /// Removes the calling G, `me`, from this node's queue after the wait of the G.
-    pub(crate) fn dequeue(&self, me: &'static Goroutine<P>) {
-        let _pinned = Pinned::<P>::new();
+    pub(crate) fn dequeue(&self, me: &'static Goroutine<Plat>) {
+        let _pinned = Pinned::<Plat>::new();
         self.state.lock().waiters.remove(&me.context_waiter);
     }
 
     /// Returns a channel on which nothing is sent and which is closed when this node ends.
     #[track_caller]
-    pub(super) fn done(self: &Arc<Self>) -> Result<Receiver<Infallible, P>, OutOfResources> {
+    pub(super) fn done(self: &Arc<Self>) -> Result<Receiver<Infallible, Plat>, OutOfResources> {
         if let Some((_, receiver)) = self.with(|state| state.done.clone()) {
             return Ok(receiver);
         }
@@ -243,22 +243,22 @@ impl<P: Platform> Node<P> {
         }
     }
 
-    fn with<R>(&self, access: impl FnOnce(&mut State<P>) -> R) -> R {
-        let _pinned = Pinned::<P>::new();
+    fn with<R>(&self, access: impl FnOnce(&mut State<Plat>) -> R) -> R {
+        let _pinned = Pinned::<Plat>::new();
         access(&mut self.state.lock())
     }
 
     /// Registers a function to start when this node ends, and returns its key. If the node has ended, the error is the
     /// function, which was not registered.
-    pub(super) fn add_function(&self, function: AfterFunc<P>) -> Result<usize, AfterFunc<P>> {
-        let _pinned = Pinned::<P>::new();
+    pub(super) fn add_function(&self, function: AfterFunc<Plat>) -> Result<usize, AfterFunc<Plat>> {
+        let _pinned = Pinned::<Plat>::new();
         let mut state = self.state.lock();
         if state.end.is_some() { Err(function) } else { Ok(state.functions.insert(function)) }
     }
 
     /// Unregisters a function and returns it. Returns `None` if a cancellation of this node has taken it.
-    pub(super) fn take_function(&self, key: usize) -> Option<AfterFunc<P>> {
-        let _pinned = Pinned::<P>::new();
+    pub(super) fn take_function(&self, key: usize) -> Option<AfterFunc<Plat>> {
+        let _pinned = Pinned::<Plat>::new();
         self.state.lock().functions.try_remove(key)
     }
 
@@ -266,7 +266,7 @@ impl<P: Platform> Node<P> {
     fn leave_parent(&self) {
         let key = self.key.load(Ordering::Relaxed);
         if let Some(parent) = self.parent.as_ref().filter(|_| key != UNREGISTERED) {
-            let _pinned = Pinned::<P>::new();
+            let _pinned = Pinned::<Plat>::new();
             // If the parent has been cancelled, it has no children any more, and nothing is removed.
             let child = parent.state.lock().children.try_remove(key);
             drop(child);
@@ -276,12 +276,12 @@ impl<P: Platform> Node<P> {
     /// Number of registered children.
     #[cfg(all(test, feature = "std"))]
     pub(super) fn children(&self) -> usize {
-        let _pinned = Pinned::<P>::new();
+        let _pinned = Pinned::<Plat>::new();
         self.state.lock().children.len()
     }
 }
 
-impl<P: Platform> Drop for Node<P> {
+impl<Plat: Platform> Drop for Node<Plat> {
     fn drop(&mut self) {
         self.leave_parent();
         // This is a loop and not a recursion, because this node may be the only owner of a chain of ancestors of any
@@ -294,7 +294,7 @@ impl<P: Platform> Drop for Node<P> {
     }
 }
 
-impl<P: Platform> fmt::Debug for Node<P> {
+impl<Plat: Platform> fmt::Debug for Node<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Node")
             .field("deadline", &self.deadline)

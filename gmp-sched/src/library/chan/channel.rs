@@ -29,8 +29,8 @@ use crate::platform::{Pinned, Platform};
 // `repr(C)` puts the header first, so that the address of a channel equals the address of its header. A select relies
 // on the equality of these addresses.
 #[repr(C)]
-pub(crate) struct Channel<T, P: Platform> {
-    pub(crate) header: Header<P>,
+pub(crate) struct Channel<T, Plat: Platform> {
+    pub(crate) header: Header<Plat>,
     ring: Ring<T>,
     /// Number of handles of each side; see `handle`.
     pub(super) sender_count: AtomicUsize,
@@ -42,13 +42,13 @@ pub(crate) struct Channel<T, P: Platform> {
 // SAFETY: through a reference to a channel, a G sends values of type `T` to other Gs and receives values from them,
 // hence `T: Send`. The ring is used, and the wait queues are changed, only under the lock. All other fields are atomic
 // or never change.
-unsafe impl<T: Send, P: Platform> Sync for Channel<T, P> {}
+unsafe impl<T: Send, Plat: Platform> Sync for Channel<T, Plat> {}
 
 /// The result of a send or receive under the lock.
 #[derive(Debug)]
-pub(crate) enum Attempt<P: Platform> {
+pub(crate) enum Attempt<Plat: Platform> {
     /// The value has moved. If a G waited on the other side, it must be readied after the lock is released.
-    Moved(Option<&'static Goroutine<P>>),
+    Moved(Option<&'static Goroutine<Plat>>),
     /// The channel is closed, or the caller is outside of the channel's bubble ([`Header::check_closed`] distinguishes
     /// the two). No value has moved.
     Closed,
@@ -67,10 +67,10 @@ enum Unmoved {
     Ended(ContextError),
 }
 
-impl<T, P: Platform> Channel<T, P> {
+impl<T, Plat: Platform> Channel<T, Plat> {
     /// Makes a channel with a handle count of one for each side.
-    pub(crate) fn new(capacity: usize, bubble: BubbleRef<P>) -> Result<Self, OutOfResources> {
-        if capacity > Header::<P>::CAPACITY_LIMIT {
+    pub(crate) fn new(capacity: usize, bubble: BubbleRef<Plat>) -> Result<Self, OutOfResources> {
+        if capacity > Header::<Plat>::CAPACITY_LIMIT {
             return Err(OutOfResources);
         }
         Self::with_header(Header::new(capacity, bubble), false)
@@ -81,7 +81,7 @@ impl<T, P: Platform> Channel<T, P> {
         Self::with_header(Header::never(), true)
     }
 
-    fn with_header(header: Header<P>, is_half_gone: bool) -> Result<Self, OutOfResources> {
+    fn with_header(header: Header<Plat>, is_half_gone: bool) -> Result<Self, OutOfResources> {
         Ok(Self {
             ring: Ring::new(header.capacity)?,
             header,
@@ -93,14 +93,14 @@ impl<T, P: Platform> Channel<T, P> {
 }
 
 /// The operations whose caller holds the lock.
-impl<T, P: Platform> Channel<T, P> {
+impl<T, Plat: Platform> Channel<T, Plat> {
     /// Moves the value at `from` to a waiting receiver or into the buffer. Go: `chansend`.
     ///
     /// # Safety
     ///
     /// `from` points to a value that the caller owns. The value is moved out if the result is [`Attempt::Moved`].
     #[inline(always)]
-    pub(crate) unsafe fn offer(&self, held: &Held<'_, P>, from: *const T) -> Attempt<P> {
+    pub(crate) unsafe fn offer(&self, held: &Held<'_, Plat>, from: *const T) -> Attempt<Plat> {
         let word = self.header.word();
         if word.is_restricted() && self.header.refuses() {
             return Attempt::Closed;
@@ -112,7 +112,7 @@ impl<T, P: Platform> Channel<T, P> {
     /// Does what [`offer`](Self::offer) does, for a channel that is open and that the calling G may use. `length` is
     /// the number of values in the buffer.
     #[inline(always)]
-    unsafe fn offer_to_open(&self, held: &Held<'_, P>, from: *const T, word: Word, length: usize) -> Attempt<P> {
+    unsafe fn offer_to_open(&self, held: &Held<'_, Plat>, from: *const T, word: Word, length: usize) -> Attempt<Plat> {
         debug_assert!(held.is_of(&self.header));
         if let Some((receiver, goroutine)) = self.header.receivers.pop_with_goroutine() {
             let slot = receiver.slot.load(Ordering::Relaxed).cast::<T>();
@@ -139,7 +139,7 @@ impl<T, P: Platform> Channel<T, P> {
     ///
     /// `to` is uninitialised and writable. It is initialised if the result is [`Attempt::Moved`].
     #[inline(always)]
-    pub(crate) unsafe fn take(&self, held: &Held<'_, P>, to: *mut T) -> Attempt<P> {
+    pub(crate) unsafe fn take(&self, held: &Held<'_, Plat>, to: *mut T) -> Attempt<Plat> {
         debug_assert!(held.is_of(&self.header));
         let word = self.header.word();
         if word.is_zero() {
@@ -158,7 +158,7 @@ impl<T, P: Platform> Channel<T, P> {
     /// Takes the value of a waiting sender, for a channel whose buffer is empty. This is a part of
     /// [`take`](Self::take).
     #[inline(always)]
-    unsafe fn take_from_sender(&self, to: *mut T) -> Attempt<P> {
+    unsafe fn take_from_sender(&self, to: *mut T) -> Attempt<Plat> {
         let Some((sender, goroutine)) = self.header.senders.pop_with_goroutine() else { return Attempt::NotReady };
         let slot = sender.slot.load(Ordering::Relaxed).cast::<T>();
         // SAFETY: `slot` is the address of the value of the waiting sender. `pop_with_goroutine` has ended the wait of
@@ -171,7 +171,7 @@ impl<T, P: Platform> Channel<T, P> {
     /// Does what [`take`](Self::take) does, for a channel that is closed or was made in a bubble.
     #[cold]
     #[inline(never)]
-    unsafe fn take_restricted(&self, to: *mut T, word: Word) -> Attempt<P> {
+    unsafe fn take_restricted(&self, to: *mut T, word: Word) -> Attempt<Plat> {
         if word.length() > 0 {
             // Makes a second guard, because taking the address of the caller's guard would force that guard into memory
             // on the fast path.
@@ -189,7 +189,7 @@ impl<T, P: Platform> Channel<T, P> {
 
     /// Does what [`take`](Self::take) does, for a channel with values in the buffer.
     #[inline(always)]
-    unsafe fn take_from_buffer(&self, held: &Held<'_, P>, to: *mut T, word: Word) -> Attempt<P> {
+    unsafe fn take_from_buffer(&self, held: &Held<'_, Plat>, to: *mut T, word: Word) -> Attempt<Plat> {
         // SAFETY: the lock is held and the ring is not empty; `to` is uninitialised.
         unsafe { self.ring.pop(to) };
         let Some((sender, goroutine)) = self.header.senders.pop_with_goroutine() else {
@@ -206,7 +206,7 @@ impl<T, P: Platform> Channel<T, P> {
 }
 
 /// The operations that take the lock. Some of them may park.
-impl<T, P: Platform> Channel<T, P> {
+impl<T, Plat: Platform> Channel<T, Plat> {
     /// Sends `value`, waiting if necessary. Returns the value as the error if the channel is closed.
     #[inline(always)]
     #[track_caller]
@@ -240,7 +240,7 @@ impl<T, P: Platform> Channel<T, P> {
     #[cold]
     #[inline(never)]
     #[track_caller]
-    fn send_restricted(&self, pinned: Pinned<P>, held: Held<'_, P>, value: Unsent<T>) -> Result<(), T> {
+    fn send_restricted(&self, pinned: Pinned<Plat>, held: Held<'_, Plat>, value: Unsent<T>) -> Result<(), T> {
         // SAFETY: this function owns the value, and does not use it after it has moved.
         match unsafe { self.offer(&held, value.as_ptr()) } {
             Attempt::Moved(receiver) => {
@@ -280,7 +280,7 @@ impl<T, P: Platform> Channel<T, P> {
 
     /// Sends `value` if no wait is needed and drops it otherwise. If a receiver waited, returns its G, which the caller
     /// must ready.
-    pub(crate) fn send_or_drop(&self, pinned: &Pinned<P>, value: T) -> Option<&'static Goroutine<P>>
+    pub(crate) fn send_or_drop(&self, pinned: &Pinned<Plat>, value: T) -> Option<&'static Goroutine<Plat>>
     where
         T: Copy,
     {
@@ -294,7 +294,7 @@ impl<T, P: Platform> Channel<T, P> {
 
     /// Sends `value`. Returns an error if the channel is closed, or if the send must wait and `limit` is over first.
     #[track_caller]
-    pub(super) fn send_until(&self, value: T, limit: Limit<'_, P>) -> Result<(), SendTimeoutError<T>> {
+    pub(super) fn send_until(&self, value: T, limit: Limit<'_, Plat>) -> Result<(), SendTimeoutError<T>> {
         let value = Unsent::new(value);
         let pinned = Pinned::new();
         let held = self.header.lock(&pinned);
@@ -367,7 +367,7 @@ impl<T, P: Platform> Channel<T, P> {
     /// Receives a value. Returns an error if the channel is closed and drained, or if the receive must wait and `limit`
     /// is over first.
     #[track_caller]
-    pub(crate) fn recv_until(&self, limit: Limit<'_, P>) -> Result<T, RecvTimeoutError> {
+    pub(crate) fn recv_until(&self, limit: Limit<'_, Plat>) -> Result<T, RecvTimeoutError> {
         let mut slot = MaybeUninit::<T>::uninit();
         let pinned = Pinned::new();
         let held = self.header.lock(&pinned);
@@ -392,7 +392,7 @@ impl<T, P: Platform> Channel<T, P> {
     /// Parks until another G moves the value from or to `slot` or closes the channel. Returns whether the value moved.
     #[inline(always)]
     #[track_caller]
-    fn park(&self, pinned: Pinned<P>, held: Held<'_, P>, side: Side, slot: *mut T) -> bool {
+    fn park(&self, pinned: Pinned<Plat>, held: Held<'_, Plat>, side: Side, slot: *mut T) -> bool {
         let (caller, held) = CurrentGoroutine::holding(pinned, held);
         let me = caller.me;
         me.waiter.prepare(me, WaitGeneration::SOLE, slot.cast());
@@ -406,11 +406,11 @@ impl<T, P: Platform> Channel<T, P> {
     #[track_caller]
     fn wait_until(
         &self,
-        pinned: Pinned<P>,
-        held: Held<'_, P>,
+        pinned: Pinned<Plat>,
+        held: Held<'_, Plat>,
         side: Side,
         slot: *mut T,
-        limit: Limit<'_, P>,
+        limit: Limit<'_, Plat>,
     ) -> Result<(), Unmoved> {
         if let Some(error) = limit.err() {
             return Err(Unmoved::Ended(error));
@@ -456,10 +456,10 @@ impl<T, P: Platform> Channel<T, P> {
 
 /// Releases the lock, and then readies the G that waited on the other side, if any. The calling G continues to run.
 #[inline(always)]
-pub(crate) fn unlock_and_ready<P: Platform>(
-    pinned: &Pinned<P>,
-    held: Held<'_, P>,
-    waiting: Option<&'static Goroutine<P>>,
+pub(crate) fn unlock_and_ready<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    held: Held<'_, Plat>,
+    waiting: Option<&'static Goroutine<Plat>>,
 ) {
     drop(held);
     if let Some(goroutine) = waiting {

@@ -35,12 +35,12 @@ use crate::platform::Platform;
 /// });
 /// ```
 #[derive(Debug)]
-pub struct Chan<T, P: Platform> {
-    sender: Sender<T, P>,
-    receiver: Receiver<T, P>,
+pub struct Chan<T, Plat: Platform> {
+    sender: Sender<T, Plat>,
+    receiver: Receiver<T, Plat>,
 }
 
-impl<T, P: Platform> Chan<T, P> {
+impl<T, Plat: Platform> Chan<T, Plat> {
     /// Makes a channel with room for `capacity` values. Go: `make(chan T, capacity)`.
     ///
     /// ```
@@ -67,7 +67,7 @@ impl<T, P: Platform> Chan<T, P> {
     /// assert_eq!(Chan::new(1).sender().try_send(1), Ok(()));
     /// ```
     #[must_use]
-    pub fn sender(&self) -> &Sender<T, P> {
+    pub fn sender(&self) -> &Sender<T, Plat> {
         &self.sender
     }
 
@@ -79,7 +79,7 @@ impl<T, P: Platform> Chan<T, P> {
     /// assert!(Chan::<u8>::new(1).receiver().try_recv().is_err());
     /// ```
     #[must_use]
-    pub fn receiver(&self) -> &Receiver<T, P> {
+    pub fn receiver(&self) -> &Receiver<T, Plat> {
         &self.receiver
     }
 
@@ -93,7 +93,7 @@ impl<T, P: Platform> Chan<T, P> {
     /// assert!(receiver.is_closed());
     /// ```
     #[must_use]
-    pub fn split(self) -> (Sender<T, P>, Receiver<T, P>) {
+    pub fn split(self) -> (Sender<T, Plat>, Receiver<T, Plat>) {
         (self.sender, self.receiver)
     }
 
@@ -147,7 +147,7 @@ impl<T, P: Platform> Chan<T, P> {
     ///
     /// In the same cases as [`Sender::send_until`].
     #[track_caller]
-    pub fn send_until<'a>(&self, value: T, limit: impl Into<Limit<'a, P>>) -> Result<(), SendTimeoutError<T>> {
+    pub fn send_until<'a>(&self, value: T, limit: impl Into<Limit<'a, Plat>>) -> Result<(), SendTimeoutError<T>> {
         self.sender.send_until(value, limit)
     }
 
@@ -201,7 +201,7 @@ impl<T, P: Platform> Chan<T, P> {
     ///
     /// In the same cases as [`Receiver::recv_until`].
     #[track_caller]
-    pub fn recv_until<'a>(&self, limit: impl Into<Limit<'a, P>>) -> Result<T, RecvTimeoutError> {
+    pub fn recv_until<'a>(&self, limit: impl Into<Limit<'a, Plat>>) -> Result<T, RecvTimeoutError> {
         self.receiver.recv_until(limit)
     }
 
@@ -221,7 +221,7 @@ impl<T, P: Platform> Chan<T, P> {
     ///     assert!(squares.iter().eq([1, 4, 9]));
     /// });
     /// ```
-    pub fn iter(&self) -> Iter<'_, T, P> {
+    pub fn iter(&self) -> Iter<'_, T, Plat> {
         self.receiver.iter()
     }
 
@@ -264,26 +264,26 @@ impl<T, P: Platform> Chan<T, P> {
     }
 }
 
-impl<'a, T, P: Platform> IntoIterator for &'a Chan<T, P> {
+impl<'a, T, Plat: Platform> IntoIterator for &'a Chan<T, Plat> {
     type Item = T;
-    type IntoIter = Iter<'a, T, P>;
+    type IntoIter = Iter<'a, T, Plat>;
 
-    fn into_iter(self) -> Iter<'a, T, P> {
+    fn into_iter(self) -> Iter<'a, T, Plat> {
         self.iter()
     }
 }
 
 /// Drops the sending side before the iteration. So the iteration also ends when no other sender is left.
-impl<T, P: Platform> IntoIterator for Chan<T, P> {
+impl<T, Plat: Platform> IntoIterator for Chan<T, Plat> {
     type Item = T;
-    type IntoIter = IntoIter<T, P>;
+    type IntoIter = IntoIter<T, Plat>;
 
-    fn into_iter(self) -> IntoIter<T, P> {
+    fn into_iter(self) -> IntoIter<T, Plat> {
         self.split().1.into_iter()
     }
 }
 
-impl<T, P: Platform> Clone for Chan<T, P> {
+impl<T, Plat: Platform> Clone for Chan<T, Plat> {
     fn clone(&self) -> Self {
         Self { sender: self.sender.clone(), receiver: self.receiver.clone() }
     }

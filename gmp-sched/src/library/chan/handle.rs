@@ -15,8 +15,8 @@ use crate::entities::bubble::BubbleRef;
 use crate::platform::Platform;
 
 /// A handle of one side. `SIDE` is [`SEND`] or [`RECEIVE`].
-pub(super) struct Handle<T, P: Platform, const SIDE: u32> {
-    channel: NonNull<Channel<T, P>>,
+pub(super) struct Handle<T, Plat: Platform, const SIDE: u32> {
+    channel: NonNull<Channel<T, Plat>>,
 }
 
 /// The sending side.
@@ -26,38 +26,38 @@ pub(super) const RECEIVE: u32 = Side::Receive as u32;
 
 // SAFETY: through a handle a G sends values of type `T` to other Gs and receives values from them, hence `T: Send`. The
 // other parts of the channel are atomic, or guarded by the channel's lock, or never change.
-unsafe impl<T: Send, P: Platform, const SIDE: u32> Send for Handle<T, P, SIDE> {}
+unsafe impl<T: Send, Plat: Platform, const SIDE: u32> Send for Handle<T, Plat, SIDE> {}
 // SAFETY: a reference to a handle allows only what a clone of the handle allows, and clones are `Send`.
-unsafe impl<T: Send, P: Platform, const SIDE: u32> Sync for Handle<T, P, SIDE> {}
+unsafe impl<T: Send, Plat: Platform, const SIDE: u32> Sync for Handle<T, Plat, SIDE> {}
 
 /// Maximum number of handles per side. Only a program that leaks handles can reach it, because a leaked handle needs no
 /// memory but stays in the count. The maximum keeps the count from overflowing.
 const LIMIT: usize = isize::MAX as usize;
 
 /// One handle for each side.
-type Pair<T, P> = (Handle<T, P, SEND>, Handle<T, P, RECEIVE>);
+type Pair<T, Plat> = (Handle<T, Plat, SEND>, Handle<T, Plat, RECEIVE>);
 
 /// Makes a channel with one handle for each side.
-pub(super) fn pair<T, P: Platform>(capacity: usize) -> Result<Pair<T, P>, OutOfResources> {
+pub(super) fn pair<T, Plat: Platform>(capacity: usize) -> Result<Pair<T, Plat>, OutOfResources> {
     let channel = allocate(Channel::new(capacity, BubbleRef::current())?)?;
     Ok((Handle { channel }, Handle { channel }))
 }
 
 /// Makes a channel that has a handle of one side only. The channel is open, although the other side has no handle.
-pub(super) fn single<T, P: Platform, const SIDE: u32>() -> Result<Handle<T, P, SIDE>, OutOfResources> {
+pub(super) fn single<T, Plat: Platform, const SIDE: u32>() -> Result<Handle<T, Plat, SIDE>, OutOfResources> {
     Ok(Handle { channel: allocate(Channel::never()?)? })
 }
 
-fn allocate<T, P: Platform>(channel: Channel<T, P>) -> Result<NonNull<Channel<T, P>>, OutOfResources> {
+fn allocate<T, Plat: Platform>(channel: Channel<T, Plat>) -> Result<NonNull<Channel<T, Plat>>, OutOfResources> {
     // SAFETY: a channel has fields, so its size is not zero.
-    let memory = unsafe { alloc(Layout::new::<Channel<T, P>>()) };
+    let memory = unsafe { alloc(Layout::new::<Channel<T, Plat>>()) };
     let memory = NonNull::new(memory).ok_or(OutOfResources)?.cast();
     // SAFETY: the memory has just been allocated with the layout of a channel.
     unsafe { memory.write(channel) };
     Ok(memory)
 }
 
-impl<T, P: Platform, const SIDE: u32> Handle<T, P, SIDE> {
+impl<T, Plat: Platform, const SIDE: u32> Handle<T, Plat, SIDE> {
     fn count(&self) -> &AtomicUsize {
         if SIDE == SEND { &self.sender_count } else { &self.receiver_count }
     }
@@ -83,24 +83,24 @@ impl<T, P: Platform, const SIDE: u32> Handle<T, P, SIDE> {
             // SAFETY: no other handle of either side is left, and the channel has been dropped. `allocate` used this
             // layout.
             unsafe {
-                dealloc(self.channel.as_ptr().cast(), Layout::new::<Channel<T, P>>());
+                dealloc(self.channel.as_ptr().cast(), Layout::new::<Channel<T, Plat>>());
             }
         }
     }
 }
 
-impl<T, P: Platform, const SIDE: u32> Deref for Handle<T, P, SIDE> {
-    type Target = Channel<T, P>;
+impl<T, Plat: Platform, const SIDE: u32> Deref for Handle<T, Plat, SIDE> {
+    type Target = Channel<T, Plat>;
 
     #[inline(always)]
-    fn deref(&self) -> &Channel<T, P> {
+    fn deref(&self) -> &Channel<T, Plat> {
         // SAFETY: only the drop of the last handle frees the channel, so the channel is alive here. Until then all
         // references to the channel are shared.
         unsafe { self.channel.as_ref() }
     }
 }
 
-impl<T, P: Platform, const SIDE: u32> Clone for Handle<T, P, SIDE> {
+impl<T, Plat: Platform, const SIDE: u32> Clone for Handle<T, Plat, SIDE> {
     #[inline]
     fn clone(&self) -> Self {
         // Ordering: Relaxed, as in `Arc`, because passing the clone to another thread synchronises.
@@ -110,7 +110,7 @@ impl<T, P: Platform, const SIDE: u32> Clone for Handle<T, P, SIDE> {
     }
 }
 
-impl<T, P: Platform, const SIDE: u32> Drop for Handle<T, P, SIDE> {
+impl<T, Plat: Platform, const SIDE: u32> Drop for Handle<T, Plat, SIDE> {
     #[inline]
     fn drop(&mut self) {
         // Ordering: Release publishes what was done through this handle; Acquire makes that visible to the drop of the
@@ -121,7 +121,7 @@ impl<T, P: Platform, const SIDE: u32> Drop for Handle<T, P, SIDE> {
     }
 }
 
-impl<T, P: Platform, const SIDE: u32> fmt::Debug for Handle<T, P, SIDE> {
+impl<T, Plat: Platform, const SIDE: u32> fmt::Debug for Handle<T, Plat, SIDE> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct(if SIDE == SEND { "Sender" } else { "Receiver" })
             .field("len", &self.header.len())

@@ -23,8 +23,8 @@ use crate::platform::{Pinned, Platform};
 /// All fields may be read without the lock, as a hint. Mutable fields are written under the lock, except
 /// `is_in_bubble`, which is set while no G uses the channel.
 #[derive(Debug)]
-pub(crate) struct Header<P: Platform> {
-    lock: RawLock<P>,
+pub(crate) struct Header<Plat: Platform> {
+    lock: RawLock<Plat>,
     /// The wait reasons of senders and of receivers.
     wait_reasons: [WaitReason; 2],
     pub(super) capacity: usize,
@@ -32,11 +32,11 @@ pub(crate) struct Header<P: Platform> {
     /// most operations check all three.
     word: AtomicUsize,
     /// Gs that wait for a receiver. Go: `sendq`.
-    pub(super) senders: WaitQueue<P>,
+    pub(super) senders: WaitQueue<Plat>,
     /// Gs that wait for a sender. Go: `recvq`.
-    pub(super) receivers: WaitQueue<P>,
+    pub(super) receivers: WaitQueue<Plat>,
     /// The bubble in which the channel was made, if any.
-    bubble: BubbleRef<P>,
+    bubble: BubbleRef<Plat>,
     /// Whether a wait for the channel is durable. The channel of a timer is reused by later timers. Each of these
     /// timers sets this flag when the timer is made. At that time no G waits for the channel.
     is_in_bubble: AtomicBool,
@@ -103,7 +103,7 @@ pub(crate) enum Side {
     Receive,
 }
 
-impl<P: Platform> Header<P> {
+impl<Plat: Platform> Header<Plat> {
     /// Maximum capacity. The length bits cannot count more values.
     pub(super) const CAPACITY_LIMIT: usize = LENGTH;
 
@@ -119,7 +119,7 @@ impl<P: Platform> Header<P> {
     }
 
     /// Makes an open channel that belongs to `bubble`.
-    pub(crate) fn new(capacity: usize, bubble: BubbleRef<P>) -> Self {
+    pub(crate) fn new(capacity: usize, bubble: BubbleRef<Plat>) -> Self {
         Self {
             lock: RawLock::new(),
             wait_reasons: [WaitReason::ChanSend, WaitReason::ChanReceive],
@@ -135,20 +135,20 @@ impl<P: Platform> Header<P> {
     /// Takes the lock. The caller holds no channel locks, or only locks of channels at lower addresses. The caller
     /// stays pinned until it releases the lock.
     #[inline(always)]
-    pub(crate) fn lock(&self, _pinned: &Pinned<P>) -> Held<'_, P> {
+    pub(crate) fn lock(&self, _pinned: &Pinned<Plat>) -> Held<'_, Plat> {
         self.lock.lock();
         Held { header: self }
     }
 
     /// Takes the lock if it is free. The caller may hold any other channel locks, because this function never waits.
     #[inline(always)]
-    pub(crate) fn try_lock(&self, _pinned: &Pinned<P>) -> Option<Held<'_, P>> {
+    pub(crate) fn try_lock(&self, _pinned: &Pinned<Plat>) -> Option<Held<'_, Plat>> {
         self.lock.try_lock().then(|| Held { header: self })
     }
 
     /// Returns the guard again for a caller that has taken the lock and forgotten the guard.
     #[inline(always)]
-    pub(crate) fn assume_locked(&self) -> Held<'_, P> {
+    pub(crate) fn assume_locked(&self) -> Held<'_, Plat> {
         Held { header: self }
     }
 
@@ -183,7 +183,7 @@ impl<P: Platform> Header<P> {
     #[cold]
     #[inline(never)]
     #[track_caller]
-    pub(super) fn refused(&self, pinned: Pinned<P>, held: Held<'_, P>, what: &str) {
+    pub(super) fn refused(&self, pinned: Pinned<Plat>, held: Held<'_, Plat>, what: &str) {
         drop((held, pinned));
         self.check_closed(what);
     }
@@ -205,7 +205,7 @@ impl<P: Platform> Header<P> {
     /// CPU between the two loads.
     #[inline(always)]
     fn word_by_now(&self) -> Word {
-        P::point(Site::Channel);
+        Plat::point(Site::Channel);
         self.word()
     }
 
@@ -268,7 +268,7 @@ impl<P: Platform> Header<P> {
 
     /// The waiters of `side`.
     #[inline]
-    pub(crate) fn queue(&self, side: Side) -> &WaitQueue<P> {
+    pub(crate) fn queue(&self, side: Side) -> &WaitQueue<Plat> {
         match side {
             Side::Send => &self.senders,
             Side::Receive => &self.receivers,
@@ -276,7 +276,7 @@ impl<P: Platform> Header<P> {
     }
 }
 
-impl<P: Platform> Awaited for Header<P> {
+impl<Plat: Platform> Awaited for Header<Plat> {
     /// Whether the channel is in the calling G's bubble. Called only if the G may use the channel. If such a channel is
     /// in a bubble, that bubble is the G's. So it is enough to check whether the channel is in a bubble.
     fn is_of_current_bubble(&self) -> bool {
@@ -288,14 +288,14 @@ impl<P: Platform> Awaited for Header<P> {
 /// A guard that holds the lock of a channel. Dropping it releases the lock.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Held<'a, P: Platform> {
-    header: &'a Header<P>,
+pub(crate) struct Held<'a, Plat: Platform> {
+    header: &'a Header<Plat>,
 }
 
-impl<P: Platform> Held<'_, P> {
+impl<Plat: Platform> Held<'_, Plat> {
     /// Whether this guard holds the lock of `header`.
     #[inline(always)]
-    pub(super) fn is_of(&self, header: &Header<P>) -> bool {
+    pub(super) fn is_of(&self, header: &Header<Plat>) -> bool {
         ptr::eq(self.header, header)
     }
 
@@ -309,7 +309,7 @@ impl<P: Platform> Held<'_, P> {
     /// Closes the channel and ends all waits. Returns the senders and receivers that waited, which the caller must
     /// ready. Returns `None` if the channel was closed already.
     #[inline(always)]
-    pub(crate) fn close(&self) -> Option<[Woken<P>; 2]> {
+    pub(crate) fn close(&self) -> Option<[Woken<Plat>; 2]> {
         if self.header.is_closed() {
             return None;
         }
@@ -319,12 +319,12 @@ impl<P: Platform> Held<'_, P> {
     }
 
     /// Removes `waiter` from the queue of `side`; returns whether it was still queued.
-    pub(crate) fn remove(&self, side: Side, waiter: &'static Waiter<P>) -> bool {
+    pub(crate) fn remove(&self, side: Side, waiter: &'static Waiter<Plat>) -> bool {
         self.header.queue(side).remove(waiter)
     }
 }
 
-impl<P: Platform> Drop for Held<'_, P> {
+impl<Plat: Platform> Drop for Held<'_, Plat> {
     #[inline(always)]
     fn drop(&mut self) {
         self.header.lock.unlock();

@@ -7,11 +7,11 @@ use crate::platform::Platform;
 
 /// Iterates over the values of a channel until it is closed and drained. See [`Receiver::iter`] for an example.
 #[derive(Debug)]
-pub struct Iter<'a, T, P: Platform> {
-    pub(super) receiver: &'a Receiver<T, P>,
+pub struct Iter<'a, T, Plat: Platform> {
+    pub(super) receiver: &'a Receiver<T, Plat>,
 }
 
-impl<T, P: Platform> Iterator for Iter<'_, T, P> {
+impl<T, Plat: Platform> Iterator for Iter<'_, T, Plat> {
     type Item = T;
 
     #[inline(always)]
@@ -21,7 +21,7 @@ impl<T, P: Platform> Iterator for Iter<'_, T, P> {
     }
 }
 
-impl<T, P: Platform> FusedIterator for Iter<'_, T, P> {}
+impl<T, Plat: Platform> FusedIterator for Iter<'_, T, Plat> {}
 
 /// Iterates over the values of a channel until it is closed and drained. Owns the receiver.
 ///
@@ -36,11 +36,11 @@ impl<T, P: Platform> FusedIterator for Iter<'_, T, P> {}
 /// });
 /// ```
 #[derive(Debug)]
-pub struct IntoIter<T, P: Platform> {
-    receiver: Receiver<T, P>,
+pub struct IntoIter<T, Plat: Platform> {
+    receiver: Receiver<T, Plat>,
 }
 
-impl<T, P: Platform> Iterator for IntoIter<T, P> {
+impl<T, Plat: Platform> Iterator for IntoIter<T, Plat> {
     type Item = T;
 
     #[inline(always)]
@@ -50,22 +50,22 @@ impl<T, P: Platform> Iterator for IntoIter<T, P> {
     }
 }
 
-impl<T, P: Platform> FusedIterator for IntoIter<T, P> {}
+impl<T, Plat: Platform> FusedIterator for IntoIter<T, Plat> {}
 
-impl<'a, T, P: Platform> IntoIterator for &'a Receiver<T, P> {
+impl<'a, T, Plat: Platform> IntoIterator for &'a Receiver<T, Plat> {
     type Item = T;
-    type IntoIter = Iter<'a, T, P>;
+    type IntoIter = Iter<'a, T, Plat>;
 
-    fn into_iter(self) -> Iter<'a, T, P> {
+    fn into_iter(self) -> Iter<'a, T, Plat> {
         self.iter()
     }
 }
 
-impl<T, P: Platform> IntoIterator for Receiver<T, P> {
+impl<T, Plat: Platform> IntoIterator for Receiver<T, Plat> {
     type Item = T;
-    type IntoIter = IntoIter<T, P>;
+    type IntoIter = IntoIter<T, Plat>;
 
-    fn into_iter(self) -> IntoIter<T, P> {
+    fn into_iter(self) -> IntoIter<T, Plat> {
         IntoIter { receiver: self }
     }
 }

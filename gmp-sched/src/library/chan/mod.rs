@@ -100,7 +100,7 @@ use crate::platform::Platform;
 #[doc(alias = "makechan")]
 #[track_caller]
 #[must_use]
-pub fn channel<T, P: Platform>(capacity: usize) -> (Sender<T, P>, Receiver<T, P>) {
+pub fn channel<T, Plat: Platform>(capacity: usize) -> (Sender<T, Plat>, Receiver<T, Plat>) {
     match try_channel(capacity) {
         Ok(handles) => handles,
         Err(OutOfResources) => panic!("cannot make a channel for {capacity} values: too many, or no memory"),
@@ -122,12 +122,12 @@ pub fn channel<T, P: Platform>(capacity: usize) -> (Sender<T, P>, Receiver<T, P>
 ///
 /// There is no memory for the channel, or `capacity` is at least a quarter of the range of `usize`.
 #[expect(clippy::type_complexity, reason = "both sides of a channel")]
-pub fn try_channel<T, P: Platform>(capacity: usize) -> Result<(Sender<T, P>, Receiver<T, P>), OutOfResources> {
+pub fn try_channel<T, Plat: Platform>(capacity: usize) -> Result<(Sender<T, Plat>, Receiver<T, Plat>), OutOfResources> {
     let (sender, receiver) = handle::pair(capacity)?;
     Ok((Sender { handle: sender }, Receiver { handle: receiver }))
 }
 
 /// Like [`Receiver::never`], but returns an error if there is no memory.
-pub(crate) fn try_never<T, P: Platform>() -> Result<Receiver<T, P>, OutOfResources> {
+pub(crate) fn try_never<T, Plat: Platform>() -> Result<Receiver<T, Plat>, OutOfResources> {
     Ok(Receiver { handle: handle::single()? })
 }

@@ -7,7 +7,7 @@ use crate::platform::Platform;
 
 macro_rules! observers {
     ($side:ident) => {
-        impl<T, P: Platform> $side<T, P> {
+        impl<T, Plat: Platform> $side<T, Plat> {
             /// Number of values in the buffer. The number may be out of date by the time the caller uses it. Takes no
             /// lock. Go: `len(c)`.
             ///
@@ -61,19 +61,19 @@ macro_rules! observers {
 
             /// Returns the channel, for use in selects.
             #[inline]
-            pub(crate) fn channel(&self) -> &Channel<T, P> {
+            pub(crate) fn channel(&self) -> &Channel<T, Plat> {
                 &self.handle
             }
         }
 
-        impl<T, P: Platform> Clone for $side<T, P> {
+        impl<T, Plat: Platform> Clone for $side<T, Plat> {
             #[inline]
             fn clone(&self) -> Self {
                 Self { handle: self.handle.clone() }
             }
         }
 
-        impl<T, P: Platform> fmt::Debug for $side<T, P> {
+        impl<T, Plat: Platform> fmt::Debug for $side<T, Plat> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 self.handle.fmt(f)
             }

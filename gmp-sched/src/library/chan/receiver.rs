@@ -26,11 +26,11 @@ use crate::platform::Platform;
 ///     assert_eq!(sum.join(), Ok(6));
 /// });
 /// ```
-pub struct Receiver<T, P: Platform> {
-    pub(super) handle: Handle<T, P, RECEIVE>,
+pub struct Receiver<T, Plat: Platform> {
+    pub(super) handle: Handle<T, Plat, RECEIVE>,
 }
 
-impl<T, P: Platform> Receiver<T, P> {
+impl<T, Plat: Platform> Receiver<T, Plat> {
     /// Returns a receiver whose channel never has a sender and is never closed, so its receives block forever. Go: a
     /// nil channel.
     ///
@@ -173,7 +173,7 @@ impl<T, P: Platform> Receiver<T, P> {
     ///
     /// In the same cases as [`recv_timeout`](Self::recv_timeout).
     #[track_caller]
-    pub fn recv_until<'a>(&self, limit: impl Into<Limit<'a, P>>) -> Result<T, RecvTimeoutError> {
+    pub fn recv_until<'a>(&self, limit: impl Into<Limit<'a, Plat>>) -> Result<T, RecvTimeoutError> {
         let received = self.handle.recv_until(limit.into());
         if received.is_err() {
             self.handle.header.check_bubble(RECEIVE_ON);
@@ -192,7 +192,7 @@ impl<T, P: Platform> Receiver<T, P> {
     ///     assert!(receiver.iter().eq(0..4));
     /// });
     /// ```
-    pub fn iter(&self) -> Iter<'_, T, P> {
+    pub fn iter(&self) -> Iter<'_, T, Plat> {
         Iter { receiver: self }
     }
 }

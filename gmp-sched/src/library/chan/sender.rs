@@ -24,11 +24,11 @@ use crate::platform::Platform;
 ///     assert!(receiver.iter().eq([1, 4, 9]));
 /// });
 /// ```
-pub struct Sender<T, P: Platform> {
-    pub(super) handle: Handle<T, P, SEND>,
+pub struct Sender<T, Plat: Platform> {
+    pub(super) handle: Handle<T, Plat, SEND>,
 }
 
-impl<T, P: Platform> Sender<T, P> {
+impl<T, Plat: Platform> Sender<T, Plat> {
     /// Returns a sender whose channel never has a receiver and is never closed, so its sends block forever. Go: a nil
     /// channel.
     ///
@@ -169,7 +169,7 @@ impl<T, P: Platform> Sender<T, P> {
     ///
     /// In the same cases as [`send_timeout`](Self::send_timeout).
     #[track_caller]
-    pub fn send_until<'a>(&self, value: T, limit: impl Into<Limit<'a, P>>) -> Result<(), SendTimeoutError<T>> {
+    pub fn send_until<'a>(&self, value: T, limit: impl Into<Limit<'a, Plat>>) -> Result<(), SendTimeoutError<T>> {
         let sent = self.handle.send_until(value, limit.into());
         if sent.is_err() {
             self.handle.header.check_bubble(SEND_ON);

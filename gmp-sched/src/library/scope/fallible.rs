@@ -9,12 +9,12 @@ use crate::library::cancel::{CancelHandle, Context};
 use crate::platform::{Pinned, Platform};
 
 /// A scope to spawn fallible Gs in; see [`try_scope`] for an example.
-pub struct TryScope<'scope, 'env: 'scope, E, P: Platform> {
-    scope: Scope<'scope, 'env, P>,
-    context: Context<P>,
-    cancel: CancelHandle<P>,
+pub struct TryScope<'scope, 'env: 'scope, E, Plat: Platform> {
+    scope: Scope<'scope, 'env, Plat>,
+    context: Context<Plat>,
+    cancel: CancelHandle<Plat>,
     /// The first error.
-    error: Lock<Option<E>, P>,
+    error: Lock<Option<E>, Plat>,
 }
 
 /// Calls `body` with a scope whose Gs may fail, and waits for all of them. The scope has a context, which is a child of
@@ -48,17 +48,17 @@ pub struct TryScope<'scope, 'env: 'scope, E, P: Platform> {
 /// - The body or a child panics. The panic propagates after all children have ended.
 #[doc(alias = "errgroup")]
 #[track_caller]
-pub fn try_scope<'env, P, E, F, T>(context: &Context<P>, body: F) -> Result<T, E>
+pub fn try_scope<'env, Plat, E, F, T>(context: &Context<Plat>, body: F) -> Result<T, E>
 where
-    P: Platform,
+    Plat: Platform,
     E: Send + 'env,
-    F: for<'scope> FnOnce(&'scope TryScope<'scope, 'env, E, P>) -> Result<T, E>,
+    F: for<'scope> FnOnce(&'scope TryScope<'scope, 'env, E, Plat>) -> Result<T, E>,
 {
     let (context, cancel) = context.with_cancel();
     let scope = TryScope { scope: Scope::new(), context, cancel, error: Lock::new(None) };
     let value = scope.scope.run(|| body(&scope).map_err(|error| scope.fail(error)));
     let error = {
-        let _pinned = Pinned::<P>::new();
+        let _pinned = Pinned::<Plat>::new();
         scope.error.lock().take()
     };
     match error {
@@ -67,7 +67,7 @@ where
     }
 }
 
-impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
+impl<'scope, E: Send, Plat: Platform> TryScope<'scope, '_, E, Plat> {
     /// Spawns a G that runs `body` in this scope, as [`Scope::try_go`] does.
     ///
     /// ```
@@ -122,7 +122,7 @@ impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
 
     /// The scope's context. It is cancelled by the first error, by a child that panics or exits, by
     /// [`cancel`](Self::cancel), and with its parent. See [`try_scope`] for an example.
-    pub fn context(&self) -> &Context<P> {
+    pub fn context(&self) -> &Context<Plat> {
         &self.context
     }
 
@@ -150,7 +150,7 @@ impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
 
     fn fail(&self, error: E) {
         let later = {
-            let _pinned = Pinned::<P>::new();
+            let _pinned = Pinned::<Plat>::new();
             let mut first = self.error.lock();
             if first.is_none() {
                 *first = Some(error);
@@ -165,18 +165,18 @@ impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
 }
 
 /// A guard in each child. If the child panics or exits, dropping the guard cancels the siblings.
-struct CancelUnlessReturned<'a, 'scope, 'env: 'scope, E: Send, P: Platform> {
-    scope: &'a TryScope<'scope, 'env, E, P>,
+struct CancelUnlessReturned<'a, 'scope, 'env: 'scope, E: Send, Plat: Platform> {
+    scope: &'a TryScope<'scope, 'env, E, Plat>,
     has_returned: bool,
 }
 
-impl<E: Send, P: Platform> CancelUnlessReturned<'_, '_, '_, E, P> {
+impl<E: Send, Plat: Platform> CancelUnlessReturned<'_, '_, '_, E, Plat> {
     fn returned(mut self) {
         self.has_returned = true;
     }
 }
 
-impl<E: Send, P: Platform> Drop for CancelUnlessReturned<'_, '_, '_, E, P> {
+impl<E: Send, Plat: Platform> Drop for CancelUnlessReturned<'_, '_, '_, E, Plat> {
     fn drop(&mut self) {
         if !self.has_returned {
             self.scope.cancel();
@@ -184,7 +184,7 @@ impl<E: Send, P: Platform> Drop for CancelUnlessReturned<'_, '_, '_, E, P> {
     }
 }
 
-impl<E, P: Platform> fmt::Debug for TryScope<'_, '_, E, P> {
+impl<E, Plat: Platform> fmt::Debug for TryScope<'_, '_, E, Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TryScope").field("scope", &self.scope).field("context", &self.context).finish_non_exhaustive()
     }

@@ -27,8 +27,8 @@ use crate::lifecycle::spawn::spawn_scoped;
 use crate::platform::Platform;
 
 /// A scope to spawn Gs in; see [`scope`] for an example.
-pub struct Scope<'scope, 'env: 'scope, P: Platform> {
-    children: Children<P>,
+pub struct Scope<'scope, 'env: 'scope, Plat: Platform> {
+    children: Children<Plat>,
     // Both lifetimes are invariant, because if one of them could shrink, a child could borrow a value that ends before
     // the scope does.
     _scope: PhantomData<&'scope mut &'scope ()>,
@@ -37,10 +37,10 @@ pub struct Scope<'scope, 'env: 'scope, P: Platform> {
 
 /// A handle to join a scoped G. If this handle is dropped, the G still runs, and the scope waits for it. See [`scope`]
 /// for an example.
-pub struct ScopedJoinHandle<'scope, T: Send, P: Platform> {
+pub struct ScopedJoinHandle<'scope, T: Send, Plat: Platform> {
     /// `None` after the G has been joined.
-    handle: Option<JoinHandle<T, P>>,
-    children: &'scope Children<P>,
+    handle: Option<JoinHandle<T, Plat>>,
+    children: &'scope Children<Plat>,
 }
 
 /// Calls `body` with a scope, and waits for all Gs spawned in it. These Gs may borrow everything that outlives the
@@ -84,16 +84,16 @@ pub struct ScopedJoinHandle<'scope, T: Send, P: Platform> {
 /// - The caller is pinned or is not a G with a P. The body is not called in this case.
 /// - The body panics, or a child that is not joined panics. The panic propagates after all children have ended.
 #[track_caller]
-pub fn scope<'env, P, F, T>(body: F) -> T
+pub fn scope<'env, Plat, F, T>(body: F) -> T
 where
-    P: Platform,
-    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env, P>) -> T,
+    Plat: Platform,
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env, Plat>) -> T,
 {
     let scope = Scope::new();
     scope.run(|| body(&scope))
 }
 
-impl<P: Platform> Scope<'_, '_, P> {
+impl<Plat: Platform> Scope<'_, '_, Plat> {
     fn new() -> Self {
         Self { children: Children::new(), _scope: PhantomData, _env: PhantomData }
     }
@@ -101,16 +101,16 @@ impl<P: Platform> Scope<'_, '_, P> {
     /// Calls `body`, and waits for all children, even if `body` panics.
     #[track_caller]
     fn run<T>(&self, body: impl FnOnce() -> T) -> T {
-        match self.children.open(|| P::run_body(body)) {
+        match self.children.open(|| Plat::run_body(body)) {
             Ok(_) if self.children.have_panicked() => panic!("a scoped G panicked"),
             Ok(result) => result,
-            Err(JoinError::Exited) => exit_body::<P>(),
+            Err(JoinError::Exited) => exit_body::<Plat>(),
             Err(error) => error.propagate("the body of a scope panicked"),
         }
     }
 }
 
-impl<'scope, P: Platform> Scope<'scope, '_, P> {
+impl<'scope, Plat: Platform> Scope<'scope, '_, Plat> {
     /// Spawns a G that runs `body` in this scope, as [`spawn::try_go`](crate::lifecycle::spawn::try_go) does.
     ///
     /// ```
@@ -135,7 +135,7 @@ impl<'scope, P: Platform> Scope<'scope, '_, P> {
     /// The caller is not a G with a P.
     #[expect(unsafe_code, reason = "spawns what borrows")]
     #[track_caller]
-    pub fn try_go<F, T>(&'scope self, body: F) -> Result<ScopedJoinHandle<'scope, T, P>, OutOfResources>
+    pub fn try_go<F, T>(&'scope self, body: F) -> Result<ScopedJoinHandle<'scope, T, Plat>, OutOfResources>
     where
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
@@ -154,7 +154,7 @@ impl<'scope, P: Platform> Scope<'scope, '_, P> {
     ///
     /// In the cases in which [`try_go`](Self::try_go) panics or returns an error.
     #[track_caller]
-    pub fn go<F, T>(&'scope self, body: F) -> ScopedJoinHandle<'scope, T, P>
+    pub fn go<F, T>(&'scope self, body: F) -> ScopedJoinHandle<'scope, T, Plat>
     where
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
@@ -166,7 +166,7 @@ impl<'scope, P: Platform> Scope<'scope, '_, P> {
     }
 }
 
-impl<T: Send, P: Platform> ScopedJoinHandle<'_, T, P> {
+impl<T: Send, Plat: Platform> ScopedJoinHandle<'_, T, Plat> {
     /// The id of the G.
     ///
     /// ```
@@ -214,12 +214,12 @@ impl<T: Send, P: Platform> ScopedJoinHandle<'_, T, P> {
         self.handle.take().expect("it is taken by `join` and `drop` only").join()
     }
 
-    fn inner(&self) -> &JoinHandle<T, P> {
+    fn inner(&self) -> &JoinHandle<T, Plat> {
         self.handle.as_ref().expect("it is taken by `join` and `drop` only")
     }
 }
 
-impl<T: Send, P: Platform> Drop for ScopedJoinHandle<'_, T, P> {
+impl<T: Send, Plat: Platform> Drop for ScopedJoinHandle<'_, T, Plat> {
     fn drop(&mut self) {
         if let Some(handle) = self.handle.take()
             && let Some(Err(error)) = handle.discard()
@@ -230,13 +230,13 @@ impl<T: Send, P: Platform> Drop for ScopedJoinHandle<'_, T, P> {
     }
 }
 
-impl<P: Platform> fmt::Debug for Scope<'_, '_, P> {
+impl<Plat: Platform> fmt::Debug for Scope<'_, '_, Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scope").field("children", &self.children).finish_non_exhaustive()
     }
 }
 
-impl<T: Send, P: Platform> fmt::Debug for ScopedJoinHandle<'_, T, P> {
+impl<T: Send, Plat: Platform> fmt::Debug for ScopedJoinHandle<'_, T, Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ScopedJoinHandle").field("handle", &self.handle).finish_non_exhaustive()
     }

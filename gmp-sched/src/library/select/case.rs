@@ -65,16 +65,16 @@ pub(super) enum Outcome {
 
 /// A case that receives. See [`recv`](super::recv) for an example.
 #[repr(C)]
-pub struct RecvCase<'a, T, P: Platform> {
+pub struct RecvCase<'a, T, Plat: Platform> {
     /// Initialised while the outcome is `Moved`.
     slot: UnsafeCell<MaybeUninit<T>>,
-    channel: &'a Channel<T, P>,
+    channel: &'a Channel<T, Plat>,
     outcome: Cell<Outcome>,
 }
 
-impl<'a, T, P: Platform> RecvCase<'a, T, P> {
+impl<'a, T, Plat: Platform> RecvCase<'a, T, Plat> {
     #[inline]
-    pub(crate) fn new(channel: &'a Channel<T, P>) -> Self {
+    pub(crate) fn new(channel: &'a Channel<T, Plat>) -> Self {
         Self { slot: UnsafeCell::new(MaybeUninit::uninit()), channel, outcome: Cell::new(Outcome::Pending) }
     }
 
@@ -91,7 +91,7 @@ impl<'a, T, P: Platform> RecvCase<'a, T, P> {
     /// ```
     #[inline]
     #[track_caller]
-    pub fn case(&mut self) -> Case<'_, P> {
+    pub fn case(&mut self) -> Case<'_, Plat> {
         drop(self.take());
         Case::new(&self.channel.header, Side::Receive, self)
     }
@@ -120,7 +120,7 @@ impl<'a, T, P: Platform> RecvCase<'a, T, P> {
     }
 }
 
-impl<T, P: Platform> RecvCase<'_, T, P> {
+impl<T, Plat: Platform> RecvCase<'_, T, Plat> {
     /// The result of a chosen case that moved no value.
     #[cold]
     #[inline(never)]
@@ -130,9 +130,9 @@ impl<T, P: Platform> RecvCase<'_, T, P> {
     }
 }
 
-impl<T, P: Platform> Arm for RecvCase<'_, T, P> {
+impl<T, Plat: Platform> Arm for RecvCase<'_, T, Plat> {
     type Result = Result<T, RecvError>;
-    type Platform = P;
+    type Platform = Plat;
 
     #[inline(always)]
     fn looks_ready(&self) -> bool {
@@ -164,7 +164,7 @@ impl<T, P: Platform> Arm for RecvCase<'_, T, P> {
     }
 }
 
-impl<T, P: Platform> Drop for RecvCase<'_, T, P> {
+impl<T, Plat: Platform> Drop for RecvCase<'_, T, Plat> {
     #[inline]
     fn drop(&mut self) {
         drop(self.take());
@@ -177,14 +177,14 @@ impl<T, P: Platform> Drop for RecvCase<'_, T, P> {
 ///
 /// The first field of the implementor is the value slot, an [`UnsafeCell`] that the value is moved from or to. [`Case`]
 /// uses the address of the implementor as the address of the value slot.
-pub(super) unsafe trait Transfer<P: Platform> {
+pub(super) unsafe trait Transfer<Plat: Platform> {
     /// Moves the value, if that is possible now.
     ///
     /// # Safety
     ///
     /// The outcome is pending: since the case was made, no attempt has succeeded, and the case's waiter has not woken
     /// the G.
-    unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P>;
+    unsafe fn attempt(&self, held: &Held<'_, Plat>) -> Attempt<Plat>;
 
     /// Called if the G was woken through the waiter of this case. Records whether the value has moved or the channel is
     /// closed.
@@ -192,9 +192,9 @@ pub(super) unsafe trait Transfer<P: Platform> {
 }
 
 // SAFETY: `slot` is the first field, and the struct is `repr(C)`. So the struct and `slot` have the same address.
-unsafe impl<T, P: Platform> Transfer<P> for RecvCase<'_, T, P> {
+unsafe impl<T, Plat: Platform> Transfer<Plat> for RecvCase<'_, T, Plat> {
     #[inline]
-    unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P> {
+    unsafe fn attempt(&self, held: &Held<'_, Plat>) -> Attempt<Plat> {
         // SAFETY: the caller promises that the outcome is pending, so `slot` is uninitialised.
         note(&self.outcome, unsafe { self.channel.take(held, self.slot.get().cast()) })
     }
@@ -207,14 +207,14 @@ unsafe impl<T, P: Platform> Transfer<P> for RecvCase<'_, T, P> {
 /// Releases a channel's lock. Outlined, to keep the fast path small.
 #[cold]
 #[inline(never)]
-fn unlock<P: Platform>(held: Held<'_, P>) {
+fn unlock<Plat: Platform>(held: Held<'_, Plat>) {
     drop(held);
 }
 
 /// Implements [`Arm::try_now`] for a case that receives.
 #[inline(never)]
 #[track_caller]
-fn recv_now<T, P: Platform>(channel: &Channel<T, P>) -> Option<Result<T, RecvError>> {
+fn recv_now<T, Plat: Platform>(channel: &Channel<T, Plat>) -> Option<Result<T, RecvError>> {
     match channel.recv_now() {
         Ok(value) => Some(Ok(value)),
         Err(false) => None,
@@ -231,7 +231,7 @@ fn recv_now<T, P: Platform>(channel: &Channel<T, P>) -> Option<Result<T, RecvErr
 ///
 /// The caller upholds the contract of [`Transfer::attempt`].
 #[inline(always)]
-pub(super) unsafe fn try_now<P: Platform>(header: &Header<P>, target: &impl Transfer<P>) -> bool {
+pub(super) unsafe fn try_now<Plat: Platform>(header: &Header<Plat>, target: &impl Transfer<Plat>) -> bool {
     let pinned = Pinned::new();
     let held = header.lock(&pinned);
     // SAFETY: the caller upholds this function's contract, and the called function has the same contract.
@@ -245,7 +245,7 @@ pub(super) unsafe fn try_now<P: Platform>(header: &Header<P>, target: &impl Tran
 
 /// Stores the outcome of an attempt. The outcome was pending before the attempt.
 #[inline(always)]
-pub(super) fn note<P: Platform>(outcome: &Cell<Outcome>, attempt: Attempt<P>) -> Attempt<P> {
+pub(super) fn note<Plat: Platform>(outcome: &Cell<Outcome>, attempt: Attempt<Plat>) -> Attempt<Plat> {
     debug_assert_eq!(outcome.get(), Outcome::Pending, "a case is done twice");
     match attempt {
         Attempt::Moved(_) => outcome.set(Outcome::Moved),
@@ -262,22 +262,22 @@ pub(super) fn note<P: Platform>(outcome: &Cell<Outcome>, attempt: Attempt<P>) ->
 // `repr(C)` puts the waiter first. So the address of the case is also the address of its waiter, which is needed more
 // often than the address of any other field.
 #[repr(C)]
-pub struct Case<'a, P: Platform> {
+pub struct Case<'a, Plat: Platform> {
     /// The entry in the channel's queue; initialised when the case is queued.
-    waiter: MaybeUninit<Waiter<P>>,
-    header: &'a Header<P>,
+    waiter: MaybeUninit<Waiter<Plat>>,
+    header: &'a Header<Plat>,
     side: Side,
     /// The `listed` fields of all cases form a permutation: `cases[n].listed` is the index of the case that is n-th in
     /// locking order. So the field does not describe the case that contains it. It is valid until the channels are
     /// unlocked.
     pub(super) listed: u32,
-    target: &'a dyn Transfer<P>,
+    target: &'a dyn Transfer<Plat>,
 }
 
-impl<'a, P: Platform> Case<'a, P> {
+impl<'a, Plat: Platform> Case<'a, Plat> {
     /// Makes a case with a pending outcome. The case borrows `target`, so that nothing else uses `target` meanwhile.
     #[inline(always)]
-    pub(super) fn new(header: &'a Header<P>, side: Side, target: &'a dyn Transfer<P>) -> Self {
+    pub(super) fn new(header: &'a Header<Plat>, side: Side, target: &'a dyn Transfer<Plat>) -> Self {
         Self { waiter: MaybeUninit::uninit(), header, side, listed: 0, target }
     }
 
@@ -299,7 +299,7 @@ impl<'a, P: Platform> Case<'a, P> {
 
     /// Takes the channel's lock, which this select does not hold yet, and performs the case if it is ready.
     #[inline(always)]
-    pub(super) fn lock_and_attempt(&self, pinned: &Pinned<P>) -> (Held<'a, P>, Attempt<P>) {
+    pub(super) fn lock_and_attempt(&self, pinned: &Pinned<Plat>) -> (Held<'a, Plat>, Attempt<Plat>) {
         let held = self.header.lock(pinned);
         // SAFETY: the outcome was pending when the case was made. Only one select uses the case, since a select borrows
         // its cases for their whole lifetime. A select stops after its first successful attempt.
@@ -308,7 +308,7 @@ impl<'a, P: Platform> Case<'a, P> {
     }
 
     /// Performs the case if it is ready. This select already holds the channel's lock.
-    pub(super) fn attempt(&self) -> Attempt<P> {
+    pub(super) fn attempt(&self) -> Attempt<Plat> {
         let held = ManuallyDrop::new(self.header.assume_locked());
         // SAFETY: the outcome was pending when the case was made, and no other select uses the case. A select stops
         // after its first successful attempt.
@@ -316,14 +316,14 @@ impl<'a, P: Platform> Case<'a, P> {
     }
 
     /// Takes the channel's lock and keeps it.
-    pub(super) fn lock(&self, pinned: &Pinned<P>) {
+    pub(super) fn lock(&self, pinned: &Pinned<Plat>) {
         mem::forget(self.header.lock(pinned));
     }
 
     /// Takes and keeps the channel's lock if it is free; returns whether it was free. If the lock is not free, the
     /// holder may be this select itself, because another case has the same channel.
     #[inline(always)]
-    pub(super) fn try_lock(&self, pinned: &Pinned<P>) -> bool {
+    pub(super) fn try_lock(&self, pinned: &Pinned<Plat>) -> bool {
         self.header.try_lock(pinned).map(mem::forget).is_some()
     }
 
@@ -338,12 +338,12 @@ impl<'a, P: Platform> Case<'a, P> {
     /// The case must not move until [`leave_queue`](Self::leave_queue) has returned, or until the G was woken through
     /// the waiter of the case.
     #[inline(always)]
-    pub(crate) fn enter_queue(&mut self, me: &'static Goroutine<P>, generation: WaitGeneration) {
+    pub(crate) fn enter_queue(&mut self, me: &'static Goroutine<Plat>, generation: WaitGeneration) {
         self.enter(self.header.queue(self.side), me, generation);
     }
 
     #[inline(always)]
-    fn enter(&mut self, queue: &WaitQueue<P>, me: &'static Goroutine<P>, generation: WaitGeneration) {
+    fn enter(&mut self, queue: &WaitQueue<Plat>, me: &'static Goroutine<Plat>, generation: WaitGeneration) {
         // The value slot has the address of `target`, by the contract of `Transfer`.
         let slot = ptr::from_ref(self.target).cast_mut().cast();
         self.waiter.write(Waiter::of_several(me, generation, slot));
@@ -355,8 +355,8 @@ impl<'a, P: Platform> Case<'a, P> {
     #[inline(always)]
     pub(super) fn lock_and_enter(
         &mut self,
-        pinned: &Pinned<P>,
-        me: &'static Goroutine<P>,
+        pinned: &Pinned<Plat>,
+        me: &'static Goroutine<Plat>,
         generation: WaitGeneration,
     ) -> bool {
         let (header, side) = (self.header, self.side);
@@ -379,13 +379,13 @@ impl<'a, P: Platform> Case<'a, P> {
     /// Removes the calling G from the channel's queue, if the G is still queued. No other G accesses the waiter
     /// afterwards.
     #[inline(always)]
-    pub(super) fn leave_queue(&self, pinned: &Pinned<P>) {
+    pub(super) fn leave_queue(&self, pinned: &Pinned<Plat>) {
         self.header.lock(pinned).remove(self.side, self.waiter());
     }
 
     /// The waiter of a case that has been queued.
     #[inline(always)]
-    pub(super) fn waiter(&self) -> &'static Waiter<P> {
+    pub(super) fn waiter(&self) -> &'static Waiter<Plat> {
         // SAFETY: `enter_queue` initialised the waiter, which is on the stack of a G. That G stays in the select until
         // each of its waiters has been removed from its queue under the lock, by the G or by the waker. A waker does
         // not access the waiter after it has readied the G.
@@ -400,13 +400,13 @@ impl<'a, P: Platform> Case<'a, P> {
     }
 }
 
-impl<P: Platform> fmt::Debug for Case<'_, P> {
+impl<Plat: Platform> fmt::Debug for Case<'_, Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Case").field("side", &self.side).finish_non_exhaustive()
     }
 }
 
-impl<T, P: Platform> fmt::Debug for RecvCase<'_, T, P> {
+impl<T, Plat: Platform> fmt::Debug for RecvCase<'_, T, Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecvCase").field("outcome", &self.outcome.get()).finish_non_exhaustive()
     }

@@ -9,7 +9,11 @@ use crate::platform::{Pinned, Platform};
 /// Step 1 of a select (see [`select`](super)): performs one of the cases that seem to be ready, and returns its index.
 /// Returns `None` if no case seems to be ready, or if each of `cases.len()` attempts has failed.
 #[inline]
-pub(super) fn try_one<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>], choice: Choice) -> Option<usize> {
+pub(super) fn try_one<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    cases: &[Case<'_, Plat>],
+    choice: Choice,
+) -> Option<usize> {
     // An attempt fails only if another G has performed the operation first, or if other wakers have ended the waits of
     // all Gs on the other side of the channel. After the last failed attempt, the caller continues with step 2 of the
     // algorithm.
@@ -34,7 +38,7 @@ pub(super) fn try_one<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>], ch
 
 /// Returns the index of one of the cases that seem to be ready, each with equal probability.
 #[inline]
-pub(super) fn choose<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> Option<usize> {
+pub(super) fn choose<Plat: Platform>(pinned: &Pinned<Plat>, cases: &[Case<'_, Plat>]) -> Option<usize> {
     if cases.len() > u64::BITS as usize {
         return choose_of_many(pinned, cases);
     }
@@ -47,7 +51,7 @@ pub(super) fn choose<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> 
 
 /// Returns the index of one of the set bits, each with equal probability.
 #[inline(always)]
-pub(super) fn choose_bit<P: Platform>(pinned: &Pinned<P>, mut bits: u64) -> Option<usize> {
+pub(super) fn choose_bit<Plat: Platform>(pinned: &Pinned<Plat>, mut bits: u64) -> Option<usize> {
     // In most cases no bit or one bit is set.
     if bits & bits.wrapping_sub(1) != 0 {
         for _ in 0..random_below(pinned, bits.count_ones()) {
@@ -62,7 +66,7 @@ pub(super) fn choose_bit<P: Platform>(pinned: &Pinned<P>, mut bits: u64) -> Opti
 /// Reservoir*, 1985, algorithm R).
 #[cold]
 #[inline(never)]
-fn choose_of_many<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> Option<usize> {
+fn choose_of_many<Plat: Platform>(pinned: &Pinned<Plat>, cases: &[Case<'_, Plat>]) -> Option<usize> {
     let (mut ready, mut chosen) = (0, None);
     for (number, case) in cases.iter().enumerate() {
         if case.looks_ready() {
@@ -77,17 +81,17 @@ fn choose_of_many<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> Opt
 
 /// Returns a random number below `limit`. Never panics, because a select calls this with locks held. Callable also in
 /// a system call and on threads that are not Ms.
-pub(super) fn random_below<P: Platform>(pinned: &Pinned<P>, limit: u32) -> u32 {
+pub(super) fn random_below<Plat: Platform>(pinned: &Pinned<Plat>, limit: u32) -> u32 {
     let processor = pinned.try_machine().and_then(Machine::processor);
-    let random = processor.map_or_else(random_without_processor::<P>, Processor::random);
+    let random = processor.map_or_else(random_without_processor::<Plat>, Processor::random);
     ((u64::from(random) * u64::from(limit)) >> 32) as u32
 }
 
 /// Computes a random number by hashing the clock (with the finalizer of SplitMix64).
 #[cold]
 #[inline(never)]
-fn random_without_processor<P: Platform>() -> u32 {
-    let mut bits = P::now().as_nanos().wrapping_mul(0x9E37_79B9_7F4A_7C15);
+fn random_without_processor<Plat: Platform>() -> u32 {
+    let mut bits = Plat::now().as_nanos().wrapping_mul(0x9E37_79B9_7F4A_7C15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     (bits >> 32) as u32

@@ -23,11 +23,11 @@ pub(crate) enum Locked {
 /// select because two cases use the same channel), or if a case seems to be ready, undoes everything and returns
 /// `false`. Other Gs never see the undone waiters, because they access the queues under the same locks.
 #[inline(always)]
-pub(crate) fn enter_all<P: Platform>(
-    pinned: &Pinned<P>,
-    me: &'static Goroutine<P>,
+pub(crate) fn enter_all<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    me: &'static Goroutine<Plat>,
     generation: WaitGeneration,
-    cases: &mut [Case<'_, P>],
+    cases: &mut [Case<'_, Plat>],
 ) -> bool {
     let count = cases.len();
     let mut left = cases.iter_mut();
@@ -44,7 +44,7 @@ pub(crate) fn enter_all<P: Platform>(
 /// Undoes [`enter_all`] for the cases in `entered`.
 #[cold]
 #[inline(never)]
-fn take_back_all<P: Platform>(entered: &[Case<'_, P>]) {
+fn take_back_all<Plat: Platform>(entered: &[Case<'_, Plat>]) {
     for case in entered {
         case.take_back();
         case.unlock();
@@ -55,10 +55,10 @@ fn take_back_all<P: Platform>(entered: &[Case<'_, P>]) {
 /// has removed that waiter already; this function removes the waiters of all other cases. Records the outcome of the
 /// case that contains `waker`, and returns the index of that case.
 #[inline(always)]
-pub(crate) fn leave_queues<P: Platform>(
-    pinned: &Pinned<P>,
-    cases: &[Case<'_, P>],
-    waker: Option<&'static Waiter<P>>,
+pub(crate) fn leave_queues<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    cases: &[Case<'_, Plat>],
+    waker: Option<&'static Waiter<Plat>>,
 ) -> Option<usize> {
     // The initial value is not the index of any case. `chosen` keeps this value if no case has woken the G.
     let mut chosen = cases.len();
@@ -78,7 +78,11 @@ pub(crate) fn leave_queues<P: Platform>(
 /// First tries to take the locks in the order of `cases`. This needs no sorting, and cannot deadlock, because it never
 /// waits for a lock. If a lock is not free, starts over in the order of addresses, which is the same for all selects.
 #[inline]
-pub(super) fn lock_all<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>], choice: Choice) -> (Locked, bool) {
+pub(super) fn lock_all<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    cases: &mut [Case<'_, Plat>],
+    choice: Choice,
+) -> (Locked, bool) {
     let mut is_any_ready = false;
     for number in 0..cases.len() {
         if !cases[number].try_lock(pinned) {
@@ -92,7 +96,11 @@ pub(super) fn lock_all<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>
 
 #[cold]
 #[inline(never)]
-fn lock_all_in_order<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>], choice: Choice) -> (Locked, bool) {
+fn lock_all_in_order<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    cases: &mut [Case<'_, Plat>],
+    choice: Choice,
+) -> (Locked, bool) {
     list_as_given(cases);
     if choice == Choice::Random {
         shuffle(pinned, cases);
@@ -106,7 +114,7 @@ fn lock_all_in_order<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>],
 const GAPS: [usize; 8] = [701, 301, 132, 57, 23, 10, 4, 1];
 
 /// Sets the locking order to the order of `cases`.
-pub(crate) fn list_as_given<P: Platform>(cases: &mut [Case<'_, P>]) {
+pub(crate) fn list_as_given<Plat: Platform>(cases: &mut [Case<'_, Plat>]) {
     for (number, case) in (0..).zip(cases) {
         case.listed = number;
     }
@@ -114,7 +122,7 @@ pub(crate) fn list_as_given<P: Platform>(cases: &mut [Case<'_, P>]) {
 
 /// Shuffles the locking order so that all permutations are equally likely (Fisher–Yates). Go: `pollorder`.
 #[doc(alias = "pollorder")]
-fn shuffle<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>]) {
+fn shuffle<Plat: Platform>(pinned: &Pinned<Plat>, cases: &mut [Case<'_, Plat>]) {
     for (position, count) in (0..cases.len()).zip(1..) {
         let other = random_below(pinned, count) as usize;
         let here = cases[position].listed;
@@ -126,8 +134,8 @@ fn shuffle<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>]) {
 /// random order, because only addresses are compared. If the cases were not shuffled, the sort may reorder cases of
 /// the same channel. Go: `lockorder`.
 #[doc(alias = "lockorder")]
-pub(crate) fn sort_by_address<P: Platform>(cases: &mut [Case<'_, P>]) {
-    fn address<P: Platform>(cases: &[Case<'_, P>], number: u32) -> usize {
+pub(crate) fn sort_by_address<Plat: Platform>(cases: &mut [Case<'_, Plat>]) {
+    fn address<Plat: Platform>(cases: &[Case<'_, Plat>], number: u32) -> usize {
         cases[number as usize].address()
     }
     let count = cases.len();
@@ -145,7 +153,7 @@ pub(crate) fn sort_by_address<P: Platform>(cases: &mut [Case<'_, P>]) {
 }
 
 /// The first case of each channel, in locking order.
-fn firsts<'c, 'a, P: Platform>(cases: &'c [Case<'a, P>]) -> impl Iterator<Item = &'c Case<'a, P>> {
+fn firsts<'c, 'a, Plat: Platform>(cases: &'c [Case<'a, Plat>]) -> impl Iterator<Item = &'c Case<'a, Plat>> {
     let mut last = None;
     cases.iter().map(|position| &cases[position.listed as usize]).filter(move |case| {
         let address = Some(case.address());
@@ -154,7 +162,7 @@ fn firsts<'c, 'a, P: Platform>(cases: &'c [Case<'a, P>]) -> impl Iterator<Item =
 }
 
 /// Locks each channel once, in locking order.
-pub(crate) fn lock_in_order<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> Locked {
+pub(crate) fn lock_in_order<Plat: Platform>(pinned: &Pinned<Plat>, cases: &[Case<'_, Plat>]) -> Locked {
     let mut locked = 0;
     for case in firsts(cases) {
         case.lock(pinned);
@@ -165,11 +173,11 @@ pub(crate) fn lock_in_order<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P
 
 /// Queues `me` on each channel. All channels are locked. Waiters on the same channel queue in locking order if the
 /// select may choose any case, and in the order of `cases` if the select is ordered.
-pub(super) fn enter_in_order<P: Platform>(
-    cases: &mut [Case<'_, P>],
+pub(super) fn enter_in_order<Plat: Platform>(
+    cases: &mut [Case<'_, Plat>],
     locked: Locked,
     choice: Choice,
-    me: &'static Goroutine<P>,
+    me: &'static Goroutine<Plat>,
     generation: WaitGeneration,
 ) {
     for position in 0..cases.len() {
@@ -188,7 +196,7 @@ pub(super) fn enter_in_order<P: Platform>(
 /// Called as the commit of a park. The G may run as soon as its first channel is unlocked. But before the G leaves the
 /// select, it locks the channels again, and therefore waits until the last one is unlocked. Until then the cases are
 /// valid. They are not accessed after that.
-pub(crate) fn unlock_all<P: Platform>(cases: &[Case<'_, P>], locked: Locked) {
+pub(crate) fn unlock_all<Plat: Platform>(cases: &[Case<'_, Plat>], locked: Locked) {
     match locked {
         Locked::Each => unlock_each(cases),
         // `take` ends the iteration after the last unlock, because the cases may no longer be valid then.
@@ -198,7 +206,7 @@ pub(crate) fn unlock_all<P: Platform>(cases: &[Case<'_, P>], locked: Locked) {
 
 /// Does what [`unlock_all`] does, for cases whose channels are all different.
 #[inline(always)]
-pub(super) fn unlock_each<P: Platform>(cases: &[Case<'_, P>]) {
+pub(super) fn unlock_each<Plat: Platform>(cases: &[Case<'_, Plat>]) {
     #[expect(clippy::needless_range_loop, reason = "of an iterator the compiler counts the steps first, by a division")]
     for number in 0..cases.len() {
         cases[number].unlock();

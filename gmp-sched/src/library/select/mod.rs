@@ -103,9 +103,9 @@ use crate::platform::{Pinned, Platform};
 /// ```
 #[derive(Debug)]
 #[must_use = "a select does nothing before it waits or polls"]
-pub struct Select<'a, P: Platform> {
+pub struct Select<'a, Plat: Platform> {
     /// Borrowed for the lifetime of the cases, so that no other select can use them.
-    cases: &'a mut [Case<'a, P>],
+    cases: &'a mut [Case<'a, Plat>],
     choice: Choice,
     /// Whether step 1 of the algorithm has been done already.
     has_tried_one: bool,
@@ -121,16 +121,16 @@ pub(crate) enum Choice {
 }
 
 /// How long a select waits.
-enum Patience<'a, P: Platform> {
+enum Patience<'a, Plat: Platform> {
     /// The select does not wait.
     None,
     /// The select waits forever.
     Full,
     /// The select waits until this limit is over.
-    Until(&'a Limit<'a, P>),
+    Until(&'a Limit<'a, Plat>),
 }
 
-impl<'a, P: Platform> Select<'a, P> {
+impl<'a, Plat: Platform> Select<'a, Plat> {
     /// Makes a select over `cases`, which are identified by their index. See [`Select`] for an example.
     ///
     /// The cases cannot be used again. A second select needs new cases, which can be made of the same values.
@@ -147,13 +147,13 @@ impl<'a, P: Platform> Select<'a, P> {
     /// # drop(receiver);
     /// ```
     #[inline]
-    pub fn new(cases: &'a mut [Case<'a, P>]) -> Self {
+    pub fn new(cases: &'a mut [Case<'a, Plat>]) -> Self {
         Self { cases, choice: Choice::Random, has_tried_one: false }
     }
 
     /// Makes a select like [`new`](Self::new), for a caller that has done step 1 of the algorithm.
     #[inline]
-    fn after_step_1(cases: &'a mut [Case<'a, P>]) -> Self {
+    fn after_step_1(cases: &'a mut [Case<'a, Plat>]) -> Self {
         Self { cases, choice: Choice::Random, has_tried_one: true }
     }
 
@@ -248,7 +248,7 @@ impl<'a, P: Platform> Select<'a, P> {
     ///
     /// In the same cases as [`wait`](Self::wait).
     #[track_caller]
-    pub fn wait_until<'l>(self, limit: impl Into<Limit<'l, P>>) -> Result<usize, ContextError> {
+    pub fn wait_until<'l>(self, limit: impl Into<Limit<'l, Plat>>) -> Result<usize, ContextError> {
         let limit = limit.into();
         self.run(Patience::Until(&limit)).ok_or_else(|| limit.ended())
     }
@@ -276,7 +276,7 @@ impl<'a, P: Platform> Select<'a, P> {
 
     #[inline]
     #[track_caller]
-    fn run(self, patience: Patience<'_, P>) -> Option<usize> {
+    fn run(self, patience: Patience<'_, Plat>) -> Option<usize> {
         let pinned = Pinned::new();
         if !self.has_tried_one
             && let Some(chosen) = try_one(&pinned, self.cases, self.choice)
@@ -302,10 +302,10 @@ impl<'a, P: Platform> Select<'a, P> {
 /// Inlined into the macro, where the number of cases is known, so that the loops are unrolled.
 #[inline(always)]
 #[track_caller]
-fn wait_for_one<'a, P, C>(pinned: Pinned<P>, cases: &mut C) -> usize
+fn wait_for_one<'a, Plat, C>(pinned: Pinned<Plat>, cases: &mut C) -> usize
 where
-    P: Platform,
-    C: AsRef<[Case<'a, P>]> + AsMut<[Case<'a, P>]> + ?Sized,
+    Plat: Platform,
+    C: AsRef<[Case<'a, Plat>]> + AsMut<[Case<'a, Plat>]> + ?Sized,
 {
     let caller = CurrentGoroutine::of(pinned);
     let generation = caller.me.open_wait();
@@ -323,18 +323,18 @@ where
 /// Does what [`wait_for_one`] does, for a number of cases that is known only at run time.
 #[inline(never)]
 #[track_caller]
-fn wait_for_one_of_some<P: Platform>(pinned: Pinned<P>, cases: &mut [Case<'_, P>]) -> usize {
+fn wait_for_one_of_some<Plat: Platform>(pinned: Pinned<Plat>, cases: &mut [Case<'_, Plat>]) -> usize {
     wait_for_one(pinned, cases)
 }
 
 /// Locks all channels, then performs a ready case or waits for one (steps 2 to 4 of the algorithm).
 #[inline(never)]
 #[track_caller]
-fn with_all_locks<P: Platform>(
-    pinned: Pinned<P>,
-    cases: &mut [Case<'_, P>],
+fn with_all_locks<Plat: Platform>(
+    pinned: Pinned<Plat>,
+    cases: &mut [Case<'_, Plat>],
     choice: Choice,
-    patience: Patience<'_, P>,
+    patience: Patience<'_, Plat>,
 ) -> Option<usize> {
     let (locked, is_any_ready) = lock_all(&pinned, cases, choice);
     if is_any_ready && let Some((chosen, waiting)) = try_locked(&pinned, cases, choice) {
@@ -359,11 +359,11 @@ fn with_all_locks<P: Platform>(
 /// removes the waiters of those Gs from the queue, so that the case no longer seems to be ready.
 #[cold]
 #[inline(never)]
-pub(crate) fn try_locked<P: Platform>(
-    pinned: &Pinned<P>,
-    cases: &[Case<'_, P>],
+pub(crate) fn try_locked<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    cases: &[Case<'_, Plat>],
     choice: Choice,
-) -> Option<(usize, Option<&'static Goroutine<P>>)> {
+) -> Option<(usize, Option<&'static Goroutine<Plat>>)> {
     loop {
         let chosen = match choice {
             Choice::Random => choose(pinned, cases)?,
@@ -380,12 +380,12 @@ pub(crate) fn try_locked<P: Platform>(
 /// Queues on all channels, parks, and leaves the queues (steps 3 and 4 of the algorithm). The caller holds the locks
 /// of all channels and has found no case ready.
 #[track_caller]
-fn park<P: Platform>(
-    pinned: Pinned<P>,
-    cases: &mut [Case<'_, P>],
+fn park<Plat: Platform>(
+    pinned: Pinned<Plat>,
+    cases: &mut [Case<'_, Plat>],
     locked: Locked,
     choice: Choice,
-    limit: Option<&Limit<'_, P>>,
+    limit: Option<&Limit<'_, Plat>>,
 ) -> Option<usize> {
     let (caller, kept) = CurrentGoroutine::holding(pinned, Kept { cases, locked });
     mem::forget(kept);
@@ -411,18 +411,18 @@ fn park<P: Platform>(
 
 /// The locks that a select keeps while it prepares to park. Dropping this guard releases the locks, for example when
 /// the select panics because its caller must not block.
-struct Kept<'c, 'a, P: Platform> {
-    cases: &'c [Case<'a, P>],
+struct Kept<'c, 'a, Plat: Platform> {
+    cases: &'c [Case<'a, Plat>],
     locked: Locked,
 }
 
-impl<P: Platform> Drop for Kept<'_, '_, P> {
+impl<Plat: Platform> Drop for Kept<'_, '_, Plat> {
     fn drop(&mut self) {
         unlock_all(self.cases, self.locked);
     }
 }
 
-impl<P: Platform> Awaited for &[Case<'_, P>] {
+impl<Plat: Platform> Awaited for &[Case<'_, Plat>] {
     /// Whether each channel belongs to the caller's bubble or is a nil channel.
     #[cold]
     fn is_of_current_bubble(&self) -> bool {

@@ -12,13 +12,13 @@ use crate::platform::{Pinned, Platform};
 
 /// Which of the cases seem to be ready. This is a bit set, with one bit for each call of [`check`](Self::check).
 #[derive(Debug)]
-pub struct Ready<P> {
+pub struct Ready<Plat> {
     bits: u64,
     checked: u32,
-    _platform: PhantomData<fn() -> P>,
+    _platform: PhantomData<fn() -> Plat>,
 }
 
-impl<P: Platform> Ready<P> {
+impl<Plat: Platform> Ready<Plat> {
     /// Makes the state before the first case is checked.
     #[inline(always)]
     #[expect(clippy::new_without_default, reason = "for the macro only")]
@@ -28,7 +28,7 @@ impl<P: Platform> Ready<P> {
 
     /// Records whether `arm`, the next case, seems to be ready.
     #[inline(always)]
-    pub fn check(&mut self, arm: &impl Arm<Platform = P>) {
+    pub fn check(&mut self, arm: &impl Arm<Platform = Plat>) {
         self.bits |= u64::from(arm.looks_ready()).checked_shl(self.checked).unwrap_or(0);
         self.checked += 1;
     }
@@ -47,26 +47,26 @@ impl<P: Platform> Ready<P> {
     }
 }
 
-impl<P: Platform> Ready<P> {
+impl<Plat: Platform> Ready<Plat> {
     #[cold]
     #[inline(never)]
     fn choose_of_several(bits: u64) -> usize {
-        choose_bit(&Pinned::<P>::new(), bits).number()
+        choose_bit(&Pinned::<Plat>::new(), bits).number()
     }
 }
 
 /// The rest of a select in which no case seemed to be ready, or whose first attempt failed. It does steps 2 to 4 of
 /// the algorithm.
 #[derive(Debug)]
-pub struct Remaining<'a, P: Platform, const N: usize> {
+pub struct Remaining<'a, Plat: Platform, const N: usize> {
     /// The cases, borrowed for their whole lifetime, as in [`Select`].
-    cases: &'a mut [Case<'a, P>; N],
+    cases: &'a mut [Case<'a, Plat>; N],
 }
 
-impl<'a, P: Platform, const N: usize> Remaining<'a, P, N> {
+impl<'a, Plat: Platform, const N: usize> Remaining<'a, Plat, N> {
     /// Makes the rest of a select over `cases`. The caller has done step 1 of the algorithm.
     #[inline(always)]
-    pub fn at(cases: &'a mut [Case<'a, P>; N]) -> Self {
+    pub fn at(cases: &'a mut [Case<'a, Plat>; N]) -> Self {
         Self { cases }
     }
 
@@ -86,7 +86,7 @@ impl<'a, P: Platform, const N: usize> Remaining<'a, P, N> {
     /// See [`Select::wait_until`].
     #[inline]
     #[track_caller]
-    pub fn wait_until<'l>(self, limit: impl Into<Limit<'l, P>>) -> Result<usize, ContextError> {
+    pub fn wait_until<'l>(self, limit: impl Into<Limit<'l, Plat>>) -> Result<usize, ContextError> {
         Select::after_step_1(self.cases).wait_until(limit)
     }
 

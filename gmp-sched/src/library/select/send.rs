@@ -11,10 +11,10 @@ use crate::platform::Platform;
 
 /// A case that sends. See [`send`] for an example.
 #[repr(C)]
-pub struct SendCase<'a, T, P: Platform> {
+pub struct SendCase<'a, T, Plat: Platform> {
     /// Initialised unless the outcome is `Moved`.
     value: UnsafeCell<ManuallyDrop<T>>,
-    channel: &'a Channel<T, P>,
+    channel: &'a Channel<T, Plat>,
     outcome: Cell<Outcome>,
 }
 
@@ -39,7 +39,7 @@ pub fn send<S: Sink + ?Sized>(sink: &S, value: S::Value) -> SendCase<'_, S::Valu
     SendCase { value, channel: sink.sender().channel(), outcome: Cell::new(Outcome::Pending) }
 }
 
-impl<'a, T, P: Platform> SendCase<'a, T, P> {
+impl<'a, T, Plat: Platform> SendCase<'a, T, Plat> {
     /// Makes the case for one [`Select`](super::Select). See [`RecvCase::case`](super::RecvCase::case) for an example.
     ///
     /// # Panics
@@ -47,7 +47,7 @@ impl<'a, T, P: Platform> SendCase<'a, T, P> {
     /// The value has been sent.
     #[inline]
     #[track_caller]
-    pub fn case(&mut self) -> Case<'_, P> {
+    pub fn case(&mut self) -> Case<'_, Plat> {
         self.renew();
         Case::new(&self.channel.header, Side::Send, self)
     }
@@ -114,9 +114,9 @@ impl<'a, T, P: Platform> SendCase<'a, T, P> {
     }
 }
 
-impl<T, P: Platform> Arm for SendCase<'_, T, P> {
+impl<T, Plat: Platform> Arm for SendCase<'_, T, Plat> {
     type Result = Result<(), SendError<T>>;
-    type Platform = P;
+    type Platform = Plat;
 
     #[inline(always)]
     fn looks_ready(&self) -> bool {
@@ -140,7 +140,7 @@ impl<T, P: Platform> Arm for SendCase<'_, T, P> {
     fn discard(self) {}
 }
 
-impl<T, P: Platform> Drop for SendCase<'_, T, P> {
+impl<T, Plat: Platform> Drop for SendCase<'_, T, Plat> {
     #[inline]
     fn drop(&mut self) {
         if self.outcome.get() != Outcome::Moved {
@@ -151,9 +151,9 @@ impl<T, P: Platform> Drop for SendCase<'_, T, P> {
 }
 
 // SAFETY: the value is the first field of a `repr(C)` struct.
-unsafe impl<T, P: Platform> Transfer<P> for SendCase<'_, T, P> {
+unsafe impl<T, Plat: Platform> Transfer<Plat> for SendCase<'_, T, Plat> {
     #[inline]
-    unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P> {
+    unsafe fn attempt(&self, held: &Held<'_, Plat>) -> Attempt<Plat> {
         // SAFETY: the caller promises that the outcome is pending, so the value is initialised. When the value has
         // moved, `note` sets the outcome to `Moved`.
         note(&self.outcome, unsafe { self.channel.offer(held, self.value.get().cast()) })
@@ -164,7 +164,7 @@ unsafe impl<T, P: Platform> Transfer<P> for SendCase<'_, T, P> {
     }
 }
 
-impl<T, P: Platform> fmt::Debug for SendCase<'_, T, P> {
+impl<T, Plat: Platform> fmt::Debug for SendCase<'_, T, Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SendCase").field("outcome", &self.outcome.get()).finish_non_exhaustive()
     }

@@ -10,17 +10,17 @@ use crate::library::chan::{Attempt, Channel, Header, Held, SendError, Side};
 use crate::platform::Platform;
 
 /// A case that sends the value of an `Option`. See [`send_from`] for an example.
-pub struct SendFromCase<'a, T, P: Platform> {
-    target: Target<'a, T, P>,
+pub struct SendFromCase<'a, T, Plat: Platform> {
+    target: Target<'a, T, Plat>,
     /// A nil channel to wait on while there is nothing to send.
-    nowhere: Header<P>,
+    nowhere: Header<Plat>,
 }
 
 #[repr(C)]
-struct Target<'a, T, P: Platform> {
+struct Target<'a, T, Plat: Platform> {
     /// Holds the value while a select may send it; see [`is_taken`](Self::is_taken).
     slot: UnsafeCell<MaybeUninit<T>>,
-    channel: &'a Channel<T, P>,
+    channel: &'a Channel<T, Plat>,
     /// The `Option` that the value was taken from. A value that was not sent is put back.
     option: &'a mut Option<T>,
     /// Whether the value has been moved into `slot`. A select may have sent it since.
@@ -70,10 +70,10 @@ pub fn send_from<'a, S: Sink + ?Sized>(
     SendFromCase { target, nowhere: Header::never() }
 }
 
-impl<T, P: Platform> SendFromCase<'_, T, P> {
+impl<T, Plat: Platform> SendFromCase<'_, T, Plat> {
     /// Makes the case for one [`Select`](super::Select). See [`RecvCase::case`](super::RecvCase::case) for an example.
     #[inline]
-    pub fn case(&mut self) -> Case<'_, P> {
+    pub fn case(&mut self) -> Case<'_, Plat> {
         self.target.put_back();
         let header = if self.target.take_out() { &self.target.channel.header } else { &self.nowhere };
         Case::new(header, Side::Send, &self.target)
@@ -122,9 +122,9 @@ impl<T, P: Platform> SendFromCase<'_, T, P> {
     }
 }
 
-impl<T, P: Platform> Arm for SendFromCase<'_, T, P> {
+impl<T, Plat: Platform> Arm for SendFromCase<'_, T, Plat> {
     type Result = Result<(), SendError<T>>;
-    type Platform = P;
+    type Platform = Plat;
 
     #[inline]
     fn looks_ready(&self) -> bool {
@@ -148,7 +148,7 @@ impl<T, P: Platform> Arm for SendFromCase<'_, T, P> {
     fn discard(self) {}
 }
 
-impl<T, P: Platform> Target<'_, T, P> {
+impl<T, Plat: Platform> Target<'_, T, Plat> {
     /// Moves the value, if any, from the `Option` into `slot`. Returns whether `slot` holds a value.
     fn take_out(&mut self) -> bool {
         if let Some(value) = self.option.take() {
@@ -170,15 +170,15 @@ impl<T, P: Platform> Target<'_, T, P> {
     }
 }
 
-impl<T, P: Platform> Drop for Target<'_, T, P> {
+impl<T, Plat: Platform> Drop for Target<'_, T, Plat> {
     fn drop(&mut self) {
         self.put_back();
     }
 }
 
 // SAFETY: `slot` is the first field of a `repr(C)` struct.
-unsafe impl<T, P: Platform> Transfer<P> for Target<'_, T, P> {
-    unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P> {
+unsafe impl<T, Plat: Platform> Transfer<Plat> for Target<'_, T, Plat> {
+    unsafe fn attempt(&self, held: &Held<'_, Plat>) -> Attempt<Plat> {
         if !self.is_taken {
             return Attempt::NotReady;
         }
@@ -192,7 +192,7 @@ unsafe impl<T, P: Platform> Transfer<P> for Target<'_, T, P> {
     }
 }
 
-impl<T, P: Platform> fmt::Debug for SendFromCase<'_, T, P> {
+impl<T, Plat: Platform> fmt::Debug for SendFromCase<'_, T, Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SendFromCase").field("outcome", &self.target.outcome).finish_non_exhaustive()
     }

@@ -48,9 +48,9 @@ pub trait Sink {
     fn sender(&self) -> &Sender<Self::Value, Self::Platform>;
 }
 
-impl<T, P: Platform> Sink for Sender<T, P> {
+impl<T, Plat: Platform> Sink for Sender<T, Plat> {
     type Value = T;
-    type Platform = P;
+    type Platform = Plat;
 
     #[inline(always)]
     fn sender(&self) -> &Self {
@@ -58,12 +58,12 @@ impl<T, P: Platform> Sink for Sender<T, P> {
     }
 }
 
-impl<T, P: Platform> Sink for Chan<T, P> {
+impl<T, Plat: Platform> Sink for Chan<T, Plat> {
     type Value = T;
-    type Platform = P;
+    type Platform = Plat;
 
     #[inline(always)]
-    fn sender(&self) -> &Sender<T, P> {
+    fn sender(&self) -> &Sender<T, Plat> {
         self.sender()
     }
 }

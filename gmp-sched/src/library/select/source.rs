@@ -75,22 +75,22 @@ pub fn recv<S: Source + ?Sized>(source: &S) -> RecvCase<'_, S::Value, S::Platfor
     source.recv_case()
 }
 
-impl<T, P: Platform> Source for Receiver<T, P> {
+impl<T, Plat: Platform> Source for Receiver<T, Plat> {
     type Value = T;
-    type Platform = P;
+    type Platform = Plat;
 
     #[inline]
-    fn recv_case(&self) -> RecvCase<'_, T, P> {
+    fn recv_case(&self) -> RecvCase<'_, T, Plat> {
         RecvCase::new(self.channel())
     }
 }
 
-impl<T, P: Platform> Source for Chan<T, P> {
+impl<T, Plat: Platform> Source for Chan<T, Plat> {
     type Value = T;
-    type Platform = P;
+    type Platform = Plat;
 
     #[inline]
-    fn recv_case(&self) -> RecvCase<'_, T, P> {
+    fn recv_case(&self) -> RecvCase<'_, T, Plat> {
         self.receiver().recv_case()
     }
 }

@@ -33,18 +33,18 @@ use crate::platform::{Pinned, Platform};
 ///     assert_eq!(leaders.count(), 1);
 /// });
 /// ```
-pub struct Barrier<P: Platform> {
+pub struct Barrier<Plat: Platform> {
     size: u32,
-    state: Lock<State<P>, P>,
+    state: Lock<State<Plat>, Plat>,
 }
 
-struct State<P: Platform> {
-    queue: WaitQueue<P>,
+struct State<Plat: Platform> {
+    queue: WaitQueue<Plat>,
     /// Number of Gs that have arrived in this round and wait.
     arrived: u32,
 }
 
-impl<P: Platform> Barrier<P> {
+impl<Plat: Platform> Barrier<Plat> {
     const_fn! {
         /// Makes a barrier for `size` Gs. If `size` is 0 or 1, no call waits.
         ///
@@ -73,7 +73,7 @@ impl<P: Platform> Barrier<P> {
         if self.size <= 1 {
             return BarrierWaitResult { is_leader: true };
         }
-        let blocking = Blocking::<P>::new(WaitReason::Barrier, None);
+        let blocking = Blocking::<Plat>::new(WaitReason::Barrier, None);
         let mut state = self.state.lock();
         state.arrived += 1;
         if state.arrived < self.size {
@@ -103,7 +103,7 @@ impl BarrierWaitResult {
     }
 }
 
-impl<P: Platform> fmt::Debug for Barrier<P> {
+impl<Plat: Platform> fmt::Debug for Barrier<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Barrier").field("size", &self.size).finish_non_exhaustive()
     }

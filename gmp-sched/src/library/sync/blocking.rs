@@ -19,13 +19,13 @@ use crate::platform::{Pinned, Platform};
 /// The proof is made before the lock of the queue is taken. Making it may panic, and a panic must not happen with the
 /// lock held.
 #[derive(Debug)]
-pub(super) struct Blocking<'a, P: Platform> {
-    caller: CurrentGoroutine<P>,
+pub(super) struct Blocking<'a, Plat: Platform> {
+    caller: CurrentGoroutine<Plat>,
     reason: WaitReason,
-    limit: Option<&'a Limit<'a, P>>,
+    limit: Option<&'a Limit<'a, Plat>>,
 }
 
-impl<'a, P: Platform> Blocking<'a, P> {
+impl<'a, Plat: Platform> Blocking<'a, Plat> {
     /// Makes the proof for one wait with the wait reason `reason`. The wait ends when `limit`, if any, is over.
     ///
     /// # Panics
@@ -33,7 +33,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
     /// The caller is pinned or is not a G with a P.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn new(reason: WaitReason, limit: Option<&'a Limit<'a, P>>) -> Self {
+    pub(super) fn new(reason: WaitReason, limit: Option<&'a Limit<'a, Plat>>) -> Self {
         Self { caller: CurrentGoroutine::new(), reason, limit }
     }
 
@@ -54,7 +54,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
         self,
         guard: G,
         note: usize,
-        enqueue: impl FnOnce(&mut G, &'static Waiter<P>),
+        enqueue: impl FnOnce(&mut G, &'static Waiter<Plat>),
     ) -> Option<usize> {
         let reason = self.reason;
         self.wait_for(reason.into(), guard, note, enqueue)
@@ -68,7 +68,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
         object: &dyn Awaited,
         guard: G,
         note: usize,
-        enqueue: impl FnOnce(&mut G, &'static Waiter<P>),
+        enqueue: impl FnOnce(&mut G, &'static Waiter<Plat>),
     ) -> Option<usize> {
         let reason = self.reason;
         self.wait_for(WaitFor::new(reason, object), guard, note, enqueue)
@@ -81,7 +81,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
         wait_for: WaitFor<'_>,
         mut guard: G,
         note: usize,
-        enqueue: impl FnOnce(&mut G, &'static Waiter<P>),
+        enqueue: impl FnOnce(&mut G, &'static Waiter<Plat>),
     ) -> Option<usize> {
         let Self { caller, limit, .. } = self;
         let me = caller.me;
@@ -111,7 +111,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
 
 /// Readies the G of `waiter`. The caller has ended the wait of that G.
 #[inline]
-pub(super) fn ready<P: Platform>(waiter: &'static Waiter<P>, pinned: &Pinned<P>) {
+pub(super) fn ready<Plat: Platform>(waiter: &'static Waiter<Plat>, pinned: &Pinned<Plat>) {
     #[cfg(not(gmp_loom))]
     waiter.ready(pinned);
     #[cfg(gmp_loom)]
@@ -122,7 +122,7 @@ pub(super) fn ready<P: Platform>(waiter: &'static Waiter<P>, pinned: &Pinned<P>)
 }
 
 /// The waiter of the calling G.
-pub(super) fn my_waiter<P: Platform>(pinned: &Pinned<P>) -> &'static Waiter<P> {
+pub(super) fn my_waiter<Plat: Platform>(pinned: &Pinned<Plat>) -> &'static Waiter<Plat> {
     &pinned.goroutine().waiter
 }
 
@@ -139,13 +139,13 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 /// Waiters whose waits were ended under a lock. Their Gs are readied after the lock is released, in queue order. Linux:
 /// `wake_q`.
 #[must_use]
-pub(super) struct WakeList<P: Platform> {
+pub(super) struct WakeList<Plat: Platform> {
     /// The first waiter. In most cases it is the only one, and the list `others` is not used.
-    first: Option<&'static Waiter<P>>,
-    others: WaitQueue<P>,
+    first: Option<&'static Waiter<Plat>>,
+    others: WaitQueue<Plat>,
 }
 
-impl<P: Platform> WakeList<P> {
+impl<Plat: Platform> WakeList<Plat> {
     /// Makes an empty list.
     #[inline]
     pub(super) fn none() -> Self {
@@ -154,7 +154,7 @@ impl<P: Platform> WakeList<P> {
 
     /// Removes all waiters from `queue`, ends their waits, and returns a list of them.
     #[inline]
-    pub(super) fn all_of(queue: &WaitQueue<P>) -> Self {
+    pub(super) fn all_of(queue: &WaitQueue<Plat>) -> Self {
         let mut to_wake = Self::none();
         while let Some(waiter) = queue.pop() {
             to_wake.push(waiter);
@@ -164,7 +164,7 @@ impl<P: Platform> WakeList<P> {
 
     /// Adds a waiter that was popped from its queue.
     #[inline]
-    pub(super) fn push(&mut self, waiter: &'static Waiter<P>) {
+    pub(super) fn push(&mut self, waiter: &'static Waiter<Plat>) {
         match self.first {
             None => self.first = Some(waiter),
             Some(_) => self.others.push_back(waiter),
@@ -173,7 +173,7 @@ impl<P: Platform> WakeList<P> {
 
     /// Readies the Gs of all waiters.
     #[inline]
-    pub(super) fn ready(self, pinned: &Pinned<P>) {
+    pub(super) fn ready(self, pinned: &Pinned<Plat>) {
         self.ready_each(pinned, |_| ());
     }
 
@@ -186,7 +186,7 @@ impl<P: Platform> WakeList<P> {
     /// waker would ready them.
     #[inline]
     #[track_caller]
-    pub(super) fn ready_durable(self, pinned: Pinned<P>) -> usize {
+    pub(super) fn ready_durable(self, pinned: Pinned<Plat>) -> usize {
         let (mut count, mut is_foreign) = (0, false);
         self.ready_each(&pinned, |waiter| {
             count += 1;
@@ -199,7 +199,7 @@ impl<P: Platform> WakeList<P> {
 
     /// Readies the Gs of all waiters. Calls `inspect` for each waiter first.
     #[inline]
-    fn ready_each(self, pinned: &Pinned<P>, mut inspect: impl FnMut(&'static Waiter<P>)) {
+    fn ready_each(self, pinned: &Pinned<Plat>, mut inspect: impl FnMut(&'static Waiter<Plat>)) {
         let Some(first) = self.first else { return };
         inspect(first);
         ready(first, pinned);

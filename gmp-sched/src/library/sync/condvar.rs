@@ -52,8 +52,8 @@ use crate::platform::{Pinned, Platform};
 /// - A wait panics if the caller is pinned or is not a G with a P, or if other Gs wait with another mutex.
 /// - A notification panics if a woken G is in a [bubble](crate#features) and the caller is outside of it.
 #[doc(alias = "Cond")]
-pub struct Condvar<P: Platform> {
-    state: Lock<State<P>, P>,
+pub struct Condvar<Plat: Platform> {
+    state: Lock<State<Plat>, Plat>,
 }
 
 /// The result of a wait with a deadline or a timeout: whether the wait [timed out](Self::timed_out). `std` has a type
@@ -70,21 +70,21 @@ impl WaitTimeoutResult {
     }
 }
 
-struct State<P: Platform> {
-    queue: WaitQueue<P>,
+struct State<Plat: Platform> {
+    queue: WaitQueue<Plat>,
     /// The address of the waiters' mutex. Not used while no G waits.
     mutex: usize,
 }
 
 /// A value of this type is dropped on the far side of a wait. The drop first releases the queue's lock, which until
 /// then keeps notifiers from finding the G. The drop then readies the next waiter for the mutex, if there is one.
-struct Leaving<G, P: Platform> {
+struct Leaving<G, Plat: Platform> {
     state: Option<G>,
     /// A G that waits for the mutex may be woken when the mutex is unlocked. This is the waiter of that G, if any.
-    next: Option<&'static Waiter<P>>,
+    next: Option<&'static Waiter<Plat>>,
 }
 
-impl<G, P: Platform> Drop for Leaving<G, P> {
+impl<G, Plat: Platform> Drop for Leaving<G, Plat> {
     fn drop(&mut self) {
         // Releases the lock first, because no G is readied while a lock is held.
         self.state = None;
@@ -94,7 +94,7 @@ impl<G, P: Platform> Drop for Leaving<G, P> {
     }
 }
 
-impl<P: Platform> Condvar<P> {
+impl<Plat: Platform> Condvar<Plat> {
     const_fn! {
         /// Makes a condition variable without waiters.
         ///
@@ -112,7 +112,7 @@ impl<P: Platform> Condvar<P> {
     /// Unlocks the mutex of `guard`, waits for a notification, and locks the mutex again. Go: `Cond.Wait`.
     #[doc(alias = "Wait")]
     #[track_caller]
-    pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, P>) {
+    pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, Plat>) {
         self.wait_with(guard, None);
     }
 
@@ -122,7 +122,11 @@ impl<P: Platform> Condvar<P> {
     ///
     /// In the cases that [`Condvar`] lists for a wait, or if `condition` panics.
     #[track_caller]
-    pub fn wait_while<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, P>, mut condition: impl FnMut(&mut T) -> bool) {
+    pub fn wait_while<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T, Plat>,
+        mut condition: impl FnMut(&mut T) -> bool,
+    ) {
         while condition(guard) {
             self.wait(guard);
         }
@@ -135,7 +139,7 @@ impl<P: Platform> Condvar<P> {
     ///
     /// In the cases that [`Condvar`] lists for a wait.
     #[track_caller]
-    pub fn wait_until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, P>, deadline: Instant) -> WaitTimeoutResult {
+    pub fn wait_until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, Plat>, deadline: Instant) -> WaitTimeoutResult {
         WaitTimeoutResult(!self.wait_with(guard, Some(&deadline.into())))
     }
 
@@ -157,8 +161,8 @@ impl<P: Platform> Condvar<P> {
     ///
     /// In the cases that [`Condvar`] lists for a wait.
     #[track_caller]
-    pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, P>, timeout: Duration) -> WaitTimeoutResult {
-        self.wait_until(guard, now::<P>() + timeout)
+    pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, Plat>, timeout: Duration) -> WaitTimeoutResult {
+        self.wait_until(guard, now::<Plat>() + timeout)
     }
 
     /// Waits like [`wait_while`](Self::wait_while), until `deadline` at most. The result counts as
@@ -170,7 +174,7 @@ impl<P: Platform> Condvar<P> {
     #[track_caller]
     pub fn wait_while_until<T: ?Sized>(
         &self,
-        guard: &mut MutexGuard<'_, T, P>,
+        guard: &mut MutexGuard<'_, T, Plat>,
         mut condition: impl FnMut(&mut T) -> bool,
         deadline: Instant,
     ) -> WaitTimeoutResult {
@@ -193,11 +197,11 @@ impl<P: Platform> Condvar<P> {
     #[track_caller]
     pub fn wait_while_for<T: ?Sized>(
         &self,
-        guard: &mut MutexGuard<'_, T, P>,
+        guard: &mut MutexGuard<'_, T, Plat>,
         condition: impl FnMut(&mut T) -> bool,
         timeout: Duration,
     ) -> WaitTimeoutResult {
-        self.wait_while_until(guard, condition, now::<P>() + timeout)
+        self.wait_while_until(guard, condition, now::<Plat>() + timeout)
     }
 
     /// Ends the wait of the G that has waited longest. Returns whether a G waited. Does not block. Go: `Cond.Signal`.
@@ -208,7 +212,7 @@ impl<P: Platform> Condvar<P> {
     #[doc(alias = "Signal")]
     #[track_caller]
     pub fn notify_one(&self) -> bool {
-        let pinned = Pinned::<P>::new();
+        let pinned = Pinned::<Plat>::new();
         let mut to_wake = WakeList::none();
         if let Some(first) = self.state.lock().queue.pop() {
             to_wake.push(first);
@@ -224,7 +228,7 @@ impl<P: Platform> Condvar<P> {
     #[doc(alias = "Broadcast")]
     #[track_caller]
     pub fn notify_all(&self) -> usize {
-        let pinned = Pinned::<P>::new();
+        let pinned = Pinned::<Plat>::new();
         let to_wake = WakeList::all_of(&self.state.lock().queue);
         to_wake.ready_durable(pinned)
     }
@@ -232,12 +236,16 @@ impl<P: Platform> Condvar<P> {
     /// Unlocks the mutex of `guard`, waits for a notification until `limit` at most, and locks the mutex again. Returns
     /// whether there was a notification.
     #[track_caller]
-    pub(super) fn wait_with<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, P>, limit: Option<&Limit<'_, P>>) -> bool {
+    pub(super) fn wait_with<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T, Plat>,
+        limit: Option<&Limit<'_, Plat>>,
+    ) -> bool {
         // SAFETY: the mutex is unlocked below while this function borrows `guard`, so nothing accesses the value
         // through the guard meanwhile. The mutex is locked again before this function returns. A panic can happen
         // only before the unlock.
         let mutex = unsafe { MutexGuard::mutex(guard).raw() };
-        let blocking = Blocking::<P>::new(WaitReason::CondvarWait, limit);
+        let blocking = Blocking::<Plat>::new(WaitReason::CondvarWait, limit);
         let mut state = self.state.lock();
         let address = core::ptr::from_ref(mutex).addr();
         if state.queue.is_empty() {
@@ -257,7 +265,7 @@ impl<P: Platform> Condvar<P> {
             leaving.next = mutex.release_for();
         });
         if notified.is_none() {
-            let pinned = Pinned::<P>::new();
+            let pinned = Pinned::<Plat>::new();
             self.state.lock().queue.remove(my_waiter(&pinned));
         }
         mutex.acquire();
@@ -265,13 +273,13 @@ impl<P: Platform> Condvar<P> {
     }
 }
 
-impl<P: Platform> Default for Condvar<P> {
+impl<Plat: Platform> Default for Condvar<Plat> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<P: Platform> fmt::Debug for Condvar<P> {
+impl<Plat: Platform> fmt::Debug for Condvar<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Condvar").finish_non_exhaustive()
     }

@@ -33,20 +33,20 @@ use crate::platform::Platform;
 /// });
 /// ```
 #[doc(alias = "errgroup")]
-pub struct ErrorGroup<E, P: Platform> {
-    shared: Arc<Shared<E, P>>,
+pub struct ErrorGroup<E, Plat: Platform> {
+    shared: Arc<Shared<E, Plat>>,
 }
 
-struct Shared<E, P: Platform> {
-    under_way: WaitGroup<P>,
+struct Shared<E, Plat: Platform> {
+    under_way: WaitGroup<Plat>,
     /// Each G of the group that has not ended holds a permit. `None` if the group has no limit.
-    limit: Option<Semaphore<P>>,
-    error: Mutex<Option<E>, P>,
+    limit: Option<Semaphore<Plat>>,
+    error: Mutex<Option<E>, Plat>,
     is_canceled: AtomicBool,
-    on_cancel: Mutex<Vec<Box<dyn FnOnce() + Send>>, P>,
+    on_cancel: Mutex<Vec<Box<dyn FnOnce() + Send>>, Plat>,
 }
 
-impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
+impl<E: Send + 'static, Plat: Platform> ErrorGroup<E, Plat> {
     /// Makes a group without Gs.
     ///
     /// ```
@@ -104,7 +104,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     /// });
     /// ```
     #[doc(alias = "WithContext")]
-    pub fn with_context(self, context: &Context<P>) -> (Self, Context<P>) {
+    pub fn with_context(self, context: &Context<Plat>) -> (Self, Context<Plat>) {
         let (context, cancel) = context.with_cancel();
         (self.on_cancel(move || cancel.cancel()), context)
     }
@@ -132,7 +132,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         self
     }
 
-    fn with(limit: Option<Semaphore<P>>) -> Self {
+    fn with(limit: Option<Semaphore<Plat>>) -> Self {
         let shared = Shared {
             under_way: WaitGroup::new(),
             limit,
@@ -210,7 +210,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     #[track_caller]
     fn start(
         &self,
-        permit: Option<Permit<'_, P>>,
+        permit: Option<Permit<'_, Plat>>,
         body: impl FnOnce() -> Result<(), E> + Send + 'static,
     ) -> Result<(), OutOfResources> {
         self.shared.under_way.add(1);
@@ -220,7 +220,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         }
         // The closure owns `end`, so `end` is dropped even if the spawn fails or panics.
         let end = End(Arc::clone(&self.shared));
-        let spawned = try_go::<P, _, _>(move || {
+        let spawned = try_go::<Plat, _, _>(move || {
             let (body, end) = (body, end);
             if let Err(error) = body() {
                 end.0.fail(error);
@@ -266,7 +266,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     }
 }
 
-impl<E, P: Platform> Shared<E, P> {
+impl<E, Plat: Platform> Shared<E, Plat> {
     /// If `error` is the first one, stores it and cancels the group.
     fn fail(&self, error: E) {
         {
@@ -312,9 +312,9 @@ impl<F> fmt::Display for TryGoError<F> {
 impl<F> core::error::Error for TryGoError<F> {}
 
 /// Represents a G of the group. Dropped when the G has ended or could not be spawned.
-struct End<E, P: Platform>(Arc<Shared<E, P>>);
+struct End<E, Plat: Platform>(Arc<Shared<E, Plat>>);
 
-impl<E, P: Platform> Drop for End<E, P> {
+impl<E, Plat: Platform> Drop for End<E, Plat> {
     fn drop(&mut self) {
         if let Some(limit) = &self.0.limit {
             limit.release(1);
@@ -323,13 +323,13 @@ impl<E, P: Platform> Drop for End<E, P> {
     }
 }
 
-impl<E: Send + 'static, P: Platform> Default for ErrorGroup<E, P> {
+impl<E: Send + 'static, Plat: Platform> Default for ErrorGroup<E, Plat> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<E, P: Platform> fmt::Debug for ErrorGroup<E, P> {
+impl<E, Plat: Platform> fmt::Debug for ErrorGroup<E, Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ErrorGroup").field("under_way", &self.shared.under_way).finish_non_exhaustive()
     }

@@ -14,7 +14,7 @@ use crate::library::cancel::{ContextError, Limit};
 use crate::platform::Platform;
 
 /// Adds to [`Mutex`] a lock method with a limit. See [`lock_until`](Self::lock_until) for an example.
-pub trait LimitedMutex<T: ?Sized, P: Platform> {
+pub trait LimitedMutex<T: ?Sized, Plat: Platform> {
     /// Locks the mutex, waiting no longer than `limit`, which is a deadline, a context or both. Blocks the G; not
     /// callable from interrupts.
     ///
@@ -41,12 +41,12 @@ pub trait LimitedMutex<T: ?Sized, P: Platform> {
     ///
     /// In the same cases as [`Mutex`].
     #[track_caller]
-    fn lock_until<'l>(&self, limit: impl Into<Limit<'l, P>>) -> Result<MutexGuard<'_, T, P>, ContextError>;
+    fn lock_until<'l>(&self, limit: impl Into<Limit<'l, Plat>>) -> Result<MutexGuard<'_, T, Plat>, ContextError>;
 }
 
-impl<T: ?Sized, P: Platform> LimitedMutex<T, P> for Mutex<T, P> {
+impl<T: ?Sized, Plat: Platform> LimitedMutex<T, Plat> for Mutex<T, Plat> {
     #[track_caller]
-    fn lock_until<'l>(&self, limit: impl Into<Limit<'l, P>>) -> Result<MutexGuard<'_, T, P>, ContextError> {
+    fn lock_until<'l>(&self, limit: impl Into<Limit<'l, Plat>>) -> Result<MutexGuard<'_, T, Plat>, ContextError> {
         let limit = limit.into();
         // SAFETY: the raw mutex is used only to lock it, never to unlock it. The guard made below unlocks it.
         if !unsafe { self.raw() }.acquire_until(WaitReason::MutexLock, Some(&limit)) {
@@ -59,7 +59,7 @@ impl<T: ?Sized, P: Platform> LimitedMutex<T, P> for Mutex<T, P> {
 
 /// Adds to [`RwLock`](super::RwLock) and `ReadMostlyRwLock` lock methods with a limit. See
 /// [`read_until`](Self::read_until) for an example.
-pub trait LimitedRwLock<T: ?Sized, P: Platform, R: Readers> {
+pub trait LimitedRwLock<T: ?Sized, Plat: Platform, R: Readers> {
     /// Locks for reading, waiting no longer than `limit`. Blocks the G; not callable from interrupts.
     ///
     /// ```
@@ -88,8 +88,8 @@ pub trait LimitedRwLock<T: ?Sized, P: Platform, R: Readers> {
     #[track_caller]
     fn read_until<'l>(
         &self,
-        limit: impl Into<Limit<'l, P>>,
-    ) -> Result<lock_api::RwLockReadGuard<'_, RawRwLock<P, R>, T>, ContextError>;
+        limit: impl Into<Limit<'l, Plat>>,
+    ) -> Result<lock_api::RwLockReadGuard<'_, RawRwLock<Plat, R>, T>, ContextError>;
 
     /// Locks for writing, waiting no longer than `limit`. Blocks the G; not callable from interrupts.
     ///
@@ -114,16 +114,16 @@ pub trait LimitedRwLock<T: ?Sized, P: Platform, R: Readers> {
     #[track_caller]
     fn write_until<'l>(
         &self,
-        limit: impl Into<Limit<'l, P>>,
-    ) -> Result<lock_api::RwLockWriteGuard<'_, RawRwLock<P, R>, T>, ContextError>;
+        limit: impl Into<Limit<'l, Plat>>,
+    ) -> Result<lock_api::RwLockWriteGuard<'_, RawRwLock<Plat, R>, T>, ContextError>;
 }
 
-impl<T: ?Sized, P: Platform, R: Readers> LimitedRwLock<T, P, R> for lock_api::RwLock<RawRwLock<P, R>, T> {
+impl<T: ?Sized, Plat: Platform, R: Readers> LimitedRwLock<T, Plat, R> for lock_api::RwLock<RawRwLock<Plat, R>, T> {
     #[track_caller]
     fn read_until<'l>(
         &self,
-        limit: impl Into<Limit<'l, P>>,
-    ) -> Result<lock_api::RwLockReadGuard<'_, RawRwLock<P, R>, T>, ContextError> {
+        limit: impl Into<Limit<'l, Plat>>,
+    ) -> Result<lock_api::RwLockReadGuard<'_, RawRwLock<Plat, R>, T>, ContextError> {
         let limit = limit.into();
         // SAFETY: the raw lock is used only to lock it, never to unlock it. The guard made below unlocks it.
         let slot = unsafe { self.raw() }.share(Some(&limit)).ok_or_else(|| limit.ended())?;
@@ -135,8 +135,8 @@ impl<T: ?Sized, P: Platform, R: Readers> LimitedRwLock<T, P, R> for lock_api::Rw
     #[track_caller]
     fn write_until<'l>(
         &self,
-        limit: impl Into<Limit<'l, P>>,
-    ) -> Result<lock_api::RwLockWriteGuard<'_, RawRwLock<P, R>, T>, ContextError> {
+        limit: impl Into<Limit<'l, Plat>>,
+    ) -> Result<lock_api::RwLockWriteGuard<'_, RawRwLock<Plat, R>, T>, ContextError> {
         let limit = limit.into();
         // SAFETY: the raw lock is used only to lock it, never to unlock it. The guard made below unlocks it.
         if !unsafe { self.raw() }.exclude(Some(&limit)) {
@@ -148,7 +148,7 @@ impl<T: ?Sized, P: Platform, R: Readers> LimitedRwLock<T, P, R> for lock_api::Rw
 }
 
 /// Adds to [`Condvar`] a wait with any limit. See [`wait_limited`](Self::wait_limited) for an example.
-pub trait LimitedCondvar<P: Platform> {
+pub trait LimitedCondvar<Plat: Platform> {
     /// Unlocks the mutex, waits for a notification, but no longer than `limit` (a deadline, a context or both), and
     /// locks the mutex again. The limit does not apply to locking the mutex again. Blocks the calling G; not callable
     /// from interrupts.
@@ -182,17 +182,17 @@ pub trait LimitedCondvar<P: Platform> {
     #[track_caller]
     fn wait_limited<'l, T: ?Sized>(
         &self,
-        guard: &mut MutexGuard<'_, T, P>,
-        limit: impl Into<Limit<'l, P>>,
+        guard: &mut MutexGuard<'_, T, Plat>,
+        limit: impl Into<Limit<'l, Plat>>,
     ) -> Result<(), ContextError>;
 }
 
-impl<P: Platform> LimitedCondvar<P> for Condvar<P> {
+impl<Plat: Platform> LimitedCondvar<Plat> for Condvar<Plat> {
     #[track_caller]
     fn wait_limited<'l, T: ?Sized>(
         &self,
-        guard: &mut MutexGuard<'_, T, P>,
-        limit: impl Into<Limit<'l, P>>,
+        guard: &mut MutexGuard<'_, T, Plat>,
+        limit: impl Into<Limit<'l, Plat>>,
     ) -> Result<(), ContextError> {
         let limit = limit.into();
         if self.wait_with(guard, Some(&limit)) { Ok(()) } else { Err(limit.ended()) }

@@ -73,7 +73,7 @@ use crate::platform::{Pinned, Platform};
 /// # Panics
 ///
 /// A call has to wait, although the caller is pinned or is not a G with a P.
-pub type Mutex<T, P> = lock_api::Mutex<RawMutex<P>, T>;
+pub type Mutex<T, Plat> = lock_api::Mutex<RawMutex<Plat>, T>;
 
 /// Access to the value of a locked [`Mutex`]. Unlocks when dropped. Can be sent to another G.
 ///
@@ -90,7 +90,7 @@ pub type Mutex<T, P> = lock_api::Mutex<RawMutex<P>, T>;
 ///     assert_eq!(*mutex.lock(), 0);
 /// });
 /// ```
-pub type MutexGuard<'a, T, P> = lock_api::MutexGuard<'a, RawMutex<P>, T>;
+pub type MutexGuard<'a, T, Plat> = lock_api::MutexGuard<'a, RawMutex<Plat>, T>;
 
 /// The mutex is locked.
 const HELD: u32 = 1;
@@ -131,12 +131,12 @@ enum Fairness {
 /// static MUTEX: lock_api::Mutex<RawMutex<Native>, u32> = lock_api::Mutex::new(0);
 /// assert!(!MUTEX.is_locked());
 /// ```
-pub struct RawMutex<P: Platform> {
+pub struct RawMutex<Plat: Platform> {
     word: AtomicU32,
-    queue: Lock<WaitQueue<P>, P>,
+    queue: Lock<WaitQueue<Plat>, Plat>,
 }
 
-impl<P: Platform> RawMutex<P> {
+impl<Plat: Platform> RawMutex<Plat> {
     const_fn! {
         /// Makes a mutex that is free. See [`RawMutex`] for an example.
         #[must_use]
@@ -158,7 +158,7 @@ impl<P: Platform> RawMutex<P> {
     /// `reason` is the wait reason.
     #[inline]
     #[track_caller]
-    pub(super) fn acquire_until(&self, reason: WaitReason, limit: Option<&Limit<'_, P>>) -> bool {
+    pub(super) fn acquire_until(&self, reason: WaitReason, limit: Option<&Limit<'_, Plat>>) -> bool {
         self.try_acquire_idle() || self.acquire_slow(reason, limit)
     }
 
@@ -171,7 +171,7 @@ impl<P: Platform> RawMutex<P> {
     /// Unlocks.
     #[inline]
     pub(crate) fn release(&self) {
-        P::point(Site::Sync);
+        Plat::point(Site::Sync);
         // Ordering: Release publishes what was done under the lock; partner: the Acquire of the next G's
         // compare-exchange.
         if self.word.compare_exchange(HELD, 0, Ordering::Release, Ordering::Relaxed).is_err() {
@@ -182,7 +182,7 @@ impl<P: Platform> RawMutex<P> {
     /// Unlocks the mutex. If a G waits, hands the mutex over to the first waiter.
     #[inline]
     pub(crate) fn release_fairly(&self) {
-        P::point(Site::Sync);
+        Plat::point(Site::Sync);
         // Ordering: Release publishes what was done under the lock; partner: the Acquire of the next G's
         // compare-exchange.
         if self.word.compare_exchange(HELD, 0, Ordering::Release, Ordering::Relaxed).is_err() {
@@ -199,7 +199,7 @@ impl<P: Platform> RawMutex<P> {
     /// Locks the mutex if it is free and has no waiters; returns whether the caller now holds it.
     #[inline]
     fn try_acquire_idle(&self) -> bool {
-        P::point(Site::Sync);
+        Plat::point(Site::Sync);
         // Ordering: Acquire; partners: the Releases in `release` and `let_go`.
         self.word.compare_exchange(0, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
@@ -210,7 +210,7 @@ impl<P: Platform> RawMutex<P> {
     fn try_acquire_ahead(&self, mine: u32) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         while word & HELD == 0 {
-            P::point(Site::Sync);
+            Plat::point(Site::Sync);
             match self.word.compare_exchange_weak(word, word & !mine | HELD, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => word = now,
@@ -221,7 +221,7 @@ impl<P: Platform> RawMutex<P> {
 
     #[cold]
     #[track_caller]
-    fn acquire_slow(&self, reason: WaitReason, limit: Option<&Limit<'_, P>>) -> bool {
+    fn acquire_slow(&self, reason: WaitReason, limit: Option<&Limit<'_, Plat>>) -> bool {
         // The bits of the word that this G must clear when it tries again: `AWAKE` if the G was woken from the queue,
         // otherwise none.
         let mut mine = 0;
@@ -233,8 +233,8 @@ impl<P: Platform> RawMutex<P> {
             if self.try_acquire_ahead(mine) {
                 return true;
             }
-            let began = *began.get_or_insert_with(P::now);
-            let blocking = Blocking::<P>::new(reason, limit);
+            let began = *began.get_or_insert_with(Plat::now);
+            let blocking = Blocking::<Plat>::new(reason, limit);
             if blocking.is_over() {
                 // Tries once although the limit is over. A G that was woken must lock the mutex if it is free, because
                 // the unlock that woke this G woke no other waiter.
@@ -269,7 +269,7 @@ impl<P: Platform> RawMutex<P> {
         loop {
             let is_free = word & HELD == 0;
             let next = if is_free { word & !mine | HELD } else { instead(word) };
-            P::point(Site::Sync);
+            Plat::point(Site::Sync);
             match self.word.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return is_free,
                 Err(now) => word = now,
@@ -280,7 +280,7 @@ impl<P: Platform> RawMutex<P> {
     /// Leaves the queue after the limit ended the wait. Afterwards `QUEUED` may be set although the queue is empty; the
     /// next unlock clears it.
     fn leave_queue(&self) {
-        let pinned = Pinned::<P>::new();
+        let pinned = Pinned::<Plat>::new();
         self.queue.lock().remove(my_waiter(&pinned));
     }
 
@@ -289,16 +289,16 @@ impl<P: Platform> RawMutex<P> {
     #[doc(alias = "sync_runtime_doSpin")]
     fn spin(&self) {
         for _ in 0..SPINS {
-            if !self.is_held() || !may_spin::<P>() {
+            if !self.is_held() || !may_spin::<Plat>() {
                 return;
             }
-            (0..PAUSES).for_each(|_| P::relax());
+            (0..PAUSES).for_each(|_| Plat::relax());
         }
     }
 
     #[cold]
     fn release_slow(&self, fairness: Fairness) {
-        let pinned = Pinned::<P>::new();
+        let pinned = Pinned::<Plat>::new();
         if let Some(next) = self.let_go(fairness) {
             ready(next, &pinned);
         }
@@ -307,13 +307,13 @@ impl<P: Platform> RawMutex<P> {
     /// Unlocks like [`release`](Self::release), for a pinned caller. The caller must ready the returned waiter after it
     /// has released its own locks.
     #[must_use = "the waiter is to be readied"]
-    pub(super) fn release_for(&self) -> Option<&'static Waiter<P>> {
+    pub(super) fn release_for(&self) -> Option<&'static Waiter<Plat>> {
         self.let_go(Fairness::Normal)
     }
 
     /// Unlocks the mutex, or hands it over to the first waiter. The caller is pinned, and must ready the returned
     /// waiter.
-    fn let_go(&self, fairness: Fairness) -> Option<&'static Waiter<P>> {
+    fn let_go(&self, fairness: Fairness) -> Option<&'static Waiter<Plat>> {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             assert!(word & HELD != 0, "sync: unlock of unlocked mutex");
@@ -321,23 +321,23 @@ impl<P: Platform> RawMutex<P> {
             if has_to_wake {
                 break;
             }
-            P::point(Site::Sync);
+            Plat::point(Site::Sync);
             match self.word.compare_exchange_weak(word, word & !HELD, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return None,
                 Err(now) => word = now,
             }
         }
-        let now = P::now();
+        let now = Plat::now();
         let queue = self.queue.lock();
         let Some(first) = queue.pop() else {
             // All waiters have left the queue, because their limits were over.
-            P::point(Site::Sync);
+            Plat::point(Site::Sync);
             self.word.fetch_and(!(HELD | QUEUED), Ordering::Release);
             return None;
         };
         let rest = if queue.is_empty() { 0 } else { QUEUED };
         let began = Instant::from_nanos(first.outcome.load(Ordering::Relaxed) as u64);
-        P::point(Site::Sync);
+        Plat::point(Site::Sync);
         if fairness == Fairness::HandOver || now - began >= STARVING {
             first.outcome.store(HANDED_OVER, Ordering::Relaxed);
             // Ordering: Relaxed, because the mutex stays `HELD`. Readying the waiter's G publishes to that G what was
@@ -355,8 +355,8 @@ impl<P: Platform> RawMutex<P> {
 /// Whether spinning may be worthwhile. It may be if another P runs a G, and this P has no other G to run. Always false
 /// with a single P. Go: `sync_runtime_canSpin`.
 #[doc(alias = "sync_runtime_canSpin")]
-fn may_spin<P: Platform>() -> bool {
-    let pinned = Pinned::<P>::new();
+fn may_spin<Plat: Platform>() -> bool {
+    let pinned = Pinned::<Plat>::new();
     let Some(machine) = pinned.try_machine() else { return false };
     let Some(processor) = machine.processor() else { return false };
     let scheduler = machine.scheduler();
@@ -367,7 +367,7 @@ fn may_spin<P: Platform>() -> bool {
 
 // SAFETY: `HELD` is set by a compare-exchange or kept by a handoff, and stays set until the matching release, so no
 // other G locks in between. `acquire` panics only before it has locked.
-unsafe impl<P: Platform> lock_api::RawMutex for RawMutex<P> {
+unsafe impl<Plat: Platform> lock_api::RawMutex for RawMutex<Plat> {
     const INIT: Self = const_init!(Self::new());
 
     type Guard = GuardSend;
@@ -396,7 +396,7 @@ unsafe impl<P: Platform> lock_api::RawMutex for RawMutex<P> {
 }
 
 // SAFETY: see the implementation of `lock_api::RawMutex` above. A handoff keeps `HELD` set for the next holder.
-unsafe impl<P: Platform> lock_api::RawMutexFair for RawMutex<P> {
+unsafe impl<Plat: Platform> lock_api::RawMutexFair for RawMutex<Plat> {
     #[inline]
     unsafe fn unlock_fair(&self, _: GuardSend) {
         self.release_fairly();
@@ -404,7 +404,7 @@ unsafe impl<P: Platform> lock_api::RawMutexFair for RawMutex<P> {
 }
 
 // SAFETY: see the implementation of `lock_api::RawMutex` above.
-unsafe impl<P: Platform> lock_api::RawMutexTimed for RawMutex<P> {
+unsafe impl<Plat: Platform> lock_api::RawMutexTimed for RawMutex<Plat> {
     type Duration = Duration;
     type Instant = Instant;
 
@@ -422,13 +422,13 @@ unsafe impl<P: Platform> lock_api::RawMutexTimed for RawMutex<P> {
     }
 }
 
-impl<P: Platform> Default for RawMutex<P> {
+impl<Plat: Platform> Default for RawMutex<Plat> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<P: Platform> fmt::Debug for RawMutex<P> {
+impl<Plat: Platform> fmt::Debug for RawMutex<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = self.word.load(Ordering::Relaxed);
         f.debug_struct("RawMutex")

@@ -44,17 +44,17 @@ use crate::platform::{Pinned, Platform};
 ///     assert!(all.into_iter().all(|handle| handle.join().unwrap() == 1));
 /// });
 /// ```
-pub struct Once<P: Platform> {
+pub struct Once<Plat: Platform> {
     /// [`NEW`], [`RUNNING`], [`DONE`] or [`POISONED`]. Changed under the lock only.
     word: AtomicU32,
-    state: Lock<State<P>, P>,
+    state: Lock<State<Plat>, Plat>,
 }
 
-struct State<P: Platform> {
-    queue: WaitQueue<P>,
+struct State<Plat: Platform> {
+    queue: WaitQueue<Plat>,
     /// The G that runs the function. `None` while no function runs, and while a thread that is not a G runs the
     /// function.
-    runner: Option<&'static Goroutine<P>>,
+    runner: Option<&'static Goroutine<Plat>>,
 }
 
 const NEW: u32 = 0;
@@ -63,7 +63,7 @@ const DONE: u32 = 2;
 /// The G that ran the function has ended without returning from the function and without unwinding.
 const POISONED: u32 = 3;
 
-impl<P: Platform> Once<P> {
+impl<Plat: Platform> Once<Plat> {
     const_fn! {
         /// Makes a `Once` that has not been run.
         ///
@@ -128,12 +128,12 @@ impl<P: Platform> Once<P> {
     /// Waits while another caller's function runs. Afterwards, returns `None` if the `Once` is done. Otherwise returns
     /// `Some(me)`, and the caller must run its own function. `me` is the calling G, or `None` if the caller is not a G.
     #[track_caller]
-    fn begin(&self) -> Option<Option<&'static Goroutine<P>>> {
+    fn begin(&self) -> Option<Option<&'static Goroutine<Plat>>> {
         loop {
-            let pinned = Pinned::<P>::new();
+            let pinned = Pinned::<Plat>::new();
             let me = pinned.try_machine().and_then(Machine::current_goroutine);
             let mut state = self.state.lock();
-            P::point(Site::Sync);
+            Plat::point(Site::Sync);
             let word = self.word.load(Ordering::Relaxed);
             match word {
                 NEW => {
@@ -159,7 +159,7 @@ impl<P: Platform> Once<P> {
     /// Waits until the running function has ended.
     #[track_caller]
     fn wait(&self) {
-        let blocking = Blocking::<P>::new(WaitReason::Once, None);
+        let blocking = Blocking::<Plat>::new(WaitReason::Once, None);
         let state = self.state.lock();
         if self.word.load(Ordering::Relaxed) == RUNNING {
             let runner = state.runner;
@@ -169,11 +169,11 @@ impl<P: Platform> Once<P> {
 
     /// Stores the new state when the function has ended, and readies the waiters.
     fn end(&self, word: u32) {
-        let pinned = Pinned::<P>::new();
+        let pinned = Pinned::<Plat>::new();
         let to_wake = {
             let mut state = self.state.lock();
             state.runner = None;
-            P::point(Site::Sync);
+            Plat::point(Site::Sync);
             // Ordering: Release; partner: the Acquire in `is_done`.
             self.word.store(word, Ordering::Release);
             WakeList::all_of(&state.queue)
@@ -183,32 +183,32 @@ impl<P: Platform> Once<P> {
 }
 
 /// A guard that exists while the function runs. Dropping the guard ends the run, even if the function panics.
-struct Running<'a, P: Platform> {
-    once: &'a Once<P>,
+struct Running<'a, Plat: Platform> {
+    once: &'a Once<Plat>,
     /// The state to store when the run ends: `NEW` after a panic, otherwise `DONE`.
     becomes: u32,
 }
 
-impl<P: Platform> Drop for Running<'_, P> {
+impl<Plat: Platform> Drop for Running<'_, Plat> {
     fn drop(&mut self) {
         self.once.end(self.becomes);
     }
 }
 
 /// Called when the G that runs the function is abandoned, that is, ends without unwinding.
-impl<P: Platform> Deferred for Once<P> {
+impl<Plat: Platform> Deferred for Once<Plat> {
     fn run(&self) {
         self.end(POISONED);
     }
 }
 
-impl<P: Platform> Default for Once<P> {
+impl<Plat: Platform> Default for Once<Plat> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<P: Platform> fmt::Debug for Once<P> {
+impl<Plat: Platform> fmt::Debug for Once<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Once").field("done", &self.is_done()).finish_non_exhaustive()
     }

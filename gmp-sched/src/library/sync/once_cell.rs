@@ -22,17 +22,17 @@ use crate::platform::Platform;
 /// });
 /// ```
 #[doc(alias = "OnceValue")]
-pub struct OnceCell<T, P: Platform> {
-    once: Once<P>,
+pub struct OnceCell<T, Plat: Platform> {
+    once: Once<Plat>,
     /// Written by the function that `once` runs; valid when `once` is done.
     value: UnsafeCell<Option<T>>,
 }
 
 // SAFETY: one G writes the value before `once` is done; afterwards there are only shared references. A G other than the
 // one that made the cell may initialise or drop the value, hence `Send`.
-unsafe impl<T: Send + Sync, P: Platform> Sync for OnceCell<T, P> {}
+unsafe impl<T: Send + Sync, Plat: Platform> Sync for OnceCell<T, Plat> {}
 
-impl<T, P: Platform> OnceCell<T, P> {
+impl<T, Plat: Platform> OnceCell<T, Plat> {
     const_fn! {
         /// Makes an empty cell.
         ///
@@ -131,13 +131,13 @@ impl<T, P: Platform> OnceCell<T, P> {
     }
 }
 
-impl<T, P: Platform> Default for OnceCell<T, P> {
+impl<T, Plat: Platform> Default for OnceCell<T, Plat> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T: fmt::Debug, P: Platform> fmt::Debug for OnceCell<T, P> {
+impl<T: fmt::Debug, Plat: Platform> fmt::Debug for OnceCell<T, Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("OnceCell").field(&self.get()).finish()
     }
@@ -160,12 +160,12 @@ impl<T: fmt::Debug, P: Platform> fmt::Debug for OnceCell<T, P> {
 /// - The call has to wait, although the caller is pinned or is not a G with a P.
 #[doc(alias = "OnceFunc")]
 #[doc(alias = "OnceValues")]
-pub struct Lazy<T, P: Platform, F = fn() -> T> {
-    cell: OnceCell<T, P>,
+pub struct Lazy<T, Plat: Platform, F = fn() -> T> {
+    cell: OnceCell<T, Plat>,
     make: F,
 }
 
-impl<T, P: Platform, F: Fn() -> T> Lazy<T, P, F> {
+impl<T, Plat: Platform, F: Fn() -> T> Lazy<T, Plat, F> {
     const_fn! {
         /// Makes a value that `make` initialises on first use.
         ///
@@ -196,7 +196,7 @@ impl<T, P: Platform, F: Fn() -> T> Lazy<T, P, F> {
     }
 }
 
-impl<T, P: Platform, F: Fn() -> T> Deref for Lazy<T, P, F> {
+impl<T, Plat: Platform, F: Fn() -> T> Deref for Lazy<T, Plat, F> {
     type Target = T;
 
     #[inline]
@@ -206,7 +206,7 @@ impl<T, P: Platform, F: Fn() -> T> Deref for Lazy<T, P, F> {
     }
 }
 
-impl<T: fmt::Debug, P: Platform, F> fmt::Debug for Lazy<T, P, F> {
+impl<T: fmt::Debug, Plat: Platform, F> fmt::Debug for Lazy<T, Plat, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Lazy").field(&self.cell.get()).finish()
     }

@@ -32,17 +32,17 @@ use crate::platform::{Pinned, Platform};
 ///     assert!(buffers.get().capacity() >= 4096);
 /// });
 /// ```
-pub struct Pool<T, P: Platform, F = fn() -> T> {
-    lists: Box<[FreeList<T, P>]>,
+pub struct Pool<T, Plat: Platform, F = fn() -> T> {
+    lists: Box<[FreeList<T, Plat>]>,
     /// Capacity of each free list.
     each: usize,
     make: F,
 }
 
 /// The free list of one P, in separate cache lines to avoid false sharing.
-type FreeList<T, P> = CachePadded<Lock<Vec<T>, P>>;
+type FreeList<T, Plat> = CachePadded<Lock<Vec<T>, Plat>>;
 
-impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
+impl<T, Plat: Platform, F: Fn() -> T> Pool<T, Plat, F> {
     /// Makes an empty pool with as many free lists as there are Ps now. Each list holds up to `each` values. `make`
     /// makes new values.
     ///
@@ -55,7 +55,7 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
     ///
     /// There is no memory for the free lists.
     pub fn try_new(each: usize, make: F) -> Result<Self, OutOfResources> {
-        let processors = Pinned::<P>::new().try_machine().map_or(1, |machine| machine.scheduler().procs());
+        let processors = Pinned::<Plat>::new().try_machine().map_or(1, |machine| machine.scheduler().procs());
         let mut lists = Vec::new();
         lists.try_reserve_exact(processors).map_err(|_| OutOfResources)?;
         for _ in 0..processors {
@@ -96,7 +96,7 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
     /// });
     /// ```
     #[doc(alias = "Get")]
-    pub fn get(&self) -> Pooled<'_, T, P, F> {
+    pub fn get(&self) -> Pooled<'_, T, Plat, F> {
         let value = self.take().unwrap_or_else(&self.make);
         Pooled { pool: self, value: Some(value) }
     }
@@ -115,7 +115,7 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
     #[doc(alias = "Put")]
     pub fn put(&self, value: T) {
         let rejected = {
-            let pinned = Pinned::<P>::new();
+            let pinned = Pinned::<Plat>::new();
             let mut list = self.lists[self.index(&pinned)].lock();
             if list.len() < self.each {
                 list.push(value);
@@ -130,19 +130,19 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
 
     /// Takes a value from the free list of this P, otherwise from the lists of the other Ps in order.
     fn take(&self) -> Option<T> {
-        let pinned = Pinned::<P>::new();
+        let pinned = Pinned::<Plat>::new();
         let first = self.index(&pinned);
         let (before, from) = self.lists.split_at(first);
         from.iter().chain(before).find_map(|list| list.lock().pop())
     }
 
-    fn index(&self, pinned: &Pinned<P>) -> usize {
+    fn index(&self, pinned: &Pinned<Plat>) -> usize {
         let processor = pinned.try_machine().and_then(Machine::processor);
         processor.map_or(0, |processor| processor.id().get() as usize % self.lists.len())
     }
 }
 
-impl<T, P: Platform, F> fmt::Debug for Pool<T, P, F> {
+impl<T, Plat: Platform, F> fmt::Debug for Pool<T, Plat, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pool").field("lists", &self.lists.len()).finish_non_exhaustive()
     }
@@ -158,13 +158,13 @@ impl<T, P: Platform, F> fmt::Debug for Pool<T, P, F> {
 ///     assert_eq!(Pooled::into_inner(pool.get()), 3);
 /// });
 /// ```
-pub struct Pooled<'a, T, P: Platform, F: Fn() -> T> {
-    pool: &'a Pool<T, P, F>,
+pub struct Pooled<'a, T, Plat: Platform, F: Fn() -> T> {
+    pool: &'a Pool<T, Plat, F>,
     /// `Some` until this guard is dropped.
     value: Option<T>,
 }
 
-impl<T, P: Platform, F: Fn() -> T> Pooled<'_, T, P, F> {
+impl<T, Plat: Platform, F: Fn() -> T> Pooled<'_, T, Plat, F> {
     /// Takes the value out of the pool. The value will not be returned to the pool.
     ///
     /// ```
@@ -180,7 +180,7 @@ impl<T, P: Platform, F: Fn() -> T> Pooled<'_, T, P, F> {
     }
 }
 
-impl<T, P: Platform, F: Fn() -> T> Deref for Pooled<'_, T, P, F> {
+impl<T, Plat: Platform, F: Fn() -> T> Deref for Pooled<'_, T, Plat, F> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -188,13 +188,13 @@ impl<T, P: Platform, F: Fn() -> T> Deref for Pooled<'_, T, P, F> {
     }
 }
 
-impl<T, P: Platform, F: Fn() -> T> DerefMut for Pooled<'_, T, P, F> {
+impl<T, Plat: Platform, F: Fn() -> T> DerefMut for Pooled<'_, T, Plat, F> {
     fn deref_mut(&mut self) -> &mut T {
         self.value.as_mut().expect("it is there until it is dropped")
     }
 }
 
-impl<T, P: Platform, F: Fn() -> T> Drop for Pooled<'_, T, P, F> {
+impl<T, Plat: Platform, F: Fn() -> T> Drop for Pooled<'_, T, Plat, F> {
     fn drop(&mut self) {
         if let Some(value) = self.value.take() {
             self.pool.put(value);
@@ -202,7 +202,7 @@ impl<T, P: Platform, F: Fn() -> T> Drop for Pooled<'_, T, P, F> {
     }
 }
 
-impl<T: fmt::Debug, P: Platform, F: Fn() -> T> fmt::Debug for Pooled<'_, T, P, F> {
+impl<T: fmt::Debug, Plat: Platform, F: Fn() -> T> fmt::Debug for Pooled<'_, T, Plat, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.deref().fmt(f)
     }

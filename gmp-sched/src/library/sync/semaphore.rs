@@ -39,11 +39,11 @@ use crate::platform::{Pinned, Platform};
 /// });
 /// ```
 #[doc(alias = "Weighted")]
-pub struct Semaphore<P: Platform> {
+pub struct Semaphore<Plat: Platform> {
     /// Twice the number of free permits, plus the bit [`QUEUED`].
     word: AtomicU32,
     size: u32,
-    queue: Lock<WaitQueue<P>, P>,
+    queue: Lock<WaitQueue<Plat>, Plat>,
 }
 
 /// Set while the queue may have waiters. A new request must not overtake them. This bit is changed under the lock only.
@@ -51,7 +51,7 @@ const QUEUED: u32 = 1;
 /// One free permit.
 const ONE: u32 = 2;
 
-impl<P: Platform> Semaphore<P> {
+impl<Plat: Platform> Semaphore<Plat> {
     /// Maximum number of permits.
     ///
     /// ```
@@ -103,7 +103,7 @@ impl<P: Platform> Semaphore<P> {
     #[inline]
     #[track_caller]
     #[doc(alias = "Acquire")]
-    pub fn acquire(&self, permits: u32) -> Permit<'_, P> {
+    pub fn acquire(&self, permits: u32) -> Permit<'_, Plat> {
         self.take(permits, None);
         Permit { semaphore: self, permits }
     }
@@ -136,8 +136,8 @@ impl<P: Platform> Semaphore<P> {
     pub fn acquire_until<'l>(
         &self,
         permits: u32,
-        limit: impl Into<Limit<'l, P>>,
-    ) -> Result<Permit<'_, P>, ContextError> {
+        limit: impl Into<Limit<'l, Plat>>,
+    ) -> Result<Permit<'_, Plat>, ContextError> {
         let limit = limit.into();
         if self.take(permits, Some(&limit)) { Ok(Permit { semaphore: self, permits }) } else { Err(limit.ended()) }
     }
@@ -157,7 +157,7 @@ impl<P: Platform> Semaphore<P> {
     ///
     /// In the same cases as [`acquire_until`](Self::acquire_until).
     #[track_caller]
-    pub fn acquire_timeout(&self, permits: u32, timeout: Duration) -> Option<Permit<'_, P>> {
+    pub fn acquire_timeout(&self, permits: u32, timeout: Duration) -> Option<Permit<'_, Plat>> {
         self.acquire_until(permits, timeout).ok()
     }
 
@@ -170,7 +170,7 @@ impl<P: Platform> Semaphore<P> {
     /// ```
     #[inline]
     #[doc(alias = "TryAcquire")]
-    pub fn try_acquire(&self, permits: u32) -> Option<Permit<'_, P>> {
+    pub fn try_acquire(&self, permits: u32) -> Option<Permit<'_, Plat>> {
         self.try_take(permits).then(|| Permit { semaphore: self, permits })
     }
 
@@ -201,7 +201,7 @@ impl<P: Platform> Semaphore<P> {
 
     #[inline]
     #[track_caller]
-    fn take(&self, permits: u32, limit: Option<&Limit<'_, P>>) -> bool {
+    fn take(&self, permits: u32, limit: Option<&Limit<'_, Plat>>) -> bool {
         self.try_take(permits) || self.take_slow(permits, limit)
     }
 
@@ -212,7 +212,7 @@ impl<P: Platform> Semaphore<P> {
             if word & QUEUED != 0 || word / ONE < permits {
                 return false;
             }
-            P::point(Site::Sync);
+            Plat::point(Site::Sync);
             // Ordering: Acquire; partner: the Release of `try_give` and `grant`.
             let next = word - permits * ONE;
             match self.word.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed) {
@@ -224,9 +224,9 @@ impl<P: Platform> Semaphore<P> {
 
     #[cold]
     #[track_caller]
-    fn take_slow(&self, permits: u32, limit: Option<&Limit<'_, P>>) -> bool {
+    fn take_slow(&self, permits: u32, limit: Option<&Limit<'_, Plat>>) -> bool {
         assert!(permits <= self.size, "semaphore: {permits} of {} permits", self.size);
-        let blocking = Blocking::<P>::new(WaitReason::SemAcquire, limit);
+        let blocking = Blocking::<Plat>::new(WaitReason::SemAcquire, limit);
         if blocking.is_over() {
             return false;
         }
@@ -237,7 +237,7 @@ impl<P: Platform> Semaphore<P> {
         if blocking.wait(queue, permits as usize, |queue, waiter| queue.push_back(waiter)).is_some() {
             return true;
         }
-        let pinned = Pinned::<P>::new();
+        let pinned = Pinned::<Plat>::new();
         let to_wake = {
             let queue = self.queue.lock();
             queue.remove(my_waiter(&pinned));
@@ -256,7 +256,7 @@ impl<P: Platform> Semaphore<P> {
         loop {
             let is_free = word & QUEUED == 0 && word / ONE >= permits;
             let next = if is_free { word - permits * ONE } else { word | QUEUED };
-            P::point(Site::Sync);
+            Plat::point(Site::Sync);
             match self.word.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return is_free,
                 Err(now) => word = now,
@@ -271,7 +271,7 @@ impl<P: Platform> Semaphore<P> {
         let mut word = self.word.load(Ordering::Relaxed);
         while word & QUEUED == 0 {
             self.check_given(word, permits);
-            P::point(Site::Sync);
+            Plat::point(Site::Sync);
             // Ordering: Release; partners: the Acquires in `try_take` and `take_or_mark`.
             let next = word + permits * ONE;
             match self.word.compare_exchange_weak(word, next, Ordering::Release, Ordering::Relaxed) {
@@ -293,7 +293,7 @@ impl<P: Platform> Semaphore<P> {
     #[cold]
     #[track_caller]
     fn give_queued(&self, permits: u32) -> bool {
-        let pinned = Pinned::<P>::new();
+        let pinned = Pinned::<Plat>::new();
         let queue = self.queue.lock();
         let word = self.word.load(Ordering::Relaxed);
         if word & QUEUED == 0 {
@@ -314,14 +314,14 @@ impl<P: Platform> Semaphore<P> {
     /// Grants the `free` permits to waiters in queue order, until a waiter needs more than are left. Stores the rest as
     /// free. Called under the lock while `QUEUED` is set, so no other G changes the word. The caller readies the
     /// waiters after it has released the lock.
-    fn grant(&self, queue: &WaitQueue<P>, mut free: u32) -> WakeList<P> {
+    fn grant(&self, queue: &WaitQueue<Plat>, mut free: u32) -> WakeList<Plat> {
         let mut to_wake = WakeList::none();
         while let Some(first) = queue.pop_if(|first| first.outcome.load(Ordering::Relaxed) <= free as usize) {
             free -= first.outcome.load(Ordering::Relaxed) as u32;
             to_wake.push(first);
         }
         let queued = if queue.is_empty() { 0 } else { QUEUED };
-        P::point(Site::Sync);
+        Plat::point(Site::Sync);
         // Ordering: Release; partners: the Acquires in `try_take` and `take_or_mark`. Readying the granted waiters
         // synchronises with them.
         self.word.swap((free * ONE) | queued, Ordering::Release);
@@ -341,12 +341,12 @@ impl<P: Platform> Semaphore<P> {
 /// });
 /// ```
 #[must_use = "dropping it releases the permits at once"]
-pub struct Permit<'a, P: Platform> {
-    semaphore: &'a Semaphore<P>,
+pub struct Permit<'a, Plat: Platform> {
+    semaphore: &'a Semaphore<Plat>,
     permits: u32,
 }
 
-impl<P: Platform> Permit<'_, P> {
+impl<Plat: Platform> Permit<'_, Plat> {
     /// The number of permits.
     ///
     /// ```
@@ -369,20 +369,20 @@ impl<P: Platform> Permit<'_, P> {
     }
 }
 
-impl<P: Platform> Drop for Permit<'_, P> {
+impl<Plat: Platform> Drop for Permit<'_, Plat> {
     #[inline]
     fn drop(&mut self) {
         self.semaphore.release(self.permits);
     }
 }
 
-impl<P: Platform> fmt::Debug for Permit<'_, P> {
+impl<Plat: Platform> fmt::Debug for Permit<'_, Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Permit({})", self.permits)
     }
 }
 
-impl<P: Platform> fmt::Debug for Semaphore<P> {
+impl<Plat: Platform> fmt::Debug for Semaphore<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Semaphore")
             .field("available", &self.available())

@@ -39,12 +39,12 @@ use crate::platform::Platform;
 /// });
 /// ```
 #[doc(alias = "singleflight")]
-pub struct SingleFlight<K, V, P: Platform> {
-    calls: Mutex<BTreeMap<K, Arc<Call<V, P>>>, P>,
+pub struct SingleFlight<K, V, Plat: Platform> {
+    calls: Mutex<BTreeMap<K, Arc<Call<V, Plat>>>, Plat>,
 }
 
-struct Call<V, P: Platform> {
-    value: OnceCell<V, P>,
+struct Call<V, Plat: Platform> {
+    value: OnceCell<V, Plat>,
     /// Whether another caller waits for the value, too.
     is_shared: AtomicBool,
 }
@@ -58,7 +58,7 @@ pub struct Fetched<V> {
     pub is_shared: bool,
 }
 
-impl<K: Ord + Clone, V: Clone, P: Platform> SingleFlight<K, V, P> {
+impl<K: Ord + Clone, V: Clone, Plat: Platform> SingleFlight<K, V, Plat> {
     /// Makes a `SingleFlight` without calls under way.
     ///
     /// ```
@@ -124,7 +124,7 @@ impl<K: Ord + Clone, V: Clone, P: Platform> SingleFlight<K, V, P> {
         drop(forgotten);
     }
 
-    fn remove(&self, key: &K, ended: &Arc<Call<V, P>>) {
+    fn remove(&self, key: &K, ended: &Arc<Call<V, Plat>>) {
         let removed = {
             let mut calls = self.calls.lock();
             let is_it = calls.get(key).is_some_and(|call| Arc::ptr_eq(call, ended));
@@ -134,13 +134,13 @@ impl<K: Ord + Clone, V: Clone, P: Platform> SingleFlight<K, V, P> {
     }
 }
 
-impl<K: Ord + Clone, V: Clone, P: Platform> Default for SingleFlight<K, V, P> {
+impl<K: Ord + Clone, V: Clone, Plat: Platform> Default for SingleFlight<K, V, Plat> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K, V, P: Platform> fmt::Debug for SingleFlight<K, V, P> {
+impl<K, V, Plat: Platform> fmt::Debug for SingleFlight<K, V, Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SingleFlight").finish_non_exhaustive()
     }

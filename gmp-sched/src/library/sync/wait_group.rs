@@ -41,13 +41,13 @@ use crate::platform::{Pinned, Platform};
 ///     assert_eq!(sum.load(Ordering::Relaxed), 45);
 /// });
 /// ```
-pub struct WaitGroup<P: Platform> {
+pub struct WaitGroup<Plat: Platform> {
     /// The counter in the upper half, and the number of waiters in the lower half. The lower half is changed under the
     /// lock only.
     word: AtomicU64,
-    queue: Lock<WaitQueue<P>, P>,
+    queue: Lock<WaitQueue<Plat>, Plat>,
     /// The bubble of the Gs that change the counter. Valid while the counter is not zero.
-    bubble: Association<P>,
+    bubble: Association<Plat>,
 }
 
 const ONE: u64 = 1 << 32;
@@ -55,7 +55,7 @@ const WAITERS: u64 = ONE - 1;
 /// The highest bit, which the counter must not reach.
 const TOO_MANY: u64 = ONE << 31;
 
-impl<P: Platform> WaitGroup<P> {
+impl<Plat: Platform> WaitGroup<Plat> {
     const_fn! {
         /// Makes a group with a counter of zero.
         ///
@@ -92,7 +92,7 @@ impl<P: Platform> WaitGroup<P> {
     #[track_caller]
     #[doc(alias = "Add")]
     pub fn add(&self, count: u32) {
-        P::point(Site::Sync);
+        Plat::point(Site::Sync);
         self.check_bubble();
         // Ordering: Relaxed, because adding publishes nothing. (`done` publishes what the task did.)
         let before = self.word.fetch_add(u64::from(count) * ONE, Ordering::Relaxed);
@@ -137,7 +137,7 @@ impl<P: Platform> WaitGroup<P> {
     #[track_caller]
     #[doc(alias = "Done")]
     pub fn done(&self) {
-        P::point(Site::Sync);
+        Plat::point(Site::Sync);
         self.check_bubble();
         // Ordering: Release publishes to `wait` what this task did. Acquire makes the effects of the other tasks
         // visible to the last task, which readies the waiters.
@@ -169,11 +169,11 @@ impl<P: Platform> WaitGroup<P> {
     /// Wakes the waiters after the counter has become zero. In most cases there is one waiter.
     #[inline(always)]
     fn release(&self) {
-        let pinned = Pinned::<P>::new();
+        let pinned = Pinned::<Plat>::new();
         let queue = self.queue.lock();
         let first = queue.pop();
         let others = if queue.is_empty() { None } else { Some(Self::pop_others(&queue)) };
-        P::point(Site::Sync);
+        Plat::point(Site::Sync);
         // Sets the number of waiters to 0. The number included waiters that were still queued although a deadline or a
         // cancellation had ended their wait. `pop` has removed these waiters from the queue, so their Gs will not
         // subtract them from the number.
@@ -189,7 +189,7 @@ impl<P: Platform> WaitGroup<P> {
 
     #[cold]
     #[inline(never)]
-    fn pop_others(queue: &WaitQueue<P>) -> WakeList<P> {
+    fn pop_others(queue: &WaitQueue<Plat>) -> WakeList<Plat> {
         WakeList::all_of(queue)
     }
 
@@ -234,23 +234,23 @@ impl<P: Platform> WaitGroup<P> {
     /// In the same cases as [`wait`](Self::wait).
     #[inline]
     #[track_caller]
-    pub fn wait_until<'l>(&self, limit: impl Into<Limit<'l, P>>) -> Result<(), ContextError> {
+    pub fn wait_until<'l>(&self, limit: impl Into<Limit<'l, Plat>>) -> Result<(), ContextError> {
         let limit = limit.into();
         if self.wait_for(Some(&limit)) { Ok(()) } else { Err(limit.ended()) }
     }
 
     #[inline(always)]
     #[track_caller]
-    fn wait_for(&self, limit: Option<&Limit<'_, P>>) -> bool {
-        P::point(Site::Sync);
+    fn wait_for(&self, limit: Option<&Limit<'_, Plat>>) -> bool {
+        Plat::point(Site::Sync);
         // Ordering: Acquire; partner: the Release in `done`.
         self.word.load(Ordering::Acquire) < ONE || self.wait_slow(limit)
     }
 
     #[inline(always)]
     #[track_caller]
-    fn wait_slow(&self, limit: Option<&Limit<'_, P>>) -> bool {
-        let blocking = Blocking::<P>::new(WaitReason::WaitGroupWait, limit);
+    fn wait_slow(&self, limit: Option<&Limit<'_, Plat>>) -> bool {
+        let blocking = Blocking::<Plat>::new(WaitReason::WaitGroupWait, limit);
         let is_over = blocking.is_over();
         let queue = self.queue.lock();
         // If the counter is not zero, counts the caller as a waiter, so that the last `done` wakes the caller.
@@ -259,7 +259,7 @@ impl<P: Platform> WaitGroup<P> {
             if word < ONE || is_over {
                 return word < ONE;
             }
-            P::point(Site::Sync);
+            Plat::point(Site::Sync);
             match self.word.compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Acquire) {
                 Ok(_) => break,
                 Err(now) => word = now,
@@ -268,10 +268,10 @@ impl<P: Platform> WaitGroup<P> {
         if blocking.wait_on(&self.bubble, queue, 0, |queue, waiter| queue.push_back(waiter)).is_some() {
             return true;
         }
-        let pinned = Pinned::<P>::new();
+        let pinned = Pinned::<Plat>::new();
         let queue = self.queue.lock();
         if queue.remove(my_waiter(&pinned)) {
-            P::point(Site::Sync);
+            Plat::point(Site::Sync);
             self.word.fetch_sub(1, Ordering::Relaxed);
         }
         false
@@ -336,7 +336,7 @@ impl<P: Platform> WaitGroup<P> {
         let group = Arc::clone(self);
         // The closure owns `done`, so `group.done()` is called even if the spawn fails or panics.
         let done = OnDrop(move || group.done());
-        let spawned = crate::lifecycle::spawn::try_go::<P, _, _>(move || {
+        let spawned = crate::lifecycle::spawn::try_go::<Plat, _, _>(move || {
             let (body, _done) = (body, done);
             body();
         });
@@ -344,13 +344,13 @@ impl<P: Platform> WaitGroup<P> {
     }
 }
 
-impl<P: Platform> Default for WaitGroup<P> {
+impl<Plat: Platform> Default for WaitGroup<Plat> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<P: Platform> fmt::Debug for WaitGroup<P> {
+impl<Plat: Platform> fmt::Debug for WaitGroup<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = self.word.load(Ordering::Relaxed);
         f.debug_struct("WaitGroup").field("under_way", &(word >> 32)).field("waiting", &(word & WAITERS)).finish()

@@ -25,13 +25,13 @@ const DISCARD: usize = 1;
 
 /// A function that will run later, and that can be stopped before it runs. Dropping this handle lets the function run.
 /// Go: the `time.Timer` of `time.AfterFunc`. See [`after_func`] for an example.
-pub struct AfterFunc<P: Platform> {
-    slot: &'static TimerSlot<P>,
+pub struct AfterFunc<Plat: Platform> {
+    slot: &'static TimerSlot<Plat>,
     /// The generation of the slot when this function was set. If the slot's generation has changed since, this
     /// function is not set any more.
     number: AtomicU64,
     /// The bubble in which this function was made. (The slot may be reused in another bubble.)
-    bubble: BubbleRef<P>,
+    bubble: BubbleRef<Plat>,
 }
 
 /// Runs `function` in a new G after `duration`. Go: `time.AfterFunc`.
@@ -62,7 +62,7 @@ pub struct AfterFunc<P: Platform> {
 /// In the cases in which [`try_after_func`] panics or returns an error.
 #[doc(alias = "AfterFunc")]
 #[track_caller]
-pub fn after_func<P: Platform>(duration: Duration, function: impl FnOnce() + Send + 'static) -> AfterFunc<P> {
+pub fn after_func<Plat: Platform>(duration: Duration, function: impl FnOnce() + Send + 'static) -> AfterFunc<Plat> {
     match try_after_func(duration, function) {
         Ok(after_func) => after_func,
         Err(error) => panic!("cannot prepare a G for a timer: {error}"),
@@ -79,23 +79,23 @@ pub fn after_func<P: Platform>(duration: Duration, function: impl FnOnce() + Sen
 ///
 /// The caller is not a G with a P.
 #[track_caller]
-pub fn try_after_func<P: Platform>(
+pub fn try_after_func<Plat: Platform>(
     duration: Duration,
     function: impl FnOnce() + Send + 'static,
-) -> Result<AfterFunc<P>, OutOfResources> {
-    after_func_at(super::now::<P>() + duration, function)
+) -> Result<AfterFunc<Plat>, OutOfResources> {
+    after_func_at(super::now::<Plat>() + duration, function)
 }
 
 /// Like [`after_func`], but runs `function` at the point in time `when`. With [`Instant::NEVER`] only
 /// [`start_now`](AfterFunc::start_now) starts the function.
 #[track_caller]
-pub(crate) fn after_func_at<P: Platform>(
+pub(crate) fn after_func_at<Plat: Platform>(
     when: Instant,
     function: impl FnOnce() + Send + 'static,
-) -> Result<AfterFunc<P>, OutOfResources> {
-    let slot = TimerSlot::<P>::take()?;
+) -> Result<AfterFunc<Plat>, OutOfResources> {
+    let slot = TimerSlot::<Plat>::take()?;
     let prepared = prepare(move || {
-        let pinned = Pinned::<P>::new();
+        let pinned = Pinned::<Plat>::new();
         let is_discarded = pinned.goroutine().waiter.outcome.load(Ordering::Relaxed) == DISCARD;
         slot.give_back(&pinned);
         drop(pinned);
@@ -118,7 +118,7 @@ pub(crate) fn after_func_at<P: Platform>(
     Ok(AfterFunc { slot, number: AtomicU64::new(setting.number), bubble: setting.bubble })
 }
 
-impl<P: Platform> AfterFunc<P> {
+impl<Plat: Platform> AfterFunc<Plat> {
     /// Stops the function if it has not been started, and returns whether it was stopped. The function's G drops a
     /// stopped function without running it. Go: `Timer.Stop`.
     ///
@@ -157,7 +157,7 @@ impl<P: Platform> AfterFunc<P> {
     }
 
     fn start(&self, what: usize) -> bool {
-        let pinned = Pinned::<P>::new();
+        let pinned = Pinned::<Plat>::new();
         let mut setting = self.slot.setting.lock();
         let Some(goroutine) = self.still_to_come(&mut setting) else { return false };
         setting.prepared = None;
@@ -195,7 +195,7 @@ impl<P: Platform> AfterFunc<P> {
     pub fn reset(&self, duration: Duration) -> bool {
         self.check_bubble(RESET);
         let when = self.bubble.now() + duration;
-        let here = CurrentProcessor::<P>::new();
+        let here = CurrentProcessor::<Plat>::new();
         let mut setting = self.slot.setting.lock();
         if self.still_to_come(&mut setting).is_none() {
             return false;
@@ -214,12 +214,12 @@ impl<P: Platform> AfterFunc<P> {
 
     /// Returns the function's G if it has not been started. Compares generations, because the slot may have been
     /// reused.
-    fn still_to_come(&self, setting: &mut Setting<P>) -> Option<&'static Goroutine<P>> {
+    fn still_to_come(&self, setting: &mut Setting<Plat>) -> Option<&'static Goroutine<Plat>> {
         if setting.number == self.number.load(Ordering::Relaxed) { setting.prepared } else { None }
     }
 }
 
-impl<P: Platform> fmt::Debug for AfterFunc<P> {
+impl<Plat: Platform> fmt::Debug for AfterFunc<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AfterFunc").field("slot", self.slot).finish_non_exhaustive()
     }

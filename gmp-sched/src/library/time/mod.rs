@@ -74,6 +74,6 @@ const RESET: &str = "reset of synctest timer";
 /// ```
 #[must_use]
 #[inline]
-pub fn now<P: Platform>() -> Instant {
-    sleep::now::<P>()
+pub fn now<Plat: Platform>() -> Instant {
+    sleep::now::<Plat>()
 }

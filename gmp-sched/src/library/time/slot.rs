@@ -33,24 +33,24 @@ use crate::lifecycle::spawn::start_prepared;
 use crate::platform::{Pinned, Platform};
 
 /// The free list of a scheduler's timer slots.
-type Unused<P> = Lock<List<TimerSlot<P>>, P>;
+type Unused<Plat> = Lock<List<TimerSlot<Plat>>, Plat>;
 
 /// A timer with its action. Go: `timer` with its channel or function.
-pub(crate) struct TimerSlot<P: Platform> {
-    timer: timers::Timer<P>,
+pub(crate) struct TimerSlot<Plat: Platform> {
+    timer: timers::Timer<Plat>,
     /// The free list to which the slot returns.
-    unused: &'static Unused<P>,
+    unused: &'static Unused<Plat>,
     link: AtomicRef<Self>,
     /// A reference to this slot, to be stored among the timers of a P. Made when the slot is armed for the first time.
-    target: Once<FireTarget<P>>,
-    pub(super) setting: Lock<Setting<P>, P>,
+    target: Once<FireTarget<Plat>>,
+    pub(super) setting: Lock<Setting<Plat>, Plat>,
     /// When the timer fires, the current time is sent to this channel. The channel's lock may be taken under the lock
     /// of `setting`.
-    ticks: Channel<Instant, P>,
+    ticks: Channel<Instant, Plat>,
 }
 
 /// What a timer is set to do, guarded by its slot's lock. The lock of a P's timers may be taken under the slot's lock.
-pub(super) struct Setting<P: Platform> {
+pub(super) struct Setting<Plat: Platform> {
     /// The generation. Arming and disarming increment it. Go: `timer.seq`.
     pub(super) number: u64,
     /// Whether the timer is armed or about to fire.
@@ -59,15 +59,15 @@ pub(super) struct Setting<P: Platform> {
     repeats: bool,
     /// The bubble in which the timer was made. The timer uses the clock of this bubble. (The channel records only
     /// whether there is a bubble, not which one.)
-    pub(super) bubble: BubbleRef<P>,
+    pub(super) bubble: BubbleRef<Plat>,
     /// The time of the last firing since the timer was armed; 0 if it has not fired since.
     fired: Instant,
     /// The G to start, if the timer runs a function.
-    pub(super) prepared: Option<&'static Goroutine<P>>,
+    pub(super) prepared: Option<&'static Goroutine<Plat>>,
 }
 
-impl<P: Platform> TimerSlot<P> {
-    fn new(unused: &'static Unused<P>) -> Result<Self, OutOfResources> {
+impl<Plat: Platform> TimerSlot<Plat> {
+    fn new(unused: &'static Unused<Plat>) -> Result<Self, OutOfResources> {
         let setting = Setting {
             number: 0,
             is_set: false,
@@ -93,7 +93,7 @@ impl<P: Platform> TimerSlot<P> {
     /// The caller is not on an M with a P.
     #[track_caller]
     pub(crate) fn take() -> Result<&'static Self, OutOfResources> {
-        let CurrentProcessor { pinned: _pinned, machine, .. } = CurrentProcessor::<P>::new();
+        let CurrentProcessor { pinned: _pinned, machine, .. } = CurrentProcessor::<Plat>::new();
         let unused = machine.scheduler().timer_slots.get_or_make(|| Unused::new(List::new()))?;
         let first = unused.lock().pop_front();
         let slot = match first {
@@ -111,12 +111,12 @@ impl<P: Platform> TimerSlot<P> {
         Ok(slot)
     }
 
-    fn fire_target(&'static self) -> &'static FireTarget<P> {
+    fn fire_target(&'static self) -> &'static FireTarget<Plat> {
         self.target.call_once(|| FireTarget(self))
     }
 
     /// Puts a slot on the free list. The slot is disarmed and has no waiters. Callable on any thread.
-    pub(super) fn give_back(&'static self, _pinned: &Pinned<P>) {
+    pub(super) fn give_back(&'static self, _pinned: &Pinned<Plat>) {
         self.unused.lock().push_front(self);
     }
 
@@ -124,8 +124,8 @@ impl<P: Platform> TimerSlot<P> {
     /// [`Instant::NEVER`] the slot stays disarmed.
     pub(super) fn arm(
         &'static self,
-        here: &CurrentProcessor<P>,
-        setting: &mut Setting<P>,
+        here: &CurrentProcessor<Plat>,
+        setting: &mut Setting<Plat>,
         when: Instant,
         period: Duration,
     ) {
@@ -147,7 +147,7 @@ impl<P: Platform> TimerSlot<P> {
 
     /// Disarms the slot. Cancels a future firing, and drops a tick that has not been received. Returns whether it
     /// cancelled a firing or dropped a tick.
-    pub(super) fn disarm(&'static self, pinned: &Pinned<P>, setting: &mut Setting<P>) -> bool {
+    pub(super) fn disarm(&'static self, pinned: &Pinned<Plat>, setting: &mut Setting<Plat>) -> bool {
         setting.number += 1;
         // A timer that is not armed any more may be about to fire. Such a firing has no effect, because the generation
         // has changed. Go: `isSending`.
@@ -163,7 +163,7 @@ impl<P: Platform> TimerSlot<P> {
     /// The caller is not on an M with a P. In this case nothing has changed.
     #[track_caller]
     pub(crate) fn set(&'static self, when: Instant, period: Duration) -> bool {
-        let here = CurrentProcessor::<P>::new();
+        let here = CurrentProcessor::<Plat>::new();
         let mut setting = self.setting.lock();
         let was_set = self.disarm(&here.pinned, &mut setting);
         self.arm(&here, &mut setting, when, period);
@@ -172,14 +172,14 @@ impl<P: Platform> TimerSlot<P> {
 
     /// Takes the lock and disarms the slot, as [`disarm`](Self::disarm) does. Callable on any thread.
     pub(crate) fn stop(&'static self) -> bool {
-        let pinned = Pinned::<P>::new();
+        let pinned = Pinned::<Plat>::new();
         self.disarm(&pinned, &mut self.setting.lock())
     }
 
     /// Queues `waiter`, which has a value slot, as a receiver of the timer's ticks.
     #[cfg(gmp_loom)]
-    pub(crate) fn queue(&'static self, waiter: &'static crate::entities::waiter::Waiter<P>) {
-        let pinned = Pinned::<P>::new();
+    pub(crate) fn queue(&'static self, waiter: &'static crate::entities::waiter::Waiter<Plat>) {
+        let pinned = Pinned::<Plat>::new();
         let _held = self.ticks.header.lock(&pinned);
         self.ticks.header.queue(crate::library::chan::Side::Receive).push_back(waiter);
     }
@@ -192,9 +192,9 @@ impl<P: Platform> TimerSlot<P> {
 
     /// Returns the bubble in which the timer was made. Panics if the calling G is outside of that bubble.
     #[track_caller]
-    pub(super) fn check_bubble(&self, what: &str) -> BubbleRef<P> {
+    pub(super) fn check_bubble(&self, what: &str) -> BubbleRef<Plat> {
         let bubble = {
-            let _pinned = Pinned::<P>::new();
+            let _pinned = Pinned::<Plat>::new();
             self.setting.lock().bubble
         };
         assert!(!bubble.is_foreign(), "{what} from outside bubble");
@@ -204,9 +204,9 @@ impl<P: Platform> TimerSlot<P> {
     /// Returns the channel of the timer's ticks. Called directly before a receive, because on some platforms a due
     /// timer must be fired first.
     #[track_caller]
-    pub(crate) fn ticks(&'static self) -> &'static Channel<Instant, P> {
+    pub(crate) fn ticks(&'static self) -> &'static Channel<Instant, Plat> {
         let bubble = self.check_bubble("receive on synctest channel");
-        if !P::TIMER_INTERRUPTS && !bubble.is_some() {
+        if !Plat::TIMER_INTERRUPTS && !bubble.is_some() {
             // Without timer interrupts, a due timer is fired only when an M picks a G. But the caller may poll in a
             // loop, so that no G is picked. So this call fires the timer if it is due. Go: `maybeRunChan`.
             self.timer.run_if_due(&Pinned::new());
@@ -215,8 +215,8 @@ impl<P: Platform> TimerSlot<P> {
     }
 }
 
-impl<P: Platform> Fire<P> for TimerSlot<P> {
-    fn fire(&'static self, pinned: &Pinned<P>, number: u64, now: Instant) -> Option<&'static Goroutine<P>> {
+impl<Plat: Platform> Fire<Plat> for TimerSlot<Plat> {
+    fn fire(&'static self, pinned: &Pinned<Plat>, number: u64, now: Instant) -> Option<&'static Goroutine<Plat>> {
         let mut setting = self.setting.lock();
         // The next firing of a periodic timer may have overtaken this firing on another M. In that case this firing
         // sends no tick, because the times of the ticks must not go backwards.
@@ -237,13 +237,13 @@ impl<P: Platform> Fire<P> for TimerSlot<P> {
     }
 }
 
-impl<P: Platform> Linked for TimerSlot<P> {
+impl<Plat: Platform> Linked for TimerSlot<Plat> {
     fn link(&self) -> &AtomicRef<Self> {
         &self.link
     }
 }
 
-impl<P: Platform> fmt::Debug for TimerSlot<P> {
+impl<Plat: Platform> fmt::Debug for TimerSlot<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TimerSlot").field("timer", &self.timer).finish_non_exhaustive()
     }

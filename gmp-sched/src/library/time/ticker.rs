@@ -25,11 +25,11 @@ use crate::platform::Platform;
 ///     assert!(ticker.try_wait().is_none());
 /// });
 /// ```
-pub struct Ticker<P: Platform> {
-    pub(super) slot: &'static TimerSlot<P>,
+pub struct Ticker<Plat: Platform> {
+    pub(super) slot: &'static TimerSlot<Plat>,
 }
 
-impl<P: Platform> Ticker<P> {
+impl<Plat: Platform> Ticker<Plat> {
     /// Makes a ticker that fires once per `interval`. The first tick comes after one interval. Go: `time.NewTicker`.
     /// See [`Ticker`] for an example.
     ///
@@ -72,7 +72,7 @@ impl<P: Platform> Ticker<P> {
         assert!(!interval.is_zero(), "non-positive interval for NewTicker");
         let slot = TimerSlot::take()?;
         let ticker = Self { slot };
-        slot.set(super::now::<P>() + interval, interval);
+        slot.set(super::now::<Plat>() + interval, interval);
         Ok(ticker)
     }
 

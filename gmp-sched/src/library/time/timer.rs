@@ -27,8 +27,8 @@ use crate::platform::Platform;
 ///     assert!(timer.try_wait().is_none());
 /// });
 /// ```
-pub struct Timer<P: Platform> {
-    pub(super) slot: &'static TimerSlot<P>,
+pub struct Timer<Plat: Platform> {
+    pub(super) slot: &'static TimerSlot<Plat>,
 }
 
 /// Makes a timer that fires after `duration`, for a case of a select. Go: `time.After`.
@@ -56,11 +56,11 @@ pub struct Timer<P: Platform> {
 #[doc(alias = "After")]
 #[must_use]
 #[track_caller]
-pub fn after<P: Platform>(duration: Duration) -> Timer<P> {
+pub fn after<Plat: Platform>(duration: Duration) -> Timer<Plat> {
     Timer::new(duration)
 }
 
-impl<P: Platform> Timer<P> {
+impl<Plat: Platform> Timer<Plat> {
     /// Makes a timer that fires after `duration`. Go: `time.NewTimer`. See [`Timer`] for an example.
     ///
     /// Does not block; not callable from interrupts.
@@ -96,7 +96,7 @@ impl<P: Platform> Timer<P> {
     /// The caller is not a G with a P.
     #[track_caller]
     pub fn try_new(duration: Duration) -> Result<Self, OutOfResources> {
-        Self::try_at(super::now::<P>() + duration)
+        Self::try_at(super::now::<Plat>() + duration)
     }
 
     /// Makes a timer that fires at `when`. With [`Instant::NEVER`] the new timer is stopped.

@@ -10,7 +10,7 @@ use crate::platform::{Pinned, Platform};
 
 macro_rules! waits {
     ($type:ident) => {
-        impl<P: Platform> $type<P> {
+        impl<Plat: Platform> $type<Plat> {
             /// Waits for the next tick; returns its time. Go: `<-t.C`.
             ///
             /// Blocks the calling G, forever if the timer is stopped and never set again. Not callable from interrupts.
@@ -56,7 +56,7 @@ macro_rules! waits {
             /// The call has to wait, although the caller is pinned or is not a G with a P. Or the caller is outside of the
             /// [bubble](crate#features) in which the timer or ticker was made.
             #[track_caller]
-            pub fn wait_until<'a>(&self, limit: impl Into<Limit<'a, P>>) -> Result<Instant, ContextError> {
+            pub fn wait_until<'a>(&self, limit: impl Into<Limit<'a, Plat>>) -> Result<Instant, ContextError> {
                 self.slot.ticks().recv_until(limit.into()).map_err(|error| match error {
                     RecvTimeoutError::Timeout => ContextError::DeadlineExceeded,
                     RecvTimeoutError::Canceled => ContextError::Canceled,
@@ -87,23 +87,23 @@ macro_rules! waits {
         }
 
         /// In a case of a select, a timer or ticker yields its ticks, and is never closed. Go: `t.C`.
-        impl<P: Platform> Source for $type<P> {
+        impl<Plat: Platform> Source for $type<Plat> {
             type Value = Instant;
-            type Platform = P;
+            type Platform = Plat;
 
-            fn recv_case(&self) -> RecvCase<'_, Instant, P> {
+            fn recv_case(&self) -> RecvCase<'_, Instant, Plat> {
                 RecvCase::new(self.slot.ticks())
             }
         }
 
-        impl<P: Platform> Drop for $type<P> {
+        impl<Plat: Platform> Drop for $type<Plat> {
             fn drop(&mut self) {
                 self.slot.stop();
                 self.slot.give_back(&Pinned::new());
             }
         }
 
-        impl<P: Platform> fmt::Debug for $type<P> {
+        impl<Plat: Platform> fmt::Debug for $type<Plat> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct(stringify!($type)).field("slot", self.slot).finish()
             }

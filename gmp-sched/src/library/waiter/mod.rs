@@ -38,11 +38,11 @@ use crate::library::cancel::Limit;
 use crate::platform::{Pinned, Platform};
 pub(crate) use queue::{WaitQueue, Woken};
 
-impl<P: Platform> Waiter<P> {
+impl<Plat: Platform> Waiter<Plat> {
     /// Readies the G whose wait the caller has ended by removing this waiter from a queue. Called without the queue's
     /// lock.
     #[inline]
-    pub(crate) fn ready(&'static self, pinned: &Pinned<P>) {
+    pub(crate) fn ready(&'static self, pinned: &Pinned<Plat>) {
         ready_pinned(pinned, self.goroutine());
     }
 }
@@ -55,11 +55,11 @@ impl<P: Platform> Waiter<P> {
 /// returns, the caller is pinned again.
 #[inline(always)]
 #[cfg_attr(feature = "std", track_caller)]
-pub(crate) fn wait<'a, P: Platform>(
-    caller: CurrentGoroutine<P>,
+pub(crate) fn wait<'a, Plat: Platform>(
+    caller: CurrentGoroutine<Plat>,
     wait: impl Into<WaitFor<'a>>,
     unlock: impl FnOnce(),
-) -> Pinned<P> {
+) -> Pinned<Plat> {
     park_with(caller, wait, |_, _| {
         unlock();
         true
@@ -70,13 +70,13 @@ pub(crate) fn wait<'a, P: Platform>(
 /// `generation`. Returns the waiter through which the G was woken, or `None` if the limit ended the wait. Afterwards
 /// the caller must remove those of its waiters that are still queued.
 #[cfg_attr(feature = "std", track_caller)]
-pub(crate) fn wait_until<'a, 'l, P: Platform>(
-    caller: CurrentGoroutine<P>,
+pub(crate) fn wait_until<'a, 'l, Plat: Platform>(
+    caller: CurrentGoroutine<Plat>,
     wait: impl Into<WaitFor<'a>>,
     generation: WaitGeneration,
-    limit: impl Into<Limit<'l, P>>,
+    limit: impl Into<Limit<'l, Plat>>,
     unlock: impl FnOnce(),
-) -> Option<&'static Waiter<P>> {
+) -> Option<&'static Waiter<Plat>> {
     let (limit, me) = (limit.into(), caller.me);
     me.woken_by.store(None, Ordering::Relaxed);
     drop(park_with(caller, wait, |pinned, me| {

@@ -54,7 +54,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a readiness check without the lock loads the channel's word before the queue of senders",
         "        !self.senders.is_empty() | (self.word_by_now().level() != 0)",
         "        let word = self.word_by_now();
-        P::point(Site::Channel);
+        Plat::point(Site::Channel);
         !self.senders.is_empty() | (word.level() != 0)",
         Model("channel::check_without_lock_of_a_queue_is_of_one_moment"),
     ),
@@ -197,7 +197,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/switch.rs",
         "a commit that panics unwinds the G on whose stack it runs",
-        "        P::fatal(machine.scheduler(), format_args!(\"the commit of a park panicked\"));",
+        "        Plat::fatal(machine.scheduler(), format_args!(\"the commit of a park panicked\"));",
         "        let _ = machine;",
         Test("threads/misuse/commits", "panic_in_a_commit_ends_the_program_with_a_message"),
     ),

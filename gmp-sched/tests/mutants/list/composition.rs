@@ -100,7 +100,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/syscall.rs",
         "a G that was asked to stop during a system call continues after the call",
         "            if has_to_stop(scheduler) || gives_way_to_others(scheduler, processor) {",
-        "            let _ = (has_to_stop::<P>, gives_way_to_others::<P>, scheduler, processor);
+        "            let _ = (has_to_stop::<Plat>, gives_way_to_others::<Plat>, scheduler, processor);
             if false {",
         Simulation("composition", "stop_request_during_a_system_call_takes_effect_at_its_end", ONE),
     ),

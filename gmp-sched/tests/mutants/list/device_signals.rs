@@ -169,7 +169,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/device_signals.rs",
         "a delivery overwrites the QUEUED mark before it knows whether the G still waits",
         "        let waits = goroutine.claim(generation);
-        P::point(Site::DeviceSignal);",
+        Plat::point(Site::DeviceSignal);",
         "        self.word.store(RAISED, Ordering::Release);
         let waits = goroutine.claim(generation);",
         Model("device_signals::"),
@@ -216,16 +216,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/poll.rs",
         "a raise has no fence before its check for an idle P",
         "        fence(Ordering::SeqCst);
-        P::point(Site::DeviceSignal);
+        Plat::point(Site::DeviceSignal);
         if self.idle_processors",
-        "        P::point(Site::DeviceSignal);
+        "        Plat::point(Site::DeviceSignal);
         if self.idle_processors",
         Model("device_signals::raise_against_an_idling_m"),
     ),
     mutant(
         "engine/poll.rs",
         "a raise unparks no M",
-        "            P::unpark_thread(machine);",
+        "            Plat::unpark_thread(machine);",
         "            let _ = machine;",
         Model("device_signals::raise_against_an_idling_m"),
     ),
@@ -239,8 +239,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/poll.rs",
         "a raise does not prefer the M that parked on the interrupted CPU",
-        "P::parked_machine().filter(is_poller)",
-        "P::parked_machine().filter(|machine| is_poller(machine) && false)",
+        "Plat::parked_machine().filter(is_poller)",
+        "Plat::parked_machine().filter(|machine| is_poller(machine) && false)",
         Model("pollers::raise_on_an_idle_machine_wakes_one_m"),
     ),
     mutant(
@@ -299,7 +299,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/poll.rs",
         "a raise that finds no idle P requests no preemption",
-        "            P::request_preemption(machine);",
+        "            Plat::request_preemption(machine);",
         "            let _ = machine;",
         Model("device_signals::raise_while_all_ps_are_busy_asks_a_g_to_give_way"),
     ),

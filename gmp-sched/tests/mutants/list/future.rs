@@ -45,7 +45,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "two calls of a waker may both ready the G",
         "        if self.state.swap(WOKEN, Ordering::AcqRel) == WAITING {",
         "        let before = self.state.load(Ordering::Acquire);
-        P::point(Site::Park);
+        Plat::point(Site::Park);
         self.state.swap(WOKEN, Ordering::AcqRel);
         if before == WAITING {",
         Model("future::two_calls_of_a_waker_ready_the_g_once"),
@@ -81,7 +81,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/coroutine.rs",
         "a coroutine that exits does not make its caller exit",
-        "        Err(JoinError::Exited) => goexit::<P>(),",
+        "        Err(JoinError::Exited) => goexit::<Plat>(),",
         "        Err(JoinError::Exited) => {}",
         Test("threads/unwinding", "coroutine_that_ends_itself"),
     ),

@@ -8,9 +8,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/idle.rs",
         "submit has no fence",
         "        fence(Ordering::SeqCst);
-        P::point(Site::Idle);
+        Plat::point(Site::Idle);
         if self.idle_processors.load(Ordering::Relaxed) != 0 &&",
-        "        P::point(Site::Idle);
+        "        Plat::point(Site::Idle);
         if self.idle_processors.load(Ordering::Relaxed) != 0 &&",
         Model("idle::submitter_against_an_idling_m"),
     ),
@@ -18,10 +18,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/idle.rs",
         "submit has a fence that is too weak",
         "        fence(Ordering::SeqCst);
-        P::point(Site::Idle);
+        Plat::point(Site::Idle);
         if self.idle_processors.load(Ordering::Relaxed) != 0 &&",
         "        fence(Ordering::AcqRel);
-        P::point(Site::Idle);
+        Plat::point(Site::Idle);
         if self.idle_processors.load(Ordering::Relaxed) != 0 &&",
         Model("idle::submitter_against_an_idling_m"),
     ),
@@ -93,7 +93,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             scheduler.wake_processor();
         }",
         "        let own = self.held_processor();
-        let has_more = |processor: &'static Processor<P>| match core::ptr::eq(processor, own) {
+        let has_more = |processor: &'static Processor<Plat>| match core::ptr::eq(processor, own) {
             true => processor.queue.len() + usize::from(processor.queue.next().is_some()) > 1,
             false => !processor.queue.is_empty(),
         };

@@ -9,7 +9,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "the M of a locked G that another M has found is not unparked",
         "            to.assign(&mut shared, processor);
         }
-        P::unpark_thread(to);",
+        Plat::unpark_thread(to);",
         "            to.assign(&mut shared, processor);
         }",
         Model("locked::locked_g_that_yields_is_found_by_another_m"),

@@ -29,10 +29,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/machines.rs",
         "an M decides to end before it holds the lock",
-        "        let is_needed = P::idle_limit().is_none_or(|limit| shared.surplus_since + limit > now);",
-        "        let is_needed = P::idle_limit().is_none_or(|limit| shared.surplus_since + limit > now);
+        "        let is_needed = Plat::idle_limit().is_none_or(|limit| shared.surplus_since + limit > now);",
+        "        let is_needed = Plat::idle_limit().is_none_or(|limit| shared.surplus_since + limit > now);
         drop(shared);
-        P::point(crate::base::points::Site::Idle);
+        Plat::point(crate::base::points::Site::Idle);
         let mut shared = scheduler.shared.lock();",
         Model("retire::m_that_blocks_against_the_m_that_it_relies_on"),
     ),

@@ -52,8 +52,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/syscall.rs",
         "a timer interrupt that came during a system call is not armed again after the call",
-        "    if P::TIMER_INTERRUPTS && earliest != Instant::NEVER {
-        P::arm_timer(pinned, processor, earliest);
+        "    if Plat::TIMER_INTERRUPTS && earliest != Instant::NEVER {
+        Plat::arm_timer(pinned, processor, earliest);
     }
     Some(processor)",
         "    let _ = earliest;

@@ -31,13 +31,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "lifecycle/spawn.rs",
         "a child is counted before its spawn can panic",
-        "    let CurrentProcessor { pinned, machine, processor } = CurrentProcessor::<P>::to_spawn();
+        "    let CurrentProcessor { pinned, machine, processor } = CurrentProcessor::<Plat>::to_spawn();
     let goroutine = reuse::take(machine, processor)?;
     goroutine.set_name(None);
     closure::install(StackEnd::of(goroutine), body, children);
     children.add(&pinned);",
         "    children.add(&Pinned::new());
-    let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<P>::new();
+    let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<Plat>::new();
     let goroutine = reuse::take(machine, processor)?;
     goroutine.set_name(None);
     closure::install(StackEnd::of(goroutine), body, children);",
@@ -67,14 +67,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "lifecycle/children.rs",
         "a scope is opened by a G that cannot wait",
-        "        let me = CurrentGoroutine::<P>::new().me;",
-        "        let me = Pinned::<P>::new().goroutine();",
+        "        let me = CurrentGoroutine::<Plat>::new().me;",
+        "        let me = Pinned::<Plat>::new().goroutine();",
         Test("threads/unwinding", "scope_in_a_system_call"),
     ),
     mutant(
         "lifecycle/children.rs",
         "a scope is left although its parent cannot wait for the children",
-        "        P::fatal(self.0, format_args!(\"a G cannot wait for the children of its scope\"));",
+        "        Plat::fatal(self.0, format_args!(\"a G cannot wait for the children of its scope\"));",
         "        let _ = self.0;",
         Test("simulation/scope", "parent_that_cannot_wait"),
     ),
@@ -91,9 +91,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "library/sync/wait_group.rs",
         "a group still counts a G whose spawn panics",
         "        let done = OnDrop(move || group.done());
-        let spawned = crate::lifecycle::spawn::try_go::<P, _, _>(move || {
+        let spawned = crate::lifecycle::spawn::try_go::<Plat, _, _>(move || {
             let (body, _done) = (body, done);",
-        "        let spawned = crate::lifecycle::spawn::try_go::<P, _, _>(move || {
+        "        let spawned = crate::lifecycle::spawn::try_go::<Plat, _, _>(move || {
             let _done = OnDrop(move || group.done());",
         Test("threads/unwinding", "group_whose_spawn"),
     ),
@@ -101,10 +101,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "library/sync/error_group.rs",
         "a group keeps the permit of a G whose spawn panics",
         "        let end = End(Arc::clone(&self.shared));
-        let spawned = try_go::<P, _, _>(move || {
+        let spawned = try_go::<Plat, _, _>(move || {
             let (body, end) = (body, end);",
         "        let shared = Arc::clone(&self.shared);
-        let spawned = try_go::<P, _, _>(move || {
+        let spawned = try_go::<Plat, _, _>(move || {
             let end = End(shared);",
         Test("threads/unwinding", "error_group"),
     ),

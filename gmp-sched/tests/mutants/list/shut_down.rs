@@ -26,7 +26,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/machines.rs",
         "an M made during the shut-down is not unparked",
         "        if self.is_shut_down() {
-            P::unpark_thread(machine);
+            Plat::unpark_thread(machine);
         }",
         "",
         Model("shut_down::m_that_is_made_during_shut_down_is_unparked"),
@@ -35,9 +35,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/machines.rs",
         "an M that is used again during the shut-down is not unparked",
         "        if self.is_shut_down() {
-            P::unpark_thread(machine);",
+            Plat::unpark_thread(machine);",
         "        if is_new && self.is_shut_down() {
-            P::unpark_thread(machine);",
+            Plat::unpark_thread(machine);",
         Model("shut_down::m_that_is_reused_during_shut_down_is_unparked"),
     ),
     mutant(

@@ -8,15 +8,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/slice.rs",
         "slices never end",
         "        self.slice.ends.store(self.tick(), Ordering::Relaxed);
-        if !P::TIMER_INTERRUPTS {",
-        "        if !P::TIMER_INTERRUPTS {",
+        if !Plat::TIMER_INTERRUPTS {",
+        "        if !Plat::TIMER_INTERRUPTS {",
         Simulation("simulation/preemption", "two_gs_that_ready_each_other_share_a_slice", 60),
     ),
     mutant(
         "engine/preempt.rs",
         "the timer of a CPU fires only every other slice",
-        "    let next_slice = now + P::slice();",
-        "    let next_slice = now + 2 * P::slice();",
+        "    let next_slice = now + Plat::slice();",
+        "    let next_slice = now + 2 * Plat::slice();",
         Simulation("simulation/preemption", "two_gs_that_ready_each_other_share_a_slice", 60),
     ),
     mutant(

@@ -102,14 +102,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/sync/rwlock/mod.rs",
         "the last reader does not wake the writer",
-        "            if self.readers.is_empty::<P>() { waiting.writer.pop() } else { None }",
+        "            if self.readers.is_empty::<Plat>() { waiting.writer.pop() } else { None }",
         "            if false { waiting.writer.pop() } else { None }",
         Model("sync::readers_and_writers_of_one"),
     ),
     mutant(
         "library/sync/rwlock/mod.rs",
         "a writer waits for readers that have already left",
-        "        let is_drained = if self.readers.is_empty::<P>() {",
+        "        let is_drained = if self.readers.is_empty::<Plat>() {",
         "        let is_drained = if false {",
         Model("sync::readers_and_writers_of_one"),
     ),

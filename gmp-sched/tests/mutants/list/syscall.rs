@@ -35,7 +35,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        if self.secure_successor().is_err() {
             return false;
         }
-        P::point(Site::Syscall);
+        Plat::point(Site::Syscall);
         if !processor.status.claim_from_syscall() {
             self.shared.lock().blocked_machines -= 1;
             return false;
@@ -87,7 +87,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/syscall.rs",
         "an M without a P wakes no M for its G",
-        "    P::point(Site::Idle);
+        "    Plat::point(Site::Idle);
     scheduler.wake_processor();",
         "",
         Nobody("the M itself checks all queues once more before it parks, and takes an idle P. The wakeup is sooner."),
@@ -106,25 +106,25 @@ pub(super) const MUTANTS: &[Mutant] = &[
         }
         displaced
     };
-    P::point(Site::Idle);",
+    Plat::point(Site::Idle);",
         "        scheduler.put_idle_machine(&mut shared, machine);
         displaced
     };
-    P::point(Site::Idle);
+    Plat::point(Site::Idle);
     put_among_due_timers(displaced.expect(\"the P of the model\"), goroutine);",
         Model("syscall::return_from_a_blocking_call_against_an_idling_m"),
     ),
     mutant(
         "engine/syscall.rs",
         "a G that returns from a blocking call waits for the end of a slice",
-        "if P::TIMER_INTERRUPTS { processor_to_displace(machine, goroutine) } else { None }",
+        "if Plat::TIMER_INTERRUPTS { processor_to_displace(machine, goroutine) } else { None }",
         "if false { processor_to_displace(machine, goroutine) } else { None }",
         Simulation("simulation/preemption", "main_returns_in_time_from_blocking_calls_beside_hogs_on_every_p", 200),
     ),
     mutant(
         "engine/syscall.rs",
         "a G that returns from a blocking call asks no G to give way",
-        "        P::request_preemption(holder);",
+        "        Plat::request_preemption(holder);",
         "        let _ = holder;",
         Simulation("simulation/preemption", "main_returns_in_time_from_blocking_calls_beside_hogs_on_every_p", 200),
     ),
@@ -168,7 +168,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/syscall.rs",
         "a G whose slice is over continues after a system call",
         "            if has_to_stop(scheduler) || gives_way_to_others(scheduler, processor) {",
-        "            let _ = (processor, gives_way_to_others::<P>);
+        "            let _ = (processor, gives_way_to_others::<Plat>);
             if has_to_stop(scheduler) {",
         Nobody("sysmon finds the P in a system call sooner or later and retakes it, because the slice is over."),
     ),

@@ -8,9 +8,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/timekeeper.rs",
         "waking the timekeeper has no fence",
         "        fence(Ordering::SeqCst);
-        P::point(Site::Timers);
+        Plat::point(Site::Timers);
         if let Some(machine)",
-        "        P::point(Site::Timers);
+        "        Plat::point(Site::Timers);
         if let Some(machine)",
         Model("timers::timer_against_an_m_that_becomes_the_timekeeper"),
     ),
@@ -18,9 +18,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/timekeeper.rs",
         "the timekeeper has no fence between storing its deadline and checking the timers again",
         "            fence(Ordering::SeqCst);
-            P::point(Site::Timers);
+            Plat::point(Site::Timers);
             if self.earliest_timekeeper_timer",
-        "            P::point(Site::Timers);
+        "            Plat::point(Site::Timers);
             if self.earliest_timekeeper_timer",
         Model("timers::timer_against_a_timekeeper_that_postpones_its_deadline"),
     ),
@@ -36,7 +36,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/idle.rs",
         "the successor of the timekeeper is not woken",
-        "                P::unpark_thread(successor);",
+        "                Plat::unpark_thread(successor);",
         "                let _ = successor;",
         Model("timers::timekeeper_that_ends_against_an_m_that_leaves_a_timer"),
     ),

@@ -15,7 +15,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/enqueue.rs",
         "no M is woken for a G that is readied from outside",
         "            self.assign_search(&mut shared)",
-        "            None::<&Machine<P>>",
+        "            None::<&Machine<Plat>>",
         Model("wake::two_schedulers"),
     ),
     mutant(
@@ -24,7 +24,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "            self.assign_search(&mut shared)
         };
         if let Some(machine) = woken {
-            P::unpark_thread(machine);
+            Plat::unpark_thread(machine);
         }",
         "        };
         let () = woken;
@@ -35,12 +35,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/enqueue.rs",
         "a waker from outside wakes another M after the G can run",
         "        if let Some(machine) = woken {
-            P::unpark_thread(machine);
+            Plat::unpark_thread(machine);
         }
     }
 }",
         "        if let Some(machine) = woken {
-            P::unpark_thread(machine);
+            Plat::unpark_thread(machine);
         }
         self.wake_processor();
     }
@@ -58,7 +58,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/lock_os_thread.rs",
         "the M of a locked G is assigned a P but not unparked",
         "        drop(shared);
-        P::unpark_thread(to);
+        Plat::unpark_thread(to);
         return;",
         "        drop(shared);
         return;",

@@ -86,7 +86,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/stop_the_world.rs",
         "running Gs are not asked to stop",
-        "                P::request_preemption(machine);",
+        "                Plat::request_preemption(machine);",
         "",
         Model("world::stopping_against_the_return"),
     ),
@@ -119,7 +119,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/stop_the_world.rs",
         "the last P that stops does not unpark the stopper",
-        "            P::unpark_thread(stopper);",
+        "            Plat::unpark_thread(stopper);",
         "            let _ = stopper;",
         Model("world::"),
     ),
@@ -195,8 +195,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/stop_the_world.rs",
         "the start assigns a P that stays marked as stopped",
         "                        processor.status.set(ProcessorStatus::Running);
-                        P::unpark_thread(self.assign",
-        "                        P::unpark_thread(self.assign",
+                        Plat::unpark_thread(self.assign",
+        "                        Plat::unpark_thread(self.assign",
         Model("world::stopped_work_is_run_when_the_world_starts"),
     ),
     mutant(

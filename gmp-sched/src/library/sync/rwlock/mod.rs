@@ -75,7 +75,7 @@ use self::readers::{OneCount, ReaderSlot, Readers};
 ///
 /// A call has to wait, although the caller is pinned or is not a G with a P.
 #[doc(alias = "RWMutex")]
-pub type RwLock<T, P> = lock_api::RwLock<RawRwLock<P>, T>;
+pub type RwLock<T, Plat> = lock_api::RwLock<RawRwLock<Plat>, T>;
 
 /// Shared access to the value of a [`RwLock`].
 ///
@@ -89,7 +89,7 @@ pub type RwLock<T, P> = lock_api::RwLock<RawRwLock<P>, T>;
 /// let numbers = RwLock::new(vec![4, 5]);
 /// unsafe { native::enter() }.run(1, move || assert_eq!(first(&numbers.read()), 4));
 /// ```
-pub type RwLockReadGuard<'a, T, P> = lock_api::RwLockReadGuard<'a, RawRwLock<P>, T>;
+pub type RwLockReadGuard<'a, T, Plat> = lock_api::RwLockReadGuard<'a, RawRwLock<Plat>, T>;
 
 /// Exclusive access to the value of a [`RwLock`].
 ///
@@ -106,7 +106,7 @@ pub type RwLockReadGuard<'a, T, P> = lock_api::RwLockReadGuard<'a, RawRwLock<P>,
 ///     assert!(numbers.read().is_empty());
 /// });
 /// ```
-pub type RwLockWriteGuard<'a, T, P> = lock_api::RwLockWriteGuard<'a, RawRwLock<P>, T>;
+pub type RwLockWriteGuard<'a, T, Plat> = lock_api::RwLockWriteGuard<'a, RawRwLock<Plat>, T>;
 
 /// The reader-writer lock without the value, for [`lock_api`]. `R` determines how its readers are counted.
 ///
@@ -116,22 +116,22 @@ pub type RwLockWriteGuard<'a, T, P> = lock_api::RwLockWriteGuard<'a, RawRwLock<P
 /// static LOCK: lock_api::RwLock<RawRwLock<Native>, u32> = lock_api::RwLock::new(0);
 /// assert!(!LOCK.is_locked());
 /// ```
-pub struct RawRwLock<P: Platform, R: Readers = OneCount> {
-    writers: RawMutex<P>,
+pub struct RawRwLock<Plat: Platform, R: Readers = OneCount> {
+    writers: RawMutex<Plat>,
     readers: R,
-    waiting: Lock<Waiting<P>, P>,
+    waiting: Lock<Waiting<Plat>, Plat>,
 }
 
-struct Waiting<P: Platform> {
-    readers: WaitQueue<P>,
+struct Waiting<Plat: Platform> {
+    readers: WaitQueue<Plat>,
     /// The holder of `writers`, if it waits for readers to leave.
-    writer: WaitQueue<P>,
+    writer: WaitQueue<Plat>,
 }
 
 /// Outcome of a writer's wait: the readers have left.
 const GRANTED: usize = 1;
 
-impl<P: Platform, R: Readers> RawRwLock<P, R> {
+impl<Plat: Platform, R: Readers> RawRwLock<Plat, R> {
     const_fn! {
         /// Makes a lock that is free. See [`RawRwLock`] for an example.
         #[must_use]
@@ -146,22 +146,22 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
 }
 
 /// Operations of readers.
-impl<P: Platform, R: Readers> RawRwLock<P, R> {
+impl<Plat: Platform, R: Readers> RawRwLock<Plat, R> {
     /// Locks for reading, waiting no longer than `limit`. Returns the index of the counter that counts this reader, or
     /// `None` if the limit ended the wait.
     #[inline]
     #[track_caller]
-    pub(crate) fn share(&self, limit: Option<&Limit<'_, P>>) -> Option<ReaderSlot> {
-        let slot = R::current::<P>();
-        (self.readers.enter::<P>(slot) || self.share_slow(slot, limit)).then_some(slot)
+    pub(crate) fn share(&self, limit: Option<&Limit<'_, Plat>>) -> Option<ReaderSlot> {
+        let slot = R::current::<Plat>();
+        (self.readers.enter::<Plat>(slot) || self.share_slow(slot, limit)).then_some(slot)
     }
 
     /// Locks for reading if no writer holds the lock or waits for it. Returns the index of the counter that counts this
     /// reader, or `None` if the lock was not taken.
     #[inline]
     pub(super) fn try_share(&self) -> Option<ReaderSlot> {
-        let slot = R::current::<P>();
-        if self.readers.enter::<P>(slot) {
+        let slot = R::current::<Plat>();
+        if self.readers.enter::<Plat>(slot) {
             return Some(slot);
         }
         self.unshare(slot);
@@ -171,7 +171,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
     /// Unlocks for the reader counted in `slot`.
     #[inline]
     pub(crate) fn unshare(&self, slot: ReaderSlot) {
-        if self.readers.leave::<P>(slot) {
+        if self.readers.leave::<Plat>(slot) {
             self.wake_writer();
         }
     }
@@ -180,11 +180,11 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
     /// until the count is open or `limit` is over. Returns whether the caller has locked for reading.
     #[cold]
     #[track_caller]
-    fn share_slow(&self, slot: ReaderSlot, limit: Option<&Limit<'_, P>>) -> bool {
+    fn share_slow(&self, slot: ReaderSlot, limit: Option<&Limit<'_, Plat>>) -> bool {
         loop {
             // Subtracts this reader from the count first, because the writer may be waiting until the count is zero.
             self.unshare(slot);
-            let blocking = Blocking::<P>::new(WaitReason::RwLockRead, limit);
+            let blocking = Blocking::<Plat>::new(WaitReason::RwLockRead, limit);
             let is_over = blocking.is_over();
             let waiting = self.waiting.lock();
             if self.readers.is_closed() {
@@ -192,7 +192,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
                 return !is_over && self.wait_as_reader(blocking, waiting, slot);
             }
             drop(waiting);
-            if self.readers.enter::<P>(slot) {
+            if self.readers.enter::<Plat>(slot) {
                 return true;
             }
         }
@@ -201,8 +201,8 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
     #[cfg_attr(feature = "std", track_caller)]
     fn wait_as_reader(
         &self,
-        blocking: Blocking<'_, P>,
-        waiting: impl DerefMut<Target = Waiting<P>>,
+        blocking: Blocking<'_, Plat>,
+        waiting: impl DerefMut<Target = Waiting<Plat>>,
         slot: ReaderSlot,
     ) -> bool {
         let is_granted = blocking.wait(waiting, slot.0, |waiting, waiter| {
@@ -210,7 +210,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
             waiting.readers.push_back(waiter);
         });
         if is_granted.is_none() {
-            let pinned = Pinned::<P>::new();
+            let pinned = Pinned::<Plat>::new();
             self.waiting.lock().readers.remove(my_waiter(&pinned));
         }
         is_granted.is_some()
@@ -219,12 +219,12 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
     /// Wakes the waiting writer, if the last reader has left.
     #[cold]
     fn wake_writer(&self) {
-        let pinned = Pinned::<P>::new();
+        let pinned = Pinned::<Plat>::new();
         let writer = {
             let waiting = self.waiting.lock();
             // While a writer waits, the count is closed, and a reader that increments a closed count leaves again at
             // once. So once the count has been zero, no reader holds the lock.
-            if self.readers.is_empty::<P>() { waiting.writer.pop() } else { None }
+            if self.readers.is_empty::<Plat>() { waiting.writer.pop() } else { None }
         };
         if let Some(writer) = writer {
             writer.outcome.store(GRANTED, Ordering::Relaxed);
@@ -234,11 +234,11 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
 }
 
 /// Operations of writers and upgradable readers.
-impl<P: Platform, R: Readers> RawRwLock<P, R> {
+impl<Plat: Platform, R: Readers> RawRwLock<Plat, R> {
     /// Locks for writing, waiting no longer than `limit`; returns whether the caller now holds the lock.
     #[inline]
     #[track_caller]
-    pub(crate) fn exclude(&self, limit: Option<&Limit<'_, P>>) -> bool {
+    pub(crate) fn exclude(&self, limit: Option<&Limit<'_, Plat>>) -> bool {
         if !self.writers.acquire_until(WaitReason::RwLockWrite, limit) {
             return false;
         }
@@ -273,19 +273,19 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
     /// left. If they have not, the count is open again. The caller holds `writers`.
     #[inline]
     #[track_caller]
-    fn drain(&self, limit: Option<&Limit<'_, P>>) -> bool {
-        self.readers.close::<P>();
-        self.readers.is_empty::<P>() || self.drain_slow(limit)
+    fn drain(&self, limit: Option<&Limit<'_, Plat>>) -> bool {
+        self.readers.close::<Plat>();
+        self.readers.is_empty::<Plat>() || self.drain_slow(limit)
     }
 
     #[cold]
     #[track_caller]
-    fn drain_slow(&self, limit: Option<&Limit<'_, P>>) -> bool {
+    fn drain_slow(&self, limit: Option<&Limit<'_, Plat>>) -> bool {
         let reopen = OnDrop(|| self.open());
-        let blocking = Blocking::<P>::new(WaitReason::RwLockWrite, limit);
+        let blocking = Blocking::<Plat>::new(WaitReason::RwLockWrite, limit);
         let is_over = blocking.is_over();
         let waiting = self.waiting.lock();
-        let is_drained = if self.readers.is_empty::<P>() {
+        let is_drained = if self.readers.is_empty::<Plat>() {
             drop(waiting);
             true
         } else if is_over {
@@ -297,7 +297,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
                 waiting.writer.push_back(waiter);
             });
             is_granted.is_some() || {
-                let pinned = Pinned::<P>::new();
+                let pinned = Pinned::<Plat>::new();
                 self.waiting.lock().writer.remove(my_waiter(&pinned));
                 false
             }
@@ -310,8 +310,8 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
 
     /// Like [`drain`](Self::drain), but does not wait. Returns `false` if a reader holds the lock.
     fn try_drain(&self) -> bool {
-        self.readers.close::<P>();
-        let is_drained = self.readers.is_empty::<P>();
+        self.readers.close::<Plat>();
+        let is_drained = self.readers.is_empty::<Plat>();
         if !is_drained {
             self.open();
         }
@@ -320,15 +320,15 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
 
     /// Opens the count for readers, and admits the waiting readers.
     fn open(&self) {
-        let pinned = Pinned::<P>::new();
+        let pinned = Pinned::<Plat>::new();
         let to_wake = {
             let waiting = self.waiting.lock();
             let mut to_wake = WakeList::none();
             while let Some(reader) = waiting.readers.pop() {
-                self.readers.admit::<P>(ReaderSlot(reader.outcome.load(Ordering::Relaxed)));
+                self.readers.admit::<Plat>(ReaderSlot(reader.outcome.load(Ordering::Relaxed)));
                 to_wake.push(reader);
             }
-            self.readers.open::<P>();
+            self.readers.open::<Plat>();
             to_wake
         };
         to_wake.ready(&pinned);
@@ -343,19 +343,19 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
 
     /// Counts a reader, for a caller that holds `writers`.
     fn add_reader(&self) -> ReaderSlot {
-        let slot = R::current::<P>();
-        self.readers.admit::<P>(slot);
+        let slot = R::current::<Plat>();
+        self.readers.admit::<Plat>(slot);
         slot
     }
 }
 
-impl<P: Platform, R: Readers> Default for RawRwLock<P, R> {
+impl<Plat: Platform, R: Readers> Default for RawRwLock<Plat, R> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<P: Platform, R: Readers> fmt::Debug for RawRwLock<P, R> {
+impl<Plat: Platform, R: Readers> fmt::Debug for RawRwLock<Plat, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RawRwLock")
             .field("writers", &self.writers)

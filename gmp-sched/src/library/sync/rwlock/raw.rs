@@ -17,7 +17,7 @@ use crate::platform::Platform;
 
 // SAFETY: an exclusive holder holds the mutex of the writers, and saw a count of zero after it had closed the count. No
 // reader is admitted until the holder opens the count. A reader is counted until it leaves.
-unsafe impl<P: Platform, R: Readers> lock_api::RawRwLock for RawRwLock<P, R> {
+unsafe impl<Plat: Platform, R: Readers> lock_api::RawRwLock for RawRwLock<Plat, R> {
     const INIT: Self = const_init!(Self::new());
 
     type SharedGuard = ReaderSlot;
@@ -57,7 +57,7 @@ unsafe impl<P: Platform, R: Readers> lock_api::RawRwLock for RawRwLock<P, R> {
     }
 
     fn is_locked(&self) -> bool {
-        self.writers.is_held() || !self.readers.is_empty::<P>()
+        self.writers.is_held() || !self.readers.is_empty::<Plat>()
     }
 
     fn is_locked_exclusive(&self) -> bool {
@@ -66,7 +66,7 @@ unsafe impl<P: Platform, R: Readers> lock_api::RawRwLock for RawRwLock<P, R> {
 }
 
 // SAFETY: the writer counts itself as a reader before it lets other Gs in, so no other writer gets the lock in between.
-unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockDowngrade for RawRwLock<P, R> {
+unsafe impl<Plat: Platform, R: Readers> lock_api::RawRwLockDowngrade for RawRwLock<Plat, R> {
     unsafe fn downgrade(&self, _: GuardSend) -> ReaderSlot {
         self.downgrade()
     }
@@ -74,7 +74,7 @@ unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockDowngrade for RawRwLock<
 
 // SAFETY: a lock that is taken before its timeout excludes other holders in the same way as in the implementation of
 // `lock_api::RawRwLock` above.
-unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockTimed for RawRwLock<P, R> {
+unsafe impl<Plat: Platform, R: Readers> lock_api::RawRwLockTimed for RawRwLock<Plat, R> {
     type Duration = Duration;
     type Instant = Instant;
 
@@ -100,7 +100,7 @@ unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockTimed for RawRwLock<P, R
 }
 
 // SAFETY: an upgradable reader holds the mutex of the writers, so no other G writes or upgrades.
-unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockUpgrade for RawRwLock<P, R> {
+unsafe impl<Plat: Platform, R: Readers> lock_api::RawRwLockUpgrade for RawRwLock<Plat, R> {
     type UpgradableGuard = GuardSend;
 
     #[inline]
@@ -135,7 +135,7 @@ unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockUpgrade for RawRwLock<P,
 
 // SAFETY: an upgradable reader holds the mutex of the writers, so no other G writes or upgrades. When an upgradable
 // reader is downgraded, it is counted as a reader before the mutex is unlocked.
-unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockUpgradeDowngrade for RawRwLock<P, R> {
+unsafe impl<Plat: Platform, R: Readers> lock_api::RawRwLockUpgradeDowngrade for RawRwLock<Plat, R> {
     unsafe fn downgrade_upgradable(&self, _: GuardSend) -> ReaderSlot {
         let slot = self.add_reader();
         self.writers.release();

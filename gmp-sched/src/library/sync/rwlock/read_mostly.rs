@@ -27,7 +27,7 @@ use crate::platform::{Pinned, Platform};
 /// # Panics
 ///
 /// In the same cases as [`RwLock`](super::RwLock).
-pub type ReadMostlyRwLock<T, P> = lock_api::RwLock<RawRwLock<P, SpreadCounts>, T>;
+pub type ReadMostlyRwLock<T, Plat> = lock_api::RwLock<RawRwLock<Plat, SpreadCounts>, T>;
 
 /// Number of cache lines over which [`SpreadCounts`] spreads readers. With more Ps, several Ps share a line.
 const LINES: usize = 8;
@@ -86,15 +86,15 @@ impl Readers for SpreadCounts {
     }
 
     #[inline]
-    fn current<P: Platform>() -> ReaderSlot {
-        let pinned = Pinned::<P>::new();
+    fn current<Plat: Platform>() -> ReaderSlot {
+        let pinned = Pinned::<Plat>::new();
         let processor = pinned.try_machine().and_then(|machine| machine.processor());
         ReaderSlot(processor.map_or(0, |processor| processor.id().get() as usize % LINES))
     }
 
     #[inline]
-    fn enter<P: Platform>(&self, slot: ReaderSlot) -> bool {
-        P::point(Site::Sync);
+    fn enter<Plat: Platform>(&self, slot: ReaderSlot) -> bool {
+        Plat::point(Site::Sync);
         // Ordering: SeqCst for this addition and for the load below; partners: the swap in `close` and the loads in
         // `is_empty`.
         let before = self.count(slot).fetch_add(1, Ordering::SeqCst);
@@ -103,37 +103,37 @@ impl Readers for SpreadCounts {
             too_many();
         }
         total_order();
-        P::point(Site::Sync);
+        Plat::point(Site::Sync);
         !self.closed.load(Ordering::SeqCst)
     }
 
     #[inline]
-    fn admit<P: Platform>(&self, slot: ReaderSlot) {
-        P::point(Site::Sync);
+    fn admit<Plat: Platform>(&self, slot: ReaderSlot) {
+        Plat::point(Site::Sync);
         self.count(slot).fetch_add(1, Ordering::Relaxed);
     }
 
     #[inline]
-    fn leave<P: Platform>(&self, slot: ReaderSlot) -> bool {
-        P::point(Site::Sync);
+    fn leave<Plat: Platform>(&self, slot: ReaderSlot) -> bool {
+        Plat::point(Site::Sync);
         // Ordering: SeqCst as in `enter`. It also orders this reader's reads before the writes of the next writer, as
         // the Release in `OneCount::leave` does.
         self.count(slot).fetch_sub(1, Ordering::SeqCst);
         total_order();
-        P::point(Site::Sync);
+        Plat::point(Site::Sync);
         self.closed.load(Ordering::SeqCst)
     }
 
     #[inline]
-    fn close<P: Platform>(&self) {
-        P::point(Site::Sync);
+    fn close<Plat: Platform>(&self) {
+        Plat::point(Site::Sync);
         self.closed.swap(true, Ordering::SeqCst);
         total_order();
     }
 
     #[inline]
-    fn open<P: Platform>(&self) {
-        P::point(Site::Sync);
+    fn open<Plat: Platform>(&self) {
+        Plat::point(Site::Sync);
         // Ordering: Release, so that a reader that finds the lock open sees the writes of the last writer. Partner: the
         // load in `enter`.
         self.closed.store(false, Ordering::Release);
@@ -145,9 +145,9 @@ impl Readers for SpreadCounts {
     }
 
     #[inline]
-    fn is_empty<P: Platform>(&self) -> bool {
+    fn is_empty<Plat: Platform>(&self) -> bool {
         self.counts.iter().all(|count| {
-            P::point(Site::Sync);
+            Plat::point(Site::Sync);
             count.load(Ordering::SeqCst) == 0
         })
     }

@@ -46,27 +46,27 @@ pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
 
     /// Returns the index of the counter for a reader that enters now.
     #[doc(hidden)]
-    fn current<P: Platform>() -> ReaderSlot;
+    fn current<Plat: Platform>() -> ReaderSlot;
 
     /// Counts a reader. Returns `false` if the count is closed; the reader must then leave again.
     #[doc(hidden)]
-    fn enter<P: Platform>(&self, slot: ReaderSlot) -> bool;
+    fn enter<Plat: Platform>(&self, slot: ReaderSlot) -> bool;
 
     /// Counts a reader that the writer admits.
     #[doc(hidden)]
-    fn admit<P: Platform>(&self, slot: ReaderSlot);
+    fn admit<Plat: Platform>(&self, slot: ReaderSlot);
 
     /// Removes a reader from the count; returns whether the count is closed.
     #[doc(hidden)]
-    fn leave<P: Platform>(&self, slot: ReaderSlot) -> bool;
+    fn leave<Plat: Platform>(&self, slot: ReaderSlot) -> bool;
 
     /// Closes the count: from now on a reader enters only if the writer admits it.
     #[doc(hidden)]
-    fn close<P: Platform>(&self);
+    fn close<Plat: Platform>(&self);
 
     /// Undoes [`close`](Self::close).
     #[doc(hidden)]
-    fn open<P: Platform>(&self);
+    fn open<Plat: Platform>(&self);
 
     /// Whether the count is closed.
     #[doc(hidden)]
@@ -75,7 +75,7 @@ pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
     /// Whether the count is zero. Once a closed count has been zero, no reader stays: a reader that then increments the
     /// count finds it closed and leaves again at once.
     #[doc(hidden)]
-    fn is_empty<P: Platform>(&self) -> bool;
+    fn is_empty<Plat: Platform>(&self) -> bool;
 }
 
 pub(super) mod sealed {
@@ -104,13 +104,13 @@ impl Readers for OneCount {
     }
 
     #[inline]
-    fn current<P: Platform>() -> ReaderSlot {
+    fn current<Plat: Platform>() -> ReaderSlot {
         ReaderSlot(0)
     }
 
     #[inline]
-    fn enter<P: Platform>(&self, _: ReaderSlot) -> bool {
-        P::point(Site::Sync);
+    fn enter<Plat: Platform>(&self, _: ReaderSlot) -> bool {
+        Plat::point(Site::Sync);
         // Ordering: Acquire; partner: the Release in `open`. The reader sees what the last writer did. This increment
         // and `close` are in one total order, because they modify the same word.
         let before = self.0.fetch_add(1, Ordering::Acquire);
@@ -125,28 +125,28 @@ impl Readers for OneCount {
     }
 
     #[inline]
-    fn admit<P: Platform>(&self, _: ReaderSlot) {
-        P::point(Site::Sync);
+    fn admit<Plat: Platform>(&self, _: ReaderSlot) {
+        Plat::point(Site::Sync);
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
     #[inline]
-    fn leave<P: Platform>(&self, _: ReaderSlot) -> bool {
-        P::point(Site::Sync);
+    fn leave<Plat: Platform>(&self, _: ReaderSlot) -> bool {
+        Plat::point(Site::Sync);
         // Ordering: Release; partner: the Acquire in `is_empty`. This reader's reads happen before the next writer's
         // writes.
         self.0.fetch_sub(1, Ordering::Release) & CLOSED != 0
     }
 
     #[inline]
-    fn close<P: Platform>(&self) {
-        P::point(Site::Sync);
+    fn close<Plat: Platform>(&self) {
+        Plat::point(Site::Sync);
         self.0.fetch_or(CLOSED, Ordering::Relaxed);
     }
 
     #[inline]
-    fn open<P: Platform>(&self) {
-        P::point(Site::Sync);
+    fn open<Plat: Platform>(&self) {
+        Plat::point(Site::Sync);
         self.0.fetch_and(!CLOSED, Ordering::Release);
     }
 
@@ -156,8 +156,8 @@ impl Readers for OneCount {
     }
 
     #[inline]
-    fn is_empty<P: Platform>(&self) -> bool {
-        P::point(Site::Sync);
+    fn is_empty<Plat: Platform>(&self) -> bool {
+        Plat::point(Site::Sync);
         self.0.load(Ordering::Acquire) & !CLOSED == 0
     }
 }
