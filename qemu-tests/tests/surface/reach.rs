@@ -140,12 +140,13 @@ fn callees(
 }
 
 /// Returns the names that the qualifier of a call may refer to: the qualifier itself, and the names for which it is an
-/// alias. An empty list means any type.
+/// alias. An empty list means any type: the qualifier is a type parameter, which is a letter or `Plat`.
 fn resolve(qualifier: &str, function: &Function, crates: &[&Crate]) -> Vec<String> {
     if qualifier == "Self" {
         return function.owner.iter().chain(&function.of_trait).cloned().collect();
     }
-    let is_generic = qualifier == ">" || (qualifier.len() == 1 && qualifier.chars().all(char::is_uppercase));
+    let is_letter = qualifier.len() == 1 && qualifier.chars().all(char::is_uppercase);
+    let is_generic = is_letter || matches!(qualifier, ">" | "Plat");
     if is_generic {
         return Vec::new();
     }
