@@ -3,6 +3,8 @@
 use core::ops::Range;
 use core::ptr;
 
+use std::sync::{Mutex, PoisonError};
+
 use crate::base::atomic::{Ordering, StaticU64};
 use crate::base::error::OutOfResources;
 
@@ -42,30 +44,68 @@ pub(super) fn guard_end(bottom: usize) -> usize {
     bottom / PAGE * PAGE
 }
 
-/// Maps a stack of at least `size` bytes with a guard page below. The guard page ends at [`guard_end`].
-#[expect(unsafe_code, reason = "maps memory")]
+/// Allocates a stack of at least `size` bytes with a guard page below. The guard page ends at [`guard_end`].
+#[expect(unsafe_code, reason = "unmaps memory")]
 pub(crate) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
     let size = size.checked_next_multiple_of(PAGE).ok_or(OutOfResources)?;
     // Two pages are added: the guard page, and one page because the stack begins and ends inside of a page.
     let mapped = size.checked_add(2 * PAGE).ok_or(OutOfResources)?;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
-    // SAFETY: a new private mapping at an address chosen by the system affects no existing memory.
-    let base = unsafe { libc::mmap(ptr::null_mut(), mapped, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
-    if base == libc::MAP_FAILED {
-        return Err(OutOfResources);
-    }
-    // SAFETY: `base` is the lowest page of the new mapping, which is not used yet.
-    let is_guarded = unsafe { guard(base) };
+    let base = if size == DEFAULT { take_mapped(mapped)? } else { map(mapped)? };
+    // SAFETY: `base` is the lowest page of memory that belongs to this stack and is not used yet.
+    let is_guarded = unsafe { guard(ptr::with_exposed_provenance_mut(base)) };
     // The colour is less than a page and not zero, so this address is in the page above the guard page.
-    let bottom = base.expose_provenance() + 2 * PAGE - colour();
+    let bottom = base + 2 * PAGE - colour();
     if !is_guarded {
-        // SAFETY: this stack is in the mapping made above, to which no reference exists.
+        // SAFETY: this stack has all of the memory at `base`, to which no reference exists.
         unsafe { release(bottom..bottom + size) };
         return Err(OutOfResources);
     }
     #[cfg(gmp_tsan)]
     crate::context::fibers::add(&(bottom..bottom + size));
     Ok(bottom..bottom + size)
+}
+
+/// The number of stacks of the default size that are mapped at once. If two threads made a mapping for each stack, they
+/// would wait for each other, because a process changes only one mapping at a time.
+const MAPPED_AT_ONCE: usize = 32;
+
+/// Memory that is mapped for stacks of the default size and that no stack has yet. It takes only addresses, because
+/// nothing has touched it.
+static MAPPED: Mutex<Range<usize>> = Mutex::new(0..0);
+
+/// Returns the address of `bytes` bytes of mapped memory, the memory of one stack of the default size. If no memory is
+/// left in [`MAPPED`], maps more.
+fn take_mapped(bytes: usize) -> Result<usize, OutOfResources> {
+    // The lock is not held across a switch, and no code below can panic.
+    let mut mapped = MAPPED.lock().unwrap_or_else(PoisonError::into_inner);
+    if mapped.is_empty() {
+        let Ok(base) = map(MAPPED_AT_ONCE * bytes) else {
+            // There may be room for one stack.
+            return map(bytes);
+        };
+        no_huge_pages(base, MAPPED_AT_ONCE * bytes);
+        *mapped = base..base + MAPPED_AT_ONCE * bytes;
+    }
+    let base = mapped.start;
+    mapped.start += bytes;
+    Ok(base)
+}
+
+/// Asks the system to use only small pages in the `bytes` bytes at `base`. Linux might otherwise use a huge page when a G
+/// touches the first page of its stack, and the stack would take 2 MiB. Since Linux 6.7, `MAP_STACK` has the same effect.
+#[expect(unsafe_code, reason = "advises the system")]
+fn no_huge_pages(base: usize, bytes: usize) {
+    // SAFETY: this request does not change the contents of memory. If it fails, stacks only take more memory.
+    unsafe { libc::madvise(ptr::with_exposed_provenance_mut(base), bytes, libc::MADV_NOHUGEPAGE) };
+}
+
+/// Maps `bytes` bytes of memory, and returns their address.
+#[expect(unsafe_code, reason = "maps memory")]
+fn map(bytes: usize) -> Result<usize, OutOfResources> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
+    // SAFETY: a new private mapping at an address chosen by the system affects no existing memory.
+    let base = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+    if base == libc::MAP_FAILED { Err(OutOfResources) } else { Ok(base.expose_provenance()) }
 }
 
 /// Makes any access to the page at `base` fault; returns whether that succeeded.
@@ -97,4 +137,36 @@ pub(crate) unsafe fn release(stack: Range<usize>) {
     // SAFETY: the caller guarantees that `allocate` has made this stack and that the stack is not in use. The mapping
     // of the stack begins with the guard page and has two pages more than the stack.
     unsafe { libc::munmap(ptr::with_exposed_provenance_mut(base), stack.len() + 2 * PAGE) };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::{DEFAULT, MAPPED_AT_ONCE, PAGE, allocate, guard_end, release};
+
+    #[test]
+    #[expect(unsafe_code, reason = "uses stacks")]
+    fn stacks_of_one_mapping_are_disjoint_and_are_released_one_by_one() {
+        let mut stacks: Vec<_> = (0..2 * MAPPED_AT_ONCE + 1).map(|_| allocate(DEFAULT).expect("memory")).collect();
+        stacks.sort_unstable_by_key(|stack| stack.start);
+        for pair in stacks.windows(2) {
+            let [lower, upper] = pair else { unreachable!("pairs") };
+            assert!(lower.end <= guard_end(upper.start) - PAGE, "{lower:x?} and the guard page of {upper:x?} overlap");
+        }
+        let (even, odd): (Vec<_>, Vec<_>) = stacks.into_iter().enumerate().partition(|(index, _)| index % 2 == 0);
+        for (_, stack) in even {
+            // SAFETY: the stack was allocated above, and nothing uses it.
+            unsafe { release(stack) };
+        }
+        for (index, stack) in odd {
+            for address in [stack.start, stack.end - 1] {
+                let byte: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
+                // SAFETY: the address is in a stack that this test has allocated and not released.
+                unsafe { byte.write_volatile(index as u8) };
+            }
+            // SAFETY: the stack was allocated above, and nothing uses it any more.
+            unsafe { release(stack) };
+        }
+    }
 }
