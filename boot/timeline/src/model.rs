@@ -89,7 +89,7 @@ pub struct Blocked {
     pub goroutine: usize,
     /// When the M lost its P.
     pub from: u64,
-    /// When the call ended.
+    /// When the call ended, or the trace.
     pub to: u64,
 }
 
@@ -132,6 +132,8 @@ pub struct Arrow {
     pub from: (u64, Track),
     /// When the arrow ends, in nanoseconds, and the number of the P on whose track it ends.
     pub to: (u64, u32),
+    /// The G that begins to run where the arrow ends.
+    pub goroutine: usize,
 }
 
 /// How many Gs run, how many are runnable, and how many Ps are idle, from a point in time until the next change.
@@ -234,6 +236,9 @@ impl Model {
         }
         for processor in 0..trace.processors() {
             replay.change(processor, trace.duration(), Activity::Stopped, End::Trace);
+        }
+        for goroutine in 0..trace.goroutines().len() {
+            replay.unblock(goroutine, trace.duration());
         }
         (model.cpus, model.interrupts) = cpus::slices(trace);
         model
@@ -380,7 +385,7 @@ impl Replay<'_> {
         let readied = g.readied.take().unwrap_or(unseen);
         let (stolen_from, raised) = (g.stolen_from.take(), g.raised.take());
         self.set(goroutine, State::Running);
-        let mut arrow = |kind, from| self.model.arrows.push(Arrow { kind, from, to: (when, on) });
+        let mut arrow = |kind, from| self.model.arrows.push(Arrow { kind, from, to: (when, on), goroutine });
         let origin = readied.track.map(|track| (readied.at, track));
         match (readied.cause, origin) {
             (Some(Cause::Goroutine(_) | Cause::Unknown | Cause::Return), Some(origin)) => {

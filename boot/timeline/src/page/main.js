@@ -253,7 +253,10 @@ const KEYS = {
   m: () => showRows(!timeline.byMachine),
   t: () => showTheme(otherTheme()),
   v: () => showViolation(),
-  '/': () => element('search').focus(),
+  '/': () => {
+    element('search').focus();
+    element('search').select();
+  },
   '?': () => element('keys').showModal(),
   1: () => showTab('moment'),
   2: () => showTab('waits'),
@@ -295,49 +298,3 @@ if (DATA.violation >= 0) {
 showTab(['waits', 'latency'].includes(given.get('tab')) ? given.get('tab') : 'moment');
 if (given.has('event') || DATA.violation < 0) goTo(Number(given.get('event') ?? 0), !given.has('from'));
 else showViolation();
-if (given.has('check')) document.body.append(Object.assign(document.createElement('pre'), { id: 'checked', textContent: JSON.stringify(check()) }));
-
-/** For the test of this page: what it shows, in numbers. */
-function check() {
-  const run = [];
-  let wrongArrows = 0;
-  for (let n = 0; n < history_.count; n++) {
-    if (history_.activity[n] !== RUN) continue;
-    run.push(n);
-    // An arrow ends where its G begins to run, so it must not begin later.
-    for (const { at } of arrowsTo(history_, n)) wrongArrows += !(at <= history_.from[n]);
-  }
-  // Jumping to a moment must lead to the same state as replaying all events until that moment.
-  const stepped = new State();
-  const picture = (state) =>
-    JSON.stringify([state.next, state.rings, state.global, state.runs, state.state, [...state.blocked], state.thread]);
-  let differences = 0;
-  const stride = Math.max(1, Math.floor(EVENTS.count / 50)), moments = [];
-  for (let i = 0; i <= EVENTS.count; i++) {
-    if (i % stride === 0) {
-      moments.push({ events: i, next: [...stepped.next], rings: stepped.rings.map((ring) => [...ring]), global: [...stepped.global], runs: [...stepped.runs] });
-    }
-    if (i % stride === 0) differences += picture(stepped) !== picture(history_.stateAt(i));
-    if (i < EVENTS.count) stepped.step(null);
-  }
-  const perProcessor = history_.ofProcessor.map((list) => list.filter((n) => history_.activity[n] === RUN).length);
-  const start = performance.now();
-  for (let frame = 0; frame < 20; frame++) timeline.drawNow();
-  return {
-    run: run.length,
-    arrows: run.reduce((sum, n) => sum + arrowsTo(history_, n).length, 0),
-    wrongArrows, differences, perProcessor, moments,
-    perCpu: history_.ofCpu.map((list) => list.length),
-    interrupts: history_.interrupts.map(({ from }) => from.length),
-    outside: history_.outside.length,
-    facts: element('facts').textContent,
-    violation: element('violation').hidden ? null : {
-      text: element('violation').textContent, shownEvent: element('event').textContent,
-      isInView: timeline.from <= EVENTS.when[DATA.violation] && EVENTS.when[DATA.violation] <= timeline.to,
-    },
-    found: search(given.get('check')).map((g) => label(g)),
-    frame: (performance.now() - start) / 20,
-    rows: document.querySelectorAll('#waits tbody tr').length,
-    pictures: document.querySelectorAll('#moment svg g.goroutine').length,
-  };
-}

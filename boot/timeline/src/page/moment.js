@@ -29,12 +29,13 @@ class Moment {
     this.section.innerHTML = `<svg width="${width * scale}" height="${(y + 8) * scale}" viewBox="0 0 ${width} ${y + 8}" role="img" aria-label="the scheduler at this moment">${parts.join('')}</svg>`;
   }
 
-  goroutine(parts, g, x, y, note = '') {
+  /** Draws a G. `place` names the queue or the P in which it is. */
+  goroutine(parts, g, x, y, place = '', note = '') {
     const isNow = g === this.now ? ' now' : '';
     const isDim = this.timeline.chosen >= 0 && this.timeline.chosen !== g;
     const title = escapeText(`${label(g)}${note ? `: ${note}` : ''}`);
     parts.push(
-      `<g class="goroutine${isNow}${isDim ? ' pale' : ''}" data-g="${g}"><title>${title}</title>` +
+      `<g class="goroutine${isNow}${isDim ? ' pale' : ''}" data-g="${g}" data-place="${escapeText(place)}"><title>${title}</title>` +
       `<circle cx="${x}" cy="${y}" r="${R}" fill="${this.timeline.color(g, isDim)}"/>` +
       `<text x="${x}" y="${y + 5}" font-size="${DATA.goroutines[g][0] > 9999 ? 11 : 14}">${DATA.goroutines[g][0]}</text></g>`,
     );
@@ -54,7 +55,7 @@ class Moment {
     parts.push(`<rect class="box" x="${x}" y="${y}" width="${width}" height="52" rx="6"/>`);
     this.text(parts, x + 10, y + 31, `${name}: ${queue.length}`, true);
     const left = x + 190, room = Math.max(1, Math.floor((width - 240) / PITCH));
-    queue.slice(0, room).forEach((g, index) => this.goroutine(parts, g, left + index * PITCH, y + 26));
+    queue.slice(0, room).forEach((g, index) => this.goroutine(parts, g, left + index * PITCH, y + 26, name));
     if (queue.length > room) this.text(parts, left + room * PITCH - 12, y + 31, `+ ${queue.length - room}`);
     return y + 52;
   }
@@ -79,14 +80,14 @@ class Moment {
     if (cpu >= 0) parts.push(`<text class="dim" x="${x + width - 10}" y="${y + 22}" text-anchor="end">CPU ${cpu}</text>`);
     if (state.machine[p] >= 0) this.machine(parts, x + 36, y + 58, state.machine[p]);
     if (state.runs[p] >= 0) {
-      this.goroutine(parts, state.runs[p], x + 86, y + 58);
+      this.goroutine(parts, state.runs[p], x + 86, y + 58, `P${p}`);
       this.text(parts, x + 112, y + 63, this.fitting(DATA.goroutines[state.runs[p]][1].replace(/^G\d+ ?/, ''), width - 118));
     }
     parts.push(`<rect class="slot" x="${x + 12}" y="${y + 84}" width="48" height="48" rx="6"/>`);
-    if (state.next[p] >= 0) this.goroutine(parts, state.next[p], x + 36, y + 108);
+    if (state.next[p] >= 0) this.goroutine(parts, state.next[p], x + 36, y + 108, `runnext ${p}`);
     this.text(parts, x + 12, y + 152, 'runnext', true);
     const ring = state.rings[p], room = Math.min(SHOWN, Math.floor((width - 80) / PITCH));
-    ring.slice(0, room).forEach((g, index) => this.goroutine(parts, g, x + 98 + index * PITCH, y + 108));
+    ring.slice(0, room).forEach((g, index) => this.goroutine(parts, g, x + 98 + index * PITCH, y + 108, `ring ${p}`));
     this.text(parts, x + 80, y + 152, ring.length > room ? `ring: ${ring.length}, the first ${room}` : `ring: ${ring.length}`, true);
   }
 
@@ -114,7 +115,7 @@ class Moment {
     for (const [name, list] of groups) {
       const left = 260, room = Math.max(1, Math.floor((width - left - 60) / PITCH));
       this.text(parts, 12, y + 28, `${name === 'about to run' ? '' : 'waits: '}${name}: ${counts.get(name)}`, true);
-      list.slice(0, room).forEach((g, index) => this.goroutine(parts, g, left + index * PITCH, y + 24, duration(this.timeline.cursor - state.since[g])));
+      list.slice(0, room).forEach((g, index) => this.goroutine(parts, g, left + index * PITCH, y + 24, name, duration(this.timeline.cursor - state.since[g])));
       if (counts.get(name) > room) this.text(parts, left + room * PITCH - 12, y + 29, `+ ${counts.get(name) - room}`);
       y += 48;
     }
@@ -123,7 +124,7 @@ class Moment {
       let x = 282;
       for (const [g, machine] of [...state.blocked].slice(0, Math.floor((width - 300) / 100))) {
         this.machine(parts, x, y + 26, machine);
-        this.goroutine(parts, g, x + 44, y + 26);
+        this.goroutine(parts, g, x + 44, y + 26, 'call');
         x += 100;
       }
       y += 54;

@@ -2,6 +2,9 @@
 
 /** How far an arrow within a row rises above the row. */
 const ARC = 12;
+/** At which part of a row's height an arrow from or to another row meets it: below the names of Gs, or at an
+ * interrupt. */
+const ANCHOR = 0.8, INTERRUPT_ANCHOR = 0.3;
 
 Object.assign(Timeline.prototype, {
   /** Draws the interrupts of a CPU over its threads. Draws only the first interrupt in each column of pixels. */
@@ -54,6 +57,11 @@ Object.assign(Timeline.prototype, {
         c.fillRect(left, y, right - left, SPAN_ROW - 3);
         c.globalAlpha = 1;
       }
+      // The name has an outline, because it is over spans of any color.
+      c.lineWidth = 4;
+      c.lineJoin = 'round';
+      c.strokeStyle = this.style('--back');
+      c.strokeText(DATA.texts[text], LEFT + 4, y + SPAN_ROW / 2);
       c.fillStyle = this.style('--front');
       c.fillText(DATA.texts[text], LEFT + 4, y + SPAN_ROW / 2);
     });
@@ -147,7 +155,8 @@ Object.assign(Timeline.prototype, {
         ready: ['--arrow', []], device: ['--interrupt', []], steal: ['--search', [5, 3]], handoff: ['--blocked', [2, 3]],
       };
       const [color, dash] = styles[kind];
-      this.arrow(this.x(at), this.y(origin) + this.row / 2, this.x(this.history.from[n]), this.y(row) + this.row / 2, this.style(color), dash);
+      const from = this.y(origin) + this.row * (isCpu(track) ? INTERRUPT_ANCHOR : ANCHOR);
+      this.arrow(this.x(at), from, this.x(this.history.from[n]), this.y(row) + this.row * ANCHOR, this.style(color), dash);
     }
     return arrows.length;
   },
@@ -164,7 +173,7 @@ Object.assign(Timeline.prototype, {
     c.strokeStyle = c.fillStyle = color;
     c.lineWidth = 1.5;
     c.setLineDash(dash);
-    if (fromY === toY) return this.arc(fromX, toX, toY - this.row / 2);
+    if (fromY === toY) return this.arc(fromX, toX, toY - this.row * ANCHOR);
     const bend = Math.max(10, (toX - fromX) / 2);
     c.save();
     c.beginPath();

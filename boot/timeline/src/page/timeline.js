@@ -1,7 +1,7 @@
 // Draws the timeline on a canvas. Each row takes one binary search per column of pixels, so drawing takes as long for a
 // million periods as for a thousand.
 
-const ROW = 44, GAP = 4, LEFT = 88, RULER = 26, OVERVIEW = 34, COUNTS = 44, SPAN_ROW = 18;
+const ROW = 44, GAP = 4, LEFT = 88, RULER = 26, OVERVIEW = 34, COUNTS = 44, SPAN_ROW = 22;
 
 /** The size of the text on the canvas, in pixels. It is larger on a large screen, which may be that of a projector. */
 const FONT = matchMedia('(min-width: 1500px)').matches ? 16 : 13;
@@ -303,7 +303,9 @@ class Timeline {
     c.clip();
     const isDim = this.chosen >= 0 && history.goroutine[n] !== this.chosen && activity !== THREAD;
     c.fillStyle = isDim ? this.style('--front') : '#fff';
-    c.fillText(text, Math.max(left, LEFT) + 4, y + height / 2);
+    // Interrupts are drawn over the upper part of a CPU's row.
+    const isBelow = activity === THREAD && height > 2 * FONT;
+    c.fillText(text, Math.max(left, LEFT) + 4, y + height * (isBelow ? 0.72 : 0.5));
     c.restore();
   }
 

@@ -1,4 +1,4 @@
-//! A model of the run queues, to which the events of a trace are applied. `tests/page.rs` compares the model with the
+//! A model of the run queues, to which the events of a trace are applied. `tests/page` compares the model with the
 //! queues that the HTML page of the timeline shows. The model shares no code with that page, so that an error of the
 //! page is not repeated here.
 
