@@ -1,10 +1,23 @@
 // What happened in the whole trace: periods, waits and arrows.
 
-/** All periods of Ps, Ms and CPUs, all waits and arrows: the result of replaying all events. */
+/** The kinds of events with which a period begins that is shown. */
+const BEGINS = ['Start', 'Switch', 'SyscallEnter', 'SyscallExit', 'Spin', 'Stop', 'HandOff', 'Retake', 'RunMachine', 'RunThread'];
+
+/** The largest size of all checkpoints together, in bytes. */
+const CHECKPOINT_BYTES = 64e6;
+/** The number of events between two checkpoints, as long as there is room for that many. */
+const INTERVAL = 2048;
+
+/** The number of the longest waits that are kept. */
+const LONGEST = 60;
+
+/** All periods of Ps, Ms and CPUs, all arrows and the longest waits: the result of replaying all events. */
 class History {
   constructor() {
-    // Each event ends at most two periods, and the end of the trace ends one for each P, each M and each CPU.
-    const limit = 2 * EVENTS.count + DATA.processors + DATA.cpus + DATA.goroutines.length + 1;
+    const begins = new Uint8Array(256);
+    for (const name of BEGINS) begins[KIND[name]] = 1;
+    // A P may also have run a G when the trace began.
+    const limit = EVENTS.kind.reduce((sum, kind) => sum + begins[kind], DATA.processors);
     this.count = 0;
     this.from = new Float64Array(limit);
     this.to = new Float64Array(limit);
@@ -28,44 +41,42 @@ class History {
     this.interrupts = Array.from({ length: DATA.cpus }, () => ({ from: [], to: [], name: [] }));
     /** The events of callers without a P. */
     this.outside = [];
-    this.waits = { goroutine: [], from: [], to: [], reason: [], by: [] };
-    this.stops = [];
+    this.longest = new Longest(LONGEST);
+    /** The periods in which the world was stopped, as columns. */
+    this.stops = { from: [], to: [] };
     this.checkpoints = [];
+    this.interval = INTERVAL;
+    /** The state that was asked for last. */
+    this.last = null;
     /** For each P: how the G that runs there had become runnable. */
     this.current = Array.from({ length: DATA.processors }, () => null);
     this.handedOff = new Float64Array(DATA.processors).fill(NaN);
-    this.counts = { when: [], runnable: [], running: [] };
+    /** The number of runnable Gs after each event. */
+    this.runnable = new Peaks(EVENTS.count);
+    this.origins = new Origins();
     this.replay();
+    this.origins = null;
     this.index();
   }
 
   replay() {
     const state = new State();
-    // Checkpoints contain all Gs, so there are fewer of them if there are many Gs.
-    this.interval = Math.max(2048, Math.ceil((EVENTS.count * DATA.goroutines.length) / 2e7));
-    let runnable = 0, running = 0;
+    let runnable = 0;
     while (state.position < EVENTS.count) {
       const i = state.position;
-      if (i % this.interval === 0) this.checkpoints.push(state.clone());
+      if (i % this.interval === 0) this.checkpoint(state);
       const g = EVENTS.goroutine[i] === NO_GOROUTINE ? -1 : EVENTS.goroutine[i];
-      const p = EVENTS.track[i];
-      if (p === NO_P) this.outside.push(i);
+      if (EVENTS.track[i] === NO_P) this.outside.push(i);
       const before = g >= 0 ? state.state[g] : UNKNOWN;
-      const kind = EVENTS.kind[i];
-      if (g >= 0 && state.state[g] === WAITING && kind === KIND.Ready) {
+      if (before === WAITING && EVENTS.kind[i] === KIND.Ready) {
         this.wait(g, state.since[g], EVENTS.when[i], state.reason[g], EVENTS.detail[i]);
       }
-      const called = kind === KIND.Retake ? state.runs[p] : -1;
       state.step(this);
       const after = g >= 0 ? state.state[g] : UNKNOWN;
       runnable += (after === RUNNABLE) - (before === RUNNABLE);
-      // Of two Gs that switch directly, one ran before and the other runs after, so the number of running Gs stays the
-      // same.
-      if (kind !== KIND.Switch) running += (after === RUNNING) - (before === RUNNING) - (called >= 0);
-      this.counts.when.push(EVENTS.when[i]);
-      this.counts.runnable.push(Math.max(0, runnable));
-      this.counts.running.push(Math.max(0, running));
+      this.runnable.set(i, Math.max(0, runnable));
     }
+    this.runnable.finish();
     for (let p = 0; p < DATA.processors; p++) state.change(p, IDLE, -1, DURATION, EVENTS.count, this);
     for (const g of [...state.blocked.keys()]) state.unblock(g, DURATION, this);
     for (let cpu = 0; cpu < DATA.cpus; cpu++) {
@@ -75,10 +86,27 @@ class History {
     if (state.worldStopped >= 0) this.stopped(state.worldStopped, DURATION);
   }
 
-  /** Called by `State.step` when a period ends. */
+  /** Keeps a copy of the state. If the copies become too large, drops every second one. */
+  checkpoint(state) {
+    this.checkpoints.push(state.clone());
+    while (this.checkpointBytes() > CHECKPOINT_BYTES && this.checkpoints.length > 1) {
+      this.checkpoints = this.checkpoints.filter((_, number) => number % 2 === 0);
+      this.interval *= 2;
+    }
+  }
+
+  checkpointBytes() {
+    return this.checkpoints.reduce((sum, state) => sum + state.bytes(), 0);
+  }
+
+  // `State.step` calls the following methods.
+
+  /** A period ends. */
   slice(p, machine, activity, g, from, to, end) {
     const readied = p < CPUS ? this.current[p] : null;
     if (p < CPUS) this.current[p] = null;
+    // These are not shown.
+    if (activity === IDLE || activity === SCHEDULE) return;
     const n = this.count++;
     this.from[n] = from;
     this.to[n] = to;
@@ -97,6 +125,7 @@ class History {
     this.handedOffAt[n] = readied.handedOffAt;
     this.raisedAt[n] = readied.raisedAt;
     this.raisedOn[n] = readied.raisedOn;
+    if (activity === RUN) this.longest.offer({ g, from: readied.at, to: from, why: 'run queue', by: BY_UNKNOWN, processor: p });
   }
 
   interrupted(cpu, name, from, to) {
@@ -106,14 +135,36 @@ class History {
     list.name.push(name);
   }
 
-  /** Called by `State.step` when a G starts. */
-  start(g, p, state) {
+  parked(g, when) {
+    this.origins.parkedAt[g] = when;
+  }
+
+  readied(g, at, on, by) {
+    const { origins } = this;
+    origins.at[g] = at;
+    origins.on[g] = on;
+    origins.by[g] = by;
+    origins.stolenFrom[g] = -1;
+  }
+
+  stolen(g, victim) {
+    this.origins.stolenFrom[g] = victim;
+  }
+
+  raised(g, when, track) {
+    this.origins.raisedAt[g] = when;
+    this.origins.raisedOn[g] = track;
+  }
+
+  /** A G starts. */
+  start(g, p, reason) {
+    const { origins } = this;
     this.current[p] = {
-      at: state.readyAt[g], on: state.readyOn[g], by: state.by[g], parkedAt: state.parkedAt[g],
-      reason: state.reason[g], stolenFrom: state.stolenFrom[g], handedOffAt: this.handedOff[p],
-      raisedAt: state.raisedAt[g], raisedOn: state.raisedOn[g],
+      at: origins.at[g], on: origins.on[g], by: origins.by[g], parkedAt: origins.parkedAt[g], reason,
+      stolenFrom: origins.stolenFrom[g], handedOffAt: this.handedOff[p], raisedAt: origins.raisedAt[g], raisedOn: origins.raisedOn[g],
     };
     this.handedOff[p] = NaN;
+    origins.raisedOn[g] = -1;
   }
 
   handOff(p, when) {
@@ -121,54 +172,153 @@ class History {
   }
 
   wait(g, from, to, reason, by) {
-    const { waits } = this;
-    waits.goroutine.push(g);
-    waits.from.push(from);
-    waits.to.push(to);
-    waits.reason.push(reason);
-    waits.by.push(by);
+    this.longest.offer({ g, from, to, why: DATA.reasons[reason], by, processor: -1 });
   }
 
   stopped(from, to) {
-    this.stops.push([from, to]);
+    this.stops.from.push(from);
+    this.stops.to.push(to);
   }
 
-  /** Makes a list of the periods of each P, of each CPU, of each M, and of each G. Each list is in the order of time. */
+  /** Makes the lists of the periods of each P, of each CPU, of each M, and of each G. */
   index() {
-    const collect = (key, groups) => {
-      const lists = Array.from({ length: groups }, () => []);
-      for (let n = 0; n < this.count; n++) {
-        const group = key(n);
-        if (group >= 0) lists[group].push(n);
-      }
-      return lists;
-    };
-    const isShown = (n) => this.activity[n] !== IDLE && this.activity[n] !== SCHEDULE && this.to[n] >= this.from[n];
-    const byTime = (a, b) => this.from[a] - this.from[b];
-    this.ofProcessor = collect((n) => (this.processor[n] < CPUS && isShown(n) ? this.processor[n] : -1), DATA.processors);
-    this.ofCpu = collect((n) => (isCpu(this.processor[n]) ? this.processor[n] - CPUS : -1), DATA.cpus);
-    const machines = 1 + this.machine.subarray(0, this.count).reduce((most, machine) => Math.max(most, machine), -1);
-    this.ofMachine = collect((n) => (isShown(n) && this.activity[n] !== THREAD ? this.machine[n] : -1), machines);
-    this.ofMachine.forEach((list) => list.sort(byTime));
-    this.ofGoroutine = collect((n) => (isShown(n) ? this.goroutine[n] : -1), DATA.goroutines.length);
-    this.ofGoroutine.forEach((list) => list.sort(byTime));
+    const { processor, machine, activity, goroutine } = this;
+    const machines = 1 + machine.subarray(0, this.count).reduce((most, number) => Math.max(most, number), -1);
+    this.ofProcessor = new Lists(this, DATA.processors, (n) => (processor[n] < CPUS ? processor[n] : -1));
+    this.ofCpu = new Lists(this, DATA.cpus, (n) => (isCpu(processor[n]) ? processor[n] - CPUS : -1));
+    this.ofMachine = new Lists(this, machines, (n) => (activity[n] !== THREAD ? machine[n] : -1));
+    this.ofGoroutine = new Lists(this, DATA.goroutines.length, (n) => goroutine[n]);
   }
 
-  /** The state after `position` events. */
+  /** The state after `position` events. It is valid until the next call. */
   stateAt(position) {
-    const last = this.checkpoints[Math.min(Math.floor(position / this.interval), this.checkpoints.length - 1)];
-    const state = last ? last.clone() : new State();
-    while (state.position < position) state.step(null);
-    return state;
+    const number = Math.min(Math.floor(position / this.interval), this.checkpoints.length - 1);
+    // A step forward continues from the last state, unless a checkpoint is nearer.
+    const isNear = this.last && this.last.position <= position && this.last.position >= number * this.interval;
+    if (!isNear) this.last = this.checkpoints[number]?.clone() ?? new State();
+    while (this.last.position < position) this.last.step(null);
+    return this.last;
   }
 }
 
-/** The number of elements of a sorted column that are at most `value`. */
-function countUpTo(column, value) {
-  let low = 0, high = column.length;
+/** For each G: when and by whom it was readied last, on which track, when its last wait began, and so on. */
+class Origins {
+  constructor() {
+    const gs = DATA.goroutines.length;
+    this.at = new Float64Array(gs).fill(NaN);
+    this.on = new Int32Array(gs).fill(-1);
+    this.by = new Int32Array(gs).fill(BY_UNKNOWN);
+    this.parkedAt = new Float64Array(gs).fill(NaN);
+    this.stolenFrom = new Int32Array(gs).fill(-1);
+    /** When and on which track an interrupt raised the signal for which the G waits. */
+    this.raisedAt = new Float64Array(gs).fill(NaN);
+    this.raisedOn = new Int32Array(gs).fill(-1);
+  }
+}
+
+/** Lists of periods, one for each key, each in the order of time. `key` returns -1 for a period that is in no list. */
+class Lists {
+  constructor(history, length, key) {
+    this.length = length;
+    this.begin = new Uint32Array(length + 1);
+    for (let n = 0; n < history.count; n++) if (key(n) >= 0) this.begin[key(n) + 1]++;
+    for (let list = 0; list < length; list++) this.begin[list + 1] += this.begin[list];
+    this.all = new Uint32Array(this.begin[length]);
+    const next = this.begin.slice();
+    for (let n = 0; n < history.count; n++) if (key(n) >= 0) this.all[next[key(n)]++] = n;
+    const { from } = history;
+    for (let list = 0; list < length; list++) {
+      // Most lists are in the order of time already, which is that in which the periods ended.
+      const own = this.of(list);
+      if (own.some((n, index) => index > 0 && from[n] < from[own[index - 1]])) own.sort((a, b) => from[a] - from[b]);
+    }
+  }
+
+  of(key) {
+    return this.all.subarray(this.begin[key], this.begin[key + 1]);
+  }
+}
+
+/** A column of numbers that finds the largest number of a range, as a tree of maxima. */
+class Peaks {
+  constructor(count) {
+    this.count = count;
+    this.tree = new Uint32Array(2 * count);
+  }
+
+  set(index, value) {
+    this.tree[this.count + index] = value;
+  }
+
+  get(index) {
+    return this.tree[this.count + index];
+  }
+
+  /** Called after all numbers are set. */
+  finish() {
+    const { tree } = this;
+    for (let node = this.count - 1; node > 0; node--) tree[node] = Math.max(tree[2 * node], tree[2 * node + 1]);
+  }
+
+  /** The largest number at an index from `from` until, but without, `to`; 0 if there is none. */
+  most(from, to) {
+    const { tree } = this;
+    let most = 0;
+    for (let low = from + this.count, high = to + this.count; low < high; low >>= 1, high >>= 1) {
+      if (low & 1) most = Math.max(most, tree[low++]);
+      if (high & 1) most = Math.max(most, tree[--high]);
+    }
+    return most;
+  }
+}
+
+/** Keeps the longest waits of all that are offered, longest first. */
+class Longest {
+  constructor(most) {
+    this.most = most;
+    this.list = [];
+  }
+
+  offer(wait) {
+    const { list } = this, length = wait.to - wait.from;
+    if (list.length === this.most && list[this.most - 1].length >= length) return;
+    let low = 0, high = list.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (list[middle].length >= length) low = middle + 1;
+      else high = middle;
+    }
+    if (list.length === this.most) list.pop();
+    list.splice(low, 0, { ...wait, length });
+  }
+}
+
+/** The number of elements of a sorted column that are at most `value`. It must be between `low` and `high`. */
+function countUpTo(column, value, low = 0, high = column.length) {
   while (low < high) {
     const middle = (low + high) >> 1;
     if (column[middle] <= value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** As `countUpTo`, but fast if the number is not much more than `low`. */
+function countOnwards(column, value, low) {
+  let step = 1;
+  while (low + step <= column.length && column[low + step - 1] <= value) {
+    low += step;
+    step *= 2;
+  }
+  return countUpTo(column, value, low, Math.min(column.length, low + step));
+}
+
+/** The number of periods of a list that have at most `value` in this column, in whose order they are. */
+function countPeriods(list, column, value) {
+  let low = 0, high = list.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (column[list[middle]] <= value) low = middle + 1;
     else high = middle;
   }
   return low;

@@ -69,7 +69,7 @@ function showTab(name) {
   for (const button of document.querySelectorAll('nav [data-tab]')) {
     button.setAttribute('aria-selected', button.dataset.tab === name);
   }
-  // The table is drawn when it is first shown, because sorting a million waits takes a while.
+  // The tables are made when they are first shown, because counting a million latencies takes a while.
   if (name === 'waits' && !element('waits').firstChild) {
     drawWaits(element('waits'), history_, ({ g, from, to }) => showPeriod(g, from, to));
   }
@@ -109,9 +109,10 @@ function play(isPlaying) {
 /** Goes to the next or previous period of the chosen G. */
 function nextSlice(direction) {
   if (timeline.chosen < 0) return;
-  const list = history_.ofGoroutine[timeline.chosen];
-  const at = timeline.cursor;
-  const n = direction > 0 ? list.find((m) => history_.from[m] > at) : list.findLast((m) => history_.from[m] < at);
+  const list = history_.ofGoroutine.of(timeline.chosen), { from } = history_;
+  const begun = countPeriods(list, from, timeline.cursor);
+  // Times are whole numbers of nanoseconds.
+  const n = direction > 0 ? list[begun] : list[countPeriods(list, from, timeline.cursor - 1) - 1];
   if (n !== undefined) goTo(countUpTo(EVENTS.when, history_.from[n]));
 }
 
@@ -161,7 +162,7 @@ function showHits() {
 function takeHit(g) {
   element('hits').hidden = true;
   choose(g);
-  const first = history_.ofGoroutine[g][0];
+  const first = history_.ofGoroutine.of(g)[0];
   if (first !== undefined) goTo(countUpTo(EVENTS.when, history_.from[first]));
   element('timeline').focus();
 }

@@ -11,9 +11,9 @@ Object.assign(Timeline.prototype, {
   drawInterrupts({ from, to, name }, number) {
     const { context: c } = this;
     const y = this.y(number), height = Math.max(2, this.row * 0.45);
+    c.fillStyle = this.style('--interrupt');
     for (let index = countUpTo(to, this.from); index < from.length && from[index] <= this.to;) {
       const left = Math.max(LEFT, this.x(from[index])), right = this.x(to[index]), width = Math.max(2, right - left);
-      c.fillStyle = this.style('--interrupt');
       c.fillRect(left, y, width, height);
       if (width > 3 * FONT && height >= FONT) {
         c.save();
@@ -24,7 +24,7 @@ Object.assign(Timeline.prototype, {
         c.fillText(DATA.texts[name[index]], left + 3, y + height / 2 + 1);
         c.restore();
       }
-      index = Math.max(index + 1, countUpTo(to, this.when(left + 2)));
+      index = Math.max(index + 1, countOnwards(to, this.when(left + 2), index));
     }
   },
 
@@ -38,25 +38,24 @@ Object.assign(Timeline.prototype, {
       c.fillStyle = g === NO_GOROUTINE ? this.style('--front') : this.color(g, this.chosen >= 0 && g !== this.chosen);
       c.fillRect(x - 1, y, 3, this.row);
       // Of the events in one column of pixels, only the first is drawn.
-      index = Math.max(index + 1, countUpTo(this.outsideWhen, this.when(x + 1)));
+      index = Math.max(index + 1, countOnwards(this.outsideWhen, this.when(x + 1), index));
     }
   },
 
   drawSpans() {
     const { context: c } = this;
     const top = this.y(this.rows.length) + 4;
-    this.spans.forEach(({ text, list }, row) => {
+    this.spans.forEach(({ text, from, to, latest, g }, row) => {
       const y = top + row * SPAN_ROW;
-      let end = -1;
-      for (const { from, to, g } of list) {
-        const left = Math.max(LEFT, this.x(from)), right = Math.max(left + 2, this.x(to));
-        if (to < this.from || from > this.to || right <= end) continue;
-        end = right;
-        c.fillStyle = this.color(g, this.chosen >= 0 && g !== this.chosen);
-        c.globalAlpha = 0.75;
+      c.globalAlpha = 0.75;
+      for (let index = countUpTo(latest, this.from); index < from.length && from[index] <= this.to;) {
+        const left = Math.max(LEFT, this.x(from[index])), right = Math.max(left + 2, this.x(to[index]));
+        c.fillStyle = this.color(g[index], this.chosen >= 0 && g[index] !== this.chosen);
         c.fillRect(left, y, right - left, SPAN_ROW - 3);
-        c.globalAlpha = 1;
+        // The next one to draw is not hidden by those that are drawn.
+        index = Math.max(index + 1, countOnwards(latest, this.when(right), index));
       }
+      c.globalAlpha = 1;
       // The name has an outline, because it is over spans of any color.
       c.lineWidth = 4;
       c.lineJoin = 'round';
@@ -71,10 +70,11 @@ Object.assign(Timeline.prototype, {
     const { context: c } = this;
     c.fillStyle = this.style('--stopped');
     c.globalAlpha = 0.18;
-    for (const [from, to] of this.history.stops) {
-      if (to < this.from || from > this.to) continue;
-      const left = Math.max(LEFT, this.x(from));
-      c.fillRect(left, this.top, Math.max(1, this.x(to) - left), this.y(this.rows.length) - this.top);
+    const { from, to } = this.history.stops;
+    for (let index = countUpTo(to, this.from); index < from.length && from[index] <= this.to;) {
+      const left = Math.max(LEFT, this.x(from[index])), right = Math.max(left + 1, this.x(to[index]));
+      c.fillRect(left, this.top, right - left, this.y(this.rows.length) - this.top);
+      index = Math.max(index + 1, countOnwards(to, this.when(right), index));
     }
     c.globalAlpha = 1;
   },
@@ -82,39 +82,51 @@ Object.assign(Timeline.prototype, {
   /** Draws how the chosen G moves from row to row. Dashed lines are waits; dotted lines are times on a run queue. */
   drawPath() {
     const { context: c, history } = this;
-    const list = history.ofGoroutine[this.chosen];
+    const list = history.ofGoroutine.of(this.chosen);
     const middle = (n) => this.y(this.rowOf(n)) + this.row / 2;
     const isShown = (n) => this.rowOf(n) >= 0 && this.rowOf(n) < this.firstCpu;
-    const shown = list.filter(isShown);
-    const begins = shown.map((n) => history.from[n]);
-    let index = Math.max(0, countUpTo(begins, this.from) - 1);
-    let lastX = -10;
+    /** The period from which the next line begins. */
+    let last = -1;
     c.lineWidth = 2;
-    for (; index < shown.length && history.from[shown[index]] <= this.to; index++) {
-      const n = shown[index];
-      const left = this.x(history.from[n]), right = this.x(history.to[n]);
-      if (right < lastX + 1) continue;
-      lastX = right;
-      const x = Math.max(LEFT, left);
-      c.fillStyle = this.color(this.chosen, false);
-      c.fillRect(x, this.y(this.rowOf(n)), Math.max(2, right - x), this.row);
-      c.strokeStyle = this.style('--front');
-      c.setLineDash([]);
-      if (right - x > 5) c.strokeRect(x, this.y(this.rowOf(n)) + 1, right - x, this.row - 2);
-      c.fillStyle = '#fff';
-      const text = label(this.chosen);
-      if (right - x > c.measureText(text).width + 10 && this.row >= FONT) c.fillText(text, x + 5, middle(n));
-      const next = shown[index + 1];
-      if (next === undefined) continue;
-      c.strokeStyle = this.style('--accent');
-      const waits = !Number.isNaN(history.parkedAt[next]);
-      c.setLineDash(waits ? [7, 5] : [2, 4]);
-      c.beginPath();
-      c.moveTo(Math.max(LEFT, right), middle(n));
-      c.lineTo(Math.max(LEFT, this.x(history.from[next])), middle(next));
-      c.stroke();
+    for (let index = Math.max(0, countPeriods(list, history.from, this.from) - 1); index < list.length;) {
+      const n = list[index], left = this.x(history.from[n]), right = this.x(history.to[n]);
+      if (isShown(n)) {
+        if (last >= 0) this.drawLine(last, n, middle);
+        if (left <= this.width) this.drawChosen(n, Math.max(LEFT, left), right, middle(n));
+        last = n;
+      }
+      // The line to the first period that begins on the right of the view is drawn, too.
+      if (left > this.width) break;
+      // The G runs in one place at a time, so its periods also end in the order of time.
+      index = Math.max(index + 1, countPeriods(list, history.to, this.when(right + 1)));
     }
     c.setLineDash([]);
+  },
+
+  /** Draws a period of the chosen G. */
+  drawChosen(n, left, right, middle) {
+    const { context: c } = this;
+    const top = this.y(this.rowOf(n));
+    c.fillStyle = this.color(this.chosen, false);
+    c.fillRect(left, top, Math.max(2, right - left), this.row);
+    c.strokeStyle = this.style('--front');
+    c.setLineDash([]);
+    if (right - left > 5) c.strokeRect(left, top + 1, right - left, this.row - 2);
+    c.fillStyle = '#fff';
+    const text = label(this.chosen);
+    if (right - left > c.measureText(text).width + 10 && this.row >= FONT) c.fillText(text, left + 5, middle);
+  },
+
+  /** Draws the line from a period of the chosen G to its next one. */
+  drawLine(last, n, middle) {
+    const { context: c, history } = this;
+    c.strokeStyle = this.style('--accent');
+    const waits = !Number.isNaN(history.parkedAt[n]);
+    c.setLineDash(waits ? [7, 5] : [2, 4]);
+    c.beginPath();
+    c.moveTo(Math.max(LEFT, this.x(history.to[last])), middle(last));
+    c.lineTo(Math.max(LEFT, this.x(history.from[n])), middle(n));
+    c.stroke();
   },
 
   /** Draws the arrows that end at visible periods. If there are too many, draws only those of the chosen G. */
@@ -134,8 +146,12 @@ Object.assign(Timeline.prototype, {
         }
       }
     } else if (this.chosen >= 0) {
-      for (const n of history.ofGoroutine[this.chosen]) {
-        if (history.from[n] >= this.from && history.from[n] <= this.to) draw(n);
+      const list = history.ofGoroutine.of(this.chosen);
+      const next = (when) => countPeriods(list, history.from, when);
+      // Of the arrows that end in the same few pixels, only the first is drawn.
+      for (let index = next(this.from); index < list.length && history.from[list[index]] <= this.to;) {
+        draw(list[index]);
+        index = Math.max(index + 1, next(history.from[list[index]] + 2 * this.tolerance()));
       }
     }
   },
@@ -162,9 +178,9 @@ Object.assign(Timeline.prototype, {
   },
 
   machineAt(processor, when) {
-    const list = this.history.ofProcessor[processor];
-    const found = list.findLast?.((n) => this.history.from[n] <= when);
-    return found === undefined ? -1 : this.history.machine[found];
+    const list = this.history.ofProcessor.of(processor);
+    const begun = countPeriods(list, this.history.from, when);
+    return begun > 0 ? this.history.machine[list[begun - 1]] : -1;
   },
 
   arrow(fromX, fromY, toX, toY, color, dash) {

@@ -1,8 +1,16 @@
 // The state of the scheduler between two events. `src/model.rs` replays the events in the same way for the JSON file.
 
+/** Decodes base64. */
+function bytesOf(text) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  const decoded = atob(text), bytes = new Uint8Array(decoded.length);
+  for (let at = 0; at < bytes.length; at++) bytes[at] = decoded.charCodeAt(at);
+  return bytes;
+}
+
 /** The columns of the events: see `columns` in `src/page.rs`. */
 const EVENTS = (() => {
-  const bytes = Uint8Array.from(atob(DATA.columns), (character) => character.charCodeAt(0)).buffer;
+  const bytes = bytesOf(DATA.columns).buffer;
   delete DATA.columns;
   const count = DATA.count;
   return {
@@ -43,7 +51,55 @@ const NOWHERE = 0, NEXT = 1, RING = 2, GLOBAL = 3, HANDED = 4;
 /** Why a G became runnable, if no other G made it runnable. */
 const BY_UNKNOWN = -1, BY_TIMER = -2, BY_DEVICE = -3, GAVE_WAY = -4, RETURNED = -5;
 
-/** The state of the scheduler between two events. */
+/** A queue of Gs that may be long. Taking the first G moves none of the others. */
+class Queue {
+  constructor(items = []) {
+    this.items = items;
+    /** The index of the first G. */
+    this.head = 0;
+  }
+
+  get length() {
+    return this.items.length - this.head;
+  }
+
+  push(g) {
+    this.items.push(g);
+  }
+
+  /** Removes the first Gs, and returns them. */
+  take(count) {
+    const taken = this.slice(0, count);
+    this.head += taken.length;
+    if (this.head > 1024 && this.head > this.items.length / 2) {
+      this.items = this.items.slice(this.head);
+      this.head = 0;
+    }
+    return taken;
+  }
+
+  remove(g) {
+    const index = this.items.indexOf(g, this.head);
+    if (index < 0) return;
+    // A G is usually taken from the front. So the Gs before it move, and not those behind it.
+    this.items.copyWithin(this.head + 1, this.head, index);
+    this.take(1);
+  }
+
+  slice(from, to) {
+    return this.items.slice(this.head + from, Math.min(this.head + to, this.items.length));
+  }
+
+  clone() {
+    return new Queue(this.items.slice(this.head));
+  }
+
+  [Symbol.iterator]() {
+    return this.slice(0, this.length)[Symbol.iterator]();
+  }
+}
+
+/** The state of the scheduler between two events. It contains only what the picture of a moment and the next steps need. */
 class State {
   constructor() {
     const gs = DATA.goroutines.length, ps = DATA.processors;
@@ -55,15 +111,6 @@ class State {
     /** The queue of each runnable G, and the P of that queue. */
     this.place = new Uint8Array(gs);
     this.queueOf = new Uint16Array(gs);
-    /** When and by whom each G was readied last, on which track, and when its last wait began. */
-    this.readyAt = new Float64Array(gs).fill(NaN);
-    this.readyOn = new Int32Array(gs).fill(-1);
-    this.by = new Int32Array(gs).fill(BY_UNKNOWN);
-    this.parkedAt = new Float64Array(gs).fill(NaN);
-    this.stolenFrom = new Int32Array(gs).fill(-1);
-    /** When and on which track an interrupt raised the signal for which each G waits. */
-    this.raisedAt = new Float64Array(gs).fill(NaN);
-    this.raisedOn = new Int32Array(gs).fill(-1);
     /** What each CPU runs: an M, `HALTS` or `OTHER_THREAD`; since when; and the interrupt that it handles, or -1. */
     this.thread = new Int32Array(DATA.cpus).fill(HALTS);
     this.threadSince = new Float64Array(DATA.cpus);
@@ -76,7 +123,7 @@ class State {
     this.known = new Uint8Array(ps);
     this.next = new Int32Array(ps).fill(-1);
     this.rings = Array.from({ length: ps }, () => []);
-    this.global = [];
+    this.global = new Queue();
     /** The M of each G that is blocked in a call without a P. */
     this.blocked = new Map();
     /** All Ms that have been seen. */
@@ -90,13 +137,20 @@ class State {
       if (ArrayBuffer.isView(value)) copy[name] = value.slice();
       else if (value instanceof Map) copy[name] = new Map(value);
       else if (value instanceof Set) copy[name] = new Set(value);
+      else if (value instanceof Queue) copy[name] = value.clone();
       else if (name === 'rings') copy[name] = value.map((ring) => ring.slice());
       else copy[name] = Array.isArray(value) ? value.slice() : value;
     }
     return copy;
   }
 
-  /** Replays the next event. Calls methods of `sink`, if given, for each period that ends and each G that starts. */
+  /** The size of the columns and queues, in bytes. */
+  bytes() {
+    const columns = Object.values(this).filter(ArrayBuffer.isView).reduce((sum, column) => sum + column.byteLength, 0);
+    return columns + this.rings.reduce((sum, ring) => sum + 8 * ring.length, 8 * this.global.items.length);
+  }
+
+  /** Replays the next event. If `sink` is given, calls its methods: what happens to each G, and each period that ends. */
   step(sink) {
     const i = this.position++;
     const when = EVENTS.when[i], detail = EVENTS.detail[i], p = EVENTS.track[i], kind = EVENTS.kind[i];
@@ -107,8 +161,8 @@ class State {
       case KIND.Spawn:
       case KIND.Ready: {
         this.unqueue(g);
-        if (kind === KIND.Spawn) this.parkedAt[g] = NaN;
-        this.setRunnable(g, when, p, detail);
+        if (kind === KIND.Spawn) sink?.parked(g, NaN);
+        this.setRunnable(g, when, p, detail, sink);
         if (p === NO_P) this.putGlobal(g);
         else if (detail === BY_TIMER) this.place[g] = HANDED;
         else this.putNext(p, g);
@@ -116,15 +170,16 @@ class State {
       }
       case KIND.SyscallReturn:
         this.unblock(g, when, sink);
-        this.setRunnable(g, when, p, RETURNED);
-        this.parkedAt[g] = NaN;
+        this.setRunnable(g, when, p, RETURNED, sink);
+        sink?.parked(g, NaN);
         this.putGlobal(g);
         break;
       case KIND.Switch:
         if (this.state[detail] === WAITING) sink?.wait(detail, this.since[detail], when, this.reason[detail], g);
         this.unqueue(detail);
         this.state[g] = WAITING;
-        this.since[g] = this.parkedAt[g] = when;
+        this.since[g] = when;
+        sink?.parked(g, when);
         this.reason[g] = DATA.coroutine;
         this.change(p, RUN, detail, when, i, sink);
         this.state[detail] = RUNNING;
@@ -133,14 +188,13 @@ class State {
       case KIND.Start: {
         const at = Math.max(0, when - detail);
         this.unblock(g, at, sink);
-        if (this.state[g] !== RUNNABLE || Number.isNaN(this.readyAt[g])) {
+        if (this.state[g] !== RUNNABLE) {
           if (this.state[g] === WAITING) sink?.wait(g, Math.min(this.since[g], at), at, this.reason[g], BY_UNKNOWN);
-          this.setRunnable(g, at, -1, BY_UNKNOWN);
+          this.setRunnable(g, at, -1, BY_UNKNOWN, sink);
         }
         this.unqueue(g);
         this.change(p, RUN, g, when, i, sink);
-        sink?.start(g, p, this);
-        this.raisedOn[g] = -1;
+        sink?.start(g, p, this.reason[g]);
         this.state[g] = RUNNING;
         this.since[g] = when;
         break;
@@ -148,8 +202,8 @@ class State {
       case KIND.Yield:
       case KIND.Preempt: {
         this.change(p, SCHEDULE, -1, when, i, sink);
-        this.parkedAt[g] = NaN;
-        this.setRunnable(g, when, p, GAVE_WAY);
+        sink?.parked(g, NaN);
+        this.setRunnable(g, when, p, GAVE_WAY, sink);
         if (kind === KIND.Yield) this.putLast(p, g);
         else if (detail === 0) this.place[g] = HANDED;
         else this.putNext(p, g);
@@ -158,7 +212,8 @@ class State {
       case KIND.Park:
         this.change(p, SCHEDULE, -1, when, i, sink);
         this.state[g] = WAITING;
-        this.since[g] = this.parkedAt[g] = when;
+        this.since[g] = when;
+        sink?.parked(g, when);
         this.reason[g] = Math.min(detail, DATA.reasons.length - 1);
         break;
       case KIND.End:
@@ -185,7 +240,7 @@ class State {
         const victim = detail % 2 ** 32, count = Math.floor(detail / 2 ** 32);
         this.unqueue(g);
         this.place[g] = HANDED;
-        this.stolenFrom[g] = victim;
+        sink?.stolen(g, victim);
         for (const stolen of (this.rings[victim] ?? []).splice(0, count - 1)) {
           this.place[stolen] = NOWHERE;
           this.putLast(p, stolen);
@@ -199,7 +254,7 @@ class State {
       case KIND.GlobalTake:
         this.unqueue(g);
         this.place[g] = HANDED;
-        for (const taken of this.global.splice(0, detail - 1)) {
+        for (const taken of this.global.take(detail - 1)) {
           this.place[taken] = NOWHERE;
           this.putLast(p, taken);
         }
@@ -249,8 +304,7 @@ class State {
         this.endInterrupt(cpu, when, sink);
         break;
       case KIND.Raise:
-        this.raisedAt[g] = when;
-        this.raisedOn[g] = CPUS + cpu;
+        sink?.raised(g, when, CPUS + cpu);
         break;
       default:
     }
@@ -280,12 +334,10 @@ class State {
     }
   }
 
-  setRunnable(g, when, p, by) {
+  setRunnable(g, when, p, by, sink) {
     this.state[g] = RUNNABLE;
-    this.since[g] = this.readyAt[g] = when;
-    this.readyOn[g] = p;
-    this.by[g] = by;
-    this.stolenFrom[g] = -1;
+    this.since[g] = when;
+    sink?.readied(g, when, p, by);
   }
 
   /** Puts a G into `runnext`. The G that was there goes to the tail of the ring. */
@@ -311,11 +363,10 @@ class State {
   unqueue(g) {
     const p = this.queueOf[g];
     if (this.place[g] === NEXT && this.next[p] === g) this.next[p] = -1;
-    else if (this.place[g] === RING || this.place[g] === GLOBAL) {
-      const queue = this.place[g] === RING ? this.rings[p] : this.global;
-      const index = queue.indexOf(g);
-      if (index === 0) queue.shift();
-      else if (index > 0) queue.splice(index, 1);
+    else if (this.place[g] === GLOBAL) this.global.remove(g);
+    else if (this.place[g] === RING) {
+      const index = this.rings[p].indexOf(g);
+      if (index >= 0) this.rings[p].splice(index, 1);
     }
     this.place[g] = NOWHERE;
   }

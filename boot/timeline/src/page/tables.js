@@ -1,35 +1,9 @@
 // The table of the longest waits, and the histogram of how long Gs were runnable before they ran.
 
-const ROWS = 60;
-
-/** The longest waits of both kinds: parked, and runnable. */
-function longestWaits(history) {
-  const { waits } = history;
-  const all = [];
-  for (let n = 0; n < waits.goroutine.length; n++) {
-    all.push({
-      g: waits.goroutine[n], from: waits.from[n], to: waits.to[n], why: DATA.reasons[waits.reason[n]],
-      by: waits.by[n], processor: -1,
-    });
-  }
-  for (let n = 0; n < history.count; n++) {
-    if (history.activity[n] !== RUN || Number.isNaN(history.readyAt[n])) continue;
-    all.push({ g: history.goroutine[n], from: history.readyAt[n], to: history.from[n], why: 'run queue', by: BY_UNKNOWN, processor: history.processor[n] });
-  }
-  all.sort((a, b) => b.to - b.from - (a.to - a.from));
-  return all.slice(0, ROWS);
-}
-
 /** Returns the G that ran longest on a P in a period of time, or -1, and for how long it ran. */
 function ranMeanwhile(history, processor, from, to) {
-  const list = history.ofProcessor[processor];
+  const list = history.ofProcessor.of(processor), low = countPeriods(list, history.to, from);
   const sums = new Map();
-  let low = 0, high = list.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (history.to[list[middle]] <= from) low = middle + 1;
-    else high = middle;
-  }
   for (let index = low, seen = 0; index < list.length && history.from[list[index]] < to && seen < 5000; index++, seen++) {
     const n = list[index];
     if (history.goroutine[n] < 0) continue;
@@ -40,7 +14,7 @@ function ranMeanwhile(history, processor, from, to) {
 }
 
 function drawWaits(section, history, choose) {
-  const rows = longestWaits(history);
+  const rows = history.longest.list;
   const cells = rows.map(({ g, from, to, why, by, processor }, index) => {
     let cause = causeOf(by);
     if (processor >= 0) {

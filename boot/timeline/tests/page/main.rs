@@ -12,6 +12,7 @@ use timeline::Trace;
 mod agreement;
 mod browser;
 mod control;
+mod million;
 mod programs;
 #[path = "../queues/mod.rs"]
 mod queues;
@@ -26,7 +27,7 @@ const LIGHT: &[&str] = &["light"];
 const DARK: &[&str] = &["dark"];
 const BOTH: &[&str] = &["light", "dark"];
 
-const TESTS: [(&str, Test, &[&str]); 10] = [
+const TESTS: [(&str, Test, &[&str]); 12] = [
     ("periods_arrows_and_interrupts_are_those_of_the_model", agreement::periods_and_arrows, LIGHT),
     ("arrows_are_drawn_between_the_rows_of_the_model", agreement::drawn_arrows, DARK),
     ("longest_waits_and_histogram_are_those_of_the_model", agreement::waits_and_latencies, LIGHT),
@@ -36,6 +37,8 @@ const TESTS: [(&str, Test, &[&str]); 10] = [
     ("path_of_the_chosen_g_is_drawn", control::path, BOTH),
     ("keys_do_what_the_help_says", control::keys, LIGHT),
     ("text_is_readable_on_a_projector", control::appearance, BOTH),
+    ("million_events_of_a_thousand_gs_take_little_memory_and_time", million::events_of_a_thousand_gs, LIGHT),
+    ("million_events_of_many_gs_take_little_memory_and_time", million::events_of_many_gs, DARK),
     ("page_begins_with_the_violated_rule", violation::is_shown_first, BOTH),
 ];
 

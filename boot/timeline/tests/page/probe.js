@@ -28,24 +28,28 @@ const probe = {
     return list;
   },
 
-  threads: () => history_.ofCpu.flatMap((list) => [...list].map((n) => [history_.processor[n] - CPUS, history_.machine[n], history_.from[n], history_.to[n]])),
+  threads: () => [...history_.ofCpu.all].map((n) => [history_.processor[n] - CPUS, history_.machine[n], history_.from[n], history_.to[n]]),
   interrupts: () => history_.interrupts.flatMap(({ from, to, name }, cpu) => [...from].map((begin, n) => [cpu, DATA.texts[name[n]], begin, to[n]])),
-  waits: () => longestWaits(history_).map(({ g, from, to, why, by, processor }) => [to - from, g, why, from, by, processor]),
+  waits: () => history_.longest.list.map(({ g, from, to, why, by, processor }) => [to - from, g, why, from, by, processor]),
   cells: (row) => [...row.cells].map((cell) => cell.textContent),
   table: () => [...document.querySelectorAll('#waits tbody tr')].map(probe.cells),
 
-  /** The queues after this number of events, and whether a jump there leads to the same state as stepping. */
+  /** The queues after each so many events, and whether jumps there lead to the same state as stepping. */
   moments(every) {
-    const stepped = new State(), list = [];
-    const all = (state) => JSON.stringify([[...state.next], state.rings, state.global, [...state.runs], [...state.state], [...state.blocked], [...state.thread]]);
-    for (let events = 0; ; events++) {
+    const stepped = new State(), list = [], states = [];
+    const all = (state) => JSON.stringify([[...state.next], state.rings, [...state.global], [...state.runs], [...state.state], [...state.blocked], [...state.thread]]);
+    for (; ; stepped.step(null)) {
+      const { position: events, next, rings, global, runs } = stepped;
       if (events % every === 0) {
-        const { next, rings, global, runs } = stepped;
-        list.push([{ events, next: [...next], rings: rings.map((ring) => [...ring]), global: [...global], runs: [...runs] }, all(stepped) === all(history_.stateAt(events))]);
+        list.push([{ events, next: [...next], rings: rings.map((ring) => [...ring]), global: [...global], runs: [...runs] }]);
+        states.push(all(stepped));
       }
-      if (events === EVENTS.count) return list;
-      stepped.step(null);
+      if (events === EVENTS.count) break;
     }
+    const isSame = (number) => states[number] === all(history_.stateAt(number * every));
+    // First back from moment to moment, and then forward.
+    const back = states.map((_, number) => isSame(states.length - 1 - number)).reverse();
+    return list.map(([moment], number) => [moment, back[number] && isSame(number)]);
   },
 
   /** The Gs that the picture of a moment shows in this place. */
@@ -91,6 +95,78 @@ const probe = {
     const scale = window.devicePixelRatio || 1;
     timeline.drawNow();
     return [...timeline.context.getImageData(timeline.x(when) * scale, (timeline.y(row) + timeline.row * 0.3) * scale, 1, 1).data].slice(0, 3);
+  },
+
+  /** The size of all arrays that the page keeps, in bytes. An element of an array that is not typed counts as 8 bytes. */
+  bytes() {
+    const seen = new Set();
+    let sum = 0;
+    const visit = (value) => {
+      if (typeof value !== 'object' || value === null || value instanceof Node || value instanceof CanvasRenderingContext2D || seen.has(value)) return;
+      seen.add(value);
+      if (ArrayBuffer.isView(value)) {
+        if (!seen.has(value.buffer)) sum += value.buffer.byteLength;
+        seen.add(value.buffer);
+        return;
+      }
+      const all = value instanceof Map || value instanceof Set ? [...value] : Object.values(value);
+      sum += 8 * all.length;
+      all.forEach(visit);
+    };
+    [EVENTS, history_, timeline].forEach(visit);
+    return sum;
+  },
+
+  /** The number of events that an action replays. */
+  steps(action) {
+    const { step } = State.prototype;
+    let count = 0;
+    State.prototype.step = function (sink) {
+      count++;
+      return step.call(this, sink);
+    };
+    action();
+    State.prototype.step = step;
+    return count;
+  },
+
+  reads: 0,
+  isCounting: false,
+
+  /** From now on, counts in `reads` each element that is read from an array of the page. */
+  count() {
+    const counted = (array) => new Proxy(array, {
+      get(target, key) {
+        probe.reads++;
+        const value = target[key];
+        if (typeof value !== 'function') return value;
+        return (...values) => {
+          const result = value.apply(target, values);
+          // A part of the array counts, too.
+          return key === 'subarray' ? counted(result) : result;
+        };
+      },
+    });
+    const visit = (owner) => {
+      for (const [name, value] of Object.entries(owner)) {
+        if (name === 'checkpoints' || name === 'last' || typeof value !== 'object' || value === null) continue;
+        const isColumn = ArrayBuffer.isView(value) || (Array.isArray(value) && typeof value[0] === 'number');
+        if (isColumn) owner[name] = counted(value);
+        else if (Array.isArray(value) || value instanceof Lists || value instanceof Peaks || Object.getPrototypeOf(value) === Object.prototype) visit(value);
+      }
+    };
+    if (!probe.isCounting) [history_, EVENTS, timeline.spans].forEach(visit);
+    probe.isCounting = true;
+    // The rows are made anew when they become those of Ms.
+    timeline.rows.forEach(visit);
+  },
+
+  /** Draws a frame. Returns how many elements of arrays it reads, and how long it takes in milliseconds. */
+  frame() {
+    probe.reads = 0;
+    const start = performance.now();
+    timeline.drawNow();
+    return { reads: probe.reads, time: performance.now() - start };
   },
 
   /** The visible texts whose size is less than this number of pixels. */
