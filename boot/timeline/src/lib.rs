@@ -1,7 +1,8 @@
 //! Turns a trace of the scheduler ([`gmp_sched::trace`]) into files that show it.
 //!
 //! 1. [`Trace`] merges the events of all Ps and CPUs into one list, and collects the names and functions of the Gs.
-//! 2. [`model`] replays the events. It determines when each G ran, why it waited, and who readied it.
+//! 2. [`model`] replays the events. It determines when each G ran, why it waited, and who readied it. [`queues`] replays the
+//!    run queues.
 //! 3. [`perfetto`] writes the result as JSON for Perfetto (<https://ui.perfetto.dev>) and chrome://tracing.
 //! 4. [`page`] writes the trace as one HTML file, which needs no network.
 //!
@@ -26,11 +27,13 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod arrows;
 pub mod cpus;
 pub mod memory;
 pub mod model;
 pub mod page;
 pub mod perfetto;
+pub mod queues;
 mod trace;
 
 use std::fs::File;

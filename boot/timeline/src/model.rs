@@ -7,8 +7,9 @@ use std::fmt;
 use gmp_sched::goroutine::WaitReason;
 use gmp_sched::trace::{EventKind, PreemptReason, Track};
 
+pub use crate::arrows::{Arrow, ArrowKind};
 use crate::cpus::{self, CpuSlice, InterruptSlice};
-
+use crate::queues::{Local, Queues};
 use crate::{Cause, Entry, Trace};
 
 /// What a P does.
@@ -108,34 +109,6 @@ pub struct Wait {
     pub cause: Cause,
 }
 
-/// What an arrow means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ArrowKind {
-    /// From the point where a G was readied, by another G or by a caller without a P, to the point where the G began to
-    /// run.
-    Ready,
-    /// From the interrupt of the device for which a G waited to the point where the G began to run. If the trace does
-    /// not contain the interrupt, the arrow begins where the G was readied.
-    Device,
-    /// From the P from which a G was stolen to the point where this G began to run.
-    Steal,
-    /// From the point where a P left an M in a system call to the point where the next G began to run on this P.
-    HandOff,
-}
-
-/// An arrow from a time on one track to the beginning of a slice of a P.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrow {
-    /// What the arrow means.
-    pub kind: ArrowKind,
-    /// When and where the arrow begins, with the time in nanoseconds.
-    pub from: (u64, Track),
-    /// When the arrow ends, in nanoseconds, and the number of the P on whose track it ends.
-    pub to: (u64, u32),
-    /// The G that begins to run where the arrow ends.
-    pub goroutine: usize,
-}
-
 /// How many Gs run, how many are runnable, and how many Ps are idle, from a point in time until the next change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
@@ -147,6 +120,19 @@ pub struct Numbers {
     pub runnable: usize,
     /// Ps without an M.
     pub idle: usize,
+    /// Ms that spin, which means that they search the other Ps for work.
+    pub spinning: usize,
+}
+
+/// The length of a run queue, from a point in time until the next change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueLength {
+    /// The point in time from which this length is valid, in nanoseconds.
+    pub when: u64,
+    /// The P of the queue, or `None` for the global queue.
+    pub processor: Option<u32>,
+    /// The number of Gs in the queue, with that in `runnext`.
+    pub length: usize,
 }
 
 /// The result of replaying a trace: what the Ps, Ms, Gs and CPUs did.
@@ -166,6 +152,8 @@ pub struct Model {
     pub interrupts: Vec<InterruptSlice>,
     /// Numbers of Gs and Ps. There is an entry for each point in time at which they change.
     pub numbers: Vec<Numbers>,
+    /// The lengths of the run queues. There is an entry for each change.
+    pub queue_lengths: Vec<QueueLength>,
 }
 
 /// What a G does.
@@ -185,8 +173,8 @@ struct G {
     readied: Option<Readied>,
     /// The time and the CPU of the last interrupt that raised the signal for which the G waits.
     raised: Option<(u64, Track)>,
-    /// The P from which the G was stolen.
-    stolen_from: Option<u32>,
+    /// The time of the last steal of the G, and the P from which it was stolen.
+    stolen: Option<(u64, u32)>,
 }
 
 #[derive(Clone)]
@@ -207,6 +195,9 @@ struct Replay<'a> {
     processors: Vec<Plat>,
     /// The current numbers of Gs and Ps.
     numbers: Numbers,
+    queues: Queues,
+    /// The last lengths in the model, of the queues of Ps and then of the global queue.
+    lengths: Vec<usize>,
     model: &'a mut Model,
 }
 
@@ -215,7 +206,7 @@ impl Model {
     #[must_use]
     pub fn of(trace: &Trace) -> Self {
         let mut model = Self::default();
-        let unknown = G { state: State::Unknown, readied: None, raised: None, stolen_from: None };
+        let unknown = G { state: State::Unknown, readied: None, raised: None, stolen: None };
         let idle = Plat {
             activity: Activity::Idle,
             since: 0,
@@ -228,10 +219,15 @@ impl Model {
             goroutines: vec![unknown; trace.goroutines().len()],
             processors: vec![idle; trace.processors() as usize],
             numbers: Numbers { idle: trace.processors() as usize, ..Numbers::default() },
+            queues: Queues::new(trace),
+            lengths: vec![0; trace.processors() as usize + 1],
             model: &mut model,
         };
         for simultaneous in trace.events().chunk_by(|left, right| left.when == right.when) {
-            simultaneous.iter().for_each(|entry| replay.step(entry));
+            for entry in simultaneous {
+                replay.step(entry);
+                replay.queues.apply(entry);
+            }
             replay.count(simultaneous[0].when);
         }
         for processor in 0..trace.processors() {
@@ -288,8 +284,10 @@ impl Replay<'_> {
                     self.hand_off(on, when, goroutine, "sysmon retakes the P");
                 }
             }
-            (EventKind::Steal, Some(goroutine)) => {
-                self.goroutines[goroutine].stolen_from = Some(entry.detail as u32);
+            (EventKind::Steal, Some(_)) => {
+                for stolen in self.queues.stolen(entry) {
+                    self.goroutines[stolen].stolen = Some((when, entry.detail as u32));
+                }
             }
             (EventKind::Idle, _) => self.release(on, when, Activity::Idle),
             (EventKind::Stop, _) => self.release(on, when, Activity::Stopped),
@@ -355,7 +353,7 @@ impl Replay<'_> {
     fn enqueue(&mut self, goroutine: usize, readied: Readied) {
         self.set(goroutine, State::Runnable);
         let g = &mut self.goroutines[goroutine];
-        (g.readied, g.stolen_from) = (Some(readied), None);
+        (g.readied, g.stolen) = (Some(readied), None);
     }
 
     fn set(&mut self, goroutine: usize, state: State) {
@@ -383,7 +381,7 @@ impl Replay<'_> {
         }
         let unseen = Readied { at, track: None, cause: Some(Cause::Unknown) };
         let readied = g.readied.take().unwrap_or(unseen);
-        let (stolen_from, raised) = (g.stolen_from.take(), g.raised.take());
+        let (stolen, raised) = (g.stolen.take(), g.raised.take());
         self.set(goroutine, State::Running);
         let mut arrow = |kind, from| self.model.arrows.push(Arrow { kind, from, to: (when, on), goroutine });
         let origin = readied.track.map(|track| (readied.at, track));
@@ -392,12 +390,11 @@ impl Replay<'_> {
                 arrow(ArrowKind::Ready, origin);
             }
             (Some(Cause::Device), Some(origin)) => arrow(ArrowKind::Device, raised.unwrap_or(origin)),
+            (Some(Cause::Timer), Some(origin)) => arrow(ArrowKind::Timer, origin),
             _ => {}
         }
-        if let Some(victim) = stolen_from {
-            // The arrow begins at the time when the G was readied. At the time of the steal, the P from which the G was
-            // stolen may be doing something unrelated.
-            arrow(ArrowKind::Steal, (readied.at, Track::Processor(victim)));
+        if let Some((at, victim)) = stolen {
+            arrow(ArrowKind::Steal, (at, Track::Processor(victim)));
         }
         if let Some(at) = self.processors[on as usize].handed_off.take() {
             arrow(ArrowKind::HandOff, (at, Track::Processor(on)));
@@ -443,12 +440,23 @@ impl Replay<'_> {
         processor.since = when;
         self.numbers.idle += usize::from(activity == Activity::Idle);
         self.numbers.idle -= usize::from(old == Activity::Idle);
+        self.numbers.spinning += usize::from(activity == Activity::Search);
+        self.numbers.spinning -= usize::from(old == Activity::Search);
     }
 
     fn count(&mut self, when: u64) {
         let numbers = Numbers { when, ..self.numbers };
         if self.model.numbers.last().is_none_or(|last| Numbers { when, ..*last } != numbers) {
             self.model.numbers.push(numbers);
+        }
+        let local = self.queues.processors.iter().map(Local::waiting);
+        let now = local.chain([self.queues.global.len()]);
+        for (number, (length, last)) in now.zip(&mut self.lengths).enumerate() {
+            if length != *last {
+                let processor = (number < self.queues.processors.len()).then_some(number as u32);
+                self.model.queue_lengths.push(QueueLength { when, processor, length });
+                *last = length;
+            }
         }
     }
 }

@@ -176,6 +176,7 @@ impl<W: Write> Writer<'_, W> {
                 ArrowKind::Device => "device",
                 ArrowKind::Steal => "steal",
                 ArrowKind::HandOff => "handoff",
+                ArrowKind::Timer => "timer",
             };
             let end = |(when, track): (u64, Track)| {
                 let (process, thread) = match track {
@@ -199,14 +200,26 @@ impl<W: Write> Writer<'_, W> {
         for numbers in model.numbers.chunk_by(|left, right| left.when / interval == right.when / interval) {
             let Some(numbers) = numbers.last() else { continue };
             let ts = micros(numbers.when);
-            for (name, value) in
-                [("running Gs", numbers.running), ("runnable Gs", numbers.runnable), ("idle Ps", numbers.idle)]
-            {
-                let fields = format_args!("\"name\":\"{name}\",\"pid\":{P},\"ts\":{ts},\"args\":{{\"count\":{value}}}");
-                self.event("C", fields)?;
+            self.counter("running Gs", &ts, numbers.running)?;
+            self.counter("runnable Gs", &ts, numbers.runnable)?;
+            self.counter("idle Ps", &ts, numbers.idle)?;
+            self.counter("spinning Ms", &ts, numbers.spinning)?;
+        }
+        let queues = (0..self.trace.processors()).map(Some).chain([None]);
+        for queue in queues {
+            let name = queue.map_or("global queue".to_owned(), |number| format!("queue of P{number}"));
+            let lengths: Vec<_> = model.queue_lengths.iter().filter(|length| length.processor == queue).collect();
+            for lengths in lengths.chunk_by(|left, right| left.when / interval == right.when / interval) {
+                let Some(last) = lengths.last() else { continue };
+                self.counter(&name, &micros(last.when), last.length)?;
             }
         }
         Ok(())
+    }
+
+    fn counter(&mut self, name: &str, ts: &str, value: usize) -> io::Result<()> {
+        let fields = format_args!("\"name\":\"{name}\",\"pid\":{P},\"ts\":{ts},\"args\":{{\"count\":{value}}}");
+        self.event("C", fields)
     }
 
     /// Writes the spans and marks of the program, the stops of the world, and the violated rule.

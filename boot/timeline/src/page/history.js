@@ -34,6 +34,7 @@ class History {
     this.parkedAt = new Float64Array(limit).fill(NaN);
     this.reason = new Uint8Array(limit);
     this.stolenFrom = new Int32Array(limit).fill(-1);
+    this.stolenAt = new Float64Array(limit).fill(NaN);
     this.handedOffAt = new Float64Array(limit).fill(NaN);
     this.raisedAt = new Float64Array(limit).fill(NaN);
     this.raisedOn = new Int32Array(limit).fill(-1);
@@ -122,6 +123,7 @@ class History {
     this.parkedAt[n] = readied.parkedAt;
     this.reason[n] = readied.reason;
     this.stolenFrom[n] = readied.stolenFrom;
+    this.stolenAt[n] = readied.stolenAt;
     this.handedOffAt[n] = readied.handedOffAt;
     this.raisedAt[n] = readied.raisedAt;
     this.raisedOn[n] = readied.raisedOn;
@@ -147,8 +149,9 @@ class History {
     origins.stolenFrom[g] = -1;
   }
 
-  stolen(g, victim) {
+  stolen(g, victim, when) {
     this.origins.stolenFrom[g] = victim;
+    this.origins.stolenAt[g] = when;
   }
 
   raised(g, when, track) {
@@ -161,7 +164,7 @@ class History {
     const { origins } = this;
     this.current[p] = {
       at: origins.at[g], on: origins.on[g], by: origins.by[g], parkedAt: origins.parkedAt[g], reason,
-      stolenFrom: origins.stolenFrom[g], handedOffAt: this.handedOff[p], raisedAt: origins.raisedAt[g], raisedOn: origins.raisedOn[g],
+      stolenFrom: origins.stolenFrom[g], stolenAt: origins.stolenAt[g], handedOffAt: this.handedOff[p], raisedAt: origins.raisedAt[g], raisedOn: origins.raisedOn[g],
     };
     this.handedOff[p] = NaN;
     origins.raisedOn[g] = -1;
@@ -210,6 +213,7 @@ class Origins {
     this.by = new Int32Array(gs).fill(BY_UNKNOWN);
     this.parkedAt = new Float64Array(gs).fill(NaN);
     this.stolenFrom = new Int32Array(gs).fill(-1);
+    this.stolenAt = new Float64Array(gs).fill(NaN);
     /** When and on which track an interrupt raised the signal for which the G waits. */
     this.raisedAt = new Float64Array(gs).fill(NaN);
     this.raisedOn = new Int32Array(gs).fill(-1);
@@ -332,11 +336,12 @@ function arrowsTo(history, n) {
   const arrows = [];
   const at = history.readyAt[n], by = history.by[n], on = history.readyOn[n];
   if (on >= 0 && (by >= 0 || by === BY_UNKNOWN || by === RETURNED)) arrows.push({ kind: 'ready', at, track: on });
+  if (on >= 0 && by === BY_TIMER) arrows.push({ kind: 'timer', at, track: on });
   if (on >= 0 && by === BY_DEVICE) {
     const isRaised = history.raisedOn[n] >= 0;
     arrows.push({ kind: 'device', at: isRaised ? history.raisedAt[n] : at, track: isRaised ? history.raisedOn[n] : on });
   }
-  if (history.stolenFrom[n] >= 0) arrows.push({ kind: 'steal', at, track: history.stolenFrom[n] });
+  if (history.stolenFrom[n] >= 0) arrows.push({ kind: 'steal', at: history.stolenAt[n], track: history.stolenFrom[n] });
   if (!Number.isNaN(history.handedOffAt[n])) {
     arrows.push({ kind: 'handoff', at: history.handedOffAt[n], track: history.processor[n] });
   }

@@ -94,6 +94,15 @@ function showTheme(name) {
 
 const otherTheme = () => (document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark');
 
+/** Shows the next or previous one of the longest waits, if their table is shown. */
+function nextWait(direction) {
+  if (tab !== 'waits') return;
+  const rows = [...document.querySelectorAll('#waits tr[data-row]')];
+  const row = rows[Math.max(0, Math.min(rows.length - 1, rows.findIndex((one) => one.matches('.selected')) + direction))];
+  row?.click();
+  row?.scrollIntoView({ block: 'nearest' });
+}
+
 function play(isPlaying) {
   clearInterval(playing);
   playing = 0;
@@ -101,9 +110,16 @@ function play(isPlaying) {
     playing = setInterval(() => {
       goTo(position + 1);
       if (position >= EVENTS.count) play(false);
-    }, 500);
+    }, 1000 / Number(element('speed').value));
   }
   element('play').textContent = playing ? 'stop' : 'play';
+}
+
+/** Plays faster or more slowly: chooses another of the speeds. */
+function changeSpeed(by) {
+  const { options, selectedIndex } = element('speed');
+  element('speed').selectedIndex = Math.max(0, Math.min(options.length - 1, selectedIndex + by));
+  if (playing) play(true);
 }
 
 /** Goes to the next or previous period of the chosen G. */
@@ -151,12 +167,24 @@ function search(text) {
   return found;
 }
 
+/** The number of the hit that the key Enter takes. */
+let hit = 0;
+
 function showHits() {
+  hit = 0;
   const hits = search(element('search').value);
   element('hits').innerHTML = hits.slice(0, 40)
     .map((g) => `<li data-g="${g}">${escapeText(label(g))} <small>${escapeText(DATA.goroutines[g][2])}</small></li>`)
     .join('') + (hits.length > 40 ? `<li>and ${hits.length - 40} more</li>` : '');
   element('hits').hidden = hits.length === 0;
+  moveHit(0);
+}
+
+function moveHit(by) {
+  const all = [...document.querySelectorAll('#hits [data-g]')];
+  hit = Math.max(0, Math.min(all.length - 1, hit + by));
+  all.forEach((one, number) => one.classList.toggle('selected', number === hit));
+  all[hit]?.scrollIntoView({ block: 'nearest' });
 }
 
 function takeHit(g) {
@@ -170,8 +198,11 @@ function takeHit(g) {
 element('search').addEventListener('input', showHits);
 element('search').addEventListener('keydown', (event) => {
   if (event.key === 'Enter') {
-    const [g] = search(element('search').value);
+    const g = search(element('search').value)[hit];
     if (g !== undefined) takeHit(g);
+  } else if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
+    event.preventDefault();
+    moveHit(event.key === 'ArrowDown' ? 1 : -1);
   } else if (event.key === 'Escape') {
     element('hits').hidden = true;
     element('timeline').focus();
@@ -243,7 +274,11 @@ element('moment').addEventListener('click', (event) => {
 const KEYS = {
   ArrowLeft: () => goTo(position - 1),
   ArrowRight: () => goTo(position + 1),
+  ArrowDown: () => nextWait(1),
+  ArrowUp: () => nextWait(-1),
   ' ': () => play(!playing),
+  '<': () => changeSpeed(-1),
+  '>': () => changeSpeed(1),
   w: () => timeline.zoom(0.7), '+': () => timeline.zoom(0.7),
   s: () => timeline.zoom(1 / 0.7), '-': () => timeline.zoom(1 / 0.7),
   a: () => timeline.pan(-0.15),
@@ -274,6 +309,8 @@ document.addEventListener('keydown', (event) => {
 for (const [id, key] of [['back', 'ArrowLeft'], ['forward', 'ArrowRight'], ['play', ' '], ['fit', 'f'], ['theme', 't'], ['rows', 'm'], ['help', '?']]) {
   element(id).addEventListener('click', KEYS[key]);
 }
+element('speed').addEventListener('change', () => changeSpeed(0));
+element('speed').addEventListener('keydown', (event) => event.stopPropagation());
 element('keys').addEventListener('click', () => element('keys').close());
 for (const button of document.querySelectorAll('nav [data-tab]')) {
   button.addEventListener('click', () => showTab(button.dataset.tab));

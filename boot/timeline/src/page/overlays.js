@@ -169,6 +169,7 @@ Object.assign(Timeline.prototype, {
       if (origin < 0 || row < 0) continue;
       const styles = {
         ready: ['--arrow', []], device: ['--interrupt', []], steal: ['--search', [5, 3]], handoff: ['--blocked', [2, 3]],
+        timer: ['--arrow', [1, 3]],
       };
       const [color, dash] = styles[kind];
       const from = this.y(origin) + this.row * (isCpu(track) ? INTERRUPT_ANCHOR : ANCHOR);

@@ -240,10 +240,11 @@ class State {
         const victim = detail % 2 ** 32, count = Math.floor(detail / 2 ** 32);
         this.unqueue(g);
         this.place[g] = HANDED;
-        sink?.stolen(g, victim);
+        sink?.stolen(g, victim, when);
         for (const stolen of (this.rings[victim] ?? []).splice(0, count - 1)) {
           this.place[stolen] = NOWHERE;
           this.putLast(p, stolen);
+          sink?.stolen(stolen, victim, when);
         }
         break;
       }

@@ -29,7 +29,9 @@ function drawWaits(section, history, choose) {
     `<th>ended or caused by</th></tr></thead><tbody>${cells.join('')}</tbody></table>`;
   section.onclick = (event) => {
     const row = event.target.closest('tr[data-row]');
-    if (row) choose(rows[row.dataset.row]);
+    if (!row) return;
+    section.querySelectorAll('tr').forEach((one) => one.classList.toggle('selected', one === row));
+    choose(rows[row.dataset.row]);
   };
 }
 

@@ -88,7 +88,7 @@ function describeSlice(history, n) {
     if (history.by[n] === BY_DEVICE && history.raisedOn[n] >= 0) {
       lines.push(`interrupt on ${nameOfTrack(history.raisedOn[n])}, ${duration(history.from[n] - history.raisedAt[n])} earlier`);
     }
-    if (history.stolenFrom[n] >= 0) lines.push(`stolen from P${history.stolenFrom[n]}`);
+    if (history.stolenFrom[n] >= 0) lines.push(`stolen from P${history.stolenFrom[n]}, ${duration(history.from[n] - history.stolenAt[n])} earlier`);
   }
   if (activity === RUN && history.end[n] < EVENTS.count) lines.push(`then ${describe(history.end[n]).replace(/^[^:]*: /, '')}`);
   if (g >= 0 && DATA.goroutines[g][2]) lines.push(DATA.goroutines[g][2]);

@@ -7,10 +7,10 @@ use libtest_mimic::Failed;
 use serde_json::{Value, json};
 use timeline::cpus::CpuThread;
 use timeline::model::{Activity, Arrow, ArrowKind, Model, Slice, Wait};
+use timeline::queues::Queues;
 use timeline::{Cause, Trace};
 
 use crate::browser::Browser;
-use crate::queues::Queues;
 use crate::{page_of, programs};
 
 /// The number by which the page identifies a track.
@@ -48,6 +48,7 @@ fn kind_of(arrow: &Arrow) -> &'static str {
         ArrowKind::Device => "device",
         ArrowKind::Steal => "steal",
         ArrowKind::HandOff => "handoff",
+        ArrowKind::Timer => "timer",
     }
 }
 
@@ -100,7 +101,11 @@ pub(crate) fn periods_and_arrows(browser: &mut Browser, theme: &str) -> Result<(
         assert_eq!(browser.evaluate("history_.outside.length")?, outside, "events of callers without a P");
         assert_eq!(browser.evaluate("element('violation').hidden")?, true, "no rule is violated");
     }
-    assert_eq!(kinds.keys().copied().collect::<Vec<_>>(), ["device", "handoff", "ready", "steal"], "{kinds:?}");
+    assert_eq!(
+        kinds.keys().copied().collect::<Vec<_>>(),
+        ["device", "handoff", "ready", "steal", "timer"],
+        "{kinds:?}"
+    );
     Ok(())
 }
 
@@ -216,6 +221,20 @@ pub(crate) fn waits_and_latencies(browser: &mut Browser, theme: &str) -> Result<
                 }
                 _ => panic!("{wait}"),
             }
+        }
+        // The keys show one wait after the other: its G, and its period with the state at its end.
+        for (key, number) in [("ArrowDown", 0), ("ArrowDown", 1), ("ArrowDown", 2), ("ArrowUp", 1)] {
+            browser.press(key)?;
+            assert_eq!(
+                browser.evaluate("probe.cells(document.querySelector('#waits .selected'))")?,
+                table[number],
+                "the selected row"
+            );
+            let shown = browser.evaluate("probe.shown()")?;
+            let from = waits[number][3].as_f64().expect("a time");
+            let to = from + waits[number][0].as_f64().expect("a time");
+            assert_eq!((&shown["chosen"], shown["cursor"].as_f64()), (&waits[number][1], Some(to)));
+            assert!(shown["from"].as_f64() <= Some(from) && shown["to"].as_f64() >= Some(to), "{shown}");
         }
         browser.press("3")?;
         histogram_agrees(browser, &model)?;

@@ -56,6 +56,17 @@ pub(crate) fn search(browser: &mut Browser, theme: &str) -> Result<(), Failed> {
     let expected: Vec<_> = expected.filter(|(_, g)| g.function.contains(part)).map(|(index, _)| index).collect();
     assert!(expected.contains(&other) && expected.contains(&producer));
     assert_eq!(hits, Value::from(expected), "Gs whose function contains {part}");
+    // Keys select another hit.
+    for key in ["ArrowUp", "ArrowDown"] {
+        browser.press(key)?;
+    }
+    assert_eq!(
+        browser.evaluate("[...document.querySelectorAll('#hits .selected')].map((hit) => Number(hit.dataset.g))")?,
+        Value::from(vec![hits[1].clone()])
+    );
+    browser.press("Enter")?;
+    assert_eq!(browser.evaluate("probe.shown()")?["chosen"], hits[1]);
+    browser.press("/")?;
     // While the text is written, the keys have no other meaning.
     assert_eq!(browser.evaluate("probe.shown()")?["tab"], "moment");
     browser.write("1")?;
@@ -285,6 +296,21 @@ fn playing(browser: &mut Browser) -> Result<(), Failed> {
         browser.evaluate("[playing, element('play').textContent]")?,
         Value::from([0.into(), Value::from("play")])
     );
+    // The speed is chosen by keys, also while events are played.
+    for (keys, speed) in [("<<<", "1"), (">>", "5"), (">>>>>>", "50")] {
+        browser.write(keys)?;
+        assert_eq!(browser.evaluate("element('speed').value")?, speed);
+    }
+    browser.evaluate(
+        "{ goTo(10); const { setInterval } = window; window.setInterval = (action, pause) => { \
+        window.pause = pause; return setInterval(action, pause); }; }",
+    )?;
+    browser.press(" ")?;
+    assert_eq!(browser.evaluate("pause")?, 20);
+    browser.press("<")?;
+    assert_eq!(browser.evaluate("pause")?, 40);
+    wait_for(browser, "position >= 12")?;
+    browser.press(" ")?;
     // The last event ends it.
     browser.evaluate("goTo(EVENTS.count - 1)")?;
     browser.press(" ")?;

@@ -14,8 +14,6 @@ mod browser;
 mod control;
 mod million;
 mod programs;
-#[path = "../queues/mod.rs"]
-mod queues;
 mod violation;
 
 use browser::Browser;

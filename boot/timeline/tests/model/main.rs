@@ -15,10 +15,10 @@ use gmp_sched::trace::{EventKind, Track};
 use serde_json::Value;
 use timeline::cpus::{CpuSlice, CpuThread, InterruptSlice};
 use timeline::model::{Activity, Arrow, ArrowKind, Model};
+use timeline::queues::Queues;
 use timeline::{Cause, Trace, perfetto};
 
-mod queues;
-use queues::Queues;
+mod json;
 
 fn scheduler() -> &'static Scheduler<Sim> {
     Pinned::<Sim>::new().machine().scheduler()
@@ -204,54 +204,6 @@ fn no_g_runs_in_two_places_and_arrows_end_where_gs_begin_to_run() {
 }
 
 #[test]
-fn json_has_the_fields_that_viewers_need() {
-    let mut phases = BTreeMap::new();
-    for trace in mixed_traces() {
-        let mut json = Vec::new();
-        perfetto::write(&trace, &mut json).expect("memory");
-        let file: Value = serde_json::from_slice(&json).expect("JSON");
-        assert_eq!(file["otherData"]["lost events"], 0);
-        let events = file["traceEvents"].as_array().expect("events");
-        let mut arrows = BTreeMap::new();
-        for event in events {
-            let phase = event["ph"].as_str().expect("a phase");
-            *phases.entry(phase.to_owned()).or_insert(0) += 1;
-            assert!(event["name"].is_string() && event["pid"].is_u64(), "{event}");
-            if phase != "M" {
-                assert!(
-                    event["ts"].as_f64().is_some_and(|ts| (0.0..=trace.duration() as f64).contains(&ts)),
-                    "{event}"
-                );
-            }
-            match phase {
-                "X" => assert!(event["tid"].is_u64() && event["dur"].as_f64() >= Some(0.0), "{event}"),
-                "C" => assert!(event["args"]["count"].is_u64(), "{event}"),
-                "M" => assert!(event["args"]["name"].is_string(), "{event}"),
-                "s" => assert!(arrows.insert(event["id"].as_u64(), event).is_none(), "{event}"),
-                "f" => {
-                    let begin = arrows.remove(&event["id"].as_u64()).expect("the arrow has begun");
-                    assert_eq!((&begin["name"], &event["bp"]), (&event["name"], &"e".into()));
-                }
-                "b" | "e" | "n" => assert!(event["id"].is_u64() && event["cat"].is_string(), "{event}"),
-                _ => panic!("{event}"),
-            }
-        }
-        assert!(arrows.is_empty(), "arrows without an end: {arrows:?}");
-    }
-    assert_eq!(phases.keys().collect::<Vec<_>>(), ["C", "M", "X", "b", "e", "f", "n", "s"]);
-    let names: Vec<_> = mixed_traces().flat_map(|trace| trace.texts().to_vec()).collect();
-    for name in ["timer", "IPI", "device"] {
-        assert!(names.iter().any(|text| text == name), "no interrupt {name}");
-    }
-    let kinds = |trace: &Trace| trace.events().iter().map(|entry| entry.kind).collect::<Vec<_>>();
-    let seen: Vec<_> = mixed_traces().flat_map(|trace| kinds(&trace)).collect();
-    for kind in [EventKind::Steal, EventKind::HandOff, EventKind::SyscallEnter, EventKind::Stop, EventKind::GlobalTake]
-    {
-        assert!(seen.contains(&kind), "no {kind:?}");
-    }
-}
-
-#[test]
 fn arrows_of_devices_begin_at_their_interrupts() {
     let mut arrows = 0;
     for trace in mixed_traces() {
@@ -427,4 +379,49 @@ fn replayed_queues_are_those_of_the_scheduler() {
         assert_eq!(lengths.len(), 601);
         assert_eq!(replayed, *lengths, "seed {seed}");
     }
+}
+
+#[test]
+fn each_stolen_g_has_an_arrow_from_the_steal() {
+    let (mut steals, mut batches) = (0, 0);
+    for trace in mixed_traces() {
+        let model = Model::of(&trace);
+        let stealing = |arrow: &&Arrow| arrow.kind == ArrowKind::Steal;
+        for entry in trace.events().iter().filter(|entry| entry.kind == EventKind::Steal) {
+            let (victim, count) = (entry.detail as u32, (entry.detail >> 32) as usize);
+            let own = model.arrows.iter().filter(stealing);
+            let own: Vec<_> = own.filter(|arrow| arrow.from == (entry.when, Track::Processor(victim))).collect();
+            // The thief runs the G that the event names. Another P may steal the others again.
+            let thief = entry.processor().expect("a P");
+            let is_next = |arrow: &&Arrow| Some(arrow.goroutine) == entry.goroutine && arrow.to.1 == thief;
+            assert!(own.iter().any(is_next), "{entry:?}: {own:?}");
+            assert!(own.len() <= count, "{entry:?}: {own:?}");
+            steals += 1;
+            batches += usize::from(count > 1 && own.len() == count);
+        }
+        let begins = |arrow: &&Arrow| {
+            trace.events().iter().any(|entry| {
+                entry.kind == EventKind::Steal && (entry.when, Track::Processor(entry.detail as u32)) == arrow.from
+            })
+        };
+        assert!(model.arrows.iter().filter(stealing).all(|arrow| begins(&arrow)));
+    }
+    assert!(steals > 10 && batches > 3, "{steals} steals, {batches} of several Gs");
+}
+
+#[test]
+fn arrows_of_timers_begin_where_the_timer_is_due() {
+    let mut arrows = 0;
+    for trace in mixed_traces() {
+        let timers =
+            trace.events().iter().filter(|entry| entry.kind == EventKind::Ready && entry.cause == Cause::Timer);
+        let mut readied: Vec<_> = timers.map(|entry| (entry.when, entry.track)).collect();
+        for arrow in Model::of(&trace).arrows.iter().filter(|arrow| arrow.kind == ArrowKind::Timer) {
+            let index = readied.iter().position(|&from| from == arrow.from).expect("a timer has readied the G");
+            readied.remove(index);
+            arrows += 1;
+        }
+        assert!(readied.is_empty(), "timers without an arrow: {readied:?}");
+    }
+    assert!(arrows > 10, "{arrows}");
 }

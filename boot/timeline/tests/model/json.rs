@@ -1,0 +1,147 @@
+//! Tests the JSON file.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gmp_sched::trace::EventKind;
+use serde_json::Value;
+use timeline::queues::{Local, Queues};
+use timeline::{Trace, perfetto};
+
+use crate::mixed_traces;
+
+#[test]
+fn json_has_the_fields_that_viewers_need() {
+    let mut phases = BTreeMap::new();
+    for trace in mixed_traces() {
+        let mut json = Vec::new();
+        perfetto::write(&trace, &mut json).expect("memory");
+        let file: Value = serde_json::from_slice(&json).expect("JSON");
+        assert_eq!(file["otherData"]["lost events"], 0);
+        let events = file["traceEvents"].as_array().expect("events");
+        let mut arrows = BTreeMap::new();
+        for event in events {
+            let phase = event["ph"].as_str().expect("a phase");
+            *phases.entry(phase.to_owned()).or_insert(0) += 1;
+            assert!(event["name"].is_string() && event["pid"].is_u64(), "{event}");
+            if phase != "M" {
+                assert!(
+                    event["ts"].as_f64().is_some_and(|ts| (0.0..=trace.duration() as f64).contains(&ts)),
+                    "{event}"
+                );
+            }
+            match phase {
+                "X" => assert!(event["tid"].is_u64() && event["dur"].as_f64() >= Some(0.0), "{event}"),
+                "C" => assert!(event["args"]["count"].is_u64(), "{event}"),
+                "M" => assert!(event["args"]["name"].is_string(), "{event}"),
+                "s" => assert!(arrows.insert(event["id"].as_u64(), event).is_none(), "{event}"),
+                "f" => {
+                    let begin = arrows.remove(&event["id"].as_u64()).expect("the arrow has begun");
+                    assert_eq!((&begin["name"], &event["bp"]), (&event["name"], &"e".into()));
+                }
+                "b" | "e" | "n" => assert!(event["id"].is_u64() && event["cat"].is_string(), "{event}"),
+                _ => panic!("{event}"),
+            }
+        }
+        assert!(arrows.is_empty(), "arrows without an end: {arrows:?}");
+    }
+    assert_eq!(phases.keys().collect::<Vec<_>>(), ["C", "M", "X", "b", "e", "f", "n", "s"]);
+    let names: Vec<_> = mixed_traces().flat_map(|trace| trace.texts().to_vec()).collect();
+    for name in ["timer", "IPI", "device"] {
+        assert!(names.iter().any(|text| text == name), "no interrupt {name}");
+    }
+    let kinds = |trace: &Trace| trace.events().iter().map(|entry| entry.kind).collect::<Vec<_>>();
+    let seen: Vec<_> = mixed_traces().flat_map(|trace| kinds(&trace)).collect();
+    for kind in [EventKind::Steal, EventKind::HandOff, EventKind::SyscallEnter, EventKind::Stop, EventKind::GlobalTake]
+    {
+        assert!(seen.contains(&kind), "no {kind:?}");
+    }
+}
+
+/// Viewers draw only slices that nest. The only slices that contain others are those of CPUs, which interrupts interrupt.
+#[test]
+fn slices_of_each_track_nest_and_those_of_ps_and_ms_do_not_overlap() {
+    let mut nested = 0;
+    for trace in mixed_traces() {
+        let mut json = Vec::new();
+        perfetto::write(&trace, &mut json).expect("memory");
+        let file: Value = serde_json::from_slice(&json).expect("JSON");
+        let mut tracks = BTreeMap::new();
+        for event in file["traceEvents"].as_array().expect("events").iter().filter(|event| event["ph"] == "X") {
+            let nanoseconds = |name: &str| (event[name].as_f64().expect("a time") * 1000.0).round() as u64;
+            let (from, took) = (nanoseconds("ts"), nanoseconds("dur"));
+            let track = (event["pid"].as_u64(), event["tid"].as_u64());
+            tracks.entry(track).or_insert_with(Vec::new).push((from, from + took, &event["cat"]));
+        }
+        for ((process, _), mut slices) in tracks {
+            slices.sort_by_key(|&(from, to, _)| (from, std::cmp::Reverse(to)));
+            let mut open: Vec<u64> = Vec::new();
+            for (from, to, category) in slices {
+                open.retain(|&end| end > from);
+                assert!(
+                    open.iter().all(|&end| to <= end),
+                    "{category} from {from} to {to} overlaps one until {open:?}"
+                );
+                // A slice without a length overlaps none.
+                let may_nest = category == "interrupt" || from == to;
+                assert!(open.is_empty() || may_nest, "{process:?}: {category} from {from} to {to}, until {open:?}");
+                nested += usize::from(!open.is_empty());
+                open.push(to);
+            }
+        }
+    }
+    assert!(nested > 0, "no interrupt interrupts a thread");
+}
+
+/// The counters of the JSON file have, at the end of each change, the lengths of the replayed queues and the number of Ms
+/// that search.
+#[test]
+fn counters_are_the_lengths_of_the_queues_and_the_spinning_ms() {
+    let mut seen = BTreeSet::new();
+    for trace in mixed_traces() {
+        let mut json = Vec::new();
+        perfetto::write(&trace, &mut json).expect("memory");
+        let file: Value = serde_json::from_slice(&json).expect("JSON");
+        let mut shown: BTreeMap<String, BTreeMap<u64, u64>> = BTreeMap::new();
+        for event in file["traceEvents"].as_array().expect("events").iter().filter(|event| event["ph"] == "C") {
+            let when = (event["ts"].as_f64().expect("a time") * 1000.0).round() as u64;
+            let name = event["name"].as_str().expect("a name").to_owned();
+            shown.entry(name).or_default().insert(when, event["args"]["count"].as_u64().expect("a number"));
+        }
+        let at = |name: &str, when: u64| {
+            let values = shown.get(name).and_then(|values| values.range(..=when).next_back());
+            values.map_or(0, |(_, &value)| value as usize)
+        };
+        let (mut queues, mut searches) = (Queues::new(&trace), vec![false; trace.processors() as usize]);
+        for simultaneous in trace.events().chunk_by(|left, right| left.when == right.when) {
+            for entry in simultaneous {
+                queues.apply(entry);
+                let Some(on) = entry.processor() else { continue };
+                match entry.kind {
+                    EventKind::Spin => searches[on as usize] = true,
+                    EventKind::Start | EventKind::Idle | EventKind::Busy | EventKind::Stop => {
+                        searches[on as usize] = false;
+                    }
+                    _ => {}
+                }
+            }
+            // Of the changes within a very short interval, the file only has the last one.
+            let (when, interval) = (simultaneous[0].when, trace.duration() / 20_000 + 1);
+            let is_last =
+                trace.events().iter().all(|entry| entry.when <= when || entry.when / interval > when / interval);
+            if !is_last {
+                continue;
+            }
+            let length = |local: &Local| local.ring.len() + usize::from(local.next.is_some());
+            for (number, local) in queues.processors.iter().enumerate() {
+                assert_eq!(at(&format!("queue of P{number}"), when), length(local), "P{number} at {when}");
+            }
+            assert_eq!(at("global queue", when), queues.global.len(), "at {when}");
+            assert_eq!(at("spinning Ms", when), searches.iter().filter(|&&one| one).count(), "at {when}");
+        }
+        let busy = shown.into_iter().filter(|(_, values)| values.values().any(|&value| value > 0));
+        seen.extend(busy.map(|(name, _)| name));
+    }
+    for name in ["queue of P0", "queue of P3", "global queue", "spinning Ms", "running Gs", "runnable Gs", "idle Ps"] {
+        assert!(seen.contains(name), "{name} is always 0");
+    }
+}
