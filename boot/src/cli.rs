@@ -131,7 +131,7 @@ pub(crate) struct Cli {
     profile: Option<PathBuf>,
 
     /// Show live on the terminal what the Ps of the machine do
-    #[arg(long, conflicts_with_all = ["trace", "profile", "image", "dry_run"])]
+    #[arg(long, conflicts_with_all = ["image", "dry_run"])]
     top: bool,
 
     /// Wait for gdb on this port (1234) before the first instruction

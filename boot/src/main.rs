@@ -21,6 +21,7 @@ use boot::session::Session;
 use boot::shared_memory::SharedMemory;
 use boot::top::{self, View};
 use boot::{Error, build, compare, image, input_memory, memory, memory_disk, new, repeat};
+use boot_protocol::observed_memory::Purpose;
 use clap::Parser as _;
 
 use crate::cli::{COMPARE, Cli, Order, Request};
@@ -106,8 +107,8 @@ fn boot(order: &Order) -> Result<u8, Error> {
     share_signals().map_err(|error| Error::Qemu(format!("cannot handle signals: {error}")))?;
     let reached = order.until.map(|_| address_of_reached(&elf)).transpose()?;
     let recording = Recording::start(order.trace.as_deref(), order.profile.as_deref(), order.until)?;
-    let published = order.top.then(SharedMemory::new).transpose()?;
-    let shared = recording.as_ref().map(Recording::memory).or(published.as_ref());
+    let published = order.top.then(|| SharedMemory::new(Purpose::Numbers)).transpose()?;
+    let shared: Vec<_> = recording.as_ref().map(Recording::memory).into_iter().chain(published.as_ref()).collect();
     // The live view occupies the terminal. So if there is a view, the program is told that its standard error is no
     // terminal.
     let has_terminal = io::stderr().is_terminal() && !order.top;
@@ -116,7 +117,7 @@ fn boot(order: &Order) -> Result<u8, Error> {
     let recorded_input = order.record_input.as_deref().map(InputRecording::start).transpose()?;
     let input = recorded_input.as_ref().map(InputRecording::memory).or(script.as_ref());
     let input_was_lost = input.is_none();
-    let session = Session::boot_with(&configuration, &elf, &order.arguments, shared, input)?;
+    let session = Session::boot_with(&configuration, &elf, &order.arguments, &shared, input)?;
     if let Some(port) = order.configuration.gdb_port {
         say(&format!("waiting for gdb: {}", gdb_command(&elf, port, reached)));
     }

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 
+use boot_protocol::observed_memory::Purpose;
 use gmp_sched::trace::TrackTrace;
 use gmp_sched::trace::memory::UNTIL;
 use object::{Object as _, ObjectSymbol as _};
@@ -137,7 +138,7 @@ impl Recording {
             profile::names().try_for_each(|name| make(&directory.join(name), "profile").map(drop))?;
         }
         let cannot = |error: io::Error| Error::Qemu(format!("cannot read the memory of the trace: {error}"));
-        let memory = SharedMemory::new()?;
+        let memory = SharedMemory::new(Purpose::Trace)?;
         let file = memory.reader().map_err(cannot)?;
         // A time of more than 584 years does not fit into 64 bits, and is never reached.
         let until = until.map(|until| u64::try_from(until.as_nanos()).unwrap_or(u64::MAX));

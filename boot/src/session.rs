@@ -130,25 +130,11 @@ impl Session {
     /// The errors of [`Configuration::qemu_arguments`] and of [`Writer`]. [`Error::Usage`] if instructions are counted
     /// and a disk cannot be loaded into memory. [`Error::Qemu`] if QEMU is not installed or cannot be started.
     pub fn boot(configuration: &Configuration, program: &Path, arguments: &[String]) -> Result<Self, Error> {
-        Self::boot_sharing(configuration, program, arguments, None)
+        Self::boot_with(configuration, program, arguments, &[], None)
     }
 
-    /// Like [`boot`](Self::boot). If there is shared memory, the machine gets the device for it.
-    ///
-    /// # Errors
-    ///
-    /// In the same cases as [`boot`](Self::boot).
-    pub fn boot_sharing(
-        configuration: &Configuration,
-        program: &Path,
-        arguments: &[String],
-        memory: Option<&SharedMemory>,
-    ) -> Result<Self, Error> {
-        Self::boot_with(configuration, program, arguments, memory, None)
-    }
-
-    /// Like [`boot_sharing`](Self::boot_sharing). If there is a memory for input, the input comes from that memory and
-    /// not through the serial port.
+    /// Like [`boot`](Self::boot). The machine gets a device for each of `memories`, and each of these has another
+    /// purpose. If there is a memory for input, the input comes from that memory and not through the serial port.
     ///
     /// # Errors
     ///
@@ -157,14 +143,14 @@ impl Session {
         configuration: &Configuration,
         program: &Path,
         arguments: &[String],
-        memory: Option<&SharedMemory>,
+        memories: &[&SharedMemory],
         input: Option<&InputMemory>,
     ) -> Result<Self, Error> {
         let cannot = |error: io::Error| Error::Qemu(format!("cannot pass on the shared memory: {error}"));
-        let device = memory.map(SharedMemory::device).transpose().map_err(cannot)?;
-        let input_device = input.map(InputMemory::device).transpose().map_err(cannot)?;
+        let observed = memories.iter().map(|memory| memory.device());
+        let observed_and_input = observed.chain(input.map(InputMemory::device)).collect::<Result<Vec<_>, _>>();
         let (mut shared, mut devices) = MemoryDisks::load(configuration)?.devices();
-        for (memory, words) in [device, input_device].into_iter().flatten() {
+        for (memory, words) in observed_and_input.map_err(cannot)? {
             shared.push(memory);
             devices.extend(words);
         }

@@ -8,26 +8,47 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+
+use boot_protocol::observed_memory::Purpose;
+use gmp_sched::scheduler::PROCESSOR_LIMIT;
+use gmp_sched::snapshot::words;
 
 use crate::Error;
 
-/// The size of the memory.
-const BYTES: u64 = 128 << 20;
-
 /// The memory that a machine shares with the host.
 #[derive(Debug)]
-pub struct SharedMemory(File);
+pub struct SharedMemory {
+    file: File,
+    purpose: Purpose,
+}
+
+/// The size of the memory for a purpose: a power of two.
+const fn bytes(purpose: Purpose) -> u64 {
+    match purpose {
+        Purpose::Trace => 128 << 20,
+        Purpose::Numbers => 1 << 20,
+    }
+}
+
+const _: () = assert!(bytes(Purpose::Numbers) >= (words(PROCESSOR_LIMIT) * size_of::<u64>()) as u64);
 
 impl SharedMemory {
-    /// Makes the memory. The operating system frees the memory when the last handle to it is closed.
+    /// Makes the memory for `purpose`. The operating system frees the memory when the last handle to it is closed.
     ///
     /// # Errors
     ///
     /// [`Error::Qemu`] if the file for the memory cannot be made.
-    pub fn new() -> Result<Self, Error> {
-        let made = nameless_file().and_then(|file| file.set_len(BYTES).map(|()| Self(file)));
-        made.map_err(|error| Error::Qemu(format!("cannot make the memory that the machine shares: {error}")))
+    pub fn new(purpose: Purpose) -> Result<Self, Error> {
+        let made = || {
+            let file = nameless_file()?;
+            file.set_len(bytes(purpose))?;
+            file.write_all_at(&purpose.magic().to_le_bytes(), 0)?;
+            Ok(Self { file, purpose })
+        };
+        made()
+            .map_err(|error: io::Error| Error::Qemu(format!("cannot make the memory that the machine shares: {error}")))
     }
 
     /// Returns a handle from which the memory can be read.
@@ -36,16 +57,17 @@ impl SharedMemory {
     ///
     /// If this process has too many open files.
     pub fn reader(&self) -> io::Result<File> {
-        self.0.try_clone()
+        self.file.try_clone()
     }
 
     /// Returns a file for the memory, and the QEMU arguments for the ivshmem device through which the machine sees this
     /// memory. The arguments name the file's descriptor (`/dev/fd/N`), so QEMU must inherit the file.
     pub(crate) fn device(&self) -> io::Result<(File, [OsString; 4])> {
-        let memory = self.0.try_clone()?;
-        let backend =
-            format!("memory-backend-file,id=shared,share=on,size={BYTES},mem-path=/dev/fd/{}", memory.as_raw_fd());
-        let arguments = ["-object", &backend, "-device", "ivshmem-plain,memdev=shared"].map(OsString::from);
+        let memory = self.file.try_clone()?;
+        let (name, bytes, descriptor) = (self.purpose.name(), bytes(self.purpose), memory.as_raw_fd());
+        let backend = format!("memory-backend-file,id={name},share=on,size={bytes},mem-path=/dev/fd/{descriptor}");
+        let device = format!("ivshmem-plain,memdev={name}");
+        let arguments = ["-object", &backend, "-device", &device].map(OsString::from);
         Ok((memory, arguments))
     }
 }

@@ -7,6 +7,7 @@
 //! - [`console`]: the bytes with a special meaning on the console, and the texts that `boot` annotates.
 //! - [`input_memory`]: the memory from which a machine gets input at instants of its own clock.
 //! - [`memory_disk`]: the layout of a disk in memory.
+//! - [`observed_memory`]: the memory in which the host observes the scheduler.
 //! - [`report`]: the lines that list the tests in the kernel and report their results.
 //!
 //! Nothing here allocates, blocks or accesses hardware. So all functions can be called in every context, including
@@ -19,5 +20,6 @@ pub mod console;
 pub mod input_memory;
 pub mod kernel_option;
 pub mod memory_disk;
+pub mod observed_memory;
 pub mod report;
 pub mod status;

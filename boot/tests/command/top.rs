@@ -1,8 +1,8 @@
 //! Tests of `--top`, on a terminal of the test (a pseudo-terminal).
 
 use core::time::Duration;
-use std::fs::{File, OpenOptions};
-use std::io::Read as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -112,6 +112,30 @@ fn output_is_printed_after_the_view() {
         "{after}"
     );
     assert!(terminal.echoes());
+}
+
+#[test]
+fn view_and_recordings_show_the_same_run() {
+    let _machine = only_machine();
+    let directory = tempfile::tempdir().expect("a directory");
+    let place = |name: &str| directory.path().join(name);
+    let options = [format!("--trace={}", place("run").display()), format!("--profile={}", place("profiles").display())];
+    let mut terminal = Terminal::new();
+    let mut command = boot_outside(&["--smp=2", "--top", &options[0], &options[1]], &["prompt"]);
+    command.stdin(Stdio::piped()).stderr(terminal.handle());
+    let mut child = Running::start(command);
+    for part in [ENTER, "P0", "P1", "waiting", "second:"] {
+        terminal.read_until(part);
+    }
+    child.take_input().write_all(b"me\n").expect("sent");
+    let output = child.finish();
+    assert_eq!((text(&output.stdout).as_str(), status(&output)), ("name? hello, me\n", Some(0)));
+    for part in [LEAVE, "boot: trace: ", " 0 lost, in ", "boot: profile: block: "] {
+        terminal.read_until(part);
+    }
+    let json = fs::read_to_string(place("run.json")).expect("the JSON file");
+    assert!(json.contains("\"G1 main\""), "{json}");
+    assert!(place("profiles/block.svg").metadata().expect("the profile").len() > 0);
 }
 
 #[test]

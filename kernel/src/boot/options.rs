@@ -2,9 +2,11 @@
 //! each value to the module that the option configures. README.md lists all options.
 
 use core::fmt::Display;
+use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
 use boot_protocol::kernel_option::{self, STDERR, STDERR_TERMINAL};
+use boot_protocol::observed_memory::Purpose;
 use gmp_sched::schedtrace::Schedtrace;
 
 use crate::cpu::cpus;
@@ -99,25 +101,25 @@ pub(super) fn seed() -> Option<u64> {
     number("seed")
 }
 
-/// The options `trace` and `top`: the memory into which the scheduler writes its trace, and the kernel thread that
-/// publishes the numbers of the scheduler. Both use the memory of the same device, so only one of them can be given.
-fn observed_memory() -> (Option<TraceSettings>, Option<Observer>) {
-    let trace = args::option("trace");
-    let option = match (trace, args::option("top").is_some()) {
-        (None, false) => return (None, None),
-        (Some(trace), true) => refuse(&"top=memory", &format_args!("not together with trace={trace}")),
-        (Some("memory"), false) => "trace=memory",
-        (Some(_), false) => "trace=profile",
-        (None, true) => "top=memory",
-    };
-    let Some(memory) = shared_memory::trace() else {
-        let missing = "the machine has no memory that the host reads, or not enough memory to use it";
-        refuse(&option, &missing)
-    };
-    match trace {
-        Some(kind) => (Some(TraceSettings { memory, is_profile: kind == "profile" }), None),
-        None => (None, Some(publish::configure(memory))),
-    }
+/// The option `trace`: the memory into which the scheduler writes its trace, and what it records.
+fn trace() -> Option<TraceSettings> {
+    let kind = args::option("trace")?;
+    let memory = observed_memory(Purpose::Trace, &format_args!("trace={kind}"));
+    Some(TraceSettings { memory, is_profile: kind == "profile" })
+}
+
+/// The option `top`: the kernel thread that publishes the numbers of the scheduler.
+fn publisher() -> Option<Observer> {
+    let value = args::option("top")?;
+    Some(publish::configure(observed_memory(Purpose::Numbers, &format_args!("top={value}"))))
+}
+
+/// Returns the memory for `purpose`, which `option` needs. If there is none, refuses the option.
+fn observed_memory(purpose: Purpose, option: &dyn Display) -> &'static [AtomicU64] {
+    shared_memory::observed(purpose).unwrap_or_else(|| {
+        let missing = "the machine has no memory that the host reads for it, or not enough memory to use it";
+        refuse(option, &missing)
+    })
 }
 
 /// The options `schedtrace` and `scheddetail`: the kernel thread that prints the state of the scheduler.
@@ -139,7 +141,6 @@ pub(super) fn scheduler() -> Settings {
     if procs > limit {
         refuse(&format_args!("procs={procs}"), &format_args!("expected a number from 1 to {limit}"));
     }
-    let (trace, publisher) = observed_memory();
     Settings {
         procs,
         slice: micros("slice_us", standard.slice),
@@ -147,8 +148,8 @@ pub(super) fn scheduler() -> Settings {
         halt_poll: micros("halt_poll_us", standard.halt_poll),
         // Lossless: `check` has ensured that the number is in the range of the option.
         blocking_limit: number("blocking_limit").map_or(standard.blocking_limit, |limit| limit as u32),
-        trace,
-        observers: [schedtrace(), publisher],
+        trace: trace(),
+        observers: [schedtrace(), publisher()],
         ..standard
     }
 }

@@ -3,13 +3,13 @@
 //! The memory is the third BAR of the device (docs/specs/ivshmem-spec.txt of QEMU). An access to it costs no more than
 //! an access to other memory. The first words say what the memory is for: a disk begins with a
 //! [header](boot_protocol::memory_disk::Header), the memory for [input](boot_protocol::input_memory) with another
-//! header, and the memory for a trace with zeros.
+//! header, and the memory in which the host [observes](boot_protocol::observed_memory) the scheduler with its purpose.
 
 use alloc::vec::Vec;
 use core::slice;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use boot_protocol::{input_memory, memory_disk};
+use boot_protocol::{input_memory, memory_disk, observed_memory};
 
 use crate::drivers::pci::{self, Registers};
 
@@ -23,7 +23,7 @@ const MEMORY_BAR: u8 = 2;
 enum Purpose {
     Disk(memory_disk::Header),
     Input,
-    Trace,
+    Observed(observed_memory::Purpose),
 }
 
 /// A disk in memory.
@@ -32,18 +32,18 @@ pub(crate) struct DiskMemory {
     pub(crate) is_read_only: bool,
 }
 
-/// Returns what the memory of a device is for, according to the words at its start.
-fn purpose(memory: Registers) -> Purpose {
+/// Returns what the memory of a device is for, according to the words at its start. Returns `None` if they are unknown.
+fn purpose(memory: Registers) -> Option<Purpose> {
     let word = |index: usize| memory.read::<u64>(index * size_of::<u64>());
     match memory_disk::Header::parse([word(0), word(1), word(2)]) {
-        Some(header) => Purpose::Disk(header),
-        None if word(0) == input_memory::MAGIC => Purpose::Input,
-        None => Purpose::Trace,
+        Some(header) => Some(Purpose::Disk(header)),
+        None if word(0) == input_memory::MAGIC => Some(Purpose::Input),
+        None => observed_memory::Purpose::parse(word(0)).map(Purpose::Observed),
     }
 }
 
 /// Maps the memory of all `ivshmem-plain` devices, in the order of their bus addresses. Leaves out a device whose
-/// memory cannot be mapped.
+/// memory cannot be mapped, or has an unknown purpose.
 fn memories() -> impl Iterator<Item = (Registers, Purpose)> {
     let mut root = pci::root();
     let functions = pci::functions(&root).into_iter();
@@ -54,13 +54,13 @@ fn memories() -> impl Iterator<Item = (Registers, Purpose)> {
         let memory = pci::map_bar(&mut root, function, MEMORY_BAR).inspect_err(|error| {
             log::error!("shared memory {function}: {error}");
         });
-        memory.ok().map(|memory| (memory, purpose(memory)))
+        memory.ok().and_then(|memory| Some((memory, purpose(memory)?)))
     })
 }
 
-/// Returns the first memory for a trace, or `None` if there is none.
-pub(crate) fn trace() -> Option<&'static [AtomicU64]> {
-    words(Purpose::Trace)
+/// Returns the first memory for this purpose, or `None` if there is none. Called before the scheduler uses the memory.
+pub(crate) fn observed(purpose: observed_memory::Purpose) -> Option<&'static [AtomicU64]> {
+    words(Purpose::Observed(purpose))
 }
 
 /// Returns the first memory for input, or `None` if there is none.
