@@ -26,7 +26,6 @@ use crate::base::error::{JoinError, OutOfResources};
 use crate::base::spin_lock::Lock;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
-use crate::engine::sampling;
 use crate::engine::switch::leave;
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{Goroutine, Place, WaitReason};
@@ -332,6 +331,29 @@ impl<T, Plat: Platform> Shared<T, Plat> {
 #[doc(alias = "coroswitch")]
 #[cfg_attr(feature = "std", track_caller)]
 fn switch_to<Plat: Platform>(caller: CurrentGoroutine<Plat>, next: &'static Goroutine<Plat>) {
+    let CurrentGoroutine { pinned, machine, processor, me } = caller;
+    // The first comparison fails if `next` has not begun, belongs to another scheduler, waits durably in a bubble, or is
+    // sampled. While a trace is taken, every G that parks is sampled, so this path costs nothing for traces.
+    let is_usual = next.is_parked_as(machine.unsampled())
+        && next.locked_machine().is_none()
+        && machine.locked_goroutine().is_none()
+        && me.bubble().is_none()
+        && next.bubble().is_none();
+    if !is_usual {
+        return switch_specially(CurrentGoroutine { pinned, machine, processor, me }, next);
+    }
+    me.set_place(Place::here());
+    me.set_waiting(WaitReason::Coroutine, processor.sampler.parked_status(), processor.clock());
+    next.set_status(Status::Runnable);
+    drop(leave(pinned, machine, me, Some(next), |_, _| ()));
+}
+
+/// The part of [`switch_to`] for a G that has not begun, is sampled, waits in a bubble, is locked to its M or belongs to
+/// another scheduler.
+#[cold]
+#[inline(never)]
+#[cfg_attr(feature = "std", track_caller)]
+fn switch_specially<Plat: Platform>(caller: CurrentGoroutine<Plat>, next: &'static Goroutine<Plat>) {
     let is_for_other_machine = next.locked_machine().is_some() || !caller.machine.is_of_scheduler_of(next);
     if is_for_other_machine || caller.machine.locked_goroutine().is_some() {
         return switch_through_queues(caller, next);
@@ -348,7 +370,7 @@ fn switch_to<Plat: Platform>(caller: CurrentGoroutine<Plat>, next: &'static Goro
         return switch_through_queues(CurrentGoroutine { pinned, machine, processor, me }, next);
     }
     me.set_place(Place::here());
-    me.set_waiting(WaitReason::Coroutine, processor.sampler.unsampled(), processor.clock());
+    me.set_waiting(WaitReason::Coroutine, processor.sampler.parked_status(), processor.clock());
     if let Some(bubble) = me.bubble() {
         // `me` stops being active. `next` was not active, and becomes active. So the bubble's number of active Gs stays
         // the same.
@@ -360,9 +382,7 @@ fn switch_to<Plat: Platform>(caller: CurrentGoroutine<Plat>, next: &'static Goro
         }
     }
     next.set_status(Status::Runnable);
-    if sampling::is_exact(processor) {
-        processor.tracer.note::<Plat>(EventKind::Switch, Some(me.id()), next.id().get());
-    }
+    processor.tracer.note::<Plat>(EventKind::Switch, Some(me.id()), next.id().get());
     drop(leave(pinned, machine, me, Some(next), |_, _| ()));
 }
 

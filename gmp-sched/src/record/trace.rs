@@ -96,9 +96,8 @@ event_kinds! {
     /// The G returns from a system call and finds no P. It becomes runnable and goes to the global run queue. The
     /// detail is the number of its M. Go: `GoSyscallEndBlocked`.
     SyscallReturn,
-    /// The G switches to another G of its coroutine, which runs from now on; the detail is the number of that G. Only
-    /// an [exact trace](crate::sim::run_traced) contains this event. In other traces, the time of both Gs counts as
-    /// that of the G that switches first. Go: `GoSwitch`.
+    /// The G switches to another G of its coroutine, which runs from now on; the detail is the number of that G. If
+    /// the other G parked before the trace began, this event is missing. Go: `GoSwitch`.
     Switch,
     /// The CPU begins to run the thread of an M; the detail is the number of the M. The event has no G.
     RunMachine,

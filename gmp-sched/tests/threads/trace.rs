@@ -162,3 +162,30 @@ fn latencies_are_sampled_without_a_trace() {
         assert!(scheduler.latencies().percentile(50).is_some());
     });
 }
+
+/// Each value of a coroutine takes two direct switches, one to the coroutine and one back.
+#[cfg(feature = "extras")]
+#[test]
+fn direct_switches_of_coroutines_are_recorded() {
+    THREADS.run_with(1, |scheduler| {
+        scheduler.start_trace(1000).unwrap();
+        let mut values = native::pull(|yielder| assert!((0..5).all(|value| yielder.yield_value(value))));
+        assert!((0..5).all(|value| values.next() == Some(value)));
+        assert_eq!(values.next(), None);
+        drop(values);
+        scheduler.stop_trace();
+        let events = scheduler.processors()[0].trace();
+        let switches: Vec<_> = events.iter().filter(|event| event.kind == EventKind::Switch).collect();
+        let main = switches[0].goroutine.unwrap().get();
+        // The coroutine is resumed six times. It yields five times, and then ends, which readies main.
+        assert_eq!(switches.len(), 11, "{events:?}");
+        for (index, event) in switches.iter().enumerate() {
+            let (from, to) = (event.goroutine.unwrap().get(), event.detail);
+            assert_eq!(if index % 2 == 0 { from } else { to }, main, "{events:?}");
+            assert_ne!(from, to);
+        }
+        let after: Vec<_> =
+            events.iter().skip_while(|event| event.kind != EventKind::End).map(|event| event.kind).collect();
+        assert!(after.contains(&EventKind::Start), "main runs again: {events:?}");
+    });
+}
