@@ -63,7 +63,7 @@ pub struct Failure {
     pub console: String,
     /// The command that runs the test alone.
     pub command: String,
-    /// Whether the command repeats the run to the byte, because instructions are counted.
+    /// Whether the command repeats the run to the byte, because instructions are counted, and QEMU itself loads the program.
     pub is_exact: bool,
     /// The tests that ran before this test in the same boot, and the command that repeats those tests and this test.
     pub before: Option<(Vec<String>, String)>,
@@ -87,7 +87,8 @@ impl fmt::Display for Failure {
             }
             writeln!(formatter)?;
         }
-        let how = if self.is_exact { "to repeat it, to the byte, also with --gdb" } else { "to repeat it" };
+        let how =
+            if self.is_exact { "to repeat it, to the byte, with --gdb up to the first stop" } else { "to repeat it" };
         writeln!(formatter, "{how}:\n    {}", self.command)?;
         if let Some((names, command)) = &self.before {
             let count = names.len();

@@ -128,7 +128,7 @@ fn command_repeats_a_test_with_counted_instructions_to_the_byte() {
     let failure = failure_of("panics_after_counted_instructions");
     assert_eq!(failure.cause, Cause::MachineEnded(Ending::Status(2)));
     assert!(failure.is_exact && failure.before.is_none(), "{failure}");
-    assert!(failure.to_string().contains("to repeat it, to the byte, also with --gdb:"), "{failure}");
+    assert!(failure.to_string().contains("to repeat it, to the byte, with --gdb up to the first stop:"), "{failure}");
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     let output = Command::new("sh").args(["-c", &failure.command]).current_dir(root).output().expect("a shell");
     let repeated = String::from_utf8_lossy(&output.stderr);
