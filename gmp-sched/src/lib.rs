@@ -103,6 +103,8 @@ pub mod synctest;
 
 #[doc = include_str!("record/trace.md")]
 pub mod trace {
+    #[doc(inline)]
+    pub use crate::__span as span;
     pub use crate::engine::spans::{Span, mark, span};
     pub use crate::record::cpu_tracer::CpuTracer;
     pub use crate::record::trace::{Event, EventKind, PreemptReason, Track, TrackTrace};

@@ -166,6 +166,24 @@ macro_rules! select {
     ($($arms:tt)*) => { $crate::gmp_sched::select! { on $crate::platform::Kernel; $($arms)* } };
 }
 
+/// Begins a span of the calling G, which a trace shows. `span!("name");` lasts to the end of the enclosing block, and
+/// `span!("name", expression)` only while the expression is evaluated. The same as
+/// [`trace::span!`](gmp_sched::trace::span!) for this kernel.
+///
+/// ```
+/// use kernel::prelude::*;
+///
+/// fn parse(text: &str) -> usize {
+///     span!("parse");
+///     span!("count", text.lines().count())
+/// }
+/// # assert_eq!(parse("a\nb"), 2);
+/// ```
+#[macro_export]
+macro_rules! span {
+    ($($arguments:tt)*) => { $crate::gmp_sched::trace::span! { on $crate::platform::Kernel; $($arguments)* } };
+}
+
 /// Whether a G in a long loop is preempted. This is true on the machine. It is false on the host, where a G runs until
 /// it waits, yields or ends.
 pub const PREEMPTS_LOOPS: bool = cfg!(gmp_machine);
@@ -185,5 +203,5 @@ pub mod prelude {
         ReadMostlyRwLock, Receiver, RwLock, Semaphore, Sender, Ticker, Timer, WaitGroup, after, after_func, channel,
         go, goexit, num_cpu, num_goroutine, procs, scope, set_procs, sleep, yield_now,
     };
-    pub use crate::{eprint, eprintln, print, println, select};
+    pub use crate::{eprint, eprintln, print, println, select, span};
 }

@@ -63,6 +63,44 @@ pub fn span<Plat: Platform>(name: &'static str) -> Span<Plat> {
     Span { name, _platform: PhantomData }
 }
 
+/// Marks a part of the calling G's work, which a trace shows under a name. `span!("name");` lasts to the end of the
+/// enclosing block, and `span!("name", expression)` only while the expression is evaluated, whose value it returns. Each
+/// calls [`span`](fn@span).
+///
+/// A span belongs to a platform, so programs use the macro of their platform: `native::span!`, `sim::span!`,
+/// `kernel::span!`. For another platform, `on` names it: `trace::span!(on Platform; "name")`.
+///
+/// ```
+/// use gmp_sched::native::{self, Native};
+/// use gmp_sched::trace::{self, EventKind};
+///
+/// unsafe { native::enter() }.run_with(1, |scheduler| {
+///     scheduler.start_trace(1024).unwrap();
+///     {
+///         native::span!("block");
+///         native::span!("another");
+///         assert_eq!(native::span!("expression", 6 * 7), 42);
+///     }
+///     trace::span!(on Native; "to the end");
+///     scheduler.stop_trace();
+///     let kinds: Vec<_> = scheduler.processors()[0].trace().iter().map(|event| event.kind).collect();
+///     let is_span = |kind: &&EventKind| matches!(kind, EventKind::SpanBegin | EventKind::SpanEnd);
+///     let (begin, end) = (EventKind::SpanBegin, EventKind::SpanEnd);
+///     assert_eq!(kinds.iter().filter(is_span).copied().collect::<Vec<_>>(), [begin, begin, begin, end, end, end, begin]);
+/// });
+/// ```
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __span {
+    (on $platform:ty; $name:expr) => {
+        let _span = $crate::trace::span::<$platform>($name);
+    };
+    (on $platform:ty; $name:expr, $work:expr) => {{
+        let _span = $crate::trace::span::<$platform>($name);
+        $work
+    }};
+}
+
 /// Records that the calling G has reached a point of the program, which a trace shows under `name`. Takes a few
 /// instructions while no trace is taken. Has no effect if the caller is not a G with a P. Does not block; not callable
 /// from interrupts. Go: `trace.Log`.

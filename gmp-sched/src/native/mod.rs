@@ -150,6 +150,17 @@ macro_rules! __native_select {
 #[doc(inline)]
 pub use __native_select as select;
 
+/// Begins a span of the calling G that lasts to the end of the enclosing block. The description is at
+/// [`trace::span!`](crate::trace::span!).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __native_span {
+    ($($arguments:tt)*) => { $crate::trace::span! { on $crate::native::Native; $($arguments)* } };
+}
+
+#[doc(inline)]
+pub use __native_span as span;
+
 /// The park token of a thread, and the condition variable on which the thread waits for the token.
 #[derive(Debug, Default)]
 pub struct Thread {

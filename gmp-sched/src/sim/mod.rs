@@ -63,6 +63,17 @@ macro_rules! __sim_select {
 #[doc(inline)]
 pub use __sim_select as select;
 
+/// Begins a span of the calling G that lasts to the end of the enclosing block. The description is at
+/// [`trace::span!`](crate::trace::span!).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sim_span {
+    ($($arguments:tt)*) => { $crate::trace::span! { on $crate::sim::Sim; $($arguments)* } };
+}
+
+#[doc(inline)]
+pub use __sim_span as span;
+
 /// The simulated machine and the seed of the run.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
