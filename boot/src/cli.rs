@@ -40,6 +40,7 @@ Examples:
   cargo run -- --trace run tour      records the scheduler: run.html shows it
   cargo run -- --profile waits tour  where its Gs wait: waits/block.svg
   cargo run -- --top tour            shows live what the Ps do
+  cargo run -- timeline TRACE FILE   makes a page of a trace that GMP_TRACE=TRACE has written
   cargo run -- new ../my-crate       makes the crate of a new program
   cargo run -- compare --help        compares this scheduler with Go's and others
   cargo run -- ../my-crate --its-own-option";
@@ -49,7 +50,7 @@ Examples:
 #[command(name = "boot", after_help = AFTER_HELP, max_term_width = 110, version, disable_help_flag = true)]
 #[command(group = ArgGroup::new("recording").args(["trace", "profile"]).multiple(true))]
 #[command(override_usage = "cargo run -- [OPTIONS] [PROGRAM [ARGUMENT]...]\n       cargo run -- new PATH\n       \
-                          cargo run -- compare [OPTIONS] [FILTER]...")]
+                          cargo run -- compare [OPTIONS] [FILTER]...\n       cargo run -- timeline TRACE FILE")]
 pub(crate) struct Cli {
     /// CPUs of the machine
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=255))]
@@ -134,7 +135,8 @@ pub(crate) struct Cli {
     #[arg(long, conflicts_with_all = ["image", "dry_run"])]
     top: bool,
 
-    /// Wait for gdb on this port (1234) before the first instruction
+    /// Wait for gdb on this port (1234) before the first instruction. With --icount, the run is then equal to others
+    /// up to the first stop in gdb, and may differ after it
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "1234")]
     gdb: Option<u16>,
 
@@ -160,7 +162,6 @@ pub(crate) struct Cli {
     #[arg(short, long, action = ArgAction::HelpShort)]
     help: Option<bool>,
 
-    /// A name of --list, the path of a crate, or an ELF file; its arguments follow
     #[arg(value_name = "PROGRAM", trailing_var_arg = true)]
     #[arg(help = format!("A name of --list (default: {DEFAULT}), the path of a crate or an ELF file; its arguments follow"))]
     command: Vec<OsString>,

@@ -17,7 +17,7 @@
 //! With `--icount`, the disks of the machine are in its memory ([`memory_disk`]), and its input can come at instants of
 //! its own clock ([`input_memory`], [`input_script`]). [`repeat`] finds the command that repeats a failed run.
 //!
-//! [`new`] creates the crate of a new program. [`compare`] runs the benchmarks of this scheduler and of others.
+//! [`convert`] makes a timeline of a trace that a program on threads has written. [`new`] creates the crate of a new program. [`compare`] runs the benchmarks of this scheduler and of others.
 //!
 //! All these modules run on the host.
 #![deny(unsafe_code)]
@@ -27,6 +27,7 @@ pub mod annotator;
 pub mod build;
 pub mod compare;
 pub mod console;
+pub mod convert;
 mod disk;
 mod error;
 mod host_program;

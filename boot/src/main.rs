@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use boot::console::{say, show, show_on};
+use boot::convert::{self, TIMELINE};
 use boot::image::Writer;
 use boot::input_memory::{InputMemory, InputRecording};
 use boot::process::share_signals;
@@ -28,7 +29,10 @@ use crate::cli::{COMPARE, Cli, Order, Request};
 
 fn main() -> ExitCode {
     let mut words = env::args_os().skip(1);
-    let result = if words.next().is_some_and(|word| word == COMPARE) {
+    let first = words.next().unwrap_or_default();
+    let result = if first == TIMELINE {
+        convert::run(words).and_then(|text| print(&text))
+    } else if first == COMPARE {
         match compare::arguments::parse(words) {
             Ok(arguments) => compare::run(&arguments, |text| print(text).map(drop)),
             Err(error) => return refuse(&error),

@@ -66,8 +66,11 @@ fn ordinary_cargo_commands_work_in_a_new_crate() {
     succeed(&["check", "--all-targets"], &own);
     let clippy = succeed(&["clippy", "--all-targets", "--", "-D", "warnings"], &own);
     assert!(!text(&clippy.stderr).contains("warning"), "{}", text(&clippy.stderr));
-    let ran = succeed(&["run", "--", "a", "b c"], &own);
-    assert_eq!(text(&ran.stdout), "[\"a\", \"b c\"]: 204\n");
+    let trace = folder.path().join("trace");
+    let mut traced = cargo(&["run", "--", "a", "b c"], &own);
+    traced.env("GMP_TRACE", &trace);
+    let ran = run(traced);
+    assert_eq!(text(&ran.stdout), "[\"a\", \"b c\"]: 204\n", "{}", text(&ran.stderr));
     let tested = succeed(&["test"], &own);
     assert!(text(&tested.stdout).contains("test tests::squares_are_summed ... ok"), "{}", text(&tested.stdout));
     succeed(&["fmt", "--check"], &own);
@@ -77,6 +80,13 @@ fn ordinary_cargo_commands_work_in_a_new_crate() {
     let booted = finish(booted);
     assert_eq!(text(&booted.stdout), text(&ran.stdout), "{}", text(&booted.stderr));
     assert_eq!(status(&booted), Some(0));
+
+    let mut converted = boot();
+    converted.arg("timeline").args([&trace, &folder.path().join("timeline")]);
+    let converted = run(converted);
+    assert_eq!(status(&converted), Some(0), "{}", text(&converted.stderr));
+    let json = fs::read_to_string(folder.path().join("timeline.json")).expect("the JSON file");
+    assert!(text(&converted.stdout).contains(" 0 lost, in ") && json.contains("\"G1 main\""), "{json}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::panic;
 use std::sync::mpsc;
 use std::thread;
 
-use super::{BodyEnds, Native, alive, exception, overflow, panic_hook, pool, schedtrace, stack};
+use super::{BodyEnds, Native, alive, exception, overflow, panic_hook, pool, schedtrace, stack, trace_file};
 use crate::engine::sysmon::Sysmon;
 use crate::entities::scheduler::Scheduler;
 use crate::lifecycle::exit::exit_body;
@@ -130,6 +130,7 @@ impl Threads {
         alive::enter(scheduler);
         let (result_sender, result) = mpsc::channel();
         let main = move || {
+            trace_file::start_as_requested(scheduler);
             let outcome = panic::catch_unwind(AssertUnwindSafe(|| main(scheduler)));
             if let Err(payload) = &outcome
                 && payload.is::<BodyEnds>()

@@ -76,6 +76,10 @@
 //! `GMP_DEBUG=schedtrace=1000,scheddetail=1`, lines for each P, M and G follow. [`Threads::schedtrace`] does the same
 //! for the runs of a program. See [`crate::schedtrace`] for the fields.
 //!
+//! With the environment variable `GMP_TRACE=FILE`, the first run of the process writes its [trace](crate::trace) to this
+//! file, in the layout of [`trace::memory`](crate::trace::memory). The file is complete however the process ends. In the
+//! tree of this project, `cargo run -- timeline FILE OUT` makes a page of it.
+//!
 //! # Runs
 //!
 //! Several threads may each [`run`](Threads::run) a scheduler. The Gs of these schedulers may share channels, locks and
@@ -122,6 +126,7 @@ mod schedtrace;
 mod sections;
 mod settings;
 pub(crate) mod stack;
+mod trace_file;
 mod unwinding;
 
 pub use alive::{ExpectedWakes, expect_wakes};

@@ -1,8 +1,10 @@
 //! Tests of traces and latencies: the records agree with what has happened.
 
 use std::collections::HashMap;
-use std::thread;
+use std::path::Path;
+use std::process::{self, Command};
 use std::time::Duration;
+use std::{env, fs, thread};
 
 use crate::entered::THREADS;
 use gmp_sched::goroutine::WaitReason;
@@ -11,7 +13,7 @@ use gmp_sched::park::{park, ready};
 use gmp_sched::platform::{Pinned, Platform};
 use gmp_sched::scheduler::Scheduler;
 use gmp_sched::sim::{self, Config, Sim};
-use gmp_sched::trace::{Event, EventKind, Track};
+use gmp_sched::trace::{Event, EventKind, Track, memory};
 
 fn scheduler() -> &'static Scheduler<Sim> {
     Pinned::<Sim>::new().machine().scheduler()
@@ -161,6 +163,67 @@ fn latencies_are_sampled_without_a_trace() {
         }
         assert!(scheduler.latencies().percentile(50).is_some());
     });
+}
+
+/// Returns the events of a trace in the layout of [`memory`], with their tracks.
+fn events_of_image(bytes: &[u8]) -> Vec<(Track, Event)> {
+    let (words, _) = bytes.as_chunks::<8>();
+    let word = |index: usize| u64::from_le_bytes(words[index]);
+    assert_eq!(word(0), memory::MAGIC);
+    let (mut events, mut at) = (Vec::new(), memory::HEADER_WORDS);
+    for _ in 0..word(1) {
+        let track = Track::from_word(word(at + 2)).unwrap();
+        for index in 0..word(at + 1) as usize {
+            let begin = (at + memory::RING_HEADER_WORDS + index * memory::EVENT_WORDS) * 8;
+            let event = Event::from_bytes(bytes[begin..][..Event::BYTES].try_into().unwrap());
+            events.push((track, event.unwrap()));
+        }
+        at += word(at + 3) as usize;
+    }
+    events
+}
+
+#[test]
+fn environment_variable_writes_the_trace_of_the_first_run_even_if_the_process_exits_within_it() {
+    const IS_CHILD: &str = "GMP_IS_CHILD";
+    if env::var_os(IS_CHILD).is_some() {
+        THREADS.run(2, || {
+            native::go(|| native::sleep(Duration::from_millis(1))).join().unwrap();
+            // The second scheduler must not overwrite the trace of the first one.
+            thread::spawn(|| THREADS.run(2, || native::mark("second run"))).join().unwrap();
+            native::mark("first run");
+            process::exit(7);
+        });
+    }
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("trace-{}", process::id()));
+    let name = "trace::environment_variable_writes_the_trace_of_the_first_run_even_if_the_process_exits_within_it";
+    let output = Command::new(env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .envs([(IS_CHILD, "1".as_ref()), ("GMP_TRACE", file.as_os_str())])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    let events = events_of_image(&fs::read(&file).unwrap());
+    fs::remove_file(file).unwrap();
+    let has = |kind| events.iter().any(|(_, event)| event.kind == kind);
+    assert!([EventKind::Spawn, EventKind::Park, EventKind::Timer, EventKind::End].into_iter().all(has), "{events:?}");
+    assert_eq!(events.iter().filter(|(_, event)| event.kind == EventKind::Mark).count(), 1, "{events:?}");
+}
+
+#[test]
+fn file_that_cannot_be_written_is_said_and_the_program_runs() {
+    const IS_CHILD: &str = "GMP_IS_CHILD";
+    if env::var_os(IS_CHILD).is_some() {
+        return THREADS.run(1, || println!("it runs"));
+    }
+    let output = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "trace::file_that_cannot_be_written_is_said_and_the_program_runs", "--nocapture"])
+        .envs([(IS_CHILD, "1"), ("GMP_TRACE", "/no/such/folder/trace")])
+        .output()
+        .unwrap();
+    let (printed, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && printed.contains("it runs"), "{output:?}");
+    assert!(errors.contains("GMP_TRACE: cannot write the trace to /no/such/folder/trace: No such file"), "{errors}");
 }
 
 /// Each value of a coroutine takes two direct switches, one to the coroutine and one back.

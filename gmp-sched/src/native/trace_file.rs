@@ -1,0 +1,53 @@
+//! The trace of a run in a file, as the environment variable `GMP_TRACE` requests.
+
+use std::env;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Native;
+use super::schedtrace::print;
+use crate::base::atomic::AtomicU64;
+use crate::entities::scheduler::Scheduler;
+
+/// The environment variable that contains the name of the file.
+const VARIABLE: &str = "GMP_TRACE";
+
+/// The size of the file. It is sparse, so it takes as much room on the disk as there are events.
+const BYTES: usize = 128 << 20;
+
+/// If the environment variable requests it, starts the trace of `scheduler` in the file. Only the first call in a
+/// process does so. Called by the main G when it begins to run. If the trace cannot be started, prints a message.
+pub(super) fn start_as_requested(scheduler: &'static Scheduler<Native>) {
+    static IS_STARTED: AtomicBool = AtomicBool::new(false);
+    let Some(name) = env::var_os(VARIABLE).filter(|name| !name.is_empty()) else { return };
+    if IS_STARTED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let started = map(name.as_ref())
+        .and_then(|memory| scheduler.start_trace_in(memory).map_err(|_| io::ErrorKind::OutOfMemory.into()));
+    if let Err(error) = started {
+        print(format_args!("{VARIABLE}: cannot write the trace to {}: {error}", name.display()));
+    }
+}
+
+/// Makes the file, and maps it. The operating system writes what is in the memory to the file, however the process
+/// ends.
+#[expect(unsafe_code, reason = "maps memory")]
+fn map(name: &Path) -> io::Result<&'static [AtomicU64]> {
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(name)?;
+    file.set_len(BYTES as u64)?;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping at an address chosen by the system affects no existing memory.
+    let base = unsafe { libc::mmap(ptr::null_mut(), BYTES, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the mapping is never removed, is aligned to pages, and has this size. Every content is valid for atomics,
+    // through which this process accesses it. (If another process makes the file shorter, an access is reported as an
+    // exception of the program.)
+    Ok(unsafe { core::slice::from_raw_parts(base.cast(), BYTES / size_of::<AtomicU64>()) })
+}
