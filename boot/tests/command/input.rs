@@ -39,9 +39,14 @@ fn run_of(folder: &Path, output: &Output) -> Run {
     Run { output: text(&output.stdout), trace: fs::read(folder.join("trace.json")).expect("a trace") }
 }
 
-/// Runs a program whose input is recorded. Each line is sent when the program has answered the line before it.
 fn record(folder: &Path, cpus: &str) -> Run {
-    let mut child = start(folder, cpus, "--record-input", &[], &["clocked"]);
+    record_with(folder, cpus, &[])
+}
+
+/// Runs a program whose input is recorded, with the further options `more`. Each line is sent when the program has
+/// answered the line before it.
+fn record_with(folder: &Path, cpus: &str, more: &[&str]) -> Run {
+    let mut child = start(folder, cpus, "--record-input", more, &["clocked"]);
     let mut input = child.take_input();
     let mut output = String::new();
     for line in ["one", "t\"w\\o", "größer", "", "a very long line: ".repeat(60).as_str()] {
@@ -56,7 +61,11 @@ fn record(folder: &Path, cpus: &str) -> Run {
 }
 
 fn replay(folder: &Path, cpus: &str) -> Run {
-    let output = start(folder, cpus, "--input-script", &[], &["clocked"]).finish();
+    replay_with(folder, cpus, &[])
+}
+
+fn replay_with(folder: &Path, cpus: &str, more: &[&str]) -> Run {
+    let output = start(folder, cpus, "--input-script", more, &["clocked"]).finish();
     run_of(folder, &output)
 }
 
@@ -76,6 +85,21 @@ fn recorded_run_replays_to_the_same_bytes() {
             assert!(recorded.trace == replayed.trace, "{cpus}: the traces differ");
         }
     }
+}
+
+#[test]
+fn recorded_run_with_a_disk_replays_to_the_same_bytes() {
+    let folder = TempDir::new().expect("a folder");
+    let disk = folder.path().join("disk");
+    fs::write(&disk, "0123456789abcdef".repeat(100)).expect("written");
+    let option = format!("--disk={}", disk.display());
+    let _machine = only_machine();
+    let recorded = record_with(folder.path(), "--smp=2", &[&option]);
+    // The program reads the disk once for each line of the input.
+    assert_eq!(recorded.output.matches(" 456789abcdef0123\n").count(), 5, "{}", recorded.output);
+    let replayed = replay_with(folder.path(), "--smp=2", &[&option]);
+    assert_eq!(recorded.output, replayed.output);
+    assert!(recorded.trace == replayed.trace, "the traces differ");
 }
 
 fn is_gdb_missing() -> bool {

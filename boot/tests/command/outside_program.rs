@@ -11,6 +11,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
 use kernel::console::write;
+use kernel::disk::disks;
 use kernel::gmp_sched::goroutine::WaitReason;
 use kernel::internals::{Mute, uses_virtio};
 use kernel::percpu::PreemptGuard;
@@ -108,7 +109,8 @@ fn echo() {
     println!("{lines} lines, {bytes} bytes");
 }
 
-/// Prints when each line of the input comes. Meanwhile another G sleeps again and again.
+/// Prints when each line of the input comes. After each line, reads a part of each disk, and prints when its content has
+/// come. Meanwhile another G sleeps again and again.
 fn clocked() {
     let other = || {
         loop {
@@ -120,6 +122,11 @@ fn clocked() {
         let time = kernel::clock::now();
         debugger_stops_at_a_line(time);
         println!("{time} [{}] {}", line.expect("input"), kernel::random());
+        for disk in disks() {
+            let mut content = [0; 16];
+            disk.read_at(100, &mut content).expect("the disk is longer");
+            println!("{} {}", kernel::clock::now(), content.escape_ascii());
+        }
     }
     println!("{} end", kernel::clock::now());
 }
