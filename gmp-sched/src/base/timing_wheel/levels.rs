@@ -148,3 +148,27 @@ fn first_groups_around(groups: u32, base: u64) -> u32 {
     let this_rotation = groups & (((1 << ROTATION_GROUPS) - 1) << start);
     if this_rotation != 0 { this_rotation } else { groups }
 }
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use std::format;
+
+    use super::{DIGITS, LEVELS};
+
+    /// The table in the parent module's documentation has a row for each level.
+    #[test]
+    fn documented_table_of_levels_is_that_of_the_constants() {
+        let documented = include_str!("mod.rs");
+        let mut shift = 0;
+        for (level, bits) in DIGITS.into_iter().enumerate() {
+            let slots = LEVELS[shift as usize].highest + 1;
+            let range = shift + bits;
+            let begins = format!("//! | {level} | {bits} | {slots} | 2^{shift} ns = ");
+            let row = documented.lines().find(|line| line.starts_with(&begins));
+            let row = row.unwrap_or_else(|| panic!("no row begins with `{begins}`"));
+            assert!(row.contains(&format!(" | 2^{range} ns = ")), "the range is 2^{range} ns: {row}");
+            shift = range;
+        }
+        assert_eq!(shift, u64::BITS, "the digits cover all bits of a time");
+    }
+}

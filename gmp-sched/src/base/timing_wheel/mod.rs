@@ -18,6 +18,26 @@
 //! Lauck, *Hashed and Hierarchical Timing Wheels*, SOSP 1987, scheme 7. Here the digits cover all bits of a time, so
 //! nothing is rounded.)
 //!
+//! These are the levels. A slot covers the *width*, and the slots of a level with all lower levels cover the *range*. The
+//! fourth level has slots for two ranges, as the next paragraph explains.
+//!
+//! | level | bits of the digit | slots | width | range |
+//! |---|---|---|---|---|
+//! | 0 | 4 | 16 | 2^0 ns = 1 ns | 2^4 ns = 16 ns |
+//! | 1 | 4 | 16 | 2^4 ns = 16 ns | 2^8 ns = 256 ns |
+//! | 2 | 8 | 256 | 2^8 ns = 256 ns | 2^16 ns = 65.5 us |
+//! | 3 | 7 | 256 | 2^16 ns = 65.5 us | 2^23 ns = 8.39 ms |
+//! | 4 | 5 | 32 | 2^23 ns = 8.39 ms | 2^28 ns = 268 ms |
+//! | 5 | 4 | 16 | 2^28 ns = 268 ms | 2^32 ns = 4.29 s |
+//! | 6 | 4 | 16 | 2^32 ns = 4.29 s | 2^36 ns = 1.15 min |
+//! | 7 | 4 | 16 | 2^36 ns = 1.15 min | 2^40 ns = 18.3 min |
+//! | 8 | 4 | 16 | 2^40 ns = 18.3 min | 2^44 ns = 4.89 h |
+//! | 9 | 4 | 16 | 2^44 ns = 4.89 h | 2^48 ns = 3.26 days |
+//! | 10 | 4 | 16 | 2^48 ns = 3.26 days | 2^52 ns = 52.1 days |
+//! | 11 | 4 | 16 | 2^52 ns = 52.1 days | 2^56 ns = 2.28 years |
+//! | 12 | 4 | 16 | 2^56 ns = 2.28 years | 2^60 ns = 36.5 years |
+//! | 13 | 4 | 16 | 2^60 ns = 36.5 years | 2^64 ns = 585 years |
+//!
 //! A [rotation] is the time that the slots for all values of the fourth digit cover together, 8.4 ms. Suppose that the
 //! level of this digit had slots for one rotation only. At the end of each rotation, all elements of the next rotation
 //! would have to move down from the level above at the same moment. With a thousand Gs that sleep a few milliseconds

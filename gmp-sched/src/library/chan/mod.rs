@@ -30,6 +30,21 @@
 //! - The n-th receive happens before the completion of the (n + capacity)-th send.
 //! - Closing happens before a receive that reports the channel as closed.
 //!
+//! # Invariants
+//!
+//! While nobody holds the lock of a channel, and apart from waits that have been ended and not yet removed from a queue:
+//!
+//! - At least one of the two wait queues is empty. The exception is a channel without a buffer on which one G waits in a
+//!   select both to send and to receive. Both queues then contain only cases of this select, which do not match each
+//!   other.
+//! - If the buffer has a value, no receiver waits.
+//! - If the buffer has room, no sender waits. An unbuffered channel has no buffer, so this concerns only channels with a
+//!   capacity.
+//! - If the channel is closed, nobody waits, and no value is added to the buffer.
+//!
+//! `header` relies on the second and third invariants when it checks without the lock whether an operation would have
+//! to wait. Go: the comment at the beginning of `runtime/chan.go`.
+//!
 //! # Scheduling
 //!
 //! If an operation finds a G waiting on the other side, the calling G continues without a context switch. The G that
