@@ -252,13 +252,19 @@ pub enum Source<S> {
     /// stated rate and from the ratio of the two rates, which this reference has measured. Chosen if no measured rate
     /// agrees with the stated rate or with another measured rate.
     Stated(S),
+    /// This reference has measured the rates. Other references have measured other rates, no two of them agree, and the
+    /// processor states no rate.
+    Disputed(S),
 }
 
 /// Chooses among the rates that different references have measured, and the rate of the time stamp counter that the
-/// processor states (CPUID leaves 0x15 and 0x16).
+/// processor states (CPUID leaves 0x15 and 0x16). The references are in the order of preference.
 ///
-/// If the processor states no rate, chooses the first measurement. Otherwise chooses the first measurement that agrees
-/// with the stated rate or with an earlier measurement. If there is no such measurement, chooses the stated rate.
+/// Chooses the first measurement that agrees with the stated rate, or that agrees with a later measurement. A measurement
+/// that agrees with neither may be wrong, and so may the stated rate. So if there is no such measurement, chooses the
+/// stated rate, and if the processor states none, the first measurement. A single measurement, without a stated rate,
+/// is chosen as it is.
+///
 /// Returns `None` if there is no measurement. `measurements` is advanced only as far as necessary, and at most
 /// [`MAX_REFERENCES`] times.
 pub fn choose<S>(
@@ -266,18 +272,26 @@ pub fn choose<S>(
     stated_hz: Option<u64>,
 ) -> Option<(Source<S>, Rates)> {
     let stated_hz = stated_hz.filter(|&hz| hz != 0);
-    let mut first: Option<(S, Rates)> = None;
-    let mut earlier = [None; MAX_REFERENCES];
+    let mut measured: [Option<(S, Rates)>; MAX_REFERENCES] = [const { None }; MAX_REFERENCES];
     for ((source, rates), slot) in measurements.into_iter().zip(0..MAX_REFERENCES) {
-        let Some(stated_hz) = stated_hz else { return Some((Source::Measured(source), rates)) };
         let hz = rates.ticks_hz();
-        if do_agree(hz, stated_hz) || earlier.iter().flatten().any(|&earlier| do_agree(hz, earlier)) {
+        if stated_hz.is_some_and(|stated_hz| do_agree(hz, stated_hz)) {
             return Some((Source::Measured(source), rates));
         }
-        earlier[slot] = Some(hz);
-        first.get_or_insert((source, rates));
+        let agrees = |earlier: &&mut Option<(S, Rates)>| {
+            earlier.as_ref().is_some_and(|(_, earlier)| do_agree(hz, earlier.ticks_hz()))
+        };
+        if let Some((source, rates)) = measured.iter_mut().find(agrees).and_then(Option::take) {
+            return Some((Source::Measured(source), rates));
+        }
+        measured[slot] = Some((source, rates));
     }
-    let ((source, rates), stated_hz) = first.zip(stated_hz)?;
+    let is_only_one = measured.iter().flatten().count() == 1;
+    let (source, rates) = measured.into_iter().flatten().next()?;
+    let Some(stated_hz) = stated_hz else {
+        let source = if is_only_one { Source::Measured(source) } else { Source::Disputed(source) };
+        return Some((source, rates));
+    };
     let ns = u128::from(rates.ticks) * NS_PER_SECOND / u128::from(stated_hz);
     let ns = u64::try_from(ns).unwrap_or(u64::MAX).max(1);
     Some((Source::Stated(source), Rates { ns, ..rates }))
@@ -432,25 +446,43 @@ mod tests {
         let stated = Some(2_600_000_000);
         let choose = |measured: &[Rates], stated| choose(measured.iter().copied().enumerate(), stated);
         assert_eq!(choose(&[], stated), None);
-        assert_eq!(choose(&[wrong, right], None), Some((Source::Measured(0), wrong)));
-        assert_eq!(choose(&[wrong, right], Some(0)), Some((Source::Measured(0), wrong)));
         assert_eq!(choose(&[inexact, right], stated), Some((Source::Measured(0), inexact)));
         assert_eq!(choose(&[wrong, inexact], stated), Some((Source::Measured(1), inexact)));
         // Two references agree, so the rate that the processor states is wrong.
-        assert_eq!(choose(&[wrong, wrong], stated), Some((Source::Measured(1), wrong)));
-        assert_eq!(choose(&[other, wrong, wrong], stated), Some((Source::Measured(2), wrong)));
+        assert_eq!(choose(&[wrong, wrong], stated), Some((Source::Measured(0), wrong)));
+        assert_eq!(choose(&[other, wrong, wrong], stated), Some((Source::Measured(1), wrong)));
         assert_eq!(choose(&[wrong, other], stated), Some((Source::Stated(0), right)));
+    }
+
+    #[test]
+    fn measurement_without_a_stated_rate_needs_another_one_that_confirms_it() {
+        let rates = |ns| Rates { ns, ticks: 26_000_000, counts: 10_000_000 };
+        let (right, inexact, wrong, other) = (rates(10_000_000), rates(10_040_000), rates(2_000_000), rates(3_000_000));
+        for stated in [None, Some(0)] {
+            let choose = |measured: &[Rates]| choose(measured.iter().copied().enumerate(), stated);
+            assert_eq!(choose(&[]), None);
+            assert_eq!(choose(&[right]), Some((Source::Measured(0), right)));
+            // The first reference is preferred if others agree with it.
+            assert_eq!(choose(&[right, inexact]), Some((Source::Measured(0), right)));
+            assert_eq!(choose(&[right, wrong, inexact]), Some((Source::Measured(0), right)));
+            assert_eq!(choose(&[wrong, right, inexact]), Some((Source::Measured(1), right)));
+            // Nothing shows which of them is right.
+            assert_eq!(choose(&[wrong, right]), Some((Source::Disputed(0), wrong)));
+            assert_eq!(choose(&[wrong, right, other]), Some((Source::Disputed(0), wrong)));
+        }
     }
 
     #[test]
     fn measurements_that_are_not_needed_are_not_made() {
         let right = Rates { ns: 10_000_000, ticks: 26_000_000, counts: 10_000_000 };
-        let mut made = 0;
-        let measurements = core::iter::repeat_with(|| {
-            made += 1;
-            ((), right)
-        });
-        assert_eq!(choose(measurements, Some(2_600_000_000)), Some((Source::Measured(()), right)));
-        assert_eq!(made, 1);
+        for (stated, needed) in [(Some(2_600_000_000), 1), (None, 2)] {
+            let mut made = 0;
+            let measurements = core::iter::repeat_with(|| {
+                made += 1;
+                ((), right)
+            });
+            assert_eq!(choose(measurements, stated), Some((Source::Measured(()), right)));
+            assert_eq!(made, needed);
+        }
     }
 }

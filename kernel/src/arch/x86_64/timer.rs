@@ -153,6 +153,10 @@ fn measure() -> (&'static str, Rates) {
             log::warn!("clock {name} contradicts the processor, which states the rate of its TSC: the latter is used");
             ("CPUID", rates)
         }
+        (Source::Disputed(name), rates) => {
+            log::warn!("the clocks contradict each other, and the processor states no rate of its TSC: {name} is used");
+            (name, rates)
+        }
     }
 }
 
