@@ -71,6 +71,7 @@ pub const OPTIONS: &[KernelOption] = &[
     KernelOption { key: "timer", value: Value::Word(&["one-shot", "tsc-deadline"]) },
     // The values are APIC ids.
     KernelOption { key: "dead_cpu", value: Value::Number(0..=u32::MAX as u64) },
+    KernelOption { key: "late_cpu", value: Value::Number(0..=u32::MAX as u64) },
     KernelOption { key: DISK, value: Value::Disk },
     // The access time must be shorter than the least `disk_timeout_s`.
     KernelOption { key: "disk_access_us", value: Value::Number(0..=100_000) },

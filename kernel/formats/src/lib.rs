@@ -8,8 +8,10 @@
 //!
 //! - [`calibration`]: how the rates of the clocks are measured.
 //! - [`fixed_point`]: how the units of one clock are converted to those of another.
+//! - [`in_use`]: memory that the loader's memory map wrongly calls usable.
 //! - [`local_apic`]: the local APIC in its two modes, and its timer in its two modes.
 //! - [`madt`]: the firmware's table of CPUs and interrupt controllers.
+//! - [`other_cpus`]: which CPUs are started, and which of them may enter the kernel.
 //! - [`soft_off`]: how to turn the computer off by ACPI.
 //! - [`suspicion`]: when the watchdog reports a CPU.
 //!
@@ -19,7 +21,9 @@
 
 pub mod calibration;
 pub mod fixed_point;
+pub mod in_use;
 pub mod local_apic;
 pub mod madt;
+pub mod other_cpus;
 pub mod soft_off;
 pub mod suspicion;

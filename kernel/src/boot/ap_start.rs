@@ -8,10 +8,9 @@
 //! tables that map this page and the kernel's upper half. So the kernel's own tables need not map low memory, and a CPU
 //! that starts too late still finds its code.
 //!
-//! In the trampoline each CPU increments an atomic counter (the ticket) to get the index of its stack. Then it
-//! increments [`ENTERED`] to get its CPU number. The boot CPU waits for a bounded time and then sets [`CLOSED`]. CPUs
-//! that have incremented [`ENTERED`] before this are used; CPUs that come later halt. So CPU numbers have no gaps, and
-//! a late CPU does no harm.
+//! In the trampoline each CPU increments an atomic counter (the ticket) to get the index of its stack. Then it gets its
+//! CPU number at the [`ENTRANCE`]. The boot CPU waits for a bounded time and then closes the entrance. CPUs that have
+//! entered before this are used; CPUs that come later halt. So CPU numbers have no gaps, and a late CPU does no harm.
 
 use alloc::vec::Vec;
 use core::arch::global_asm;
@@ -19,11 +18,12 @@ use core::hint::spin_loop;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use kernel_formats::other_cpus::{Entrance, Selection};
 use spin::Once;
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use x86_64::structures::paging::{PageTable, PageTableFlags};
 
-use super::options::is_dead;
+use super::options::{is_dead, is_late};
 use crate::arch::acpi;
 use crate::arch::x86_64::{apic, cpu, gdt, timer};
 use crate::cpu::cpus;
@@ -60,10 +60,8 @@ const SECOND_MESSAGE_NS: u64 = 200_000;
 /// late. The boot CPU waits that long only if a CPU does not start.
 const PATIENCE_NS: u64 = 5_000_000_000;
 
-/// How many CPUs have entered the kernel from the trampoline, and the bit [`CLOSED`]. When this bit is set, no more
-/// CPUs may enter.
-static ENTERED: AtomicU32 = AtomicU32::new(0);
-const CLOSED: u32 = 1 << 31;
+/// Where CPUs enter the kernel from the trampoline.
+static ENTRANCE: Entrance = Entrance::new();
 /// How many CPUs have finished their start in [`ap_main`].
 static UP: AtomicU32 = AtomicU32::new(0);
 
@@ -97,17 +95,15 @@ type Processors = heapless::Vec<u32, MAX_CPUS>;
 pub(crate) fn send_init() -> Processors {
     let this = apic::id();
     let tables = acpi::tables();
-    let (mut processors, unreachable): (Processors, Processors) =
-        tables.apic_ids.iter().filter(|&&id| id != this).partition(|&&id| apic::is_in_reach(id));
-    // The boot CPU is always used, even if the firmware's list does not contain it. So at most `MAX_CPUS - 1` other
-    // CPUs can be used.
-    let surplus = processors.len().saturating_sub(MAX_CPUS - 1);
-    processors.truncate(MAX_CPUS - 1);
-    if surplus + tables.ignored_cpus > 0 {
-        log::warn!("{} CPUs are left out: the kernel uses at most {MAX_CPUS}", surplus + tables.ignored_cpus);
+    let mut selection = Selection::new(this, MAX_CPUS);
+    let processors: Processors =
+        tables.apic_ids.iter().copied().filter(|&id| selection.takes(id, apic::is_in_reach(id))).collect();
+    selection.leave_out_rest(tables.ignored_cpus);
+    if selection.surplus > 0 {
+        log::warn!("{} CPUs are left out: the kernel uses at most {MAX_CPUS}", selection.surplus);
     }
-    if !unreachable.is_empty() {
-        log::warn!("{} CPUs are left out: their ids need an x2APIC, which this one has not", unreachable.len());
+    if selection.unreachable > 0 {
+        log::warn!("{} CPUs are left out: their ids need an x2APIC, which this one has not", selection.unreachable);
     }
     processors.iter().copied().filter(|&id| !is_dead(id)).for_each(apic::send_init);
     processors
@@ -135,18 +131,19 @@ pub(crate) fn start(processors: Processors) {
     let begin = timer::now();
     let page = u8::try_from(page.as_u64() / PAGE_SIZE as u64).expect("below 1 MiB");
     let expected = u32::try_from(prepared).expect("few");
-    let send_all = || {
-        let alive = processors.iter().copied().filter(|&id| !is_dead(id));
-        alive.for_each(|apic_id| apic::send_startup(apic_id, page));
+    let send_all = |are_late: bool| {
+        let wanted = processors.iter().copied().filter(|&id| !is_dead(id) && is_late(id) == are_late);
+        wanted.for_each(|apic_id| apic::send_startup(apic_id, page));
     };
-    send_all();
+    send_all(false);
     wait(SECOND_MESSAGE_NS, || data.ticket.load(Ordering::Relaxed) >= expected);
     if data.ticket.load(Ordering::Relaxed) < expected {
         // CPUs that have already begun ignore the second message.
-        send_all();
+        send_all(false);
     }
-    wait(PATIENCE_NS, || ENTERED.load(Ordering::Relaxed) >= expected);
-    let entered = ENTERED.fetch_or(CLOSED, Ordering::Relaxed);
+    wait(PATIENCE_NS, || ENTRANCE.entered() >= expected);
+    let entered = ENTRANCE.close();
+    send_all(true);
     // Ordering: Acquire, so that everything that the other CPUs have set up is visible afterwards; partner: the Release
     // addition to `UP` in `ap_main`.
     wait(PATIENCE_NS, || UP.load(Ordering::Acquire) == entered);
@@ -162,6 +159,11 @@ pub(crate) fn start(processors: Processors) {
     cpus::set_count(1 + entered as usize);
     log::info!("{} CPUs, {} us after the start-up messages", cpus::count(), (timer::now() - begin) / 1000);
     check_clocks(begin);
+}
+
+/// Returns how many CPUs came too late, and have halted.
+pub(crate) fn late_cpus() -> u32 {
+    ENTRANCE.refused()
 }
 
 /// Waits until `done` returns true, but at most `ns` nanoseconds.
@@ -256,10 +258,7 @@ fn start_tables(page: PhysAddr) -> u32 {
 
 /// The first Rust function on a started CPU. The CPU is on a stack of its own, but has no per-CPU data yet.
 extern "C" fn ap_main() -> ! {
-    let enter = |entered| (entered & CLOSED == 0).then_some(entered + 1);
-    let Ok(index) = ENTERED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, enter) else {
-        cpu::halt();
-    };
+    let Some(index) = ENTRANCE.enter() else { cpu::halt() };
     paging::load();
     let prepared = &PREPARED.get().expect("made ready before")[index as usize];
     prepared.local.install();

@@ -91,6 +91,12 @@ pub(super) fn is_dead(apic_id: u32) -> bool {
     args::options("dead_cpu").any(|dead| dead.parse() == Ok(apic_id))
 }
 
+/// The option `late_cpu`, for tests: whether to start the CPU with this APIC id only when the kernel does not wait for it
+/// any more.
+pub(super) fn is_late(apic_id: u32) -> bool {
+    args::options("late_cpu").any(|late| late.parse() == Ok(apic_id))
+}
+
 /// The option `panic`: whether a panic ends one G or the program.
 pub(super) fn panic() -> Option<&'static str> {
     args::option("panic")

@@ -12,7 +12,6 @@
 
 use core::arch::global_asm;
 use core::ffi::CStr;
-use core::ops::Range;
 use core::slice;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -20,6 +19,7 @@ use boot_protocol::console::Stream;
 use boot_protocol::status::{DEBUG_EXIT_PORT, KERNEL_BROKEN, debug_exit_value};
 use bootloader_api::BootInfo;
 use bootloader_api::info::{MemoryRegion, MemoryRegionKind, Optional};
+use kernel_formats::in_use::InUse;
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 
 use crate::mm::{self, FormerUse, PhysAddr};
@@ -95,7 +95,7 @@ extern "C" fn pvh_main(start_info: u32) -> ! {
     let map = unsafe { slice::from_raw_parts(map, start_info.memory_map_entries as usize) };
     let regions = SpinMutexGuard::leak(REGIONS.lock());
     let command_line = command_line(start_info.command_line);
-    let count = copy_memory_map(map, &reserved(start_info.command_line, command_line.len()), regions);
+    let count = copy_memory_map(map, &in_use(start_info.command_line, command_line.len()), regions);
 
     let mut boot_info = BootInfo::new((&mut regions[..count]).into());
     boot_info.physical_memory_offset = Optional::Some(mm::PHYSICAL_OFFSET);
@@ -114,18 +114,16 @@ pub(super) fn warn_of_ignored_regions() {
 
 /// Returns the physical memory that is in use although the loader's memory map calls it usable: the image and the
 /// command line. The command line has `length` bytes and is at the physical address `text`. If `text` is 0, there is no
-/// command line. The two ranges are in the order of their addresses.
-fn reserved(text: u64, length: usize) -> [Range<u64>; 2] {
+/// command line.
+fn in_use(text: u64, length: usize) -> InUse {
     let image = mm::layout::boot_start()..mm::layout::image_end() - mm::layout::KERNEL_BASE;
-    // The zero byte that ends the command line is also in use.
-    let text = text..if text == 0 { 0 } else { text + length as u64 + 1 };
-    if text.start < image.start { [text, image] } else { [image, text] }
+    InUse::new(image, text, length)
 }
 
-/// Fills `regions` from the loader's memory map. The parts of usable regions that are in `reserved` become regions of
+/// Fills `regions` from the loader's memory map. The parts of usable regions that are `in_use` become regions of
 /// their own, which are not usable. Returns the number of regions stored. Regions for which `regions` has no room are
 /// counted in [`IGNORED_REGIONS`].
-fn copy_memory_map(map: &[MemoryMapEntry], reserved: &[Range<u64>], regions: &mut [MemoryRegion]) -> usize {
+fn copy_memory_map(map: &[MemoryMapEntry], in_use: &InUse, regions: &mut [MemoryRegion]) -> usize {
     let mut count = 0;
     let mut push = |start: u64, end: u64, kind| {
         if start < end {
@@ -141,17 +139,15 @@ fn copy_memory_map(map: &[MemoryMapEntry], reserved: &[Range<u64>], regions: &mu
     };
     // On some boards the map ends with empty entries.
     for entry in map.iter().filter(|entry| entry.size != 0) {
-        let (mut start, end) = (entry.address, entry.address.saturating_add(entry.size));
+        let (start, end) = (entry.address, entry.address.saturating_add(entry.size));
         if entry.kind != E820_RAM {
             push(start, end, MemoryRegionKind::UnknownBios(entry.kind));
             continue;
         }
-        for reserved in reserved {
-            push(start, end.min(reserved.start), MemoryRegionKind::Usable);
-            push(start.max(reserved.start), end.min(reserved.end), MemoryRegionKind::Bootloader);
-            start = start.max(reserved.end);
-        }
-        push(start, end, MemoryRegionKind::Usable);
+        in_use.split(start..end, |part, is_in_use| {
+            let kind = if is_in_use { MemoryRegionKind::Bootloader } else { MemoryRegionKind::Usable };
+            push(part.start, part.end, kind);
+        });
     }
     count
 }
@@ -164,7 +160,7 @@ fn command_line(address: u64) -> &'static str {
     let text = mm::physical_to_virtual(PhysAddr::new(address)).as_ptr();
     assert!(address < EARLY_END, "the command line is at {address:#x}, where no memory is mapped yet");
     // SAFETY: the loader has put the text at this physical address, which the stub's page tables map, and has ended it
-    // with a zero byte. `reserved` keeps this memory from being allocated, and it is never unmapped.
+    // with a zero byte. `in_use` keeps this memory from being allocated, and it is never unmapped.
     let bytes = unsafe { CStr::from_ptr(text) }.to_bytes();
     super::valid_text(bytes)
 }

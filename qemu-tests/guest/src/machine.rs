@@ -260,6 +260,27 @@ guest_test!(
 );
 fn cpu_that_does_not_start_is_left_out() {
     assert_eq!((cpus::count(), procs(), expected_cpus()), (3, 3, 4));
+    assert_all_cpus_run();
+}
+
+guest_test!(
+    cpu_that_starts_late_halts,
+    smp = &[4],
+    isolated,
+    options = &["late_cpu=2"],
+    texts = &["1 of 3 other CPUs did not start within 5 s", "3 CPUs run"],
+);
+fn cpu_that_starts_late_halts() {
+    assert_eq!((cpus::count(), procs(), expected_cpus()), (3, 3, 4));
+    while internals::late_cpus() < 1 {
+        sleep(Duration::from_millis(1));
+    }
+    assert_all_cpus_run();
+    assert_eq!(internals::late_cpus(), 1);
+}
+
+/// Checks that a G runs on each CPU at the same time.
+fn assert_all_cpus_run() {
     static ARRIVED: AtomicUsize = AtomicUsize::new(0);
     let wait = || {
         ARRIVED.fetch_add(1, Ordering::SeqCst);
