@@ -1,4 +1,4 @@
-//! Tests of disks, and of blocking in a driver. The harness does not run the tests that need disks. `tests/disk.rs` on
+//! Tests of disks, and of blocking in a driver. The harness does not run the tests that need disks. `tests/disk` on
 //! the host runs these tests, each with disks of the lengths that the test expects.
 
 use core::hint::black_box;

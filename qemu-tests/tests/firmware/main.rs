@@ -1,14 +1,23 @@
 //! Boots the tests in the kernel on BIOS and UEFI, from disk images. The ELF file is the one that `tests/machine.rs`
 //! boots by PVH.
 //!
-//! The ordinary run has a few tests on 8 CPUs. `--include-ignored` runs all tests of `tests/machine.rs` for both kinds
-//! of firmware, except the tests that `tests/machine.rs` itself ignores. If the tools for disk images are not
-//! installed, each test is reported as ignored, with the reason.
+//! The ordinary run has a few tests on 8 CPUs, and a few with disks. `--include-ignored` runs all tests of
+//! `tests/machine.rs` and of `tests/disk/firmware.rs` for both kinds of firmware, except the tests that
+//! `tests/machine.rs` itself ignores. If the tools for disk images are not installed, each test is reported as ignored,
+//! with the reason.
 //!
 //! Compiling the bootloader takes minutes. So the ordinary run ignores the tests if the bootloader is not compiled yet.
+//!
+//! If the environment variable `GMP_REQUIRE_FIRMWARE` is 1, no test is reported as ignored for these two reasons: the
+//! bootloader is compiled if necessary, and without the tools each test fails.
 
+#[path = "../disk/disks.rs"]
+mod disks;
+#[path = "../disk/firmware.rs"]
+mod on_disks;
 mod picture;
 
+use std::env;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, ExitCode, Output, Stdio};
@@ -43,18 +52,43 @@ const ORDINARY: [&str; 11] = [
     "signals::interrupt_readies_a_g",
 ];
 
+/// A test of disks: its name and its function.
+type DiskTest = (&'static str, fn(Firmware));
+
+macro_rules! list {
+    ($($test:ident)*) => { &[$((stringify!($test), on_disks::$test)),*] };
+}
+
+/// The tests of disks that run with every kind of firmware, with their names.
+const WITH_DISKS: &[DiskTest] = on_disks::make_tests!(list);
+
+/// The tests of disks that belong to the ordinary run.
+const ORDINARY_WITH_DISKS: [&str; 3] = [
+    "device_error_is_reported_with_its_offset",
+    "thousand_gs_read_and_write_parts_of_the_same_sectors",
+    "writes_stay_within_their_range_and_the_disk",
+];
+
 /// The time limit for a machine that is not run by [`Runner`]. Only a machine that hangs takes so long.
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// The crate of the tests in the kernel.
 const GUEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
 
+/// The environment variable that makes a missing tool or firmware a failure.
+const REQUIRE: &str = "GMP_REQUIRE_FIRMWARE";
+
+/// Whether a test that cannot boot its firmware fails, instead of being reported as ignored.
+fn is_required() -> bool {
+    env::var_os(REQUIRE).is_some_and(|value| value == "1")
+}
+
 /// Whether the bootloader may be compiled for the tests.
 static MAY_COMPILE: AtomicBool = AtomicBool::new(false);
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    MAY_COMPILE.store(arguments.include_ignored || arguments.ignored, Ordering::Relaxed);
+    MAY_COMPILE.store(arguments.include_ignored || arguments.ignored || is_required(), Ordering::Relaxed);
     // At most two machines run at a time, so more threads would only wait.
     arguments.test_threads = Some(arguments.test_threads.unwrap_or(2).min(2));
     let (guest, tests) = match Guest::prepare() {
@@ -70,6 +104,7 @@ fn main() -> ExitCode {
     for firmware in [Firmware::Bios, Firmware::Uefi] {
         let is_all = arguments.include_ignored || arguments.ignored || arguments.list;
         trials.extend(trials_of_guest(&tests, &runner, firmware, is_all));
+        trials.extend(trials_with_disks(firmware, is_all));
         let name = "command_passes_options_input_and_output";
         trials.push(trial(name, firmware, command_passes_options_input_and_output));
         trials.push(trial("image_boots_without_the_command", firmware, image_boots_without_the_command));
@@ -104,10 +139,26 @@ fn trials_of_guest(tests: &[Test], runner: &Arc<Runner>, firmware: Firmware, is_
     planned.into_iter().map(trial).collect()
 }
 
-/// Makes a trial that is reported as ignored, with the reason, if disk images cannot be booted with `firmware`.
+/// Returns a trial for each test of disks that runs with every kind of firmware. If `is_all` is not set, returns only the
+/// trials of the ordinary run.
+fn trials_with_disks(firmware: Firmware, is_all: bool) -> impl Iterator<Item = Trial> {
+    WITH_DISKS.iter().filter_map(move |&(name, test)| {
+        let is_ordinary = ORDINARY_WITH_DISKS.contains(&name);
+        let run = move |firmware| {
+            // A failed assertion panics, which fails the trial.
+            test(firmware);
+            Ok(())
+        };
+        (is_all || is_ordinary).then(|| trial(&format!("disks::{name}"), firmware, run).with_ignored_flag(!is_ordinary))
+    })
+}
+
+/// Makes a trial. If disk images cannot be booted with `firmware`, the trial is reported as ignored, with the reason. If
+/// [firmware is required](is_required), the trial fails instead.
 fn trial(name: &str, firmware: Firmware, run: impl FnOnce(Firmware) -> Result<(), Failed> + Send + 'static) -> Trial {
     Trial::ignorable_test(format!("{}::{name}", firmware.name()), move || match missing(firmware) {
-        Some(reason) => Ok(Completion::ignored_with(reason)),
+        Some(reason) if is_required() => Err(format!("{REQUIRE}=1, but this test would be skipped: {reason}").into()),
+        Some(reason) => Ok(Completion::ignored_with(format!("skipped: {reason}"))),
         None => run(firmware).map(|()| Completion::Completed),
     })
 }
@@ -117,9 +168,9 @@ fn missing(firmware: Firmware) -> Option<String> {
     static MISSING: [OnceLock<Option<String>>; 2] = [OnceLock::new(), OnceLock::new()];
     let known = &MISSING[usize::from(firmware == Firmware::Uefi)];
     let find = || match image::check(firmware) {
-        Err(error) => Some(format!("skipped: run ./setup --images ({error})")),
+        Err(error) => Some(format!("run ./setup --images ({error})")),
         Ok(()) if image::is_compiled() || MAY_COMPILE.load(Ordering::Relaxed) => None,
-        Ok(()) => Some("skipped: the bootloader is not compiled; -- --include-ignored compiles it".into()),
+        Ok(()) => Some("the bootloader is not compiled; -- --include-ignored compiles it".into()),
     };
     known.get_or_init(find).clone()
 }
