@@ -53,10 +53,8 @@ fn is_installed() -> bool {
 
 /// Compiles a program for the target. Returns its ELF file.
 fn compile(program: &str) -> Result<PathBuf, Failed> {
-    let elf = build(
-        &Program::find(program.as_ref(), None)?,
-        Options { profile: Profile::Quick, target: Target::Bare },
-    )?;
+    let elf =
+        build(&Program::find(program.as_ref(), None)?, Options { profile: Profile::Quick, target: Target::Bare })?;
     let is_for_target = elf.iter().any(|part| part == Target::Bare.triple());
     if is_for_target { Ok(elf) } else { Err(format!("{} is for another target", elf.display()).into()) }
 }
@@ -90,7 +88,8 @@ fn tests_in_the_kernel_pass() -> Result<(), Failed> {
 fn program_with_floating_point_numbers_runs() -> Result<(), Failed> {
     let output = run(&compile("bench")?, &["yield"])?;
     let stdout = String::from_utf8_lossy(&output.stdout);
-    let number_before_unit = |line: &str| line.split_whitespace().rev().nth(1).and_then(|word| word.parse::<f64>().ok());
+    let number_before_unit =
+        |line: &str| line.split_whitespace().rev().nth(1).and_then(|word| word.parse::<f64>().ok());
     let is_result = |line: &str| line.ends_with("ns/op") && number_before_unit(line).is_some_and(|number| number > 0.0);
     let has_result = stdout.lines().any(is_result);
     if output.status.success() && has_result { Ok(()) } else { Err(failed("bench", &output)) }
