@@ -12,7 +12,8 @@ use std::time::Duration;
 use crate::entered::THREADS;
 use gmp_sched::JoinError;
 use gmp_sched::device_signals::Signal;
-use gmp_sched::native::{self, Context, ErrorGroup, JoinHandle, Native, WaitGroup};
+use gmp_sched::native::{self, Context, ErrorGroup, JoinHandle, Native, SingleFlight, WaitGroup};
+use gmp_sched::sync::Fetched;
 
 /// Panics without printing a message.
 fn panics() -> ! {
@@ -332,5 +333,39 @@ fn dropping_a_coroutine_that_ends_itself_does_not_end_the_caller() {
             7
         });
         assert_eq!(handle.join(), Ok(7));
+    });
+}
+
+/// The value of a call whose clone panicked must not be the result of a later call.
+#[test]
+fn call_of_a_single_flight_ends_when_cloning_its_value_panics() {
+    struct Text {
+        number: u32,
+        clone_panics: bool,
+    }
+    impl Clone for Text {
+        fn clone(&self) -> Self {
+            if self.clone_panics {
+                panics();
+            }
+            Self { ..*self }
+        }
+    }
+    THREADS.run(1, || {
+        let flights = SingleFlight::new();
+        let call = |number, clone_panics| flights.call("name", || Text { number, clone_panics });
+        assert!(has_panicked(|| drop(call(1, true))));
+        let fetched = call(2, false);
+        assert_eq!((fetched.value.number, fetched.is_shared), (2, false));
+    });
+}
+
+/// After a panic of its function, a call that no other caller waits for is over, so the next caller shares nothing.
+#[test]
+fn call_of_a_single_flight_is_not_shared_after_its_function_has_panicked() {
+    THREADS.run(1, || {
+        let flights = SingleFlight::new();
+        assert!(has_panicked(|| _ = flights.call("name", || panics())));
+        assert_eq!(flights.call("name", || 2), Fetched { value: 2, is_shared: false });
     });
 }

@@ -47,6 +47,31 @@ struct Call<V, Plat: Platform> {
     value: OnceCell<V, Plat>,
     /// Whether another caller waits for the value, too.
     is_shared: AtomicBool,
+    /// Whether the call has ended, so that no later caller may join it. A call that ends by a panic stays in the map,
+    /// because removing it may block.
+    is_over: AtomicBool,
+}
+
+impl<V, Plat: Platform> Call<V, Plat> {
+    fn new() -> Self {
+        Self { value: OnceCell::new(), is_shared: AtomicBool::new(false), is_over: AtomicBool::new(false) }
+    }
+}
+
+/// A guard of each caller. Dropping it ends the call, even if `fetch` or the clone of the value panics. If `fetch`
+/// panics and other callers wait, the call goes on, because one of them calls its own function.
+struct End<'a, V, Plat: Platform>(&'a Arc<Call<V, Plat>>);
+
+impl<V, Plat: Platform> Drop for End<'_, V, Plat> {
+    fn drop(&mut self) {
+        let Self(call) = self;
+        // Without other callers, there are two references: the map's and this caller's.
+        if call.value.get().is_some() || Arc::strong_count(call) <= 2 {
+            // Ordering: Relaxed. A caller that may not join the call begins after the caller of this function has
+            // returned, so it loads this value.
+            call.is_over.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The result of [`SingleFlight::call`]. See that method for an example.
@@ -85,27 +110,33 @@ impl<K: Ord + Clone, V: Clone, Plat: Platform> SingleFlight<K, V, Plat> {
     ///
     /// - `fetch` panics, or calls this method with the same key. After a panic, a waiter calls its own function
     ///   instead.
+    /// - Cloning the value panics.
     /// - The G that ran the `fetch` of the call ended without unwinding (see [`Once`](super::Once)).
     /// - There is no memory for the call.
     /// - The call has to wait, although the caller is pinned or is not a G with a P.
     #[track_caller]
     #[doc(alias = "Do")]
     pub fn call(&self, key: K, fetch: impl FnOnce() -> V) -> Fetched<V> {
+        let mut ended = None;
         let call = {
             let mut calls = self.calls.lock();
             match calls.get(&key) {
-                Some(call) => {
+                Some(call) if !call.is_over.load(Ordering::Relaxed) => {
                     call.is_shared.store(true, Ordering::Relaxed);
                     Arc::clone(call)
                 }
-                None => {
-                    let call = Arc::new(Call { value: OnceCell::new(), is_shared: AtomicBool::new(false) });
-                    calls.insert(key.clone(), Arc::clone(&call));
+                _ => {
+                    let call = Arc::new(Call::new());
+                    ended = calls.insert(key.clone(), Arc::clone(&call));
                     call
                 }
             }
         };
-        let value = call.value.get_or_init(fetch).clone();
+        drop(ended);
+        let value = {
+            let _end = End(&call);
+            call.value.get_or_init(fetch).clone()
+        };
         // The call is removed before any caller returns with its value, because later callers must make a new call.
         self.remove(&key, &call);
         Fetched { value, is_shared: call.is_shared.load(Ordering::Relaxed) }
@@ -118,12 +149,19 @@ impl<K: Ord + Clone, V: Clone, Plat: Platform> SingleFlight<K, V, Plat> {
     /// use gmp_sched::native::{self, SingleFlight};
     /// unsafe { native::enter() }.run(1, || SingleFlight::<u32, u32>::new().forget(&1));
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// The call has to wait for another call of this `SingleFlight`, although the caller is pinned or is not a G with a
+    /// P.
+    #[track_caller]
     #[doc(alias = "Forget")]
     pub fn forget(&self, key: &K) {
         let forgotten = self.calls.lock().remove(key);
         drop(forgotten);
     }
 
+    #[track_caller]
     fn remove(&self, key: &K, ended: &Arc<Call<V, Plat>>) {
         let removed = {
             let mut calls = self.calls.lock();
