@@ -76,6 +76,17 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// Exact traces need one more test on some fast paths, so only simulators set this to `true`.
     const EXACT_TRACES: bool = false;
 
+    /// Whether [`poisons_dead_stacks`](Platform::poisons_dead_stacks) may return `true`. Poisoning needs one more test
+    /// in each spawn and at the end of each G, so only platforms for tests set this to `true`.
+    const CAN_POISON_DEAD_STACKS: bool = false;
+
+    /// Whether the stack of a G that has ended is overwritten with a pattern when it goes to a free list. The program
+    /// ends if the pattern has changed when the stack is used again. This detects code that uses the stack of a dead G.
+    #[inline(always)]
+    fn poisons_dead_stacks() -> bool {
+        false
+    }
+
     /// Pins the caller to its M. Pins can be nested. Callable from anywhere on an M.
     #[cfg_attr(debug_assertions, track_caller)]
     fn raise_pin();

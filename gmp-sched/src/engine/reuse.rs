@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
+use crate::engine::stacks::{check_poison, poison};
 use crate::entities::free_list::BATCH;
 use crate::entities::goroutine::{Goroutine, StackSize};
 use crate::entities::machine::Machine;
@@ -20,7 +21,10 @@ pub(crate) fn take<Plat: Platform>(
     processor: &'static Processor<Plat>,
 ) -> Result<&'static Goroutine<Plat>, OutOfResources> {
     match processor.free.pop() {
-        Some(goroutine) => Ok(goroutine),
+        Some(goroutine) => {
+            check_poison(goroutine);
+            Ok(goroutine)
+        }
         None => refill(machine.scheduler(), processor),
     }
 }
@@ -43,7 +47,13 @@ fn refill<Plat: Platform>(
             own.push(single);
         }
     }
-    own.pop().map_or_else(|| take_with_stack(scheduler, Plat::STACK_SIZE), Ok)
+    match own.pop() {
+        Some(goroutine) => {
+            check_poison(goroutine);
+            Ok(goroutine)
+        }
+        None => take_with_stack(scheduler, Plat::STACK_SIZE),
+    }
 }
 
 /// Returns a slot with a new stack of at least `bytes` bytes. Go: `malg`.
@@ -61,6 +71,8 @@ pub(crate) fn take_with_stack<Plat: Platform>(
     match Plat::allocate_stack(bytes) {
         Ok(stack) => {
             goroutine.set_stack(stack, size);
+            // The G may leave this stack, untouched, to a slot on a free list: see `exchange_stacks`.
+            poison(goroutine);
             Ok(goroutine)
         }
         Err(error) => {
@@ -98,6 +110,7 @@ pub(crate) fn recycle_on<Plat: Platform>(
     if goroutine.stack_size() == StackSize::Chosen {
         return strip(goroutine.scheduler(), goroutine);
     }
+    poison(goroutine);
     match processor {
         Some(processor) if processor.free.is_full() => recycle_on_full(processor, goroutine),
         Some(processor) => processor.free.push(goroutine),

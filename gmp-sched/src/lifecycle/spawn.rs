@@ -362,7 +362,7 @@ where
     Plat: Platform,
     F: FnOnce() + Send + 'static,
 {
-    let free = scheduler.free.lock().pop_with_stack();
+    let free = scheduler.free.lock().pop_with_stack().inspect(|free| crate::engine::stacks::check_poison(*free));
     let goroutine = free.map_or_else(|| reuse::take_with_stack(scheduler, Plat::STACK_SIZE), Ok)?;
     goroutine.set_name(None);
     inject_new(scheduler, goroutine, GoroutineId(scheduler.take_goroutine_ids()), body);

@@ -136,7 +136,7 @@ pub(crate) use entry::THREADS;
 pub use entry::{PROCS_LIMIT, Threads, enter};
 pub use exception::{Exception, set_exception_hook};
 pub use sections::{WaitsForbidden, forbid_waits, may_wait};
-pub use settings::{num_cpu, num_goroutine, procs, set_idle_limit, set_slice};
+pub use settings::{num_cpu, num_goroutine, poison_dead_stacks, procs, set_idle_limit, set_slice};
 
 /// The platform type; see the module's documentation.
 #[derive(Clone, Copy, Debug)]
@@ -232,6 +232,11 @@ unsafe impl Platform for Native {
     const STACK_SIZE: usize = stack::DEFAULT;
     const TIMER_INTERRUPTS: bool = false;
     const HAS_OTHER_THREADS: bool = true;
+    const CAN_POISON_DEAD_STACKS: bool = cfg!(debug_assertions);
+
+    fn poisons_dead_stacks() -> bool {
+        settings::poisons_dead_stacks()
+    }
 
     #[inline(always)]
     fn raise_pin() {

@@ -34,6 +34,28 @@ pub fn set_slice(slice: Duration) {
     SLICE_NANOSECONDS.store(nanoseconds, Ordering::Relaxed);
 }
 
+/// Whether the stacks of dead Gs are poisoned; see [`poison_dead_stacks`].
+static IS_POISONING: StaticU64 = StaticU64::new(0);
+
+pub(super) fn poisons_dead_stacks() -> bool {
+    IS_POISONING.load(Ordering::Relaxed) != 0
+}
+
+/// Makes all schedulers of this process poison the stacks of Gs that have ended: a stack is overwritten with a pattern
+/// when it goes to a free list. If the pattern has changed when the stack is used again, the process ends with a
+/// message. Use this to find code that uses the stack of a G that has ended.
+///
+/// Has no effect in a build of this crate without debug assertions. Callable from any thread; does not block.
+///
+/// ```
+/// use gmp_sched::native;
+///
+/// native::poison_dead_stacks();
+/// ```
+pub fn poison_dead_stacks() {
+    IS_POISONING.store(1, Ordering::Relaxed);
+}
+
 static IDLE_NANOSECONDS: StaticU64 = StaticU64::new(10_000_000_000);
 
 /// How long a scheduler may have more threads than it needs; see [`set_idle_limit`].

@@ -88,11 +88,25 @@ pub struct Config {
     pub seed: u64,
     /// Number of steps after which the run counts as a livelock.
     pub step_limit: u64,
+    /// Whether a G can end by a panic, which its joiner gets, or by unwinding when it exits, as on threads. Otherwise a
+    /// panic of a G ends the run with a failure, and a G that exits does not unwind.
+    pub bodies_unwind: bool,
+    /// Whether the stack of a G that has ended is overwritten, and checked when it is used again. Not possible in an
+    /// [exploration](exhaustive).
+    pub poisons_dead_stacks: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { cpus: 2, processors: 2, procs_limit: 0, seed: 0, step_limit: 20_000_000 }
+        Self {
+            cpus: 2,
+            processors: 2,
+            procs_limit: 0,
+            seed: 0,
+            step_limit: 20_000_000,
+            bodies_unwind: false,
+            poisons_dead_stacks: false,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The scheduler's platform on the simulated machine; the counterpart of the kernel's `platform.rs`.
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use core::fmt::Arguments;
 use core::ops::Range;
@@ -8,7 +9,7 @@ use std::panic::{self, AssertUnwindSafe};
 
 use super::simulation::{current, try_current};
 use super::{Sim, cpu, oracle};
-use crate::base::error::{JoinError, OutOfResources};
+use crate::base::error::{JoinError, OutOfResources, Panic};
 use crate::base::instant::Instant;
 use crate::base::points::Points;
 use crate::engine::preempt;
@@ -45,6 +46,11 @@ unsafe impl Platform for Sim {
     const TIMER_INTERRUPTS: bool = true;
     const COUNTS_PINS: bool = true;
     const EXACT_TRACES: bool = true;
+    const CAN_POISON_DEAD_STACKS: bool = true;
+
+    fn poisons_dead_stacks() -> bool {
+        current().config().poisons_dead_stacks
+    }
 
     fn raise_pin() {
         let cpu = current().cpu();
@@ -124,7 +130,15 @@ unsafe impl Platform for Sim {
     fn run_body<R>(body: impl FnOnce() -> R) -> Result<R, JoinError> {
         match panic::catch_unwind(AssertUnwindSafe(body)) {
             Ok(result) => Ok(result),
-            Err(panic) => current().finish(Err(message_of(&*panic))),
+            Err(payload) if payload.is::<BodyEnds>() => Err(JoinError::Exited),
+            Err(payload) if current().config().bodies_unwind => Err(JoinError::Panicked(Panic::new(payload))),
+            Err(payload) => current().finish(Err(message_of(&*payload))),
+        }
+    }
+
+    fn unwind_body() {
+        if current().config().bodies_unwind {
+            panic::resume_unwind(Box::new(BodyEnds));
         }
     }
 
@@ -141,6 +155,9 @@ unsafe impl Platform for Sim {
         current().finish(Err(alloc::format!("fatal error: {message}; Gs: {goroutines}")))
     }
 }
+
+/// The panic payload that unwinds a G that exits.
+struct BodyEnds;
 
 /// Returns the M whose thread this is, or `None` for sysmon's thread.
 #[expect(unsafe_code, reason = "turns a thread's argument back into the machine it was made from")]

@@ -21,7 +21,7 @@ fn for_each_seed(programs: u64, run: impl Fn(u64)) {
     let seconds = env::var("GMP_FUZZ_SECONDS").ok().map(|text| text.parse().expect("a number of seconds"));
     let only = env::var("GMP_FUZZ_SEED").ok().map(|text| text.parse().expect("a number"));
     // Panics are part of the programs, so they are not printed.
-    panic::set_hook(Box::new(|_| {}));
+    panic::set_hook(Box::new(value::check_panic));
     let start = Instant::now();
     let first = only.unwrap_or(0);
     let is_wanted = |seed: &u64| match (only, seconds) {

@@ -18,22 +18,42 @@ mod program;
 /// The names through which the programs use their platform.
 mod platform {
     use std::sync::mpsc;
+    use std::time::Duration;
+
+    use gmp_sched::chan::{RecvError, SendError};
+    use gmp_sched::device_signals::Signal;
+    use gmp_sched::platform::Pinned;
+    use gmp_sched::scheduler::Scheduler;
 
     pub(super) use gmp_sched::native::{
-        CancelHandle, Chan, Condvar, Context, Lazy, Mutex, Once, RwLock, Semaphore, Timer, after, block_on, go, goexit,
-        scope, set_procs, sleep, stop_the_world, syscall, try_after_func, try_blocking, try_lock_thread, try_pull,
+        Barrier, Builder, CancelHandle, Chan, Condvar, Context, ErrorGroup, JoinHandle, Lazy, Mutex, Once, OnceCell,
+        Pool, ReadMostlyRwLock, Receiver, RwLock, RwLockWriteGuard, Semaphore, Sender, SingleFlight, ThisPlatform,
+        Ticker, Timer, WaitGroup, after, after_func, block_on, go, goexit, now, scope, set_procs, sleep,
+        stop_the_world, synctest, syscall, try_after_func, try_blocking, try_lock_thread, try_pull, try_scope,
         yield_now,
     };
 
-    use crate::value::broken;
+    use crate::value::{Value, broken};
 
-    /// Whether the body of a G may end by a panic or an exit. Joining the G then reports how it ended.
-    pub(super) const BODIES_MAY_UNWIND: bool = true;
+    /// The size of a stack that is not a standard stack.
+    pub(super) const STACK_BYTES: usize = 256 * 1024;
 
-    /// Given a random number, returns the number that decides how a body ends. On threads this is the random number
-    /// itself, because a body may end in every way.
-    pub(super) fn fate(fate: u32) -> u32 {
-        fate
+    /// The scheduler of the calling G.
+    pub(super) fn scheduler() -> &'static Scheduler<ThisPlatform> {
+        Pinned::<ThisPlatform>::new().machine().scheduler()
+    }
+
+    /// Raises `signal` now, because there are no devices here.
+    pub(super) fn raise_later(signal: &'static Signal<ThisPlatform>, _: Duration) {
+        signal.raise(scheduler());
+    }
+
+    pub(super) fn blocking_send(sender: &Sender<Value>, value: Value) -> Result<(), SendError<Value>> {
+        sender.blocking_send(value)
+    }
+
+    pub(super) fn blocking_recv(receiver: &Receiver<Value>) -> Result<Value, RecvError> {
+        receiver.blocking_recv()
     }
 
     /// Sends closures to a foreign thread, which runs them.
@@ -86,13 +106,14 @@ fn run(seed: u64) {
     for scheduler in schedulers {
         scheduler.join().expect("main does not panic");
     }
-    let alive = shared.alive.clone();
+    let values = shared.values.clone();
+    values.become_harmless();
     // The foreign thread ends when all senders of its closures have been dropped.
     drop(Arc::try_unwrap(shared).unwrap_or_else(|_| broken("a G that has ended keeps what it shared")));
     thread_outside.join().expect("it catches every panic");
     // Some values are never dropped, because a handle was leaked or a panic prevented the drop. So a positive number of
     // values that are left is no error. If the number is negative, some values were dropped twice.
-    let left = alive.load(Ordering::Relaxed);
+    let left = values.count();
     if left < 0 {
         broken(&format!("{left} values are left: some were dropped twice"));
     }
@@ -116,6 +137,7 @@ fn watch(current: Arc<AtomicU64>) {
 
 #[test]
 fn random_safe_programs_break_no_invariant_on_threads() {
+    native::poison_dead_stacks();
     let current = Arc::new(AtomicU64::new(u64::MAX));
     watch(current.clone());
     crate::for_each_seed(60, |seed| {

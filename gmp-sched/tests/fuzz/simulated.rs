@@ -14,19 +14,43 @@ mod program;
 
 /// The names through which the programs use their platform.
 mod platform {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::time::Duration;
+
+    use gmp_sched::chan::{RecvError, SendError};
+    use gmp_sched::device_signals::Signal;
+    use gmp_sched::platform::Pinned;
+    use gmp_sched::scheduler::Scheduler;
+    use gmp_sched::sim;
+
     pub(super) use gmp_sched::sim::{
-        CancelHandle, Chan, Condvar, Context, Lazy, Mutex, Once, RwLock, Semaphore, Sim, Timer, after, block_on, go,
-        goexit, scope, set_procs, sleep, stop_the_world, try_after_func, try_lock_thread, try_pull, yield_now,
+        Barrier, Builder, CancelHandle, Chan, Condvar, Context, ErrorGroup, JoinHandle, Lazy, Mutex, Once, OnceCell,
+        Pool, ReadMostlyRwLock, Receiver, RwLock, RwLockWriteGuard, Semaphore, Sender, Sim, SingleFlight, ThisPlatform,
+        Ticker, Timer, WaitGroup, after, after_func, block_on, go, goexit, now, scope, set_procs, sleep,
+        stop_the_world, synctest, try_after_func, try_lock_thread, try_pull, try_scope, yield_now,
     };
 
-    /// Whether the body of a G may end by a panic or an exit. In the simulator, a panic would end the run, and an exit
-    /// would not unwind the stack.
-    pub(super) const BODIES_MAY_UNWIND: bool = false;
+    use crate::value::Value;
 
-    /// Given a random number, returns the number that decides how a body ends. In the simulator this is always a number
-    /// for which the body ends neither by a panic nor by an exit.
-    pub(super) fn fate(_: u32) -> u32 {
-        u32::MAX
+    /// The size of a stack that is not a standard stack.
+    pub(super) const STACK_BYTES: usize = 32 * 1024;
+
+    /// The scheduler of the calling G.
+    pub(super) fn scheduler() -> &'static Scheduler<ThisPlatform> {
+        Pinned::<ThisPlatform>::new().machine().scheduler()
+    }
+
+    /// Lets a device raise `signal` by an interrupt after `duration`.
+    pub(super) fn raise_later(signal: &'static Signal<ThisPlatform>, duration: Duration) {
+        sim::start_device(signal, duration);
+    }
+
+    pub(super) fn blocking_send(sender: &Sender<Value>, value: Value) -> Result<(), SendError<Value>> {
+        sender.send(value)
+    }
+
+    pub(super) fn blocking_recv(receiver: &Receiver<Value>) -> Result<Value, RecvError> {
+        receiver.recv()
     }
 
     pub(super) fn syscall<R>(call: impl FnOnce() -> R) -> R {
@@ -43,7 +67,7 @@ mod platform {
 
     impl Outside {
         pub(super) fn call(&self, body: impl FnOnce() + Send + 'static) {
-            go(body).detach();
+            go(|| drop(catch_unwind(AssertUnwindSafe(body)))).detach();
         }
     }
 }
@@ -53,7 +77,15 @@ fn run(seed: u64) {
     set_simulated_seed(seed);
     let cpus = [1, 2, 3, 4, 8][seed as usize % 5];
     let processors = [cpus, 1, 2 * cpus][seed as usize / 5 % 3].min(4);
-    let config = Config { cpus, processors, procs_limit: 4, seed, step_limit: 2_000_000 };
+    let config = Config {
+        cpus,
+        processors,
+        procs_limit: 4,
+        seed,
+        step_limit: 2_000_000,
+        bodies_unwind: true,
+        poisons_dead_stacks: true,
+    };
     let ran = sim::run(config, move || {
         let shared = Arc::new(program::Shared::new(platform::Outside));
         for root in 0..6 {
@@ -62,7 +94,8 @@ fn run(seed: u64) {
         while shared.running.load(Ordering::Acquire) != 0 {
             sim::sleep(Duration::from_micros(200));
         }
-        let left = shared.alive.load(Ordering::Relaxed);
+        shared.values.become_harmless();
+        let left = shared.values.count();
         if left < 0 {
             broken(&format!("{left} values are left: some were dropped twice"));
         }

@@ -1,9 +1,10 @@
 //! Values that detect what must not happen to them: being dropped twice, read after their end, or lost.
 
 use std::cell::Cell;
-use std::process;
+use std::panic::{PanicHookInfo, panic_any};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::{process, thread};
 
 thread_local! {
     /// The seed of the program that is simulated on this thread.
@@ -24,6 +25,37 @@ pub(crate) fn broken(what: &str) -> ! {
     process::abort();
 }
 
+/// Ends the process if the panic is a failed check inside of the library. (A panic of a caller that misuses the library
+/// has the location of the call, because the public functions are `#[track_caller]`.)
+pub(crate) fn check_panic(panic: &PanicHookInfo<'_>) {
+    if let Some(location) = panic.location()
+        && location.file().contains("gmp-sched/src/")
+    {
+        broken(&format!("a panic inside of the library: {panic}"));
+    }
+}
+
+/// The values of a program that are alive.
+#[derive(Debug, Default)]
+pub(crate) struct Values {
+    /// Number of values that have been made and not dropped.
+    count: AtomicI64,
+    /// Set at the end of the program: from then on no value panics when it is dropped.
+    are_harmless: AtomicBool,
+}
+
+impl Values {
+    /// Number of values that have been made and not dropped.
+    pub(crate) fn count(&self) -> i64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Makes the drops of all values return.
+    pub(crate) fn become_harmless(&self) {
+        self.are_harmless.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A value that is passed through channels and results.
 #[derive(Debug)]
 pub(crate) struct Value {
@@ -32,13 +64,22 @@ pub(crate) struct Value {
     check: u64,
     /// A heap allocation, so that a duplicate of the value causes a double free, which the allocator detects.
     boxed: Box<u64>,
-    alive: Arc<AtomicI64>,
+    /// Whether dropping the value panics, unless the thread is already panicking.
+    panics: bool,
+    values: Arc<Values>,
 }
 
 impl Value {
-    pub(crate) fn new(number: u64, alive: &Arc<AtomicI64>) -> Self {
-        alive.fetch_add(1, Ordering::Relaxed);
-        Self { number, check: !number, boxed: Box::new(number), alive: alive.clone() }
+    pub(crate) fn new(number: u64, values: &Arc<Values>) -> Self {
+        values.count.fetch_add(1, Ordering::Relaxed);
+        Self { number, check: !number, boxed: Box::new(number), panics: false, values: values.clone() }
+    }
+
+    /// Returns the value, whose drop panics if `panics` is set.
+    pub(crate) fn with_panic(self, panics: bool) -> Self {
+        let mut value = self;
+        value.panics = panics;
+        value
     }
 
     pub(crate) fn verify(&self) {
@@ -52,7 +93,10 @@ impl Drop for Value {
     fn drop(&mut self) {
         self.verify();
         self.check = self.number;
-        self.alive.fetch_sub(1, Ordering::Relaxed);
+        self.values.count.fetch_sub(1, Ordering::Relaxed);
+        if self.panics && !thread::panicking() && !self.values.are_harmless.load(Ordering::Relaxed) {
+            panic_any("a value's panic");
+        }
     }
 }
 

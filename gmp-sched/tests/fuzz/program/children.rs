@@ -5,17 +5,11 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::task::Poll;
 
-use super::super::platform::{self, block_on, go, scope, try_pull, yield_now};
+use super::super::platform::{self, Builder, block_on, go, scope, try_pull, yield_now};
 use super::{Bomb, DEEPEST, Fuzzer, Running, defuse};
 use crate::value::{Canary, Value};
 
 impl Fuzzer<'_> {
-    /// Takes a step. If the step panics, the panic ends the body, or is caught on platforms where no body may end by a
-    /// panic.
-    fn step_of_body(&mut self) {
-        if platform::BODIES_MAY_UNWIND { self.step() } else { self.steps(1) }
-    }
-
     /// Spawns children that borrow from this frame, in a scope that a panic may end.
     pub(super) fn scope(&mut self) {
         if self.depth == DEEPEST {
@@ -33,10 +27,10 @@ impl Fuzzer<'_> {
                     let child = scope.go(move || {
                         let mut fuzzer = Fuzzer { random: fastrand::Rng::with_seed(seed), shared, depth };
                         for _ in 0..3 {
-                            fuzzer.step_of_body();
+                            fuzzer.step();
                             canary.verify();
                         }
-                        match platform::fate(fate) {
+                        match fate {
                             0 => panic_any("a child's panic"),
                             1 => panic_any(Bomb),
                             _ => fuzzer.value(),
@@ -49,11 +43,11 @@ impl Fuzzer<'_> {
                         _ => {}
                     }
                 }
-                match platform::fate(ends) {
+                match ends {
                     0 => panic_any("a body's panic"),
                     1 => panic_any(Bomb),
                     2 => platform::goexit(),
-                    _ => Fuzzer { random: fastrand::Rng::with_seed(body), shared, depth }.step_of_body(),
+                    _ => Fuzzer { random: fastrand::Rng::with_seed(body), shared, depth }.step(),
                 }
             });
         }));
@@ -66,7 +60,8 @@ impl Fuzzer<'_> {
             return yield_now();
         }
         let running = Running::new(self.shared);
-        let (seed, depth, how) = (self.random.u64(..), self.depth + 1, self.random.u32(..6));
+        let (seed, depth, how, options) =
+            (self.random.u64(..), self.depth + 1, self.random.u32(..6), self.random.u32(..4));
         // With fates 0 and 1 the child panics, so only a child that is joined may have these fates. A child whose
         // handle is leaked has fate 2: it exits without a result, because its result would never be dropped.
         let fate = match how {
@@ -74,16 +69,23 @@ impl Fuzzer<'_> {
             1 => 2,
             _ => self.random.u32(2..8),
         };
-        let handle = go(move || {
+        let body = move || {
             let mut fuzzer = Fuzzer { random: fastrand::Rng::with_seed(seed), shared: &running.0, depth };
             fuzzer.steps(4);
-            match platform::fate(fate) {
+            match fate {
                 0 => panic_any("a G's panic"),
                 1 => panic_any(Bomb),
                 2 => platform::goexit(),
-                _ => fuzzer.value(),
+                // Only a joined G may have a result whose drop panics, for the same reason.
+                3 if how == 0 => fuzzer.value(),
+                _ => fuzzer.harmless_value(),
             }
-        });
+        };
+        let handle = match options {
+            0 => Builder::new().name("fuzz").go(body),
+            1 => Builder::new().stack_size(platform::STACK_BYTES).go(body),
+            _ => go(body),
+        };
         match how {
             0 => drop(handle.join()),
             1 => mem::forget(handle),
@@ -115,14 +117,14 @@ impl Fuzzer<'_> {
 
     pub(super) fn coroutine(&mut self) {
         let (seed, count, end) = (self.random.u64(..), self.random.u32(..4), self.random.u32(..6));
-        let alive = self.shared.alive.clone();
+        let all = self.shared.values.clone();
         let Ok(mut values) = try_pull(move |yielder| {
             let mut random = fastrand::Rng::with_seed(seed);
-            while yielder.yield_value(Value::new(random.u64(..), &alive)) {
+            while yielder.yield_value(Value::new(random.u64(..), &all).with_panic(random.u32(..8) == 0)) {
                 if random.u32(..4) == 0 {
                     yield_now();
                 }
-                match platform::fate(random.u32(..24)) {
+                match random.u32(..24) {
                     0 => panic_any("a coroutine's panic"),
                     1 => panic_any(Bomb),
                     _ => {}

@@ -1,12 +1,13 @@
 //! The operations on channels and selects that a random program performs.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 
 use gmp_sched::select;
 use gmp_sched::select::{Select, recv, send};
 
 use super::super::platform::after;
-use super::{Fuzzer, verify};
+use super::{Bomb, Fuzzer, verify};
+use crate::value::Value;
 
 impl Fuzzer<'_> {
     pub(super) fn send(&mut self) {
@@ -39,21 +40,36 @@ impl Fuzzer<'_> {
     pub(super) fn select_macro(&mut self) {
         let (value, limit) = (self.value(), self.limit());
         let [one, two, three] = [(); 3].map(|()| self.channel().clone());
-        if self.random.bool() {
-            select! {
-                recv(one.receiver()) -> received => verify(received.ok()),
+        let ends_by_panic = self.random.u32(..8) == 0;
+        // An arm runs after the select has ended, so its panic finds the select's cases dropped or still alive.
+        let in_an_arm = |received: Option<Value>| {
+            verify(received);
+            if ends_by_panic {
+                panic_any(Bomb);
+            }
+        };
+        match self.random.u32(..4) {
+            0 | 1 => select! {
+                recv(one.receiver()) -> received => in_an_arm(received.ok()),
                 send(two.sender(), value) -> sent => drop(sent),
-                recv(three.receiver()) -> received => verify(received.ok()),
-                timeout(limit) => {}
+                recv(three.receiver()) -> received => in_an_arm(received.ok()),
+                timeout(limit) => in_an_arm(None),
+            },
+            2 => select! {
+                ordered;
+                send(one.sender(), value) -> sent => in_an_arm(sent.err().map(|error| error.0)),
+                recv(two.receiver()) -> received => in_an_arm(received.ok()),
+                default => in_an_arm(None),
+            },
+            _ => {
+                let mut kept = Some(value);
+                select! {
+                    send_from(one.sender(), kept) -> sent => drop(sent),
+                    recv(two.receiver()) -> received => in_an_arm(received.ok()),
+                    recv(after(limit)) => in_an_arm(None),
+                }
+                verify(kept);
             }
-        } else {
-            let mut kept = Some(value);
-            select! {
-                send_from(one.sender(), kept) -> sent => drop(sent),
-                recv(two.receiver()) -> received => verify(received.ok()),
-                recv(after(limit)) => {}
-            }
-            verify(kept);
         }
     }
 
@@ -67,6 +83,7 @@ impl Fuzzer<'_> {
                 // `sending.case()` panics if an earlier round has sent the value.
                 let mut cases = [receiving.case(), sending.case()];
                 let select = Select::new(&mut cases);
+                let select = if self.random.bool() { select.ordered() } else { select };
                 let _ = if self.random.bool() { select.poll() } else { select.wait_timeout(limit) };
             }
         }));

@@ -3,9 +3,10 @@
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use gmp_sched::sync::lock_api::RwLockUpgradableReadGuard;
 use gmp_sched::sync::{LimitedMutex, LimitedRwLock};
 
-use super::super::platform::{sleep, yield_now};
+use super::super::platform::{RwLockWriteGuard, sleep, yield_now};
 use super::{Fuzzer, verify_equal};
 use crate::value::broken;
 
@@ -47,6 +48,55 @@ impl Fuzzer<'_> {
         }
     }
 
+    /// Reads under the lock, and writes after an upgrade. The upgrade waits until the other readers have left.
+    pub(super) fn upgradable(&mut self) {
+        let (how, wait) = (self.random.u32(..5), self.random.bool());
+        let reading = self.shared.lock.upgradable_read();
+        let before = reading[0];
+        verify_equal(&reading[..]);
+        if wait {
+            yield_now();
+        }
+        if reading.iter().any(|&number| number != before) {
+            broken("a G wrote under a lock that another G was about to upgrade");
+        }
+        match how {
+            0 => drop(increased(RwLockUpgradableReadGuard::upgrade(reading), before)),
+            1 => {
+                let numbers = increased(RwLockUpgradableReadGuard::upgrade(reading), before);
+                let reading = RwLockWriteGuard::downgrade_to_upgradable(numbers);
+                verify_equal(&reading[..]);
+                drop(RwLockUpgradableReadGuard::downgrade(reading));
+            }
+            2 => {
+                if let Ok(numbers) = RwLockUpgradableReadGuard::try_upgrade(reading) {
+                    verify_equal(&RwLockWriteGuard::downgrade(increased(numbers, before))[..]);
+                }
+            }
+            3 => verify_equal(&RwLockUpgradableReadGuard::downgrade(reading)[..]),
+            _ => {}
+        }
+    }
+
+    pub(super) fn read_mostly(&mut self) {
+        let limit = self.limit();
+        if self.random.u32(..4) == 0 {
+            let Ok(mut numbers) = self.shared.read_mostly.write_until(limit) else { return };
+            let next = numbers[0] + 1;
+            numbers.fill(next);
+            yield_now();
+            if numbers.iter().any(|&number| number != next) {
+                broken("two Gs were under one lock");
+            }
+        } else if let Ok(numbers) = self.shared.read_mostly.read_until(limit) {
+            let first = numbers[0];
+            yield_now();
+            if numbers.iter().any(|&number| number != first) {
+                broken("a G wrote under a lock that others had to read");
+            }
+        }
+    }
+
     /// Notifies the condition variable, or waits for it with one of two mutexes. If another G waits with the other
     /// mutex, the wait panics while it still holds its own mutex.
     pub(super) fn condvar(&mut self) {
@@ -77,4 +127,13 @@ impl Fuzzer<'_> {
         }
         drop(acquired);
     }
+}
+
+/// Increases the numbers, which are `before` unless another G has written them since the caller began to read.
+fn increased(mut numbers: RwLockWriteGuard<'_, [u64; 8]>, before: u64) -> RwLockWriteGuard<'_, [u64; 8]> {
+    if numbers[0] != before {
+        broken("a G wrote during the upgrade of another G's lock");
+    }
+    numbers.fill(before + 1);
+    numbers
 }

@@ -3,22 +3,32 @@
 //! The parent module has a module `platform` with the aliases of one platform and what else differs between platforms.
 //!
 //! Every wait has a limit, so that each program ends whatever its Gs do to each other. The Gs drop handles and guards
-//! anywhere, leave locks locked, close channels, panic, and call functions that must not be called in a system call.
+//! anywhere, leave locks locked, close channels, panic, and call functions that must not be called in a system call. The
+//! drops of many values panic.
 
+mod bubbles;
 mod children;
 mod communication;
+mod devices;
+mod groups;
+mod initializations;
 mod locks;
 mod outside;
 mod time;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::platform::{CancelHandle, Chan, Condvar, Context, Lazy, Mutex, Once, Outside, RwLock, Semaphore, go};
-use crate::value::{Canary, Value, broken};
+use gmp_sched::device_signals::Signal;
+
+use super::platform::{
+    CancelHandle, Chan, Condvar, Context, Lazy, Mutex, Once, OnceCell, Outside, Pool, ReadMostlyRwLock, RwLock,
+    Semaphore, SingleFlight, ThisPlatform, WaitGroup, go,
+};
+use crate::value::{Canary, Value, Values, broken};
 
 /// The objects that the Gs of a program share.
 pub(crate) struct Shared {
@@ -26,14 +36,21 @@ pub(crate) struct Shared {
     /// The last mutex may stay locked forever, because its guard is sometimes leaked. Every wait for it has a limit.
     mutexes: [Mutex<[u64; 8]>; 3],
     lock: RwLock<[u64; 8]>,
+    read_mostly: ReadMostlyRwLock<[u64; 8]>,
     condvar: Condvar,
     semaphore: Semaphore,
     once: Once,
     lazy: Lazy<Value>,
+    cell: OnceCell<Value>,
+    group: WaitGroup,
+    pool: Pool<Value, Box<dyn Fn() -> Value + Send + Sync>>,
+    flights: SingleFlight<u32, groups::Fetch>,
+    /// The number of moments so far that are compared with each other; see [`Shared::moment`].
+    moments: AtomicU64,
+    signals: [&'static Signal<ThisPlatform>; 2],
     root: (Context, CancelHandle),
     outside: Outside,
-    /// Number of values that have been made and not dropped.
-    pub(crate) alive: Arc<AtomicI64>,
+    pub(crate) values: Arc<Values>,
     /// Number of Gs that have not ended.
     pub(crate) running: AtomicI64,
 }
@@ -67,20 +84,34 @@ impl Drop for Running {
 
 impl Shared {
     pub(crate) fn new(outside: Outside) -> Self {
-        let alive = Arc::new(AtomicI64::new(0));
+        let values = Arc::new(Values::default());
+        let makes = values.clone();
         Self {
             channels: [0, 0, 1, 3].map(Chan::new),
             mutexes: Default::default(),
             lock: RwLock::default(),
+            read_mostly: ReadMostlyRwLock::default(),
             condvar: Condvar::new(),
             semaphore: Semaphore::new(2),
             once: Once::new(),
-            lazy: Lazy::new(|| Value::new(7, &Arc::new(AtomicI64::new(0)))),
+            lazy: Lazy::new(|| Value::new(7, &Arc::default())),
+            cell: OnceCell::new(),
+            group: WaitGroup::new(),
+            pool: Pool::new(2, Box::new(move || Value::new(8, &makes).with_panic(true))),
+            flights: SingleFlight::new(),
+            moments: AtomicU64::new(0),
+            // A signal must live for ever.
+            signals: [(); 2].map(|()| &*Box::leak(Box::default())),
             root: Context::background().with_cancel(),
             outside,
-            alive,
+            values,
             running: AtomicI64::new(0),
         }
+    }
+
+    /// Returns the number of this moment. Later moments have larger numbers.
+    fn moment(&self) -> u64 {
+        self.moments.fetch_add(1, Ordering::AcqRel)
     }
 }
 
@@ -114,7 +145,7 @@ impl<'a> Fuzzer<'a> {
     }
 
     fn step(&mut self) {
-        match self.random.u32(..24) {
+        match self.random.u32(..37) {
             0..=2 => self.send(),
             3..=5 => self.receive(),
             6 | 7 => self.select_macro(),
@@ -131,12 +162,32 @@ impl<'a> Fuzzer<'a> {
             20 => self.coroutine(),
             21 => self.future(),
             22 => self.contexts(),
+            23 => self.upgradable(),
+            24 => self.read_mostly(),
+            25 => self.shared_group(),
+            26 => self.task_group(),
+            27 => self.error_group(),
+            28 => self.fallible_scope(),
+            29 => self.barrier(),
+            30 => self.pool(),
+            31 => self.single_flight(),
+            32 => self.initialization(),
+            33 => self.signal(),
+            34 => self.bubble(),
+            35 => self.blocking_call(),
             _ => self.rest(),
         }
     }
 
+    /// Makes a value, whose drop may panic. It must not be dropped where a panic ends the program.
     fn value(&mut self) -> Value {
-        Value::new(self.random.u64(..), &self.shared.alive)
+        let value = self.harmless_value();
+        value.with_panic(self.random.u32(..8) == 0)
+    }
+
+    /// Makes a value whose drop does not panic.
+    fn harmless_value(&mut self) -> Value {
+        Value::new(self.random.u64(..), &self.shared.values)
     }
 
     fn channel(&mut self) -> &'a Chan<Value> {

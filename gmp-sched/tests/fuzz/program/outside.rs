@@ -2,7 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use super::super::platform::{self, Chan};
 use super::{Fuzzer, Running, SHORT, verify, verify_equal};
+use crate::value::Value;
 
 impl Fuzzer<'_> {
     /// Makes a call outside of the scheduler that may wake a G.
@@ -24,6 +26,37 @@ impl Fuzzer<'_> {
             }
             drop(running);
         });
+    }
+
+    /// Exchanges values with a blocking call from outside of the scheduler. The channel ends the call.
+    pub(super) fn blocking_call(&mut self) {
+        let (count, rounds, limit) = (self.random.u64(..4), self.random.u32(..4), self.limit());
+        let channel = Chan::new(self.random.usize(..2));
+        let (sender, receiver) = channel.split();
+        let (running, sends) = (Running::new(self.shared), self.random.bool());
+        if sends {
+            self.outside(move || {
+                for number in 0..count {
+                    if platform::blocking_send(&sender, Value::new(number, &running.0.values)).is_err() {
+                        break;
+                    }
+                }
+                drop(running);
+            });
+            for _ in 0..rounds {
+                verify(receiver.recv_timeout(limit).ok());
+            }
+        } else {
+            self.outside(move || {
+                while let Ok(value) = platform::blocking_recv(&receiver) {
+                    verify(Some(value));
+                }
+                drop(running);
+            });
+            for _ in 0..rounds {
+                drop(sender.send_timeout(self.harmless_value(), limit));
+            }
+        }
     }
 
     /// Calls `body` outside of the scheduler.

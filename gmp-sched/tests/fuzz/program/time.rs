@@ -1,14 +1,18 @@
 //! The operations on timers and contexts that a random program performs, and some rare calls.
 
-use gmp_sched::cancel::ContextError;
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::time::Duration;
 
-use super::super::platform::{self, Timer, sleep, try_after_func, yield_now};
-use super::{Fuzzer, Running, verify};
-use crate::value::{Value, broken};
+use gmp_sched::cancel::ContextError;
+use gmp_sched::select;
+
+use super::super::platform::{self, Ticker, Timer, after_func, sleep, try_after_func, yield_now};
+use super::{Bomb, Fuzzer, Running, defuse, verify};
+use crate::value::{Canary, Value, broken};
 
 impl Fuzzer<'_> {
     pub(super) fn timers(&mut self) {
-        let (limit, how) = (self.limit(), self.random.u32(..5));
+        let (limit, how) = (self.limit(), self.random.u32(..8));
         match how {
             0 => {
                 let timer = Timer::new(limit);
@@ -19,7 +23,7 @@ impl Fuzzer<'_> {
             1 => {
                 let running = Running::new(self.shared);
                 if let Ok(function) = try_after_func(limit, move || {
-                    drop(running.0.channels[3].sender().try_send(Value::new(1, &running.0.alive)));
+                    drop(running.0.channels[3].sender().try_send(Value::new(1, &running.0.values)));
                 }) {
                     if self.random.bool() {
                         sleep(limit);
@@ -29,17 +33,59 @@ impl Fuzzer<'_> {
             }
             2 => sleep(limit),
             3 => drop(Timer::new(limit).wait()),
+            4 => {
+                let ticker = Ticker::new(limit + Duration::from_nanos(1));
+                let _ = ticker.wait_until(limit);
+                ticker.reset(limit / 2 + Duration::from_nanos(1));
+                let _ = (ticker.wait_until(limit), ticker.try_wait());
+                self.outside(move || drop(ticker));
+            }
+            5 => self.panicking_function(limit),
             _ => yield_now(),
         }
     }
 
+    /// Runs a function later that panics. The panic is caught at the end of the function, because a panic of a G that is
+    /// not joined ends the process, as documented. For the same reason the function is never stopped: its value would be
+    /// dropped without it.
+    fn panicking_function(&mut self, limit: Duration) {
+        let (running, value) = (Running::new(self.shared), self.value());
+        let function = after_func(limit, move || {
+            let canary = Canary::new(7);
+            defuse(catch_unwind(AssertUnwindSafe(|| {
+                let _value = value;
+                drop(running.0.channels[3].receiver().try_recv());
+                panic_any(Bomb);
+            })));
+            canary.verify();
+        });
+        if self.random.bool() {
+            function.reset(limit / 2);
+        }
+        sleep(limit);
+    }
+
     pub(super) fn contexts(&mut self) {
-        let (limit, how) = (self.limit(), self.random.u32(..4));
-        let (context, cancel) = self.shared.root.0.with_value(self.random.u64(..)).with_timeout(limit);
+        let (limit, how) = (self.limit(), self.random.u32(..6));
+        let (context, cancel) = self.shared.root.0.with_value(self.value()).with_timeout(limit);
         match how {
             0 => self.outside(move || drop(cancel)),
             1 => self.outside(move || cancel.cancel()),
             2 => drop(cancel),
+            3 => {
+                let running = Running::new(self.shared);
+                let function = context.after_func(move || {
+                    drop(running.0.channels[2].sender().try_send(Value::new(2, &running.0.values)));
+                });
+                if self.random.bool() {
+                    function.stop();
+                }
+            }
+            4 => select! {
+                recv(context.done()) => {}
+                recv(self.channel().receiver()) -> received => verify(received.ok()),
+                timeout(limit) => {}
+            },
             _ => _ = context.sleep(limit / 2),
         }
         if !matches!(context.wait(), ContextError::Canceled | ContextError::DeadlineExceeded) {
@@ -49,8 +95,7 @@ impl Fuzzer<'_> {
 
     pub(super) fn rest(&mut self) {
         match self.random.u32(..6) {
-            0 => self.shared.once.call_once(yield_now),
-            1 => self.shared.lazy.verify(),
+            0 | 1 => self.shared.lazy.verify(),
             2 => {
                 if let Ok(locked) = platform::try_lock_thread() {
                     yield_now();
