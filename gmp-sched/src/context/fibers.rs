@@ -5,7 +5,7 @@
 //! order the accesses that the scheduler must order by itself, and so would hide its data races.
 
 use core::ffi::c_void;
-use core::ops::Range;
+use core::ops::{Range, RangeInclusive};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::cell::Cell;
@@ -47,11 +47,16 @@ fn entry(page: usize) -> &'static Entry {
         .expect("the table has room for every page of every stack")
 }
 
+/// The pages of `stack`, which need not begin or end at a page boundary.
+fn pages(stack: &Range<usize>) -> RangeInclusive<usize> {
+    stack.start / PAGE..=(stack.end - 1) / PAGE
+}
+
 /// Registers `stack` before the first switch to it.
 pub(crate) fn add(stack: &Range<usize>) {
     // SAFETY: this only creates a fiber. Nothing runs on it yet.
     let fiber = unsafe { __tsan_create_fiber(0) };
-    for page in stack.clone().step_by(PAGE).map(|address| address / PAGE) {
+    for page in pages(stack) {
         loop {
             let entry = entry(page);
             let mine = entry.page.compare_exchange(0, page, Ordering::Relaxed, Ordering::Relaxed);
@@ -66,7 +71,7 @@ pub(crate) fn add(stack: &Range<usize>) {
 /// Unregisters `stack`, on which nothing runs any more.
 pub(crate) fn remove(stack: &Range<usize>) {
     let fiber = entry(stack.start / PAGE).fiber.load(Ordering::Relaxed);
-    for page in stack.clone().step_by(PAGE).map(|address| address / PAGE) {
+    for page in pages(stack) {
         entry(page).fiber.store(ptr::null_mut(), Ordering::Relaxed);
     }
     // SAFETY: `add` created the fiber, and the caller guarantees that nothing runs on its stack any more.
