@@ -5,6 +5,7 @@ use core::array;
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use gmp_sched::goroutine::WaitReason;
 use kernel::clock;
 use kernel::internals::Stalled;
 use kernel::percpu::{self, PreemptGuard};
@@ -12,6 +13,7 @@ use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
 use kernel::watchdog::longest_windows;
 
+use crate::reports::waiting;
 use crate::vectors;
 
 /// A number of lines for which the console's buffer has no room. Each line has 64 bytes, so the lines take 125 KiB.
@@ -65,6 +67,7 @@ fn others_run_while_a_printer_waits_for_room() {
 /// If `is_blocked_first` is set, all four Gs are first blocked by a full buffer, and each prints its lines after that.
 ///
 /// The test does not compare the numbers of lines, because these depend on how long each virtual CPU runs.
+/// `blocked_printers_print_in_turn` compares them.
 fn all_printers_make_progress(is_blocked_first: bool) {
     const PRINTERS: usize = 4;
     let lines: Arc<[AtomicUsize; PRINTERS]> = Arc::default();
@@ -97,6 +100,43 @@ fn blocked_printers_continue() {
 guest_test!(all_printers_get_room, smp = &[1, 4, 8], isolated);
 fn all_printers_get_room() {
     all_printers_make_progress(false);
+}
+
+// With one CPU and no ends of slices, no printer loses the CPU between two lines. So each printer waits for the lock again
+// before the next one has printed its line, whatever the machine's speed.
+guest_test!(blocked_printers_print_in_turn, smp = &[1], isolated, options = &["slice_us=10000000"]);
+/// Four Gs wait to print, one after the other: the first for room in the buffer, the others for the first. When there is
+/// room, they print line after line in turn, because the lock is handed over in FIFO order. So their numbers of lines
+/// never differ by more than one.
+fn blocked_printers_print_in_turn() {
+    // The first printer is woken when there is room for all these lines, so no printer waits for room again.
+    const LINES: usize = 50;
+    let lines: Arc<[AtomicUsize; 4]> = Arc::default();
+    let stalled = Stalled::new();
+    {
+        // These lines fill the half of the buffer that callers that can wait may fill, and a part of the other half.
+        let _pinned = PreemptGuard::new();
+        (0..1_500).for_each(|number| print_line(9, number));
+        assert_eq!(stalled.lost(), 0);
+    }
+    let [for_room, for_turn] = [WaitReason::IoWait, WaitReason::MutexLock].map(waiting);
+    let printers: [_; 4] = array::from_fn(|g| {
+        let lines = lines.clone();
+        let printer = go(move || {
+            for line in 0..LINES {
+                print_line(g, line);
+                lines[g].store(line + 1, Ordering::Relaxed);
+                let all = [0, 1, 2, 3].map(|g| lines[g].load(Ordering::Relaxed));
+                assert!(all.iter().max() <= all.iter().min().map(|fewest| fewest + 1).as_ref(), "{all:?} lines");
+            }
+        });
+        while waiting(WaitReason::IoWait) < for_room + 1 || waiting(WaitReason::MutexLock) < for_turn + g {
+            yield_now();
+        }
+        printer
+    });
+    drop(stalled);
+    printers.into_iter().for_each(|printer| printer.join().expect("it does not panic"));
 }
 
 guest_test!(many_printers_are_no_lockup, smp = &[4, 8], isolated, seconds = 60);
