@@ -354,7 +354,7 @@ fn call_of_a_single_flight_ends_when_cloning_its_value_panics() {
     THREADS.run(1, || {
         let flights = SingleFlight::new();
         let call = |number, clone_panics| flights.call("name", || Text { number, clone_panics });
-        assert!(has_panicked(|| drop(call(1, true))));
+        assert!(has_panicked(|| _ = call(1, true)));
         let fetched = call(2, false);
         assert_eq!((fetched.value.number, fetched.is_shared), (2, false));
     });
