@@ -127,11 +127,33 @@ fn main() {
     }
 }
 
+/// Takes values from a coroutine until the G of a timer has run, but at most `count` values. Returns whether that G has
+/// run. There is no sysmon that ends the slice of the coroutine.
+#[cfg(all(test, feature = "extras"))]
+fn timer_fires_during_coroutine(count: usize) -> bool {
+    static HAS_FIRED: AtomicBool = AtomicBool::new(false);
+    let sleeper = go(|| {
+        sleep(std::time::Duration::from_millis(1));
+        HAS_FIRED.store(true, Ordering::Relaxed);
+    });
+    yield_now();
+    let mut values = pull(|yielder| while yielder.yield_value(()) {});
+    let has_fired = values.by_ref().take(count).any(|()| HAS_FIRED.load(Ordering::Relaxed));
+    sleeper.join().unwrap();
+    has_fired
+}
+
 #[test]
 fn gs_send_receive_and_sleep_on_one_thread() {
     let (result, sum) = std::sync::mpsc::channel();
     // The M never ends. The process ends when the test has received the result.
     // SAFETY: this is the first call, only Gs use the platform, and the Gs call only a few small functions.
-    std::thread::spawn(move || unsafe { run(move || result.send(sum_of_squares(100)).unwrap()) });
+    std::thread::spawn(move || unsafe {
+        run(move || {
+            #[cfg(feature = "extras")]
+            assert!(timer_fires_during_coroutine(30_000_000), "a coroutine keeps timers from firing");
+            result.send(sum_of_squares(100)).unwrap();
+        })
+    });
     assert_eq!(sum.recv(), Ok(328_350));
 }

@@ -1,6 +1,6 @@
 //! The order in which an M picks the next G. All code that chooses among runnable Gs calls a function of this file. (A
-//! coroutine does not choose, because it switches to a certain G. Nor does an M with a locked G, which waits for that
-//! G.)
+//! coroutine does not choose, because it switches to a certain G; it asks `may_skip_pick` whether it may. Nor does an M
+//! with a locked G, which waits for that G.)
 //!
 //! | step | source of the next G | Go: `findRunnable` (runtime/proc.go, go1.27) |
 //! |---|---|---|
@@ -41,7 +41,7 @@ use crate::base::run_queue::{RING_CAPACITY, Slice};
 use crate::engine::due_timers::{await_next, next_due, take_due};
 use crate::engine::enqueue::put_last;
 use crate::engine::park::make_runnable;
-use crate::engine::slice::end_inherited_slice;
+use crate::engine::slice::{begin_next_slice, end_inherited_slice};
 use crate::engine::steal::steal;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
@@ -62,6 +62,7 @@ pub(crate) fn find_runnable<Plat: Platform>(
             machine.wait_for_processor(pinned);
             continue;
         };
+        begin_next_slice(pinned, processor);
         // The request for a slow pick is cleared before the checks below, so that a request that comes during the
         // checks is kept.
         let is_check_due = processor.begin_slow_pick();
@@ -108,6 +109,15 @@ pub(crate) fn pick_next<Plat: Platform>(
         return None;
     }
     processor.pop_local()
+}
+
+/// Whether a leaving G may switch to a certain other G without a pick. With timer interrupts it may, because an
+/// interrupt ends the slice, fires the timers and stops the G. On other platforms it may not if g0 has to pick, as in
+/// [`pick_next`]. Otherwise two Gs that switch to each other would keep their P for ever.
+#[cfg(feature = "extras")]
+#[inline(always)]
+pub(crate) fn may_skip_pick<Plat: Platform>(processor: &'static Processor<Plat>) -> bool {
+    Plat::TIMER_INTERRUPTS || !processor.needs_slow_pick() && !has_due_timer(processor)
 }
 
 /// Why a G displaces the running one.

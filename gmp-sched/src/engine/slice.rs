@@ -16,7 +16,7 @@
 //!
 //! A slice continues during a system call. The G gives way at the end of the call. If the call lasts, sysmon takes the
 //! P. Where there are no timer interrupts ([`Platform::TIMER_INTERRUPTS`]), sysmon checks in place of the handler, and
-//! a slice that is over ends when a G leaves: see [`end_inherited_slice`].
+//! a slice that is over ends when a G leaves: see [`end_inherited_slice`] and [`begin_next_slice`].
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
@@ -114,10 +114,10 @@ impl<Plat: Platform> Processor<Plat> {
     }
 }
 
-/// Called when a G leaves. On platforms on which interrupts preempt Gs, does nothing. On other platforms, if the slice
-/// of the leaving G is over, the G in `runnext` does not inherit that slice, but goes to the tail of the ring. So the
-/// Gs of the ring run first, as after a preemption. If the ring is empty, Gs are stolen from another P before that. The
-/// next pick also checks the global queue.
+/// Called when a G leaves for g0. On platforms on which interrupts preempt Gs, does nothing. On other platforms, if the
+/// slice of the leaving G is over, the G in `runnext` does not inherit that slice, but goes to the tail of the ring. So
+/// the Gs of the ring run first, as after a preemption. If the ring is empty, Gs are stolen from another P before that.
+/// Then g0 calls [`begin_next_slice`].
 #[inline(always)]
 pub(crate) fn end_inherited_slice<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) {
     if !Plat::TIMER_INTERRUPTS && processor.is_slice_over() {
@@ -125,13 +125,27 @@ pub(crate) fn end_inherited_slice<Plat: Platform>(pinned: &Pinned<Plat>, process
     }
 }
 
-/// The part of [`end_inherited_slice`] for a slice that is over. The leaving G may hold locks that its commit releases
-/// on the far side. This function takes none of these locks.
+/// Called on g0 before each pick. If the slice of the G that has left is over, does the same as [`end_inherited_slice`]
+/// for a G that the commit of the leaving G has put into `runnext`. (If such a G inherited the slice, two Gs that ready
+/// each other in their commits would starve the ring.) The slice then counts as ended, and the pick checks the global
+/// queue first.
+#[inline(always)]
+pub(crate) fn begin_next_slice<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) {
+    if !Plat::TIMER_INTERRUPTS && processor.is_slice_over() {
+        if processor.queue.next().is_some() {
+            put_runnext_last(pinned, processor);
+        }
+        processor.forget_slice();
+        processor.request_global_check();
+    }
+}
+
+/// Puts the G in `runnext` at the tail of the ring, because the slice is over. The leaving G may hold locks that its
+/// commit releases on the far side. This function takes none of these locks.
 #[cold]
 #[inline(never)]
 fn put_runnext_last<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) {
     let scheduler = pinned.machine().scheduler();
-    processor.forget_slice();
     if processor.queue_length() == 0
         && let Some(stolen) = steal_at_once(pinned, processor)
     {
@@ -141,5 +155,4 @@ fn put_runnext_last<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static P
         processor.counters.preemptions.add(1);
         put_last(scheduler, processor, next);
     }
-    processor.request_global_check();
 }

@@ -6,10 +6,13 @@
 //!   inner:            runs ──▶ yield_value: parks itself, switches to outer ────┘
 //! ```
 //!
-//! Neither G goes through a queue, and no other G runs in between. Each G is parked while the other one runs, and only
+//! Neither G goes through a queue, and no other G is picked in between. Each G is parked while the other one runs, and only
 //! the other one can resume it. The switch saves the context of the G that parks before the other G runs. So no commit
 //! is needed to publish the parked G. When the inner G ends, it readies the outer G, as every G that ends readies the G
 //! that joins it (see `join`).
+//!
+//! On platforms without [timer interrupts](Platform::TIMER_INTERRUPTS), other Gs run in between if the slice that the two
+//! Gs share is over, if a timer is due, or if the world is to stop. The two Gs then switch through the run queues.
 //!
 //! A G that is [locked to its thread](crate::lock_os_thread) stays on that thread, both as the inner and as the outer
 //! side of a coroutine. If one side is locked, or if the two sides belong to different schedulers, they switch to each
@@ -26,6 +29,7 @@ use crate::base::error::{JoinError, OutOfResources};
 use crate::base::spin_lock::Lock;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
+use crate::engine::pick::may_skip_pick;
 use crate::engine::switch::leave;
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{Goroutine, Place, WaitReason};
@@ -73,7 +77,7 @@ pub struct Yielder<T: Send + 'static, Plat: Platform> {
 
 /// Makes a coroutine of `body`, which runs in a G of its own when the first value is asked for. Go: `iter.Pull`.
 ///
-/// Switching to the coroutine and back uses no queue, and no other G runs in between. (The [module](self) names the
+/// Switching to the coroutine and back uses no queue, and no other G is picked in between. (The [module](self) names the
 /// exceptions.) This makes it cheap, for example, to write a tree walk as a recursive function and to use it as an
 /// iterator. Does not block; not callable from interrupts.
 ///
@@ -338,7 +342,8 @@ fn switch_to<Plat: Platform>(caller: CurrentGoroutine<Plat>, next: &'static Goro
         && next.locked_machine().is_none()
         && machine.locked_goroutine().is_none()
         && me.bubble().is_none()
-        && next.bubble().is_none();
+        && next.bubble().is_none()
+        && may_skip_pick(processor);
     if !is_usual {
         return switch_specially(CurrentGoroutine { pinned, machine, processor, me }, next);
     }
@@ -349,13 +354,13 @@ fn switch_to<Plat: Platform>(caller: CurrentGoroutine<Plat>, next: &'static Goro
 }
 
 /// The part of [`switch_to`] for a G that has not begun, is sampled, waits in a bubble, is locked to its M or belongs to
-/// another scheduler.
+/// another scheduler, and for the case that g0 has to pick.
 #[cold]
 #[inline(never)]
 #[cfg_attr(feature = "std", track_caller)]
 fn switch_specially<Plat: Platform>(caller: CurrentGoroutine<Plat>, next: &'static Goroutine<Plat>) {
     let is_for_other_machine = next.locked_machine().is_some() || !caller.machine.is_of_scheduler_of(next);
-    if is_for_other_machine || caller.machine.locked_goroutine().is_some() {
+    if is_for_other_machine || caller.machine.locked_goroutine().is_some() || !may_skip_pick(caller.processor) {
         return switch_through_queues(caller, next);
     }
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
@@ -387,8 +392,8 @@ fn switch_specially<Plat: Platform>(caller: CurrentGoroutine<Plat>, next: &'stat
 }
 
 /// Switches like [`switch_to`], but through the queues. Called if one of the two Gs is locked to its M, if they belong
-/// to different schedulers or bubbles, or if `next` does not wait durably in their bubble. The far side readies `next`,
-/// and the scheduler of `next` runs it.
+/// to different schedulers or bubbles, if `next` does not wait durably in their bubble, or if g0 has to pick. The far
+/// side readies `next`, and the scheduler of `next` runs it.
 #[cold]
 #[cfg_attr(feature = "std", track_caller)]
 fn switch_through_queues<Plat: Platform>(caller: CurrentGoroutine<Plat>, next: &'static Goroutine<Plat>) {

@@ -4,8 +4,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::time::Duration;
 
-use super::platform::{channel, go, syscall, tick, yield_now};
+use super::platform::{channel, go, pull, sleep, syscall, tick, yield_now};
 
 /// The limit on the steps of a G that should be preempted much earlier. The G ends after this number of steps, so that
 /// a failing test does not hang.
@@ -68,6 +69,37 @@ fn two_gs_that_ready_each_other_do_not_starve_others() {
     second.join().unwrap();
 }
 shared_test!(two_gs_that_ready_each_other_do_not_starve_others, procs = &[1]);
+
+/// Makes a coroutine and takes values from it until `done` is set, but at most [`MOST`] values. The two Gs switch to each
+/// other directly and share one slice. Returns the number of values.
+fn pull_until(done: &AtomicBool) -> usize {
+    pull(|yielder| while yielder.yield_value(()) {}).take(MOST).take_while(|()| !done.load(Ordering::Relaxed)).count()
+}
+
+/// When the slice that the two Gs of a coroutine share ends, other Gs run.
+fn coroutine_does_not_starve_others() {
+    let done = Arc::new(AtomicBool::new(false));
+    let is_done = done.clone();
+    let puller = go(move || pull_until(&is_done));
+    yield_within_slices();
+    done.store(true, Ordering::Relaxed);
+    assert!(puller.join().unwrap() < MOST, "a coroutine kept its P for itself");
+}
+shared_test!(coroutine_does_not_starve_others, procs = &[1]);
+
+/// A timer fires although the two Gs of a coroutine are the only runnable ones and never leave for another G.
+fn coroutine_does_not_keep_timers_from_firing() {
+    let done = Arc::new(AtomicBool::new(false));
+    let is_done = done.clone();
+    let sleeper = go(move || {
+        sleep(Duration::from_millis(1));
+        done.store(true, Ordering::Relaxed);
+    });
+    yield_now();
+    assert!(pull_until(&is_done) < MOST, "the timer did not fire");
+    sleeper.join().unwrap();
+}
+shared_test!(coroutine_does_not_keep_timers_from_firing, procs = &[1]);
 
 /// Each G spawns the next one. The new G shares the slice of its creator, so the slice ends although the running G
 /// changes. The test does not count slices, because they can be very short: if a G is preempted after its spawn, the

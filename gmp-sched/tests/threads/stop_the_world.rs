@@ -261,6 +261,34 @@ fn g_that_ends_locked_unlocks_its_m() {
     });
 }
 
+/// The two Gs of a coroutine switch to each other directly, without a pick. They stop with the world nevertheless. If
+/// they did not, the stop would last until the coroutine has yielded all its values.
+#[test]
+fn coroutine_stops_with_the_world() {
+    const VALUES: usize = 30_000_000;
+    THREADS.run(2, || {
+        let [is_running, is_over] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let (runs, ends) = (is_running.clone(), is_over.clone());
+        let puller = native::go(move || {
+            let values = native::pull(|yielder| while yielder.yield_value(()) {}).take(VALUES);
+            let values = values.take_while(|()| {
+                runs.store(true, Ordering::Relaxed);
+                !ends.load(Ordering::Relaxed)
+            });
+            values.count()
+        });
+        // The main G keeps its P busy, so that the other P runs the coroutine.
+        while !is_running.load(Ordering::Relaxed) {
+            thread::yield_now();
+        }
+        for _ in 0..3 {
+            drop(native::stop_the_world());
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(puller.join().unwrap() < VALUES, "the world stopped only after the end of the coroutine");
+    });
+}
+
 /// If several Gs want to stop the world, they do so one by one, in FIFO order.
 #[test]
 fn concurrent_stops_are_served_in_order() {

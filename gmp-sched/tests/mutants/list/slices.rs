@@ -1,6 +1,6 @@
 //! Mutants of slices, and of the bounds on how long a runnable G waits.
 
-use super::Catcher::{Properties, Simulation};
+use super::Catcher::{Properties, Simulation, Test};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -11,6 +11,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         if !Plat::TIMER_INTERRUPTS {",
         "        if !Plat::TIMER_INTERRUPTS {",
         Simulation("simulation/preemption", "two_gs_that_ready_each_other_share_a_slice", 60),
+    ),
+    mutant(
+        "engine/pick.rs",
+        "on platforms without timer interrupts, the two Gs of a coroutine do not stop with the world",
+        "    Plat::TIMER_INTERRUPTS || !processor.needs_slow_pick() && !has_due_timer(processor)",
+        "    Plat::TIMER_INTERRUPTS || !has_due_timer(processor)",
+        Test("threads/stop_the_world", "coroutine_stops_with_the_world"),
     ),
     mutant(
         "engine/preempt.rs",
