@@ -2,16 +2,39 @@
 //! Gs and at first 3 Ms, within bounds. `sim::exhaustive` describes what such an exploration covers and what it does
 //! not.
 //!
-//! Each test prints the number of states. The exploration bounds how many times a run may switch away from a CPU that
-//! could continue. In a debug build the bound is 0 for large programs, 1 for small ones and 2 for the smallest (see
-//! `Size`). In an optimised build the bound is one higher. A switch away from a CPU whose G is in `sim::work` is not
-//! counted. `GMP_SWITCHES=3` sets another bound, and `GMP_SWITCHES=all` removes the bound. Without a bound, the program
-//! of the first test has a million states. The programs of the other tests have not yet been explored completely
-//! without a bound. This command explores the program of the first test without a bound:
+//! Each exploration is bounded, so these tests do not prove the absence of errors beyond the bounds. There are two bounds:
+//! how many times a run may switch away from a CPU that could continue, and how many times the clock may advance while a
+//! CPU is busy (a tick). A switch away from a CPU whose G is in `sim::work` is not counted. Without ticks, sysmon runs
+//! only while all CPUs halt. `GMP_SWITCHES=3` and `GMP_TICKS=2` set other bounds for all programs, and
+//! `GMP_SWITCHES=all` removes the bound on switches. Without that bound, the program of the first test has a million
+//! states. The programs of the other tests have not yet been explored completely without it. This command explores the
+//! program of the first test without the bound:
 //!
 //! ```sh
 //! GMP_SWITCHES=all cargo test --release -p gmp-sched --test composition -- --nocapture submitting
 //! ```
+//!
+//! Each test prints the number of states, and fails if there are fewer than about half as many as in this table, which
+//! `cargo test -p gmp-sched --test composition -- --nocapture` measured in the test profile (`opt-level` 1):
+//!
+//! | program | switches | ticks | states |
+//! |---|---|---|---|
+//! | `submitting_and_going_idle` | 3 | 0 | 40,513 |
+//! | `handing_off_while_others_submit` | 2 | 1 | 203,908 |
+//! | `long_system_calls_are_retaken` | 1 | 2 | 489,544 |
+//! | `stopping_and_starting_the_world` | 1 | 0 | 95,924 |
+//! | `changing_the_number_of_processors` | 1 | 0 | 54,669 |
+//! | `timekeeping` | 1 | 1 | 161,839 |
+//! | `everything_together` | 1 | 0 | 389,346 |
+//! | `everything_together` | 0 | 1 | 480,967 |
+//! | `spinning_m_that_goes_idle_finds_the_work_that_relied_on_it` | 2 | 0 | 59,337 |
+//! | `idling_m_that_is_assigned_a_p_wakes_another_for_the_other_work` | 2 | 0 | 71,526 |
+//! | `hand_off_stops_the_processor_with_the_world` | 2 | 0 | 8,807 |
+//! | `stop_request_during_a_system_call_takes_effect_at_its_end` | 1 | 0 | 129,532 |
+//! | `world_stops_while_a_system_call_goes_on` | 1 | 0 | 49,313 |
+//! | `gs_spawned_while_the_world_is_stopped_run_when_it_starts` | 2 | 0 | 33,289 |
+//! | `timer_of_a_handed_off_p_fires_in_time` | 2 | 0 | 21,022 |
+//! | `timer_of_a_retired_p_fires_in_time` | 1 | 0 | 46,210 |
 #![cfg(not(gmp_loom))]
 
 use std::env;
@@ -19,7 +42,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use gmp_sched::sim::exhaustive::{self, Census, Setting};
+use gmp_sched::sim::exhaustive::{self, Setting};
 use gmp_sched::sim::{self, Sim};
 use gmp_sched::syscall::{blocking, syscall};
 
@@ -30,22 +53,24 @@ static MEMORY: exhaustive::Memory = exhaustive::Memory;
 /// next.
 const A_WHILE: Duration = Duration::from_micros(1);
 
-/// The size of a program. The larger a program is, the less often an exploration may switch away from a CPU that could
-/// continue.
-#[derive(Clone, Copy)]
-enum Size {
-    Large = 0,
-    Small = 1,
-    Tiny = 2,
-}
-
-/// Explores `program` and prints the number of states. While a CPU is busy, the clock advances at most `ticks` times.
-fn explore(name: &str, size: Size, ticks: u32, program: fn()) -> Census {
-    let switches = match env::var("GMP_SWITCHES").as_deref() {
-        Err(_) => Some(size as u32 + u32::from(!cfg!(debug_assertions))),
+/// Reads a bound from the environment variable `name`, or returns `default` if the variable is not set.
+fn bound(name: &str, default: u32) -> Option<u32> {
+    match env::var(name).as_deref() {
+        Err(_) => Some(default),
         Ok("all") => None,
         Ok(number) => Some(number.parse().expect("a number, or all")),
-    };
+    }
+}
+
+/// Explores `program` and prints the number of states. The exploration switches at most `switches` times away from a CPU
+/// that could continue, and while a CPU is busy, the clock advances at most `ticks` times. With these bounds, there are
+/// at least `states` states.
+fn explore(name: &str, [switches, ticks]: [u32; 2], states: usize, program: fn()) {
+    // The runs of the mutants set `GMP_SIM_SEEDS`. A mutant must break an invariant, not only lead to fewer states.
+    let variables = ["GMP_SWITCHES", "GMP_TICKS", "GMP_SIM_SEEDS"];
+    let is_usual = variables.iter().all(|name| env::var_os(name).is_none());
+    let switches = bound("GMP_SWITCHES", switches);
+    let ticks = bound("GMP_TICKS", ticks).expect("the number of ticks is bounded");
     let start = Instant::now();
     let setting = Setting { ticks, switches, ..Setting::default() };
     let census = exhaustive::explore(setting, program).unwrap_or_else(|failure| panic!("{name}: {failure}"));
@@ -59,7 +84,7 @@ fn explore(name: &str, size: Size, ticks: u32, program: fn()) -> Census {
         start.elapsed()
     );
     assert!(census.ends > 0 && census.stable > 0, "{census:?}");
-    census
+    assert!(!is_usual || census.states >= states, "fewer states than {states}: {census:?}");
 }
 
 /// Spawns `children` and begins the exploration of every order of steps. Then calls `meanwhile` and joins the children.
@@ -84,12 +109,12 @@ fn let_another_machine_search() {
 
 #[test]
 fn submitting_and_going_idle() {
-    explore("submit, idle", Size::Small, 0, || with_children([sim::yield_now, || ()], || ()));
+    explore("submit, idle", [3, 0], 20_000, || with_children([sim::yield_now, || ()], || ()));
 }
 
 #[test]
 fn handing_off_while_others_submit() {
-    explore("submit, idle, hand-off", Size::Small, 1, || {
+    explore("submit, idle, hand-off", [2, 1], 100_000, || {
         with_children([|| sim::block(A_WHILE), sim::yield_now], || ());
     });
 }
@@ -97,21 +122,21 @@ fn handing_off_while_others_submit() {
 /// The system call is long enough for sysmon to retake the P.
 #[test]
 fn long_system_calls_are_retaken() {
-    explore("submit, idle, system call, sysmon", Size::Large, 2, || {
+    explore("submit, idle, system call, sysmon", [1, 2], 250_000, || {
         with_children([|| syscall::<Sim, _>(compute), || ()], || ());
     });
 }
 
 #[test]
 fn stopping_and_starting_the_world() {
-    explore("idle, hand-off, system call, stop and start", Size::Small, 0, || {
+    explore("idle, hand-off, system call, stop and start", [1, 0], 50_000, || {
         with_children([|| sim::syscall(A_WHILE), || sim::block(A_WHILE)], || drop(sim::stop_the_world()));
     });
 }
 
 #[test]
 fn changing_the_number_of_processors() {
-    explore("submit, idle, system call, set_procs", Size::Small, 0, || {
+    explore("submit, idle, system call, set_procs", [1, 0], 25_000, || {
         with_children([|| sim::syscall(A_WHILE), sim::yield_now], || {
             sim::set_procs(1).unwrap();
             sim::set_procs(3).unwrap();
@@ -121,14 +146,14 @@ fn changing_the_number_of_processors() {
 
 #[test]
 fn timekeeping() {
-    explore("idle, hand-off, timekeeper", Size::Large, 1, || {
+    explore("idle, hand-off, timekeeper", [1, 1], 80_000, || {
         with_children([|| sim::sleep(A_WHILE), || sim::block(2 * A_WHILE)], || ());
     });
 }
 
 #[test]
 fn everything_together() {
-    explore("idle, hand-off, system call, stop and start, set_procs, timekeeper", Size::Large, 0, || {
+    fn program() {
         let sleep_and_call = || {
             sim::sleep(A_WHILE);
             sim::syscall(A_WHILE);
@@ -137,14 +162,18 @@ fn everything_together() {
             drop(sim::stop_the_world());
             sim::set_procs(2).unwrap();
         });
-    });
+    }
+    let name = "idle, hand-off, system call, stop and start, set_procs, timekeeper";
+    explore(name, [1, 0], 200_000, program);
+    // Without ticks, sysmon runs only while all CPUs halt.
+    explore(&format!("{name}, sysmon"), [0, 1], 240_000, program);
 }
 
 /// In some orders, the main G spawns `child` while another M is spinning, so this spawn wakes no M. The spinning M has
 /// to find `child`, although it may already have searched the P of the main G.
 #[test]
 fn spinning_m_that_goes_idle_finds_the_work_that_relied_on_it() {
-    explore("submit, idle", Size::Small, 0, || {
+    explore("submit, idle", [2, 0], 30_000, || {
         sim::set_procs(2).unwrap();
         exhaustive::begin();
         let_another_machine_search();
@@ -159,7 +188,7 @@ fn spinning_m_that_goes_idle_finds_the_work_that_relied_on_it() {
 /// P whose Gs it is to run. So if the check finds other work, the M must wake another M for that work.
 #[test]
 fn idling_m_that_is_assigned_a_p_wakes_another_for_the_other_work() {
-    explore("submit, idle, hand-off", Size::Tiny, 0, || {
+    explore("submit, idle, hand-off", [2, 0], 35_000, || {
         sim::set_procs(2).unwrap();
         blocking::<Sim, _>(|| ());
         let_another_machine_search();
@@ -174,7 +203,7 @@ fn idling_m_that_is_assigned_a_p_wakes_another_for_the_other_work() {
 
 #[test]
 fn hand_off_stops_the_processor_with_the_world() {
-    explore("hand-off, stop and start", Size::Small, 0, || {
+    explore("hand-off, stop and start", [2, 0], 4_000, || {
         let child = || {
             sim::work(A_WHILE);
             sim::block(A_WHILE);
@@ -191,7 +220,7 @@ fn hand_off_stops_the_processor_with_the_world() {
 /// the call, so it must stop when the call ends.
 #[test]
 fn stop_request_during_a_system_call_takes_effect_at_its_end() {
-    explore("system call, stop and start", Size::Large, 0, || {
+    explore("system call, stop and start", [1, 0], 60_000, || {
         let child = || {
             sim::work(A_WHILE);
             sim::syscall(A_WHILE);
@@ -208,7 +237,7 @@ fn stop_request_during_a_system_call_takes_effect_at_its_end() {
 fn world_stops_while_a_system_call_goes_on() {
     /// The explored program only writes this flag, so the flag need not be part of the program's saved state.
     static IS_STOPPED_IN_A_CALL: AtomicBool = AtomicBool::new(false);
-    explore("system call, stop and start", Size::Large, 0, || {
+    explore("system call, stop and start", [1, 0], 25_000, || {
         let is_in_call = Arc::new(AtomicBool::new(false));
         let in_call = is_in_call.clone();
         let child = sim::go(move || {
@@ -232,7 +261,7 @@ fn world_stops_while_a_system_call_goes_on() {
 
 #[test]
 fn gs_spawned_while_the_world_is_stopped_run_when_it_starts() {
-    explore("submit, stop and start", Size::Large, 0, || {
+    explore("submit, stop and start", [2, 0], 15_000, || {
         exhaustive::begin();
         let world = sim::stop_the_world();
         let child = sim::go(|| ());
@@ -244,7 +273,7 @@ fn gs_spawned_while_the_world_is_stopped_run_when_it_starts() {
 
 #[test]
 fn timer_of_a_handed_off_p_fires_in_time() {
-    explore("idle, hand-off, timekeeper", Size::Large, 0, || {
+    explore("idle, hand-off, timekeeper", [2, 0], 10_000, || {
         let_another_machine_search();
         exhaustive::begin();
         sim::work(A_WHILE);
@@ -256,7 +285,7 @@ fn timer_of_a_handed_off_p_fires_in_time() {
 
 #[test]
 fn timer_of_a_retired_p_fires_in_time() {
-    explore("idle, set_procs, timekeeper", Size::Large, 0, || {
+    explore("idle, set_procs, timekeeper", [1, 0], 20_000, || {
         // The other P steals the first G, because the second is in `runnext` and thieves take from the ring first. So
         // the timer is set on the P that `set_procs` then retires.
         with_children([|| sim::sleep(A_WHILE), || ()], || {

@@ -61,6 +61,12 @@ impl Catchers {
         &self.models
     }
 
+    /// Returns the tests in a file in `tests`.
+    pub(crate) fn in_file(&self, file: &str) -> Vec<String> {
+        let source = fs::read_to_string(crate_directory().join("tests").join(file).with_extension("rs"));
+        source.iter().flat_map(|source| tests_in(source)).map(str::to_string).collect()
+    }
+
     /// Returns the tests that must detect `mutant`.
     pub(crate) fn of(&self, mutant: &Mutant) -> Vec<String> {
         let containing = |tests: &[String], words: &str| -> Vec<String> {
@@ -69,11 +75,7 @@ impl Catchers {
         match mutant.catcher {
             Catcher::Model(path) => containing(&self.models, &format!("models::{path}")),
             Catcher::Properties(name) => containing(&self.properties, name),
-            Catcher::Simulation(file, name, _) | Catcher::Test(file, name) => {
-                let source = fs::read_to_string(crate_directory().join("tests").join(file).with_extension("rs"));
-                let tests: Vec<_> = source.iter().flat_map(|source| tests_in(source)).map(str::to_string).collect();
-                containing(&tests, name)
-            }
+            Catcher::Simulation(file, name, _) | Catcher::Test(file, name) => containing(&self.in_file(file), name),
             Catcher::Nobody(_) => Vec::new(),
         }
     }

@@ -37,6 +37,28 @@ fn every_model_has_a_mutant_of_its_own() {
     assert!(models.is_empty(), "no mutant names one of these models alone as its catcher: {models:#?}");
 }
 
+/// The same for the programs that are explored. The other tests of that file check the exploration itself.
+#[test]
+#[ignore = "run by CI"]
+fn every_explored_program_has_a_mutant_of_its_own() {
+    let catchers = Catchers::of_the_source().expect("the source can be read");
+    let caught: Vec<_> = mutants().map(|mutant| (mutant.catcher, catchers.of(mutant))).collect();
+    let is_caught_by = |program: &String| {
+        let is_it = |(catcher, by): &(Catcher, Vec<String>)| {
+            matches!(catcher, Catcher::Simulation("composition", ..)) && matches!(&by[..], [only] if only == program)
+        };
+        caught.iter().any(is_it)
+    };
+    let tests = catchers.in_file("composition");
+    let programs = tests.iter().filter(|test| !EXPLORATION.contains(&test.as_str()));
+    let programs: Vec<_> = programs.filter(|program| !is_caught_by(program)).collect();
+    assert_eq!(EXPLORATION.iter().filter(|name| tests.iter().any(|test| test == *name)).count(), EXPLORATION.len());
+    assert!(programs.is_empty(), "no mutant names one of these programs alone as its catcher: {programs:#?}");
+}
+
+/// The tests of the exploration itself in `tests/composition.rs`.
+const EXPLORATION: [&str; 2] = ["pruning_misses_no_state", "deadlock_in_one_order_is_found"];
+
 /// The table of results identifies mutants by their descriptions, so each description must be unique.
 #[test]
 #[ignore = "run by CI"]

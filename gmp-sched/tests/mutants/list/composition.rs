@@ -134,4 +134,34 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        let _ = successor;",
         Simulation("composition", "timer_of_a_retired_p_fires_in_time", ONE),
     ),
+    mutant(
+        "engine/pick.rs",
+        "an M that has found work stays counted as spinning",
+        "        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
+        scheduler.wake_processor();",
+        "        scheduler.wake_processor();",
+        Simulation("composition", "submitting_and_going_idle", ONE),
+    ),
+    mutant(
+        "engine/handoff.rs",
+        "a P that sysmon takes from a system call is not handed off",
+        "        self.hand_off(processor);
+        true",
+        "        true",
+        Simulation("composition", "long_system_calls_are_retaken", ONE),
+    ),
+    mutant(
+        "engine/timekeeper.rs",
+        "the timekeeper parks without a deadline",
+        "                return (earliest != Instant::NEVER).then_some(earliest);",
+        "                return None;",
+        Simulation("composition", "timekeeping", ONE),
+    ),
+    mutant(
+        "engine/handoff.rs",
+        "an M that is about to block is not counted as blocked",
+        "                    shared.blocked_machines += 1;",
+        "",
+        Simulation("composition", "everything_together", ONE),
+    ),
 ];
