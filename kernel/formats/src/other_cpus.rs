@@ -93,7 +93,7 @@ impl Entrance {
     }
 
     /// Returns how many CPUs came after the entrance was closed.
-    pub fn refused(&self) -> u32 {
+    pub fn latecomers(&self) -> u32 {
         self.refused.load(Ordering::Relaxed)
     }
 }
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!((entrance.enter(), entrance.enter(), entrance.entered()), (Some(0), Some(1), 2));
         assert_eq!(entrance.close(), 2);
         assert_eq!((entrance.enter(), entrance.enter()), (None, None));
-        assert_eq!((entrance.entered(), entrance.refused(), entrance.close()), (2, 2, 2));
+        assert_eq!((entrance.entered(), entrance.latecomers(), entrance.close()), (2, 2, 2));
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
             });
             numbers.sort_unstable();
             assert_eq!(numbers, (0..entered).collect::<Vec<_>>());
-            assert_eq!(entrance.refused(), 4 - entered);
+            assert_eq!(entrance.latecomers(), 4 - entered);
         }
     }
 }

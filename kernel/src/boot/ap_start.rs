@@ -18,7 +18,7 @@ use core::hint::spin_loop;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use kernel_formats::other_cpus::{Entrance, Selection};
+use kernel_formats::other_cpus::Selection;
 use spin::Once;
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use x86_64::structures::paging::{PageTable, PageTableFlags};
@@ -26,7 +26,7 @@ use x86_64::structures::paging::{PageTable, PageTableFlags};
 use super::options::{is_dead, is_late};
 use crate::arch::acpi;
 use crate::arch::x86_64::{apic, cpu, gdt, timer};
-use crate::cpu::cpus;
+use crate::cpu::cpus::{self, ENTRANCE};
 use crate::cpu::local::{CpuCopy, cpu_local};
 use crate::cpu::percpu::{CpuId, MAX_CPUS};
 use crate::mm::stack::{self, Stack};
@@ -60,8 +60,6 @@ const SECOND_MESSAGE_NS: u64 = 200_000;
 /// late. The boot CPU waits that long only if a CPU does not start.
 const PATIENCE_NS: u64 = 5_000_000_000;
 
-/// Where CPUs enter the kernel from the trampoline.
-static ENTRANCE: Entrance = Entrance::new();
 /// How many CPUs have finished their start in [`ap_main`].
 static UP: AtomicU32 = AtomicU32::new(0);
 
@@ -159,11 +157,6 @@ pub(crate) fn start(processors: Processors) {
     cpus::set_count(1 + entered as usize);
     log::info!("{} CPUs, {} us after the start-up messages", cpus::count(), (timer::now() - begin) / 1000);
     check_clocks(begin);
-}
-
-/// Returns how many CPUs came too late, and have halted.
-pub(crate) fn late_cpus() -> u32 {
-    ENTRANCE.refused()
 }
 
 /// Waits until `done` returns true, but at most `ns` nanoseconds.

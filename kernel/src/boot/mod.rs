@@ -3,7 +3,7 @@
 //! There are two boot protocols: PVH (`pvh`), which QEMU's `-kernel` uses, and the rust-osdev bootloader
 //! (`bootloader`). Both call [`start`] with a [`BootInfo`]. Later code does not depend on which of them was used.
 
-pub(crate) mod ap_start;
+mod ap_start;
 mod bootloader;
 mod options;
 mod pvh;

@@ -2,7 +2,12 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use kernel_formats::other_cpus::Entrance;
+
 use crate::cpu::percpu::CpuId;
+
+/// Where the CPUs that the boot CPU starts enter the kernel, from the trampoline.
+pub(crate) static ENTRANCE: Entrance = Entrance::new();
 
 static COUNT: AtomicUsize = AtomicUsize::new(1);
 

@@ -11,7 +11,7 @@ use core::slice;
 use x86_64::instructions::interrupts::without_interrupts;
 
 use crate::arch::x86_64::{apic, cpu, interrupts};
-use crate::boot::ap_start;
+use crate::cpu::cpus::ENTRANCE;
 use crate::cpu::percpu;
 use crate::diagnostics::snapshot;
 use crate::drivers::console;
@@ -67,7 +67,7 @@ pub fn unexpected_interrupts() -> usize {
 
 /// Returns how many CPUs have come when the kernel did not wait for them any more. They have halted.
 pub fn late_cpus() -> u32 {
-    ap_start::late_cpus()
+    ENTRANCE.latecomers()
 }
 
 /// Calls `body` with the same restrictions as in the handler of a non-maskable interrupt. The kernel's checks take
