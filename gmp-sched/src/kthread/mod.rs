@@ -59,7 +59,12 @@ pub unsafe trait Cpu: Points + Sized + Debug + Send + Sync {
     fn current() -> usize;
 
     /// Calls `body` with interrupts off.
-    fn without_interrupts<R>(body: impl FnOnce() -> R) -> R;
+    ///
+    /// # Safety
+    ///
+    /// `body` does not switch to another thread or G. Otherwise that thread or G would run with interrupts off, and
+    /// could not be preempted. `body` does not turn interrupts on either.
+    unsafe fn without_interrupts<R>(body: impl FnOnce() -> R) -> R;
 
     /// Makes another CPU call [`Threads::reschedule_interrupt`]. If that CPU halts, the call wakes it.
     fn kick(cpu: usize);

@@ -26,7 +26,7 @@ impl<C: Cpu> Threads<C> {
     /// Puts `thread` on a ready list and makes sure that a CPU runs it. The thread's context must be saved, and the
     /// thread must be on no list.
     pub(super) fn make_ready(&'static self, thread: &'static Thread<C>, urgency: Urgency) {
-        C::without_interrupts(|| {
+        let make = || {
             let here = C::current();
             let last = thread.last_cpu();
             let target = self.find_idle(last, here).unwrap_or(last);
@@ -51,7 +51,12 @@ impl<C: Cpu> Threads<C> {
                 }
                 None => C::kick(target),
             }
-        });
+        };
+        #[expect(unsafe_code, reason = "code with interrupts off must not switch threads")]
+        // SAFETY: `make` does not switch threads. If the thread that runs here has to give way, `make` only requests it.
+        unsafe {
+            C::without_interrupts(make);
+        }
     }
 
     /// Returns an idle CPU, preferably `first` or `second`.
@@ -178,10 +183,15 @@ fn take_from<C: Cpu>(cpu: &CpuState<C>) -> Option<&'static Thread<C>> {
     if cpu.ready_length.load(Ordering::Relaxed) == 0 {
         return None;
     }
-    C::without_interrupts(|| {
+    let take = || {
         let mut ready = cpu.ready.lock();
         let thread = ready.pop_front();
         cpu.ready_length.store(ready.len(), Ordering::Relaxed);
         thread
-    })
+    };
+    #[expect(unsafe_code, reason = "code with interrupts off must not switch threads")]
+    // SAFETY: `take` only changes a list.
+    unsafe {
+        C::without_interrupts(take)
+    }
 }

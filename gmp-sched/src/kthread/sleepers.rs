@@ -7,24 +7,34 @@ use crate::base::instant::Instant;
 impl<C: Cpu> Threads<C> {
     /// Adds `thread`, which is the calling thread, to this CPU's sleepers, to be woken at `deadline`. Returns this CPU.
     pub(super) fn add_sleeper(&'static self, thread: &'static Thread<C>, deadline: Instant) -> usize {
-        C::without_interrupts(|| {
+        let add = || {
             let cpu = C::current();
             self.cpus[cpu].sleepers.lock().insert(thread, deadline);
             C::arm(deadline);
             cpu
-        })
+        };
+        #[expect(unsafe_code, reason = "code with interrupts off must not switch threads")]
+        // SAFETY: `add` only changes a timing wheel and arms a timer.
+        unsafe {
+            C::without_interrupts(add)
+        }
     }
 
     /// Removes `thread`, which has been woken, from the sleepers of `cpu`. If the deadline woke the thread, the thread
     /// is no longer a sleeper, and this function only waits for the lock.
     pub(super) fn remove_sleeper(&'static self, cpu: usize, thread: &'static Thread<C>) {
-        C::without_interrupts(|| {
+        let remove = || {
             // The lock is taken even if the thread is no longer a sleeper: see `timer_interrupt`.
             let mut sleepers = self.cpus[cpu].sleepers.lock();
             if thread.sleep.is_linked() {
                 sleepers.remove(thread);
             }
-        });
+        };
+        #[expect(unsafe_code, reason = "code with interrupts off must not switch threads")]
+        // SAFETY: `remove` only changes a timing wheel.
+        unsafe {
+            C::without_interrupts(remove);
+        }
     }
 
     /// Wakes the threads whose deadline has passed. Returns the next deadline on this CPU. Called by the timer's

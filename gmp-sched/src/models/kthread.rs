@@ -45,7 +45,7 @@ unsafe impl Cpu for ModelCpu {
         CPU.with(Cell::get)
     }
 
-    fn without_interrupts<R>(body: impl FnOnce() -> R) -> R {
+    unsafe fn without_interrupts<R>(body: impl FnOnce() -> R) -> R {
         body()
     }
 

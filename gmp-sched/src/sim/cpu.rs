@@ -249,7 +249,7 @@ unsafe impl Cpu for Sim {
         current().running_cpu()
     }
 
-    fn without_interrupts<R>(body: impl FnOnce() -> R) -> R {
+    unsafe fn without_interrupts<R>(body: impl FnOnce() -> R) -> R {
         let were_on = current().cpu().interrupts_on.replace(false);
         let result = body();
         current().cpu().interrupts_on.set(were_on);

@@ -1,5 +1,6 @@
-//! Safe code can name the `Cpu` type of a thread by inference, so the functions that change what a CPU runs, halt it or
-//! enable its interrupts must not be safe.
+//! Safe code can name the `Cpu` type of a thread by inference, so the functions that change what a CPU runs, halt it, or
+//! turn its interrupts on or off must not be safe. With interrupts off, safe code could switch to another G, which could
+//! not be preempted.
 
 use gmp_sched::kthread::{Cpu, Thread};
 use gmp_sched::time::Instant;
@@ -9,6 +10,7 @@ fn take_over<C: Cpu>(thread: &'static Thread<C>, now: Instant) {
     C::switching_to_idle();
     C::halt();
     C::set_interrupts(true);
+    C::without_interrupts(|| ());
 }
 
 fn main() {}

@@ -5,7 +5,8 @@
 //! The columns are contexts. If contexts are nested, for example in a handler that has interrupted a pinned G, the
 //! leftmost of their columns applies. "Pinned" means with preemption off: the code holds a
 //! [`PreemptGuard`](crate::percpu::PreemptGuard) or a `PreemptMutex`, or is in the scheduler. Before the scheduler is
-//! up, every CPU is pinned. The reasons for the table:
+//! up, every CPU is pinned. A closure that safe code passes to the kernel to be called with interrupts off is in the
+//! same context as the holder of an `InterruptMutex`. The reasons for the table:
 //!
 //! - A non-maskable interrupt (NMI) may interrupt code that holds an `InterruptMutex`. If the handler of the NMI took
 //!   the same lock, the CPU would wait for itself for ever.

@@ -4,11 +4,11 @@
 use gmp_sched::platform::Platform as _;
 use gmp_sched::time::Instant;
 use gmp_sched::trace::CpuTracer;
-use x86_64::instructions::interrupts;
 
 use crate::cpu::cpus;
 use crate::cpu::local::cpu_local;
 use crate::cpu::percpu::CpuId;
+use crate::cpu::sync::with_interrupts_off;
 use crate::sched::kthread;
 use crate::sched::platform::Kernel;
 
@@ -22,9 +22,11 @@ pub(super) fn of(cpu: u32) -> Option<&'static CpuTracer> {
     if cpu < cpus::count() { TRACER.of(CpuId::new(cpu)) } else { None }
 }
 
-/// Calls `record` with the tracer of this CPU, with interrupts off.
+/// Calls `record` with the tracer of this CPU, with interrupts off. `record` may do what the holder of an
+/// `InterruptMutex` may do.
+#[track_caller]
 pub(super) fn with_own(record: impl FnOnce(&'static CpuTracer)) {
-    interrupts::without_interrupts(|| record(TRACER.here()));
+    with_interrupts_off(|| record(TRACER.here()));
 }
 
 /// Whether this CPU records a trace. The caller must not be able to migrate.

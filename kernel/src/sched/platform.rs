@@ -182,6 +182,7 @@ unsafe impl Platform for Kernel {
         cpu_trace::of(cpu)
     }
 
+    #[track_caller]
     fn with_cpu_tracer(record: impl FnOnce(&'static CpuTracer)) {
         cpu_trace::with_own(record);
     }

@@ -28,7 +28,7 @@ unsafe impl Cpu for KernelCpu {
         percpu::current().index()
     }
 
-    fn without_interrupts<R>(body: impl FnOnce() -> R) -> R {
+    unsafe fn without_interrupts<R>(body: impl FnOnce() -> R) -> R {
         interrupts::without_interrupts(body)
     }
 

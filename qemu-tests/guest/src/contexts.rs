@@ -1,7 +1,7 @@
 //! Tests of operations in contexts that do not allow them. Each operation that the table of `kernel::contexts` forbids
 //! must panic, with a message that names the context.
 
-use gmp_sched::platform::Pinned;
+use gmp_sched::platform::{Pinned, Platform as _};
 use gmp_sched::preempt;
 use kernel::internals;
 use kernel::percpu::{CpuId, PreemptGuard};
@@ -53,6 +53,10 @@ fn in_handler(body: fn()) {
 fn with_interrupt_mutex_held(body: fn()) {
     let _held = HANDLERS.lock();
     body();
+}
+
+fn with_interrupts_off(body: fn()) {
+    Kernel::with_cpu_tracer(|_| body());
 }
 
 fn pinned(body: fn()) {
@@ -125,6 +129,20 @@ refused!(
 refused!(
     system_call_with_an_interrupt_mutex_is_refused: with_interrupt_mutex_held(make_system_call),
     "a G blocks, yields or ends", "with an `InterruptMutex` held since qemu-tests/guest/src/contexts.rs:"
+);
+
+// If a G yielded or blocked in a closure that runs with interrupts off, the next G would run with interrupts off.
+refused!(
+    yielding_with_interrupts_off_is_refused: with_interrupts_off(yield_now),
+    "a G blocks, yields or ends", "with an `InterruptMutex` held since qemu-tests/guest/src/contexts.rs:"
+);
+refused!(
+    blocking_with_interrupts_off_is_refused: with_interrupts_off(block),
+    "a G blocks, yields or ends", "with an `InterruptMutex` held since qemu-tests/guest/src/contexts.rs:"
+);
+refused!(
+    allocating_with_interrupts_off_is_refused: with_interrupts_off(allocate),
+    "memory is allocated or freed", "with an `InterruptMutex` held since qemu-tests/guest/src/contexts.rs:"
 );
 
 refused!(pinned_goroutine_that_blocks_is_refused: pinned(block), "a G blocks, yields or ends", "with preemption turned off");

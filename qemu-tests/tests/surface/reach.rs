@@ -11,7 +11,17 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::source::{Crate, Function, Visibility};
 
 /// A function that contains one of these words reaches the state of a CPU, an M or a P directly.
-const STATE: [&str; 6] = ["Machine", "Processor", "Pinned", "current_machine", "raise_pin", "lower_pin"];
+const STATE: [&str; 9] = [
+    "Machine",
+    "Processor",
+    "Pinned",
+    "current_machine",
+    "raise_pin",
+    "lower_pin",
+    "interrupts",
+    "without_interrupts",
+    "cli",
+];
 /// Parts of assembly instructions that access per-CPU data or the register that points to it.
 const PER_CPU: [&str; 2] = ["gs:[", "GsBase"];
 /// The macros of `cpu::local` that expand to instructions that access per-CPU data.

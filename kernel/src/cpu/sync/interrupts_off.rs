@@ -8,6 +8,22 @@ use x86_64::instructions::interrupts;
 use crate::cpu::contexts;
 use crate::cpu::percpu::{self, LOCK, LOCKS};
 
+/// Calls `body` with interrupts off. Meanwhile the caller counts as the holder of an `InterruptMutex`. So the checks of
+/// [`contexts`] refuse a `body` that would block, yield or end: the next G would run with interrupts off, and could
+/// not be preempted.
+///
+/// # Panics
+/// In the same cases as [`enter`], and if `body` does what the holder of an `InterruptMutex` may not do.
+#[track_caller]
+pub(crate) fn with_interrupts_off<R>(body: impl FnOnce() -> R) -> R {
+    let were_on = interrupts::are_enabled();
+    interrupts::disable();
+    enter(were_on, Location::caller());
+    let result = body();
+    leave();
+    result
+}
+
 /// The top bit of the count of `InterruptMutex`es. This bit is set if a CPU holds 128 of them, which happens only if
 /// guards were leaked.
 const TOO_MANY_LOCKS: u32 = 0x80 * LOCK;
