@@ -82,9 +82,9 @@ event_kinds! {
     Function,
     /// Up to seven bytes of the name of the G. The events with the other bytes follow.
     Name,
-    /// The G begins a [span](crate::trace::span); the detail is the number of the text that names the span.
+    /// The G begins a [span](crate::trace::span()); the detail is the number of the text that names the span.
     SpanBegin,
-    /// The G ends a [span](crate::trace::span); the detail is the number of the text that names the span.
+    /// The G ends a [span](crate::trace::span()); the detail is the number of the text that names the span.
     SpanEnd,
     /// The G calls [`mark`](crate::trace::mark); the detail is the number of the text that names the mark.
     Mark,
