@@ -116,8 +116,20 @@ pub(crate) fn pick_next<Plat: Platform>(
 /// [`pick_next`]. Otherwise two Gs that switch to each other would keep their P for ever.
 #[cfg(feature = "extras")]
 #[inline(always)]
-pub(crate) fn may_skip_pick<Plat: Platform>(processor: &'static Processor<Plat>) -> bool {
-    Plat::TIMER_INTERRUPTS || !processor.needs_slow_pick() && !has_due_timer(processor)
+pub(crate) fn may_skip_pick<Plat: Platform>(machine: &Machine<Plat>, processor: &'static Processor<Plat>) -> bool {
+    Plat::TIMER_INTERRUPTS
+        || !has_due_timer(processor) && (!processor.needs_slow_pick() || !must_pick(machine, processor))
+}
+
+/// Whether g0 has to pick, given that a slow pick is requested and no timer is due. While a trace is taken, a slow pick
+/// is always requested. So this function checks what other requests are made for.
+#[cfg(feature = "extras")]
+#[cold]
+fn must_pick<Plat: Platform>(machine: &Machine<Plat>, processor: &'static Processor<Plat>) -> bool {
+    !processor.sampler.wants_slow_picks()
+        || processor.is_slice_over()
+        || processor.is_global_check_due()
+        || machine.scheduler().is_stopping()
 }
 
 /// Why a G displaces the running one.

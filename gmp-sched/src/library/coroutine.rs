@@ -343,7 +343,7 @@ fn switch_to<Plat: Platform>(caller: CurrentGoroutine<Plat>, next: &'static Goro
         && machine.locked_goroutine().is_none()
         && me.bubble().is_none()
         && next.bubble().is_none()
-        && may_skip_pick(processor);
+        && may_skip_pick(machine, processor);
     if !is_usual {
         return switch_specially(CurrentGoroutine { pinned, machine, processor, me }, next);
     }
@@ -360,7 +360,10 @@ fn switch_to<Plat: Platform>(caller: CurrentGoroutine<Plat>, next: &'static Goro
 #[cfg_attr(feature = "std", track_caller)]
 fn switch_specially<Plat: Platform>(caller: CurrentGoroutine<Plat>, next: &'static Goroutine<Plat>) {
     let is_for_other_machine = next.locked_machine().is_some() || !caller.machine.is_of_scheduler_of(next);
-    if is_for_other_machine || caller.machine.locked_goroutine().is_some() || !may_skip_pick(caller.processor) {
+    if is_for_other_machine
+        || caller.machine.locked_goroutine().is_some()
+        || !may_skip_pick(caller.machine, caller.processor)
+    {
         return switch_through_queues(caller, next);
     }
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
