@@ -15,8 +15,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/pick.rs",
         "on platforms without timer interrupts, the two Gs of a coroutine do not stop with the world",
-        "    Plat::TIMER_INTERRUPTS || !processor.needs_slow_pick() && !has_due_timer(processor)",
-        "    Plat::TIMER_INTERRUPTS || !has_due_timer(processor)",
+        "&& (!processor.needs_slow_pick() || !must_pick(machine, processor))",
+        "",
         Test("threads/stop_the_world", "coroutine_stops_with_the_world"),
     ),
     mutant(
