@@ -103,7 +103,7 @@ fn all_printers_get_room() {
 }
 
 // With one CPU and no ends of slices, no printer loses the CPU between two lines. So each printer waits for the lock again
-// before the next one has printed its line, whatever the machine's speed.
+// before the next one has printed its line, however slow the machine is.
 guest_test!(blocked_printers_print_in_turn, smp = &[1], isolated, options = &["slice_us=10000000"]);
 /// Four Gs wait to print, one after the other: the first for room in the buffer, the others for the first. When there is
 /// room, they print line after line in turn, because the lock is handed over in FIFO order. So their numbers of lines

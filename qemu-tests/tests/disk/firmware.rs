@@ -1,5 +1,5 @@
 //! The tests of disks that run with every kind of firmware: here without firmware, and in `tests/firmware` on BIOS and
-//! UEFI. Firmware gives the devices other addresses, and it has used a disk of its own before the kernel starts.
+//! UEFI. With firmware, devices have other addresses, and the bootloader has read another disk before the kernel starts.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
