@@ -61,6 +61,8 @@ mod soak;
 #[cfg(gmp_machine)]
 mod stacks;
 #[cfg(gmp_machine)]
+mod traced;
+#[cfg(gmp_machine)]
 #[expect(unsafe_code, reason = "takes vectors")]
 mod vectors;
 #[cfg(gmp_machine)]
