@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::outside::{boot_outside, finish, status, text};
 
 #[test]
-fn trace_shows_for_how_long_main_computed() {
+fn trace_shows_for_how_long_main_computed_and_what_each_p_did() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("run");
     let option = format!("--trace={}", file.display());
@@ -41,8 +41,17 @@ fn trace_shows_for_how_long_main_computed() {
     let runs = events().filter(|event| event["cat"] == "run" && event["pid"] == 1 && event["name"] == "G1 main");
     let within = |run: &Value| (micros(run, "ts") + micros(run, "dur")).min(end) - micros(run, "ts").max(begin);
     let ran: f64 = runs.map(|run| within(run).max(0.0)).sum();
-    let computed: f64 = text(&output.stdout).trim().parse().expect("nanoseconds");
+    let printed = text(&output.stdout);
+    let numbers: Vec<f64> = printed.split_whitespace().map(|number| number.parse().expect("nanoseconds")).collect();
+    let [computed, elapsed] = numbers[..] else { panic!("{printed}") };
     assert!((ran * 1000.0 - computed).abs() < computed / 100.0, "main ran {ran} us, and computed {computed} ns");
+    // All times of each P, with those in which it was idle, add up to the time that the program has measured. Before and
+    // after, the kernel starts main and ends the program.
+    for processor in ["ns of P0", "ns of P1"] {
+        let times = json["otherData"][processor].as_object().expect("times of the P");
+        let sum: f64 = times.values().map(|time| time.as_f64().expect("nanoseconds")).sum();
+        assert!((sum - elapsed).abs() < elapsed / 100.0, "{processor}: {times:?}, and the program ran {elapsed} ns");
+    }
     let page = fs::read_to_string(file.with_extension("html")).expect("the page");
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("worker"));
 }

@@ -29,6 +29,25 @@ pub enum Activity {
     Stopped,
 }
 
+impl Activity {
+    /// The words that [`category`](Self::category) returns.
+    pub const CATEGORIES: [&str; 6] = ["run", "syscall", "schedule", "search", "idle", "stopped"];
+
+    /// Returns the word for activities of this kind.
+    #[must_use]
+    pub fn category(self) -> &'static str {
+        let index = match self {
+            Self::Run(_) => 0,
+            Self::Syscall(_) => 1,
+            Self::Schedule => 2,
+            Self::Search => 3,
+            Self::Idle => 4,
+            Self::Stopped => 5,
+        };
+        Self::CATEGORIES[index]
+    }
+}
+
 /// A period in which a P did one thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {

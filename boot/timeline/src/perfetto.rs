@@ -7,7 +7,7 @@
 //! | CPU | one for each CPU: the Ms and other threads that ran on it, and interrupts; the rule that the run violated |
 //! | spans | one for each G with spans and marks |
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use gmp_sched::trace::{EventKind, Track};
@@ -35,11 +35,10 @@ const COUNTERS: u64 = 20_000;
 /// The output cannot be written.
 pub fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     let model = Model::of(trace);
+    let (lost, start, times) = (trace.lost(), trace.start(), times_of_processors(&model, trace.processors()));
     write!(
         out,
-        "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"lost events\":{},\"clock at 0 ns\":{}}},\"traceEvents\":[",
-        trace.lost(),
-        trace.start()
+        "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"lost events\":{lost},\"clock at 0 ns\":{start}{times}}},\"traceEvents\":["
     )?;
     let mut writer = Writer { trace, out, is_first: true };
     writer.tracks(&model)?;
@@ -49,6 +48,20 @@ pub fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     writer.counters(&model)?;
     writer.instants()?;
     writeln!(writer.out, "\n]}}")
+}
+
+/// Returns, for each P, how many nanoseconds it spent on each activity, as fields of a JSON object. A viewer shows no
+/// slices of idle Ps, but these sums contain the idle times, too, so those of each P add up to the length of the trace.
+fn times_of_processors(model: &Model, processors: u32) -> String {
+    let mut sums = vec![BTreeMap::from(Activity::CATEGORIES.map(|category| (category, 0))); processors as usize];
+    for slice in &model.slices {
+        *sums[slice.processor as usize].entry(slice.activity.category()).or_default() += slice.to - slice.from;
+    }
+    let field = |(number, sums): (usize, &BTreeMap<&str, u64>)| {
+        let sums: Vec<_> = sums.iter().map(|(category, sum)| format!("\"{category}\":{sum}")).collect();
+        format!(",\"ns of P{number}\":{{{}}}", sums.join(","))
+    };
+    sums.iter().enumerate().map(field).collect()
 }
 
 struct Writer<'a, W> {
@@ -103,11 +116,11 @@ impl<W: Write> Writer<'_, W> {
 
     fn slices(&mut self, model: &Model) -> io::Result<()> {
         for slice in &model.slices {
-            let (name, category) = match slice.activity {
-                Activity::Run(goroutine) => (self.label(goroutine), "run"),
-                Activity::Syscall(goroutine) => (self.label(goroutine), "syscall"),
-                Activity::Search => (quoted("search"), "search"),
-                Activity::Stopped if slice.to > slice.from => (quoted("stopped"), "stopped"),
+            let category = slice.activity.category();
+            let name = match slice.activity {
+                Activity::Run(goroutine) | Activity::Syscall(goroutine) => self.label(goroutine),
+                Activity::Search => quoted(category),
+                Activity::Stopped if slice.to > slice.from => quoted(category),
                 Activity::Stopped | Activity::Schedule | Activity::Idle => continue,
             };
             let arguments = self.arguments(slice);

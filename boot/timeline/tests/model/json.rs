@@ -17,6 +17,10 @@ fn json_has_the_fields_that_viewers_need() {
         perfetto::write(&trace, &mut json).expect("memory");
         let file: Value = serde_json::from_slice(&json).expect("JSON");
         assert_eq!(file["otherData"]["lost events"], 0);
+        for processor in 0..trace.processors() {
+            let times = file["otherData"][format!("ns of P{processor}")].as_object().expect("times");
+            assert_eq!(times.values().map(|time| time.as_u64().expect("ns")).sum::<u64>(), trace.duration());
+        }
         let events = file["traceEvents"].as_array().expect("events");
         let mut arrows = BTreeMap::new();
         for event in events {
