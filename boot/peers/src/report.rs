@@ -59,7 +59,10 @@ pub fn fib(n: u64) -> u64 {
 
 fn is_prime(number: u64) -> bool {
     number > 1
-        && (3..).step_by(2).take_while(|divisor| divisor * divisor <= number).all(|divisor| number % divisor != 0)
+        && (3..)
+            .step_by(2)
+            .take_while(|divisor| divisor * divisor <= number)
+            .all(|divisor| !number.is_multiple_of(divisor))
 }
 
 /// The number of parts into which `split_primes_64g` splits its job.

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use profile::pprof::{PprofProfile, Sample};
 
@@ -93,4 +93,45 @@ fn profile_that_cannot_be_written_is_an_error_before_the_program_runs() {
     let printed = text(&output.stderr);
     assert_eq!((status(&output), text(&output.stdout).as_str()), (Some(74), ""), "{printed}");
     assert!(printed.contains("cannot make the directory"), "{printed}");
+}
+
+/// Go's own `pprof` opens the profiles, and shows the same functions and numbers. The test needs Go, as `PATH` or
+/// `GMP_GO` names it; `compare` keeps one in `~/.cache/gmp-compare`.
+#[test]
+#[ignore = "needs Go; run with --ignored"]
+fn go_tool_pprof_shows_the_profiles() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let output = profiled(directory.path(), &[], "contended");
+    assert_eq!(status(&output), Some(0), "{}", text(&output.stderr));
+    let go = std::env::var_os("GMP_GO").unwrap_or_else(|| "go".into());
+    let shown = |name: &str, options: &[&str]| {
+        let mut command = Command::new(&go);
+        command.args(["tool", "pprof"]).args(options).arg(directory.path().join(name));
+        let output = command.env("PPROF_TMPDIR", directory.path()).output().expect("Go runs");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    for (name, function) in [
+        ("block.pb.gz", "outside::wait_for_holder"),
+        ("mutex.pb.gz", "outside::hold_long"),
+        ("cpu.pb.gz", "outside::compute_long"),
+    ] {
+        let profile = read(directory.path(), name);
+        let samples = of(&profile, function);
+        let [count, time] = [0, 1].map(|value| samples.iter().map(|sample| sample.value[value]).sum::<i64>());
+        let names: Vec<_> = profile.sample_type.iter().map(|kind| profile.text(kind.r#type)).collect();
+        for (kind, unit, sum) in [(names[0], "count", count.to_string()), (names[1], "ns", format!("{time}ns"))] {
+            let (unit, kind) = (format!("-unit={unit}"), format!("-sample_index={kind}"));
+            let table = shown(name, &["-top", &unit, &kind]);
+            // The columns are the function's own value, its share, the sum of the shares, the value with that of its
+            // callees, its share, and the name.
+            let row = table.lines().find(|line| line.ends_with(function)).unwrap_or_else(|| panic!("{table}"));
+            let with_callees = row.split_whitespace().nth(3).expect("a column");
+            assert_eq!(with_callees, sum, "{table}");
+        }
+        // Each sample has the lines of the source, too.
+        let lines = shown(name, &["-traces", "-lines"]);
+        let has_line = |line: &str| line.contains(function) && line.contains("src/main.rs:");
+        assert!(lines.lines().any(has_line), "{lines}");
+    }
 }
