@@ -7,6 +7,7 @@ pub mod chan;
 pub mod coroutine;
 #[cfg(feature = "extras")]
 pub mod future;
+pub(crate) mod limit;
 pub mod scope;
 pub mod select;
 pub mod sync;

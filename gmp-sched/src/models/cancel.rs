@@ -13,7 +13,7 @@ use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::entities::timers::Action;
-use crate::library::cancel::{Cause, ContextError, Node};
+use crate::library::limit::{Cause, ContextError, Node};
 use crate::library::time::TimerSlot;
 use crate::platform::Pinned;
 

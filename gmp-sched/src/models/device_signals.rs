@@ -21,7 +21,7 @@ use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::{ParkedStatus, Status};
-use crate::library::cancel::{Cause, ContextError, Limit, Node};
+use crate::library::limit::{Cause, ContextError, Limit, Node};
 use crate::platform::Pinned;
 
 /// A time that is earlier than every reading of the clock.

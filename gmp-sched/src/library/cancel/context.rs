@@ -8,13 +8,13 @@ use core::error::Error;
 use core::fmt;
 use core::time::Duration;
 
-use super::node::Node;
-use super::{CancelHandle, Cause, ContextError, ContextFunction, Limit};
+use super::{CancelHandle, ContextFunction};
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::engine::current::CurrentGoroutine;
 use crate::entities::goroutine::WaitReason;
 use crate::library::chan::{Receiver, try_never};
+use crate::library::limit::{Cause, ContextError, Limit, Node};
 use crate::library::time::now;
 use crate::library::waiter::wait_until;
 use crate::platform::Platform;
@@ -458,7 +458,7 @@ impl<Plat: Platform> Context<Plat> {
         ContextFunction::new(self.node.as_ref(), function)
     }
 
-    pub(super) fn node(&self) -> Option<&Arc<Node<Plat>>> {
+    pub(crate) fn node(&self) -> Option<&Arc<Node<Plat>>> {
         self.node.as_ref()
     }
 }

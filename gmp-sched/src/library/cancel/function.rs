@@ -3,9 +3,9 @@
 use alloc::sync::Arc;
 use core::fmt;
 
-use super::node::Node;
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
+use crate::library::limit::Node;
 use crate::library::time::{AfterFunc, after_func_at};
 use crate::platform::Platform;
 
@@ -28,7 +28,7 @@ impl<Plat: Platform> ContextFunction<Plat> {
     /// Prepares the function. At the deadline, the function's own timer starts it. At a cancellation, the context's
     /// [`Node`] starts it.
     #[track_caller]
-    pub(super) fn new(
+    pub(crate) fn new(
         node: Option<&Arc<Node<Plat>>>,
         function: impl FnOnce() + Send + 'static,
     ) -> Result<Self, OutOfResources> {

@@ -5,8 +5,7 @@ use alloc::sync::Arc;
 use core::error::Error;
 use core::fmt;
 
-use super::node::Node;
-use super::{Cause, ContextError};
+use crate::library::limit::{Cause, ContextError, Node};
 use crate::platform::Platform;
 
 /// A handle that cancels its context when [`cancel`](Self::cancel) is called or when the handle is dropped. (The drop

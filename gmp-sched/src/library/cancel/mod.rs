@@ -12,20 +12,15 @@
 //! earlier of the two. If there is a context, the G queues a second waiter on the context, with the same wait
 //! generation as the first waiter. The waker that claims the generation first ends the wait (see `waiter`).
 
-mod cause;
 mod context;
 mod function;
 mod handle;
-mod limit;
-mod node;
 
-pub use cause::{Cause, ContextError};
 pub use context::Context;
 pub use function::ContextFunction;
 pub use handle::CancelHandle;
-pub use limit::Limit;
-#[cfg(gmp_loom)]
-pub(crate) use node::Node;
+
+pub use crate::library::limit::{Cause, ContextError, Limit};
 
 #[cfg(all(test, feature = "std"))]
 mod tests {

@@ -21,7 +21,7 @@ use crate::engine::park::ready_pinned;
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::wait_reason::WaitFor;
-use crate::library::cancel::{ContextError, Limit};
+use crate::library::limit::{ContextError, Limit};
 use crate::library::waiter::{wait, wait_until};
 use crate::platform::{Pinned, Platform};
 

@@ -6,7 +6,7 @@ use super::{
     IntoIter, Iter, Receiver, RecvError, RecvTimeoutError, SendError, SendTimeoutError, Sender, TryRecvError,
     TrySendError, channel,
 };
-use crate::library::cancel::Limit;
+use crate::library::limit::Limit;
 use crate::platform::Platform;
 
 /// Both sides of a channel. Go: `chan T`.

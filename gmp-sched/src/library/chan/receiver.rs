@@ -6,7 +6,7 @@ use super::handle::{self, Handle, RECEIVE};
 use super::header::RECEIVE_ON;
 use super::{Iter, RecvError, RecvTimeoutError, TryRecvError};
 use crate::base::error::OutOfResources;
-use crate::library::cancel::Limit;
+use crate::library::limit::Limit;
 use crate::platform::Platform;
 
 /// The receiving side of a channel. Go: `<-chan T`. After the last receiver is dropped, nothing can be sent.

@@ -6,7 +6,7 @@ use super::handle::{self, Handle, SEND};
 use super::header::SEND_ON;
 use super::{SendError, SendTimeoutError, TrySendError};
 use crate::base::error::OutOfResources;
-use crate::library::cancel::Limit;
+use crate::library::limit::Limit;
 use crate::platform::Platform;
 
 /// The sending side of a channel. Go: `chan<- T`. Dropping the last sender closes the channel.

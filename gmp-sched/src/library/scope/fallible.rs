@@ -196,7 +196,7 @@ mod tests {
     use core::sync::atomic::{AtomicUsize, Ordering};
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-    use crate::library::cancel::ContextError;
+    use crate::library::limit::ContextError;
     use crate::native::{Context, THREADS, try_scope};
 
     #[test]

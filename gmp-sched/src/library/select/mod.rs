@@ -67,8 +67,8 @@ use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::ready_pinned;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::wait_reason::{Awaited, WaitFor};
-use crate::library::cancel::{ContextError, Limit};
 use crate::library::chan::Attempt;
+use crate::library::limit::{ContextError, Limit};
 use crate::library::waiter::{wait, wait_until};
 use crate::platform::{Pinned, Platform};
 

@@ -7,7 +7,7 @@ use core::time::Duration;
 use super::case::{Arm, Case};
 use super::choose::choose_bit;
 use super::{Select, wait_for_one};
-use crate::library::cancel::{ContextError, Limit};
+use crate::library::limit::{ContextError, Limit};
 use crate::platform::{Pinned, Platform};
 
 /// Which of the cases seem to be ready. This is a bit set, with one bit for each call of [`check`](Self::check).

@@ -8,7 +8,7 @@ use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{WaitGeneration, WaitReason};
 use crate::entities::wait_reason::{Awaited, WaitFor};
 use crate::entities::waiter::Waiter;
-use crate::library::cancel::Limit;
+use crate::library::limit::Limit;
 use crate::library::waiter::WaitQueue;
 #[cfg(not(gmp_loom))]
 use crate::library::waiter::{wait, wait_until};

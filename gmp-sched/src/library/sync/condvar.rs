@@ -12,7 +12,7 @@ use crate::base::spin_lock::Lock;
 use crate::base::under_loom::const_fn;
 use crate::entities::goroutine::WaitReason;
 use crate::entities::waiter::Waiter;
-use crate::library::cancel::Limit;
+use crate::library::limit::Limit;
 use crate::library::time::now;
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};

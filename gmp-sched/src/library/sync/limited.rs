@@ -10,7 +10,7 @@ use super::mutex::{Mutex, MutexGuard};
 use super::rwlock::RawRwLock;
 use super::rwlock::readers::Readers;
 use crate::entities::goroutine::WaitReason;
-use crate::library::cancel::{ContextError, Limit};
+use crate::library::limit::{ContextError, Limit};
 use crate::platform::Platform;
 
 /// Adds to [`Mutex`] a lock method with a limit. See [`lock_until`](Self::lock_until) for an example.

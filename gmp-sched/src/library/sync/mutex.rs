@@ -34,7 +34,7 @@ use crate::base::spin_lock::Lock;
 use crate::base::under_loom::{IS_MODEL, const_fn, const_init};
 use crate::entities::goroutine::WaitReason;
 use crate::entities::waiter::Waiter;
-use crate::library::cancel::Limit;
+use crate::library::limit::Limit;
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};
 

@@ -13,7 +13,7 @@ use crate::base::spin_lock::Lock;
 use crate::base::under_loom::const_fn;
 use crate::entities::bubble::Association;
 use crate::entities::goroutine::WaitReason;
-use crate::library::cancel::{ContextError, Limit};
+use crate::library::limit::{ContextError, Limit};
 use crate::library::waiter::WaitQueue;
 use crate::lifecycle::join::JoinHandle;
 use crate::platform::{Pinned, Platform};

@@ -3,8 +3,8 @@
 use core::fmt;
 
 use super::{Instant, Ticker, Timer};
-use crate::library::cancel::{ContextError, Limit};
 use crate::library::chan::RecvTimeoutError;
+use crate::library::limit::{ContextError, Limit};
 use crate::library::select::{RecvCase, Source};
 use crate::platform::{Pinned, Platform};
 

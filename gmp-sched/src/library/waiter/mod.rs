@@ -34,7 +34,7 @@ use crate::entities::goroutine::Goroutine;
 use crate::entities::goroutine::WaitGeneration;
 use crate::entities::wait_reason::WaitFor;
 use crate::entities::waiter::Waiter;
-use crate::library::cancel::Limit;
+use crate::library::limit::Limit;
 use crate::platform::{Pinned, Platform};
 pub(crate) use queue::{WaitQueue, Woken};
 

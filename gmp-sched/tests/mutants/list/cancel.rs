@@ -5,7 +5,7 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "library/cancel/node.rs",
+        "library/limit/node.rs",
         "a context derived from one that has ended is not ended",
         "        if end.is_some() {
             child",
@@ -14,7 +14,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("cancel::context_derived_during_cancellation_is_cancelled"),
     ),
     mutant(
-        "library/cancel/node.rs",
+        "library/limit/node.rs",
         "a wait begins although its context has ended",
         "        if state.end.is_none() {
             me.context_waiter",
@@ -23,7 +23,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("cancel::wait_ends_once_by_cancellation_or_deadline_during_its_commit"),
     ),
     mutant(
-        "library/cancel/node.rs",
+        "library/limit/node.rs",
         "the timer of a wait is armed without the context's lock, when the wait may be over",
         "            state.waiters.push_back(&me.context_waiter);
             arm();
@@ -35,21 +35,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("cancel::wait_ends_once_by_cancellation_or_deadline_during_its_commit"),
     ),
     mutant(
-        "library/cancel/node.rs",
+        "library/limit/node.rs",
         "a cancellation does not reach descendants",
         "            others = Some(child);",
         "            drop(child);",
         Simulation("simulation/cancel", "context_derived_during_cancellation_is_cancelled", 300),
     ),
     mutant(
-        "library/cancel/node.rs",
+        "library/limit/node.rs",
         "a cancellation stops at a descendant that has already ended",
         "                return others;",
         "                return None;",
         Model("cancel::two_overlapping_cancellations_end_all_descendants"),
     ),
     mutant(
-        "library/cancel/node.rs",
+        "library/limit/node.rs",
         "a cancelled context is not marked as ended",
         "            state.end = Some(if is_late { self.deadline_cause.clone() } else { cause.clone() });
             self.has_ended.store(true, Ordering::Release);",

@@ -36,7 +36,7 @@ use crate::base::atomic::Ordering;
 use crate::base::spin_lock::Lock;
 use crate::base::under_loom::{associated_const, const_fn};
 use crate::entities::goroutine::WaitReason;
-use crate::library::cancel::Limit;
+use crate::library::limit::Limit;
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};
 

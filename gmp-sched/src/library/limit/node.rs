@@ -11,13 +11,14 @@ use core::mem;
 
 use slab::Slab;
 
-use super::{Cause, ContextError, ContextFunction};
+use super::{Cause, ContextError};
 use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::base::spin_lock::Lock;
 use crate::engine::park::ready_pinned;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
+use crate::library::cancel::ContextFunction;
 use crate::library::chan::{Receiver, Sender, try_channel};
 use crate::library::time::{AfterFunc, now};
 use crate::library::waiter::WaitQueue;
@@ -101,7 +102,7 @@ impl<Plat: Platform> Node<Plat> {
         }
     }
 
-    pub(super) fn deadline(&self) -> Instant {
+    pub(crate) fn deadline(&self) -> Instant {
         self.deadline
     }
 
@@ -209,7 +210,7 @@ impl<Plat: Platform> Node<Plat> {
 
     /// Returns a channel on which nothing is sent and which is closed when this node ends.
     #[track_caller]
-    pub(super) fn done(self: &Arc<Self>) -> Result<Receiver<Infallible, Plat>, OutOfResources> {
+    pub(crate) fn done(self: &Arc<Self>) -> Result<Receiver<Infallible, Plat>, OutOfResources> {
         if let Some((_, receiver)) = self.with(|state| state.done.clone()) {
             return Ok(receiver);
         }
@@ -250,14 +251,14 @@ impl<Plat: Platform> Node<Plat> {
 
     /// Registers a function to start when this node ends, and returns its key. If the node has ended, the error is the
     /// function, which was not registered.
-    pub(super) fn add_function(&self, function: AfterFunc<Plat>) -> Result<usize, AfterFunc<Plat>> {
+    pub(crate) fn add_function(&self, function: AfterFunc<Plat>) -> Result<usize, AfterFunc<Plat>> {
         let _pinned = Pinned::<Plat>::new();
         let mut state = self.state.lock();
         if state.end.is_some() { Err(function) } else { Ok(state.functions.insert(function)) }
     }
 
     /// Unregisters a function and returns it. Returns `None` if a cancellation of this node has taken it.
-    pub(super) fn take_function(&self, key: usize) -> Option<AfterFunc<Plat>> {
+    pub(crate) fn take_function(&self, key: usize) -> Option<AfterFunc<Plat>> {
         let _pinned = Pinned::<Plat>::new();
         self.state.lock().functions.try_remove(key)
     }
@@ -275,7 +276,7 @@ impl<Plat: Platform> Node<Plat> {
 
     /// Number of registered children.
     #[cfg(all(test, feature = "std"))]
-    pub(super) fn children(&self) -> usize {
+    pub(crate) fn children(&self) -> usize {
         let _pinned = Pinned::<Plat>::new();
         self.state.lock().children.len()
     }

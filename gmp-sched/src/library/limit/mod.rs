@@ -1,18 +1,22 @@
 //! How long an operation may wait.
 
+mod cause;
+mod node;
+
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
-use super::node::Node;
-use super::{Context, ContextError, ContextFunction};
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::engine::arm_timers::WaitEnd;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::signal::Signal;
+use crate::library::cancel::{Context, ContextFunction};
 use crate::library::time::now;
 use crate::platform::{Pinned, Platform};
+pub use cause::{Cause, ContextError};
+pub(crate) use node::Node;
 
 /// How long an operation may wait: until a deadline, until a context is done, or until the earlier of the two.
 ///

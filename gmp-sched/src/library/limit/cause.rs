@@ -31,8 +31,8 @@ impl fmt::Display for ContextError {
 impl Error for ContextError {}
 
 /// Why a context is done, and the error that was passed as the cause to
-/// [`cancel_with`](super::CancelHandle::cancel_with) or
-/// [`with_deadline_cause`](super::Context::with_deadline_cause), if any. Go: `context.Cause`.
+/// [`cancel_with`](crate::cancel::CancelHandle::cancel_with) or
+/// [`with_deadline_cause`](crate::cancel::Context::with_deadline_cause), if any. Go: `context.Cause`.
 ///
 /// ```
 /// use gmp_sched::cancel::ContextError;
@@ -48,8 +48,8 @@ impl Error for ContextError {}
 /// ```
 #[derive(Clone, Debug)]
 pub struct Cause {
-    pub(super) error: ContextError,
-    pub(super) given: Option<Arc<dyn Error + Send + Sync>>,
+    pub(crate) error: ContextError,
+    pub(crate) given: Option<Arc<dyn Error + Send + Sync>>,
 }
 
 impl Cause {
