@@ -1,7 +1,7 @@
 //! The source is a stack of layers. A path in the code of a layer may name only that layer or a lower one.
 //!
-//! The test reads the list of layers from the picture in ARCHITECTURE.md. The picture has one layer per line, the
-//! lowest last. Modules in one line may name each other. If a layer adds a method to a type of a lower layer, no layer
+//! The test reads the lists of layers from two pictures in ARCHITECTURE.md: the layers of the crate, and those inside of
+//! the library. A picture has one layer per line, the lowest last. Modules in one line may name each other. If a layer adds a method to a type of a lower layer, no layer
 //! below the one that adds the method may call it. Comments and code for tests are not checked.
 #![cfg(not(gmp_loom))]
 
@@ -23,15 +23,42 @@ struct Exception {
     reason: &'static str,
 }
 
-/// The height of each top-level module in the picture of the layers in ARCHITECTURE.md. The lowest layer has height 0.
-struct Floors(BTreeMap<String, usize>);
+/// The layers of the crate: the heading of their picture, and the module that contains them, the crate's root.
+const CRATE: Stack = Stack { heading: "`gmp-sched/src` is a stack of layers", within: "" };
+/// The layers of the library.
+const LIBRARY: Stack = Stack { heading: "`gmp-sched/src/library` is a stack of layers", within: "library" };
+
+/// Modules that are layers, one above the other.
+struct Stack {
+    /// The text before the picture in ARCHITECTURE.md.
+    heading: &'static str,
+    /// The path of the module that contains the layers.
+    within: &'static str,
+}
+
+impl Stack {
+    /// Returns the layer to which `path` leads; `None` if the path leads out of the stack.
+    fn layer<'a>(&self, path: &'a str, separator: &str) -> Option<&'a str> {
+        let path = match self.within {
+            "" => path,
+            within => path.strip_prefix(within)?.strip_prefix(separator)?,
+        };
+        path.split(separator).next().filter(|layer| *layer != "mod.rs").map(|layer| layer.trim_end_matches(".rs"))
+    }
+}
+
+/// The height of each module of a stack in its picture in ARCHITECTURE.md. The lowest layer has height 0.
+struct Floors {
+    stack: Stack,
+    floors: BTreeMap<String, usize>,
+}
 
 impl Floors {
     /// Reads the picture. A line is a list of modules, then two spaces or more, then a description.
-    fn of_the_picture() -> Self {
+    fn of_the_picture(stack: Stack) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ARCHITECTURE.md");
         let text = fs::read_to_string(path).expect("ARCHITECTURE.md can be read");
-        let (_, section) = text.split_once("is a stack of layers").expect("a section about layers");
+        let (_, section) = text.split_once(stack.heading).expect("a section about layers");
         let (_, picture) = section.split_once("```text\n").expect("a picture in it");
         let (picture, _) = picture.split_once("```").expect("its end");
         let modules = |line: &str| -> Vec<String> {
@@ -39,22 +66,35 @@ impl Floors {
             modules.split(", ").map(str::to_owned).collect()
         };
         let floors = picture.lines().rev().enumerate();
-        Self(floors.flat_map(|(floor, line)| modules(line).into_iter().map(move |module| (module, floor))).collect())
+        let floors = floors.flat_map(|(floor, line)| modules(line).into_iter().map(move |module| (module, floor)));
+        Self { stack, floors: floors.collect() }
     }
 
-    fn of(&self, module: &str) -> Option<usize> {
-        self.0.get(module).copied()
+    /// The floor of the layer to which `source` belongs.
+    fn of(&self, source: &Source) -> Option<usize> {
+        self.floors.get(self.stack.layer(source.file(), "/")?).copied()
+    }
+
+    /// Whether `path`, in code on the floor `own`, leads to a higher layer, or to a layer that is not in the picture.
+    fn runs_up(&self, path: &str, own: usize) -> bool {
+        let layer = self.stack.layer(path, "::");
+        layer.is_some_and(|layer| self.floors.get(layer).is_none_or(|&floor| floor > own))
     }
 }
 
 #[test]
-fn picture_shows_every_module() {
-    let floors = Floors::of_the_picture();
-    let in_the_source: Vec<_> = sources().iter().map(|source| source.layer().to_owned()).collect();
-    let missing: Vec<_> = in_the_source.iter().filter(|layer| *layer != "lib" && floors.of(layer).is_none()).collect();
-    assert!(missing.is_empty(), "the picture in ARCHITECTURE.md lacks {missing:?}");
-    let gone: Vec<_> = floors.0.keys().filter(|layer| !in_the_source.contains(layer)).collect();
-    assert!(gone.is_empty(), "the picture in ARCHITECTURE.md shows {gone:?}, which the source has not");
+fn pictures_show_every_module() {
+    for stack in [CRATE, LIBRARY] {
+        let floors = Floors::of_the_picture(stack);
+        let sources = sources();
+        let in_the_source: BTreeSet<_> = sources
+            .iter()
+            .filter_map(|source| floors.stack.layer(source.file(), "/"))
+            .filter(|it| *it != "lib")
+            .collect();
+        let shown: BTreeSet<_> = floors.floors.keys().map(String::as_str).collect();
+        assert_eq!(shown, in_the_source, "the picture in ARCHITECTURE.md, and the modules in the source");
+    }
 }
 
 /// Returns the paths in the code of a layer that name a higher layer, or that name no layer at all. Each path comes
@@ -62,11 +102,8 @@ fn picture_shows_every_module() {
 fn paths_that_run_up(sources: &[Source], floors: &Floors) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for source in sources {
-        let Some(own) = floors.of(source.layer()) else { continue };
-        let runs_up = |path: &&str| {
-            let layer = path.split("::").next().expect("a path has a first segment");
-            floors.of(layer).is_none_or(|floor| floor > own)
-        };
+        let Some(own) = floors.of(source) else { continue };
+        let runs_up = |path: &&str| floors.runs_up(path, own);
         found.extend(source.paths().filter(runs_up).map(|path| (source.file().to_owned(), path.to_owned())));
     }
     found
@@ -77,7 +114,7 @@ fn paths_that_run_up(sources: &[Source], floors: &Floors) -> Vec<(String, String
 fn calls_that_run_up(sources: &[Source], floors: &Floors) -> Vec<(String, String)> {
     let mut lowest = BTreeMap::new();
     let mut types = BTreeSet::new();
-    let sources: Vec<_> = sources.iter().filter_map(|it| Some((floors.of(it.layer())?, it))).collect();
+    let sources: Vec<_> = sources.iter().filter_map(|it| Some((floors.of(it)?, it))).collect();
     for &(floor, source) in &sources {
         types.extend(source.types().map(|name| (floor, name)));
         for name in source.functions() {
@@ -106,9 +143,13 @@ fn calls_that_run_up(sources: &[Source], floors: &Floors) -> Vec<(String, String
 
 #[test]
 fn no_path_leads_up_except_the_listed_ones() {
-    let (sources, floors) = (sources(), Floors::of_the_picture());
-    let mut found = paths_that_run_up(&sources, &floors);
-    found.extend(calls_that_run_up(&sources, &floors));
+    let sources = sources();
+    let mut found = Vec::new();
+    for stack in [CRATE, LIBRARY] {
+        let floors = Floors::of_the_picture(stack);
+        found.extend(paths_that_run_up(&sources, &floors));
+        found.extend(calls_that_run_up(&sources, &floors));
+    }
     let is_meant = |exception: &Exception, (file, names): &(String, String)| {
         *file == exception.file
             && names.strip_prefix(exception.names).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))

@@ -14,19 +14,20 @@ pub(crate) struct Source {
 
 impl Source {
     fn new(file: String, code: &str) -> Self {
-        let depth = modules_of(&file).len();
+        let modules: Vec<_> = modules_of(&file).into_iter().map(str::to_owned).collect();
         let mut paths = BTreeSet::new();
         for (at, root) in roots(code) {
             let rest = &code[at + root.len()..];
             match root {
                 "crate::" => collect(rest, "", &mut paths),
-                // Each `super` leads one module up. So a path leads to the crate's root if it has at least as many
-                // `super` segments as there are modules around it.
+                // Each `super` leads one module up: first out of the inline modules around the path, then out of the
+                // file's module and the modules above it.
                 _ => {
                     let up = 1 + rest.split("::").take_while(|segment| *segment == "super").count();
                     let rest = &rest["super::".len() * (up - 1)..];
-                    if up >= depth + blocks_open(code, at) {
-                        collect(rest, "", &mut paths);
+                    let up = up.saturating_sub(blocks_open(code, at));
+                    if up > 0 {
+                        collect(rest, &modules[..modules.len().saturating_sub(up)].join("::"), &mut paths);
                     }
                 }
             }
@@ -36,12 +37,6 @@ impl Source {
 
     pub(crate) fn file(&self) -> &str {
         &self.file
-    }
-
-    /// The top-level module to which the file belongs.
-    pub(crate) fn layer(&self) -> &str {
-        let first = self.file.split('/').next().expect("a path has a first segment");
-        first.strip_suffix(".rs").unwrap_or(first)
     }
 
     /// The paths that the code names, each from the root of the crate and without `crate::`.
@@ -306,7 +301,10 @@ fn use_trees_are_split_into_paths() {
     let code = "use crate::a::{self, b::{C, D}, E as F};\nlet x = crate::g::h::<I>(super::super::j::K, super::l);\n\
                 mod m { use super::super::n; use super::super::super::o; }";
     let source = Source::new("one/two.rs".to_owned(), code);
-    assert_eq!(source.paths().collect::<Vec<_>>(), ["a", "a::E", "a::b::C", "a::b::D", "g::h", "j::K", "o"]);
+    assert_eq!(
+        source.paths().collect::<Vec<_>>(),
+        ["a", "a::E", "a::b::C", "a::b::D", "g::h", "j::K", "o", "one::l", "one::n"]
+    );
 }
 
 #[test]
