@@ -8,12 +8,12 @@ use core::error::Error;
 use core::fmt;
 use core::time::Duration;
 
-use super::{CancelHandle, ContextFunction};
+use super::{CancelHandle, ContextFunction, done};
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::engine::current::CurrentGoroutine;
 use crate::entities::goroutine::WaitReason;
-use crate::library::chan::{Receiver, try_never};
+use crate::library::chan::Receiver;
 use crate::library::limit::{Cause, ContextError, Limit, Node};
 use crate::library::time::now;
 use crate::library::waiter::wait_until;
@@ -22,7 +22,8 @@ use crate::platform::Platform;
 /// A cancellation signal, a deadline and values, passed down a tree of calls. Go: `context.Context`.
 ///
 /// A clone is the same context, and cloning is cheap. Deriving a context allocates one or two heap cells. If there is
-/// no memory for them, the program ends, as with the types of `alloc`.
+/// no memory for the first, the program ends, as with the types of `alloc`; if there is none for the second, which is
+/// the parent's table of children, deriving panics, and the parent stays usable.
 ///
 /// ```
 /// use core::time::Duration;
@@ -343,10 +344,7 @@ impl<Plat: Platform> Context<Plat> {
     /// The context has a deadline, and the caller is not a G with a P.
     #[track_caller]
     pub fn try_done(&self) -> Result<Receiver<Infallible, Plat>, OutOfResources> {
-        match &self.node {
-            Some(node) => node.done(),
-            None => try_never(),
-        }
+        done::channel(self.node.as_ref())
     }
 
     /// Sleeps for `duration`, or until the context is done.
@@ -458,8 +456,15 @@ impl<Plat: Platform> Context<Plat> {
         ContextFunction::new(self.node.as_ref(), function)
     }
 
-    pub(crate) fn node(&self) -> Option<&Arc<Node<Plat>>> {
+    #[cfg(all(test, feature = "std"))]
+    pub(super) fn node(&self) -> Option<&Arc<Node<Plat>>> {
         self.node.as_ref()
+    }
+}
+
+impl<'a, Plat: Platform> From<&'a Context<Plat>> for Limit<'a, Plat> {
+    fn from(context: &'a Context<Plat>) -> Self {
+        context.node.as_ref().map_or(Self::NONE, Self::of)
     }
 }
 

@@ -5,7 +5,7 @@ use core::fmt;
 
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
-use crate::library::limit::Node;
+use crate::library::limit::{Hook, Limit, Node, NotAdded, OnEnd};
 use crate::library::time::{AfterFunc, after_func_at};
 use crate::platform::Platform;
 
@@ -13,22 +13,23 @@ use crate::platform::Platform;
 /// the function run. Go: the `stop` function that `context.AfterFunc` returns. See
 /// [`Context::after_func`](super::Context::after_func) for an example.
 pub struct ContextFunction<Plat: Platform> {
-    holder: Holder<Plat>,
+    function: AfterFunc<Plat>,
+    /// The node with a hook that starts the function, and the key of this hook. `None` if the context never ends or had
+    /// already ended.
+    hook: Option<(Arc<Node<Plat>>, usize)>,
 }
 
-/// Where the function is stored until it is started or stopped.
-enum Holder<Plat: Platform> {
-    /// The function is stored in this node, under this key, because the context has not ended.
-    Context(Arc<Node<Plat>>, usize),
-    /// The function is stored in this handle, because the context never ends or had already ended.
-    Handle(AfterFunc<Plat>),
+impl<Plat: Platform> OnEnd for AfterFunc<Plat> {
+    fn node_ended(&self) {
+        self.start_now();
+    }
 }
 
 impl<Plat: Platform> ContextFunction<Plat> {
-    /// Prepares the function. At the deadline, the function's own timer starts it. At a cancellation, the context's
-    /// [`Node`] starts it.
+    /// Prepares the function. At the deadline, the function's own timer starts it. At a cancellation, a hook of the
+    /// context's [`Node`] starts it.
     #[track_caller]
-    pub(crate) fn new(
+    pub(super) fn new(
         node: Option<&Arc<Node<Plat>>>,
         function: impl FnOnce() + Send + 'static,
     ) -> Result<Self, OutOfResources> {
@@ -39,15 +40,18 @@ impl<Plat: Platform> ContextFunction<Plat> {
             function();
             drop(context);
         })?;
-        let Some(node) = node else { return Ok(Self { holder: Holder::Handle(function) }) };
-        let holder = match node.add_function(function) {
-            Ok(key) => Holder::Context(node.clone(), key),
-            Err(function) => {
+        let Some(node) = node else { return Ok(Self { function, hook: None }) };
+        match Hook::new(function.same()).map_err(NotAdded::from).and_then(|hook| node.add_hook(hook)) {
+            Ok(key) => Ok(Self { function, hook: Some((node.clone(), key)) }),
+            Err(NotAdded::Ended(_)) => {
                 function.start_now();
-                Holder::Handle(function)
+                Ok(Self { function, hook: None })
             }
-        };
-        Ok(Self { holder })
+            Err(NotAdded::NoMemory) => {
+                function.take_back();
+                Err(OutOfResources)
+            }
+        }
     }
 
     /// Stops the function if it has not been started, and returns whether it was stopped. The function's G drops a
@@ -66,10 +70,50 @@ impl<Plat: Platform> ContextFunction<Plat> {
     /// });
     /// ```
     pub fn stop(self) -> bool {
-        match self.holder {
-            Holder::Context(node, key) => node.take_function(key).is_some_and(|function| function.take_back()),
-            Holder::Handle(function) => function.take_back(),
+        if let Some((node, key)) = self.hook {
+            drop(node.remove_hook(key));
         }
+        self.function.take_back()
+    }
+}
+
+impl<Plat: Platform> Limit<'_, Plat> {
+    /// If the limit has a context, runs `function` in a new G when that context is done, and returns a handle that can
+    /// stop the function. Without a context, drops `function`. Go: `context.AfterFunc`. Does not block; not callable
+    /// from interrupts.
+    ///
+    /// This method is for a driver that blocks its M in a call. Such a call can end by itself at the
+    /// [`deadline`](Self::deadline), but not when the context is done, because a context only readies parked Gs. So
+    /// `function` has to end the call.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, Context, Limit, channel};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     let (sender, receiver) = channel(1);
+    ///     let told = Limit::from(&context).when_context_is_done(move || sender.send(7).unwrap()).unwrap();
+    ///     assert!(told.is_some());
+    ///     cancel.cancel();
+    ///     assert_eq!(receiver.recv(), Ok(7));
+    ///     assert!(Limit::NONE.when_context_is_done(|| unreachable!()).unwrap().is_none());
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for the G or a timer; `function` is dropped, and nothing else has happened.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P.
+    #[doc(alias = "AfterFunc")]
+    #[track_caller]
+    pub fn when_context_is_done(
+        &self,
+        function: impl FnOnce() + Send + 'static,
+    ) -> Result<Option<ContextFunction<Plat>>, OutOfResources> {
+        self.node().map(|node| ContextFunction::new(Some(node), function)).transpose()
     }
 }
 

@@ -13,6 +13,7 @@
 //! generation as the first waiter. The waker that claims the generation first ends the wait (see `waiter`).
 
 mod context;
+mod done;
 mod function;
 mod handle;
 

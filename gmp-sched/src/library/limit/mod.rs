@@ -1,26 +1,27 @@
 //! How long an operation may wait.
 
 mod cause;
+mod hook;
 mod node;
+mod registry;
 
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
-use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::engine::arm_timers::WaitEnd;
+use crate::engine::sleep::now;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::signal::Signal;
-use crate::library::cancel::{Context, ContextFunction};
-use crate::library::time::now;
 use crate::platform::{Pinned, Platform};
 pub use cause::{Cause, ContextError};
-pub(crate) use node::Node;
+pub(crate) use hook::{Hook, OnEnd};
+pub(crate) use node::{Node, NotAdded};
 
 /// How long an operation may wait: until a deadline, until a context is done, or until the earlier of the two.
 ///
-/// A limit is made from an [`Instant`], from a [`Duration`] from now, or from a `&`[`Context`]. The name of an
+/// A limit is made from an [`Instant`], from a [`Duration`] from now, or from a `&`[`Context`](crate::cancel::Context). The name of an
 /// operation that takes a limit ends in `_until`, except for that of
 /// [`wait_limited`](crate::sync::LimitedCondvar::wait_limited). If the operation need not wait, it succeeds even when
 /// the limit is over. Otherwise it waits, and returns an error if the limit ends the wait.
@@ -74,10 +75,9 @@ impl<Plat: Platform> Limit<'_, Plat> {
 }
 
 impl<'a, Plat: Platform> Limit<'a, Plat> {
-    /// Makes a limit that is over when `node` ends. Used by models, which make nodes without contexts.
-    #[cfg(all(test, gmp_loom))]
+    /// Makes a limit that is over when `node` ends.
     pub(crate) fn of(node: &'a Arc<Node<Plat>>) -> Self {
-        Self { deadline: Instant::NEVER, node: Some(node) }
+        Self { deadline: node.deadline(), node: Some(node) }
     }
 
     /// Returns why this limit ended a wait. If the limit is not over by this CPU's clock, the reason is the deadline:
@@ -99,46 +99,8 @@ impl<'a, Plat: Platform> Limit<'a, Plat> {
         self.deadline
     }
 
-    /// If the limit has a context, runs `function` in a new G when that context is done, and returns a handle that can
-    /// stop the function. Without a context, drops `function`. Go: `context.AfterFunc`. Does not block; not callable
-    /// from interrupts.
-    ///
-    /// This method is for a driver that blocks its M in a call. Such a call can end by itself at the
-    /// [`deadline`](Self::deadline), but not when the context is done, because a context only readies parked Gs. So
-    /// `function` has to end the call.
-    ///
-    /// ```
-    /// use gmp_sched::native::{self, Context, Limit, channel};
-    ///
-    /// unsafe { native::enter() }.run(1, || {
-    ///     let (context, cancel) = Context::background().with_cancel();
-    ///     let (sender, receiver) = channel(1);
-    ///     let told = Limit::from(&context).when_context_is_done(move || sender.send(7).unwrap()).unwrap();
-    ///     assert!(told.is_some());
-    ///     cancel.cancel();
-    ///     assert_eq!(receiver.recv(), Ok(7));
-    ///     assert!(Limit::NONE.when_context_is_done(|| unreachable!()).unwrap().is_none());
-    /// });
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// There is no memory for the G or a timer; `function` is dropped, and nothing else has happened.
-    ///
-    /// # Panics
-    ///
-    /// The caller is not a G with a P.
-    #[doc(alias = "AfterFunc")]
-    #[track_caller]
-    pub fn when_context_is_done(
-        &self,
-        function: impl FnOnce() + Send + 'static,
-    ) -> Result<Option<ContextFunction<Plat>>, OutOfResources> {
-        self.node.map(|node| ContextFunction::new(Some(node), function)).transpose()
-    }
-
-    pub(crate) fn node(&self) -> Option<&'a Node<Plat>> {
-        self.node.map(|node| &**node)
+    pub(crate) fn node(&self) -> Option<&'a Arc<Node<Plat>>> {
+        self.node
     }
 }
 
@@ -209,12 +171,6 @@ impl<Plat: Platform> From<Instant> for Limit<'_, Plat> {
 impl<Plat: Platform> From<Duration> for Limit<'_, Plat> {
     fn from(duration: Duration) -> Self {
         (now::<Plat>() + duration).into()
-    }
-}
-
-impl<'a, Plat: Platform> From<&'a Context<Plat>> for Limit<'a, Plat> {
-    fn from(context: &'a Context<Plat>) -> Self {
-        Self { deadline: context.deadline().unwrap_or(Instant::NEVER), node: context.node() }
     }
 }
 

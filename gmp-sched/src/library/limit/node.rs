@@ -5,22 +5,19 @@
 //! only. The locks of timers and of timer slots may be taken under a node's lock, but not the lock of another node.
 
 use alloc::sync::{Arc, Weak};
-use core::convert::Infallible;
 use core::fmt;
 use core::mem;
 
-use slab::Slab;
-
+use super::hook::Hook;
+use super::registry::{Registry, Room};
 use super::{Cause, ContextError};
 use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::base::spin_lock::Lock;
 use crate::engine::park::ready_pinned;
+use crate::engine::sleep::now;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
-use crate::library::cancel::ContextFunction;
-use crate::library::chan::{Receiver, Sender, try_channel};
-use crate::library::time::{AfterFunc, now};
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};
 
@@ -44,13 +41,27 @@ struct State<Plat: Platform> {
     end: Option<Cause>,
     /// Gs that wait with this context.
     waiters: WaitQueue<Plat>,
-    children: Slab<Weak<Node<Plat>>>,
-    /// The functions to start when the node ends.
-    functions: Slab<AfterFunc<Plat>>,
-    /// The channel to close when the node ends, if a channel has been requested.
-    done: Option<(Sender<Infallible, Plat>, Receiver<Infallible, Plat>)>,
+    children: Registry<Weak<Node<Plat>>>,
+    /// What is called when the node ends.
+    hooks: Registry<Hook>,
+    /// A hook that all users of the node share, if one of them has set it. Called before the others.
+    shared_hook: Option<Hook>,
     /// The next node in the list of nodes that a cancellation in progress still has to end.
     next: Option<Arc<Node<Plat>>>,
+}
+
+/// Why a node has not accepted a child or a hook.
+pub(crate) enum NotAdded {
+    /// The node has ended, for this cause.
+    Ended(Cause),
+    /// There is no memory.
+    NoMemory,
+}
+
+impl From<OutOfResources> for NotAdded {
+    fn from(OutOfResources: OutOfResources) -> Self {
+        Self::NoMemory
+    }
 }
 
 /// The key of a node that is not registered with a parent.
@@ -75,9 +86,9 @@ impl<Plat: Platform> Node<Plat> {
             state: Lock::new(State {
                 end: None,
                 waiters: WaitQueue::new(),
-                children: Slab::new(),
-                functions: Slab::new(),
-                done: None,
+                children: Registry::new(),
+                hooks: Registry::new(),
+                shared_hook: None,
                 next: None,
             }),
         });
@@ -88,17 +99,14 @@ impl<Plat: Platform> Node<Plat> {
     }
 
     fn adopt(&self, child: &Arc<Self>) {
-        let _pinned = Pinned::<Plat>::new();
-        let end = {
-            let mut state = self.state.lock();
-            if state.end.is_none() {
-                child.key.store(state.children.insert(Arc::downgrade(child)), Ordering::Relaxed);
+        match self.register(Arc::downgrade(child), |state| &mut state.children) {
+            Ok(key) => child.key.store(key, Ordering::Relaxed),
+            Err(NotAdded::Ended(cause)) => {
+                let _pinned = Pinned::<Plat>::new();
+                child.state.lock().end = Some(cause);
+                child.has_ended.store(true, Ordering::Release);
             }
-            state.end.clone()
-        };
-        if end.is_some() {
-            child.state.lock().end = end;
-            child.has_ended.store(true, Ordering::Release);
+            Err(NotAdded::NoMemory) => panic!("cannot derive a context: {OutOfResources}"),
         }
     }
 
@@ -131,8 +139,8 @@ impl<Plat: Platform> Node<Plat> {
         state.end.clone()
     }
 
-    /// Ends this node and those of its descendants that have not ended. Readies the Gs that wait with them, and starts
-    /// their functions.
+    /// Ends this node and those of its descendants that have not ended. Readies the Gs that wait with them, and calls
+    /// their hooks.
     pub(crate) fn cancel(self: &Arc<Self>, cause: &Cause) {
         let mut below = self.end(cause, None);
         while let Some(node) = below {
@@ -147,7 +155,7 @@ impl<Plat: Platform> Node<Plat> {
     /// Ends this node, prepends its children to the list `others`, and returns that list. If this node has ended
     /// before, returns `others` unchanged.
     fn end(&self, cause: &Cause, mut others: Option<Arc<Self>>) -> Option<Arc<Self>> {
-        let mut children = {
+        let children = {
             let pinned = Pinned::<Plat>::new();
             let mut state = self.state.lock();
             if state.end.is_some() {
@@ -158,21 +166,22 @@ impl<Plat: Platform> Node<Plat> {
             state.end = Some(if is_late { self.deadline_cause.clone() } else { cause.clone() });
             self.has_ended.store(true, Ordering::Release);
             let woken = state.waiters.take_all();
-            let functions = mem::take(&mut state.functions);
-            let done = state.done.as_ref().map(|(sender, _)| sender.clone());
-            let children = mem::take(&mut state.children);
+            let shared_hook = state.shared_hook.take();
+            let hooks = mem::replace(&mut state.hooks, Registry::new());
+            let children = mem::replace(&mut state.children, Registry::new());
             drop(state);
             woken.ready_all(&pinned);
             drop(pinned);
-            if let Some(done) = done {
-                done.close_from_anywhere();
+            if let Some(hook) = shared_hook {
+                hook.call();
+                let _pinned = Pinned::<Plat>::new();
+                // Put back, so that later users of the node still find it.
+                self.state.lock().shared_hook = Some(hook);
             }
-            for (_, function) in functions {
-                function.start_now();
-            }
+            hooks.into_values().for_each(|hook| hook.call());
             children
         };
-        for child in children.drain().filter_map(|child| child.upgrade()) {
+        for child in children.into_values().filter_map(|child| child.upgrade()) {
             let _pinned = Pinned::<Plat>::new();
             child.state.lock().next = others.take();
             others = Some(child);
@@ -208,59 +217,62 @@ impl<Plat: Platform> Node<Plat> {
         self.state.lock().waiters.remove(&me.context_waiter);
     }
 
-    /// Returns a channel on which nothing is sent and which is closed when this node ends.
-    #[track_caller]
-    pub(crate) fn done(self: &Arc<Self>) -> Result<Receiver<Infallible, Plat>, OutOfResources> {
-        if let Some((_, receiver)) = self.with(|state| state.done.clone()) {
-            return Ok(receiver);
-        }
-        let (sender, receiver) = try_channel(0)?;
-        if self.deadline != Instant::NEVER {
-            let sender = sender.clone();
-            // At the deadline, a `ContextFunction` closes the channel. Dropping the function's handle does not stop
-            // the function. A cancellation closes the channel directly.
-            let close = move || {
-                sender.close();
-            };
-            drop(ContextFunction::new(Some(self), close)?);
-        }
-        let is_first = self.with(|state| {
-            let is_first = state.end.is_none() && state.done.is_none();
-            if is_first {
-                state.done = Some((sender.clone(), receiver.clone()));
-            }
-            is_first
-        });
-        if is_first {
-            return Ok(receiver);
-        }
-        match self.with(|state| state.done.clone()) {
-            Some((_, receiver)) => Ok(receiver),
-            None => {
-                // The node has ended meanwhile, so the channel is closed at once.
-                sender.close();
-                Ok(receiver)
-            }
-        }
+    /// Registers `hook`, which is called when this node ends, and returns its key. Does not register it if the node has
+    /// ended or if there is no memory.
+    pub(crate) fn add_hook(&self, hook: Hook) -> Result<usize, NotAdded> {
+        self.register(hook, |state| &mut state.hooks)
     }
 
-    fn with<R>(&self, access: impl FnOnce(&mut State<Plat>) -> R) -> R {
+    /// Unregisters a hook and returns it. Returns `None` if the end of this node has taken it.
+    pub(crate) fn remove_hook(&self, key: usize) -> Option<Hook> {
         let _pinned = Pinned::<Plat>::new();
-        access(&mut self.state.lock())
+        self.state.lock().hooks.remove(key)
     }
 
-    /// Registers a function to start when this node ends, and returns its key. If the node has ended, the error is the
-    /// function, which was not registered.
-    pub(crate) fn add_function(&self, function: AfterFunc<Plat>) -> Result<usize, AfterFunc<Plat>> {
+    /// Calls `read` with the node's shared hook, or with `None` if there is none. The node's lock is held meanwhile.
+    pub(crate) fn with_shared_hook<R>(&self, read: impl FnOnce(Option<&Hook>) -> R) -> R {
+        let _pinned = Pinned::<Plat>::new();
+        read(self.state.lock().shared_hook.as_ref())
+    }
+
+    /// Makes `hook` the shared hook, which is called when this node ends. If the node has a shared hook or has ended,
+    /// the error is `hook`.
+    pub(crate) fn set_shared_hook(&self, hook: Hook) -> Result<(), Hook> {
         let _pinned = Pinned::<Plat>::new();
         let mut state = self.state.lock();
-        if state.end.is_some() { Err(function) } else { Ok(state.functions.insert(function)) }
+        if state.end.is_some() || state.shared_hook.is_some() {
+            return Err(hook);
+        }
+        state.shared_hook = Some(hook);
+        Ok(())
     }
 
-    /// Unregisters a function and returns it. Returns `None` if a cancellation of this node has taken it.
-    pub(crate) fn take_function(&self, key: usize) -> Option<AfterFunc<Plat>> {
-        let _pinned = Pinned::<Plat>::new();
-        self.state.lock().functions.try_remove(key)
+    /// Inserts `value` into the table that `table` selects. A larger table is allocated without the lock, so that a
+    /// failed allocation leaves the node usable.
+    fn register<T>(
+        &self,
+        mut value: T,
+        table: impl Fn(&mut State<Plat>) -> &mut Registry<T>,
+    ) -> Result<usize, NotAdded> {
+        let mut room = Room::none();
+        loop {
+            let larger = {
+                let _pinned = Pinned::<Plat>::new();
+                let mut state = self.state.lock();
+                if let Some(cause) = &state.end {
+                    return Err(NotAdded::Ended(cause.clone()));
+                }
+                let table = table(&mut state);
+                table.move_into(&mut room);
+                match table.insert(value) {
+                    Ok(key) => return Ok(key),
+                    Err(back) => value = back,
+                }
+                table.larger()
+            };
+            // While the lock is free, others may fill the larger table or move the values into a table of their own.
+            room = Room::of(larger)?;
+        }
     }
 
     /// Unregisters this node from its parent.
@@ -269,7 +281,7 @@ impl<Plat: Platform> Node<Plat> {
         if let Some(parent) = self.parent.as_ref().filter(|_| key != UNREGISTERED) {
             let _pinned = Pinned::<Plat>::new();
             // If the parent has been cancelled, it has no children any more, and nothing is removed.
-            let child = parent.state.lock().children.try_remove(key);
+            let child = parent.state.lock().children.remove(key);
             drop(child);
         }
     }

@@ -156,6 +156,12 @@ impl<Plat: Platform> AfterFunc<Plat> {
         self.start(RUN)
     }
 
+    /// Returns another handle to the same function, for a function that is not [reset](Self::reset).
+    pub(crate) fn same(&self) -> Self {
+        let number = AtomicU64::new(self.number.load(Ordering::Relaxed));
+        Self { slot: self.slot, number, bubble: self.bubble }
+    }
+
     fn start(&self, what: usize) -> bool {
         let pinned = Pinned::<Plat>::new();
         let mut setting = self.slot.setting.lock();

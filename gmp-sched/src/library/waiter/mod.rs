@@ -34,7 +34,6 @@ use crate::entities::goroutine::Goroutine;
 use crate::entities::goroutine::WaitGeneration;
 use crate::entities::wait_reason::WaitFor;
 use crate::entities::waiter::Waiter;
-use crate::library::limit::Limit;
 use crate::platform::{Pinned, Platform};
 pub(crate) use queue::{WaitQueue, Woken};
 
@@ -66,36 +65,26 @@ pub(crate) fn wait<'a, Plat: Platform>(
     })
 }
 
-/// Like [`wait`], but waits no longer than `limit`. The caller has queued its waiters with the wait generation
-/// `generation`. Returns the waiter through which the G was woken, or `None` if the limit ended the wait. Afterwards
-/// the caller must remove those of its waiters that are still queued.
+/// Like [`wait`], but `end` may end the wait, too. The caller has queued its waiters with the wait generation
+/// `generation`. Returns the waiter through which the G was woken, or `None` if `end` ended the wait. Afterwards the
+/// caller must remove those of its waiters that are still queued.
 #[cfg_attr(feature = "std", track_caller)]
-pub(crate) fn wait_until<'a, 'l, Plat: Platform>(
+pub(crate) fn wait_until<'a, Plat: Platform>(
     caller: CurrentGoroutine<Plat>,
     wait: impl Into<WaitFor<'a>>,
     generation: WaitGeneration,
-    limit: impl Into<Limit<'l, Plat>>,
+    end: impl WaitEnd<Plat>,
     unlock: impl FnOnce(),
 ) -> Option<&'static Waiter<Plat>> {
-    let (limit, me) = (limit.into(), caller.me);
+    let me = caller.me;
     me.woken_by.store(None, Ordering::Relaxed);
     drop(park_with(caller, wait, |pinned, me| {
-        limit.arm(pinned, me, generation);
+        end.arm(pinned, me, generation);
         unlock();
         true
     }));
-    if let Some(node) = limit.node() {
-        // `dequeue` takes the lock under which the far side queues the waiter and arms the timer. So the far side has
-        // done both when `dequeue` returns.
-        node.dequeue(me);
-    }
-    let waker = me.woken_by.load(Ordering::Relaxed).filter(|&waker| !ptr::eq(waker, &raw const me.context_waiter));
-    if waker.is_some() || limit.node().is_some() {
-        // If the timer has fired, this call comes too late. That is harmless, because the wait generation has been
-        // claimed already.
-        me.timer.cancel(&Pinned::new());
-    }
-    waker
+    end.disarm(me);
+    me.woken_by.load(Ordering::Relaxed).filter(|&waker| !ptr::eq(waker, &raw const me.context_waiter))
 }
 
 #[cfg(all(test, feature = "std"))]

@@ -7,10 +7,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/limit/node.rs",
         "a context derived from one that has ended is not ended",
-        "        if end.is_some() {
-            child",
-        "        if false {
-            child",
+        "                child.has_ended.store(true, Ordering::Release);",
+        "",
         Model("cancel::context_derived_during_cancellation_is_cancelled"),
     ),
     mutant(
