@@ -124,6 +124,15 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
         panic!("a G blocks, yields or ends with preemption turned off")
     }
 
+    /// Panics with `message`, because the program has called the scheduler where it may not. The caller may be pinned.
+    /// So a platform that distinguishes a panic of the program from a panic of the scheduler by the pins must override
+    /// this function.
+    #[cold]
+    #[track_caller]
+    fn misuse(message: Arguments<'_>) -> ! {
+        panic!("{message}")
+    }
+
     /// Panics if the caller may not spawn a G and the platform can detect that. An interrupt handler may not, because
     /// it may have interrupted the scheduler.
     #[inline(always)]
@@ -373,7 +382,7 @@ impl<Plat: Platform> Pinned<Plat> {
     pub fn machine(&self) -> &'static Machine<Plat> {
         match Plat::current_machine() {
             Some(machine) => machine,
-            None => panic!("called outside the scheduler: only a G may do this"),
+            None => Plat::misuse(format_args!("called outside the scheduler: only a G may do this")),
         }
     }
 

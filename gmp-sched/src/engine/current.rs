@@ -116,8 +116,9 @@ impl<Plat: Platform> CurrentProcessor<Plat> {
     }
 }
 
-/// Panics with the reason why the caller may not perform its operation. Releases `held` and the pin before the panic.
-/// The error is in the program, and a panic while pinned would look like an error in the scheduler.
+/// Panics with the reason why the caller may not perform its operation. Releases `held` and the pin before the panic,
+/// so that a platform that ends only the G of a panic can do so. The program may hold further pins, as it does while it
+/// has stopped the world; see [`Platform::misuse`].
 #[cold]
 #[inline(never)]
 #[track_caller]
@@ -138,5 +139,5 @@ pub(crate) fn refuse<Plat: Platform, H>(pinned: Pinned<Plat>, held: H) -> ! {
     };
     drop(held);
     drop(pinned);
-    panic!("{why}");
+    Plat::misuse(format_args!("{why}"))
 }

@@ -166,7 +166,7 @@ impl<Plat: Platform> Machine<Plat> {
     pub(crate) fn running_goroutine(&self) -> &'static Goroutine<Plat> {
         match self.current_goroutine() {
             Some(goroutine) => goroutine,
-            None => panic!("called on g0: only a G may do this"),
+            None => Plat::misuse(format_args!("called on g0: only a G may do this")),
         }
     }
 
@@ -180,7 +180,7 @@ impl<Plat: Platform> Machine<Plat> {
     pub(crate) fn held_processor(&self) -> &'static Processor<Plat> {
         match self.processor() {
             Some(processor) => processor,
-            None => panic!("an M without a P may not do this: it is in a system call"),
+            None => Plat::misuse(format_args!("an M without a P may not do this: it is in a system call")),
         }
     }
 

@@ -81,6 +81,7 @@ fn start(boot_info: &'static mut BootInfo, command_line: &'static str, former_us
 /// | `random::init` | the source of random numbers is chosen |
 /// | `disk::init` | disks can be used by Gs |
 /// | `watchdog::init` | a CPU that waits for a lock with interrupts off checks the other CPUs meanwhile |
+/// | `panic::init` | a panic in the source of the program is its own fault, also with preemption off |
 /// | `isolation::init` | it is decided whether a panic ends one G or the program |
 /// | `startup::boot_main` | the scheduler runs the program |
 extern "C" fn start_devices() -> ! {
@@ -101,6 +102,7 @@ extern "C" fn start_devices() -> ! {
     random::init(options::seed());
     disk::init(args::options(DISK), options::disk_timeout(), options::disk_model());
     watchdog::init();
+    panic::init(program::source_prefix());
     isolation::init(options::panic());
     // SAFETY: this is called once, on the boot CPU's final stack, with interrupts off.
     unsafe { startup::boot_main(&options::scheduler(), PROGRAM) }

@@ -4,9 +4,12 @@
 //! off. This first CPU then prints the cause, details, and the cause again, and stops the kernel. The details contain
 //! the backtrace of the code that has failed, if the failure is in some code. If the kernel is at fault, the details
 //! also contain the state of every other CPU and the last log messages. If the program is at fault, they also contain
-//! the state of every G. A panic or an exception in a G's own code is the fault of the program. If a G waits with
-//! preemption off or while it holds an `InterruptMutex`, the kernel panics, and this panic is also the fault of the
-//! program. The reporting CPU takes no lock and does not allocate.
+//! the state of every G. The reporting CPU takes no lock and does not allocate.
+//!
+//! A panic or an exception in a G's own code is the fault of the program. With preemption or interrupts off, the code
+//! that panics may be the kernel's. Such a panic of a G is the fault of the program in two cases: it reports a
+//! [misuse](contexts::misuse), or its location is in the source of the program. (The location of a panic in a library
+//! function with `#[track_caller]` is the call.) In a handler, a panic is always the fault of the kernel.
 
 use core::fmt::{self, Write};
 use core::panic::PanicInfo;
@@ -15,6 +18,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use boot_protocol::console::Frames;
 use boot_protocol::status::{EXCEPTION, KERNEL_BROKEN};
 use gmp_sched::goroutine::Goroutine;
+use spin::Once;
 use x86_64::instructions::interrupts;
 
 use crate::arch::x86_64::cpu;
@@ -32,6 +36,14 @@ use crate::sched::platform::{Kernel, scheduler};
 /// The index of the CPU that reports and stops the kernel; [`NOBODY`] if no CPU does.
 static ENDING: AtomicU32 = AtomicU32::new(NOBODY);
 const NOBODY: u32 = u32::MAX;
+
+/// How the paths of the program's source files begin. Not set while the kernel boots.
+static PROGRAM_SOURCE: Once<&str> = Once::new();
+
+/// Sets how the paths of the program's source files begin.
+pub(crate) fn init(program_source: &'static str) {
+    PROGRAM_SOURCE.call_once(|| program_source);
+}
 
 /// The exit status of a program that has panicked or cannot continue, as in Go.
 const STATUS_FATAL: u8 = 2;
@@ -54,10 +66,10 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     {
         isolation::end(goroutine, info, backtrace);
     }
-    // `misusing` returns the current G if this panic reports a misuse. A misuse is reported only with preemption off,
-    // so the caller stays on this CPU.
-    let misusing = || contexts::is_misuse().then(goroutines::interrupted).flatten();
-    if let Some(goroutine) = in_user_code.or_else(misusing) {
+    // With preemption and interrupts on, either a G is in user code or none runs here. So the G that `at_fault` returns
+    // stays on this CPU.
+    let at_fault = || is_fault_of_program(info).then(goroutines::interrupted).flatten();
+    if let Some(goroutine) = in_user_code.or_else(at_fault) {
         let cause = |console: &mut Emergency, _| write_cause(console, "panic", info);
         end(STATUS_FATAL, None, Show::Goroutines, cause, |console, cpu| {
             writeln!(console, "\ngoroutine {} [running] on CPU {cpu}:", goroutine.id())?;
@@ -66,6 +78,15 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     }
     let cause = |console: &mut Emergency, cpu| write_cause(console, format_args!("panic on CPU {cpu}"), info);
     end(KERNEL_BROKEN, None, Show::Cpus, cause, |console, _| write!(console, "{}", Frames(backtrace.clone())))
+}
+
+/// Whether this panic, of code that may have preemption or interrupts off, is the fault of the program.
+fn is_fault_of_program(info: &PanicInfo<'_>) -> bool {
+    let is_in_program = || {
+        let source = PROGRAM_SOURCE.get();
+        info.location().zip(source).is_some_and(|(location, source)| location.file().starts_with(source))
+    };
+    contexts::is_misuse() || percpu::trap_depth() == 0 && is_in_program()
 }
 
 /// Writes where the panic is, and its message.

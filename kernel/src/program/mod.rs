@@ -12,8 +12,8 @@ use crate::mm::stack;
 
 const _: () = assert!(LARGEST_STACK == stack::LARGEST);
 
-/// The part of [`main!`](crate::main!) for the machine. It defines `gmp_program_main` and `gmp_program_stack_size`,
-/// which the kernel uses. So a program without `main!` fails to link.
+/// The part of [`main!`](crate::main!) for the machine. It defines `gmp_program_main`, `gmp_program_stack_size`
+/// and `gmp_program_file`, which the kernel uses. So a program without `main!` fails to link.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __main {
@@ -21,6 +21,8 @@ macro_rules! __main {
         const _: () = {
             #[unsafe(export_name = "gmp_program_stack_size")]
             static STACK_SIZE: usize = $stack_size;
+            #[unsafe(export_name = "gmp_program_file")]
+            static FILE: &str = ::core::file!();
             #[unsafe(export_name = "gmp_program_main")]
             fn program_main(args: &[&str]) -> u8 {
                 $crate::program::Termination::report($main(args))
@@ -35,11 +37,24 @@ unsafe extern "Rust" {
     fn gmp_program_main(args: &[&str]) -> u8;
     /// The size of the stack of the main G in bytes. [`main!`](crate::main!) defines it.
     safe static gmp_program_stack_size: usize;
+    /// The source file that uses [`main!`](crate::main!), which defines this string.
+    safe static gmp_program_file: &'static str;
 }
 
 /// Returns the size in bytes of the stack on which [`run`] must be called.
 pub(crate) fn stack_size() -> usize {
     gmp_program_stack_size
+}
+
+/// Returns how the paths of the program's source files begin: with the path of the folder `src` of the program's package
+/// or, if its main file is in no folder of this name, with the path of the main file's folder.
+pub(crate) fn source_prefix() -> &'static str {
+    let file = gmp_program_file;
+    let is_end = |end: &usize| file[..*end].ends_with("/src/") || &file[..*end] == "src/";
+    let mut ends = file.match_indices('/').map(|(slash, _)| slash + 1).rev();
+    let end = ends.clone().find(is_end).or_else(|| ends.next());
+    // A main file in no folder at all is the only source file that is known to be the program's.
+    end.map_or(file, |end| &file[..end])
 }
 
 /// Runs the program. Returns its exit status.

@@ -101,6 +101,12 @@ unsafe impl Platform for Kernel {
         contexts::refuse(Act::Block)
     }
 
+    #[cold]
+    #[track_caller]
+    fn misuse(message: Arguments<'_>) -> ! {
+        contexts::misuse(message)
+    }
+
     #[inline(always)]
     #[track_caller]
     fn assert_may_spawn() {

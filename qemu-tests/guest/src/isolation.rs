@@ -267,8 +267,8 @@ fn death_with_preemption_off_ends_the_machine() {
 guest_test!(
     death_with_preemption_off_ends_the_machine,
     options = &["panic=isolate"],
-    status = 101,
-    texts = &["panic on CPU", "preemption is off"]
+    status = 2,
+    texts = &["panic at", "preemption is off"]
 );
 
 fn panic_in_a_handler_ends_the_machine() {
@@ -324,8 +324,8 @@ fn second_panic_ends_the_machine() {
 guest_test!(
     second_panic_ends_the_machine,
     options = &["panic=isolate"],
-    status = 101,
-    texts = &["panic on CPU", "the message dies"]
+    status = 2,
+    texts = &["panic at", "the message dies"]
 );
 
 fn panic_without_the_option_ends_the_machine() {

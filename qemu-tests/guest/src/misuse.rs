@@ -1,9 +1,11 @@
 //! Tests that misuse the library. Each misuse must panic, and in these tests a panic ends the machine.
 
 use gmp_sched::goroutine::Status;
+use gmp_sched::platform::Pinned;
 use kernel::percpu::PreemptGuard;
-use kernel::platform::scheduler;
+use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
+use kernel::sync::InterruptMutex;
 
 /// A G must not wait for a mutex with preemption off: during the wait, no other G could run on this CPU, not even the
 /// holder of the mutex. So the call of `lock` panics. This is the program's fault, so the status is 2.
@@ -46,6 +48,39 @@ fn operations_without_waits_work_with_preemption_off() {
 }
 guest_test!(operations_without_waits_work_with_preemption_off, smp = &[1, 2, 8]);
 
+/// The library panics under a pin or a lock of the program. This is the program's fault, so the status is 2.
+fn library_panics_with_preemption_off() {
+    let _pinned = PreemptGuard::new();
+    WaitGroup::new().done();
+}
+guest_test!(
+    library_panics_with_preemption_off,
+    status = 2,
+    texts = &["panic at qemu-tests/guest/src/misuse.rs:", "sync: negative WaitGroup counter", "goroutine 1 [running]"]
+);
+
+fn library_panics_with_an_interrupt_mutex() {
+    static LOCK: InterruptMutex<()> = InterruptMutex::new(());
+    let _held = LOCK.lock();
+    WaitGroup::new().done();
+}
+guest_test!(
+    library_panics_with_an_interrupt_mutex,
+    status = 2,
+    texts = &["panic at qemu-tests/guest/src/misuse.rs:", "sync: negative WaitGroup counter", "goroutine 1 [running]"]
+);
+
+/// With isolation, a panic under a pin of the program still ends the machine, because the dead G would keep its pin.
+fn isolated_library_panic_with_preemption_off_ends_the_machine() {
+    let _ = go(library_panics_with_preemption_off).join();
+}
+guest_test!(
+    isolated_library_panic_with_preemption_off_ends_the_machine,
+    options = &["panic=isolate"],
+    status = 2,
+    texts = &["panic at qemu-tests/guest/src/misuse.rs:", "sync: negative WaitGroup counter"]
+);
+
 fn too_many_dones() {
     WaitGroup::new().done();
 }
@@ -77,7 +112,7 @@ guest_test!(
 );
 
 fn a_system_call_spawns() {
-    gmp_sched::syscall::syscall::<kernel::platform::Kernel, _>(|| go(|| ()).detach());
+    gmp_sched::syscall::syscall::<Kernel, _>(|| go(|| ()).detach());
 }
 guest_test!(
     a_system_call_spawns,
@@ -87,12 +122,25 @@ guest_test!(
 
 fn a_system_call_waits() {
     let (_sender, receiver) = channel::<u8>(0);
-    let _ = gmp_sched::syscall::syscall::<kernel::platform::Kernel, _>(|| receiver.recv());
+    let _ = gmp_sched::syscall::syscall::<Kernel, _>(|| receiver.recv());
 }
 guest_test!(
     a_system_call_waits,
     status = 2,
     texts = &["panic at", "an M without a P may not do this: it is in a system call"]
+);
+
+/// A G in a system call has no P, so [`Pinned::processor`] panics. The caller is pinned at this time, but the panic is
+/// still the program's fault.
+fn a_system_call_asks_for_its_p() {
+    gmp_sched::syscall::syscall::<Kernel, _>(|| {
+        let _ = Pinned::<Kernel>::new().processor();
+    });
+}
+guest_test!(
+    a_system_call_asks_for_its_p,
+    status = 2,
+    texts = &["panic at", "an M without a P may not do this: it is in a system call", "goroutine 1 [syscall"]
 );
 
 /// Whether the G of this handle waits.

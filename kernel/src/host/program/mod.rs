@@ -11,7 +11,6 @@
 //! | exit status | the same status; 64 for wrong options, 74 if standard output cannot be written |
 //! | an exception of a G ends the program with status 2 | the same, with the same words; the backtrace is in the form of `std` |
 //! | a holder of an `InterruptMutex` must not wait, allocate, spawn or take a `PreemptMutex` | it must not wait |
-//! | a panic of a G that holds an `InterruptMutex` or has preemption off ends with status 101 | it ends with status 2 |
 //! | a loop without calls is preempted | the loop keeps its thread; a note is printed after a second |
 
 #[path = "../../program/args.rs"]
