@@ -137,8 +137,10 @@ impl<Plat: Platform> Signal<Plat> {
                     // `raise`). Release, so that the next wait writes `self.goroutine` only after all accesses to this
                     // field on behalf of earlier waits (partner: the exchange in `announce`).
                     let taken = self.word.compare_exchange(RAISED, EMPTY, Ordering::AcqRel, Ordering::Relaxed);
-                    debug_assert!(taken.is_ok(), "only a wait takes a raise");
-                    return Found::Raised;
+                    // The exchange fails if another G, which also begins to wait, has taken the raise since the load.
+                    if taken.is_ok() {
+                        return Found::Raised;
+                    }
                 }
                 EMPTY => return Found::Nothing,
                 // A raise has put the signal on the ready list for an earlier wait, but the limit has already ended

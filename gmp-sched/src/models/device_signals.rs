@@ -329,6 +329,29 @@ fn second_waiter_does_not_disturb_the_first() {
     });
 }
 
+/// Two Gs begin to wait for a signal that was raised once. One of them takes the raise, and the other has to wait.
+#[test]
+fn one_raise_is_taken_by_one_of_two_gs() {
+    explore_every_point(|| {
+        let setting = Setting::new(2);
+        let machines = [setting.running_machine(), setting.running_machine()];
+        let signal: &'static Signal<Model> = Box::leak(Box::new(Signal::new()));
+        signal.raise(setting.scheduler);
+        let taken = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
+        let check = |taken: Arc<[AtomicBool; 2]>, which: usize| {
+            move |pinned: &Pinned<Model>| match signal.check(pinned) {
+                Found::Raised => taken[which].store(true, Ordering::Relaxed),
+                found => assert_eq!(found, Found::Nothing),
+            }
+        };
+        let other = spawn_as(machines[1], check(taken.clone(), 1));
+        run_as(machines[0], check(taken.clone(), 0));
+        other.join().unwrap();
+        let [first, second] = [0, 1].map(|which| taken[which].load(Ordering::Relaxed));
+        assert!(first != second, "the raise was taken by both Gs, or by none: {first} {second}");
+    });
+}
+
 /// What the handler wrote before the raise is visible to the G that the raise wakes.
 #[test]
 fn woken_g_sees_what_the_handler_did() {

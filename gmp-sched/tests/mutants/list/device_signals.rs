@@ -31,6 +31,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/device_signals.rs",
+        "a G takes a raise that another G has taken since the load",
+        "                    if taken.is_ok() {
+                        return Found::Raised;",
+        "                    if taken.is_ok() || true {
+                        return Found::Raised;",
+        Model("device_signals::one_raise_is_taken_by_one_of_two_gs"),
+    ),
+    mutant(
+        "engine/device_signals.rs",
         "a raise overwrites the mark that the signal is on the ready list",
         "                QUEUED | DELIVERED => word,
                 _ => RAISED,",
