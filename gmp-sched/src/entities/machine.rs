@@ -134,10 +134,17 @@ impl<Plat: Platform> Machine<Plat> {
         core::ptr::eq(self.scheduler, goroutine.scheduler())
     }
 
-    /// The G that runs on this M; `None` on g0. A caller on another M may get an outdated answer.
+    /// The G that runs on this M; `None` on g0. A caller on another M may get an outdated answer, and uses
+    /// [`observe_current`](Self::observe_current).
     #[inline(always)]
     pub fn current_goroutine(&self) -> Option<&'static Goroutine<Plat>> {
         self.current.load(Ordering::Relaxed)
+    }
+
+    /// Like [`current_goroutine`](Self::current_goroutine), for a caller on another M, which reads fields of the G.
+    pub(crate) fn observe_current(&self) -> Option<&'static Goroutine<Plat>> {
+        // Ordering: Acquire, because the G may be a new slot. Partner: the Release in `set_current`.
+        self.current.load(Ordering::Acquire)
     }
 
     /// The P that this M holds. A caller on another M may get an outdated answer.
@@ -149,7 +156,7 @@ impl<Plat: Platform> Machine<Plat> {
     /// The P in whose slice the G of this M runs. Normally this is the P that this M holds. During a system call it is
     /// the P that this M has left, if no other M has taken that P since. The answer may be outdated.
     pub(crate) fn processor_of_slice(&self) -> Option<&'static Processor<Plat>> {
-        let is_in_call = || self.current_goroutine().is_some_and(|goroutine| goroutine.status() == Status::Syscall);
+        let is_in_call = || self.observe_current().is_some_and(|goroutine| goroutine.status() == Status::Syscall);
         self.processor().or_else(|| {
             let left = self.old_processor.load(Ordering::Relaxed);
             left.filter(|processor| is_in_call() && processor.status() == ProcessorStatus::Syscall)
@@ -196,7 +203,8 @@ impl<Plat: Platform> Machine<Plat> {
 
     #[inline(always)]
     pub(crate) fn set_current(&self, goroutine: Option<&'static Goroutine<Plat>>) {
-        self.current.store(goroutine, Ordering::Relaxed);
+        // Ordering: Release publishes the slot of the G, which may be new. Partner: the Acquire in `observe_current`.
+        self.current.store(goroutine, Ordering::Release);
     }
 
     #[inline(always)]

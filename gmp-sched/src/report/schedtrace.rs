@@ -279,7 +279,7 @@ fn number_of_machine<Plat: Platform>(machine: &'static Machine<Plat>) -> u32 {
 /// The G that runs on `machine`. The result is `None` if the M waits for a P in order to run the G that is locked to
 /// it.
 pub(super) fn goroutine_on<Plat: Platform>(machine: &Machine<Plat>) -> Option<&'static Goroutine<Plat>> {
-    machine.current_goroutine().filter(|_| !is_waiting_locked(machine))
+    machine.observe_current().filter(|_| !is_waiting_locked(machine))
 }
 
 /// Whether the M waits for a P in order to run the G that is locked to it.
