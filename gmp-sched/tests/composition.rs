@@ -35,6 +35,9 @@
 //! | `gs_spawned_while_the_world_is_stopped_run_when_it_starts` | 2 | 0 | 33,289 |
 //! | `timer_of_a_handed_off_p_fires_in_time` | 2 | 0 | 21,022 |
 //! | `timer_of_a_retired_p_fires_in_time` | 1 | 0 | 46,210 |
+//! | `g_that_yields_wakes_an_m_that_has_gone_idle` | 2 | 0 | 68,057 |
+//! | `retake_that_comes_too_late_counts_no_m_as_blocked` | 1 | 2 | 8,268 |
+//! | `timekeeper_that_woke_in_vain_wakes_for_the_next_timer` | 1 | 1 | 47,634 |
 #![cfg(not(gmp_loom))]
 
 use std::env;
@@ -127,6 +130,18 @@ fn long_system_calls_are_retaken() {
     });
 }
 
+/// There is only one P, so sysmon retakes it if the second check finds the same call. In some orders, the call ends when sysmon
+/// has counted the M as blocked, but has not yet claimed the P.
+#[test]
+fn retake_that_comes_too_late_counts_no_m_as_blocked() {
+    explore("system call, sysmon", [1, 2], 4_000, || {
+        sim::set_procs(1).unwrap();
+        exhaustive::begin();
+        syscall::<Sim, _>(compute);
+        compute();
+    });
+}
+
 #[test]
 fn stopping_and_starting_the_world() {
     explore("idle, hand-off, system call, stop and start", [1, 0], 50_000, || {
@@ -180,6 +195,21 @@ fn spinning_m_that_goes_idle_finds_the_work_that_relied_on_it() {
         sim::work(A_WHILE);
         let child = sim::go(|| ());
         compute();
+        child.join().unwrap();
+    });
+}
+
+/// In some orders, the other M goes idle when the main G has taken `child` from the queue, but is not yet in the queue
+/// itself. So the yield of the main G has to wake that M again. `child` computes meanwhile.
+#[test]
+fn g_that_yields_wakes_an_m_that_has_gone_idle() {
+    explore("submit, idle, yield", [2, 0], 34_000, || {
+        sim::set_procs(2).unwrap();
+        exhaustive::begin();
+        let_another_machine_search();
+        sim::work(A_WHILE);
+        let child = sim::go(compute);
+        sim::yield_now();
         child.join().unwrap();
     });
 }
@@ -292,6 +322,23 @@ fn timer_of_a_retired_p_fires_in_time() {
             sim::work(A_WHILE);
             sim::set_procs(1).unwrap();
         });
+    });
+}
+
+/// The timekeeper may wake for `first` while the main G runs on the only P, so that there is no timer for it. In some
+/// orders, this P becomes idle before the timekeeper has stored that. The timekeeper is not woken for `second` then,
+/// because `second` is due later than `first`. So the timekeeper must check the timers again.
+#[test]
+fn timekeeper_that_woke_in_vain_wakes_for_the_next_timer() {
+    explore("idle, hand-off, timekeeper", [1, 1], 23_000, || {
+        sim::set_procs(1).unwrap();
+        exhaustive::begin();
+        let _first = sim::Timer::new(2 * A_WHILE);
+        sim::block(A_WHILE);
+        compute();
+        let second = sim::Timer::new(4 * A_WHILE);
+        sim::block(8 * A_WHILE);
+        second.wait();
     });
 }
 

@@ -450,3 +450,33 @@ fn others_finish_after_main_exits_then_deadlock_is_reported() {
         assert_eq!(finished.load(Ordering::Relaxed), 5);
     }
 }
+
+/// A G with preemption off computes, and a G that it has spawned waits in the queue of its P. The other P has only a G
+/// that yields. So no M is idle, and this yield has to steal the waiting G.
+#[test]
+fn g_that_yields_alone_steals_from_a_p_whose_g_is_not_preempted() {
+    let moments = || (0..100_000).map(|_| sim::work(Duration::from_micros(1)));
+    for seed in 0..100 {
+        let config = Config { cpus: 2, processors: 2, seed, ..Config::default() };
+        let run = sim::run(config, move || {
+            let [is_alone, is_found, is_over] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
+            let computes = {
+                let (is_alone, is_found, is_over) = (is_alone.clone(), is_found.clone(), is_over.clone());
+                sim::go(move || {
+                    let _pinned = Pinned::<Sim>::new();
+                    assert!(moments().any(|()| is_alone.load(Ordering::Relaxed)), "the other P runs no G");
+                    let found = is_found.clone();
+                    sim::go(move || found.store(true, Ordering::Relaxed)).detach();
+                    assert!(moments().any(|()| is_found.load(Ordering::Relaxed)), "the other P does not steal the G");
+                    is_over.store(true, Ordering::Relaxed);
+                })
+            };
+            while !is_over.load(Ordering::Relaxed) {
+                sim::yield_now();
+                is_alone.store(true, Ordering::Relaxed);
+            }
+            computes.join().unwrap();
+        });
+        run.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    }
+}

@@ -164,4 +164,30 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "",
         Simulation("composition", "everything_together", ONE),
     ),
+    mutant(
+        "engine/enqueue.rs",
+        "a yield wakes no M for the G that yields",
+        "        overflow(goroutine.scheduler(), processor, goroutine);
+    } else if !processor.is_alone() {
+        goroutine.scheduler().submitted_among_others();
+    }",
+        "        overflow(goroutine.scheduler(), processor, goroutine);
+    }",
+        Simulation("composition", "g_that_yields_wakes_an_m", ONE),
+    ),
+    mutant(
+        "engine/handoff.rs",
+        "an M that has returned from its system call before the retake stays counted as blocked",
+        "            self.shared.lock().blocked_machines -= 1;
+            return false;",
+        "            return false;",
+        Simulation("composition", "retake_that_comes_too_late", ONE),
+    ),
+    mutant(
+        "engine/timekeeper.rs",
+        "the timekeeper parks without reading the timers again",
+        "            if self.earliest_timekeeper_timer() >= earliest {",
+        "            if true {",
+        Simulation("composition", "timekeeper_that_woke_in_vain", ONE),
+    ),
 ];

@@ -36,6 +36,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
     ),
     mutant(
+        "engine/yield_now.rs",
+        "a G that yields alone on its P never steals",
+        "!steals_now || !take_from_others(&pinned, processor)",
+        "!(false && steals_now && take_from_others(&pinned, processor))",
+        Simulation("simulation/scheduling", "g_that_yields_alone_steals_from_a_p", 1),
+    ),
+    mutant(
         "base/run_queue.rs",
         "an owner without thieves takes an element twice",
         "        self.head.store(next, Ordering::Release);",
