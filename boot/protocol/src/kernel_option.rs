@@ -7,6 +7,7 @@ use core::fmt;
 use core::ops::RangeInclusive;
 
 use crate::command_line::{DISK, DiskOption};
+use crate::memory_disk::DiskFault;
 
 /// The prefix of the keys that belong to the program. The kernel accepts each of them with any value.
 pub const PROGRAM_PREFIX: &str = "program.";
@@ -42,6 +43,8 @@ pub enum Value {
     Word(&'static [&'static str]),
     /// A [`DiskOption`].
     Disk,
+    /// A [`DiskFault`].
+    DiskFault,
 }
 
 /// All options of the kernel.
@@ -76,6 +79,7 @@ pub const OPTIONS: &[KernelOption] = &[
     // The access time must be shorter than the least `disk_timeout_s`.
     KernelOption { key: "disk_access_us", value: Value::Number(0..=100_000) },
     KernelOption { key: "disk_seed", value: Value::Number(0..=u64::MAX) },
+    KernelOption { key: "disk_fault", value: Value::DiskFault },
     KernelOption { key: "disk_timeout_s", value: Value::Number(1..=1_000_000) },
 ];
 
@@ -85,6 +89,7 @@ impl Value {
             Self::Number(range) => text.parse().is_ok_and(|number| range.contains(&number)),
             Self::Word(words) => words.contains(&text),
             Self::Disk => DiskOption::parse(text).is_some(),
+            Self::DiskFault => DiskFault::parse(text).is_some(),
         }
     }
 }
@@ -98,6 +103,7 @@ impl fmt::Display for Value {
                 list(formatter, words.iter().copied())
             }
             Self::Disk => formatter.write_str("NAME:BYTES"),
+            Self::DiskFault => formatter.write_str(DiskFault::EXPECTED),
         }
     }
 }
@@ -189,6 +195,7 @@ mod tests {
             ("procs=0", "expected a number from 1 to 255"),
             ("seed=many", "expected a number from 0 to 18446744073709551615"),
             ("disk=ghost", "expected NAME:BYTES"),
+            ("disk_fault=lose@first", "expected short, id, twice, lose or error"),
         ] {
             let mistake = check(word).expect_err(word).to_string();
             assert!(mistake.starts_with(expected), "{word}: {mistake}");

@@ -28,6 +28,67 @@ pub struct Header {
     pub is_read_only: bool,
 }
 
+/// The value of a `disk_fault=` option: what a disk in memory does wrong, for tests of the driver. It has the form
+/// `KIND` or `KIND@N`.
+///
+/// ```
+/// use boot_protocol::memory_disk::{DiskFault, FaultKind};
+///
+/// assert_eq!(DiskFault::parse("lose@7"), Some(DiskFault { kind: FaultKind::Lose, only: Some(7) }));
+/// assert_eq!(DiskFault::parse("short"), Some(DiskFault { kind: FaultKind::Short, only: None }));
+/// assert_eq!(DiskFault::parse("lose@0"), None);
+/// assert_eq!(DiskFault::parse("forget"), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskFault {
+    /// What the disk does wrong.
+    pub kind: FaultKind,
+    /// The number of the only request that has the fault, from 1 on. Without a number, random requests have it.
+    pub only: Option<u64>,
+}
+
+/// What a disk in memory does wrong with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// It answers as if it had written neither data nor status.
+    Short,
+    /// It answers a request that does not exist.
+    Id,
+    /// It answers the request twice.
+    Twice,
+    /// It never answers the request.
+    Lose,
+    /// It reports an input/output error.
+    Error,
+}
+
+impl FaultKind {
+    /// The word for each kind in the option.
+    const WORDS: [(&'static str, Self); 5] = [
+        ("short", Self::Short),
+        ("id", Self::Id),
+        ("twice", Self::Twice),
+        ("lose", Self::Lose),
+        ("error", Self::Error),
+    ];
+}
+
+impl DiskFault {
+    /// The values that [`parse`](Self::parse) accepts, for an error message.
+    pub(crate) const EXPECTED: &str = "short, id, twice, lose or error, or one of these words followed by @N";
+
+    /// Parses the value of a `disk_fault=` option. Returns `None` if the value has another form.
+    #[must_use]
+    pub fn parse(value: &str) -> Option<Self> {
+        let (word, only) = match value.split_once('@') {
+            Some((word, number)) => (word, Some(number.parse().ok().filter(|&number| number != 0)?)),
+            None => (value, None),
+        };
+        let (_, kind) = FaultKind::WORDS.into_iter().find(|&(name, _)| name == word)?;
+        Some(Self { kind, only })
+    }
+}
+
 impl Header {
     /// The words of the header. They are in little endian in the memory.
     #[must_use]

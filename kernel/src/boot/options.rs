@@ -6,6 +6,7 @@ use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
 use boot_protocol::kernel_option::{self, STDERR, STDERR_TERMINAL};
+use boot_protocol::memory_disk::DiskFault;
 use boot_protocol::observed_memory::Purpose;
 use gmp_sched::schedtrace::Schedtrace;
 
@@ -73,12 +74,16 @@ pub(super) fn disk_timeout() -> Duration {
     number("disk_timeout_s").map_or(DISK_TIMEOUT, Duration::from_secs)
 }
 
-/// The options `disk_access_us` and `disk_seed`: the model of a disk in memory. Without `disk_seed`, the value of the
+/// The options `disk_access_us`, `disk_seed` and `disk_fault`: the model of a disk in memory. Without `disk_seed`, the value of the
 /// option `seed` is used.
 pub(super) fn disk_model() -> Model {
     let access = number("disk_access_us").map_or(DISK_ACCESS, Duration::from_micros);
     // Lossless: `check` has ensured that the number is in the range of the option.
-    Model { access: access.as_nanos() as u64, seed: number("disk_seed").or_else(seed).unwrap_or(0) }
+    Model {
+        access: access.as_nanos() as u64,
+        seed: number("disk_seed").or_else(seed).unwrap_or(0),
+        fault: args::option("disk_fault").and_then(DiskFault::parse),
+    }
 }
 
 /// The option `timer`: which mode of the local APIC's timer is used.

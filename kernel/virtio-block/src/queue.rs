@@ -66,6 +66,8 @@ pub struct Queue<H: Hal, W> {
     /// Empty lists, each for the buffers of one request. The queue has as many lists as buffers, because a request
     /// takes at least one buffer. The lists of requests in flight are not in this vector.
     lists: Vec<Buffers>,
+    /// The number of buffers that are never used again, because the device may still access them.
+    abandoned: usize,
     properties: Properties,
     /// Why the device is not used any more. `None` while it is used.
     broken: Option<Failure>,
@@ -96,7 +98,17 @@ impl<H: Hal, W> Queue<H, W> {
         }
         free.try_reserve_exact(MAX_BUFFERS).map_err(|_| OpenError::OutOfMemory)?;
         let ring = ManuallyDrop::new(Ring::new(transport, number).map_err(OpenError::from)?);
-        Ok(Self { device, ring, in_flight, before_reset, free, lists: Vec::new(), properties, broken: None })
+        Ok(Self {
+            device,
+            ring,
+            in_flight,
+            before_reset,
+            free,
+            lists: Vec::new(),
+            abandoned: 0,
+            properties,
+            broken: None,
+        })
     }
 
     /// Allocates the lists that the queue needs for `count` buffers, but not the buffers themselves.
@@ -153,6 +165,11 @@ impl<H: Hal, W> Queue<H, W> {
     /// Returns the number of buffers that are free.
     pub fn free_buffers(&self) -> usize {
         self.free.len()
+    }
+
+    /// Returns the number of buffers that are never used again, because the device is broken and may still access them.
+    pub fn abandoned_buffers(&self) -> usize {
+        self.abandoned
     }
 
     /// Returns the number of requests in flight.
@@ -255,6 +272,7 @@ impl<H: Hal, W> Queue<H, W> {
     /// Gives up the memory of buffers, because the device may still access it. The empty list is kept, because freeing
     /// it would use the heap.
     fn abandon(&mut self, mut buffers: Buffers) {
+        self.abandoned += buffers.count();
         drop(buffers.drain());
         self.lists.push(buffers);
     }

@@ -17,8 +17,9 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
+use boot_protocol::memory_disk::{DiskFault, FaultKind};
 use gmp_sched::time::Instant;
-use kernel_virtio_block::software::{Access, Latency, SoftwareDevice};
+use kernel_virtio_block::software::{Access, Fault, Faults, Latency, SoftwareDevice};
 use spin::Once;
 
 use super::hal::DmaPool;
@@ -52,8 +53,10 @@ impl fmt::Debug for MemoryDisk {
 pub(crate) struct Model {
     /// The access time in nanoseconds.
     pub(crate) access: u64,
-    /// The seed of the random part of the access time.
+    /// The seed of the random part of the access time, and of the choice of requests with faults.
     pub(crate) seed: u64,
+    /// What the disk does wrong, for tests.
+    pub(crate) fault: Option<DiskFault>,
 }
 
 /// Finds the disks in memory, in the order of their bus addresses. The interrupts of the disks go to different CPUs,
@@ -61,14 +64,28 @@ pub(crate) struct Model {
 pub(super) fn find(first_cpu: usize, model: Model) -> &'static [&'static MemoryDisk] {
     let disks = shared_memory::disks().into_iter().zip(first_cpu..).map(|(memory, index)| {
         // Each disk has its own random numbers.
-        let latency = Latency::new(model.access, model.seed.wrapping_add(index as u64));
+        let seed = model.seed.wrapping_add(index as u64);
+        let latency = Latency::new(model.access, seed);
+        let faults = model.fault.map_or(Faults::NONE, |fault| faults(fault, seed));
         &*Box::leak(Box::new(MemoryDisk {
-            device: InterruptMutex::new(SoftwareDevice::new(memory.content, memory.is_read_only, latency)),
+            device: InterruptMutex::new(SoftwareDevice::new(memory.content, memory.is_read_only, latency, faults)),
             vector: Once::new(),
             first_cpu: CpuId::new(index % cpus::count()),
         }))
     });
     DISKS.call_once(|| disks.collect())
+}
+
+/// Returns the faults of a disk. The complement of the seed makes them independent of the access times.
+fn faults(DiskFault { kind, only }: DiskFault, seed: u64) -> Faults {
+    let fault = match kind {
+        FaultKind::Short => Fault::Short,
+        FaultKind::Id => Fault::WrongId,
+        FaultKind::Twice => Fault::Twice,
+        FaultKind::Lose => Fault::Lost,
+        FaultKind::Error => Fault::Error,
+    };
+    Faults::new(fault, only, !seed)
 }
 
 impl Access for &'static MemoryDisk {

@@ -6,6 +6,8 @@
 //!
 //! The random numbers follow from a seed. So the same requests at the same times are answered at the same times.
 
+use super::random::Random;
+
 /// The largest number of requests on which the disk works at the same time.
 const UNITS: usize = 8;
 
@@ -16,7 +18,7 @@ const NS_PER_BYTE: u64 = 2;
 #[derive(Clone, Debug)]
 pub struct Latency {
     access: u64,
-    random: u64,
+    random: Random,
     /// When each unit becomes free.
     units: [u64; UNITS],
 }
@@ -25,28 +27,17 @@ impl Latency {
     /// Makes the model of a disk with this access time and without requests.
     #[must_use]
     pub fn new(access: u64, seed: u64) -> Self {
-        Self { access, random: seed, units: [0; UNITS] }
+        Self { access, random: Random(seed), units: [0; UNITS] }
     }
 
     /// Accepts a request for `bytes` bytes at the time `now`. Returns the time at which the request is answered.
     pub(super) fn accept(&mut self, now: u64, bytes: usize) -> u64 {
-        let access = self.access.saturating_add(self.random_up_to(self.access / 2));
+        let access = self.access.saturating_add(self.random.up_to(self.access / 2));
         let earliest = (0..UNITS).min_by_key(|&unit| self.units[unit]).unwrap_or(0);
         let start = now.max(self.units[earliest]);
         let done = start.saturating_add(access).saturating_add((bytes as u64).saturating_mul(NS_PER_BYTE));
         self.units[earliest] = done;
         done
-    }
-
-    /// Returns a random number from 0 to `most`. The generator is SplitMix64.
-    fn random_up_to(&mut self, most: u64) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut number = self.random;
-        number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        number ^= number >> 31;
-        // The upper half of the product is the random number, scaled to the range from 0 to `most`.
-        ((u128::from(number) * (u128::from(most) + 1)) >> 64) as u64
     }
 }
 

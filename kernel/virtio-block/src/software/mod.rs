@@ -13,11 +13,15 @@
 //!
 //! The owner keeps the device under a lock. The lock is released between two parts, so that a long transfer does not
 //! keep others waiting. Each part consists of whole sectors, so each sector is read and written as a whole.
+//!
+//! For tests of the driver, the device can commit [`Faults`].
 
 #![expect(unsafe_code, reason = "accesses the memory that the driver shares with devices")]
 
 mod chain;
+mod faults;
 mod latency;
+mod random;
 mod transport;
 
 use core::fmt;
@@ -27,6 +31,7 @@ use virtio_drivers::transport::DeviceStatus;
 
 pub use self::chain::SharedMemory;
 use self::chain::{Pieces, Rings};
+pub use self::faults::{Fault, Faults};
 pub use self::latency::Latency;
 pub use self::transport::{Access, Connection};
 use crate::device::{MAX_BUFFERS, MAX_QUEUES};
@@ -38,6 +43,9 @@ const PART_BYTES: usize = 8 * SECTOR_SIZE;
 /// The largest number of entries of a queue. The driver may choose fewer.
 const ENTRIES: u16 = 256;
 
+/// A number that is never that of a request, because no queue has so many entries.
+const NO_REQUEST: u16 = u16::MAX;
+
 /// Values of the status byte (virtio 1.2, 5.2.6).
 const OK: u8 = 0;
 const ERROR: u8 = 1;
@@ -48,6 +56,7 @@ pub struct SoftwareDevice<M> {
     content: &'static mut [u8],
     is_read_only: bool,
     latency: Latency,
+    faults: Faults,
     status: DeviceStatus,
     /// The queues that the driver has set up.
     queues: [Option<Rings>; MAX_QUEUES],
@@ -65,6 +74,7 @@ struct Pending {
     queue: u16,
     head: u16,
     written: u32,
+    fault: Option<Fault>,
 }
 
 /// A request that the device has taken from a queue, and that is not finished.
@@ -102,11 +112,12 @@ impl<M: SharedMemory> SoftwareDevice<M> {
     /// Makes a device with this content. If the length is not a multiple of the sector size, the rest is not
     /// accessible.
     #[must_use]
-    pub fn new(content: &'static mut [u8], is_read_only: bool, latency: Latency) -> Self {
+    pub fn new(content: &'static mut [u8], is_read_only: bool, latency: Latency, faults: Faults) -> Self {
         Self {
             content,
             is_read_only,
             latency,
+            faults,
             status: DeviceStatus::empty(),
             queues: [None; MAX_QUEUES],
             resets: 0,
@@ -116,16 +127,20 @@ impl<M: SharedMemory> SoftwareDevice<M> {
     }
 
     /// Takes the next request from a queue, or returns `None` if no request is available. The time until the answer is
-    /// due begins at `now`. Drops requests that are malformed.
+    /// due begins at `now`. Drops requests that are malformed, and requests with the fault [`Fault::Lost`].
     pub fn take(&mut self, queue: u16, now: u64) -> Option<Work> {
         loop {
             let rings = self.queues.get_mut(usize::from(queue))?.as_mut()?;
             let head = rings.take::<M>()?;
-            let pending = Pending { due: 0, timer: 0, queue, head, written: 0 };
             let Some([readable, writable]) = rings.pieces::<M>(head) else { continue };
             if readable.bytes() < HEADER_BYTES || writable.bytes() == 0 {
                 continue;
             }
+            let fault = self.faults.next();
+            if fault == Some(Fault::Lost) {
+                continue;
+            }
+            let pending = Pending { due: 0, timer: 0, queue, head, written: 0, fault };
             return Some(self.work(now, pending, readable, writable));
         }
     }
@@ -149,6 +164,7 @@ impl<M: SharedMemory> SoftwareDevice<M> {
         let range = range.filter(|start| start.checked_add(bytes).is_some_and(|end| end <= self.content.len()));
         let is_refused = self.is_read_only && matches!(kind, Kind::Write | Kind::Discard);
         let (kind, status) = match (kind, range) {
+            _ if pending.fault == Some(Fault::Error) => (Kind::Nothing, ERROR),
             (Kind::Nothing, None) => (Kind::Nothing, UNSUPPORTED),
             (_, None) => (Kind::Nothing, ERROR),
             _ if is_refused => (Kind::Nothing, ERROR),
@@ -157,7 +173,8 @@ impl<M: SharedMemory> SoftwareDevice<M> {
         let transferred = if kind == Kind::Nothing { 0 } else { bytes };
         // A discard moves no data.
         let moved = if kind == Kind::Discard { 0 } else { transferred };
-        let pending = Pending { due: self.latency.accept(now, moved), written: writable.bytes() as u32, ..pending };
+        let written = if pending.fault == Some(Fault::Short) { 0 } else { writable.bytes() as u32 };
+        let pending = Pending { due: self.latency.accept(now, moved), written, ..pending };
         let start = range.unwrap_or(0);
         Work { pending, resets: self.resets, kind, start, bytes: transferred, done: 0, status, readable, writable }
     }
@@ -203,8 +220,12 @@ impl<M: SharedMemory> SoftwareDevice<M> {
         }
         // The other requests keep their order, so that requests which are due at the same time are completed in the
         // order in which they were finished.
-        let Pending { queue, head, written, .. } = self.pending.remove(earliest);
-        self.queues[usize::from(queue)].as_mut()?.complete::<M>(head, written);
+        let Pending { queue, head, written, fault, .. } = self.pending.remove(earliest);
+        let rings = self.queues[usize::from(queue)].as_mut()?;
+        rings.complete::<M>(if fault == Some(Fault::WrongId) { NO_REQUEST } else { head }, written);
+        if fault == Some(Fault::Twice) {
+            rings.complete::<M>(head, written);
+        }
         Some(queue)
     }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-use kernel_virtio_block::software::{Access, Connection, Latency, SharedMemory, SoftwareDevice};
+use kernel_virtio_block::software::{Access, Connection, Fault, Faults, Latency, SharedMemory, SoftwareDevice};
 use kernel_virtio_block::{
     Completion, Device, Failure, MAX_QUEUES, MAX_REQUEST_BYTES, OpenError, Queue, Request, SECTOR_SIZE,
 };
@@ -50,11 +50,17 @@ fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
 
 impl Machine {
     fn new(is_read_only: bool) -> Self {
-        Self::open(pattern(SECTORS * SECTOR_SIZE, 1), is_read_only).expect("the device can be used")
+        Self::open(pattern(SECTORS * SECTOR_SIZE, 1), is_read_only, Faults::NONE).expect("the device can be used")
     }
 
-    fn open(content: Vec<u8>, is_read_only: bool) -> Result<Self, OpenError> {
-        let device = SoftwareDevice::new(content.leak(), is_read_only, Latency::new(ACCESS, 0));
+    /// Makes a device whose request with the number `number` has a fault.
+    fn with_fault(fault: Fault, number: u64) -> Self {
+        let faults = Faults::new(fault, Some(number), 0);
+        Self::open(pattern(SECTORS * SECTOR_SIZE, 1), false, faults).expect("the device can be used")
+    }
+
+    fn open(content: Vec<u8>, is_read_only: bool, faults: Faults) -> Result<Self, OpenError> {
+        let device = SoftwareDevice::new(content.leak(), is_read_only, Latency::new(ACCESS, 0), faults);
         let shared = Shared(Rc::new(RefCell::new(device)));
         let (device, queues) = Device::open(Connection(shared.clone()), usize::MAX, usize::MAX)?;
         Ok(Self { device, queues, shared, now: 0 })
@@ -161,7 +167,7 @@ fn read_only_device_offers_no_writes() {
 #[test]
 fn device_has_whole_sectors() {
     for (bytes, sectors) in [(0, 0), (511, 0), (512, 1), (5_000, 9)] {
-        let machine = Machine::open(vec![0; bytes], false).expect("the device can be used");
+        let machine = Machine::open(vec![0; bytes], false, Faults::NONE).expect("the device can be used");
         assert_eq!(machine.device.properties().sectors, sectors);
     }
 }
@@ -184,4 +190,41 @@ fn request_in_flight_is_answered_once_after_a_reset() {
     owners.sort_unstable();
     assert_eq!((owners, machine.shared.access(|device| device.next_due(0))), ([3, 4], None));
     assert_eq!(machine.run(1, Request::Read { sector: 1, bytes: SECTOR_SIZE }, &[]).expect("read"), data);
+}
+
+#[test]
+fn faults_of_a_request_do_not_concern_the_others() {
+    for (fault, failure) in [(Fault::Short, Failure::Short), (Fault::Error, Failure::Failed)] {
+        let mut machine = Machine::with_fault(fault, 2);
+        let (data, write) = (pattern(SECTOR_SIZE, 9), Request::Write { sector: 1, bytes: SECTOR_SIZE });
+        machine.run(0, write, &data).expect("written");
+        assert_eq!(machine.run(0, write, &pattern(SECTOR_SIZE, 8)), Err(failure));
+        let found = machine.run(0, Request::Read { sector: 1, bytes: SECTOR_SIZE }, &[]).expect("read");
+        assert_eq!(found == data, fault == Fault::Error, "a short answer comes after the data was transferred");
+    }
+}
+
+#[test]
+fn lost_request_is_answered_after_a_reset() {
+    let mut machine = Machine::with_fault(Fault::Lost, 1);
+    machine.submit(0, Request::Flush, &[], 3);
+    assert_eq!(machine.shared.access(|device| device.next_due(0)), None);
+    let mut queues: Vec<_> = machine.queues.iter_mut().collect();
+    machine.device.reset(1, &mut queues, |_, ended| panic!("{ended:?}"));
+    machine.notify(0);
+    assert_eq!(machine.next(0).owner, 3);
+}
+
+#[test]
+fn wrong_completions_break_the_device() {
+    for (fault, is_answered) in [(Fault::WrongId, false), (Fault::Twice, true)] {
+        let mut machine = Machine::with_fault(fault, 2);
+        machine.run(0, Request::Flush, &[]).expect("flushed");
+        machine.submit(0, Request::Flush, &[], 3);
+        let due = machine.shared.access(|device| device.next_due(0)).expect("a pending request");
+        machine.shared.access(|device| device.complete(due));
+        assert_eq!(machine.queues[0].complete().is_some(), is_answered);
+        assert!(machine.queues[0].complete().is_none());
+        assert_eq!(machine.queues[0].broken(), Some(Failure::Broken));
+    }
 }
