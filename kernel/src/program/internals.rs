@@ -15,6 +15,7 @@ use crate::cpu::cpus::ENTRANCE;
 use crate::cpu::percpu;
 use crate::diagnostics::snapshot;
 use crate::drivers::console;
+use crate::drivers::virtio;
 use crate::mm::{self, OutOfMemory, frame, tlb};
 use crate::traps::divert;
 
@@ -103,6 +104,24 @@ pub fn with_console_locked<R>(body: impl FnOnce() -> R) -> R {
 /// Whether output goes to the virtio console.
 pub fn uses_virtio() -> bool {
     console::uses_virtio()
+}
+
+/// Returns the number of buffers of the disk with this index that the driver never uses again, because the device is
+/// broken and may still access them. Returns 0 if there is no such disk.
+pub fn abandoned_disk_buffers(disk: usize) -> usize {
+    virtio::block_devices()
+        .get(disk)
+        .and_then(|device| device.as_ref().ok())
+        .map_or(0, |device| device.abandoned_buffers())
+}
+
+/// Returns, for each queue of the disk with this index, how many requests have been answered on each CPU. The list is
+/// empty if there is no such disk.
+pub fn served_disk_requests(disk: usize) -> Vec<Vec<usize>> {
+    virtio::block_devices()
+        .get(disk)
+        .and_then(|device| device.as_ref().ok())
+        .map_or(Vec::new(), |device| device.served())
 }
 
 /// Takes a free frame, even if it is the last free one.

@@ -11,7 +11,6 @@ use kernel_virtio_block::{Buffers, Failure, Refused, Request};
 use super::device::BlockDevice;
 use super::request_queue::{RequestQueue, Slot, SlotNumber};
 use super::sectors::Locked;
-use crate::cpu::percpu;
 use crate::drivers::disk_error::{DiskError, RequestError};
 use crate::sched::blocking::{self, Blocked};
 use crate::sched::kthread::{self, KernelThread};
@@ -126,8 +125,8 @@ impl fmt::Debug for Call<'_> {
 }
 
 impl<'l> Call<'l> {
-    /// Waits until the current CPU's queue has enough buffers for requests with `bytes` bytes of data. Takes these
-    /// buffers and a slot. `locked` holds the locks of the sectors that the requests change. They are released after
+    /// Waits until a queue has enough buffers for requests with `bytes` bytes of data: see [`BlockDevice::admit`]. Takes
+    /// these buffers and a slot. `locked` holds the locks of the sectors that the requests change. They are released after
     /// the slot has been returned. If this function fails, they are released before it returns.
     ///
     /// # Errors
@@ -142,9 +141,8 @@ impl<'l> Call<'l> {
         locked: Option<Locked>,
         limit: &'l Limit<'l>,
     ) -> Result<Self, DiskError> {
-        let queue = device.queue_of(percpu::current());
         let count = device.properties().buffers_for(bytes);
-        let permits = queue.permits.acquire_until(count as u32, *limit)?;
+        let (queue, permits) = device.admit(count as u32, limit)?;
         let (slot, buffers) = queue.take(count).map_err(RequestError::from)?;
         let buffers = Some(buffers);
         let held = Held { device, queue, slot, in_flight: false, buffers, _permits: permits, _locked: locked };

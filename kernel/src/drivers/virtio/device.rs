@@ -2,10 +2,13 @@
 //! module [`super`] contains a picture of the life of a request.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
+use core::ptr;
 use core::time::Duration;
 
 use gmp_sched::cancel::ContextError;
+use gmp_sched::sync::Permit;
 use gmp_sched::time::Instant;
 use kernel_virtio_block::software::Connection;
 use kernel_virtio_block::{Completion, Device, Failure, MAX_QUEUES, OpenError, Properties, Queue};
@@ -25,7 +28,7 @@ use crate::drivers::disk_error::{RequestError, SetupError};
 use crate::drivers::pci;
 use crate::mm::frame;
 use crate::sched::kthread;
-use crate::sched::platform::Limit;
+use crate::sched::platform::{Kernel, Limit};
 
 /// A request takes at most 1/`QUEUE_SHARE` of the buffers of a queue, so that a large request does not stop the others.
 const QUEUE_SHARE: usize = 4;
@@ -52,6 +55,9 @@ impl<T: Transport + Send> Resettable for Device<DmaPool, T> {
         Self::reset(self, now, queues, ended);
     }
 }
+
+/// A queue, and permits for some of its buffers.
+pub(super) type Admission = (&'static RequestQueue, Permit<'static, Kernel>);
 
 /// A virtio block device on the PCI bus, or a disk in memory.
 pub(crate) struct BlockDevice {
@@ -175,6 +181,11 @@ impl BlockDevice {
         self.queues.iter().map(RequestQueue::free_buffers).sum()
     }
 
+    /// Returns the number of buffers that are never used again, because the broken device may still access them.
+    pub(crate) fn abandoned_buffers(&self) -> usize {
+        self.queues.iter().map(RequestQueue::abandoned_buffers).sum()
+    }
+
     /// Waits until no other G holds the lock of any of these sectors, and locks them. A G that has a slot must not call
     /// this function. A G that holds such a lock may wait for a slot, so the two Gs could wait for each other for ever.
     ///
@@ -187,6 +198,41 @@ impl BlockDevice {
         limit: &Limit<'_>,
     ) -> Result<Locked, ContextError> {
         self.sectors.lock(first, count, limit)
+    }
+
+    /// Waits until a queue has `count` free buffers, and takes permits for them. Returns this queue and the permits.
+    ///
+    /// The queue is that of the current CPU if possible. If the buffers of that queue are in use, it is the next queue
+    /// that has enough free ones, so that the Gs of one CPU can use all buffers of the device. If no queue has enough,
+    /// the G waits for the queue of its CPU.
+    ///
+    /// # Errors
+    /// If the limit ends the wait.
+    ///
+    /// # Panics
+    /// If a queue never has so many buffers.
+    pub(super) fn admit(&'static self, count: u32, limit: &Limit<'_>) -> Result<Admission, ContextError> {
+        let own = self.queue_of(percpu::current());
+        // The queues after `own`, and then those before it.
+        let (before, from_own) = self.queues.split_at(own.number().into());
+        let mut queues = from_own.iter().chain(before);
+        if let Some(free) = queues.find_map(|queue| Some((queue, queue.permits.try_acquire(count)?))) {
+            return Ok(free);
+        }
+        let permits = own.permits.acquire_until(count, *limit)?;
+        // The G may have waited, and may have continued on another CPU.
+        let current = self.queue_of(percpu::current());
+        if !ptr::eq(current, own)
+            && let Some(better) = current.permits.try_acquire(count)
+        {
+            return Ok((current, better));
+        }
+        Ok((own, permits))
+    }
+
+    /// Returns how many requests of each queue have been answered on each CPU.
+    pub(crate) fn served(&self) -> Vec<Vec<usize>> {
+        self.queues.iter().map(RequestQueue::served).collect()
     }
 
     /// Returns the queue that a CPU uses. If there are as many queues as CPUs, this is the queue whose interrupts the

@@ -64,8 +64,11 @@
 //! If a device has several queues (`VIRTIO_BLK_F_MQ`), the driver uses one of them for each CPU, up to
 //! [`MAX_QUEUES`](kernel_virtio_block::MAX_QUEUES). A G submits its request in the queue of the CPU on which it runs,
 //! and the interrupt of the queue goes to that CPU. So CPUs do not wait for each other's locks, and an answer arrives
-//! on the CPU whose cache has the data of the request. If the queue of the CPU has no free slot, the G waits for one,
-//! even if other queues have free slots.
+//! on the CPU whose cache has the data of the request. If the buffers of this queue are in use, the G takes those of the
+//! next queue that has enough, so that the Gs of one CPU can have as many requests in flight as the device has buffers.
+//! If no queue has enough, the G waits for the queue of its CPU. When the wait is over, it uses the queue of the CPU on
+//! which it continues, if that queue has buffers at once. A G that migrates later, for example while it copies data
+//! into its buffers, still uses the queue to which the buffers belong.
 //!
 //! All interrupts of a device have the same vector. Each queue has its own entry of the MSI-X table, and these entries
 //! differ only in the CPU. So the handler knows by its CPU which queue to serve, and 255 CPUs do not need 255 vectors.

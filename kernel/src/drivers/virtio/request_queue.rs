@@ -2,6 +2,8 @@
 //! queue puts each answer into its slot, and wakes the G or the thread that waits there.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gmp_sched::device_signals::Signal;
 use gmp_sched::time::Instant;
@@ -9,6 +11,8 @@ use kernel_virtio_block::{Buffers, Completion, Failure, Queue, Refused, Request}
 
 use super::hal::DmaPool;
 use super::transport::Doorbell;
+use crate::cpu::cpus;
+use crate::cpu::percpu;
 use crate::cpu::sync::{InterruptMutex, InterruptMutexGuard};
 use crate::sched::kthread::{self, KernelThread};
 use crate::sched::platform::{Kernel, Semaphore, scheduler};
@@ -80,6 +84,10 @@ pub(super) struct RequestQueue {
     /// all its permits at once. So a G that waits for permits holds none, and Gs cannot wait for each other in a
     /// circle.
     pub(super) permits: Semaphore,
+    /// The number of the queue in its device.
+    number: u16,
+    /// How many requests have been answered on each CPU.
+    served: Box<[AtomicUsize]>,
 }
 
 impl RequestQueue {
@@ -87,6 +95,8 @@ impl RequestQueue {
         let slots: Box<[Slot]> = (0..queue.free_buffers()).map(|_| Slot::new()).collect();
         Self {
             doorbell,
+            number: queue.number(),
+            served: (0..cpus::count()).map(|_| AtomicUsize::new(0)).collect(),
             permits: Semaphore::new(slots.len() as u32),
             state: InterruptMutex::new(State { queue, free: (0..).take(slots.len()).collect() }),
             slots,
@@ -101,6 +111,21 @@ impl RequestQueue {
     /// Returns the number of buffers that no G uses.
     pub(super) fn free_buffers(&self) -> usize {
         self.permits.available() as usize
+    }
+
+    /// Returns the number of buffers that are never used again, because the broken device may still access them.
+    pub(super) fn abandoned_buffers(&self) -> usize {
+        self.state.lock().queue.abandoned_buffers()
+    }
+
+    /// Returns the number of the queue in its device.
+    pub(super) fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// Returns how many requests have been answered on each CPU.
+    pub(super) fn served(&self) -> Vec<usize> {
+        self.served.iter().map(|count| count.load(Ordering::Relaxed)).collect()
     }
 
     pub(super) fn slot(&self, number: SlotNumber) -> &Slot {
@@ -161,13 +186,15 @@ impl RequestQueue {
         self.state.lock().queue.oldest().map(Instant::from_nanos)
     }
 
-    /// Passes on the answers to all completed requests. Callable from interrupt handlers.
+    /// Passes on the answers to all completed requests, which are counted for the current CPU. Called by the interrupt
+    /// handler.
     ///
     /// # Errors
     /// If the device is broken. The caller must then [`fail`](Self::fail) all queues of the device.
     pub(super) fn serve(&'static self) -> Result<(), Failure> {
         let mut state = self.state.lock();
         while let Some(completion) = state.queue.complete() {
+            self.served[percpu::current().index()].fetch_add(1, Ordering::Relaxed);
             self.deliver(completion);
         }
         state.queue.broken().map_or(Ok(()), Err)
