@@ -15,6 +15,10 @@ mod registry;
 #[cfg(gmp_machine)]
 mod contexts;
 #[cfg(gmp_machine)]
+mod disk_faults;
+#[cfg(gmp_machine)]
+mod disk_queues;
+#[cfg(gmp_machine)]
 mod disks;
 #[cfg(gmp_machine)]
 mod failing;
@@ -24,6 +28,8 @@ mod handoff;
 mod idle;
 #[cfg(gmp_machine)]
 mod isolation;
+#[cfg(gmp_machine)]
+mod leaks;
 #[cfg(gmp_machine)]
 mod library;
 #[cfg(gmp_machine)]

@@ -2,7 +2,9 @@
 //! SHA-256 computed on the host. The guest tests that need disks also run here, on one or several CPUs.
 
 mod disks;
+mod faults;
 mod firmware;
+mod queues;
 
 use std::process::{Command, Output};
 

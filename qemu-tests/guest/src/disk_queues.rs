@@ -1,0 +1,56 @@
+//! Tests of the queues of a disk. `tests/disk/queues.rs` on the host runs these tests, with different numbers of
+//! queues.
+
+use kernel::args;
+use kernel::disk::{Disk, DiskAccess, disks};
+use kernel::internals::served_disk_requests;
+use kernel::percpu;
+use kernel::platform::lock_thread;
+use kernel::prelude::*;
+
+/// The two ways to access a disk.
+const WAYS: [fn(&Disk) -> DiskAccess<'_>; 2] = [Disk::blocking, Disk::asynchronous];
+const SECTOR: u64 = 512;
+
+/// A G that is locked to its M reads from the disk, while no other G runs. Each request is answered in the queue of the
+/// G's CPU. The interrupts of a queue come on one CPU, whose number is that of the queue.
+fn requests_use_the_queue_of_their_cpu() {
+    const READS: usize = 200;
+    let disk = &disks()[0];
+    let queues = served_disk_requests(0).len();
+    assert_eq!(args::option("program.queues"), Some(queues.to_string().as_str()));
+    let _locked = lock_thread();
+    let mut expected = served_disk_requests(0);
+    for read in 0..READS {
+        // The M moves to another CPU from time to time.
+        sleep(Duration::from_micros(read as u64 % 5 * 100));
+        let queue = percpu::current().index() % queues;
+        expected[queue][queue] += 1;
+        assert_eq!(WAYS[read % 2](disk).read_at(read as u64 * SECTOR, &mut [0; 512]), Ok(512));
+        assert_eq!(served_disk_requests(0), expected, "read {read}");
+    }
+}
+guest_test!(requests_use_the_queue_of_their_cpu, hidden);
+
+/// There is one P, so all Gs run on one CPU at a time. The buffers of its queue are fewer than the Gs. Nevertheless the
+/// requests of all Gs are in flight at the same time. When all buffers of the device are in use, further Gs wait.
+fn one_cpu_can_use_all_buffers() {
+    const GS: usize = 64;
+    let disk = &disks()[0];
+    let (requests, free) = disk.requests();
+    let queues = served_disk_requests(0).len();
+    assert!(queues > 1 && requests / queues < GS && GS < requests, "{queues} queues, {requests} requests");
+    assert_eq!(free, requests);
+    for count in [GS, 2 * requests] {
+        let reads: Vec<_> = (0..count)
+            .map(|read| go(move || disk.asynchronous().read_at(read as u64 * SECTOR, &mut [0; 512])))
+            .collect();
+        while disk.requests().1 != requests.saturating_sub(count) {
+            assert!(reads.iter().all(|read| !read.is_finished()), "not all requests were in flight at the same time");
+            yield_now();
+        }
+        assert!(reads.into_iter().all(|read| read.join().unwrap() == Ok(512)));
+        assert_eq!(disk.requests(), (requests, requests));
+    }
+}
+guest_test!(one_cpu_can_use_all_buffers, hidden);
