@@ -1,7 +1,7 @@
 //! What a test could leak: frames, buffers and slots of disks, Gs and Ms.
 
 use kernel::disk::disks;
-use kernel::internals::{PAGE_SIZE, abandoned_disk_buffers};
+use kernel::internals::{PAGE_SIZE, abandoned_disk_buffers, flush_all_tlbs};
 use kernel::mm;
 use kernel::platform::scheduler;
 use kernel::prelude::*;
@@ -33,9 +33,9 @@ impl Snapshot {
         let requests = disks().iter().map(|disk| disk.requests()).collect();
         let abandoned = (0..disks().len()).map(abandoned_disk_buffers).collect();
         mm::free_cached_memory();
-        // The addresses of the freed stacks are reused after each CPU has flushed its TLB, at the latest at its next
-        // interrupt. Without this wait, the next round would take new addresses, and page tables for them.
-        sleep(Duration::from_millis(20));
+        // The addresses of the freed stacks are reused only after each CPU has flushed its TLB. Otherwise the next round
+        // would take new addresses, and page tables for them.
+        flush_all_tlbs();
         let usage = mm::usage();
         let ms = scheduler().expect("the scheduler runs").machines().count();
         Self {
