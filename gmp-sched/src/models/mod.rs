@@ -29,6 +29,7 @@ mod lock;
 mod locked;
 mod platform;
 mod pollers;
+mod refusal;
 mod retire;
 mod run_queue;
 mod scope;

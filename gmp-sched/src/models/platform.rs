@@ -66,6 +66,8 @@ impl ModelThread {
 
 loom::thread_local! {
     static CURRENT: Cell<Option<&'static Machine<Model>>> = Cell::new(None);
+    /// Whether the caller has preemption off.
+    static IS_PINNED: Cell<bool> = Cell::new(false);
 }
 
 std::thread_local! {
@@ -89,9 +91,13 @@ unsafe impl Platform for Model {
 
     const HAS_OTHER_THREADS: bool = true;
 
-    // The models do not count pins. It is safe to claim that they do, because no model lets a G block while it is
-    // pinned.
+    // The models do not count pins. It is safe to claim that they do, because a G tries to block while it is pinned only
+    // in `run_pinned`, which records that.
     const COUNTS_PINS: bool = true;
+
+    fn is_pinned_once() -> bool {
+        !IS_PINNED.with(Cell::get)
+    }
 
     fn raise_pin() {}
 
@@ -208,6 +214,13 @@ pub(super) fn run_as<R>(machine: &'static Machine<Model>, body: impl FnOnce(&Pin
         Err(panic) if panic.is::<Leaves>() => None,
         Err(panic) => panic::resume_unwind(panic),
     }
+}
+
+/// Runs `body` with preemption off.
+pub(super) fn run_pinned(body: impl FnOnce()) {
+    IS_PINNED.with(|is_pinned| is_pinned.set(true));
+    body();
+    IS_PINNED.with(|is_pinned| is_pinned.set(false));
 }
 
 /// Calls [`run_as`] on a new loom thread.

@@ -9,6 +9,7 @@ mod idle;
 mod join;
 mod kthread;
 mod locked;
+mod refusal;
 mod retire;
 mod run;
 mod run_queue;
@@ -95,6 +96,7 @@ pub(crate) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         syscall::MUTANTS,
         join::MUTANTS,
         scope::MUTANTS,
+        refusal::MUTANTS,
         retire::MUTANTS,
         shut_down::MUTANTS,
         slices::MUTANTS,
