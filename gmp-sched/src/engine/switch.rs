@@ -189,7 +189,7 @@ pub(crate) fn execute<Plat: Platform>(pinned: Pinned<Plat>, next: &'static Gorou
 
 /// Records that `next`, or g0 if `next` is `None`, runs on `machine` in place of `me`. Returns the context to resume.
 #[inline(always)]
-fn set_running<Plat: Platform>(
+pub(crate) fn set_running<Plat: Platform>(
     machine: &'static Machine<Plat>,
     me: &'static Goroutine<Plat>,
     next: Option<&'static Goroutine<Plat>>,

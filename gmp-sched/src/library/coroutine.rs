@@ -335,7 +335,19 @@ impl<T, Plat: Platform> Shared<T, Plat> {
 #[doc(alias = "coroswitch")]
 #[cfg_attr(feature = "std", track_caller)]
 fn switch_to<Plat: Platform>(caller: CurrentGoroutine<Plat>, next: &'static Goroutine<Plat>) {
-    let CurrentGoroutine { pinned, machine, processor, me } = caller;
+    if !hand_over(&caller, next) {
+        return switch_specially(caller, next);
+    }
+    let CurrentGoroutine { pinned, machine, me, .. } = caller;
+    drop(leave(pinned, machine, me, Some(next), |_, _| ()));
+}
+
+/// The part of [`switch_to`] before the change of stacks: parks the caller, and makes `next` runnable, which the caller
+/// must run at once. Returns `false`, and changes nothing, if [`switch_specially`] has to switch.
+#[inline(always)]
+#[cfg_attr(feature = "std", track_caller)]
+pub(crate) fn hand_over<Plat: Platform>(caller: &CurrentGoroutine<Plat>, next: &'static Goroutine<Plat>) -> bool {
+    let &CurrentGoroutine { machine, processor, me, .. } = caller;
     // The first comparison fails if `next` has not begun, belongs to another scheduler, waits durably in a bubble, or is
     // sampled. While a trace is taken, every G that parks is sampled, so this path costs nothing for traces.
     let is_usual = next.is_parked_as(machine.unsampled())
@@ -344,13 +356,12 @@ fn switch_to<Plat: Platform>(caller: CurrentGoroutine<Plat>, next: &'static Goro
         && me.bubble().is_none()
         && next.bubble().is_none()
         && may_skip_pick(machine, processor);
-    if !is_usual {
-        return switch_specially(CurrentGoroutine { pinned, machine, processor, me }, next);
+    if is_usual {
+        me.set_place(Place::here());
+        me.set_waiting(WaitReason::Coroutine, processor.sampler.parked_status(), processor.clock());
+        next.set_status(Status::Runnable);
     }
-    me.set_place(Place::here());
-    me.set_waiting(WaitReason::Coroutine, processor.sampler.parked_status(), processor.clock());
-    next.set_status(Status::Runnable);
-    drop(leave(pinned, machine, me, Some(next), |_, _| ()));
+    is_usual
 }
 
 /// The part of [`switch_to`] for a G that has not begun, is sampled, waits in a bubble, is locked to its M or belongs to

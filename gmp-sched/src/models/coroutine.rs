@@ -1,5 +1,5 @@
 //! Models of a coroutine whose two sides switch through the run queues, as they do if one of them is locked to its
-//! thread. Each side may run on any M, but only on one M at a time, and sees what the other side did.
+//! thread, or directly. Each side may run on any M, but only on one M at a time, and sees what the other side did.
 
 use alloc::sync::Arc;
 
@@ -7,11 +7,14 @@ use super::checked::Checked;
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::base::instant::Instant;
+use crate::engine::current::CurrentGoroutine;
+use crate::engine::enqueue::requeue_last;
 use crate::engine::park::ready_pinned;
+use crate::engine::switch::set_running;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::{ParkedStatus, Status};
-use crate::library::coroutine::Shared;
+use crate::library::coroutine::{Shared, hand_over};
 use crate::lifecycle::closure::put_result;
 use crate::lifecycle::join::{JoinHandle, finished, has_result};
 use crate::platform::Pinned;
@@ -19,7 +22,17 @@ use crate::platform::Pinned;
 /// A yielded value. Both sides access its memory.
 struct Value(Arc<Checked>);
 
+/// How the two sides switch to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Switch {
+    ThroughQueues,
+    /// The M that runs one side also runs the other. The inner G yields to others before it yields a value, so another M
+    /// may steal it there.
+    Direct,
+}
+
 struct Scene {
+    switch: Switch,
     outer: &'static Goroutine<Model>,
     inner: &'static Goroutine<Model>,
     shared: Shared<Value, Model>,
@@ -28,13 +41,16 @@ struct Scene {
     outer_frames: Checked,
     inner_frames: Checked,
     value: Arc<Checked>,
+    /// The number of times that the inner G has given way to others.
+    yields: Checked,
     finished: Checked,
 }
 
 impl Scene {
-    fn new(setting: &Setting, outer: &'static Machine<Model>) -> Arc<Self> {
+    fn new(switch: Switch, setting: &Setting, outer: &'static Machine<Model>) -> Arc<Self> {
         let inner = setting.goroutine();
         Arc::new(Self {
+            switch,
             outer: outer.running_goroutine(),
             inner,
             shared: Shared::new(),
@@ -42,6 +58,7 @@ impl Scene {
             outer_frames: Checked::default(),
             inner_frames: Checked::default(),
             value: Arc::default(),
+            yields: Checked::default(),
             finished: Checked::default(),
         })
     }
@@ -68,11 +85,16 @@ impl Scene {
         }
     }
 
-    /// Continues the inner G. The first time, the G yields a value, as in `Yielder::yield_value`. The second time, it
-    /// ends.
+    /// Continues the inner G. If the switches are direct, the G first gives way, as in `yield_now`. Then it yields a
+    /// value, as in `Yielder::yield_value`. The last time, it ends.
     fn continue_inner(&self, pinned: &Pinned<Model>) {
         self.inner_frames.used();
-        if self.value.uses() == 0 {
+        if self.switch == Switch::Direct && self.yields.uses() == 0 {
+            self.yields.used();
+            self.inner_frames.used();
+            requeue_last(pinned.processor(), self.inner);
+            self.run_here(pinned);
+        } else if self.value.uses() == 0 {
             self.value.used();
             let outer = self.shared.store_value(self.inner, Value(self.value.clone()));
             self.leave(pinned, (self.inner, &self.inner_frames), outer);
@@ -84,14 +106,21 @@ impl Scene {
         }
     }
 
-    /// Parks `me`, one G of the coroutine. The commit of this park readies `next`, the coroutine's other G. This M then
-    /// runs `next`, unless `next` has been stolen.
+    /// Parks `me`, one G of the coroutine. If the switch is direct, this M then runs `next`, the coroutine's other G.
+    /// Otherwise the commit of the park readies `next`, and this M runs it unless it has been stolen.
     fn leave(
         &self,
         pinned: &Pinned<Model>,
         (me, frames): (&'static Goroutine<Model>, &Checked),
         next: &'static Goroutine<Model>,
     ) {
+        if self.switch == Switch::Direct {
+            let caller = CurrentGoroutine::new();
+            assert!(core::ptr::eq(caller.me, me) && hand_over(&caller, next), "the switch need not be special");
+            frames.used();
+            set_running(caller.machine, me, Some(next));
+            return self.continue_either(pinned, next);
+        }
         me.set_waiting(WaitReason::Coroutine, ParkedStatus::unsampled(me.scheduler().number()), Instant::from_nanos(0));
         frames.used();
         ready_pinned(pinned, next);
@@ -109,6 +138,10 @@ impl Scene {
         assert_eq!(next.status(), Status::Runnable);
         next.set_status(Status::Running);
         pinned.machine().set_current(Some(next));
+        self.continue_either(pinned, next);
+    }
+
+    fn continue_either(&self, pinned: &Pinned<Model>, next: &'static Goroutine<Model>) {
         if core::ptr::eq(next, self.outer) { self.continue_outer(pinned) } else { self.continue_inner(pinned) }
     }
 
@@ -121,12 +154,11 @@ impl Scene {
     }
 }
 
-#[test]
-fn sides_of_a_coroutine_alternate_on_any_m() {
-    explore(|| {
+fn explore_switch(switch: Switch) {
+    explore(move || {
         let setting = Setting::new(2);
         let (here, other) = (setting.running_machine(), setting.running_machine());
-        let scene = Scene::new(&setting, here);
+        let scene = Scene::new(switch, &setting, here);
         let steals = scene.clone();
         let thief = spawn_as(other, move |pinned| steals.steal(pinned, here));
         run_as(here, |pinned| scene.ask(pinned));
@@ -134,4 +166,14 @@ fn sides_of_a_coroutine_alternate_on_any_m() {
         assert_eq!(scene.finished.uses(), 1, "the outer G runs to its end once");
         setting.check();
     });
+}
+
+#[test]
+fn sides_of_a_coroutine_alternate_on_any_m() {
+    explore_switch(Switch::ThroughQueues);
+}
+
+#[test]
+fn side_that_is_stolen_switches_directly_to_the_other_side() {
+    explore_switch(Switch::Direct);
 }

@@ -61,6 +61,30 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "library/coroutine.rs",
+        "a side of a coroutine to which the other side switches directly is also put into a queue",
+        "        next.set_status(Status::Runnable);
+    }
+    is_usual",
+        "        ready_pinned(&caller.pinned, next);
+    }
+    is_usual",
+        Model("coroutine::side_that_is_stolen_switches_directly_to_the_other_side"),
+    ),
+    mutant(
+        "library/coroutine.rs",
+        "a side of a coroutine that switches directly does not become parked",
+        "        me.set_waiting(WaitReason::Coroutine, processor.sampler.parked_status(), processor.clock());
+        next.set_status(Status::Runnable);
+    }
+    is_usual",
+        "        let _ = (me, processor);
+        next.set_status(Status::Runnable);
+    }
+    is_usual",
+        Model("coroutine::side_that_is_stolen_switches_directly_to_the_other_side"),
+    ),
+    mutant(
+        "library/coroutine.rs",
         "one side of a coroutine is readied before the other side has left its stack",
         "    drop(park_with(caller, WaitFor::new(WaitReason::Coroutine, awaited), move |pinned, me| {
         if is_new {
