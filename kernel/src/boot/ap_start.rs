@@ -10,7 +10,9 @@
 //!
 //! In the trampoline each CPU increments an atomic counter (the ticket) to get the index of its stack. Then it gets its
 //! CPU number at the [`ENTRANCE`]. The boot CPU waits for a bounded time and then closes the entrance. CPUs that have
-//! entered before this are used; CPUs that come later halt. So CPU numbers have no gaps, and a late CPU does no harm.
+//! entered before this are used; CPUs that come later halt. So CPU numbers have no gaps, and a late CPU does no harm. A
+//! non-maskable interrupt does not reset the machine when it reaches a late CPU: the CPU halts with
+//! [a table](idt::load_halting) that has a gate for it.
 
 use alloc::vec::Vec;
 use core::arch::global_asm;
@@ -130,7 +132,9 @@ pub(crate) fn start(processors: Processors) {
     let page = u8::try_from(page.as_u64() / PAGE_SIZE as u64).expect("below 1 MiB");
     let expected = u32::try_from(prepared).expect("few");
     let send_all = |are_late: bool| {
-        let wanted = processors.iter().copied().filter(|&id| !is_dead(id) && is_late(id) == are_late);
+        // The CPUs for which there is no memory keep waiting for a start-up message. Meanwhile they take no interrupts.
+        let in_use = processors.iter().copied().take(prepared);
+        let wanted = in_use.filter(|&id| !is_dead(id) && is_late(id) == are_late);
         wanted.for_each(|apic_id| apic::send_startup(apic_id, page));
     };
     send_all(false);
@@ -246,11 +250,12 @@ fn start_tables(page: PhysAddr) -> u32 {
     third[address.p3_index()].set_addr(physical(second), flags);
     second[address.p2_index()].set_addr(physical(first), flags);
     first[address.p1_index()].set_addr(page, flags);
-    u32::try_from(physical(top).as_u64()).expect("the image lies below 4 GiB")
+    u32::try_from(physical(top).as_u64()).expect("the image is below 4 GiB")
 }
 
 /// The first Rust function on a started CPU. The CPU is on a stack of its own, but has no per-CPU data yet.
 extern "C" fn ap_main() -> ! {
+    idt::load_halting();
     let Some(index) = ENTRANCE.enter() else { cpu::halt() };
     paging::load();
     let prepared = &PREPARED.get().expect("made ready before")[index as usize];

@@ -71,6 +71,14 @@ pub fn late_cpus() -> u32 {
     ENTRANCE.latecomers()
 }
 
+/// Sends a non-maskable interrupt to the late CPU with this APIC id.
+///
+/// # Safety
+/// [`late_cpus`] counts the CPU. On a CPU that has just started, the interrupt would reset the machine.
+pub unsafe fn send_nmi_to_late_cpu(apic_id: u32) {
+    apic::send_nmi_to_id(apic_id);
+}
+
 /// Calls `body` with the same restrictions as in the handler of a non-maskable interrupt. The kernel's checks take
 /// `body` for code of such a handler.
 pub fn as_if_in_nmi<R>(body: impl FnOnce() -> R) -> R {

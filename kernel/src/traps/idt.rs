@@ -1,6 +1,8 @@
 //! The interrupt descriptor table (IDT), which all CPUs share. It has a gate for each of the 256 vectors. A gate
 //! contains the address of the handler and selects the stack.
 
+use core::arch::naked_asm;
+
 use spin::Once;
 use x86_64::VirtAddr;
 use x86_64::structures::idt::InterruptDescriptorTable;
@@ -20,6 +22,30 @@ pub(crate) fn init() {
 /// Loads the table on the calling CPU.
 pub(crate) fn load() {
     TABLE.get().expect("the boot CPU has built the table").load();
+}
+
+/// The table of a CPU that has just started. It has only the gate for non-maskable interrupts.
+static HALTING: Once<InterruptDescriptorTable> = Once::new();
+
+/// Loads a table with which a non-maskable interrupt halts the calling CPU for ever. Without a table the interrupt would
+/// reset the machine. Called on a CPU that has no per-CPU data and no task segment yet, and may never have any.
+pub(crate) fn load_halting() {
+    HALTING.call_once(build_halting).load();
+}
+
+fn build_halting() -> InterruptDescriptorTable {
+    let mut table = InterruptDescriptorTable::new();
+    let handler = VirtAddr::new(halt as *const () as u64);
+    // SAFETY: `halt` never returns, so it need not keep the registers, the stack or its red zone.
+    unsafe { table.non_maskable_interrupt.set_handler_addr(handler) };
+    table
+}
+
+/// Halts for ever. Interrupts are off, and further non-maskable interrupts are blocked, because this handler of one does
+/// not return.
+#[unsafe(naked)]
+extern "C" fn halt() -> ! {
+    naked_asm!("2:", "hlt", "jmp 2b")
 }
 
 fn build() -> InterruptDescriptorTable {

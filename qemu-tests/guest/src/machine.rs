@@ -279,6 +279,26 @@ fn cpu_that_starts_late_halts() {
     assert_eq!(internals::late_cpus(), 1);
 }
 
+guest_test!(
+    non_maskable_interrupt_to_a_late_cpu_does_not_reset_the_machine,
+    smp = &[4],
+    isolated,
+    options = &["late_cpu=2"],
+    texts = &["1 of 3 other CPUs did not start within 5 s", "3 CPUs run"],
+);
+#[expect(unsafe_code, reason = "interrupts a CPU that the kernel does not use")]
+fn non_maskable_interrupt_to_a_late_cpu_does_not_reset_the_machine() {
+    while internals::late_cpus() < 1 {
+        sleep(Duration::from_millis(1));
+    }
+    for _ in 0..3 {
+        // SAFETY: this CPU, which the option `late_cpu` names, has come late.
+        unsafe { internals::send_nmi_to_late_cpu(2) };
+        sleep(Duration::from_millis(10));
+    }
+    assert_all_cpus_run();
+}
+
 /// Checks that a G runs on each CPU at the same time.
 fn assert_all_cpus_run() {
     static ARRIVED: AtomicUsize = AtomicUsize::new(0);

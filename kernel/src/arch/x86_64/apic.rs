@@ -183,6 +183,11 @@ pub(crate) fn send_nmi(to: CpuId) {
     }
 }
 
+/// Sends a non-maskable interrupt to the CPU with this APIC id, which need not be up.
+pub(crate) fn send_nmi_to_id(apic_id: u32) {
+    command(To::Id(apic_id), Command::NonMaskable);
+}
+
 /// Resets the CPU with this APIC id. The CPU then waits for [`send_startup`].
 pub(crate) fn send_init(apic_id: u32) {
     command(To::Id(apic_id), Command::Init);
