@@ -149,7 +149,7 @@ impl Registers {
     }
 
     fn at<T>(self, offset: usize) -> *mut T {
-        let register = self.part(offset, size_of::<T>()).expect("the register lies inside of the mapping");
+        let register = self.part(offset, size_of::<T>()).expect("the register is inside the mapping");
         let pointer = register.start.as_ptr().cast::<T>();
         assert!(pointer.is_aligned(), "registers are aligned to their size");
         pointer

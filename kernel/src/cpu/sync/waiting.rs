@@ -13,8 +13,8 @@ use x86_64::instructions::interrupts;
 use crate::cpu::contexts::REFUSING_INTERRUPT_MUTEX;
 use crate::cpu::percpu::{self, LOCKS};
 
-/// How many times a waiting CPU looks at the lock before it calls the check.
-const LOOKS: u32 = 4096;
+/// How many times a waiting CPU polls the lock before it calls the check.
+const POLLS_PER_CHECK: u32 = 4096;
 
 static CHECK: Once<fn()> = Once::new();
 
@@ -27,12 +27,12 @@ pub(crate) fn set_check(check: fn()) {
 /// Spins while `must_wait` returns `true`.
 #[inline]
 pub(crate) fn wait_while(must_wait: impl Fn() -> bool) {
-    let mut looks = 0;
+    let mut polls = 0;
     while must_wait() {
         hint::spin_loop();
-        looks += 1;
-        if looks == LOOKS {
-            looks = 0;
+        polls += 1;
+        if polls == POLLS_PER_CHECK {
+            polls = 0;
             check();
         }
     }
