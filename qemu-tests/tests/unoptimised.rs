@@ -39,6 +39,10 @@ kernel::main!(main);
 fn main(args: &[&str]) {
     match args {
         ["overflow"] => println!("{}", core::hint::black_box(255u8) + 1),
+        ["interrupts"] => {
+            unsafe { core::arch::asm!("cli") };
+            yield_now();
+        }
         _ => debug_assert!(args.is_empty(), "there are arguments"),
     }
 }
@@ -58,7 +62,8 @@ fn overflow_and_false_debug_assertions_panic_in_a_debug_build() {
     fs::copy(workspace.join("Cargo.lock"), own.join("Cargo.lock")).expect("copied");
     for (mistake, said) in [
         ("overflow", "panic at src/main.rs:7:40:\nattempt to add with overflow\n"),
-        ("assertion", "panic at src/main.rs:8:14:\nthere are arguments\n"),
+        ("interrupts", "\na G blocks, yields or ends with interrupts turned off by unsafe code\n"),
+        ("assertion", "panic at src/main.rs:12:14:\nthere are arguments\n"),
     ] {
         let output = boot(&["--debug", "--smp=1", &own.display().to_string(), mistake]);
         let report = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -19,13 +19,18 @@
 //!
 //! The preempt word of a CPU ([`percpu`]) encodes the context. So a check is one test of this word against a constant,
 //! which the compiler computes from [`is_allowed`]. `qemu-tests/guest/src/contexts.rs` tests each combination that is
-//! refused.
+//! refused. Two cases are not checked: a lock of the scheduler itself in a handler (see ARCHITECTURE.md), and a raise of
+//! a signal in the handler of an NMI, unless the raise unparks or preempts a thread.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+#[cfg(debug_assertions)]
+use x86_64::instructions::interrupts;
+
 use crate::cpu::local::cpu_local;
 use crate::cpu::percpu::{self, LOCKS, NMIS, PINS, TRAPS};
+use crate::cpu::sync;
 
 /// A column of the table: the context that code runs in. The contexts are in the order of the columns. Each context
 /// allows at least the operations that the previous one allows.
@@ -42,6 +47,7 @@ pub(crate) enum Context {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Act {
     TakeInterruptMutex,
+    Unpark,
     TakePreemptMutex,
     Allocate,
     Spawn,
@@ -51,7 +57,7 @@ pub(crate) enum Act {
 /// The table: whether `act` is allowed in `context`.
 const fn is_allowed(act: Act, context: Context) -> bool {
     match act {
-        Act::TakeInterruptMutex => !matches!(context, Context::NonMaskable),
+        Act::TakeInterruptMutex | Act::Unpark => !matches!(context, Context::NonMaskable),
         Act::TakePreemptMutex | Act::Allocate | Act::Spawn => matches!(context, Context::Pinned | Context::Goroutine),
         Act::Block => matches!(context, Context::Goroutine),
     }
@@ -91,7 +97,12 @@ impl fmt::Display for Context {
             Self::Handler => return f.write_str("in the handler of an interrupt or exception"),
             Self::Goroutine => return f.write_str("in a G"),
             Self::InterruptLock => {
-                f.write_str("with an `InterruptMutex` held")?;
+                let is_in_closure = sync::is_in_closure();
+                f.write_str(if is_in_closure {
+                    "with interrupts turned off"
+                } else {
+                    "with an `InterruptMutex` held"
+                })?;
                 percpu::interrupts_off_at()
             }
             Self::Pinned => {
@@ -107,6 +118,7 @@ impl fmt::Display for Act {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::TakeInterruptMutex => "an `InterruptMutex` is taken",
+            Self::Unpark => "a thread is unparked or preempted",
             Self::TakePreemptMutex => "a `PreemptMutex` is taken",
             Self::Allocate => "memory is allocated or freed",
             Self::Spawn => "a G is spawned",
@@ -132,6 +144,16 @@ pub(crate) const REFUSING_INTERRUPT_MUTEX: u32 = refusing(Act::TakeInterruptMute
 #[track_caller]
 pub(crate) fn refuse_interrupt_mutex() -> ! {
     refuse(Act::TakeInterruptMutex)
+}
+
+/// # Panics
+/// If a thread must not be unparked or preempted in this context.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn assert_may_unpark() {
+    if percpu::is_any_set::<{ refusing(Act::Unpark) }>() {
+        refuse(Act::Unpark);
+    }
 }
 
 /// # Panics
@@ -166,8 +188,16 @@ pub(crate) fn assert_may_spawn() {
 /// Whether the caller may block, yield or end. The caller has pinned itself once for this operation, and that pin is
 /// ignored.
 #[inline(always)]
+#[track_caller]
 pub(crate) fn may_block_pinned() -> bool {
-    !percpu::is_any_set::<{ refusing(Act::Block) & !1 }>()
+    let may_block = !percpu::is_any_set::<{ refusing(Act::Block) & !1 }>();
+    #[cfg(debug_assertions)]
+    if may_block && !interrupts::are_enabled() {
+        // The preempt word says that no lock has turned interrupts off. The next G would run with interrupts off, and
+        // could not be preempted.
+        misuse(format_args!("a G blocks, yields or ends with interrupts turned off by unsafe code"));
+    }
+    may_block
 }
 
 /// # Panics
@@ -232,8 +262,8 @@ pub(crate) fn is_misuse() -> bool {
 // forbids it. In the table, however, only the leftmost of the contexts' columns decides. Both rules agree if every act
 // that is allowed in a column is also allowed in every column to its right. The following code checks this.
 const _: () = {
-    let (acts, mut index) =
-        ([Act::TakeInterruptMutex, Act::TakePreemptMutex, Act::Allocate, Act::Spawn, Act::Block], 0);
+    let acts = [Act::TakeInterruptMutex, Act::Unpark, Act::TakePreemptMutex, Act::Allocate, Act::Spawn, Act::Block];
+    let mut index = 0;
     while index < acts.len() {
         let mut context = 1;
         while context < CONTEXTS.len() {

@@ -21,7 +21,7 @@
 //!
 //! | bits | what |
 //! |---|---|
-//! | 0 to 15 | the preempt count |
+//! | 0 to 15 | the preempt count; a [`PreemptGuard`] that sets bit 15 panics |
 //! | 16 to 23 | how many [`InterruptMutex`](crate::sync::InterruptMutex)es the CPU holds |
 //! | 24 to 28 | how many handlers of interrupts and exceptions are active, one nested in the other |
 //! | 29 and 30 | how many of these handlers are for non-maskable interrupts |
@@ -38,6 +38,7 @@ use core::panic::Location;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
+use super::contexts;
 use super::local::{self, change, cpu_local, load, store};
 
 pub use super::id::{CpuId, MAX_CPUS};
@@ -299,6 +300,18 @@ pub(crate) fn trap_depth() -> u32 {
     (preempt_word() & TRAPS) / TRAP
 }
 
+/// The top bit of the preempt count. The count must not reach the next field of the preempt word.
+const TOO_MANY_PINS: u32 = 1 << 15;
+
+/// # Panics
+/// Always, because guards were leaked until the preempt count has reached its limit.
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn refuse_pin() -> ! {
+    contexts::misuse(format_args!("preemption is turned off {} times on one CPU: guards were leaked", preempt_count()))
+}
+
 /// A guard that turns preemption off on this CPU until the guard is dropped.
 #[derive(Debug)]
 #[must_use = "preemption comes back on when this is dropped"]
@@ -310,9 +323,24 @@ pub struct PreemptGuard {
 
 impl PreemptGuard {
     /// Turns preemption off until the guard is dropped. Callable from everywhere.
+    ///
+    /// # Panics
+    /// If this CPU holds 32,768 pins, which happens only if guards were leaked.
+    #[inline(always)]
+    #[track_caller]
+    pub fn new() -> Self {
+        preempt_disable();
+        if is_any_set::<TOO_MANY_PINS>() {
+            refuse_pin();
+        }
+        Self { not_send: PhantomData }
+    }
+
+    /// Like [`new`](Self::new), but does not check the count, which takes two instructions. For code of the kernel that
+    /// does not leak the guard.
     #[inline(always)]
     #[cfg_attr(debug_assertions, track_caller)]
-    pub fn new() -> Self {
+    pub(crate) fn of_kernel() -> Self {
         preempt_disable();
         Self { not_send: PhantomData }
     }

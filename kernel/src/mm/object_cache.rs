@@ -259,7 +259,7 @@ impl fmt::Debug for CpuCache {
 /// on the heap.
 #[inline(always)]
 fn with_cache<R>(class: usize, work: impl FnOnce(&mut Objects) -> R) -> R {
-    let _preempt = PreemptGuard::new();
+    let _preempt = PreemptGuard::of_kernel();
     let objects = CACHE.here().0.get();
     // SAFETY: this is the only reference to this CPU's cache. No other thread or G runs on this CPU now, because
     // preemption is off. Handlers do not use the heap, which the module `cpu::contexts` checks. And `work` does not use

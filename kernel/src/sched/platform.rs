@@ -151,13 +151,17 @@ unsafe impl Platform for Kernel {
         kthread::park(deadline);
     }
 
+    #[track_caller]
     fn unpark_thread(machine: &'static Machine<Self>) {
+        contexts::assert_may_unpark();
         if let Some(thread) = machine.thread() {
             thread.unpark();
         }
     }
 
+    #[track_caller]
     fn request_preemption(machine: &'static Machine<Self>) {
+        contexts::assert_may_unpark();
         let _here = PreemptGuard::new();
         if Self::current_machine().is_some_and(|current| core::ptr::eq(current, machine)) {
             // The M is on this CPU, so no interrupt is needed. If the caller is a handler, the preemption happens when

@@ -28,6 +28,21 @@ fn allocate() {
     core::hint::black_box(Box::new(0));
 }
 
+/// Memory that [`free`] frees. Each test fills it before it enters the context.
+static GARBAGE: spin::Mutex<Option<Box<u32>>> = spin::Mutex::new(None);
+
+fn free() {
+    drop(GARBAGE.try_lock().and_then(|mut garbage| garbage.take()).expect("filled by the test"));
+}
+
+fn unpark() {
+    Kernel::unpark_thread(Pinned::<Kernel>::new().machine());
+}
+
+fn request_preemption() {
+    Kernel::request_preemption(Pinned::<Kernel>::new().machine());
+}
+
 fn take_preempt_mutex() {
     drop(THREADS.lock());
 }
@@ -83,6 +98,7 @@ macro_rules! refused {
     };
     ($name:ident, $context:ident($act:expr), $status:literal, $panic:literal, $what:literal, $place:literal) => {
         fn $name() {
+            *GARBAGE.lock() = Some(Box::new(1));
             $context($act);
         }
         guest_test!(
@@ -101,6 +117,7 @@ refused!(handler_that_exits_is_refused: in_handler(|| goexit()), "a G blocks, yi
 refused!(handler_that_spawns_is_refused: in_handler(spawn), "a G is spawned", "in the handler of an interrupt");
 refused!(handler_that_allocates_is_refused: in_handler(allocate), "memory is allocated or freed", "in the handler of an interrupt");
 refused!(handler_that_makes_a_system_call_is_refused: in_handler(make_system_call), "a G blocks, yields or ends", "in the handler of an interrupt");
+refused!(handler_that_frees_is_refused: in_handler(free), "memory is allocated or freed", "in the handler of an interrupt");
 refused!(
     handler_that_takes_a_preempt_mutex_is_refused: in_handler(take_preempt_mutex),
     "a `PreemptMutex` is taken", "in the handler of an interrupt"
@@ -131,18 +148,27 @@ refused!(
     "a G blocks, yields or ends", "with an `InterruptMutex` held since qemu-tests/guest/src/contexts.rs:"
 );
 
+refused!(
+    exiting_with_an_interrupt_mutex_is_refused: with_interrupt_mutex_held(|| goexit()),
+    "a G blocks, yields or ends", "with an `InterruptMutex` held since qemu-tests/guest/src/contexts.rs:"
+);
+refused!(
+    freeing_with_an_interrupt_mutex_is_refused: with_interrupt_mutex_held(free),
+    "memory is allocated or freed", "with an `InterruptMutex` held since qemu-tests/guest/src/contexts.rs:"
+);
+
 // If a G yielded or blocked in a closure that runs with interrupts off, the next G would run with interrupts off.
 refused!(
     yielding_with_interrupts_off_is_refused: with_interrupts_off(yield_now),
-    "a G blocks, yields or ends", "with an `InterruptMutex` held since qemu-tests/guest/src/contexts.rs:"
+    "a G blocks, yields or ends", "with interrupts turned off since qemu-tests/guest/src/contexts.rs:"
 );
 refused!(
     blocking_with_interrupts_off_is_refused: with_interrupts_off(block),
-    "a G blocks, yields or ends", "with an `InterruptMutex` held since qemu-tests/guest/src/contexts.rs:"
+    "a G blocks, yields or ends", "with interrupts turned off since qemu-tests/guest/src/contexts.rs:"
 );
 refused!(
     allocating_with_interrupts_off_is_refused: with_interrupts_off(allocate),
-    "memory is allocated or freed", "with an `InterruptMutex` held since qemu-tests/guest/src/contexts.rs:"
+    "memory is allocated or freed", "with interrupts turned off since qemu-tests/guest/src/contexts.rs:"
 );
 
 refused!(pinned_goroutine_that_blocks_is_refused: pinned(block), "a G blocks, yields or ends", "with preemption turned off");
@@ -165,6 +191,26 @@ refused!(nmi_that_prints_is_refused: in_nmi(|| println!("from an NMI")), "an `In
 refused!(nmi_that_blocks_is_refused: in_nmi(block), "a G blocks, yields or ends", "in the handler of a non-maskable");
 refused!(nmi_that_spawns_is_refused: in_nmi(spawn), "a G is spawned", "in the handler of a non-maskable");
 refused!(nmi_that_allocates_is_refused: in_nmi(allocate), "memory is allocated or freed", "in the handler of a non-maskable");
+
+refused!(nmi_that_frees_is_refused: in_nmi(free), "memory is allocated or freed", "in the handler of a non-maskable");
+refused!(nmi_that_yields_is_refused: in_nmi(yield_now), "a G blocks, yields or ends", "in the handler of a non-maskable");
+refused!(nmi_that_exits_is_refused: in_nmi(|| goexit()), "a G blocks, yields or ends", "in the handler of a non-maskable");
+refused!(nmi_that_makes_a_system_call_is_refused: in_nmi(make_system_call), "a G blocks, yields or ends", "in the handler of a non-maskable");
+refused!(nmi_that_takes_a_preempt_mutex_is_refused: in_nmi(take_preempt_mutex), "a `PreemptMutex` is taken", "in the handler of a non-maskable");
+refused!(nmi_that_unparks_is_refused: in_nmi(unpark), "a thread is unparked or preempted", "in the handler of a non-maskable");
+refused!(nmi_that_requests_a_preemption_is_refused: in_nmi(request_preemption), "a thread is unparked or preempted", "in the handler of a non-maskable");
+
+/// Guards are leaked. The preempt count must not reach the next field of the preempt word, so a further guard panics.
+fn leaked_guards_are_refused() {
+    (0..70_000).for_each(|_| core::mem::forget(PreemptGuard::new()));
+}
+guest_test!(
+    leaked_guards_are_refused,
+    isolated,
+    smp = &[1],
+    status = 2,
+    texts = &["panic at ", "preemption is turned off 32768 times on one CPU: guards were leaked"]
+);
 
 /// With preemption off, a G can spawn, allocate and lock. In a handler, and while an `InterruptMutex` is held, code can
 /// print and can lock another `InterruptMutex`.

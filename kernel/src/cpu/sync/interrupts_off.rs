@@ -2,10 +2,12 @@
 //! the CPU counts those that it holds.
 
 use core::panic::Location;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use x86_64::instructions::interrupts;
 
 use crate::cpu::contexts;
+use crate::cpu::local::cpu_local;
 use crate::cpu::percpu::{self, LOCK, LOCKS};
 
 /// Calls `body` with interrupts off. Meanwhile the caller counts as the holder of an `InterruptMutex`. So the checks of
@@ -19,9 +21,25 @@ pub(crate) fn with_interrupts_off<R>(body: impl FnOnce() -> R) -> R {
     let were_on = interrupts::are_enabled();
     interrupts::disable();
     enter(were_on, Location::caller());
+    // Interrupts are off, so this CPU is the only one that accesses the count, and no handler runs between the load and
+    // the store.
+    let closures = CLOSURES.here();
+    closures.store(closures.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     let result = body();
+    let closures = CLOSURES.here();
+    closures.store(closures.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
     leave();
     result
+}
+
+/// Whether this CPU runs a closure of [`with_interrupts_off`]. For messages.
+pub(crate) fn is_in_closure() -> bool {
+    CLOSURES.here().load(Ordering::Relaxed) != 0
+}
+
+cpu_local! {
+    /// How many closures of [`with_interrupts_off`] this CPU runs, one called in the other.
+    static CLOSURES: AtomicU32 = AtomicU32::new(0);
 }
 
 /// The top bit of the count of `InterruptMutex`es. This bit is set if a CPU holds 128 of them, which happens only if
