@@ -31,6 +31,11 @@
 //! | the G is locked to its M, which runs no other G | `lock_os_thread` |
 //! | a slice is over, where no interrupt preempts the G (threads) | sysmon, by a function of `slice` |
 //! | a trace is being taken: the slow pick records how each G leaves | `sampling` |
+//!
+//! Code of other files changes which G step 3 finds, but chooses none. It puts the G of `runnext` at the tail of the ring
+//! when that G must not inherit the slice: `slice` when a slice is over (`pass_slice_on`, `end_inherited_slice`,
+//! `begin_next_slice`), and `due_timers` when the batch budget is used up (`end_batch`). These functions are in the files
+//! that decide when a slice or a batch is over.
 
 use core::{iter, mem};
 
@@ -42,7 +47,7 @@ use crate::engine::due_timers::{await_next, next_due, take_due};
 use crate::engine::enqueue::put_last;
 use crate::engine::park::make_runnable;
 use crate::engine::slice::{begin_next_slice, end_inherited_slice};
-use crate::engine::steal::steal;
+use crate::engine::steal::{steal, steal_at_once, steal_due};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::{Processor, has_due_timer};
@@ -109,6 +114,23 @@ pub(crate) fn pick_next<Plat: Platform>(
         return None;
     }
     processor.pop_local()
+}
+
+/// Whether this P has nothing else to run than the G that yields, and there is no other reason to go to g0.
+pub(crate) fn has_nothing_else<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) -> bool {
+    let scheduler = pinned.machine().scheduler();
+    processor.queue.is_empty() && !scheduler.has_shared_work() && !has_due_timer(processor) && !scheduler.is_stopping()
+}
+
+/// Step 6 for a yield: tries to steal a G from another P and puts it into the local ring. Returns whether the local queue has work
+/// afterwards.
+pub(crate) fn take_from_others<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) -> bool {
+    let found = steal_due(pinned, processor).or_else(|| steal_at_once(pinned, processor));
+    if let Some(found) = found {
+        put_last(pinned.machine().scheduler(), processor, found);
+    }
+    // Even if `found` is `None`, the action of a timer of another P may have put a G into the local queue of this P.
+    !processor.queue.is_empty()
 }
 
 /// Whether a leaving G may switch to a certain other G without a pick. With timer interrupts it may, because an

@@ -2,13 +2,11 @@
 
 use crate::base::atomic::Ordering;
 use crate::engine::current::CurrentGoroutine;
-use crate::engine::enqueue::{put_last, requeue_global, requeue_last};
-use crate::engine::pick::pick_next;
+use crate::engine::enqueue::{requeue_global, requeue_last};
+use crate::engine::pick::{has_nothing_else, pick_next, take_from_others};
 use crate::engine::sampling;
-use crate::engine::steal::{steal_at_once, steal_due};
 use crate::engine::switch::leave;
 use crate::entities::goroutine::Goroutine;
-use crate::entities::processor::{Processor, has_due_timer};
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
@@ -57,7 +55,7 @@ pub fn yield_now<Plat: Platform>() {
 fn yield_to_g0<Plat: Platform>(pinned: Pinned<Plat>) {
     let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::of(pinned);
     let scheduler = machine.scheduler();
-    if is_alone(&pinned, processor) {
+    if has_nothing_else(&pinned, processor) {
         // A yield that finds nothing else to run begins a new slice.
         processor.advance_tick();
         if me.is_locked() {
@@ -80,24 +78,7 @@ fn yield_to_g0<Plat: Platform>(pinned: Pinned<Plat>) {
     drop(leave(pinned, machine, me, None, requeue));
 }
 
-/// Whether this P has nothing else to run, and there is no other reason to go to g0.
-fn is_alone<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) -> bool {
-    let scheduler = pinned.machine().scheduler();
-    processor.queue.is_empty() && !scheduler.has_shared_work() && !has_due_timer(processor) && !scheduler.is_stopping()
-}
-
 /// After this many yields of a G that is alone on its P, the calling M tries to steal, as an M without work does. The
 /// reason is that the G may yield in a loop until another G has run. This P may be the only one that can run that other
 /// G; see golang/go#13546.
 const LONE_YIELDS: u64 = 64;
-
-/// Tries to steal a G from another P and puts it into the local ring. Returns whether the local queue has work
-/// afterwards.
-fn take_from_others<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) -> bool {
-    let found = steal_due(pinned, processor).or_else(|| steal_at_once(pinned, processor));
-    if let Some(found) = found {
-        put_last(pinned.machine().scheduler(), processor, found);
-    }
-    // Even if `found` is `None`, the action of a timer of another P may have put a G into the local queue of this P.
-    !processor.queue.is_empty()
-}
