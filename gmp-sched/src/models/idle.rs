@@ -4,7 +4,8 @@ use super::platform::{Model, Setting, run_as, spawn_as};
 use super::{explore, explore_every_point};
 use crate::engine::park::ready_pinned;
 use crate::engine::pick::find_runnable;
-use crate::engine::syscall::{enter_blocking, take_processor_back};
+use crate::engine::syscall::enter_blocking;
+use crate::engine::syscall_return::take_processor_back;
 
 /// Tests two fences of `idle.md` and the checks after them: the fence of an M that has published a G (submit.1), and
 /// the fence of an M that has put itself on the idle list (idle.2). The third P stays busy, because an M may begin to

@@ -8,7 +8,7 @@ use super::device_signals::{Scene, run_another};
 use super::platform::{Model, Setting, is_asked, is_unparked, run_as, run_next, spawn_as};
 use super::{explore, explore_every_point};
 use crate::base::instant::Instant;
-use crate::engine::syscall::take_processor_back;
+use crate::engine::syscall_return::take_processor_back;
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 

@@ -10,9 +10,8 @@ use super::platform::{Model, Setting, run_as, run_next, spawn_as};
 use crate::base::atomic::Ordering;
 use crate::engine::park::ready_pinned;
 use crate::engine::pick::find_runnable;
-use crate::engine::syscall::{
-    enter_blocking, enter_syscall, processor_to_displace, requeue, requeue_without_processor, take_processor_back,
-};
+use crate::engine::syscall::{enter_blocking, enter_syscall};
+use crate::engine::syscall_return::{processor_to_displace, requeue, requeue_without_processor, take_processor_back};
 use crate::entities::machine::Machine;
 
 /// Enters a system call as the G that runs on `machine`.

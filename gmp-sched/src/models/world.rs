@@ -11,9 +11,8 @@ use crate::base::instant::Instant;
 use crate::engine::arm_timers::arm;
 use crate::engine::enqueue::requeue_next;
 use crate::engine::park::ready_pinned;
-use crate::engine::syscall::{
-    enter_blocking, enter_syscall, has_to_stop, requeue_without_processor, take_processor_back,
-};
+use crate::engine::syscall::{enter_blocking, enter_syscall};
+use crate::engine::syscall_return::{has_to_stop, requeue_without_processor, take_processor_back};
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::machine::Machine;
 use crate::entities::processor_status::ProcessorStatus;

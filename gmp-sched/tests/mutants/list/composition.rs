@@ -8,7 +8,7 @@ const ONE: u32 = 1;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "engine/syscall.rs",
+        "engine/syscall_return.rs",
         "an M that returns from a blocking call to an idle P stays counted as blocked",
         "        let processor = self.scheduler().take_idle_processor_preferring(&mut shared, old)?;
         shared.blocked_machines -= 1;",

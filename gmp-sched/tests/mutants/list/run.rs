@@ -57,7 +57,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/preemption", "hogs", 300),
     ),
     mutant(
-        "engine/syscall.rs",
+        "engine/syscall_return.rs",
         "a timer interrupt that came during a system call is not armed again after the call",
         "    if Plat::TIMER_INTERRUPTS && earliest != Instant::NEVER {
         Plat::arm_timer(pinned, processor, earliest);

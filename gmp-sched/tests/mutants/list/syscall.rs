@@ -65,7 +65,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Nobody("the check of all queues that follows finds this work and wakes an M for it. That takes longer."),
     ),
     mutant(
-        "engine/syscall.rs",
+        "engine/syscall_return.rs",
         "an M without a P goes idle before its G is on a queue",
         "        match displaced {
             Some(processor) => put_among_due_timers(processor, goroutine),
@@ -85,7 +85,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("syscall::return_from_a_system_call_against_the_deadlock_check"),
     ),
     mutant(
-        "engine/syscall.rs",
+        "engine/syscall_return.rs",
         "an M without a P wakes no M for its G",
         "    Plat::point(Site::Idle);
     scheduler.wake_processor();",
@@ -93,7 +93,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Nobody("the M itself checks all queues once more before it parks, and takes an idle P. The wakeup is sooner."),
     ),
     mutant(
-        "engine/syscall.rs",
+        "engine/syscall_return.rs",
         "an M without a P goes idle before its G is among the timers of a P",
         "        match displaced {
             Some(processor) => put_among_due_timers(processor, goroutine),
@@ -115,14 +115,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("syscall::return_from_a_blocking_call_against_an_idling_m"),
     ),
     mutant(
-        "engine/syscall.rs",
+        "engine/syscall_return.rs",
         "a G that returns from a blocking call waits for the end of a slice",
         "if Plat::TIMER_INTERRUPTS { processor_to_displace(machine, goroutine) } else { None }",
         "if false { processor_to_displace(machine, goroutine) } else { None }",
         Simulation("simulation/preemption", "main_returns_in_time_from_blocking_calls_beside_hogs_on_every_p", 200),
     ),
     mutant(
-        "engine/syscall.rs",
+        "engine/syscall_return.rs",
         "a G that returns from a blocking call asks no G to give way",
         "        Plat::request_preemption(holder);",
         "        let _ = holder;",
@@ -150,7 +150,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("syscall::every_p_has_an_m_when_two_block"),
     ),
     mutant(
-        "engine/syscall.rs",
+        "engine/syscall_return.rs",
         "an M that regains a P stays counted as blocked",
         "        let processor = self.scheduler().take_idle_processor_preferring(&mut shared, old)?;
         shared.blocked_machines -= 1;",
@@ -184,7 +184,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ),
     ),
     mutant(
-        "engine/syscall.rs",
+        "engine/syscall_return.rs",
         "an M that takes an idle P continues the slice that was over on this P",
         "        processor.advance_tick();
 ",

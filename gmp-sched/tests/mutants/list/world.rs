@@ -32,7 +32,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::stopping_against_a_handoff"),
     ),
     mutant(
-        "engine/syscall.rs",
+        "engine/syscall_return.rs",
         "a G continues after a system call while the world is being stopped",
         "    scheduler.is_stopping()
 }",
@@ -42,7 +42,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::stopping_against_the_return"),
     ),
     mutant(
-        "engine/syscall.rs",
+        "engine/syscall_return.rs",
         "the end of a system call has no fence before its check for a stop",
         "    fence(Ordering::SeqCst);",
         "",
@@ -232,7 +232,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ),
     ),
     mutant(
-        "engine/syscall.rs",
+        "engine/syscall_return.rs",
         "an M whose P was stopped with the world takes another P as well",
         "        if old.is_some_and(|processor| processor.status.claim_from_syscall()) {
             return old;
@@ -241,14 +241,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::starting_against"),
     ),
     mutant(
-        "engine/syscall.rs",
+        "engine/syscall_return.rs",
         "an M whose P was stopped with the world leaves it behind",
         "            Some(processor) if processor.status.claim_from_syscall() => machine.hold(processor),",
         "",
         Model("world::starting_against"),
     ),
     mutant(
-        "engine/syscall.rs",
+        "engine/syscall_return.rs",
         "an M that waits for the start leaves its P marked as stopped in a system call",
         "            Some(processor) if processor.status() == ProcessorStatus::StoppedInSyscall => {
                 processor.status.set(ProcessorStatus::Stopped);

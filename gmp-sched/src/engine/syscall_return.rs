@@ -1,0 +1,153 @@
+//! The return from a system call: which P the G gets, and where the G goes if there is none.
+//!
+//! [`take_processor_back`] is the fast path. If it finds no P, the G leaves its M, and a commit on g0 makes the G runnable
+//! again: [`requeue_without_processor`] or [`requeue_to_displace`].
+
+use crate::base::atomic::{Ordering, fence};
+use crate::base::instant::Instant;
+use crate::base::points::Site;
+use crate::engine::enqueue::put_among_due_timers;
+use crate::engine::sampling;
+use crate::entities::goroutine::Goroutine;
+use crate::entities::machine::Machine;
+use crate::entities::processor::Processor;
+use crate::entities::processor_status::ProcessorStatus;
+use crate::entities::scheduler::Scheduler;
+use crate::entities::status::Status;
+use crate::platform::{Pinned, Platform};
+use crate::record::trace::EventKind;
+
+/// Called when `machine`, the calling M, returns from a system call. Takes the old P back if no other M took it, or
+/// else an idle P. Returns `None` if the M got no P, in which case it must not continue `me`. Go: `exitsyscallTryGetP`.
+#[inline(always)]
+pub(crate) fn take_processor_back<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    machine: &'static Machine<Plat>,
+    me: &'static Goroutine<Plat>,
+) -> Option<&'static Processor<Plat>> {
+    let old = machine.old_processor.load(Ordering::Relaxed);
+    Plat::point(Site::Syscall);
+    let regained = match old {
+        Some(processor) if processor.status.claim_from_syscall() => Some(processor),
+        _ => machine.regain_processor(old),
+    };
+    let processor = regained?;
+    machine.hold(processor);
+    me.set_status(Status::Running);
+    processor.tracer.note_with::<Plat>(EventKind::SyscallExit, || (Some(me.id()), machine.id().get().into()));
+    // A timer interrupt that came during the call found no P on this M and will not come again. So the CPU's timer is
+    // armed anew.
+    let earliest = processor.timers.earliest();
+    if Plat::TIMER_INTERRUPTS && earliest != Instant::NEVER {
+        Plat::arm_timer(pinned, processor, earliest);
+    }
+    Some(processor)
+}
+
+/// Whether an M that has just taken a P at the end of a system call must release the P again, because the world is to
+/// stop.
+#[inline(always)]
+pub(crate) fn has_to_stop<Plat: Platform>(scheduler: &Scheduler<Plat>) -> bool {
+    // Ordering: the partner of this fence is the fence in `ask_to_stop`, where the reason is explained.
+    fence(Ordering::SeqCst);
+    scheduler.is_stopping()
+}
+
+/// Commit of a G that returns from [`syscall`](crate::engine::syscall::syscall) when [`take_processor_back`] has found no P for it. The G goes to the
+/// global queue, because sysmon may have taken the P at the end of the slice of the G. If the G did not go there, a G
+/// that makes calls in a loop would run before the Gs that wait for a slice.
+pub(crate) fn requeue_without_processor<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
+    requeue(pinned, goroutine, |_| None);
+}
+
+/// Like [`requeue_without_processor`], for [`blocking`](crate::engine::syscall::blocking). If timer interrupts preempt Gs, the G displaces another one.
+pub(crate) fn requeue_to_displace<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
+    let displace = |machine| if Plat::TIMER_INTERRUPTS { processor_to_displace(machine, goroutine) } else { None };
+    requeue(pinned, goroutine, displace);
+}
+
+/// Makes `goroutine` runnable, and puts it among the due timers of the P that `displace` returns, or on the global
+/// queue if `displace` returns `None`. This M, which had no P, becomes idle unless it gets its old P back. Runs on g0.
+pub(crate) fn requeue<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    goroutine: &'static Goroutine<Plat>,
+    displace: impl FnOnce(&'static Machine<Plat>) -> Option<&'static Processor<Plat>>,
+) {
+    let machine = pinned.machine();
+    let scheduler = machine.scheduler();
+    sampling::returned(machine, goroutine);
+    goroutine.set_status(Status::Runnable);
+    Plat::point(Site::Syscall);
+    let displaced = {
+        // The following steps are one critical section. Otherwise `check_dead` could see this M on the idle list while
+        // its G is on no queue, and report a deadlock.
+        let mut shared = scheduler.shared.lock();
+        match machine.old_processor.load(Ordering::Relaxed) {
+            // When `take_processor_back` checked, the P was stopped with the world. The world has restarted since.
+            Some(processor) if processor.status.claim_from_syscall() => machine.hold(processor),
+            // The world is still stopped. From now on this P is an ordinary stopped P, with no M in a system call that
+            // could take it back.
+            Some(processor) if processor.status() == ProcessorStatus::StoppedInSyscall => {
+                processor.status.set(ProcessorStatus::Stopped);
+            }
+            // The P was handed off, by sysmon or by this M, and this M was counted as blocked.
+            _ => shared.blocked_machines -= 1,
+        }
+        let displaced = displace(machine);
+        match displaced {
+            Some(processor) => put_among_due_timers(processor, goroutine),
+            None => scheduler.put_global_one(&mut shared, goroutine),
+        }
+        match machine.processor() {
+            Some(_) => {}
+            None if goroutine.is_locked() => machine.begin_to_wait(&mut shared),
+            None => scheduler.put_idle_machine(&mut shared, machine),
+        }
+        displaced
+    };
+    Plat::point(Site::Idle);
+    scheduler.wake_processor();
+    if let Some(holder) = displaced.and_then(|processor| scheduler.holder_of(processor)) {
+        Plat::request_preemption(holder);
+    }
+}
+
+/// Returns the P on which `goroutine` displaces the running G after a blocking call on `machine`: the old P if it is in
+/// use, or else another P. Returns `None` if `goroutine` is locked to its M, or if the M has got its P back after all.
+///
+/// The caller holds the scheduler lock, so the P does not become idle before the G is among its timers. If the P
+/// becomes idle after that, its M sees the timer when it checks for work a second time.
+pub(crate) fn processor_to_displace<Plat: Platform>(
+    machine: &'static Machine<Plat>,
+    goroutine: &Goroutine<Plat>,
+) -> Option<&'static Processor<Plat>> {
+    if goroutine.is_locked() || machine.processor().is_some() {
+        return None;
+    }
+    let old = machine.old_processor.load(Ordering::Relaxed);
+    old.into_iter()
+        .chain(machine.scheduler().processors())
+        .find(|processor| processor.status() == ProcessorStatus::Running)
+}
+
+impl<Plat: Platform> Machine<Plat> {
+    /// Returns an idle P for this M, whose P was taken during a system call. Prefers `old` if that P is idle.
+    fn regain_processor(&'static self, old: Option<&'static Processor<Plat>>) -> Option<&'static Processor<Plat>> {
+        Plat::point(Site::Syscall);
+        if self.scheduler().idle_processors.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut shared = self.scheduler().shared.lock();
+        if old.is_some_and(|processor| processor.status.claim_from_syscall()) {
+            // When the caller checked, `old` was stopped with the world. The world has restarted since, and no other M
+            // has got `old`.
+            return old;
+        }
+        let processor = self.scheduler().take_idle_processor_preferring(&mut shared, old)?;
+        shared.blocked_machines -= 1;
+        processor.set_holder(self);
+        // A new slice begins, because the last slice on this P may have been over when the P became idle.
+        processor.advance_tick();
+        Some(processor)
+    }
+}

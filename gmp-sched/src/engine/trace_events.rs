@@ -1,0 +1,123 @@
+//! Recording events in the rings of a trace.
+
+use crate::base::atomic::Ordering;
+use crate::base::id::{GoroutineId, MachineId};
+use crate::engine::call_stacks;
+use crate::entities::goroutine::Goroutine;
+use crate::entities::scheduler::Scheduler;
+use crate::platform::Platform;
+use crate::record::trace::{Event, EventKind};
+use crate::record::trace_ring::{Ring, Tracer, details_of};
+
+impl Tracer {
+    /// Records an event of the P that the caller holds. Costs one test while no trace is taken.
+    #[inline(always)]
+    pub(crate) fn note<Plat: Platform>(&self, kind: EventKind, goroutine: Option<GoroutineId>, detail: u64) {
+        // Ordering: Acquire, because the ring may be new. Partner: the Release in `begin_trace`.
+        if let Some(ring) = self.active.load(Ordering::Acquire) {
+            write::<Plat>(ring, kind, goroutine, detail);
+        }
+    }
+}
+
+impl Tracer {
+    /// Like [`note`](Self::note), for fast paths: `details` returns the G and the detail, and is called only if a trace
+    /// is taken.
+    #[inline(always)]
+    pub(crate) fn note_with<Plat: Platform>(
+        &self,
+        kind: EventKind,
+        details: impl FnOnce() -> (Option<GoroutineId>, u64),
+    ) {
+        if let Some(ring) = self.active.load(Ordering::Acquire) {
+            let (goroutine, detail) = details();
+            write::<Plat>(ring, kind, goroutine, detail);
+        }
+    }
+
+    /// Records that an M takes an idle P, to run Gs or to search for them.
+    pub(crate) fn note_busy<Plat: Platform>(&self, machine: MachineId, searches: bool) {
+        self.note::<Plat>(EventKind::Busy, None, machine.get().into());
+        if searches {
+            self.note::<Plat>(EventKind::Spin, None, 0);
+        }
+    }
+
+    /// Records the birth of `goroutine`: the number of its creator (`by`), its own name, if any, and the function that
+    /// it executes. `function` is empty if the function is unknown.
+    pub(crate) fn note_birth<Plat: Platform>(&self, goroutine: &Goroutine<Plat>, by: u64, function: &'static str) {
+        if let Some(ring) = self.active.load(Ordering::Acquire) {
+            write_birth(ring, goroutine, by, function);
+        }
+    }
+}
+
+fn write_birth<Plat: Platform>(ring: &Ring, goroutine: &Goroutine<Plat>, by: u64, function: &'static str) {
+    let (when, id) = (Plat::now(), Some(goroutine.id()));
+    let write = |kind, detail| ring.write(Event { when, kind, goroutine: id, detail });
+    write(EventKind::Spawn, by);
+    if !function.is_empty() {
+        write(EventKind::Function, ring.number_of(function, when));
+    }
+    if let Some(name) = goroutine.name() {
+        details_of(name.as_str()).for_each(|detail| write(EventKind::Name, detail));
+    }
+}
+
+impl Tracer {
+    /// Records that the wait of `goroutine` ends. `by` is the number of the calling G, or 0 if there is none.
+    #[inline(always)]
+    pub(crate) fn note_ready<Plat: Platform>(&self, goroutine: &Goroutine<Plat>, by: u64) {
+        // Ordering: as in `note`.
+        if let Some(ring) = self.active.load(Ordering::Acquire) {
+            call_stacks::write_ready(ring, goroutine, by);
+        }
+    }
+}
+
+/// Events of callers that hold no P. Each of these functions takes a lock if a trace is being taken, and only then. Not
+/// callable from interrupts.
+impl<Plat: Platform> Scheduler<Plat> {
+    /// Records an event of `goroutine`.
+    #[cold]
+    pub(crate) fn note_outside(&self, kind: EventKind, goroutine: &Goroutine<Plat>, detail: u64) {
+        self.write_outside(|ring| write::<Plat>(ring, kind, Some(goroutine.id()), detail));
+    }
+
+    /// Records that the wait of `goroutine` ends, as [`Tracer::note_ready`] does.
+    #[cold]
+    pub(crate) fn note_ready_outside(&self, goroutine: &Goroutine<Plat>, by: u64) {
+        self.write_outside(|ring| call_stacks::write_ready(ring, goroutine, by));
+    }
+
+    /// Records the birth of a G, as [`Tracer::note_birth`] does.
+    #[cold]
+    pub(crate) fn note_birth_outside(&self, goroutine: &Goroutine<Plat>, by: u64, function: &'static str) {
+        self.write_outside(|ring| write_birth(ring, goroutine, by, function));
+    }
+
+    fn write_outside(&self, write: impl FnOnce(&Ring)) {
+        if let Some(ring) = self.outside.tracer.active.load(Ordering::Acquire) {
+            // The clock is read under the lock, so that the times of the events ascend.
+            let _writer = self.outside.writer.lock();
+            write(ring);
+        }
+    }
+
+    /// Records that the signal for which `goroutine` waits is raised. Callable from interrupts. Does nothing if the
+    /// platform has no CPUs.
+    #[cold]
+    pub(crate) fn note_raise(&self, goroutine: GoroutineId) {
+        Plat::with_cpu_tracer(|cpu| cpu.note(EventKind::Raise, Plat::now(), Some(goroutine), 0));
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn write<Plat: Platform>(ring: &Ring, kind: EventKind, goroutine: Option<GoroutineId>, detail: u64) {
+    let when = Plat::now();
+    ring.write(Event { when, kind, goroutine, detail });
+    if kind == EventKind::Park && ring.records_call_stacks() {
+        call_stacks::write_park::<Plat>(ring, when);
+    }
+}
