@@ -36,7 +36,7 @@ use crate::engine::sampling;
 #[cfg(not(gmp_loom))]
 use crate::engine::{pick::pick_next, switch::leave};
 use crate::entities::bubble::BubblePointer;
-use crate::entities::goroutine::{Goroutine, Place, WaitReason};
+use crate::entities::goroutine::{Goroutine, WaitLocation, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::status::Status;
@@ -74,13 +74,13 @@ pub(crate) fn park_with<'a, Plat: Platform>(
     wait: impl Into<WaitFor<'a>>,
     commit: impl FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>) -> bool,
 ) -> Pinned<Plat> {
-    park_at(Place::here(), caller, wait, commit)
+    park_at(WaitLocation::here(), caller, wait, commit)
 }
 
-/// Like [`park_with`], but reports show `place` instead of the caller's line.
+/// Like [`park_with`], but reports show `location` instead of the caller's line.
 #[inline(always)]
 pub(crate) fn park_at<'a, Plat: Platform>(
-    place: Place,
+    location: WaitLocation,
     caller: CurrentGoroutine<Plat>,
     wait: impl Into<WaitFor<'a>>,
     commit: impl FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>) -> bool,
@@ -88,7 +88,7 @@ pub(crate) fn park_at<'a, Plat: Platform>(
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
     let wait = wait.into();
     processor.counters.parks.add(1);
-    me.set_place(place);
+    me.set_wait_location(location);
     me.set_waiting(wait.reason(), processor.sampler.parked_status(), processor.clock());
     let bubble = me.bubble().filter(|_| me.set_waiting_in_bubble(wait.reason_in_bubble()));
     // The commit owns all that it uses, because the stack of the G may change as soon as the G is known to other code.
@@ -181,7 +181,7 @@ fn end_wait<Plat: Platform>(
         // This one comparison fails if the G is not parked, belongs to another scheduler, is sampled, waits durably in
         // a bubble or is locked.
         Some(machine) if goroutine.is_parked_as(machine.unsampled()) => machine,
-        here => end_special_wait(here, goroutine)?,
+        here => end_wait_slow_path(here, goroutine)?,
     };
     goroutine.set_status(Status::Runnable);
     let processor = machine.processor();
@@ -195,7 +195,7 @@ fn end_wait<Plat: Platform>(
 /// scheduler. `here` is the calling M, or `None` on a thread that is no M.
 #[cold]
 #[inline(never)]
-fn end_special_wait<Plat: Platform>(
+fn end_wait_slow_path<Plat: Platform>(
     here: Option<&'static Machine<Plat>>,
     goroutine: &'static Goroutine<Plat>,
 ) -> Option<&'static Machine<Plat>> {

@@ -56,18 +56,18 @@ impl ParkedStatus {
     /// Returns this status with the mark that the G is sampled; see [`crate::engine::sampling`].
     #[inline(always)]
     pub(crate) const fn sampled(self) -> Self {
-        Self(self.0 | WATCHED)
+        Self(self.0 | SAMPLED)
     }
 
     /// Returns this status without the mark that the G is sampled.
     #[inline(always)]
     pub(crate) const fn without_sampling(self) -> Self {
-        Self(self.0 & !WATCHED)
+        Self(self.0 & !SAMPLED)
     }
 
     #[inline(always)]
     pub(crate) const fn is_sampled(self) -> bool {
-        self.0 & WATCHED != 0
+        self.0 & SAMPLED != 0
     }
 
     /// Converts a stored status word.
@@ -86,7 +86,7 @@ impl ParkedStatus {
 pub(crate) const STATUS: u32 = 0x1F;
 
 /// The bit of [`ParkedStatus`] that is set if the G is sampled. Its waker then records when the G becomes runnable.
-pub(crate) const WATCHED: u32 = 0x80;
+pub(crate) const SAMPLED: u32 = 0x80;
 
 /// The bit of [`ParkedStatus`] that is set if the G waits durably in a bubble. Its waker then counts the G as active in
 /// that bubble.

@@ -32,7 +32,7 @@ use crate::engine::park::{park_with, ready_pinned};
 use crate::engine::pick::may_skip_pick;
 use crate::engine::switch::leave;
 use crate::entities::bubble::BubbleRef;
-use crate::entities::goroutine::{Goroutine, Place, WaitReason};
+use crate::entities::goroutine::{Goroutine, WaitLocation, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::entities::wait_reason::WaitFor;
@@ -357,7 +357,7 @@ pub(crate) fn hand_over<Plat: Platform>(caller: &CurrentGoroutine<Plat>, next: &
         && next.bubble().is_none()
         && may_skip_pick(machine, processor);
     if is_usual {
-        me.set_place(Place::here());
+        me.set_wait_location(WaitLocation::here());
         me.set_waiting(WaitReason::Coroutine, processor.sampler.parked_status(), processor.clock());
         next.set_status(Status::Runnable);
     }
@@ -388,7 +388,7 @@ fn switch_specially<Plat: Platform>(caller: CurrentGoroutine<Plat>, next: &'stat
         // and the readying of `next` adjusts the number in the bubble of `next`.
         return switch_through_queues(CurrentGoroutine { pinned, machine, processor, me }, next);
     }
-    me.set_place(Place::here());
+    me.set_wait_location(WaitLocation::here());
     me.set_waiting(WaitReason::Coroutine, processor.sampler.parked_status(), processor.clock());
     if let Some(bubble) = me.bubble() {
         // `me` stops being active. `next` was not active, and becomes active. So the bubble's number of active Gs stays

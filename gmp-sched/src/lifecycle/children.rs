@@ -12,7 +12,7 @@ use crate::base::atomic::{AtomicBool, Ordering};
 use crate::base::spin_lock::Lock;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_at, ready_pinned};
-use crate::entities::goroutine::{Goroutine, Place, WaitReason};
+use crate::entities::goroutine::{Goroutine, WaitLocation, WaitReason};
 use crate::entities::scheduler::Scheduler;
 use crate::lifecycle::deferred::{self, Deferred};
 use crate::platform::{Pinned, Platform};
@@ -44,9 +44,9 @@ impl<Plat: Platform> Children<Plat> {
     #[track_caller]
     pub(crate) fn open<R>(&self, body: impl FnOnce() -> R) -> R {
         let me = CurrentGoroutine::<Plat>::new().me;
-        let place = Place::here();
+        let location = WaitLocation::here();
         deferred::with(me, self, || {
-            let _open = Open(self, place);
+            let _open = Open(self, location);
             body()
         })
     }
@@ -76,13 +76,13 @@ impl<Plat: Platform> Children<Plat> {
     }
 
     /// Waits until all children have ended. Ends the program if the calling G cannot wait. During the wait, reports
-    /// show `place`.
-    fn wait(&self, place: Place) {
+    /// show `location`.
+    fn wait(&self, location: WaitLocation) {
         let must_wait = EndProgramOnUnwind(Pinned::<Plat>::new().machine().scheduler());
         loop {
             let caller = CurrentGoroutine::<Plat>::new();
             let Some(state) = self.prepare_wait(caller.me) else { break };
-            drop(park_at(place, caller, WaitReason::Scope, move |_, _| {
+            drop(park_at(location, caller, WaitReason::Scope, move |_, _| {
                 drop(state);
                 true
             }));
@@ -114,7 +114,7 @@ impl<Plat: Platform> Children<Plat> {
 }
 
 /// An open scope, and the line that has opened it. When dropped, waits for the children.
-struct Open<'a, Plat: Platform>(&'a Children<Plat>, Place);
+struct Open<'a, Plat: Platform>(&'a Children<Plat>, WaitLocation);
 
 impl<Plat: Platform> Drop for Open<'_, Plat> {
     fn drop(&mut self) {
@@ -126,7 +126,7 @@ impl<Plat: Platform> Drop for Open<'_, Plat> {
 /// its children here instead.
 impl<Plat: Platform> Deferred for Children<Plat> {
     fn run(&self) {
-        self.wait(Place::here());
+        self.wait(WaitLocation::here());
     }
 }
 

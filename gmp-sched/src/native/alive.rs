@@ -20,7 +20,7 @@ impl Alive {
     /// Unparks all Ms, so that the idle ones repeat the deadlock check. Called when a scheduler has left or an
     /// [`ExpectedWakes`] was dropped, because from then on the check may find a deadlock that it could not report
     /// before.
-    fn look_again(&self) {
+    fn recheck_deadlock(&self) {
         for machine in self.schedulers.iter().flat_map(|scheduler| scheduler.machines()) {
             Native::unpark_thread(machine);
         }
@@ -36,7 +36,7 @@ pub(super) fn enter(scheduler: &'static Scheduler<Native>) {
 pub(super) fn leave(scheduler: &'static Scheduler<Native>) {
     let mut alive = lock(&ALIVE);
     alive.schedulers.retain(|other| !core::ptr::eq(*other, scheduler));
-    alive.look_again();
+    alive.recheck_deadlock();
 }
 
 /// Whether nothing runs in any scheduler, and nothing can run again. Returns `false` if an [`ExpectedWakes`] exists, or
@@ -94,6 +94,6 @@ impl Drop for ExpectedWakes {
     fn drop(&mut self) {
         let mut alive = lock(&ALIVE);
         alive.expected -= 1;
-        alive.look_again();
+        alive.recheck_deadlock();
     }
 }

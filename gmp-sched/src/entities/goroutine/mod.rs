@@ -18,9 +18,9 @@
 //! `wait`, which every waker may try to claim. The queues order the accesses of each owner before the accesses of the
 //! next owner.
 
-mod place;
 mod stack;
 mod wait;
+mod wait_location;
 
 use core::fmt;
 use core::mem::offset_of;
@@ -45,9 +45,9 @@ use crate::entities::wait_reason::Awaited;
 pub use crate::entities::wait_reason::WaitReason;
 use crate::entities::waiter::Waiter;
 use crate::platform::{Pinned, Platform};
-pub(crate) use place::Place;
 pub(crate) use stack::StackSize;
 pub(crate) use wait::WaitGeneration;
+pub(crate) use wait_location::WaitLocation;
 
 /// Functions for the body of a G. They are called through pointers, because only the G's spawner knew the types of
 /// closure and result.
@@ -97,7 +97,7 @@ pub struct Goroutine<Plat: Platform> {
     wait: AtomicU64,
     /// The line of code at which the G waits or has last waited.
     #[cfg(feature = "std")]
-    place: AtomicRef<core::panic::Location<'static>>,
+    wait_location: AtomicRef<core::panic::Location<'static>>,
     /// The waiter that the G uses for waits with a sole waker.
     pub(crate) waiter: Waiter<Plat>,
     /// The timer for sleeps and for waits with a deadline. Go: `g.timer`.
@@ -154,7 +154,7 @@ impl<Plat: Platform> Goroutine<Plat> {
             woken_by: AtomicRef::none(),
             wait: AtomicU64::new(0),
             #[cfg(feature = "std")]
-            place: AtomicRef::none(),
+            wait_location: AtomicRef::none(),
             waiter: Waiter::new(),
             timer: Timer::new(),
             context_waiter: Waiter::new(),

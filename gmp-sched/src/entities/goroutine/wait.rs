@@ -3,7 +3,7 @@
 use super::Goroutine;
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
-use crate::entities::status::{IN_BUBBLE, LOCKED, ParkedStatus, Status, WATCHED};
+use crate::entities::status::{IN_BUBBLE, LOCKED, ParkedStatus, SAMPLED, Status};
 use crate::entities::wait_reason::WaitReason;
 use crate::platform::Platform;
 
@@ -109,6 +109,6 @@ impl<Plat: Platform> Goroutine<Plat> {
 
     /// Whether the G waits and is sampled.
     pub(crate) fn is_waiting_sampled(&self) -> bool {
-        self.status() == Status::Waiting && self.status.load(Ordering::Relaxed) & WATCHED != 0
+        self.status() == Status::Waiting && self.status.load(Ordering::Relaxed) & SAMPLED != 0
     }
 }

@@ -18,12 +18,12 @@ use crate::base::atomic::Ordering;
 
 /// The line of code that called a blocking operation. Without the feature `std`, this type contains nothing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct WaitLocation {
     #[cfg(feature = "std")]
     location: &'static Location<'static>,
 }
 
-impl Place {
+impl WaitLocation {
     /// Returns the line of the caller.
     #[inline(always)]
     #[cfg_attr(feature = "std", track_caller)]
@@ -43,11 +43,11 @@ pub(crate) struct WaitLine(#[cfg(feature = "std")] Option<&'static Location<'sta
 impl<Plat: Platform> Goroutine<Plat> {
     /// Records where the G is about to wait.
     #[inline(always)]
-    pub(crate) fn set_place(&self, place: Place) {
+    pub(crate) fn set_wait_location(&self, location: WaitLocation) {
         #[cfg(feature = "std")]
-        self.place.store(Some(place.location), Ordering::Relaxed);
+        self.wait_location.store(Some(location.location), Ordering::Relaxed);
         #[cfg(not(feature = "std"))]
-        let Place {} = place;
+        let WaitLocation {} = location;
     }
 
     /// Returns the line at which the G waits. The text of the returned line is empty if the G does not wait, or without
@@ -55,7 +55,7 @@ impl<Plat: Platform> Goroutine<Plat> {
     pub(crate) fn wait_line(&'static self) -> WaitLine {
         WaitLine(
             #[cfg(feature = "std")]
-            self.place.load(Ordering::Relaxed).filter(|_| self.status() == super::Status::Waiting),
+            self.wait_location.load(Ordering::Relaxed).filter(|_| self.status() == super::Status::Waiting),
         )
     }
 }
