@@ -135,7 +135,7 @@ impl<Plat: Platform> Machine<Plat> {
     }
 
     /// The G that runs on this M; `None` on g0. A caller on another M may get an outdated answer, and uses
-    /// [`observe_current`](Self::observe_current).
+    /// `observe_current`.
     #[inline(always)]
     pub fn current_goroutine(&self) -> Option<&'static Goroutine<Plat>> {
         self.current.load(Ordering::Relaxed)
