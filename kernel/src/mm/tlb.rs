@@ -9,8 +9,6 @@
 //! allocated again. So the *frames* can be reused at once, which matters when memory is short. Only the *addresses*
 //! must not be reused before every CPU has flushed: see [`stack`](super::stack).
 
-use core::hint::spin_loop;
-
 use gmp_sched::kthread::epoch::{CpuEpoch, Epochs};
 use x86_64::instructions::tlb;
 
@@ -42,16 +40,6 @@ pub(super) const STORED_BITS: u32 = 38;
 pub(super) fn has_passed(low: u64) -> bool {
     let epoch = EPOCHS.latest_ending_in(low, STORED_BITS);
     EPOCHS.has_passed(epoch, cpus::all().filter_map(|cpu| EPOCH.of(cpu)))
-}
-
-/// Begins an epoch and waits until it has passed, so that the addresses of all stacks whose memory was freed before can be
-/// reused. Calls `interrupt_all`, which must interrupt every CPU, before each check. Spins, with interrupts on.
-pub(crate) fn wait_for_epoch(interrupt_all: impl Fn()) {
-    let epoch = begin_epoch();
-    while !EPOCHS.has_passed(epoch, cpus::all().filter_map(|cpu| EPOCH.of(cpu))) {
-        interrupt_all();
-        spin_loop();
-    }
 }
 
 /// Flushes the TLB of this CPU if a new epoch has begun. The handler of every interrupt calls this function, with

@@ -192,16 +192,6 @@ pub fn init_cpu() {
     cpu::init();
 }
 
-/// Interrupts all CPUs until each of them has flushed its TLB. Afterwards the addresses of all stacks whose memory was
-/// freed before can be reused. Spins, so the caller should not have preemption off.
-pub fn flush_all_tlbs() {
-    tlb::wait_for_epoch(|| {
-        let here = percpu::current();
-        apic::send_to_others(interrupts::RESCHEDULE);
-        apic::send(here, interrupts::RESCHEDULE);
-    });
-}
-
 /// Whether this CPU is marked as halted, so that no TLB epoch waits for it. The caller is pinned.
 pub fn is_halted() -> bool {
     tlb::is_halted()
