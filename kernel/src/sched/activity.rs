@@ -93,10 +93,22 @@ impl Activity {
         self.pinned_since.store(NEVER, Ordering::Relaxed);
     }
 
+    /// Ends the series of ticks that found preemption off, if there is one, and records the time since the first of
+    /// these ticks if it is the longest so far.
+    fn record_pin(&self, now: u64) {
+        let since = self.pinned_since.load(Ordering::Relaxed);
+        if since != NEVER {
+            self.forget_pin();
+            self.longest_pin.fetch_max(now.saturating_sub(since), Ordering::Relaxed);
+        }
+    }
+
     /// Records whether a timer tick of this CPU has found preemption off.
     fn note_pin(&self, is_off: bool, now: u64) {
         if !is_off {
-            self.forget_pin();
+            // If the last tick found preemption off, this tick has come after preemption was turned on, and before the
+            // pending switch. The switch finds no series of ticks any more, so the length of the series is recorded here.
+            self.record_pin(now);
         } else if self.pinned_since.load(Ordering::Relaxed) == NEVER || !percpu::is_pending() {
             self.pinned_since.store(now, Ordering::Relaxed);
             self.pinned_ticks.store(1, Ordering::Relaxed);
@@ -118,14 +130,12 @@ pub(crate) fn note_interrupt() {
     own.interrupts.store(own.interrupts.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// Ends the series of ticks that found preemption off, if there is one, and records the time since the first of these
-/// ticks if it is the longest so far. Called when preemption is on again on this CPU while a switch is pending.
+/// Ends the series of ticks that found preemption off; see [`Activity::record_pin`]. Called when preemption is on again on
+/// this CPU while a switch is pending.
 pub(crate) fn note_unpin() {
     let own = here();
-    let since = own.pinned_since.load(Ordering::Relaxed);
-    if since != NEVER {
-        own.forget_pin();
-        own.longest_pin.fetch_max(timer::now().saturating_sub(since), Ordering::Relaxed);
+    if own.pinned_since.load(Ordering::Relaxed) != NEVER {
+        own.record_pin(timer::now());
     }
 }
 
