@@ -130,8 +130,8 @@ fn long_system_calls_are_retaken() {
     });
 }
 
-/// There is only one P, so sysmon retakes it if the second check finds the same call. In some orders, the call ends when sysmon
-/// has counted the M as blocked, but has not yet claimed the P.
+/// There is only one P, so sysmon retakes it if the second check finds the same call. In some orders, the call ends when
+/// sysmon has counted the M as blocked, but has not yet claimed the P.
 #[test]
 fn retake_that_comes_too_late_counts_no_m_as_blocked() {
     explore("system call, sysmon", [1, 2], 4_000, || {

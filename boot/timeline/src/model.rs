@@ -30,21 +30,17 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// The words that [`category`](Self::category) returns.
-    pub const CATEGORIES: [&str; 6] = ["run", "syscall", "schedule", "search", "idle", "stopped"];
-
     /// Returns the word for activities of this kind.
     #[must_use]
     pub fn category(self) -> &'static str {
-        let index = match self {
-            Self::Run(_) => 0,
-            Self::Syscall(_) => 1,
-            Self::Schedule => 2,
-            Self::Search => 3,
-            Self::Idle => 4,
-            Self::Stopped => 5,
-        };
-        Self::CATEGORIES[index]
+        match self {
+            Self::Run(_) => "run",
+            Self::Syscall(_) => "syscall",
+            Self::Schedule => "schedule",
+            Self::Search => "search",
+            Self::Idle => "idle",
+            Self::Stopped => "stopped",
+        }
     }
 }
 

@@ -50,10 +50,10 @@ pub fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     writeln!(writer.out, "\n]}}")
 }
 
-/// Returns, for each P, how many nanoseconds it spent on each activity, as fields of a JSON object. A viewer shows no
+/// Returns, for each P, how many nanoseconds it spent on each activity, as fields of a JSON object. The file has no
 /// slices of idle Ps, but these sums contain the idle times, too, so those of each P add up to the length of the trace.
 fn times_of_processors(model: &Model, processors: u32) -> String {
-    let mut sums = vec![BTreeMap::from(Activity::CATEGORIES.map(|category| (category, 0))); processors as usize];
+    let mut sums = vec![BTreeMap::new(); processors as usize];
     for slice in &model.slices {
         *sums[slice.processor as usize].entry(slice.activity.category()).or_default() += slice.to - slice.from;
     }

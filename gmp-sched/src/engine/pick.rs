@@ -122,8 +122,8 @@ pub(crate) fn has_nothing_else<Plat: Platform>(pinned: &Pinned<Plat>, processor:
     processor.queue.is_empty() && !scheduler.has_shared_work() && !has_due_timer(processor) && !scheduler.is_stopping()
 }
 
-/// Step 6 for a yield: tries to steal a G from another P and puts it into the local ring. Returns whether the local queue has work
-/// afterwards.
+/// Step 6 for a yield: tries to steal a G from another P and puts it into the local ring. Returns whether the local
+/// queue has work afterwards.
 pub(crate) fn take_from_others<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) -> bool {
     let found = steal_due(pinned, processor).or_else(|| steal_at_once(pinned, processor));
     if let Some(found) = found {

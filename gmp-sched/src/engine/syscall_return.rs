@@ -1,7 +1,7 @@
 //! The return from a system call: which P the G gets, and where the G goes if there is none.
 //!
-//! [`take_processor_back`] is the fast path. If it finds no P, the G leaves its M, and a commit on g0 makes the G runnable
-//! again: [`requeue_without_processor`] or [`requeue_to_displace`].
+//! [`take_processor_back`] is the fast path. If it finds no P, the G leaves its M, and a commit on g0 makes the G
+//! runnable again: [`requeue_without_processor`] or [`requeue_to_displace`].
 
 use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;
@@ -53,14 +53,15 @@ pub(crate) fn has_to_stop<Plat: Platform>(scheduler: &Scheduler<Plat>) -> bool {
     scheduler.is_stopping()
 }
 
-/// Commit of a G that returns from [`syscall`](crate::engine::syscall::syscall) when [`take_processor_back`] has found no P for it. The G goes to the
-/// global queue, because sysmon may have taken the P at the end of the slice of the G. If the G did not go there, a G
-/// that makes calls in a loop would run before the Gs that wait for a slice.
+/// Commit of a G that returns from [`syscall`](crate::engine::syscall::syscall) when [`take_processor_back`] has found
+/// no P for it. The G goes to the global queue, because sysmon may have taken the P at the end of the slice of the G. If
+/// the G did not go there, a G that makes calls in a loop would run before the Gs that wait for a slice.
 pub(crate) fn requeue_without_processor<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     requeue(pinned, goroutine, |_| None);
 }
 
-/// Like [`requeue_without_processor`], for [`blocking`](crate::engine::syscall::blocking). If timer interrupts preempt Gs, the G displaces another one.
+/// Like [`requeue_without_processor`], for [`blocking`](crate::engine::syscall::blocking). If timer interrupts preempt
+/// Gs, the G displaces another one.
 pub(crate) fn requeue_to_displace<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     let displace = |machine| if Plat::TIMER_INTERRUPTS { processor_to_displace(machine, goroutine) } else { None };
     requeue(pinned, goroutine, displace);

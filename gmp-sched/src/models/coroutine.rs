@@ -85,8 +85,8 @@ impl Scene {
         }
     }
 
-    /// Continues the inner G. If the switches are direct, the G first gives way, as in `yield_now`. Then it yields a
-    /// value, as in `Yielder::yield_value`. The last time, it ends.
+    /// Runs the next step of the inner G. The steps are, in this order: a yield to other Gs (`yield_now`), if the
+    /// switches are direct; a yield of a value (`Yielder::yield_value`); the end.
     fn continue_inner(&self, pinned: &Pinned<Model>) {
         self.inner_frames.used();
         if self.switch == Switch::Direct && self.yields.uses() == 0 {

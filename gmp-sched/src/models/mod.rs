@@ -33,6 +33,7 @@ mod refusal;
 mod retire;
 mod run_queue;
 mod scope;
+mod second_waiters;
 mod shut_down;
 mod sync;
 mod syscall;

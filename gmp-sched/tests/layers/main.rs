@@ -1,8 +1,8 @@
 //! The source is a stack of layers. A path in the code of a layer may name only that layer or a lower one.
 //!
-//! The test reads the lists of layers from two pictures in ARCHITECTURE.md: the layers of the crate, and those inside of
-//! the library. A picture has one layer per line, the lowest last. Modules in one line may name each other. If a layer adds a method to a type of a lower layer, no layer
-//! below the one that adds the method may call it. Comments and code for tests are not checked.
+//! The test reads the lists of layers from two pictures in ARCHITECTURE.md: the layers of the crate, and those inside
+//! the library. A picture has one layer per line, the lowest last. Modules in one line may name each other. If a layer
+//! adds a method to a type of a lower layer, no layer below the one that adds the method may call it. Comments and code for tests are not checked.
 #![cfg(not(gmp_loom))]
 
 mod source;

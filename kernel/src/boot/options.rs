@@ -74,8 +74,8 @@ pub(super) fn disk_timeout() -> Duration {
     number("disk_timeout_s").map_or(DISK_TIMEOUT, Duration::from_secs)
 }
 
-/// The options `disk_access_us`, `disk_seed` and `disk_fault`: the model of a disk in memory. Without `disk_seed`, the value of the
-/// option `seed` is used.
+/// The options `disk_access_us`, `disk_seed` and `disk_fault`: the model of a disk in memory. Without `disk_seed`, the
+/// value of the option `seed` is used.
 pub(super) fn disk_model() -> Model {
     let access = number("disk_access_us").map_or(DISK_ACCESS, Duration::from_micros);
     // Lossless: `check` has ensured that the number is in the range of the option.

@@ -98,7 +98,7 @@ pub(crate) fn end_after_exception() -> ! {
 
 fn report(goroutine: &Goroutine<Kernel>, cause: Cause<'_>, backtrace: Backtrace) {
     // Formatting the message may panic, too. That second panic stops the kernel, because preemption is off.
-    let _off = PreemptGuard::new();
+    let _off = PreemptGuard::of_kernel();
     let report = Report { goroutine, cause, backtrace, cpu: percpu::current() };
     console::eprint(format_args!("{report}"));
 }

@@ -15,7 +15,7 @@ use crate::cpu::cpus::ENTRANCE;
 use crate::cpu::percpu;
 use crate::diagnostics::snapshot;
 use crate::drivers::console;
-use crate::drivers::virtio;
+use crate::drivers::virtio::{self, BlockDevice};
 use crate::mm::{self, OutOfMemory, frame, tlb};
 use crate::traps::divert;
 
@@ -117,19 +117,17 @@ pub fn uses_virtio() -> bool {
 /// Returns the number of buffers of the disk with this index that the driver never uses again, because the device is
 /// broken and may still access them. Returns 0 if there is no such disk.
 pub fn abandoned_disk_buffers(disk: usize) -> usize {
-    virtio::block_devices()
-        .get(disk)
-        .and_then(|device| device.as_ref().ok())
-        .map_or(0, |device| device.abandoned_buffers())
+    block_device(disk).map_or(0, BlockDevice::abandoned_buffers)
 }
 
 /// Returns, for each queue of the disk with this index, how many requests have been answered on each CPU. The list is
 /// empty if there is no such disk.
 pub fn served_disk_requests(disk: usize) -> Vec<Vec<usize>> {
-    virtio::block_devices()
-        .get(disk)
-        .and_then(|device| device.as_ref().ok())
-        .map_or(Vec::new(), |device| device.served())
+    block_device(disk).map_or(Vec::new(), BlockDevice::served)
+}
+
+fn block_device(disk: usize) -> Option<&'static BlockDevice> {
+    virtio::block_devices().get(disk)?.as_ref().ok()
 }
 
 /// Takes a free frame, even if it is the last free one.

@@ -107,7 +107,7 @@ impl Activity {
     fn note_pin(&self, is_off: bool, now: u64) {
         if !is_off {
             // If the last tick found preemption off, this tick has come after preemption was turned on, and before the
-            // pending switch. The switch finds no series of ticks any more, so the length of the series is recorded here.
+            // pending switch. The switch finds no series of ticks any more, so its length is recorded here.
             self.record_pin(now);
         } else if self.pinned_since.load(Ordering::Relaxed) == NEVER || !percpu::is_pending() {
             self.pinned_since.store(now, Ordering::Relaxed);
@@ -130,8 +130,8 @@ pub(crate) fn note_interrupt() {
     own.interrupts.store(own.interrupts.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// Ends the series of ticks that found preemption off; see [`Activity::record_pin`]. Called when preemption is on again on
-/// this CPU while a switch is pending.
+/// Ends the series of ticks that found preemption off; see [`Activity::record_pin`]. Called when preemption is on again
+/// on this CPU while a switch is pending.
 pub(crate) fn note_unpin() {
     let own = here();
     if own.pinned_since.load(Ordering::Relaxed) != NEVER {

@@ -34,7 +34,7 @@ pub(crate) fn in_user_code() -> Option<&'static Goroutine<Kernel>> {
         return None;
     }
     // The caller must not move to another CPU between the loads of the M and of its G.
-    let _here = percpu::PreemptGuard::new();
+    let _here = percpu::PreemptGuard::of_kernel();
     interrupted()
 }
 

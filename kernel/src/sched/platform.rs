@@ -162,7 +162,7 @@ unsafe impl Platform for Kernel {
     #[track_caller]
     fn request_preemption(machine: &'static Machine<Self>) {
         contexts::assert_may_unpark();
-        let _here = PreemptGuard::new();
+        let _here = PreemptGuard::of_kernel();
         if Self::current_machine().is_some_and(|current| core::ptr::eq(current, machine)) {
             // The M is on this CPU, so no interrupt is needed. If the caller is a handler, the preemption happens when
             // the handler returns. Otherwise it happens when `_here` is dropped or, if the caller has turned preemption

@@ -10,11 +10,9 @@ use kernel::clock;
 use kernel::disk::{Disk, DiskAccess, DiskError, RequestError, disks};
 use kernel::prelude::*;
 
+use crate::disks::{SECTOR, WAYS};
 use crate::leaks::{self, Snapshot};
 
-/// The two ways to access a disk.
-const WAYS: [fn(&Disk) -> DiskAccess<'_>; 2] = [Disk::blocking, Disk::asynchronous];
-const SECTOR: u64 = 512;
 /// The size of one of the driver's buffers, in bytes.
 const BUFFER: usize = 64 * 1024;
 /// The content of the disks at the start.

@@ -2,15 +2,13 @@
 //! queues.
 
 use kernel::args;
-use kernel::disk::{Disk, DiskAccess, disks};
+use kernel::disk::disks;
 use kernel::internals::served_disk_requests;
 use kernel::percpu;
 use kernel::platform::lock_thread;
 use kernel::prelude::*;
 
-/// The two ways to access a disk.
-const WAYS: [fn(&Disk) -> DiskAccess<'_>; 2] = [Disk::blocking, Disk::asynchronous];
-const SECTOR: u64 = 512;
+use crate::disks::{SECTOR, WAYS};
 
 /// A G that is locked to its M reads from the disk, while no other G runs. Each request is answered in the queue of the
 /// G's CPU. The interrupts of a queue come on one CPU, whose number is that of the queue.

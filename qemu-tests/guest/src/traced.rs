@@ -25,9 +25,10 @@ fn traced(script: impl FnOnce()) -> Vec<TrackTrace> {
     scheduler.traces()
 }
 
-/// Describes the events of the Ps and of callers without a P, in the order of their times. Leaves out when Ps become idle
-/// and when their Ms search, because sysmon, too, can wake an M. The first G that the script spawns is called `a`, the
-/// second `b`, and so on. The P with the first event is called `first`, because any P may run main.
+/// Describes the events of the Ps and of callers without a P, in the order of their times. Leaves out when Ps become
+/// idle and when their Ms search, because sysmon, too, can wake an M, and the names of functions. The first G that the
+/// script spawns is called `a`, the second `b`, and so on. The P with the first event is called `first`, because any P
+/// may run main.
 fn described(traces: &[TrackTrace]) -> Vec<String> {
     let of_scheduler = traces.iter().filter(|trace| !matches!(trace.track, Track::Cpu(_)));
     let mut events: Vec<(Track, Event)> = Vec::new();
@@ -50,25 +51,22 @@ fn described(traces: &[TrackTrace]) -> Vec<String> {
             EventKind::Ready if event.detail == 0 => String::new(),
             EventKind::Ready | EventKind::Spawn => format!(" by {}", name(event.detail)),
             EventKind::Park => format!(" {}", reason(event.detail)),
-            EventKind::Preempt if event.detail == PreemptReason::Slice as u64 => " slice".to_string(),
+            EventKind::Preempt => {
+                use PreemptReason::{Device, Slice, Timer, WorldStop};
+                let mut reasons = [Slice, WorldStop, Timer, Device].into_iter();
+                let reason = reasons.find(|&reason| reason as u64 == event.detail).expect("a reason");
+                format!(" {reason:?}")
+            }
             EventKind::Steal => {
                 format!(", {} from {}", event.detail >> 32, processor(Track::Processor(event.detail as u32)))
             }
-            EventKind::Start
-            | EventKind::Yield
-            | EventKind::End
-            | EventKind::SyscallEnter
-            | EventKind::SyscallExit
-            | EventKind::HandOff
-            | EventKind::Retake
-            | EventKind::Timer
-            | EventKind::Device
-            | EventKind::WorldStop
-            | EventKind::WorldStart
-            | EventKind::GlobalPut
-            | EventKind::GlobalTake
-            | EventKind::SyscallReturn => String::new(),
-            _ => return None,
+            EventKind::Idle
+            | EventKind::Busy
+            | EventKind::Spin
+            | EventKind::Function
+            | EventKind::TextBegin
+            | EventKind::TextBytes => return None,
+            _ => String::new(),
         };
         let place = match track {
             Track::Processor(_) => processor(*track),
@@ -153,6 +151,8 @@ fn scripted_program_has_exactly_the_expected_events() {
         "first Start main",
         "first Device c",
         "first Ready c by main",
+        // The interrupt finds main computing, and main gives way to the G whose device is ready.
+        "first Preempt main Device",
         "first Start c",
         "first End c",
         "first Start main",
@@ -160,7 +160,7 @@ fn scripted_program_has_exactly_the_expected_events() {
         "first Spawn d by main",
         "first Yield main",
         "first Start d",
-        "first Preempt d slice",
+        "first Preempt d Slice",
         "first GlobalPut d",
         "first Start main",
         "first Park main Join",

@@ -22,7 +22,8 @@ impl<Plat: Platform> OnEnd for Done<Plat> {
     }
 }
 
-/// Returns a channel on which nothing is sent and which is closed when `node` ends. All callers get the same channel.
+/// Returns a channel on which nothing is sent and which is closed when `node` ends. All callers get the same channel,
+/// unless the first of them asks after the end. Then each gets a channel that is closed.
 #[track_caller]
 pub(super) fn channel<Plat: Platform>(
     node: Option<&Arc<Node<Plat>>>,
@@ -53,5 +54,5 @@ pub(super) fn channel<Plat: Platform>(
 }
 
 fn existing<Plat: Platform>(node: &Node<Plat>) -> Option<Receiver<Infallible, Plat>> {
-    node.with_shared_hook(|hook| Some(hook?.get::<Done<Plat>>()?.receiver.clone()))
+    Some(node.shared_hook()?.get::<Done<Plat>>()?.receiver.clone())
 }

@@ -21,8 +21,8 @@ pub(crate) use node::{Node, NotAdded};
 
 /// How long an operation may wait: until a deadline, until a context is done, or until the earlier of the two.
 ///
-/// A limit is made from an [`Instant`], from a [`Duration`] from now, or from a `&`[`Context`](crate::cancel::Context). The name of an
-/// operation that takes a limit ends in `_until`, except for that of
+/// A limit is made from an [`Instant`], from a [`Duration`] from now, or from a `&`[`Context`](crate::cancel::Context).
+/// The name of an operation that takes a limit ends in `_until`, except for that of
 /// [`wait_limited`](crate::sync::LimitedCondvar::wait_limited). If the operation need not wait, it succeeds even when
 /// the limit is over. Otherwise it waits, and returns an error if the limit ends the wait.
 ///

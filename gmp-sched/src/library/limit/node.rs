@@ -8,6 +8,8 @@ use alloc::sync::{Arc, Weak};
 use core::fmt;
 use core::mem;
 
+use spin::Once;
+
 use super::hook::Hook;
 use super::registry::{Registry, Room};
 use super::{Cause, ContextError};
@@ -33,6 +35,9 @@ pub(crate) struct Node<Plat: Platform> {
     deadline_cause: Cause,
     /// Whether `State::end` is set. Never reset.
     has_ended: AtomicBool,
+    /// A hook that all users of the node share, if one of them has set it. Set under the lock of `state`, and only
+    /// before the node ends. So the caller that ends the node sees it without the lock. Called before the other hooks.
+    shared_hook: Once<Hook>,
     state: Lock<State<Plat>, Plat>,
 }
 
@@ -44,8 +49,6 @@ struct State<Plat: Platform> {
     children: Registry<Weak<Node<Plat>>>,
     /// What is called when the node ends.
     hooks: Registry<Hook>,
-    /// A hook that all users of the node share, if one of them has set it. Called before the others.
-    shared_hook: Option<Hook>,
     /// The next node in the list of nodes that a cancellation in progress still has to end.
     next: Option<Arc<Node<Plat>>>,
 }
@@ -83,12 +86,12 @@ impl<Plat: Platform> Node<Plat> {
             deadline,
             deadline_cause,
             has_ended: AtomicBool::new(false),
+            shared_hook: Once::new(),
             state: Lock::new(State {
                 end: None,
                 waiters: WaitQueue::new(),
                 children: Registry::new(),
                 hooks: Registry::new(),
-                shared_hook: None,
                 next: None,
             }),
         });
@@ -166,18 +169,12 @@ impl<Plat: Platform> Node<Plat> {
             state.end = Some(if is_late { self.deadline_cause.clone() } else { cause.clone() });
             self.has_ended.store(true, Ordering::Release);
             let woken = state.waiters.take_all();
-            let shared_hook = state.shared_hook.take();
             let hooks = mem::replace(&mut state.hooks, Registry::new());
             let children = mem::replace(&mut state.children, Registry::new());
             drop(state);
             woken.ready_all(&pinned);
             drop(pinned);
-            if let Some(hook) = shared_hook {
-                hook.call();
-                let _pinned = Pinned::<Plat>::new();
-                // Put back, so that later users of the node still find it.
-                self.state.lock().shared_hook = Some(hook);
-            }
+            self.shared_hook().into_iter().for_each(Hook::call);
             hooks.into_values().for_each(|hook| hook.call());
             children
         };
@@ -229,21 +226,20 @@ impl<Plat: Platform> Node<Plat> {
         self.state.lock().hooks.remove(key)
     }
 
-    /// Calls `read` with the node's shared hook, or with `None` if there is none. The node's lock is held meanwhile.
-    pub(crate) fn with_shared_hook<R>(&self, read: impl FnOnce(Option<&Hook>) -> R) -> R {
-        let _pinned = Pinned::<Plat>::new();
-        read(self.state.lock().shared_hook.as_ref())
+    /// Returns the node's shared hook, if there is one.
+    pub(crate) fn shared_hook(&self) -> Option<&Hook> {
+        self.shared_hook.get()
     }
 
     /// Makes `hook` the shared hook, which is called when this node ends. If the node has a shared hook or has ended,
     /// the error is `hook`.
     pub(crate) fn set_shared_hook(&self, hook: Hook) -> Result<(), Hook> {
         let _pinned = Pinned::<Plat>::new();
-        let mut state = self.state.lock();
-        if state.end.is_some() || state.shared_hook.is_some() {
+        let state = self.state.lock();
+        if state.end.is_some() || self.shared_hook.is_completed() {
             return Err(hook);
         }
-        state.shared_hook = Some(hook);
+        self.shared_hook.call_once(|| hook);
         Ok(())
     }
 

@@ -36,7 +36,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
                         return Found::Raised;",
         "                    if taken.is_ok() || true {
                         return Found::Raised;",
-        Model("device_signals::one_raise_is_taken_by_one_of_two_gs"),
+        Model("second_waiters::one_raise_is_taken_by_one_of_two_gs"),
     ),
     mutant(
         "engine/device_signals.rs",
@@ -54,7 +54,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 _ => RAISED,",
         "                QUEUED => word,
                 _ => RAISED,",
-        Model("device_signals::second_waiter_does_not_disturb_the_first"),
+        Model("second_waiters::second_waiter_does_not_disturb_the_first"),
     ),
     mutant(
         "engine/device_signals.rs",
@@ -101,7 +101,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         self.goroutine.store(Some(me), Ordering::Relaxed);",
         "        self.goroutine.store(Some(me), Ordering::Relaxed);
         self.word.compare_exchange(EMPTY, with_generation(PARKING, generation), Ordering::AcqRel, Ordering::Relaxed).ok()?;",
-        Model("device_signals::second_waiter_does_not_disturb_the_first"),
+        Model("second_waiters::second_waiter_does_not_disturb_the_first"),
     ),
     mutant(
         "engine/device_signals.rs",

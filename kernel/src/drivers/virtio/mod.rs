@@ -126,7 +126,7 @@ use spin::Once;
 use virtio_drivers::transport::DeviceType;
 use virtio_drivers::transport::pci::virtio_device_type;
 
-use self::device::BlockDevice;
+pub(crate) use self::device::BlockDevice;
 use self::memory_disk::Model;
 use crate::cpu::cpus;
 use crate::cpu::percpu::CpuId;

@@ -2,8 +2,8 @@
 //! queue puts each answer into its slot, and wakes the G or the thread that waits there.
 
 use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gmp_sched::device_signals::Signal;
 use gmp_sched::time::Instant;
@@ -66,6 +66,8 @@ pub(super) struct State {
     queue: Queue<DmaPool, SlotNumber>,
     /// The slots that no G uses.
     free: heapless::Vec<SlotNumber, MAX_SLOTS>,
+    /// How many requests have been answered on each CPU.
+    served: Vec<usize>,
 }
 
 impl State {
@@ -86,8 +88,6 @@ pub(super) struct RequestQueue {
     pub(super) permits: Semaphore,
     /// The number of the queue in its device.
     number: u16,
-    /// How many requests have been answered on each CPU.
-    served: Box<[AtomicUsize]>,
 }
 
 impl RequestQueue {
@@ -96,9 +96,12 @@ impl RequestQueue {
         Self {
             doorbell,
             number: queue.number(),
-            served: (0..cpus::count()).map(|_| AtomicUsize::new(0)).collect(),
             permits: Semaphore::new(slots.len() as u32),
-            state: InterruptMutex::new(State { queue, free: (0..).take(slots.len()).collect() }),
+            state: InterruptMutex::new(State {
+                queue,
+                free: (0..).take(slots.len()).collect(),
+                served: vec![0; cpus::count()],
+            }),
             slots,
         }
     }
@@ -125,7 +128,9 @@ impl RequestQueue {
 
     /// Returns how many requests have been answered on each CPU.
     pub(super) fn served(&self) -> Vec<usize> {
-        self.served.iter().map(|count| count.load(Ordering::Relaxed)).collect()
+        let mut served = vec![0; cpus::count()];
+        served.copy_from_slice(&self.state.lock().served);
+        served
     }
 
     pub(super) fn slot(&self, number: SlotNumber) -> &Slot {
@@ -194,7 +199,7 @@ impl RequestQueue {
     pub(super) fn serve(&'static self) -> Result<(), Failure> {
         let mut state = self.state.lock();
         while let Some(completion) = state.queue.complete() {
-            self.served[percpu::current().index()].fetch_add(1, Ordering::Relaxed);
+            state.served[percpu::current().index()] += 1;
             self.deliver(completion);
         }
         state.queue.broken().map_or(Ok(()), Err)
