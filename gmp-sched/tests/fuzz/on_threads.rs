@@ -26,9 +26,9 @@ mod platform {
     use gmp_sched::scheduler::Scheduler;
 
     pub(super) use gmp_sched::native::{
-        Barrier, Builder, CancelHandle, Chan, Condvar, Context, ErrorGroup, JoinHandle, Lazy, Mutex, Once, OnceCell,
-        Pool, ReadMostlyRwLock, Receiver, RwLock, RwLockWriteGuard, Semaphore, Sender, SingleFlight, ThisPlatform,
-        Ticker, Timer, WaitGroup, after, after_func, block_on, go, goexit, now, scope, set_procs, sleep,
+        Barrier, Builder, CancelHandle, Chan, Condvar, Context, ErrorGroup, JoinHandle, Lazy, Limit, Mutex, Once,
+        OnceCell, Pool, ReadMostlyRwLock, Receiver, RwLock, RwLockWriteGuard, Semaphore, Sender, SingleFlight,
+        ThisPlatform, Ticker, Timer, WaitGroup, after, after_func, block_on, go, goexit, now, scope, set_procs, sleep,
         stop_the_world, synctest, syscall, try_after_func, try_blocking, try_lock_thread, try_pull, try_scope,
         yield_now,
     };

@@ -24,9 +24,9 @@ mod platform {
     use gmp_sched::sim;
 
     pub(super) use gmp_sched::sim::{
-        Barrier, Builder, CancelHandle, Chan, Condvar, Context, ErrorGroup, JoinHandle, Lazy, Mutex, Once, OnceCell,
-        Pool, ReadMostlyRwLock, Receiver, RwLock, RwLockWriteGuard, Semaphore, Sender, Sim, SingleFlight, ThisPlatform,
-        Ticker, Timer, WaitGroup, after, after_func, block_on, go, goexit, now, scope, set_procs, sleep,
+        Barrier, Builder, CancelHandle, Chan, Condvar, Context, ErrorGroup, JoinHandle, Lazy, Limit, Mutex, Once,
+        OnceCell, Pool, ReadMostlyRwLock, Receiver, RwLock, RwLockWriteGuard, Semaphore, Sender, Sim, SingleFlight,
+        ThisPlatform, Ticker, Timer, WaitGroup, after, after_func, block_on, go, goexit, now, scope, set_procs, sleep,
         stop_the_world, synctest, try_after_func, try_lock_thread, try_pull, try_scope, yield_now,
     };
 

@@ -251,11 +251,11 @@ rwlock_tests!(read_mostly, ReadMostlyRwLock);
 fn deadline_ends_the_wait_for_a_condvar() {
     let (mutex, condvar) = (Mutex::new(()), Condvar::new());
     let mut guard = mutex.lock();
-    assert!(condvar.wait_for(&mut guard, Duration::from_millis(2)).timed_out());
+    assert!(condvar.wait_timeout(&mut guard, Duration::from_millis(2)).timed_out());
     assert!(condvar.wait_until(&mut guard, Instant::from_nanos(0)).timed_out());
     assert!(mutex.is_locked());
-    assert!(condvar.wait_while_for(&mut guard, |()| true, Duration::from_millis(2)).timed_out());
-    assert!(!condvar.wait_while_for(&mut guard, |()| false, Duration::from_millis(2)).timed_out());
+    assert!(condvar.wait_while_timeout(&mut guard, |()| true, Duration::from_millis(2)).timed_out());
+    assert!(!condvar.wait_while_timeout(&mut guard, |()| false, Duration::from_millis(2)).timed_out());
 }
 shared_test!(deadline_ends_the_wait_for_a_condvar);
 

@@ -45,7 +45,7 @@ fn timer_fires_once_per_setting() {
     assert!(timer.try_wait().is_none());
     assert!(!timer.reset(milliseconds(1)), "had fired, and that was taken");
     timer.wait();
-    assert!(timer.wait_until(milliseconds(3)).is_err());
+    assert!(timer.wait_until(Limit::after(milliseconds(3))).is_err());
 }
 shared_test!(timer_fires_once_per_setting);
 
@@ -59,7 +59,7 @@ fn stop_and_reset_drop_a_pending_tick() {
     sleep(milliseconds(2));
     assert!(timer.reset(FOREVER));
     assert!(timer.try_wait().is_none());
-    assert!(timer.wait_until(milliseconds(2)).is_err());
+    assert!(timer.wait_until(Limit::after(milliseconds(2))).is_err());
     assert!(timer.stop());
 }
 shared_test!(stop_and_reset_drop_a_pending_tick);
@@ -77,7 +77,7 @@ fn each_tick_wakes_one_waiter() {
     ticks.dedup();
     assert_eq!(ticks.len(), 6, "a tick was received twice");
     ticker.stop();
-    assert!(ticker.wait_until(milliseconds(3)).is_err());
+    assert!(ticker.wait_until(Limit::after(milliseconds(3))).is_err());
 }
 shared_test!(each_tick_wakes_one_waiter);
 
@@ -143,7 +143,7 @@ shared_test!(after_func_may_block_and_allocate);
 fn limit_ends_by_the_first_of_deadline_and_context() {
     let timer = Timer::new(FOREVER);
     let start = now();
-    let limit = Limit::from(FOREVER).and(start + milliseconds(2));
+    let limit = Limit::after(FOREVER).and(start + milliseconds(2));
     // The limit should not have passed yet. It can have passed only if two milliseconds have passed since `start`, for
     // example because the host did not run this program in the meantime.
     assert!(limit.err().is_none() || now() - start >= milliseconds(2));

@@ -263,7 +263,7 @@ fn bounded_buffer_of_condvars_loses_no_item() {
                     while items.is_empty() {
                         // A waiter that is notified takes the item. A waiter that times out has not been notified, so
                         // no notification is lost.
-                        shared.not_empty.wait_for(&mut items, patience(random));
+                        shared.not_empty.wait_timeout(&mut items, patience(random));
                     }
                     sums.0.fetch_add(items.remove(0), Ordering::Relaxed);
                     sums.1.fetch_add(1, Ordering::Relaxed);
@@ -290,7 +290,7 @@ fn condvar_wait_ends_once_by_notification_or_deadline() {
             for _ in 0..5 {
                 if number < 4 {
                     let mut guard = shared.0.lock();
-                    let timed_out = shared.1.wait_for(&mut guard, patience(random)).timed_out();
+                    let timed_out = shared.1.wait_timeout(&mut guard, patience(random)).timed_out();
                     totals.0.fetch_add(usize::from(!timed_out), Ordering::Relaxed);
                 } else {
                     pass_time(random);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::entered::THREADS;
 use crate::panics::panic_of;
 use gmp_sched::cancel::ContextError;
-use gmp_sched::native::{Context, Ticker, Timer, after_func, go, now, pull, scope, sleep, synctest, yield_now};
+use gmp_sched::native::{Context, Limit, Ticker, Timer, after_func, go, now, pull, scope, sleep, synctest, yield_now};
 use gmp_sched::select;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -184,7 +184,7 @@ fn timers_and_tickers_fire_exactly_in_time() {
         ticker.stop();
         assert_eq!(timer.wait() - start, HOUR * 24);
         assert!(!timer.reset(HOUR) && timer.stop());
-        assert!(timer.wait_until(HOUR).is_err());
+        assert!(timer.wait_until(Limit::after(HOUR)).is_err());
         assert_eq!(now() - start, HOUR * 25);
     });
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::entered::THREADS;
 use crate::panics::panic_of as message;
 use gmp_sched::native::{
-    self, Barrier, Condvar, Context, JoinHandle, Mutex, Semaphore, Ticker, Timer, WaitGroup, after_func, channel, go,
-    now, pull, sleep, synctest, yield_now,
+    self, Barrier, Condvar, Context, JoinHandle, Limit, Mutex, Semaphore, Ticker, Timer, WaitGroup, after_func,
+    channel, go, now, pull, sleep, synctest, yield_now,
 };
 use gmp_sched::select;
 
@@ -164,7 +164,7 @@ fn timer_of_a_bubble_used_from_outside_panics() {
         assert_eq!((message(|| timer.stop()), message(|| ticker.stop())), (STOP.to_string(), STOP.to_string()));
         assert_eq!((message(|| timer.reset(HOUR)), message(|| ticker.reset(HOUR))), (RESET.into(), RESET.into()));
         assert_eq!((message(|| timer.wait()), message(|| ticker.try_wait())), (RECEIVE.into(), RECEIVE.into()));
-        assert_eq!(message(|| timer.wait_until(HOUR)), RECEIVE);
+        assert_eq!(message(|| timer.wait_until(Limit::after(HOUR))), RECEIVE);
         assert_eq!(message(|| select! { recv(timer) => {}, recv(ticker) => {} }), RECEIVE);
     }
     THREADS.run(2, || {

@@ -8,6 +8,7 @@ use kernel::args;
 use kernel::cancel::ContextError;
 use kernel::clock;
 use kernel::disk::{Disk, DiskAccess, DiskError, RequestError, disks};
+use kernel::platform::Limit;
 use kernel::prelude::*;
 
 use crate::disks::{SECTOR, WAYS};
@@ -122,7 +123,7 @@ fn late_write_is_submitted_again_after_a_reset() {
         assert_eq!(way(disk).write_at(SECTOR, &[2; 512]), Ok(()));
         let before = Snapshot::take(gs);
         let (requests, _) = disk.requests();
-        assert_eq!(way(disk).write_at_until(0, &vec![3; 2 * BUFFER], LIMIT), late);
+        assert_eq!(way(disk).write_at_until(0, &vec![3; 2 * BUFFER], Limit::after(LIMIT)), late);
         assert_eq!(disk.requests(), (requests, requests - 2), "the device may still use the memory of the late write");
         assert_eq!(num_goroutine(), gs + 1, "a G waits for the late answer");
         let mut found = [0; 512];
@@ -172,7 +173,7 @@ fn failed_requests_change_nothing_else() {
             is_neighbour(BAD + SECTOR, written);
             // All these sectors have the same lock.
             let limit = Duration::from_secs(10);
-            assert_eq!(access.write_at_until(BAD - SECTOR, &[value; 512], limit), Ok(()));
+            assert_eq!(access.write_at_until(BAD - SECTOR, &[value; 512], Limit::after(limit)), Ok(()));
         }
     });
 }

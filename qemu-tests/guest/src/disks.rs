@@ -8,7 +8,7 @@ use kernel::cancel::ContextError;
 use kernel::clock;
 use kernel::disk::{self, Disk, DiskAccess, DiskError, RequestError, disks};
 use kernel::mm;
-use kernel::platform::scheduler;
+use kernel::platform::{Limit, scheduler};
 use kernel::prelude::*;
 
 use crate::leaks::Snapshot;
@@ -311,7 +311,7 @@ fn limits_end_calls_to_a_slow_disk() {
                     let mut buffer = [0; 512];
                     if call / 2 % 2 == 0 {
                         let limit = Duration::from_millis(1);
-                        let read = access.read_at_until(call as u64 * SECTOR, &mut buffer, limit);
+                        let read = access.read_at_until(call as u64 * SECTOR, &mut buffer, Limit::after(limit));
                         let late = Err(DiskError::Limit(ContextError::DeadlineExceeded));
                         assert!(read == Ok(512) || read == late, "{read:?}");
                         return read.is_err();
@@ -367,15 +367,19 @@ fn late_write_keeps_its_slot_and_its_sectors() {
     for way in WAYS {
         assert_eq!(way(disk).discard(0, SECTOR), Ok(()));
     }
-    assert_eq!(disk.asynchronous().write_at_until(0, &[2; 512], LIMIT), late);
+    assert_eq!(disk.asynchronous().write_at_until(0, &[2; 512], Limit::after(LIMIT)), late);
     assert_eq!(disk.requests(), (requests, requests - 1), "the device may still use the memory of the late write");
     for way in WAYS {
-        assert_eq!(way(disk).discard_until(0, SECTOR, LIMIT), late, "the device may still write to these sectors");
+        assert_eq!(
+            way(disk).discard_until(0, SECTOR, Limit::after(LIMIT)),
+            late,
+            "the device may still write to these sectors"
+        );
         assert_eq!(way(disk).discard(FAR, disk.len_bytes() - FAR), Ok(()), "other sectors");
         assert_eq!(way(disk).read_at(FAR, &mut [0; 100]), Ok(100));
     }
     assert_eq!(disk.requests(), (requests, requests - 1));
-    assert_eq!(disk.asynchronous().write_at_until(FAR, &vec![3; 2 * BUFFER], LIMIT), late);
+    assert_eq!(disk.asynchronous().write_at_until(FAR, &vec![3; 2 * BUFFER], Limit::after(LIMIT)), late);
     assert_eq!(disk.requests(), (requests, requests - 3), "a write with two buffers keeps both");
     for (way, sector) in WAYS.into_iter().zip(8..) {
         let (context, cancel) = Context::background().with_cancel();

@@ -3,7 +3,7 @@
 use alloc::collections::BTreeSet;
 
 use kernel::cancel::ContextError;
-use kernel::platform::scheduler;
+use kernel::platform::{Limit, scheduler};
 use kernel::prelude::*;
 use kernel::{fill_random, fill_random_until, random, random_until};
 
@@ -47,7 +47,7 @@ fn limits_end_waits_for_a_mute_device() {
     assert_eq!(fill_random_until(&mut [0; 100], &context), Err(ContextError::Canceled));
     // The device is given up by the first call that finds the request unanswered for two seconds, even if the limit
     // ends this call. The next call gets its random numbers from the processor.
-    while let Err(error) = random_until(Duration::from_millis(100)) {
+    while let Err(error) = random_until(Limit::after(Duration::from_millis(100))) {
         assert_eq!(error, ContextError::DeadlineExceeded);
     }
     assert_eq!(fill_random_until(&mut [0; 100], &context), Ok(()));

@@ -142,7 +142,7 @@ impl<T, Plat: Platform> Receiver<T, Plat> {
     /// In the same cases as [`recv`](Self::recv).
     #[track_caller]
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        self.recv_until(timeout)
+        self.recv_until(Limit::after(timeout))
     }
 
     /// Like [`recv`](Self::recv), but waits no longer than `limit`, which is a deadline, a context or both. If the

@@ -139,7 +139,7 @@ impl<T, Plat: Platform> Sender<T, Plat> {
     /// In the same cases as [`send`](Self::send).
     #[track_caller]
     pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
-        self.send_until(value, timeout)
+        self.send_until(value, Limit::after(timeout))
     }
 
     /// Like [`send`](Self::send), but waits no longer than `limit`, which is a deadline, a context or both. If the

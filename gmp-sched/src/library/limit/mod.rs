@@ -21,10 +21,11 @@ pub(crate) use node::{Node, NotAdded};
 
 /// How long an operation may wait: until a deadline, until a context is done, or until the earlier of the two.
 ///
-/// A limit is made from an [`Instant`], from a [`Duration`] from now, or from a `&`[`Context`](crate::cancel::Context).
-/// The name of an operation that takes a limit ends in `_until`, except for that of
-/// [`wait_limited`](crate::sync::LimitedCondvar::wait_limited). If the operation need not wait, it succeeds even when
-/// the limit is over. Otherwise it waits, and returns an error if the limit ends the wait.
+/// A limit is made from an [`Instant`], from a `&`[`Context`](crate::cancel::Context), or by [`after`](Self::after). The
+/// name of an operation that takes a limit or an instant ends in `_until`, except for that of
+/// [`wait_limited`](crate::sync::LimitedCondvar::wait_limited). The name of one that takes a [`Duration`] ends in
+/// `_timeout`. If an operation with a limit need not wait, it succeeds even when the limit is over. Otherwise it waits,
+/// and returns an error if the limit ends the wait.
 ///
 /// ```
 /// use core::time::Duration;
@@ -35,7 +36,7 @@ pub(crate) use node::{Node, NotAdded};
 /// unsafe { native::enter() }.run(1, || {
 ///     let (request, cancel) = Context::background().with_cancel();
 ///     let (sender, receiver) = channel(1);
-///     assert_eq!(receiver.recv_until(Duration::from_micros(10)), Err(RecvTimeoutError::Timeout));
+///     assert_eq!(receiver.recv_until(Limit::after(Duration::from_micros(10))), Err(RecvTimeoutError::Timeout));
 ///     cancel.cancel();
 ///     assert_eq!(receiver.recv_until(&request), Err(RecvTimeoutError::Canceled));
 ///     sender.send(7).unwrap();
@@ -56,6 +57,12 @@ pub struct Limit<'a, Plat: Platform> {
 impl<Plat: Platform> Limit<'_, Plat> {
     /// No limit. See [`Limit`] for an example.
     pub const NONE: Self = Self { deadline: Instant::NEVER, node: None };
+
+    /// Returns a limit that is over after `duration` from now. See [`Limit`] for an example.
+    #[must_use]
+    pub fn after(duration: Duration) -> Self {
+        (now::<Plat>() + duration).into()
+    }
 
     /// Returns a limit that is over as soon as this limit is over or `deadline` has passed. See [`Limit`] for an
     /// example.
@@ -141,7 +148,7 @@ impl<Plat: Platform> Signal<Plat> {
     ///     cancel.cancel();
     ///     assert!(!waits.join().unwrap(), "the context ended the wait");
     ///     DONE.raise(scheduler);
-    ///     assert!(DONE.wait_until(Duration::ZERO));
+    ///     assert!(DONE.wait_until(now()));
     /// });
     /// ```
     ///
@@ -165,12 +172,6 @@ impl<Plat: Platform> Copy for Limit<'_, Plat> {}
 impl<Plat: Platform> From<Instant> for Limit<'_, Plat> {
     fn from(deadline: Instant) -> Self {
         Self { deadline, node: None }
-    }
-}
-
-impl<Plat: Platform> From<Duration> for Limit<'_, Plat> {
-    fn from(duration: Duration) -> Self {
-        (now::<Plat>() + duration).into()
     }
 }
 

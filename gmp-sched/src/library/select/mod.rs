@@ -271,7 +271,7 @@ impl<'a, Plat: Platform> Select<'a, Plat> {
     /// In the same cases as [`wait_until`](Self::wait_until).
     #[track_caller]
     pub fn wait_timeout(self, timeout: Duration) -> Option<usize> {
-        self.run(Patience::Until(&timeout.into()))
+        self.run(Patience::Until(&Limit::after(timeout)))
     }
 
     #[inline]

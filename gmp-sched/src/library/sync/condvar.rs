@@ -63,7 +63,7 @@ pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
     /// Whether the deadline ended the wait. After a wait with a condition, true only if the condition still held after
-    /// the deadline. See [`Condvar::wait_for`] for an example.
+    /// the deadline. See [`Condvar::wait_timeout`] for an example.
     #[must_use]
     pub const fn timed_out(self) -> bool {
         self.0
@@ -152,7 +152,7 @@ impl<Plat: Platform> Condvar<Plat> {
     ///
     /// unsafe { native::enter() }.run(1, || {
     ///     let mutex = Mutex::new(());
-    ///     let waited = Condvar::new().wait_for(&mut mutex.lock(), Duration::from_millis(1));
+    ///     let waited = Condvar::new().wait_timeout(&mut mutex.lock(), Duration::from_millis(1));
     ///     assert!(waited.timed_out());
     /// });
     /// ```
@@ -161,7 +161,7 @@ impl<Plat: Platform> Condvar<Plat> {
     ///
     /// In the cases that [`Condvar`] lists for a wait.
     #[track_caller]
-    pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, Plat>, timeout: Duration) -> WaitTimeoutResult {
+    pub fn wait_timeout<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, Plat>, timeout: Duration) -> WaitTimeoutResult {
         self.wait_until(guard, now::<Plat>() + timeout)
     }
 
@@ -195,7 +195,7 @@ impl<Plat: Platform> Condvar<Plat> {
     ///
     /// In the same cases as [`wait_while`](Self::wait_while).
     #[track_caller]
-    pub fn wait_while_for<T: ?Sized>(
+    pub fn wait_while_timeout<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T, Plat>,
         condition: impl FnMut(&mut T) -> bool,

@@ -70,9 +70,9 @@ pub trait LimitedRwLock<T: ?Sized, Plat: Platform, R: Readers> {
     ///
     /// unsafe { native::enter() }.run(1, || {
     ///     let lock = RwLock::new(1);
-    ///     assert_eq!(*lock.read_until(Duration::from_millis(1)).unwrap(), 1);
+    ///     assert_eq!(*lock.read_until(native::now() + Duration::from_millis(1)).unwrap(), 1);
     ///     let held = lock.write();
-    ///     let error = lock.read_until(Duration::from_millis(1)).map(|value| *value);
+    ///     let error = lock.read_until(native::now() + Duration::from_millis(1)).map(|value| *value);
     ///     assert_eq!(error, Err(ContextError::DeadlineExceeded));
     ///     drop(held);
     /// });

@@ -412,7 +412,8 @@ unsafe impl<Plat: Platform> lock_api::RawMutexTimed for RawMutex<Plat> {
     #[track_caller]
     fn try_lock_for(&self, timeout: Duration) -> Option<GuardSend> {
         // The clock is read only if the call has to wait.
-        (self.try_acquire() || self.acquire_slow(WaitReason::MutexLock, Some(&timeout.into()))).then(GuardSend::new)
+        (self.try_acquire() || self.acquire_slow(WaitReason::MutexLock, Some(&Limit::after(timeout))))
+            .then(GuardSend::new)
     }
 
     #[inline]

@@ -158,7 +158,7 @@ impl<Plat: Platform> Semaphore<Plat> {
     /// In the same cases as [`acquire_until`](Self::acquire_until).
     #[track_caller]
     pub fn acquire_timeout(&self, permits: u32, timeout: Duration) -> Option<Permit<'_, Plat>> {
-        self.acquire_until(permits, timeout).ok()
+        self.acquire_until(permits, Limit::after(timeout)).ok()
     }
 
     /// Acquires `permits` if they are free and no G waits. Does not block; callable from anywhere.

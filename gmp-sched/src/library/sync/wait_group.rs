@@ -293,7 +293,7 @@ impl<Plat: Platform> WaitGroup<Plat> {
     /// In the same cases as [`wait_until`](Self::wait_until).
     #[track_caller]
     pub fn wait_timeout(&self, timeout: Duration) -> bool {
-        self.wait_for(Some(&timeout.into()))
+        self.wait_for(Some(&Limit::after(timeout)))
     }
 
     /// Spawns a G that runs `body` as a task of this group. Go: `WaitGroup.Go`.

@@ -43,7 +43,7 @@ macro_rules! waits {
             ///
             /// unsafe { native::enter() }.run(1, || {
             #[doc = concat!("    let hours = ", stringify!($type), "::new(Duration::from_secs(3600));")]
-            ///     assert_eq!(hours.wait_until(Duration::from_millis(1)), Err(ContextError::DeadlineExceeded));
+            ///     assert_eq!(hours.wait_until(native::now() + Duration::from_millis(1)), Err(ContextError::DeadlineExceeded));
             /// });
             /// ```
             ///

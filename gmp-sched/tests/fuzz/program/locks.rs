@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use gmp_sched::sync::lock_api::RwLockUpgradableReadGuard;
 use gmp_sched::sync::{LimitedMutex, LimitedRwLock};
 
-use super::super::platform::{RwLockWriteGuard, sleep, yield_now};
+use super::super::platform::{Limit, RwLockWriteGuard, sleep, yield_now};
 use super::{Fuzzer, verify_equal};
 use crate::value::broken;
 
@@ -14,7 +14,7 @@ impl Fuzzer<'_> {
     pub(super) fn lock(&mut self) {
         let (limit, index, waits) = (self.limit(), self.random.usize(..3), self.random.u32(..4) == 0);
         let leaked = index == 2 && self.random.u32(..100) == 0;
-        let Ok(mut numbers) = self.shared.mutexes[index].lock_until(limit) else { return };
+        let Ok(mut numbers) = self.shared.mutexes[index].lock_until(Limit::after(limit)) else { return };
         verify_equal(&numbers[..]);
         let next = numbers[0] + 1;
         numbers.fill(next);
@@ -36,10 +36,10 @@ impl Fuzzer<'_> {
     pub(super) fn lock_shared(&mut self) {
         let limit = self.limit();
         if self.random.u32(..4) == 0 {
-            let Ok(mut numbers) = self.shared.lock.write_until(limit) else { return };
+            let Ok(mut numbers) = self.shared.lock.write_until(Limit::after(limit)) else { return };
             let next = numbers[0] + 1;
             numbers.fill(next);
-        } else if let Ok(numbers) = self.shared.lock.read_until(limit) {
+        } else if let Ok(numbers) = self.shared.lock.read_until(Limit::after(limit)) {
             let first = numbers[0];
             yield_now();
             if numbers.iter().any(|&number| number != first) {
@@ -81,14 +81,14 @@ impl Fuzzer<'_> {
     pub(super) fn read_mostly(&mut self) {
         let limit = self.limit();
         if self.random.u32(..4) == 0 {
-            let Ok(mut numbers) = self.shared.read_mostly.write_until(limit) else { return };
+            let Ok(mut numbers) = self.shared.read_mostly.write_until(Limit::after(limit)) else { return };
             let next = numbers[0] + 1;
             numbers.fill(next);
             yield_now();
             if numbers.iter().any(|&number| number != next) {
                 broken("two Gs were under one lock");
             }
-        } else if let Ok(numbers) = self.shared.read_mostly.read_until(limit) {
+        } else if let Ok(numbers) = self.shared.read_mostly.read_until(Limit::after(limit)) {
             let first = numbers[0];
             yield_now();
             if numbers.iter().any(|&number| number != first) {
@@ -109,8 +109,10 @@ impl Fuzzer<'_> {
             };
             return;
         }
-        let Ok(mut numbers) = self.shared.mutexes[self.random.usize(..2)].lock_until(limit) else { return };
-        let waited = catch_unwind(AssertUnwindSafe(|| self.shared.condvar.wait_for(&mut numbers, limit)));
+        let Ok(mut numbers) = self.shared.mutexes[self.random.usize(..2)].lock_until(Limit::after(limit)) else {
+            return;
+        };
+        let waited = catch_unwind(AssertUnwindSafe(|| self.shared.condvar.wait_timeout(&mut numbers, limit)));
         verify_equal(&numbers[..]);
         drop((waited, numbers));
     }

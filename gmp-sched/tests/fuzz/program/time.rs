@@ -6,7 +6,7 @@ use std::time::Duration;
 use gmp_sched::cancel::ContextError;
 use gmp_sched::select;
 
-use super::super::platform::{self, Ticker, Timer, after_func, sleep, try_after_func, yield_now};
+use super::super::platform::{self, Limit, Ticker, Timer, after_func, sleep, try_after_func, yield_now};
 use super::{Bomb, Fuzzer, Running, defuse, verify};
 use crate::value::{Canary, Value, broken};
 
@@ -16,7 +16,7 @@ impl Fuzzer<'_> {
         match how {
             0 => {
                 let timer = Timer::new(limit);
-                let _ = timer.wait_until(limit / 2);
+                let _ = timer.wait_until(Limit::after(limit / 2));
                 timer.reset(limit);
                 self.outside(move || drop(timer));
             }
@@ -35,9 +35,9 @@ impl Fuzzer<'_> {
             3 => drop(Timer::new(limit).wait()),
             4 => {
                 let ticker = Ticker::new(limit + Duration::from_nanos(1));
-                let _ = ticker.wait_until(limit);
+                let _ = ticker.wait_until(Limit::after(limit));
                 ticker.reset(limit / 2 + Duration::from_nanos(1));
-                let _ = (ticker.wait_until(limit), ticker.try_wait());
+                let _ = (ticker.wait_until(Limit::after(limit)), ticker.try_wait());
                 self.outside(move || drop(ticker));
             }
             5 => self.panicking_function(limit),

@@ -89,7 +89,7 @@ const WAITS: &[Misuse] = &[
     ("spread write", || drop(SPREAD.write())),
     ("condvar wait", || CHANGED.wait(&mut Mutex::new(0).lock())),
     ("condvar wait_while", || CHANGED.wait_while(&mut Mutex::new(0).lock(), |_| true)),
-    ("condvar wait_for", || _ = CHANGED.wait_for(&mut Mutex::new(0).lock(), HOUR)),
+    ("condvar wait_timeout", || _ = CHANGED.wait_timeout(&mut Mutex::new(0).lock(), HOUR)),
     ("wait group", || GROUP.wait()),
     ("semaphore", || drop(PERMITS.acquire(1))),
     ("semaphore acquire_timeout", || drop(PERMITS.acquire_timeout(1, HOUR))),

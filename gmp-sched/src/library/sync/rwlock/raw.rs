@@ -12,6 +12,7 @@ use super::readers::{ReaderSlot, Readers};
 use crate::base::instant::Instant;
 use crate::base::under_loom::const_init;
 use crate::entities::goroutine::WaitReason;
+use crate::library::limit::Limit;
 use crate::library::sync::blocking::OnDrop;
 use crate::platform::Platform;
 
@@ -80,7 +81,7 @@ unsafe impl<Plat: Platform, R: Readers> lock_api::RawRwLockTimed for RawRwLock<P
 
     #[track_caller]
     fn try_lock_shared_for(&self, timeout: Duration) -> Option<ReaderSlot> {
-        self.share(Some(&timeout.into()))
+        self.share(Some(&Limit::after(timeout)))
     }
 
     #[track_caller]
@@ -90,7 +91,7 @@ unsafe impl<Plat: Platform, R: Readers> lock_api::RawRwLockTimed for RawRwLock<P
 
     #[track_caller]
     fn try_lock_exclusive_for(&self, timeout: Duration) -> Option<GuardSend> {
-        self.exclude(Some(&timeout.into())).then(GuardSend::new)
+        self.exclude(Some(&Limit::after(timeout))).then(GuardSend::new)
     }
 
     #[track_caller]
