@@ -111,6 +111,8 @@ fn lock_all_in_order<Plat: Platform>(
 }
 
 /// Ciura's gap sequence of Shell sort. For a few cases the sort is an insertion sort; for many cases it is still fast.
+/// The sorts of `core` cannot be used: they sort a slice, but the locking order is a number in each case, so that a
+/// select of any number of cases needs no memory. Sorting the cases themselves would change their numbers.
 const GAPS: [usize; 8] = [701, 301, 132, 57, 23, 10, 4, 1];
 
 /// Sets the locking order to the order of `cases`.
