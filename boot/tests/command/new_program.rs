@@ -15,7 +15,7 @@ use kernel::console::{SincePowerOn, flush, try_read, write};
 use kernel::disk::{Disk, DiskError, PciError, RequestError, SetupError, delay, disks};
 use kernel::mm::{OutOfMemory, Usage, free_cached_memory, usage};
 use kernel::percpu::{CpuId, MAX_CPUS, PreemptGuard};
-use kernel::platform::{Kernel, now, pull, scheduler, try_go};
+use kernel::platform::{Kernel, Limit, now, pull, scheduler, try_go};
 use kernel::prelude::*;
 use kernel::program::Termination;
 use kernel::select::{Select, recv};
@@ -296,7 +296,7 @@ fn limits() {
     const SHORT: Duration = Duration::from_millis(20);
     let (request, cancel) = Context::background().with_cancel();
     let mut line = String::new();
-    println!("{:?}", stdin().read_line_until(&mut line, SHORT));
+    println!("{:?}", stdin().read_line_until(&mut line, Limit::after(SHORT)));
     go(move || {
         sleep(SHORT);
         cancel.cancel();
@@ -310,14 +310,14 @@ fn limits() {
     });
     // Only one G reads from the console at a time. So this call waits for the input, or for the G `reader`, which is
     // reading.
-    println!("{:?} {line:?}", stdin().read_line_until(&mut line, SHORT));
+    println!("{:?} {line:?}", stdin().read_line_until(&mut line, Limit::after(SHORT)));
     println!("halves");
     println!("{}", reader.join().expect("it does not panic"));
     // Each of these calls can return at once: the input has ended, and no random bytes are requested.
     println!("{:?}", stdin().read_line(&mut line));
     println!("{:?} {line:?}", stdin().read_line_until(&mut line, &request));
     println!("{:?}", fill_random_until(&mut [], &request));
-    println!("{}", random_until(Duration::MAX) != random_until(Duration::MAX));
+    println!("{}", random_until(Limit::after(Duration::MAX)) != random_until(Limit::after(Duration::MAX)));
 }
 
 /// Makes the mistake that `what` names. With `itself`, the G takes a lock that it already holds. Otherwise, the G waits
