@@ -62,6 +62,8 @@ pub struct Slice {
     /// If a G began to run in this period, how that G had become runnable. `None` if this is unknown, or if no G began
     /// to run.
     pub readied: Option<Readied>,
+    /// The P on which the G of this period ran last, if that was another P: the G has migrated from there.
+    pub migrated_from: Option<u32>,
 }
 
 /// Why a period of a P ended. `Display` describes the reason.
@@ -182,22 +184,27 @@ enum State {
     Dead,
 }
 
+/// What is known of a G at the current event.
 #[derive(Clone, Copy)]
-struct G {
+struct Goroutine {
     state: State,
     readied: Option<Readied>,
     /// The time and the CPU of the last interrupt that raised the signal for which the G waits.
     raised: Option<(u64, Track)>,
     /// The time of the last steal of the G, and the P from which it was stolen.
     stolen: Option<(u64, u32)>,
+    /// The P on which the G ran last.
+    ran_on: Option<u32>,
 }
 
+/// What is known of a P at the current event.
 #[derive(Clone)]
-struct Plat {
+struct Processor {
     activity: Activity,
     since: u64,
     machine: Option<u64>,
     readied: Option<Readied>,
+    migrated_from: Option<u32>,
     /// When the P was last handed off. `None` after the next G has begun to run on the P, because the arrow from the
     /// handoff to that G has been added.
     handed_off: Option<u64>,
@@ -206,8 +213,8 @@ struct Plat {
 }
 
 struct Replay<'a> {
-    goroutines: Vec<G>,
-    processors: Vec<Plat>,
+    goroutines: Vec<Goroutine>,
+    processors: Vec<Processor>,
     /// The current numbers of Gs and Ps.
     numbers: Numbers,
     queues: Queues,
@@ -221,12 +228,13 @@ impl Model {
     #[must_use]
     pub fn of(trace: &Trace) -> Self {
         let mut model = Self::default();
-        let unknown = G { state: State::Unknown, readied: None, raised: None, stolen: None };
-        let idle = Plat {
+        let unknown = Goroutine { state: State::Unknown, readied: None, raised: None, stolen: None, ran_on: None };
+        let idle = Processor {
             activity: Activity::Idle,
             since: 0,
             machine: None,
             readied: None,
+            migrated_from: None,
             handed_off: None,
             is_known: false,
         };
@@ -334,6 +342,7 @@ impl Replay<'_> {
         ];
         if let Some(goroutine) = entry.goroutine.filter(|_| leaves.contains(&entry.kind)) {
             processor.activity = Activity::Run(goroutine);
+            self.goroutines[goroutine].ran_on = Some(on);
             self.numbers.idle -= 1;
             self.set(goroutine, State::Running);
         }
@@ -450,7 +459,12 @@ impl Replay<'_> {
             to: when,
             end,
             readied: processor.readied.take(),
+            migrated_from: processor.migrated_from.take(),
         });
+        if let Activity::Run(goroutine) | Activity::Syscall(goroutine) = activity {
+            let ran_on = self.goroutines[goroutine].ran_on.replace(on);
+            processor.migrated_from = ran_on.filter(|&ran_on| ran_on != on);
+        }
         let old = std::mem::replace(&mut processor.activity, activity);
         processor.since = when;
         self.numbers.idle += usize::from(activity == Activity::Idle);

@@ -169,7 +169,8 @@ impl<W: Write> Writer<'_, W> {
     /// Returns what the viewer shows about a slice, as JSON.
     fn arguments(&self, slice: &Slice) -> String {
         let end = quoted(&slice.end.to_string());
-        let Some(Readied { at, track, cause }) = slice.readied else { return format!("{{\"then\":{end}}}") };
+        let migrated = slice.migrated_from.map_or_else(String::new, |from| format!("\"migrated from\":\"P{from}\","));
+        let Some(Readied { at, track, cause }) = slice.readied else { return format!("{{{migrated}\"then\":{end}}}") };
         let by = match cause {
             Some(Cause::Goroutine(by)) => self.label(by),
             Some(Cause::Timer) => quoted("a timer"),
@@ -179,7 +180,8 @@ impl<W: Write> Writer<'_, W> {
             Some(Cause::Unknown) => quoted("unknown"),
             None => quoted("gave way"),
         };
-        format!("{{\"readied by\":{by},\"runnable for ns\":{},\"then\":{end}}}", slice.from.saturating_sub(at))
+        let runnable = slice.from.saturating_sub(at);
+        format!("{{{migrated}\"readied by\":{by},\"runnable for ns\":{runnable},\"then\":{end}}}")
     }
 
     fn arrows(&mut self, model: &Model) -> io::Result<()> {

@@ -67,6 +67,19 @@ function describe(i) {
   return `${where}: ${text ? text() : DATA.kinds[EVENTS.kind[i]]}`;
 }
 
+/** The P on which the G of period `n` ran before that period, if it was another P; otherwise -1. */
+function migratedFrom(history, n) {
+  const list = history.ofGoroutine.of(history.goroutine[n]);
+  let index = countPeriods(list, history.from, history.from[n]) - 1;
+  // Several periods may begin at the same time.
+  while (list[index] !== n) index--;
+  for (index--; index >= 0; index--) {
+    const p = history.processor[list[index]];
+    if (p !== NO_P) return p === history.processor[n] ? -1 : p;
+  }
+  return -1;
+}
+
 /** Describes a period, for the pointer. */
 function describeSlice(history, n) {
   const g = history.goroutine[n], activity = history.activity[n];
@@ -79,6 +92,8 @@ function describeSlice(history, n) {
   const took = duration(history.to[n] - history.from[n]);
   const what = { [RUN]: 'ran', [SYSCALL]: 'in a system call', [BLOCKED]: 'blocked in a call', [SEARCH]: 'searches for work', [STOPPED]: 'stopped with the world' }[activity];
   const lines = [`${label(g)} ${what} ${took} ${where}`.trim(), `from ${duration(history.from[n])}`];
+  const from = activity === RUN ? migratedFrom(history, n) : -1;
+  if (from >= 0) lines.push(`migrated from P${from}`);
   const at = history.readyAt[n];
   if (!Number.isNaN(at)) {
     const parked = history.parkedAt[n];

@@ -7,6 +7,7 @@ use serde_json::Value;
 use timeline::queues::{Local, Queues};
 use timeline::{Trace, perfetto};
 
+use crate::generated::{EVENTS, generated};
 use crate::mixed_traces;
 
 #[test]
@@ -59,6 +60,43 @@ fn json_has_the_fields_that_viewers_need() {
     {
         assert!(seen.contains(&kind), "no {kind:?}");
     }
+}
+
+/// A G migrates if it begins to run on another P than that on which it ran before.
+#[test]
+fn json_tells_from_which_p_each_g_migrated() {
+    let mut migrations = 0;
+    for trace in mixed_traces() {
+        let mut json = Vec::new();
+        perfetto::write(&trace, &mut json).expect("memory");
+        let file: Value = serde_json::from_slice(&json).expect("JSON");
+        let events = file["traceEvents"].as_array().expect("events").iter();
+        let on_processors = events.filter(|event| event["pid"] == 1 && event["ph"] == "X");
+        let mut shown: Vec<_> = on_processors
+            .filter_map(|event| {
+                let from =
+                    event["args"]["migrated from"].as_str()?.strip_prefix('P')?.parse::<u32>().expect("a number");
+                let to = event["tid"].as_u64().expect("a P") as u32;
+                Some((event["name"].as_str().expect("a G").to_owned(), from, to))
+            })
+            .collect();
+        let (mut last, mut expected) = (BTreeMap::new(), Vec::new());
+        for entry in trace.events() {
+            let (Some(processor), Some(goroutine)) = (entry.processor(), entry.goroutine) else { continue };
+            let runs = match entry.kind {
+                EventKind::Start | EventKind::SyscallExit => goroutine,
+                EventKind::Switch => entry.detail as usize,
+                _ => continue,
+            };
+            let from = last.insert(runs, processor).filter(|&from| from != processor);
+            expected.extend(from.map(|from| (trace.goroutines()[runs].label(), from, processor)));
+        }
+        shown.sort();
+        expected.sort();
+        assert_eq!(shown, expected);
+        migrations += expected.len();
+    }
+    assert!(migrations > 10, "{migrations} migrations");
 }
 
 /// Viewers draw only slices that nest. The only slices that contain others are those of CPUs, which interrupts interrupt.
@@ -148,4 +186,36 @@ fn counters_are_the_lengths_of_the_queues_and_the_spinning_ms() {
     for name in ["queue of P0", "queue of P3", "global queue", "spinning Ms", "running Gs", "runnable Gs", "idle Ps"] {
         assert!(seen.contains(name), "{name} is always 0");
     }
+}
+
+/// The file of a long trace is complete, and does not grow faster than the trace: it has a bounded number of values of
+/// each counter. The file has each of its events on a line of its own. The test counts the phases of all lines, but
+/// parses only some lines, because parsing all of them takes minutes without optimisation.
+#[test]
+fn json_of_a_million_events_is_bounded() {
+    const MOST_BYTES_FOR_EACH_EVENT: usize = 600;
+    const MOST_VALUES_OF_A_COUNTER: usize = 20_001;
+    let trace = generated(1000, 0);
+    let mut json = Vec::new();
+    perfetto::write(&trace, &mut json).expect("memory");
+    assert!(json.len() / EVENTS <= MOST_BYTES_FOR_EACH_EVENT, "{} bytes", json.len());
+    let mut lines = std::str::from_utf8(&json).expect("UTF-8").lines();
+    let first = lines.next().expect("a line");
+    serde_json::from_str::<Value>(&format!("{first}]}}")).expect("JSON");
+    let (mut phases, mut counters) = (BTreeMap::new(), BTreeMap::new());
+    for (index, line) in lines.by_ref().take_while(|&line| line != "]}").enumerate() {
+        let phase = line.strip_prefix("{\"ph\":\"").and_then(|rest| rest.chars().next()).expect("a phase");
+        *phases.entry(phase).or_insert(0) += 1;
+        if phase == 'C' {
+            *counters.entry(line.split(',').nth(1).expect("a name")).or_insert(0) += 1;
+        }
+        if index.is_multiple_of(97) {
+            serde_json::from_str::<Value>(line.strip_suffix(',').unwrap_or(line)).expect("JSON");
+        }
+    }
+    assert_eq!(lines.next(), None, "nothing follows the end");
+    let starts = trace.events().iter().filter(|entry| entry.kind == EventKind::Start).count();
+    assert!(phases[&'X'] >= starts, "a slice for each start: {phases:?}");
+    assert_eq!(phases[&'s'], phases[&'f']);
+    assert!(counters.values().all(|&values| values <= MOST_VALUES_OF_A_COUNTER), "{counters:?}");
 }

@@ -18,6 +18,8 @@ use timeline::model::{Activity, Arrow, ArrowKind, Model};
 use timeline::queues::Queues;
 use timeline::{Cause, Trace, perfetto};
 
+#[path = "../shared/generated.rs"]
+mod generated;
 mod json;
 
 fn scheduler() -> &'static Scheduler<Sim> {

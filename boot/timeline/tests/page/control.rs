@@ -78,7 +78,8 @@ pub(crate) fn search(browser: &mut Browser, theme: &str) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The text at the pointer, over the first period of each combination of what the G did before and how it was readied.
+/// The text at the pointer, over the first period of each combination of what the G did before, how it was readied, and
+/// whether it has migrated.
 pub(crate) fn hover(browser: &mut Browser, theme: &str) -> Result<(), Failed> {
     let trace = programs::simulated();
     let (_directory, page) = page_of(&trace)?;
@@ -89,7 +90,8 @@ pub(crate) fn hover(browser: &mut Browser, theme: &str) -> Result<(), Failed> {
         let (Activity::Run(goroutine), Some(readied)) = (slice.activity, slice.readied) else { continue };
         let wait = model.waits.iter().find(|wait| (wait.goroutine, wait.to) == (goroutine, readied.at));
         let cause = readied.cause.map(|cause| format!("{cause:?}")).unwrap_or_default();
-        let kind = format!("{:?} {}", wait.map(|wait| wait.reason), cause.split('(').next().unwrap_or_default());
+        let (reason, cause) = (wait.map(|wait| wait.reason), cause.split('(').next().unwrap_or_default());
+        let kind = (format!("{reason:?} {cause}"), slice.migrated_from.is_some());
         if seen.contains(&kind) || slice.to - slice.from < 20 {
             continue;
         }
@@ -119,6 +121,10 @@ pub(crate) fn hover(browser: &mut Browser, theme: &str) -> Result<(), Failed> {
             None => "nobody: it gave way".to_owned(),
         };
         expected.push(format!("readied by {by}"));
+        match slice.migrated_from {
+            Some(from) => expected.push(format!("migrated from P{from}\n")),
+            None => assert!(!text.contains("migrated"), "{text}"),
+        }
         for part in expected {
             assert!(text.contains(&part), "no “{part}” in: {text}");
         }
@@ -129,7 +135,7 @@ pub(crate) fn hover(browser: &mut Browser, theme: &str) -> Result<(), Failed> {
         assert_eq!((&shown["chosen"], &shown["position"]), (&goroutine.into(), &events.into()));
         assert!(real(&shown["cursor"]) <= from.midpoint(to) as f64 + 1.0);
     }
-    assert!(seen.len() >= 6, "{seen:?}");
+    assert!(seen.len() >= 6 && seen.iter().any(|&(_, has_migrated)| has_migrated), "{seen:?}");
     Ok(())
 }
 

@@ -12,6 +12,8 @@ use timeline::Trace;
 mod agreement;
 mod browser;
 mod control;
+#[path = "../shared/generated.rs"]
+mod generated;
 mod million;
 mod programs;
 mod violation;
