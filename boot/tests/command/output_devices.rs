@@ -116,5 +116,9 @@ fn device_that_the_kernel_cannot_use_leaves_the_serial_port() {
     let device = ["--icount", "--qemu-arg=-device", "--qemu-arg=virtio-serial-pci,disable-legacy=on,max_ports=1"];
     let output = finish(boot_outside(&device, &["device"]));
     assert_eq!(text(&output.stdout), "serial\n");
-    assert!(text(&output.stderr).contains("virtio console: the device refused its set-up"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("virtio console: the set-up of the device failed"),
+        "{}",
+        text(&output.stderr)
+    );
 }

@@ -139,7 +139,7 @@ pub unsafe fn divert<Plat: InterruptReturn>(interrupted: Interrupted<'_>, functi
     // A G in the entry is pinned or has interrupts off, so it is not diverted a second time. If it were, each
     // preemption could save another set of registers below the last one, until the stack overflows.
     let is_in_entry = diverted::is_in_entry(*interrupted.rip);
-    assert!(!is_in_entry, "a G is diverted that has not come back from the last time");
+    assert!(!is_in_entry, "a G was diverted while it was still in the entry of a diversion");
     let Some(goroutine) = Plat::current_machine().and_then(Machine::current_goroutine) else { return false };
     let stack = goroutine.stack();
     // The room below a stack is for the entry and the functions that it calls. If the G's own stack pointer is in that

@@ -96,8 +96,8 @@ pub(crate) fn park_at<'a, Plat: Platform>(
         if !commit(pinned, me) {
             ready_pinned(pinned, me);
         }
-        // The G is counted as blocked only after the commit. A waker may have counted the G as active before that. In
-        // this case the number of active Gs is too high for a moment, but it is never too low.
+        // In its bubble, the G counts as blocked only after the commit. A waker may have counted the G as active before
+        // that. So the bubble's count of active Gs may be too high for a moment, but it is never too low.
         if let Some(bubble) = bubble {
             blocked_in(pinned, bubble);
         }

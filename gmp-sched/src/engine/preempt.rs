@@ -8,8 +8,8 @@
 //! # Displacement (wakeup preemption)
 //!
 //! A G whose timer is due does not wait for the slice to end: it displaces the running G. So does a G whose device is
-//! ready, and a G that returns from a call that blocks and finds no P (see `syscall`). The displaced G runs next,
-//! and the two Gs share the slice. After a displacement, and after a batch of due timers, the P runs undisturbed for a
+//! ready, and a G that returns from a call that blocks and finds no P (see `syscall`). The displaced G goes to
+//! `runnext`, so it usually runs next, and the two Gs share the slice. After a displacement, and after a batch of due timers, the P runs undisturbed for a
 //! while ([`Platform::undisturbed`]). So the number of displacements in a slice is bounded, and each G makes progress.
 //! (The beginning of a slice does not start an undisturbed time. Otherwise a timer that is due just after the beginning
 //! would be late although nothing was displaced.) `due_timers` describes what happens during the undisturbed time, and
@@ -165,7 +165,7 @@ fn preempt<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
     leave(pinned, machine, me, None, requeue_global)
 }
 
-/// Called when the world is to stop. When the world starts again, the calling G runs first on its P. Go 1.26:
+/// Called when the world is to stop. When the world starts again, the calling G runs first on its P. Go:
 /// `goschedImpl` with `preempted`.
 #[cold]
 fn stop_here<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {

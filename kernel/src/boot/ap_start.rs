@@ -103,7 +103,10 @@ pub(crate) fn send_init() -> Processors {
         log::warn!("{} CPUs are left out: the kernel uses at most {MAX_CPUS}", selection.surplus);
     }
     if selection.unreachable > 0 {
-        log::warn!("{} CPUs are left out: their ids need an x2APIC, which this one has not", selection.unreachable);
+        log::warn!(
+            "{} CPUs are left out: their ids need an x2APIC, which this computer does not have",
+            selection.unreachable
+        );
     }
     processors.iter().copied().filter(|&id| !is_dead(id)).for_each(apic::send_init);
     processors

@@ -123,8 +123,8 @@ impl fmt::Display for SetupError {
             Self::OutOfMemory => OutOfMemory.fmt(f),
             Self::NoVector => f.write_str("all interrupt vectors are taken"),
             Self::Pci(error) => error.fmt(f),
-            Self::NotVirtio => f.write_str("the device does not speak virtio 1"),
-            Self::Refused => f.write_str("the device refused its set-up"),
+            Self::NotVirtio => f.write_str("the device does not speak virtio 1, or its configuration makes no sense"),
+            Self::Refused => f.write_str("the set-up of the device failed"),
         }
     }
 }

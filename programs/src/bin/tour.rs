@@ -111,7 +111,7 @@ fn preemption() {
         return;
     }
     println!(
-        "-- preemption: {} Gs spin in loops that call nothing, two for each P. They take turns every 10 ms,",
+        "-- preemption: {} Gs spin in loops that call nothing, two for each P. Each runs for 10 to 30 ms,",
         2 * procs()
     );
     println!("   and main, which sleeps 15 ms at a time, takes a CPU at once when it wakes.");
