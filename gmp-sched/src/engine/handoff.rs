@@ -22,8 +22,8 @@ impl<Plat: Platform> Scheduler<Plat> {
                 let mut shared = self.shared.lock();
                 if shared.has_surplus() {
                     shared.blocked_machines += 1;
-                    // If there is no surplus of Ms any more, this call records that. If a surplus remains, the argument
-                    // `NEVER` leaves the recorded beginning of the surplus unchanged.
+                    // Records that no surplus is left, if so. `NEVER` keeps the recorded beginning of a surplus that
+                    // remains.
                     shared.update_surplus(Instant::NEVER);
                     return Ok(());
                 }
