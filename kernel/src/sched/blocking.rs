@@ -4,6 +4,8 @@
 //! order, each parking only its G, as on threads of the host (`gmp_sched::native::set_blocking_limit`). They cannot
 //! wait for ever: a blocked call waits only for its device, never for another G.
 
+use core::sync::atomic::{AtomicBool, Ordering};
+
 use gmp_sched::cancel::ContextError;
 use gmp_sched::platform::{OutOfResources, Platform as _};
 use gmp_sched::syscall;
@@ -36,7 +38,23 @@ pub(super) fn init(limit: u32) {
 /// If the caller has to wait and is not a G with a P.
 pub(crate) fn admit(limit: Limit<'_>) -> Result<Permit, ContextError> {
     let permits = PERMITS.get().expect("set before the scheduler starts");
-    Ok(Permit { _permit: permits.acquire_until(1, limit)? })
+    let permit = match permits.try_acquire(1) {
+        Some(permit) => permit,
+        None => {
+            warn_once();
+            permits.acquire_until(1, limit)?
+        }
+    };
+    Ok(Permit { _permit: permit })
+}
+
+/// Logs a warning the first time that a call has to wait for others.
+#[cold]
+fn warn_once() {
+    static HAS_WARNED: AtomicBool = AtomicBool::new(false);
+    if !HAS_WARNED.swap(true, Ordering::Relaxed) {
+        log::warn!("as many calls block their Ms as the option `blocking_limit` allows; further calls wait in order");
+    }
 }
 
 /// The right of a G to block its M: see [`admit`].

@@ -17,7 +17,7 @@ fn counts() -> gmp_sched::Counts {
 }
 
 /// Ms are reused, so their number depends on how many calls block at once, and not on how many calls there are. At most
-/// `blocking_limit` calls block at once. Further calls wait until earlier calls have ended.
+/// `blocking_limit` calls block at once. Further calls wait until earlier calls have ended, and the log says so.
 fn blocking_calls_reuse_ms_and_wait_at_the_limit() {
     const LIMIT: usize = 16;
     /// Runs `gs` Gs, each of which makes `calls` blocking calls. Returns how many Ms exist afterwards, in addition to
@@ -33,7 +33,13 @@ fn blocking_calls_reuse_ms_and_wait_at_the_limit() {
     let took = clock::now() - start;
     assert!((80 * MILLISECOND..90 * MILLISECOND).contains(&took), "four rounds of {LIMIT} calls took {took} ns");
 }
-guest_test!(blocking_calls_reuse_ms_and_wait_at_the_limit, smp = &[2], options = &["blocking_limit=16"], icount);
+guest_test!(
+    blocking_calls_reuse_ms_and_wait_at_the_limit,
+    smp = &[2],
+    options = &["blocking_limit=16"],
+    texts = &["as many calls block their Ms as the option `blocking_limit` allows"],
+    icount
+);
 
 /// Three hogs compute on the only P. Nevertheless main, whose call blocks its M, runs within a millisecond after the
 /// device is done, and each hog does more than half as much work as any other.
