@@ -4,6 +4,7 @@
 use alloc::alloc::{alloc, dealloc};
 use core::alloc::Layout;
 use core::fmt;
+use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
@@ -14,38 +15,53 @@ use crate::base::error::OutOfResources;
 use crate::entities::bubble::BubbleRef;
 use crate::platform::Platform;
 
-/// A handle of one side. `SIDE` is [`SEND`] or [`RECEIVE`].
-pub(super) struct Handle<T, Plat: Platform, const SIDE: u32> {
+/// A handle of the side `S`.
+pub(super) struct Handle<T, Plat: Platform, S: OneSide> {
     channel: NonNull<Channel<T, Plat>>,
+    side: PhantomData<S>,
+}
+
+/// A [`Side`] as a type, so that a handle needs no memory for its side.
+pub(super) trait OneSide {
+    const SIDE: Side;
 }
 
 /// The sending side.
-pub(super) const SEND: u32 = Side::Send as u32;
+pub(super) enum Sending {}
+
+impl OneSide for Sending {
+    const SIDE: Side = Side::Send;
+}
+
 /// The receiving side.
-pub(super) const RECEIVE: u32 = Side::Receive as u32;
+pub(super) enum Receiving {}
+
+impl OneSide for Receiving {
+    const SIDE: Side = Side::Receive;
+}
 
 // SAFETY: through a handle a G sends values of type `T` to other Gs and receives values from them, hence `T: Send`. The
 // other parts of the channel are atomic, or guarded by the channel's lock, or never change.
-unsafe impl<T: Send, Plat: Platform, const SIDE: u32> Send for Handle<T, Plat, SIDE> {}
+unsafe impl<T: Send, Plat: Platform, S: OneSide> Send for Handle<T, Plat, S> {}
 // SAFETY: a reference to a handle allows only what a clone of the handle allows, and clones are `Send`.
-unsafe impl<T: Send, Plat: Platform, const SIDE: u32> Sync for Handle<T, Plat, SIDE> {}
+unsafe impl<T: Send, Plat: Platform, S: OneSide> Sync for Handle<T, Plat, S> {}
 
 /// Maximum number of handles per side. Only a program that leaks handles can reach it, because a leaked handle needs no
 /// memory but stays in the count. The maximum keeps the count from overflowing.
 const LIMIT: usize = isize::MAX as usize;
 
 /// One handle for each side.
-type Pair<T, Plat> = (Handle<T, Plat, SEND>, Handle<T, Plat, RECEIVE>);
+type Pair<T, Plat> = (Handle<T, Plat, Sending>, Handle<T, Plat, Receiving>);
 
 /// Makes a channel with one handle for each side.
 pub(super) fn pair<T, Plat: Platform>(capacity: usize) -> Result<Pair<T, Plat>, OutOfResources> {
     let channel = allocate(Channel::new(capacity, BubbleRef::current())?)?;
-    Ok((Handle { channel }, Handle { channel }))
+    Ok((Handle { channel, side: PhantomData }, Handle { channel, side: PhantomData }))
 }
 
 /// Makes a channel that has a handle of one side only. The channel is open, although the other side has no handle.
-pub(super) fn single<T, Plat: Platform, const SIDE: u32>() -> Result<Handle<T, Plat, SIDE>, OutOfResources> {
-    Ok(Handle { channel: allocate(Channel::never()?)? })
+pub(super) fn single<T, Plat: Platform, S: OneSide>() -> Result<Handle<T, Plat, S>, OutOfResources> {
+    Ok(Handle { channel: allocate(Channel::never()?)?, side: PhantomData })
 }
 
 fn allocate<T, Plat: Platform>(channel: Channel<T, Plat>) -> Result<NonNull<Channel<T, Plat>>, OutOfResources> {
@@ -57,9 +73,12 @@ fn allocate<T, Plat: Platform>(channel: Channel<T, Plat>) -> Result<NonNull<Chan
     Ok(memory)
 }
 
-impl<T, Plat: Platform, const SIDE: u32> Handle<T, Plat, SIDE> {
+impl<T, Plat: Platform, S: OneSide> Handle<T, Plat, S> {
     fn count(&self) -> &AtomicUsize {
-        if SIDE == SEND { &self.sender_count } else { &self.receiver_count }
+        match S::SIDE {
+            Side::Send => &self.sender_count,
+            Side::Receive => &self.receiver_count,
+        }
     }
 
     #[cold]
@@ -69,7 +88,7 @@ impl<T, Plat: Platform, const SIDE: u32> Handle<T, Plat, SIDE> {
         if !self.header.is_closed() {
             self.close();
         }
-        if SIDE == RECEIVE {
+        if S::SIDE == Side::Receive {
             // No receiver is left for the values in the buffer, and none can be added.
             self.drain();
         }
@@ -89,7 +108,7 @@ impl<T, Plat: Platform, const SIDE: u32> Handle<T, Plat, SIDE> {
     }
 }
 
-impl<T, Plat: Platform, const SIDE: u32> Deref for Handle<T, Plat, SIDE> {
+impl<T, Plat: Platform, S: OneSide> Deref for Handle<T, Plat, S> {
     type Target = Channel<T, Plat>;
 
     #[inline(always)]
@@ -100,17 +119,17 @@ impl<T, Plat: Platform, const SIDE: u32> Deref for Handle<T, Plat, SIDE> {
     }
 }
 
-impl<T, Plat: Platform, const SIDE: u32> Clone for Handle<T, Plat, SIDE> {
+impl<T, Plat: Platform, S: OneSide> Clone for Handle<T, Plat, S> {
     #[inline]
     fn clone(&self) -> Self {
         // Ordering: Relaxed, as in `Arc`, because passing the clone to another thread synchronises.
         let before = self.count().fetch_add(1, Ordering::Relaxed);
         assert!(before < LIMIT, "too many handles of a channel");
-        Self { channel: self.channel }
+        Self { channel: self.channel, side: PhantomData }
     }
 }
 
-impl<T, Plat: Platform, const SIDE: u32> Drop for Handle<T, Plat, SIDE> {
+impl<T, Plat: Platform, S: OneSide> Drop for Handle<T, Plat, S> {
     #[inline]
     fn drop(&mut self) {
         // Ordering: Release publishes what was done through this handle; Acquire makes that visible to the drop of the
@@ -121,9 +140,13 @@ impl<T, Plat: Platform, const SIDE: u32> Drop for Handle<T, Plat, SIDE> {
     }
 }
 
-impl<T, Plat: Platform, const SIDE: u32> fmt::Debug for Handle<T, Plat, SIDE> {
+impl<T, Plat: Platform, S: OneSide> fmt::Debug for Handle<T, Plat, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(if SIDE == SEND { "Sender" } else { "Receiver" })
+        let name = match S::SIDE {
+            Side::Send => "Sender",
+            Side::Receive => "Receiver",
+        };
+        f.debug_struct(name)
             .field("len", &self.header.len())
             .field("capacity", &self.header.capacity)
             .field("closed", &self.header.is_closed())

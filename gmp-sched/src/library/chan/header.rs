@@ -95,7 +95,6 @@ pub(super) const RECEIVE_ON: &str = "receive on";
 
 /// The two operations on a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
 pub(crate) enum Side {
     /// To send.
     Send,

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::handle::{self, Handle, RECEIVE};
+use super::handle::{self, Handle, Receiving};
 use super::header::RECEIVE_ON;
 use super::{Iter, RecvError, RecvTimeoutError, TryRecvError};
 use crate::base::error::OutOfResources;
@@ -27,7 +27,7 @@ use crate::platform::Platform;
 /// });
 /// ```
 pub struct Receiver<T, Plat: Platform> {
-    pub(super) handle: Handle<T, Plat, RECEIVE>,
+    pub(super) handle: Handle<T, Plat, Receiving>,
 }
 
 impl<T, Plat: Platform> Receiver<T, Plat> {

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::handle::{self, Handle, SEND};
+use super::handle::{self, Handle, Sending};
 use super::header::SEND_ON;
 use super::{SendError, SendTimeoutError, TrySendError};
 use crate::base::error::OutOfResources;
@@ -25,7 +25,7 @@ use crate::platform::Platform;
 /// });
 /// ```
 pub struct Sender<T, Plat: Platform> {
-    pub(super) handle: Handle<T, Plat, SEND>,
+    pub(super) handle: Handle<T, Plat, Sending>,
 }
 
 impl<T, Plat: Platform> Sender<T, Plat> {
