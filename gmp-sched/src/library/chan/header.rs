@@ -326,6 +326,10 @@ impl<Plat: Platform> Held<'_, Plat> {
 impl<Plat: Platform> Drop for Held<'_, Plat> {
     #[inline(always)]
     fn drop(&mut self) {
+        // A loom model explores orders of all loads, so these loads would multiply the number of its runs.
+        if cfg!(all(debug_assertions, not(gmp_loom))) {
+            self.header.assert_invariants();
+        }
         self.header.lock.unlock();
     }
 }

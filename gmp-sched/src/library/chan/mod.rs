@@ -32,7 +32,7 @@
 //!
 //! # Invariants
 //!
-//! While nobody holds the lock of a channel, and apart from waits that have been ended and not yet removed from a queue:
+//! While the lock of a channel is free:
 //!
 //! - At least one of the two wait queues is empty. The exception is a channel without a buffer on which one G waits in a
 //!   select both to send and to receive. Both queues then contain only cases of this select, which do not match each
@@ -40,10 +40,13 @@
 //! - If the buffer has a value, no receiver waits.
 //! - If the buffer has room, no sender waits. An unbuffered channel has no buffer, so this concerns only channels with a
 //!   capacity.
-//! - If the channel is closed, nobody waits, and no value is added to the buffer.
+//! - If the channel is closed, no G waits, and no value is added to the buffer.
 //!
-//! `header` relies on the second and third invariants when it checks without the lock whether an operation would have
-//! to wait. Go: the comment at the beginning of `runtime/chan.go`.
+//! A wait that has been ended counts as long as its waiter is in the queue. An operation removes such waiters before it
+//! concludes that no G waits on the other side.
+//!
+//! In debug builds, each release of the lock checks these invariants. `header` relies on the second and third
+//! invariants when it checks without the lock whether an operation would have to wait. Go: the comment at the beginning of `runtime/chan.go`.
 //!
 //! # Scheduling
 //!
@@ -69,6 +72,7 @@ mod go_like;
 #[expect(unsafe_code, reason = "counts the handles of a channel, and frees it")]
 mod handle;
 mod header;
+mod invariants;
 mod iter;
 #[cfg(gmp_loom)]
 #[expect(unsafe_code, reason = "shares a guard between loom's threads, and passes the lock on as an address")]
