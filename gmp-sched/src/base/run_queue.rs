@@ -41,6 +41,8 @@ pub enum Slice {
 
 /// A P's local run queue of elements `T`; `CAPACITY` is a power of two.
 #[derive(Debug)]
+// A push or pop by the owner accesses `head`, `tail`, `next` and often the first slots. In this order and alignment they
+// share one cache line.
 #[repr(C, align(64))]
 pub struct RunQueue<T: 'static, S: Points, const CAPACITY: usize = RING_CAPACITY> {
     head: AtomicU32,

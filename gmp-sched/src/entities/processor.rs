@@ -33,6 +33,8 @@ pub const GLOBAL_QUEUE_INTERVAL: u64 = 61;
 ///
 /// The fields belong to the M that holds the P, unless stated otherwise.
 #[doc(alias = "p")]
+// The Ps of a scheduler are in one array. Aligned as `CachePadded` would align them, so that two Ps share no cache line;
+// not wrapped in it, because the array is public, as a slice of Ps.
 #[repr(align(128))]
 pub struct Processor<Plat: Platform> {
     id: ProcessorId,

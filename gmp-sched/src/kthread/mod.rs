@@ -29,6 +29,8 @@ use core::fmt;
 use core::fmt::Debug;
 use core::time::Duration;
 
+use crossbeam_utils::CachePadded;
+
 use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, SpinMutex};
 use crate::base::instant::Instant;
 use crate::base::list::{Linked, List};
@@ -167,7 +169,6 @@ impl<C: Cpu> Debug for Thread<C> {
 }
 
 /// The state of one CPU.
-#[repr(align(128))]
 struct CpuState<C: Cpu> {
     /// Ready threads for this CPU, in FIFO order.
     ready: InterruptLock<List<Thread<C>>, C>,
@@ -190,14 +191,14 @@ struct CpuState<C: Cpu> {
 
 /// The kernel threads of a computer, and the CPUs that run them.
 pub struct Threads<C: Cpu> {
-    cpus: Box<[CpuState<C>]>,
+    cpus: Box<[CachePadded<CpuState<C>>]>,
 }
 
 impl<C: Cpu> Threads<C> {
     /// Makes the state for `cpus` CPUs. Allocates the state, which is never freed.
     #[must_use]
     pub fn new(cpus: usize) -> &'static Self {
-        let cpu = |_| CpuState {
+        let state = |_| CpuState {
             ready: InterruptLock::new(List::new()),
             ready_length: AtomicUsize::new(0),
             idle: AtomicBool::new(false),
@@ -209,7 +210,9 @@ impl<C: Cpu> Threads<C> {
                 TimingWheel::new().unwrap_or_else(|error| panic!("cannot make the state of a CPU: {error}")),
             ),
         };
-        Box::leak(Box::new(Self { cpus: (0..cpus).map(cpu).collect::<Vec<_>>().into_boxed_slice() }))
+        Box::leak(Box::new(Self {
+            cpus: (0..cpus).map(state).map(CachePadded::new).collect::<Vec<_>>().into_boxed_slice(),
+        }))
     }
 
     fn here(&self) -> &CpuState<C> {

@@ -81,7 +81,7 @@ impl<C: Cpu> Threads<C> {
         if second != first && is_found(&self.cpus[second]) {
             return Some(second);
         }
-        self.cpus.iter().position(is_found)
+        self.cpus.iter().position(|cpu| is_found(cpu))
     }
 
     /// Takes a ready thread to run on this CPU. Prefers a thread of this CPU's list to one of another CPU's list.
@@ -97,7 +97,7 @@ impl<C: Cpu> Threads<C> {
         here.is_displaced.store(false, Ordering::Relaxed);
         take_from(here).or_else(|| {
             let (before, after) = self.cpus.split_at(C::current());
-            after[1..].iter().chain(before).find_map(take_from)
+            after[1..].iter().chain(before).find_map(|cpu| take_from(cpu))
         })
     }
 
