@@ -3,7 +3,7 @@
 use core::fmt;
 
 macro_rules! wait_reasons {
-    ($($(#[$doc:meta])* $name:ident = $words:literal,)*) => {
+    ($($(#[$doc:meta])* $name:ident = $($durable:ident)? $words:literal,)*) => {
         /// Why a G waits, in Go's words where Go has them. Go: `waitReason`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
@@ -15,19 +15,30 @@ macro_rules! wait_reasons {
             const ALL: &[Self] = &[$(Self::$name,)*];
             /// The texts of the reasons in [`ALL`](Self::ALL), in the same order.
             pub(crate) const WORDS: &[&str] = &[$($words,)*];
+
+            /// Whether a wait for this reason is durable if the G is in a bubble. Go: `isIdleInSynctest`.
+            #[doc(alias = "isIdleInSynctest")]
+            pub(crate) fn is_durable(self) -> bool {
+                match self {
+                    $(Self::$name => wait_reasons!(@is_durable $($durable)?),)*
+                }
+            }
         }
     };
+    (@is_durable durable) => { true };
+    (@is_durable) => { false };
 }
 
+// One line per reason. A reason is marked `durable` if a wait for it is durable in a bubble.
 wait_reasons! {
     /// The G does not wait.
     None = "",
     /// Waits for another G to finish.
     Join = "join",
     /// Waits for another G of the same bubble to finish.
-    JoinDurable = "join (durable)",
+    JoinDurable = durable "join (durable)",
     /// Waits for a point in time.
-    Sleep = "sleep",
+    Sleep = durable "sleep",
     /// Waits for a device.
     IoWait = "IO wait",
     /// Waits for a value from a channel.
@@ -35,22 +46,22 @@ wait_reasons! {
     /// Waits until a channel accepts a value.
     ChanSend = "chan send",
     /// Waits for a value from a channel of the same bubble. Go: `waitReasonSynctestChanReceive`.
-    ChanReceiveDurable = "chan receive (durable)",
+    ChanReceiveDurable = durable "chan receive (durable)",
     /// Waits until a channel of the same bubble accepts a value. Go: `waitReasonSynctestChanSend`.
-    ChanSendDurable = "chan send (durable)",
+    ChanSendDurable = durable "chan send (durable)",
     /// Waits forever for a value from a nil channel.
-    ChanReceiveNil = "chan receive (nil chan)",
+    ChanReceiveNil = durable "chan receive (nil chan)",
     /// Waits forever for a nil channel to accept a value.
-    ChanSendNil = "chan send (nil chan)",
+    ChanSendNil = durable "chan send (nil chan)",
     /// Waits for one of the cases of a select.
     Select = "select",
     /// Waits for one of the cases of a select whose channels are all of the same bubble. Go:
     /// `waitReasonSynctestSelect`.
-    SelectDurable = "select (durable)",
+    SelectDurable = durable "select (durable)",
     /// Waits forever in a select without cases.
-    SelectNoCases = "select (no cases)",
+    SelectNoCases = durable "select (no cases)",
     /// Waits for a semaphore.
-    SemAcquire = "semacquire",
+    SemAcquire = durable "semacquire",
     /// Waits for a mutex.
     MutexLock = "sync.Mutex.Lock",
     /// Waits for read access to a reader-writer lock that a writer holds or waits for.
@@ -58,30 +69,30 @@ wait_reasons! {
     /// Waits for write access to a reader-writer lock.
     RwLockWrite = "sync.RWMutex.Lock",
     /// Waits for a notification of a condition variable.
-    CondvarWait = "sync.Cond.Wait",
+    CondvarWait = durable "sync.Cond.Wait",
     /// Waits for the end of a group of Gs.
     WaitGroupWait = "sync.WaitGroup.Wait",
     /// Waits for the end of a group of Gs of the same bubble. Go: `waitReasonSynctestWaitGroupWait`.
-    WaitGroupWaitDurable = "sync.WaitGroup.Wait (durable)",
+    WaitGroupWaitDurable = durable "sync.WaitGroup.Wait (durable)",
     /// Waits until another G has run the function of a `Once`.
     Once = "sync.Once",
     /// Waits until another G of the same bubble has run the function of a `Once`.
-    OnceDurable = "sync.Once (durable)",
+    OnceDurable = durable "sync.Once (durable)",
     /// Waits for the other Gs at a barrier.
-    Barrier = "barrier",
+    Barrier = durable "barrier",
     /// Waits for the children of a scope.
-    Scope = "scope",
+    Scope = durable "scope",
     /// Waits for the other G of a coroutine.
     Coroutine = "coroutine",
     /// Waits for the other G of a coroutine, which is in the same bubble. Go uses one reason for this wait and for
     /// [`Coroutine`](Self::Coroutine).
-    CoroutineDurable = "coroutine (durable)",
+    CoroutineDurable = durable "coroutine (durable)",
     /// Waits for the end of a context.
-    Context = "context",
+    Context = durable "context",
     /// Waits for a future.
     Future = "future",
     /// Waits until all other Gs of its bubble wait durably. Go: `testing/synctest`.
-    SynctestWait = "synctest.Wait",
+    SynctestWait = durable "synctest.Wait",
     /// Waits until all Gs of a bubble have finished. Go: `testing/synctest`.
     SynctestRun = "synctest.Run",
     /// Waits until another G, which stops the world, has started the world again.
@@ -91,46 +102,6 @@ wait_reasons! {
 }
 
 impl WaitReason {
-    /// Whether a wait for this reason is durable if the G is in a bubble. Go: `isIdleInSynctest`.
-    #[doc(alias = "isIdleInSynctest")]
-    pub(crate) fn is_durable(self) -> bool {
-        match self {
-            Self::JoinDurable
-            | Self::Sleep
-            | Self::ChanReceiveDurable
-            | Self::ChanSendDurable
-            | Self::ChanReceiveNil
-            | Self::ChanSendNil
-            | Self::SelectDurable
-            | Self::SelectNoCases
-            | Self::SemAcquire
-            | Self::CondvarWait
-            | Self::WaitGroupWaitDurable
-            | Self::OnceDurable
-            | Self::Barrier
-            | Self::Scope
-            | Self::CoroutineDurable
-            | Self::Context
-            | Self::SynctestWait => true,
-            Self::None
-            | Self::Join
-            | Self::IoWait
-            | Self::ChanReceive
-            | Self::ChanSend
-            | Self::Select
-            | Self::MutexLock
-            | Self::RwLockRead
-            | Self::RwLockWrite
-            | Self::WaitGroupWait
-            | Self::Once
-            | Self::Coroutine
-            | Self::Future
-            | Self::SynctestRun
-            | Self::StoppingTheWorld
-            | Self::Parked => false,
-        }
-    }
-
     /// Returns the reason to use instead of this one if only Gs and timers of the waiting G's bubble can end the wait.
     pub(crate) fn within_bubble(self) -> Self {
         match self {

@@ -79,3 +79,49 @@ pub use semaphore::{Permit, Semaphore};
 #[cfg(feature = "extras")]
 pub use single_flight::{Fetched, SingleFlight};
 pub use wait_group::WaitGroup;
+
+/// The part of [`platform_aliases!`](crate::platform_aliases!) for the types of this module.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! sync_aliases {
+    ($platform:ty) => {
+        /// A value that one G at a time may access. See [`sync::Mutex`]($crate::sync::Mutex).
+        pub type Mutex<T> = $crate::sync::Mutex<T, $platform>;
+
+        /// Access to the value of a locked mutex. See [`sync::MutexGuard`]($crate::sync::MutexGuard).
+        pub type MutexGuard<'a, T> = $crate::sync::MutexGuard<'a, T, $platform>;
+
+        /// A value that many Gs may read or one G may write. See [`sync::RwLock`]($crate::sync::RwLock).
+        pub type RwLock<T> = $crate::sync::RwLock<T, $platform>;
+
+        /// Read access to the value of a lock. See [`sync::RwLockReadGuard`]($crate::sync::RwLockReadGuard).
+        pub type RwLockReadGuard<'a, T> = $crate::sync::RwLockReadGuard<'a, T, $platform>;
+
+        /// Write access to the value of a lock. See [`sync::RwLockWriteGuard`]($crate::sync::RwLockWriteGuard).
+        pub type RwLockWriteGuard<'a, T> = $crate::sync::RwLockWriteGuard<'a, T, $platform>;
+
+        /// Lets Gs wait, with a mutex, for a condition to become true. See [`sync::Condvar`]($crate::sync::Condvar).
+        pub type Condvar = $crate::sync::Condvar<$platform>;
+
+        /// Lets a G wait until a number of other Gs are done. See [`sync::WaitGroup`]($crate::sync::WaitGroup).
+        pub type WaitGroup = $crate::sync::WaitGroup<$platform>;
+
+        /// Runs an initialization once. See [`sync::Once`]($crate::sync::Once).
+        pub type Once = $crate::sync::Once<$platform>;
+
+        /// A value that is set at most once. See [`sync::OnceCell`]($crate::sync::OnceCell).
+        pub type OnceCell<T> = $crate::sync::OnceCell<T, $platform>;
+
+        /// A value that is computed when it is first used. See [`sync::Lazy`]($crate::sync::Lazy).
+        pub type Lazy<T, F = fn() -> T> = $crate::sync::Lazy<T, $platform, F>;
+
+        /// A counting semaphore. See [`sync::Semaphore`]($crate::sync::Semaphore).
+        pub type Semaphore = $crate::sync::Semaphore<$platform>;
+
+        /// Permits taken from a semaphore. See [`sync::Permit`]($crate::sync::Permit).
+        pub type Permit<'a> = $crate::sync::Permit<'a, $platform>;
+
+        /// A point at which a number of Gs wait for each other. See [`sync::Barrier`]($crate::sync::Barrier).
+        pub type Barrier = $crate::sync::Barrier<$platform>;
+    };
+}
