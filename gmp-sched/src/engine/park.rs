@@ -74,21 +74,10 @@ pub(crate) fn park_with<'a, Plat: Platform>(
     wait: impl Into<WaitFor<'a>>,
     commit: impl FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>) -> bool,
 ) -> Pinned<Plat> {
-    park_at(WaitLocation::here(), caller, wait, commit)
-}
-
-/// Like [`park_with`], but reports show `location` instead of the caller's line.
-#[inline(always)]
-pub(crate) fn park_at<'a, Plat: Platform>(
-    location: WaitLocation,
-    caller: CurrentGoroutine<Plat>,
-    wait: impl Into<WaitFor<'a>>,
-    commit: impl FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>) -> bool,
-) -> Pinned<Plat> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
     let wait = wait.into();
     processor.counters.parks.add(1);
-    me.set_wait_location(location);
+    me.set_wait_location(WaitLocation::here());
     me.set_waiting(wait.reason(), processor.sampler.parked_status(), processor.clock());
     let bubble = me.bubble().filter(|_| me.set_waiting_in_bubble(wait.reason_in_bubble()));
     // The commit owns all that it uses, because the stack of the G may change as soon as the G is known to other code.

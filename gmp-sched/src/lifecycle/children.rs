@@ -11,7 +11,7 @@ use core::mem;
 use crate::base::atomic::{AtomicBool, Ordering};
 use crate::base::spin_lock::Lock;
 use crate::engine::current::CurrentGoroutine;
-use crate::engine::park::{park_at, ready_pinned};
+use crate::engine::park::{park_with, ready_pinned};
 use crate::entities::goroutine::{Goroutine, WaitLocation, WaitReason};
 use crate::entities::scheduler::Scheduler;
 use crate::lifecycle::deferred::{self, Deferred};
@@ -82,7 +82,8 @@ impl<Plat: Platform> Children<Plat> {
         loop {
             let caller = CurrentGoroutine::<Plat>::new();
             let Some(state) = self.prepare_wait(caller.me) else { break };
-            drop(park_at(location, caller, WaitReason::Scope, move |_, _| {
+            drop(park_with(caller, WaitReason::Scope, move |_, me| {
+                me.set_wait_location(location);
                 drop(state);
                 true
             }));

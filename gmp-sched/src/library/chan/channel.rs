@@ -17,12 +17,12 @@ use super::unsent::Unsent;
 use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::error::OutOfResources;
 use crate::engine::current::CurrentGoroutine;
-use crate::engine::park::ready_pinned;
+use crate::engine::park::{park_with, ready_pinned};
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::wait_reason::WaitFor;
 use crate::library::limit::{ContextError, Limit};
-use crate::library::waiter::{wait, wait_until};
+use crate::library::waiter::wait_until;
 use crate::platform::{Pinned, Platform};
 
 /// A channel with its values. Go: `hchan`.
@@ -397,7 +397,11 @@ impl<T, Plat: Platform> Channel<T, Plat> {
         let me = caller.me;
         me.waiter.prepare(me, WaitGeneration::SOLE, slot.cast());
         self.header.queue(side).push_back(&me.waiter);
-        drop(wait(caller, WaitFor::new(self.header.wait_reason(side), &self.header), || drop(held)));
+        let wait_for = WaitFor::new(self.header.wait_reason(side), &self.header);
+        drop(park_with(caller, wait_for, |_, _| {
+            drop(held);
+            true
+        }));
         me.waiter.outcome.load(Ordering::Relaxed) == MOVED
     }
 

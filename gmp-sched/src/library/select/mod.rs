@@ -64,12 +64,12 @@ pub use source::{Source, recv};
 
 use crate::base::atomic::Ordering;
 use crate::engine::current::CurrentGoroutine;
-use crate::engine::park::ready_pinned;
+use crate::engine::park::{park_with, ready_pinned};
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::wait_reason::{Awaited, WaitFor};
 use crate::library::chan::Attempt;
 use crate::library::limit::{ContextError, Limit};
-use crate::library::waiter::{wait, wait_until};
+use crate::library::waiter::wait_until;
 use crate::platform::{Pinned, Platform};
 
 /// A select over any number of cases. Go: `reflect.Select`.
@@ -316,7 +316,10 @@ where
     // From here on the cases are only read, because the far side may still be in `unlock_each`, which reads them.
     let cases = &*cases;
     let (me, awaited) = (caller.me, cases.as_ref());
-    let pinned = wait(caller, WaitFor::new(WaitReason::Select, &awaited), || unlock_each(cases.as_ref()));
+    let pinned = park_with(caller, WaitFor::new(WaitReason::Select, &awaited), |_, _| {
+        unlock_each(cases.as_ref());
+        true
+    });
     leave_queues(&pinned, cases.as_ref(), me.woken_by.load(Ordering::Relaxed)).expect("one of them is the waker")
 }
 
@@ -400,7 +403,13 @@ fn park<Plat: Platform>(
     let wait_for = WaitFor::new(reason, &cases_shared);
     let unlock = || unlock_all(cases_shared, locked);
     let (pinned, waker) = match limit {
-        None => (wait(caller, wait_for, unlock), me.woken_by.load(Ordering::Relaxed)),
+        None => {
+            let pinned = park_with(caller, wait_for, |_, _| {
+                unlock();
+                true
+            });
+            (pinned, me.woken_by.load(Ordering::Relaxed))
+        }
         Some(limit) => {
             let waker = wait_until(caller, wait_for, generation, *limit, unlock);
             (Pinned::new(), waker)

@@ -4,6 +4,8 @@ use core::ptr;
 
 use crate::base::atomic::Ordering;
 use crate::engine::current::CurrentGoroutine;
+#[cfg(not(gmp_loom))]
+use crate::engine::park::park_with;
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{WaitGeneration, WaitReason};
 use crate::entities::wait_reason::{Awaited, WaitFor};
@@ -11,17 +13,16 @@ use crate::entities::waiter::Waiter;
 use crate::library::limit::Limit;
 use crate::library::waiter::WaitQueue;
 #[cfg(not(gmp_loom))]
-use crate::library::waiter::{wait, wait_until};
+use crate::library::waiter::wait_until;
 use crate::platform::{Pinned, Platform};
 
 /// Proof that the caller is a G that may block. It permits one wait.
 ///
 /// The proof is made before the lock of the queue is taken. Making it may panic, and a panic must not happen with the
 /// lock held.
-#[derive(Debug)]
 pub(super) struct Blocking<'a, Plat: Platform> {
     caller: CurrentGoroutine<Plat>,
-    reason: WaitReason,
+    wait_for: WaitFor<'a>,
     limit: Option<&'a Limit<'a, Plat>>,
 }
 
@@ -34,7 +35,17 @@ impl<'a, Plat: Platform> Blocking<'a, Plat> {
     #[inline(always)]
     #[track_caller]
     pub(super) fn new(reason: WaitReason, limit: Option<&'a Limit<'a, Plat>>) -> Self {
-        Self { caller: CurrentGoroutine::new(), reason, limit }
+        Self { caller: CurrentGoroutine::new(), wait_for: reason.into(), limit }
+    }
+
+    /// Permits a wait for `object`, which may be in a bubble.
+    #[inline(always)]
+    pub(super) fn on<'b>(self, object: &'b dyn Awaited) -> Blocking<'b, Plat>
+    where
+        'a: 'b,
+    {
+        let Self { caller, wait_for, limit } = self;
+        Blocking { caller, wait_for: WaitFor::new(wait_for.reason(), object), limit }
     }
 
     /// Whether the limit is over already. Reads the clock only if there is a deadline.
@@ -52,38 +63,11 @@ impl<'a, Plat: Platform> Blocking<'a, Plat> {
     #[cfg_attr(feature = "std", track_caller)]
     pub(super) fn wait<G>(
         self,
-        guard: G,
-        note: usize,
-        enqueue: impl FnOnce(&mut G, &'static Waiter<Plat>),
-    ) -> Option<usize> {
-        let reason = self.reason;
-        self.wait_for(reason.into(), guard, note, enqueue)
-    }
-
-    /// Waits like [`wait`](Self::wait), but on an object that may belong to a bubble.
-    #[inline(always)]
-    #[cfg_attr(feature = "std", track_caller)]
-    pub(super) fn wait_on<G>(
-        self,
-        object: &dyn Awaited,
-        guard: G,
-        note: usize,
-        enqueue: impl FnOnce(&mut G, &'static Waiter<Plat>),
-    ) -> Option<usize> {
-        let reason = self.reason;
-        self.wait_for(WaitFor::new(reason, object), guard, note, enqueue)
-    }
-
-    #[inline(always)]
-    #[cfg_attr(feature = "std", track_caller)]
-    fn wait_for<G>(
-        self,
-        wait_for: WaitFor<'_>,
         mut guard: G,
         note: usize,
         enqueue: impl FnOnce(&mut G, &'static Waiter<Plat>),
     ) -> Option<usize> {
-        let Self { caller, limit, .. } = self;
+        let Self { caller, wait_for, limit } = self;
         let me = caller.me;
         let generation = if limit.is_some() { me.open_wait() } else { WaitGeneration::SOLE };
         me.waiter.prepare(me, generation, ptr::null_mut());
@@ -99,7 +83,10 @@ impl<'a, Plat: Platform> Blocking<'a, Plat> {
         #[cfg(not(gmp_loom))]
         {
             match limit {
-                None => drop(wait(caller, wait_for, || drop(guard))),
+                None => drop(park_with(caller, wait_for, |_, _| {
+                    drop(guard);
+                    true
+                })),
                 Some(limit) => {
                     wait_until(caller, wait_for, generation, *limit, || drop(guard))?;
                 }

@@ -163,7 +163,7 @@ impl<Plat: Platform> Once<Plat> {
         let state = self.state.lock();
         if self.word.load(Ordering::Relaxed) == RUNNING {
             let runner = state.runner;
-            blocking.wait_on(&runner, state, 0, |state, waiter| state.queue.push_back(waiter));
+            blocking.on(&runner).wait(state, 0, |state, waiter| state.queue.push_back(waiter));
         }
     }
 

@@ -265,7 +265,7 @@ impl<Plat: Platform> WaitGroup<Plat> {
                 Err(now) => word = now,
             }
         }
-        if blocking.wait_on(&self.bubble, queue, 0, |queue, waiter| queue.push_back(waiter)).is_some() {
+        if blocking.on(&self.bubble).wait(queue, 0, |queue, waiter| queue.push_back(waiter)).is_some() {
             return true;
         }
         let pinned = Pinned::<Plat>::new();

@@ -14,7 +14,7 @@
 //!
 //! # Order of steps
 //!
-//! The G takes the lock, checks the condition, queues its waiter, and parks with the lock held ([`wait`]). The far side
+//! The G takes the lock, checks the condition, queues its waiter, and parks with the lock held ([`park_with`]). The far side
 //! of the context switch releases the lock, when the G's context has been saved. So a waker that finds the waiter may
 //! ready the G at once. A deadline's timer is armed before the lock is released. If the timer fires immediately, the G
 //! may run while the far side still holds the lock. But the G takes the lock itself to leave the queue before it
@@ -46,28 +46,10 @@ impl<Plat: Platform> Waiter<Plat> {
     }
 }
 
-/// Parks the caller. The caller has put its waiter into one queue, or several waiters of the same wait generation into
-/// several queues. After a wait in several queues, [`Goroutine::woken_by`] is the waiter through which the G was
-/// woken.
-///
-/// `unlock` runs on the far side and releases the queues' locks. From then on the G may be readied. When this function
-/// returns, the caller is pinned again.
-#[inline(always)]
-#[cfg_attr(feature = "std", track_caller)]
-pub(crate) fn wait<'a, Plat: Platform>(
-    caller: CurrentGoroutine<Plat>,
-    wait: impl Into<WaitFor<'a>>,
-    unlock: impl FnOnce(),
-) -> Pinned<Plat> {
-    park_with(caller, wait, |_, _| {
-        unlock();
-        true
-    })
-}
-
-/// Like [`wait`], but `end` may end the wait, too. The caller has queued its waiters with the wait generation
-/// `generation`. Returns the waiter through which the G was woken, or `None` if `end` ended the wait. Afterwards the
-/// caller must remove those of its waiters that are still queued.
+/// Parks the caller until a waker or `end` ends the wait. The caller has put its waiter into one queue, or several
+/// waiters into several queues, with the wait generation `generation`. `unlock` runs on the far side and releases the
+/// queues' locks. From then on the G may be readied. Returns the waiter through which the G was woken, or `None` if
+/// `end` ended the wait. Afterwards the caller must remove those of its waiters that are still queued.
 #[cfg_attr(feature = "std", track_caller)]
 pub(crate) fn wait_until<'a, Plat: Platform>(
     caller: CurrentGoroutine<Plat>,
@@ -93,9 +75,10 @@ mod tests {
     use core::time::Duration;
     use std::sync::Arc;
 
-    use super::{WaitQueue, wait, wait_until};
+    use super::{WaitQueue, wait_until};
     use crate::base::spin_lock::Lock;
     use crate::engine::current::CurrentGoroutine;
+    use crate::engine::park::park_with;
     use crate::entities::goroutine::{WaitGeneration, WaitReason};
     use crate::native::{self, Native, THREADS};
     use crate::platform::{Pinned, Platform};
@@ -108,7 +91,10 @@ mod tests {
         let guard = queue.lock();
         me.waiter.prepare(me, WaitGeneration::SOLE, core::ptr::null_mut());
         guard.push_back(&me.waiter);
-        drop(wait(caller, WaitReason::Parked, || drop(guard)));
+        drop(park_with(caller, WaitReason::Parked, |_, _| {
+            drop(guard);
+            true
+        }));
     }
 
     fn wait_in_for(queue: &Queue, time: Duration) -> bool {

@@ -168,8 +168,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/select/mod.rs",
         "a select that parks unlocks one channel too few",
-        "|| unlock_each(cases.as_ref()))",
-        "|| unlock_each(&cases.as_ref()[1..]))",
+        "        unlock_each(cases.as_ref());
+        true",
+        "        unlock_each(&cases.as_ref()[1..]);
+        true",
         Model("channel::whole_select_takes_one_of_two_values"),
     ),
     mutant(
@@ -186,12 +188,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         let me = caller.me;
         me.waiter.prepare(me, WaitGeneration::SOLE, slot.cast());
         self.header.queue(side).push_back(&me.waiter);
-        drop(wait(",
+        let wait_for",
         "        let me = pinned.goroutine();
         me.waiter.prepare(me, WaitGeneration::SOLE, slot.cast());
         self.header.queue(side).push_back(&me.waiter);
         let (caller, held) = CurrentGoroutine::holding(pinned, held);
-        drop(wait(",
+        let wait_for",
         Model("channel::sender_that_may_not_block_panics_without_lock_waiter_and_value"),
     ),
     mutant(
