@@ -16,7 +16,7 @@ use super::error::OutOfMemory;
 use super::frame;
 use crate::cpu::sync::InterruptMutex;
 
-/// The largest number of blocks of the pool. A disk needs about three blocks, plus two for each queue.
+/// The largest number of blocks of the pool. A disk needs about five blocks, plus one for each queue.
 const MAX_BLOCKS: usize = 1024;
 
 /// The blocks, in the order of their addresses.

@@ -2,26 +2,28 @@
 //!
 //! ```text
 //!           first buffer                            each further buffer
-//!           0        496      512                   0        512
-//!           │ unused │ header │ data │ ...          │ unused │ data │ ...
+//!           0       272      496      512                   0        512
+//!           │ table │ unused │ header │ data │ ...          │ unused │ data │ ...
 //!
-//!  write:            └── read ───────┘                       └ read ┘   ...   after the last byte of data: └ status, written
-//!  read:             └ read ─┴ written ┘                     └ written ┘ ...  └ status, written
+//!  write:                    └── read ───────┘                       └ read ┘   ...   after the last byte of data: └ status, written
+//!  read:                     └ read ─┴ written ┘                     └ written ┘ ...  └ status, written
 //! ```
 //!
 //! Each buffer except for the last one is full of data. The header directly precedes the data in the first buffer, and
 //! the status directly follows the data in the last one. (Virtio 1.2, 2.7.4, allows the driver to divide a request into
 //! pieces as it likes.) So a request with one buffer consists of two pieces of memory: one that the device reads,
-//! followed by one that it writes. Each further buffer adds one piece.
+//! followed by one that it writes. Each further buffer adds one piece. The table contains the descriptors of the pieces,
+//! if the queue uses indirect descriptors.
 
 #![expect(unsafe_code, reason = "accesses memory that the device accesses, too")]
 
 use alloc::vec::{Drain, Vec};
 use core::ptr::{self, NonNull};
 
-use virtio_drivers::PAGE_SIZE;
+use virtio_drivers::{PAGE_SIZE, PhysAddr};
 
 use crate::protocol::{HEADER_BYTES, NO_STATUS, Request};
+use crate::ring::TABLE_BYTES;
 
 /// The largest number of bytes of data in one buffer.
 pub const BUFFER_BYTES: usize = 64 * 1024;
@@ -29,12 +31,15 @@ pub const BUFFER_BYTES: usize = 64 * 1024;
 pub const MAX_REQUEST_BUFFERS: usize = 16;
 /// The largest number of bytes that one request transfers.
 pub const MAX_REQUEST_BYTES: usize = MAX_REQUEST_BUFFERS * BUFFER_BYTES;
+/// The largest number of pieces of memory of one request.
+pub(crate) const MAX_PIECES: usize = MAX_REQUEST_BUFFERS + 1;
 
 /// The offset of the data in a buffer. It is a multiple of 512, because hosts need this alignment for direct transfers
 /// to and from a disk with sectors of 512 bytes.
 const DATA: usize = 512;
 /// The offset of the header in the first buffer.
 const HEADER: usize = DATA - HEADER_BYTES;
+const _: () = assert!(TABLE_BYTES <= HEADER, "the table ends before the header");
 /// The offset of the end of a buffer. There is room for [`BUFFER_BYTES`] bytes of data and for one byte of status.
 const END: usize = DATA + BUFFER_BYTES + 1;
 /// The number of pages of a buffer.
@@ -44,6 +49,8 @@ pub const BUFFER_PAGES: usize = END.div_ceil(PAGE_SIZE);
 #[derive(Debug)]
 pub(crate) struct Buffer {
     start: NonNull<u8>,
+    /// The address by which the device accesses the memory.
+    address: PhysAddr,
 }
 
 // SAFETY: only the device and the holder of this value access the memory, so the value may move to another thread.
@@ -52,9 +59,9 @@ unsafe impl Send for Buffer {}
 impl Buffer {
     /// # Safety
     /// `start` must be the beginning of [`BUFFER_PAGES`] pages that are never freed, that no other code uses, and whose
-    /// bytes are initialised.
-    pub(crate) unsafe fn new(start: NonNull<u8>) -> Self {
-        Self { start }
+    /// bytes are initialised. `address` must be the address of these pages for the device.
+    pub(crate) unsafe fn new(start: NonNull<u8>, address: PhysAddr) -> Self {
+        Self { start, address }
     }
 
     /// Returns the piece of this buffer that begins at `offset` and has `bytes` bytes.
@@ -62,7 +69,8 @@ impl Buffer {
         let end = offset.checked_add(bytes);
         assert!(end.is_some_and(|end| end <= END), "within the buffer");
         // SAFETY: the assertion ensures that the result is within the buffer's pages.
-        NonNull::slice_from_raw_parts(unsafe { self.start.add(offset) }, bytes)
+        let memory = NonNull::slice_from_raw_parts(unsafe { self.start.add(offset) }, bytes);
+        Piece { memory, address: self.address + offset as PhysAddr }
     }
 }
 
@@ -76,14 +84,27 @@ pub struct Buffers {
 }
 
 /// A piece of memory that the device reads or writes.
-type Piece = NonNull<[u8]>;
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) memory: NonNull<[u8]>,
+    /// The address by which the device accesses the memory.
+    pub(crate) address: PhysAddr,
+}
+
+impl Piece {
+    fn start(self) -> *mut u8 {
+        self.memory.as_ptr().cast()
+    }
+}
 
 /// The pieces of a request's memory: those that the device reads, and then those that it writes.
 #[derive(Debug)]
 pub(crate) struct Pieces {
-    list: heapless::Vec<Piece, { MAX_REQUEST_BUFFERS + 1 }>,
+    list: heapless::Vec<Piece, MAX_PIECES>,
     /// The number of pieces that the device reads.
     read: usize,
+    /// Room for the descriptors of the pieces.
+    table: Piece,
 }
 
 impl Buffers {
@@ -123,11 +144,11 @@ impl Buffers {
     pub fn read(&self, offset: usize, into: &mut [u8]) {
         let mut rest = into;
         for piece in self.data(offset, rest.len()) {
-            let (part, others) = rest.split_at_mut(piece.len());
+            let (part, others) = rest.split_at_mut(piece.memory.len());
             // SAFETY: the piece is in a buffer. `part` is other memory, because there are no references to buffers. The
             // copy makes no reference to the buffer. So if the device wrongly changes these bytes meanwhile, only the
             // copied data is wrong.
-            unsafe { ptr::copy_nonoverlapping(piece.as_ptr().cast(), part.as_mut_ptr(), part.len()) };
+            unsafe { ptr::copy_nonoverlapping(piece.start(), part.as_mut_ptr(), part.len()) };
             rest = others;
         }
     }
@@ -139,9 +160,9 @@ impl Buffers {
     pub fn write(&mut self, offset: usize, from: &[u8]) {
         let mut rest = from;
         for piece in self.data(offset, rest.len()) {
-            let (part, others) = rest.split_at(piece.len());
+            let (part, others) = rest.split_at(piece.memory.len());
             // SAFETY: the piece is in a buffer. `part` is other memory, because there are no references to buffers.
-            unsafe { ptr::copy_nonoverlapping(part.as_ptr(), piece.as_ptr().cast(), part.len()) };
+            unsafe { ptr::copy_nonoverlapping(part.as_ptr(), piece.start(), part.len()) };
             rest = others;
         }
     }
@@ -167,7 +188,7 @@ impl Buffers {
         }
         let header = self.list[0].piece(HEADER, HEADER_BYTES);
         // SAFETY: the piece is as long as the header, and there are no references to it.
-        unsafe { ptr::copy_nonoverlapping(request.header().as_ptr(), header.as_ptr().cast(), HEADER_BYTES) };
+        unsafe { ptr::copy_nonoverlapping(request.header().as_ptr(), header.start(), HEADER_BYTES) };
         let pieces = self.pieces(request);
         // SAFETY: the status is within a buffer, and there are no references to it.
         unsafe { pieces.status_address().write_volatile(NO_STATUS) };
@@ -181,7 +202,8 @@ impl Buffers {
         // At least one of the two numbers is 0.
         let bytes = read.max(written);
         let count = bytes.div_ceil(self.segment_bytes).max(1);
-        let mut pieces = Pieces { list: heapless::Vec::new(), read: 0 };
+        let table = self.list[0].piece(0, TABLE_BYTES);
+        let mut pieces = Pieces { list: heapless::Vec::new(), read: 0, table };
         for (index, buffer) in self.list[..count].iter().enumerate() {
             let start = if index == 0 { HEADER } else { DATA };
             let data_end = DATA + self.segment_bytes.min(bytes - index * self.segment_bytes);
@@ -199,14 +221,24 @@ impl Buffers {
 }
 
 impl Pieces {
-    /// Returns the pieces that the device reads, and those that it writes.
-    pub(crate) fn split(&mut self) -> (&mut [Piece], &mut [Piece]) {
-        self.list.split_at_mut(self.read)
+    pub(crate) fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Returns the pieces, each with whether the device writes it.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Piece, bool)> {
+        self.list.iter().enumerate().map(|(index, &piece)| (piece, index >= self.read))
+    }
+
+    /// Returns memory with room for a descriptor of each piece. It is the beginning of a page, and it belongs to the
+    /// request like the pieces themselves.
+    pub(crate) fn table(&self) -> Piece {
+        self.table
     }
 
     /// Returns the address of the status, which is the last byte that the device writes.
     fn status_address(&self) -> NonNull<u8> {
-        let last = self.list.last().expect("the device writes at least the status");
+        let last = self.list.last().expect("the device writes at least the status").memory;
         // SAFETY: the result is the last byte of the piece, which is not empty.
         unsafe { last.cast::<u8>().add(last.len() - 1) }
     }
@@ -220,5 +252,5 @@ impl Pieces {
 }
 
 fn not_empty(piece: Piece) -> Option<Piece> {
-    (!piece.is_empty()).then_some(piece)
+    (!piece.memory.is_empty()).then_some(piece)
 }

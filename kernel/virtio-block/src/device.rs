@@ -9,20 +9,21 @@ use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use virtio_drivers::transport::{DeviceStatus, Transport};
-use virtio_drivers::{BufferDirection, Error, Hal, PAGE_SIZE};
+use virtio_drivers::{BufferDirection, Hal, PAGE_SIZE, PhysAddr};
 
 use crate::buffer::{BUFFER_PAGES, Buffer};
 use crate::protocol::{Failure, Properties, SUPPORTED};
 use crate::queue::{Completion, Queue};
-use crate::ring::{BUFFER_ENTRIES, MAX_ENTRIES};
+use crate::ring::MAX_ENTRIES;
 
 /// The largest number of buffers, and thus of requests in flight, in all queues together.
-pub(crate) const MAX_BUFFERS: usize = MAX_ENTRIES / BUFFER_ENTRIES;
+pub(crate) const MAX_BUFFERS: usize = MAX_ENTRIES;
 /// The number of queues is chosen so that each queue can have at least this number of buffers. If memory runs short, a
 /// queue may have fewer.
 const QUEUE_BUFFERS: usize = 8;
 /// The largest number of queues of a device.
-pub const MAX_QUEUES: usize = MAX_BUFFERS / QUEUE_BUFFERS;
+pub const MAX_QUEUES: usize = 16;
+const _: () = assert!(MAX_QUEUES * QUEUE_BUFFERS <= MAX_BUFFERS);
 /// The largest number of buffers that are allocated together. Their memory is less than 4 MiB, the largest block of
 /// consecutive frames that the kernel's allocator has.
 const PIECE_BUFFERS: usize = 60;
@@ -39,15 +40,6 @@ pub enum OpenError {
     NotSupported,
     /// The device does not confirm a reset, or refuses the features or the queue.
     Refused,
-}
-
-impl From<Error> for OpenError {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::DmaError => Self::OutOfMemory,
-            _ => Self::Refused,
-        }
-    }
 }
 
 /// Distinguishes the devices, so that a queue is never used with another device.
@@ -92,7 +84,7 @@ impl<H: Hal, T: Transport> Device<H, T> {
         let (features, properties) = negotiate(&mut *transport)?;
         let mut device = Self { transport, id: DeviceId::new(), queues: 0, features, properties, hal: PhantomData };
         let max_buffers = MAX_BUFFERS.min(max_pages / BUFFER_PAGES);
-        let most = max_queues.min(properties.queues.into()).min(max_buffers / QUEUE_BUFFERS).max(1);
+        let most = max_queues.min(properties.queues.into()).min(max_buffers / QUEUE_BUFFERS).clamp(1, MAX_QUEUES);
         let mut queues = Vec::new();
         let outcome = device.make_queues(most, &mut queues).and_then(|()| add_buffers(&mut queues, max_buffers.max(1)));
         if let Err(error) = outcome {
@@ -114,7 +106,7 @@ impl<H: Hal, T: Transport> Device<H, T> {
     fn make_queues<W>(&mut self, most: usize, queues: &mut Vec<Queue<H, W>>) -> Result<(), OpenError> {
         queues.try_reserve_exact(most).map_err(|_| OpenError::OutOfMemory)?;
         for number in (0..).take(most) {
-            match Queue::new(&mut *self.transport, self.id, number, self.properties) {
+            match Queue::new(&mut *self.transport, self.id, number, (self.features, self.properties)) {
                 Ok(queue) => queues.push(queue),
                 Err(error) if number == 0 => return Err(error),
                 Err(_) => break,
@@ -195,10 +187,12 @@ fn add_buffers<H: Hal, W>(queues: &mut Vec<Queue<H, W>>, most: usize) -> Result<
             continue;
         }
         for index in 0..piece {
+            let offset = index * BUFFER_PAGES * PAGE_SIZE;
             // SAFETY: the range has `piece * BUFFER_PAGES` pages.
-            let start = unsafe { start.add(index * BUFFER_PAGES * PAGE_SIZE) };
-            // SAFETY: the pages were allocated for this buffer, are never freed, and are filled with zeros.
-            queues[made % count].add_buffer(unsafe { Buffer::new(start) });
+            let start = unsafe { start.add(offset) };
+            // SAFETY: the pages were allocated for this buffer, are never freed, and are filled with zeros. The pages
+            // are also consecutive for the device.
+            queues[made % count].add_buffer(unsafe { Buffer::new(start, address + offset as PhysAddr) });
             made += 1;
         }
         let missing = total - made;

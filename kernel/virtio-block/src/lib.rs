@@ -1,24 +1,23 @@
 //! The driver's half of the virtio block protocol (Virtual I/O Device 1.2, 5.2), without interrupts, locks and waiting.
-//! The kernel adds these three in `drivers/virtio`. The queue and the transport are those of the crate virtio-drivers.
+//! The kernel adds these three in `drivers/virtio`. The transport is that of the crate virtio-drivers.
 //!
 //! A [`Device`] has one or several [`Queue`]s of up to 256 entries each. Each queue has its own requests in flight, and
 //! its own buffers in memory that the device may access. So CPUs that use different queues share only the device, and
 //! each queue can have a lock of its own. Only a reset concerns all queues.
 //!
 //! A request has one to [`MAX_REQUEST_BUFFERS`] buffers of [`BUFFER_BYTES`] each, as many as its data needs. A device
-//! may allow fewer or smaller ones. A request with one buffer takes two entries, because it consists of two pieces of
-//! memory. The device reads the first piece (the header, and the data to write), and writes the second piece (the data
-//! read, and the status). Each further buffer takes one more entry. A device has at most 128 buffers in all queues
-//! together, and each queue has two entries for each of its buffers. So up to 128 requests are in flight, and a request
-//! that has its buffers always finds room in the queue.
+//! may allow fewer or smaller ones. A request with one buffer consists of two pieces of memory. The device reads the
+//! first piece (the header, and the data to write), and writes the second piece (the data read, and the status). Each
+//! further buffer adds a piece.
 //!
-//! Two features of the queue are not used:
+//! If the device offers *indirect descriptors*, and the queue has at least 32 entries, a request takes one entry: that
+//! of a table with a descriptor of each piece. The table is in the first buffer of the request, so adding a request
+//! allocates nothing. Otherwise each piece takes an entry. A device has at most 256 buffers (17 MiB) in all queues
+//! together, and a queue has at most one buffer for each entry, or for two entries without indirect descriptors. So up
+//! to 256 requests are in flight, and a request that has its buffers always finds room in the queue.
 //!
-//! - *Indirect descriptors*, with which a request would take only one entry. virtio-drivers allocates them from the
-//!   heap when a request is submitted. The kernel cannot allocate memory at that time, because its interrupts are off.
-//!   And more requests would need more buffers: 128 buffers are 8.5 MiB.
-//! - *Event indices*: they need a full fence between the write of one index and the read of the other (virtio 1.2,
-//!   2.7.13.4.1), and virtio-drivers has no such fence. It also compares the indices incorrectly when they wrap.
+//! *Event indices*, which would save notifications and interrupts, are not used. They need a full fence between the
+//! write of one index and the read of the other (virtio 1.2, 2.7.13.4.1).
 //!
 //! # Who owns a buffer
 //!

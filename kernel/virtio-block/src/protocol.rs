@@ -21,11 +21,13 @@ pub(crate) const FLUSH: u64 = 1 << 9;
 pub(crate) const QUEUES: u64 = 1 << 12;
 /// `VIRTIO_BLK_F_DISCARD`: the device can be told that the contents of sectors are no longer needed.
 pub(crate) const DISCARD: u64 = 1 << 13;
+/// `VIRTIO_F_INDIRECT_DESC`: the descriptors of a request may be in a table of their own.
+pub(crate) const INDIRECT: u64 = 1 << 28;
 /// `VIRTIO_F_VERSION_1`: the device is not a legacy device.
 pub(crate) const VERSION_1: u64 = 1 << 32;
 /// The features that this driver uses if the device has them.
 pub(crate) const SUPPORTED: u64 =
-    SEGMENT_SIZE | SEGMENTS | READ_ONLY | BLOCK_SIZE | FLUSH | QUEUES | DISCARD | VERSION_1;
+    SEGMENT_SIZE | SEGMENTS | READ_ONLY | BLOCK_SIZE | FLUSH | QUEUES | DISCARD | INDIRECT | VERSION_1;
 
 /// Offsets in the device's configuration (virtio 1.2, 5.2.4).
 pub(crate) const CAPACITY: usize = 0;

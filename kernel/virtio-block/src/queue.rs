@@ -12,7 +12,7 @@ use virtio_drivers::transport::Transport;
 use crate::buffer::{Buffer, Buffers};
 use crate::device::{DeviceId, MAX_BUFFERS, OpenError};
 use crate::protocol::{self, Failure, Properties, Request};
-use crate::ring::{BUFFER_ENTRIES, MAX_ENTRIES, Ring};
+use crate::ring::{MAX_ENTRIES, Ring};
 
 /// The largest number of times that a request is submitted. A request is submitted again if the device is reset before
 /// the request is answered.
@@ -84,12 +84,12 @@ impl<H: Hal, W> fmt::Debug for Queue<H, W> {
 }
 
 impl<H: Hal, W> Queue<H, W> {
-    /// Sets up the queue `number` of a device, without buffers. If this fails, the device does not use the queue.
+    /// Sets up the queue `number` of a device with these features and properties, without buffers. If this fails, the device does not use the queue.
     pub(crate) fn new(
         transport: &mut impl Transport,
         device: DeviceId,
         number: u16,
-        properties: Properties,
+        (features, properties): (u64, Properties),
     ) -> Result<Self, OpenError> {
         let (mut in_flight, mut before_reset, mut free) = (Vec::new(), Vec::new(), Vec::new());
         for table in [&mut in_flight, &mut before_reset] {
@@ -97,7 +97,7 @@ impl<H: Hal, W> Queue<H, W> {
             table.resize_with(MAX_ENTRIES, || None);
         }
         free.try_reserve_exact(MAX_BUFFERS).map_err(|_| OpenError::OutOfMemory)?;
-        let ring = ManuallyDrop::new(Ring::new(transport, number).map_err(OpenError::from)?);
+        let ring = ManuallyDrop::new(Ring::new(transport, number, features)?);
         Ok(Self {
             device,
             ring,
@@ -142,7 +142,7 @@ impl<H: Hal, W> Queue<H, W> {
     /// Returns the largest number of buffers that the queue may have. With no more buffers than that, the queue always
     /// has room for the requests that have these buffers.
     pub(crate) fn room(&self) -> usize {
-        self.ring.entries() / BUFFER_ENTRIES
+        self.ring.room()
     }
 
     /// Returns the number of the queue in its device.
@@ -207,8 +207,8 @@ impl<H: Hal, W> Queue<H, W> {
     ///
     /// # Errors
     /// If the device does not offer the request, the request extends past the end of the device, the buffers have no
-    /// room for it, or the device is broken. The queue always has room for a request, because it has two entries for
-    /// each buffer.
+    /// room for it, or the device is broken. The queue always has room for a request that has its buffers: see
+    /// [`room`](Self::room).
     pub fn submit(&mut self, request: Request, buffers: Buffers, owner: W, now: u64) -> Result<(), Refused> {
         if let Some(reason) = self.broken {
             return Err(Refused { buffers, reason });
@@ -222,16 +222,12 @@ impl<H: Hal, W> Queue<H, W> {
     }
 
     fn add(&mut self, mut in_flight: InFlight<W>) -> Result<(), InFlight<W>> {
-        let mut pieces = in_flight.buffers.prepare(in_flight.request);
+        let pieces = in_flight.buffers.prepare(in_flight.request);
         // SAFETY: this function puts the buffers into the table of requests in flight. There nothing accesses them
-        // until `complete` has popped the request or `Device::reset` has reset the device.
-        match unsafe { self.ring.add(&mut pieces) } {
-            Ok(token) => {
-                self.in_flight[usize::from(token)] = Some(in_flight);
-                Ok(())
-            }
-            Err(_) => Err(in_flight),
-        }
+        // until `complete` has taken the request or `Device::reset` has reset the device.
+        let Some(token) = (unsafe { self.ring.add(&pieces) }) else { return Err(in_flight) };
+        self.in_flight[usize::from(token)] = Some(in_flight);
+        Ok(())
     }
 
     /// Takes the next completed request. Returns `None` if there is none at the moment, or if the device is broken. In
@@ -241,21 +237,16 @@ impl<H: Hal, W> Queue<H, W> {
         if self.broken.is_some() {
             return None;
         }
-        let token = self.ring.peek()?;
-        let entry = self.in_flight.get_mut(usize::from(token));
-        let Some(InFlight { request, buffers, owner, .. }) = entry.and_then(Option::take) else {
+        let (token, written) = self.ring.take()?;
+        let token = u16::try_from(token).ok();
+        let entry = token.and_then(|token| Some((token, self.in_flight.get_mut(usize::from(token))?.take()?)));
+        let Some((token, InFlight { request, buffers, owner, .. })) = entry else {
             self.broken = Some(Failure::Broken);
             return None;
         };
-        let mut pieces = buffers.pieces(request);
-        // SAFETY: `add` has put the request into the table under its token, and it was taken from there just now. The
-        // pieces are the same as in `add`, because they depend on the request and its buffers only.
-        let Ok(written) = (unsafe { self.ring.pop(token, &mut pieces) }) else {
-            // The device has changed its list of completed requests since `peek`, so it is broken.
-            self.broken = Some(Failure::Broken);
-            self.abandon(buffers);
-            return Some(Completion { owner, buffers: None, result: Err(Failure::Broken) });
-        };
+        // The pieces are the same as in `add`, because they depend on the request and its buffers only.
+        let pieces = buffers.pieces(request);
+        self.ring.free(token, &pieces);
         let result = protocol::result(request, written, pieces.status());
         Some(Completion { owner, buffers: Some(buffers), result })
     }
@@ -287,7 +278,7 @@ impl<H: Hal, W> Queue<H, W> {
 
     /// Sets up the queue again. The device has been reset.
     pub(crate) fn renew(&mut self, transport: &mut impl Transport) -> Result<(), Failure> {
-        self.ring.renew(transport).map_err(|error| match OpenError::from(error) {
+        self.ring.renew(transport).map_err(|error| match error {
             OpenError::OutOfMemory => Failure::OutOfMemory,
             _ => Failure::Gone,
         })

@@ -59,7 +59,7 @@ fn concurrent_reads_return_what_was_written() {
     const READS: usize = 5;
     let ends: Vec<u64> = disks().iter().enumerate().map(|(index, disk)| fill(index, disk)).collect();
     assert!(ends.iter().all(|&end| end > 0), "every disk of this test has sectors");
-    assert!(disks().iter().all(|disk| disk.requests() == (128, 128)), "the queue has 256 entries, and all are free");
+    assert!(disks().iter().all(|disk| disk.requests() == (256, 256)), "the queue has 256 entries, and all are free");
     let readers: Vec<_> = (0..READERS)
         .map(|reader| {
             let index = reader % disks().len();

@@ -39,7 +39,7 @@
 //! | copy out | the G | no G |
 //!
 //! A slot is an entry of a queue's table of answers. A queue has as many slots as buffers, and a request takes one
-//! slot, and one or several buffers of 64 KiB in the DMA pool. A device has 128 buffers, or fewer if memory is short or
+//! slot, and one or several buffers of 64 KiB in the DMA pool. A device has 256 buffers, or fewer if memory is short or
 //! the device's queues are small. The queues share the buffers equally. Everything is allocated when the device is set
 //! up, so a request does not allocate. A G never waits for the lock of a sector while it has a slot.
 //!
@@ -48,7 +48,7 @@
 //! Each request costs the driver and QEMU a time that does not depend on the request's length. A request may have
 //! several buffers and transfer up to 1 MiB, so that a long read or write needs few requests. A request takes at most a
 //! quarter of a queue's buffers, so that large requests do not stop the small ones. A quarter of a queue's buffers is 1
-//! MiB if there are two queues, and 256 KiB if there are eight. A longer read or write is divided into requests, one
+//! MiB if there are four queues, and 512 KiB if there are eight. A longer read or write is divided into requests, one
 //! after the other. A program that reads a whole disk should read several chunks at the same time, so that the device
 //! works while data is copied.
 //!

@@ -18,10 +18,10 @@ use crate::sched::kthread::{self, KernelThread};
 use crate::sched::platform::{Kernel, Semaphore, scheduler};
 
 /// The number of a slot in its queue.
-pub(super) type SlotNumber = u8;
+pub(super) type SlotNumber = u16;
 
 /// The largest number of slots of a queue. This is the number of buffers for which the largest queue has room.
-const MAX_SLOTS: usize = 128;
+const MAX_SLOTS: usize = 256;
 
 /// Where the answer to a request arrives.
 pub(super) struct Slot {

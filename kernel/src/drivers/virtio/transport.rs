@@ -1,13 +1,10 @@
 //! Virtio over PCI (virtio 1.2, 4.1). This wraps the transport of the crate virtio-drivers, which does not support
 //! interrupts.
 //!
-//! The wrapper assigns an entry of the device's MSI-X table to each queue, and hides two features that no driver uses:
-//! indirect descriptors and event indices (the documentation of the crate `kernel-virtio-block` explains why).
+//! The wrapper assigns an entry of the device's MSI-X table to each queue.
 //!
-//! `Transport::notify` does nothing. In virtio-drivers, a flag of the device determines whether `notify` is called. But
-//! there is no fence between the write of the queue's index and the read of this flag. If the device stopped reading
-//! the queue at the same time, it would miss the new request. So the kernel's drivers ring the [`Doorbell`] for each
-//! request instead. The driver for disks does this without holding a lock.
+//! `Transport::notify` does nothing. The kernel's drivers ring the [`Doorbell`] for each request instead. The driver for
+//! disks does this without holding a lock.
 
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{Ordering, compiler_fence};
@@ -22,9 +19,6 @@ use super::hal::DmaPool;
 use super::memory_disk::MemoryDisk;
 use crate::drivers::disk_error::{PciError, SetupError};
 use crate::drivers::pci::{self, Registers};
-
-/// `VIRTIO_F_INDIRECT_DESC` and `VIRTIO_F_EVENT_IDX`.
-const UNUSED_FEATURES: u64 = 1 << 28 | 1 << 29;
 
 /// Offsets of four registers in the common configuration (virtio 1.2, 4.1.4.3), and the size of the common
 /// configuration.
@@ -164,7 +158,7 @@ impl MessageTransport {
 
 impl Transport for MessageTransport {
     fn read_device_features(&mut self) -> u64 {
-        self.device.read_device_features() & !UNUSED_FEATURES
+        self.device.read_device_features()
     }
 
     fn queue_set(

@@ -31,7 +31,7 @@ const WRITABLE: &str = "GMP_DISKS_WRITABLE";
 const SECTOR_SIZE: u64 = 512;
 
 /// The largest number of requests that a disk of the machine can have in flight.
-const REQUESTS: usize = 128;
+const REQUESTS: usize = 256;
 
 /// A disk. On the host, a disk is a file.
 #[derive(Debug)]
@@ -137,7 +137,7 @@ impl Disk {
     }
 
     /// On the machine, this function returns how many requests can be in flight, and how many more can be submitted at
-    /// the moment. The host does not count requests, so here both numbers are always 128, the largest value on the
+    /// the moment. The host does not count requests, so here both numbers are always 256, the largest value on the
     /// machine.
     #[must_use]
     pub fn requests(&self) -> (usize, usize) {

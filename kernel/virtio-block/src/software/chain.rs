@@ -5,7 +5,8 @@ use core::sync::atomic::{AtomicU16, Ordering};
 
 use virtio_drivers::PhysAddr;
 
-use crate::buffer::MAX_REQUEST_BUFFERS;
+use crate::buffer::MAX_PIECES;
+use crate::ring::{Descriptor, NEXT, TABLE, WRITABLE};
 
 /// The memory that driver and device share.
 ///
@@ -19,14 +20,28 @@ pub unsafe trait SharedMemory {
     fn at(address: PhysAddr, bytes: usize) -> Option<NonNull<u8>>;
 }
 
-/// The largest number of pieces of memory that the device reads in one request. It is also the largest number of pieces
-/// that the device writes in one request.
-const MAX_PIECES: usize = MAX_REQUEST_BUFFERS + 1;
+/// Reads the descriptor with this number of the table at `table`. Returns `None` if it is not in shared memory.
+fn descriptor<M: SharedMemory>(table: PhysAddr, number: u16) -> Option<Descriptor> {
+    load::<M, Descriptor>(table.checked_add((size_of::<Descriptor>() * usize::from(number)) as PhysAddr)?)
+}
 
-/// The flag of a descriptor that is followed by another one.
-const NEXT: u16 = 1;
-/// The flag of a descriptor to whose memory the device writes.
-const WRITABLE: u16 = 2;
+/// Follows the chain that begins with the descriptor `first` of a table with this number of entries. Returns its memory:
+/// what the device reads, and what it writes. Returns `None` if a piece is not shared memory, a descriptor is not in the
+/// table, or there are too many pieces.
+fn chain<M: SharedMemory>(table: PhysAddr, entries: u16, first: u16) -> Option<[Pieces; 2]> {
+    let (mut readable, mut writable, mut number) = (Pieces::default(), Pieces::default(), first);
+    loop {
+        (number < entries).then_some(())?;
+        let Descriptor { address, bytes, flags, next } = descriptor::<M>(table, number)?;
+        let piece = (M::at(address, bytes as usize)?, bytes as usize);
+        let list = if flags & WRITABLE == 0 { &mut readable } else { &mut writable };
+        list.0.push(piece).ok()?;
+        if flags & NEXT == 0 {
+            return Some([readable, writable]);
+        }
+        number = next;
+    }
+}
 
 /// The addresses of the rings of a queue, and how many requests the device has taken and completed.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +56,7 @@ pub(super) struct Rings {
     completed: u16,
 }
 
-/// Reads the number at `address`. Returns `None` if the number is not in shared memory.
+/// Reads the value at `address`, which consists of integers. Returns `None` if it is not in shared memory.
 fn load<M: SharedMemory, T: Copy>(address: PhysAddr) -> Option<T> {
     // SAFETY: `at` returns memory that may be read. Only integers are read, so every content is valid.
     M::at(address, size_of::<T>()).map(|memory| unsafe { memory.cast::<T>().read_unaligned() })
@@ -84,19 +99,12 @@ impl Rings {
     /// Returns the memory of the request whose first descriptor is `head`: what the device reads, and what it writes.
     /// Returns `None` if a piece is not shared memory, or there are too many pieces.
     pub(super) fn pieces<M: SharedMemory>(&self, head: u16) -> Option<[Pieces; 2]> {
-        let (mut readable, mut writable, mut number) = (Pieces::default(), Pieces::default(), head);
-        loop {
-            let at = self.descriptors + 16 * u64::from(number % self.entries);
-            let bytes = load::<M, u32>(at + 8)? as usize;
-            let piece = (M::at(load::<M, u64>(at)?, bytes)?, bytes);
-            let flags = load::<M, u16>(at + 12)?;
-            let list = if flags & WRITABLE == 0 { &mut readable } else { &mut writable };
-            list.0.push(piece).ok()?;
-            if flags & NEXT == 0 {
-                return Some([readable, writable]);
-            }
-            number = load::<M, u16>(at + 14)?;
+        let first = descriptor::<M>(self.descriptors, head % self.entries)?;
+        if first.flags & TABLE == 0 {
+            return chain::<M>(self.descriptors, self.entries, head % self.entries);
         }
+        let entries = u16::try_from(first.bytes as usize / size_of::<Descriptor>()).ok()?;
+        chain::<M>(first.address, entries, 0)
     }
 
     /// Passes a request back to the driver. `written` is the number of bytes that the device has written.

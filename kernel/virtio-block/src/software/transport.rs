@@ -9,8 +9,8 @@ use super::{ENTRIES, SoftwareDevice};
 use crate::buffer::MAX_REQUEST_BUFFERS;
 use crate::device::MAX_QUEUES;
 use crate::protocol::{
-    CAPACITY, DISCARD, FLUSH, MAX_DISCARD_SECTORS, MAX_SEGMENTS, NUM_QUEUES, QUEUES, READ_ONLY, SECTOR_SIZE, SEGMENTS,
-    VERSION_1,
+    CAPACITY, DISCARD, FLUSH, INDIRECT, MAX_DISCARD_SECTORS, MAX_SEGMENTS, NUM_QUEUES, QUEUES, READ_ONLY, SECTOR_SIZE,
+    SEGMENTS, VERSION_1,
 };
 
 /// The largest number of sectors that one request can discard.
@@ -33,7 +33,7 @@ pub struct Connection<A>(pub A);
 impl<M: SharedMemory> SoftwareDevice<M> {
     fn features(&self) -> u64 {
         let read_only = if self.is_read_only { READ_ONLY } else { DISCARD };
-        SEGMENTS | FLUSH | QUEUES | VERSION_1 | read_only
+        SEGMENTS | FLUSH | QUEUES | INDIRECT | VERSION_1 | read_only
     }
 
     /// Returns the word at `offset` of the configuration, or `None` if the device has no such word.

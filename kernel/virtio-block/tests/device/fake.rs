@@ -16,6 +16,8 @@ use crate::memory::Memory;
 pub(crate) struct Settings {
     pub(crate) entries: u32,
     pub(crate) queues: u16,
+    /// Whether the device offers indirect descriptors.
+    pub(crate) is_indirect: bool,
     pub(crate) sectors: u64,
     pub(crate) block_bytes: u32,
     /// The largest number of pieces of data in a request. `None` if the device does not offer the feature.
@@ -38,6 +40,7 @@ impl Default for Settings {
         Self {
             entries: 256,
             queues: 1,
+            is_indirect: true,
             sectors: crate::SECTORS,
             block_bytes: 512,
             max_segments: Some(254),
@@ -86,6 +89,7 @@ const MOST_BYTES: usize = 4 << 20;
 type Descriptor = (u64, u32, u16, u16);
 const NEXT: u16 = 1;
 const WRITABLE: u16 = 2;
+const TABLE: u16 = 4;
 
 fn peek<T: Copy>(address: u64) -> Option<T> {
     // SAFETY: `shared` has checked that the memory is allocated. The read needs no alignment.
@@ -99,6 +103,31 @@ fn poke<T>(address: u64, value: T) {
     }
 }
 
+/// Reads the descriptor `index` of a table.
+fn descriptor(table: u64, entries: u16, index: u16) -> Option<Descriptor> {
+    (index < entries).then_some(())?;
+    let at = table.checked_add(16 * u64::from(index)).filter(|at| at.checked_add(16).is_some())?;
+    Some((peek(at)?, peek(at + 8)?, peek(at + 12)?, peek(at + 14)?))
+}
+
+/// Follows the chain that begins with the descriptor `head` of a table. Returns its memory: what the device may read,
+/// and then what it may write. Returns `None` if a descriptor is not in the table, if the device may write a piece
+/// before one that it may read, or if the chain has no end.
+fn chain(table: u64, entries: u16, head: u16) -> Option<[Chain; 2]> {
+    let (mut chains, mut index) = ([Chain::default(), Chain::default()], head);
+    for _ in 0..entries {
+        let (address, bytes, flags, next) = descriptor(table, entries, index)?;
+        let is_written = flags & WRITABLE != 0;
+        (flags & TABLE == 0 && (is_written || chains[1].0.is_empty())).then_some(())?;
+        chains[usize::from(is_written)].0.push((address, bytes as usize));
+        if flags & NEXT == 0 {
+            return Some(chains);
+        }
+        index = next;
+    }
+    None
+}
+
 impl Queue {
     /// Takes the next request that the driver has made available.
     fn take(&mut self) -> Option<u16> {
@@ -110,28 +139,17 @@ impl Queue {
         peek(self.available + 4 + 2 * u64::from(slot))
     }
 
-    fn descriptor(&self, index: u16) -> Option<Descriptor> {
-        let at = self.descriptors + 16 * u64::from(index);
-        (index < self.entries).then_some(())?;
-        Some((peek(at)?, peek(at + 8)?, peek(at + 12)?, peek(at + 14)?))
-    }
-
     /// Returns the memory of the request whose first descriptor is `head`: what the device may read, and then what it
-    /// may write. Returns `None` if a descriptor is not in the table, if the device may write a piece before one that
-    /// it may read, or if the chain has no end.
-    fn chain(&self, head: u16) -> Option<[Chain; 2]> {
-        let (mut chains, mut index) = ([Chain::default(), Chain::default()], head);
-        for _ in 0..self.entries {
-            let (address, bytes, flags, next) = self.descriptor(index)?;
-            let is_written = flags & WRITABLE != 0;
-            (is_written || chains[1].0.is_empty()).then_some(())?;
-            chains[usize::from(is_written)].0.push((address, bytes as usize));
-            if flags & NEXT == 0 {
-                return Some(chains);
-            }
-            index = next;
+    /// may write. Returns `None` if the descriptors violate the protocol: see [`chain`].
+    fn pieces(&self, head: u16) -> Option<[Chain; 2]> {
+        let (address, bytes, flags, _) = descriptor(self.descriptors, self.entries, head)?;
+        if flags & TABLE == 0 {
+            return chain(self.descriptors, self.entries, head);
         }
-        None
+        // A table is not a piece of memory that is followed by others or written, it consists of whole descriptors,
+        // and it has at most as many as the queue.
+        (flags == TABLE && bytes.is_multiple_of(16) && bytes / 16 <= self.entries.into()).then_some(())?;
+        chain(address, (bytes / 16) as u16, 0)
     }
 
     fn complete(&mut self, token: u32, written: u32) {
@@ -187,7 +205,7 @@ impl State {
     /// Executes one request. Returns the number of written bytes that the device reports, or `None` if the request is
     /// malformed.
     fn serve(&mut self, queue: &Queue, head: u16) -> Option<u32> {
-        let [input, output] = queue.chain(head)?;
+        let [input, output] = queue.pieces(head)?;
         // Garbage in the descriptors could otherwise exhaust the memory of the test.
         (input.bytes().max(output.bytes()) <= MOST_BYTES).then_some(())?;
         let (request, room) = (input.read()?, output.bytes().checked_sub(1)?);
@@ -314,11 +332,12 @@ impl Transport for Fake {
         let settings = &self.0.get_mut().settings;
         let size = u64::from(settings.max_segment_bytes.is_some()) << 1;
         let segments = u64::from(settings.max_segments.is_some()) << 2;
-        modern | size | segments | 1 << 6 | 1 << 9 | 1 << 12 | 1 << 13 | 1 << 28 | 1 << 29
+        let indirect = u64::from(settings.is_indirect) << 28;
+        modern | size | segments | indirect | 1 << 6 | 1 << 9 | 1 << 12 | 1 << 13 | 1 << 29
     }
 
     fn write_driver_features(&mut self, features: u64) {
-        assert_eq!(features & (1 << 28 | 1 << 29), 0, "features that the driver does not implement");
+        assert_eq!(features & 1 << 29, 0, "features that the driver does not implement");
     }
 
     fn max_queue_size(&mut self, _: u16) -> u32 {

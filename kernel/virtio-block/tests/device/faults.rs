@@ -46,13 +46,13 @@ fn short_answer_is_an_error() {
 
 #[test]
 fn completion_of_an_unknown_request_breaks_the_device() {
-    for wrong in [1, 4, 255, 256, 65_535] {
+    for wrong in [2, 4, 255, 256, 65_535, 65_536, u32::MAX] {
         let mut device = open(Settings { ..Settings::default() });
         for owner in 0..2 {
             let buffer = device.take_buffers(1).expect("a free buffer");
             device.submit(Request::Read { sector: 0, bytes: 512 }, buffer, owner, 0).expect("allowed");
         }
-        // The tokens of the two requests are 0 and 2.
+        // The tokens of the two requests are 0 and 1.
         device.transport().complete_wrongly(0, wrong);
         let failed = completions(&mut device);
         assert_eq!(failed.len(), 2, "all owners get an answer");

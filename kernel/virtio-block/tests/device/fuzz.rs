@@ -91,6 +91,7 @@ fn random_settings(random: &mut fastrand::Rng) -> Settings {
     Settings {
         entries: [16, 64, 128, 256][random.usize(..4)],
         queues: random.u16(1..5),
+        is_indirect: random.bool(),
         max_segments: [None, Some(1), Some(3), Some(254)][random.usize(..4)],
         max_segment_bytes: [None, Some(1_040), Some(1 << 16)][random.usize(..3)],
         ..Settings::default()

@@ -39,10 +39,12 @@ fn write_and_read(device: &mut Device, sector: u64, bytes: usize, seed: u64) {
 
 #[test]
 fn data_of_several_buffers_is_read_as_it_was_written() {
-    let mut device = open(Settings::default());
-    let lengths = [512, BUFFER_BYTES, BUFFER_BYTES + 512, 5 * BUFFER_BYTES - 512, MAX_REQUEST_BYTES];
-    for (seed, bytes) in (0..).zip(lengths) {
-        write_and_read(&mut device, seed + 3, bytes, seed);
+    for is_indirect in [true, false] {
+        let mut device = open(Settings { is_indirect, ..Settings::default() });
+        let lengths = [512, BUFFER_BYTES, BUFFER_BYTES + 512, 5 * BUFFER_BYTES - 512, MAX_REQUEST_BYTES];
+        for (seed, bytes) in (0..).zip(lengths) {
+            write_and_read(&mut device, seed + 3, bytes, seed);
+        }
     }
 }
 
@@ -108,7 +110,7 @@ fn queue_has_room_for_every_request_that_has_its_buffers() {
     for seed in 0..50 {
         let mut random = fastrand::Rng::with_seed(seed);
         let entries = [16, 64, 128, 256][random.usize(..4)];
-        let mut device = open(Settings { entries, ..Settings::default() });
+        let mut device = open(Settings { entries, is_indirect: random.bool(), ..Settings::default() });
         let all = device.free_buffers();
         for _ in 0..5 {
             let mut submitted = 0;

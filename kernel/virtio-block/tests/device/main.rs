@@ -127,9 +127,12 @@ fn data_is_read_as_it_was_written() {
 }
 
 #[test]
-fn queue_takes_as_many_requests_as_half_its_entries() {
-    for (entries, requests) in [(1_024, 128), (256, 128), (255, 64), (64, 32), (63, 8), (16, 8)] {
-        let mut device = open(Settings { entries, ..Settings::default() });
+fn queue_takes_as_many_requests_as_entries_if_descriptors_are_indirect_and_half_as_many_otherwise() {
+    let indirect = [(1_024, 256), (256, 256), (255, 128), (64, 64), (63, 32), (32, 32), (16, 8)];
+    let direct = [(1_024, 128), (256, 128), (255, 64), (64, 32), (63, 16), (16, 8)];
+    let cases = indirect.map(|case| (true, case)).into_iter().chain(direct.map(|case| (false, case)));
+    for (is_indirect, (entries, requests)) in cases {
+        let mut device = open(Settings { entries, is_indirect, ..Settings::default() });
         let mut submitted = 0;
         while let Some(buffer) = device.take_buffers(1) {
             device
@@ -167,15 +170,15 @@ fn number_of_queues_depends_on_device_and_caller_and_memory() {
     // and the buffers for which there is memory. The last two numbers are expected: the queues, and the buffers of
     // each.
     let cases = [
-        (1, 8, all, 1, 128),
-        (2, 8, all, 2, 64),
-        (8, 2, all, 2, 64),
-        (3, 3, all, 3, 42),
-        (255, 255, all, MAX_QUEUES, 8),
+        (1, 8, all, 1, 256),
+        (2, 8, all, 2, 128),
+        (8, 2, all, 2, 128),
+        (3, 3, all, 3, 85),
+        (255, 255, all, MAX_QUEUES, 16),
         (8, 8, 40, 5, 8),
         (8, 8, 7, 1, 7),
         (8, 8, 0, 1, 1),
-        (8, 0, all, 1, 128),
+        (8, 0, all, 1, 256),
     ];
     for case @ (queues, max_queues, max_buffers, expected, buffers) in cases {
         let pages = usize::saturating_mul(max_buffers, BUFFER_PAGES);
