@@ -22,6 +22,7 @@ use core::ptr::{self, NonNull};
 
 use virtio_drivers::{PAGE_SIZE, PhysAddr};
 
+use crate::before_shared_read;
 use crate::protocol::{HEADER_BYTES, NO_STATUS, Request};
 use crate::ring::TABLE_BYTES;
 
@@ -145,6 +146,7 @@ impl Buffers {
         let mut rest = into;
         for piece in self.data(offset, rest.len()) {
             let (part, others) = rest.split_at_mut(piece.memory.len());
+            before_shared_read();
             // SAFETY: the piece is in a buffer. `part` is other memory, because there are no references to buffers. The
             // copy makes no reference to the buffer. So if the device wrongly changes these bytes meanwhile, only the
             // copied data is wrong.
@@ -245,6 +247,7 @@ impl Pieces {
 
     /// Reads the status.
     pub(crate) fn status(&self) -> u8 {
+        before_shared_read();
         // SAFETY: the byte is in a buffer, whose memory is initialised and never freed. The read is volatile, because
         // the device may change it.
         unsafe { self.status_address().read_volatile() }

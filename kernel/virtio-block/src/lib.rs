@@ -46,7 +46,8 @@
 //! - A device that does not answer a request in time can be [reset](Device::reset). The age of each request counts,
 //!   because a device may lose one request and answer others.
 //!
-//! The tests of this crate contain a device that misbehaves in these ways at random.
+//! The tests of this crate contain a device that misbehaves in these ways at random, also between any two reads of the
+//! driver in one call.
 //!
 //! # A device in software
 //!
@@ -58,7 +59,9 @@
 //!
 //! [`Hal::dma_alloc`]: virtio_drivers::Hal::dma_alloc
 
-#![no_std]
+// The unit tests use the device of the other tests, which needs the standard library.
+#![cfg_attr(not(test), no_std)]
+#![cfg_attr(test, expect(redundant_imports, reason = "other builds need these imports"))]
 #![deny(unsafe_code)]
 
 extern crate alloc;
@@ -70,6 +73,31 @@ mod queue;
 mod ring;
 pub mod software;
 pub mod stripes;
+
+#[cfg(test)]
+extern crate self as kernel_virtio_block;
+#[cfg(test)]
+#[expect(dead_code, unsafe_code, reason = "the other tests use the rest; the memory is that of a fake device")]
+#[path = "../tests/device/fake.rs"]
+mod fake;
+#[cfg(test)]
+mod fuzz;
+#[cfg(test)]
+#[expect(dead_code, unsafe_code, reason = "the other tests use the rest; the memory is that of a fake device")]
+#[path = "../tests/device/memory.rs"]
+mod memory;
+#[cfg(test)]
+mod races;
+#[cfg(test)]
+#[path = "../tests/device/rig.rs"]
+mod rig;
+
+/// Called before each read of memory that the device may write. In the unit tests, the device writes here.
+#[cfg(not(test))]
+#[inline(always)]
+const fn before_shared_read() {}
+#[cfg(test)]
+use races::before_shared_read;
 
 pub use buffer::{BUFFER_BYTES, BUFFER_PAGES, Buffers, MAX_REQUEST_BUFFERS, MAX_REQUEST_BYTES};
 pub use device::{Device, MAX_QUEUES, OpenError};

@@ -34,6 +34,7 @@ use core::sync::atomic::{AtomicU16, Ordering};
 use virtio_drivers::transport::Transport;
 use virtio_drivers::{BufferDirection, Hal, PAGE_SIZE, PhysAddr};
 
+use crate::before_shared_read;
 use crate::buffer::{MAX_PIECES, Piece, Pieces};
 use crate::device::OpenError;
 use crate::protocol::INDIRECT;
@@ -74,6 +75,18 @@ struct Used {
 /// The size of a table of descriptors for the largest number of pieces.
 pub(crate) const TABLE_BYTES: usize = MAX_PIECES * size_of::<Descriptor>();
 
+/// Returns the offset of the available ring: two words, flags and index, and a word for each entry. It ends with a word
+/// that is not used.
+fn available_offset(entries: usize) -> usize {
+    entries * size_of::<Descriptor>()
+}
+
+/// Returns the offset of the used ring: two words, flags and index, and its entries. It ends with a word that is not
+/// used.
+pub(crate) fn used_offset(entries: usize) -> usize {
+    (available_offset(entries) + (entries + 3) * size_of::<u16>()).next_multiple_of(align_of::<Used>())
+}
+
 /// The memory of a queue. Freed when the value is dropped.
 struct Memory<H: Hal> {
     start: NonNull<u8>,
@@ -97,20 +110,8 @@ impl<H: Hal> Memory<H> {
         Ok(memory)
     }
 
-    /// Returns the offset of the available ring: two words, flags and index, and a word for each entry. It ends with a
-    /// word that is not used.
-    fn available(entries: usize) -> usize {
-        entries * size_of::<Descriptor>()
-    }
-
-    /// Returns the offset of the used ring: two words, flags and index, and its entries. It ends with a word that is
-    /// not used.
-    fn used(entries: usize) -> usize {
-        (Self::available(entries) + (entries + 3) * size_of::<u16>()).next_multiple_of(align_of::<Used>())
-    }
-
     fn pages(entries: usize) -> usize {
-        (Self::used(entries) + 3 * size_of::<u16>() + entries * size_of::<Used>()).div_ceil(PAGE_SIZE)
+        (used_offset(entries) + 3 * size_of::<u16>() + entries * size_of::<Used>()).div_ceil(PAGE_SIZE)
     }
 
     /// Returns a pointer to the value of type `T` at `offset`.
@@ -205,7 +206,7 @@ impl<H: Hal> Ring<H> {
         (self.free, self.free_count, self.added, self.taken) = (0, entries, 0, 0);
         self.next.iter_mut().zip(1..).for_each(|(next, following)| *next = following);
         let at = |offset: usize| self.memory.address + offset as PhysAddr;
-        let (available, used) = (at(Memory::<H>::available(entries)), at(Memory::<H>::used(entries)));
+        let (available, used) = (at(available_offset(entries)), at(used_offset(entries)));
         transport.queue_set(self.number, entries as u32, at(0), available, used);
         Ok(())
     }
@@ -255,7 +256,7 @@ impl<H: Hal> Ring<H> {
             }
         }
         self.free_count -= count;
-        let ring = Memory::<H>::available(self.entries());
+        let ring = available_offset(self.entries());
         let entry = usize::from(self.added) % self.entries();
         // SAFETY: the memory is valid and aligned, and there are no references to it.
         unsafe { self.memory.at::<u16>(ring + (2 + entry) * size_of::<u16>()).write_volatile(token) };
@@ -283,7 +284,8 @@ impl<H: Hal> Ring<H> {
     /// it. Returns `None` if no further request is completed. Both numbers come from the device, so they may be any
     /// numbers. If `token` is that of a request in flight, the caller must [`free`](Self::free) its entries.
     pub(crate) fn take(&mut self) -> Option<(u32, u32)> {
-        let ring = Memory::<H>::used(self.entries());
+        let ring = used_offset(self.entries());
+        before_shared_read();
         // Ordering: Acquire, so that the driver sees the entry and the data that the device has written before.
         if self.memory.index(ring).load(Ordering::Acquire) == self.taken {
             return None;
@@ -293,6 +295,7 @@ impl<H: Hal> Ring<H> {
         let field = |offset| {
             // SAFETY: the entry is within the memory, and so are both of its fields.
             let field = unsafe { entry.add(offset) }.cast::<u32>();
+            before_shared_read();
             // SAFETY: the memory is valid and aligned, and every content is a number. The read is volatile, because the
             // device may change the number at any time.
             unsafe { field.read_volatile() }

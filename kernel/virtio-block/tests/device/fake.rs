@@ -41,7 +41,7 @@ impl Default for Settings {
             entries: 256,
             queues: 1,
             is_indirect: true,
-            sectors: crate::SECTORS,
+            sectors: crate::rig::SECTORS,
             block_bytes: 512,
             max_segments: Some(254),
             max_segment_bytes: None,
@@ -254,7 +254,7 @@ impl State {
 
 impl Fake {
     pub(crate) fn new(settings: Settings) -> Self {
-        let content = vec![0; crate::SECTORS as usize * SECTOR_SIZE];
+        let content = vec![0; crate::rig::SECTORS as usize * SECTOR_SIZE];
         let queues = vec![None; settings.queues.into()];
         Self(RefCell::new(State { settings, status: DeviceStatus::empty(), queues, content, generation: 0 }))
     }

@@ -1,14 +1,14 @@
 //! Tests the driver with a device that keeps to the protocol, and with devices that violate it.
 
+#[expect(dead_code, reason = "the fuzz test, which is a unit test, uses the rest")]
 mod fake;
 mod faults;
-mod fuzz;
 mod large;
+#[expect(dead_code, reason = "the fuzz test, which is a unit test, uses the rest")]
 mod memory;
+mod rig;
 mod software;
 mod waiting;
-
-use std::ops::{Deref, DerefMut};
 
 use kernel_virtio_block::{
     BUFFER_BYTES, BUFFER_PAGES, Buffers, Completion, Failure, MAX_QUEUES, OpenError, Request, SECTOR_SIZE,
@@ -16,51 +16,7 @@ use kernel_virtio_block::{
 
 use self::fake::{Fake, Settings};
 use self::memory::Memory;
-
-type Queue = kernel_virtio_block::Queue<Memory, u64>;
-
-/// A device with its queues. Most tests use only the first queue, so this type dereferences to it.
-#[derive(Debug)]
-struct Device {
-    device: kernel_virtio_block::Device<Memory, Fake>,
-    queues: Vec<Queue>,
-}
-
-impl Device {
-    fn open(settings: Settings, max_queues: usize, max_pages: usize) -> Result<Self, OpenError> {
-        let (device, queues) = kernel_virtio_block::Device::open(Fake::new(settings), max_queues, max_pages)?;
-        Ok(Self { device, queues })
-    }
-
-    fn transport(&self) -> &Fake {
-        self.device.transport()
-    }
-
-    fn reset(&mut self, now: u64, ended: impl FnMut(u16, Completion<u64>)) {
-        let mut queues: Vec<&mut Queue> = self.queues.iter_mut().collect();
-        self.device.reset(now, &mut queues, ended);
-    }
-}
-
-impl Deref for Device {
-    type Target = Queue;
-
-    fn deref(&self) -> &Queue {
-        &self.queues[0]
-    }
-}
-
-impl DerefMut for Device {
-    fn deref_mut(&mut self) -> &mut Queue {
-        &mut self.queues[0]
-    }
-}
-
-const SECTORS: u64 = 4_096;
-
-fn open(settings: Settings) -> Device {
-    Device::open(settings, usize::MAX, usize::MAX).expect("the device can be used")
-}
+use self::rig::{Device, Queue, SECTORS, open};
 
 /// Returns all completions. If the device is broken, also returns the requests that failed because of that.
 fn completions(queue: &mut Queue) -> Vec<Completion<u64>> {

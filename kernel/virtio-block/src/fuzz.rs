@@ -2,20 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use kernel_virtio_block::{Buffers, Completion, Request, SECTOR_SIZE};
-
 use crate::fake::Settings;
 use crate::memory::Memory;
-use crate::{Queue, SECTORS, open};
+use crate::races;
+use crate::rig::{Queue, SECTORS, open};
+use crate::{Buffers, Completion, Request, SECTOR_SIZE};
+
+/// When the device may write to the shared memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Writes {
+    /// Only between two calls of the driver's functions.
+    BetweenCalls,
+    /// Also between any two reads of the driver in one call.
+    BetweenReads,
+}
 
 /// Runs the driver with a device that may write anything anywhere in the shared memory between two steps of the driver.
 /// Checks that each request is answered exactly once, and that no other memory changes. Also checks that no buffer is
 /// lost unless the device is broken.
-fn device_does_anything(steps: u64, seed: u64) {
+fn device_does_anything(writes: Writes, steps: u64, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut left = steps;
     while left > 0 {
         let mut device = open(random_settings(&mut random));
+        let is_racing = writes == Writes::BetweenReads && random.u32(..8) != 0;
+        races::set(is_racing.then(|| random.fork()));
         let most = device.device.properties().max_segments;
         let buffers: usize = device.queues.iter().map(Queue::free_buffers).sum();
         // `held` contains the buffers that the test has taken, in one list for each queue. `waiting` contains the
@@ -82,6 +93,7 @@ fn device_does_anything(steps: u64, seed: u64) {
                 assert_eq!(free + held + waiting.values().sum::<usize>(), buffers, "a buffer is lost");
             }
         }
+        races::set(None);
         Memory::check_surroundings();
         Memory::free_all();
     }
@@ -115,13 +127,28 @@ fn random_request(random: &mut fastrand::Rng) -> Request {
 
 #[test]
 fn device_that_does_anything_breaks_nothing() {
-    device_does_anything(200_000, 1);
+    device_does_anything(Writes::BetweenCalls, 200_000, 1);
+}
+
+#[test]
+fn device_that_writes_between_reads_breaks_nothing() {
+    device_does_anything(Writes::BetweenReads, 200_000, 1);
 }
 
 /// Ten million steps take some minutes. `GMP_FUZZ_SEED` chooses other random numbers.
+fn ten_million_steps(writes: Writes) {
+    let seed = std::env::var("GMP_FUZZ_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
+    device_does_anything(writes, 10_000_000, seed);
+}
+
 #[test]
 #[ignore = "takes minutes"]
 fn device_that_does_anything_breaks_nothing_in_ten_million_steps() {
-    let seed = std::env::var("GMP_FUZZ_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
-    device_does_anything(10_000_000, seed);
+    ten_million_steps(Writes::BetweenCalls);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn device_that_writes_between_reads_breaks_nothing_in_ten_million_steps() {
+    ten_million_steps(Writes::BetweenReads);
 }
