@@ -43,7 +43,9 @@ fn write_somewhere(random: &mut fastrand::Rng) {
     };
     let value = if random.u32(..8) == 0 { random.u8(..) } else { random.u8(..4) };
     if at < block.len() {
-        // SAFETY: the byte is in the block, which is allocated as long as the driver uses it.
-        unsafe { block.cast::<u8>().add(at).write_volatile(value) };
+        // SAFETY: the offset is within the block.
+        let byte = unsafe { block.cast::<u8>().add(at) };
+        // SAFETY: the block is allocated as long as the driver uses it.
+        unsafe { byte.write_volatile(value) };
     }
 }

@@ -14,9 +14,9 @@ use kernel_virtio_block::{
     BUFFER_BYTES, BUFFER_PAGES, Buffers, Completion, Failure, MAX_QUEUES, OpenError, Request, SECTOR_SIZE,
 };
 
-use self::fake::{Fake, Settings};
+use self::fake::Settings;
 use self::memory::Memory;
-use self::rig::{Device, Queue, SECTORS, open};
+use self::rig::{Device, Queue, open};
 
 /// Returns all completions. If the device is broken, also returns the requests that failed because of that.
 fn completions(queue: &mut Queue) -> Vec<Completion<u64>> {
