@@ -23,14 +23,22 @@ impl Timed for Element {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Inserts an element that is due this much after the current time, or before it if the number is negative.
-    Insert(i64),
-    /// Advances the time by this much and takes out all elements that are due.
-    Advance(u64),
+    /// Inserts an element that is due this much after a certain time, or before it if the number is negative.
+    Insert(Origin, i64),
+    /// Advances the time by this much, or until the first element is due. Takes out all elements that are then due.
+    Advance(Option<u64>),
     /// Removes an element.
     Remove(usize),
     /// Takes out all elements and inserts them again.
     Drain,
+}
+
+/// The time from which an [insertion](Step::Insert) counts.
+#[derive(Clone, Copy, Debug)]
+enum Origin {
+    Now,
+    /// The time of an element.
+    Element(usize),
 }
 
 /// Distances in time: zero or tiny, medium, of any size, and the largest possible.
@@ -43,15 +51,32 @@ fn distances() -> impl Strategy<Value = u64> {
     ]
 }
 
+/// Distances of at most eight rotations. Elements at such distances from each other are often in one slot of a level
+/// whose slots cover several rotations.
+fn distances_within_a_slot() -> impl Strategy<Value = i64> {
+    (37..63u32, any::<i64>()).prop_map(|(bits, all)| all >> bits)
+}
+
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        8 => distances().prop_map(|distance| Step::Insert(i64::try_from(distance).unwrap_or(i64::MAX))),
-        1 => (0..20i64).prop_map(|distance| Step::Insert(-distance)),
-        4 => distances().prop_map(|distance| Step::Advance(distance >> 3)),
+        8 => distances().prop_map(|distance| Step::Insert(Origin::Now, i64::try_from(distance).unwrap_or(i64::MAX))),
+        1 => (0..20i64).prop_map(|distance| Step::Insert(Origin::Now, -distance)),
+        4 => (any::<usize>(), distances_within_a_slot())
+            .prop_map(|(choice, distance)| Step::Insert(Origin::Element(choice), distance)),
+        4 => distances().prop_map(|distance| Step::Advance(Some(distance >> 3))),
+        2 => Just(Step::Advance(None)),
         3 => any::<usize>().prop_map(Step::Remove),
         1 => Just(Step::Drain),
     ];
     prop::collection::vec(step, 0..300)
+}
+
+/// What the wheel should contain. Maps an element's time, and the number of the step that inserted it, to the element.
+type Model = BTreeMap<(u64, usize), &'static Element>;
+
+/// Returns the time of an element and the number of the step that inserted it. Returns `None` if there is no element.
+fn chosen(model: &Model, choice: usize) -> Option<(u64, usize)> {
+    model.keys().nth(choice.checked_rem(model.len())?).copied()
 }
 
 proptest! {
@@ -60,21 +85,25 @@ proptest! {
     #[test]
     fn behaves_like_a_sorted_map(start in distances(), steps in steps()) {
         let mut wheel = TimingWheel::<Element>::new().unwrap();
-        // Maps an element's time, and the number of the step that inserted it, to the element.
-        let mut model = BTreeMap::<(u64, usize), &'static Element>::new();
+        let mut model = Model::new();
         let mut now = start;
         // Whether an element was removed that may have been the first. If so, `earliest` is only a lower bound.
         let mut is_lower_bound = false;
         for (number, step) in steps.into_iter().enumerate() {
             match step {
-                Step::Insert(distance) => {
+                Step::Insert(origin, distance) => {
+                    let origin = match origin {
+                        Origin::Now => now,
+                        Origin::Element(choice) => chosen(&model, choice).map_or(now, |(when, _)| when),
+                    };
                     let element = &*Box::leak(Box::new(Element { number, entry: WheelEntry::unlinked() }));
-                    let when = now.saturating_add_signed(distance).min(Instant::LAST.as_nanos());
+                    let when = origin.saturating_add_signed(distance).min(Instant::LAST.as_nanos());
                     wheel.insert(element, Instant::from_nanos(when));
                     model.insert((when.max(wheel.base), number), element);
                 }
                 Step::Advance(distance) => {
-                    now = now.saturating_add(distance).min(Instant::LAST.as_nanos());
+                    let first = model.first_key_value().map_or(now, |(&(when, _), _)| when);
+                    now = distance.map_or(now.max(first), |distance| now.saturating_add(distance)).min(Instant::LAST.as_nanos());
                     while let Some((found, when)) = wheel.pop_due(Instant::from_nanos(now)) {
                         let ((expected, number), element) = model.pop_first().expect("there is one less than expected");
                         prop_assert_eq!((when.as_nanos(), found.number), (expected, number));
@@ -85,8 +114,7 @@ proptest! {
                     prop_assert!(model.first_key_value().is_none_or(|((when, _), _)| *when > now));
                 }
                 Step::Remove(choice) => {
-                    let index = choice.checked_rem(model.len()).unwrap_or(0);
-                    let Some(&key) = model.keys().nth(index) else { continue };
+                    let Some(key) = chosen(&model, choice) else { continue };
                     let element = model.remove(&key).unwrap();
                     wheel.remove(element);
                     prop_assert!(!element.entry.is_linked());
