@@ -135,6 +135,8 @@ impl<Plat: Platform> Machine<Plat> {
         if self.stop_polling() && scheduler.signals.is_ready() {
             scheduler.wake_poller();
         }
+        // If this M has just made its P idle, the timekeeper may not know the timers of that P yet.
+        scheduler.wake_timekeeper(scheduler.earliest_timekeeper_timer());
         true
     }
 }

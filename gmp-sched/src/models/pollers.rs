@@ -14,7 +14,7 @@ use crate::entities::status::Status;
 
 /// Lets `machine` run a G until this G waits for a signal, and then lets `machine` run another G. Returns a [`Scene`],
 /// which contains the signal and the waiting G.
-fn waiting(setting: &Setting, machine: &'static Machine<Model>) -> Arc<Scene> {
+pub(super) fn waiting(setting: &Setting, machine: &'static Machine<Model>) -> Arc<Scene> {
     let scene = Scene::new(setting, machine, 1);
     run_as(machine, |pinned| scene.run(pinned, Instant::NEVER));
     run_another(setting, machine);

@@ -2,15 +2,18 @@
 //! timer is missed: if a P is idle at the end, some M wakes no later than the earliest timer.
 
 use super::explore_every_point;
-use super::platform::{Model, Setting, run_as, spawn_as};
+use super::platform::{Model, Setting, run_as, run_next, spawn_as};
+use super::pollers::waiting;
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
+use crate::base::points::{Points, Site};
 use crate::engine::arm_timers::arm;
 use crate::engine::park::ready_pinned;
 use crate::engine::pick::find_runnable;
 use crate::engine::syscall::{enter_blocking, enter_syscall};
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::machine::Machine;
+use crate::entities::status::Status;
 use crate::entities::timers::Action;
 use crate::platform::{Pinned, Platform};
 
@@ -102,6 +105,9 @@ fn timekeeper_that_finds_work_leaves_its_deadline_to_another() {
 /// An M that goes idle is assigned another P before it has checked any timers. The timekeeper still sleeps without a
 /// deadline, because all Ps were held. The timekeeper must take over the timers of the P that was given up. `prepare`
 /// sets these timers.
+///
+/// The P is assigned for a G, which a thief takes in the meantime. So the assigned M sees no queued G, and wakes no
+/// other M. Instead it runs the G of a device, and does not go idle again, which is when it would check the timers.
 fn against_an_m_that_is_assigned_another_p(
     processors: usize,
     prepare: fn(&Setting, &'static Machine<Model>, &'static Goroutine<Model>),
@@ -110,19 +116,32 @@ fn against_an_m_that_is_assigned_another_p(
         let setting = Setting::new(processors);
         setting.add_machine();
         let (leaving, idler, sleeper) = (setting.running_machine(), setting.busy_machine(), setting.goroutine());
+        let thief = setting.busy_machine();
+        let device = waiting(&setting, leaving);
         prepare(&setting, idler, sleeper);
         let timekeeper = setting.scheduler.timekeeper.load(Ordering::Relaxed).expect("an M is idle");
-        let work = setting.goroutine();
         run_as(timekeeper, |pinned| timekeeper.wait_for_processor(pinned));
+        let work = setting.goroutine();
         run_as(leaving, |pinned| ready_pinned(pinned, work));
-        let idles = spawn_as(idler, move |pinned| idler.go_idle(pinned));
+        // No P is idle, so the raise relies on a running G, which gives way later.
+        device.interrupt();
+        let victim = leaving.held_processor();
+        let steals = spawn_as(thief, move |pinned| {
+            Model::point(Site::RunQueue);
+            if let Some(stolen) = victim.queue.steal_into(&pinned.processor().queue, victim.queue.next()) {
+                stolen.set_status(Status::Running);
+                thief.set_current(Some(stolen));
+            }
+        });
+        let idles = spawn_as(idler, move |pinned| {
+            idler.go_idle(pinned);
+            run_next(pinned, idler);
+        });
         run_as(leaving, |_| core::mem::forget(enter_blocking::<Model>().unwrap()));
+        steals.join().unwrap();
         idles.join().unwrap();
-        if idler.spinning.load(Ordering::Relaxed) {
-            setting.settle_all([idler]);
-        } else if let Some(processor) = idler.processor() {
-            // The M runs the G for which it was woken, and does not return to the search during the model.
-            processor.pop_local();
+        if thief.current_goroutine().is_none() {
+            setting.settle_all([thief]);
         }
         setting.check();
     });
@@ -130,12 +149,12 @@ fn against_an_m_that_is_assigned_another_p(
 
 #[test]
 fn m_leaves_timers_behind_for_another_p() {
-    against_an_m_that_is_assigned_another_p(2, |_, idler, sleeper| set(idler, sleeper, SOON));
+    against_an_m_that_is_assigned_another_p(3, |_, idler, sleeper| set(idler, sleeper, SOON));
 }
 
 #[test]
 fn m_changes_ps_beside_timers_left_in_a_system_call() {
-    against_an_m_that_is_assigned_another_p(3, |setting, _, sleeper| {
+    against_an_m_that_is_assigned_another_p(4, |setting, _, sleeper| {
         let caller = setting.running_machine();
         set(caller, sleeper, SOON);
         run_as(caller, |_| core::mem::forget(enter_syscall::<Model>()));
@@ -186,6 +205,24 @@ fn timekeeper_that_ends_against_an_m_that_leaves_a_timer() {
         let ends = spawn_as(timekeeper, move |pinned| timekeeper.wait_for_processor(pinned));
         run_as(leaving, |pinned| leaving.go_idle(pinned));
         ends.join().unwrap();
+        setting.check();
+    });
+}
+
+/// An M that goes idle ends at once, because there have been more Ms than needed for long. It leaves its timers to the
+/// timekeeper, which has parked without a deadline, because all Ps were held.
+#[test]
+fn m_that_ends_leaves_its_timers_to_a_timekeeper_without_deadline() {
+    explore_every_point(|| {
+        let setting = Setting::new(1);
+        setting.add_machine();
+        let (ending, timekeeper, sleeper) = (setting.busy_machine(), setting.idle_machine(), setting.goroutine());
+        set(ending, sleeper, SOON);
+        run_as(timekeeper, |pinned| timekeeper.wait_for_processor(pinned));
+        setting.end_idle_machines();
+        run_as(ending, |pinned| ending.go_idle(pinned));
+        assert!(ending.is_retired());
+        setting.keep_idle_machines();
         setting.check();
     });
 }

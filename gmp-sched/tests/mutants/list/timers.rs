@@ -82,10 +82,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("timers::system_call_against_an_m_that_becomes_the_timekeeper"),
     ),
     mutant(
+        "engine/machines.rs",
+        "an M that ends does not wake the timekeeper for the timers that it leaves",
+        "        scheduler.wake_timekeeper(scheduler.earliest_timekeeper_timer());",
+        "",
+        Model("timers::m_that_ends_leaves_its_timers"),
+    ),
+    mutant(
         "engine/handoff.rs",
         "a handoff does not wake the timekeeper for the timers that it leaves",
         "        self.wake_timekeeper(self.earliest_timekeeper_timer());",
-        "        crate::base::atomic::fence(Ordering::SeqCst);",
+        "        crate::base::atomic::fence(crate::base::atomic::Ordering::SeqCst);",
         Model("timers::handing_off_timers"),
     ),
     mutant(
