@@ -1,11 +1,15 @@
 //! Models of an M that goes idle while another M submits work; see `idle.md`.
 
+use alloc::sync::Arc;
+
+use super::checked::Checked;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use super::{explore, explore_every_point};
 use crate::engine::park::ready_pinned;
 use crate::engine::pick::find_runnable;
 use crate::engine::syscall::enter_blocking;
 use crate::engine::syscall_return::take_processor_back;
+use crate::platform::Platform;
 
 /// Tests two fences of `idle.md` and the checks after them: the fence of an M that has published a G (submit.1), and
 /// the fence of an M that has put itself on the idle list (idle.2). The third P stays busy, because an M may begin to
@@ -121,6 +125,34 @@ fn submitter_that_blocks_against_a_spinning_m_that_goes_idle() {
             core::mem::forget(enter_blocking::<Model>().unwrap());
         });
         idles.join().unwrap();
+        setting.check();
+    });
+}
+
+/// An idle M wakes spuriously while it is assigned a P, so that it takes the P before it is unparked. It uses the P
+/// after the M that gave the P up.
+#[test]
+fn m_that_wakes_spuriously_takes_its_p_after_the_last_holder_has_used_it() {
+    explore_every_point(|| {
+        let setting = Setting::new(1);
+        setting.add_machine();
+        let (blocking, idle) = (setting.running_machine(), setting.idle_machine());
+        run_as(idle, |pinned| idle.wait_for_processor(pinned));
+        let work = setting.goroutine();
+        run_as(blocking, |pinned| ready_pinned(pinned, work));
+        let data_of_the_processor = Arc::new(Checked::default());
+        let data = data_of_the_processor.clone();
+        Model::unpark_thread(idle);
+        let wakes = spawn_as(idle, move |pinned| {
+            idle.wait_for_processor(pinned);
+            data.used();
+            find_runnable(pinned, idle);
+        });
+        run_as(blocking, |_| {
+            data_of_the_processor.used();
+            core::mem::forget(enter_blocking::<Model>().unwrap());
+        });
+        wakes.join().unwrap();
         setting.check();
     });
 }

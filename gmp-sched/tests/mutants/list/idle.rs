@@ -167,7 +167,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "an M takes its assigned P without Acquire",
         "self.next_processor.load(Ordering::Acquire)",
         "self.next_processor.load(Ordering::Relaxed)",
-        Model("idle::"),
+        Model("idle::m_that_wakes_spuriously"),
     ),
     mutant(
         "engine/idle.rs",
