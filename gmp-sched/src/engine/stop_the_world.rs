@@ -267,15 +267,10 @@ impl<Plat: Platform> Scheduler<Plat> {
                 }
             }
         }
-        // Ordering: this function has put Ps on the idle list, and below reads the times of their timers. The fence
-        // keeps these two steps in order. Partner: the fence in `wake_timekeeper`, which code that sets a timer calls.
-        fence(Ordering::SeqCst);
-        let earliest = self.processors().iter().map(|processor| processor.timers.earliest()).min();
-        if let Some(earliest) = earliest {
-            self.wake_timekeeper(earliest);
-        }
         // As in Go, an M is woken to search for work. That M finds the Gs that were queued before the stop, and those
-        // whose submitters woke no M because the caller counted as spinning.
+        // whose submitters woke no M because the caller counted as spinning. If it finds none and goes idle, it wakes
+        // the timekeeper for the timers of the idle Ps. If it finds one, it wakes another M to search, as long as a P
+        // is idle. So the start itself need not wake the timekeeper.
         self.pass_search_on();
     }
 

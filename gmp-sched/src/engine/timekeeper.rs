@@ -16,7 +16,8 @@
 //! Code that makes a P idle compares the earliest timer of *all* Ps with the deadline, and not only the timers of that
 //! P. The reason is that the timekeeper may have parked without a deadline while no P was idle. As soon as a P is idle,
 //! the timers of Ps that Ms have left in system calls depend on the timekeeper, too. So code that enters a system call
-//! need not compare.
+//! need not compare. Nor does the start of the world, because it wakes an M to search: the last M that searches finds
+//! nothing, goes idle and compares, unless all Ps are held by then.
 
 use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;

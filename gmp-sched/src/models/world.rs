@@ -16,8 +16,12 @@ use crate::engine::syscall_return::{has_to_stop, requeue_without_processor, take
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::machine::Machine;
 use crate::entities::processor_status::ProcessorStatus;
+use crate::entities::status::Status;
 use crate::entities::timers::Action;
 use crate::platform::Pinned;
+
+/// A time that the clock of a model never reaches.
+const SOON: Instant = Instant::from_nanos(1 << 50);
 
 /// A scheduler whose world is to be stopped, and the M that stops it.
 struct Scene {
@@ -233,6 +237,47 @@ fn stopped_work_is_run_when_the_world_starts() {
     });
 }
 
+/// A P with work is handed off while the world is being stopped, so no M gave it up for the stop. When the world starts,
+/// an idle M is assigned this P.
+#[test]
+fn work_of_a_p_that_was_handed_off_during_the_stop_is_run() {
+    explore_every_point(|| {
+        let scene = Scene::new(2);
+        scene.setting.add_machine();
+        let (blocking, work) = (scene.setting.running_machine(), scene.setting.goroutine());
+        run_as(blocking, |pinned| ready_pinned(pinned, work));
+        assert!(!scene.stop());
+        run_as(blocking, |_| core::mem::forget(enter_blocking::<Model>().unwrap()));
+        scene.check(false, &[]);
+        assert_eq!(work.status(), Status::Running);
+    });
+}
+
+/// The M that gave its P up first is the timekeeper while the world is stopped. When the world starts, that M gets its P
+/// back, and another idle M must become the timekeeper.
+#[test]
+fn timekeeper_gets_its_p_back_when_the_world_starts() {
+    explore_every_point(|| {
+        let scene = Scene::new(4);
+        let (first, sleeper) = (scene.setting.running_machine(), scene.setting.goroutine());
+        let others = [scene.setting.busy_machine(), scene.setting.busy_machine()];
+        assert!(!scene.stop());
+        give_way(first);
+        others.into_iter().for_each(give_way);
+        let scheduler = scene.setting.scheduler;
+        run_as(scene.stopper, |pinned| {
+            assert!(scheduler.has_stopped(pinned.processor()));
+            arm(pinned, sleeper, SOON, &sleeper.timer, Action::Wake(sleeper, WaitGeneration::SOLE));
+            scheduler.start_again(pinned);
+        });
+        run_as(first, |pinned| {
+            assert!(first.take_assigned(), "its P has work");
+            run_next(pinned, first);
+        });
+        scene.setting.check();
+    });
+}
+
 /// The start of the world makes a P with timers and no Gs idle, while the timekeeper still sleeps without a deadline.
 /// The timekeeper must be woken for these timers.
 #[test]
@@ -240,9 +285,8 @@ fn timers_are_not_missed_when_the_world_starts() {
     explore_every_point(|| {
         let scene = Scene::new(2);
         let (leaving, sleeper) = (scene.setting.busy_machine(), scene.setting.goroutine());
-        let when = Instant::from_nanos(1 << 50);
         run_as(leaving, |pinned| {
-            arm(pinned, sleeper, when, &sleeper.timer, Action::Wake(sleeper, WaitGeneration::SOLE))
+            arm(pinned, sleeper, SOON, &sleeper.timer, Action::Wake(sleeper, WaitGeneration::SOLE))
         });
         let has_stopped = scene.stop();
         scene.check(has_stopped, &[leaving]);

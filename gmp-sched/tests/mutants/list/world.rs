@@ -189,7 +189,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        self.set_timekeeper(shared.idle_machines.back());
 ",
         "",
-        Simulation("simulation/scheduling", "world_is_stopped_and_resized_under_load", 300),
+        Model("world::timekeeper_gets_its_p_back"),
     ),
     mutant(
         "engine/stop_the_world.rs",
@@ -197,7 +197,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "                        processor.status.set(ProcessorStatus::Running);
                         Plat::unpark_thread(self.assign",
         "                        Plat::unpark_thread(self.assign",
-        Model("world::stopped_work_is_run_when_the_world_starts"),
+        Model("world::work_of_a_p_that_was_handed_off"),
     ),
     mutant(
         "engine/stop_the_world.rs",
@@ -215,21 +215,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/stop_the_world.rs",
-        "the start does not wake the timekeeper for the timers of idle Ps",
-        "            self.wake_timekeeper(earliest);",
-        "            let _ = earliest;",
+        "the start wakes an M only if there is work, so no M checks the timers of idle Ps",
+        "        self.pass_search_on();",
+        "        if self.is_work_visible() {
+            self.pass_search_on();
+        } else {
+            self.spinning.fetch_sub(1, Ordering::SeqCst);
+        }",
         Model("world::timers_are_not_missed_when_the_world_starts"),
-    ),
-    mutant(
-        "engine/stop_the_world.rs",
-        "the start has no fence",
-        "        fence(Ordering::SeqCst);
-        let earliest",
-        "        let earliest",
-        Nobody(
-            "while the world is stopped only the stopper sets timers, and `wake_timekeeper` has a fence of its own. \
-             The fence stays for a timer that may be set from outside in a later version.",
-        ),
     ),
     mutant(
         "engine/syscall_return.rs",
