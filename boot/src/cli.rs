@@ -2,6 +2,7 @@
 
 mod values;
 
+use core::mem;
 use core::time::Duration;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -221,11 +222,11 @@ impl Cli {
     /// [`Error::Usage`] if a disk cannot be opened, or if an argument is not Unicode. The same error is returned if
     /// `new` is not followed by exactly one path, if `compare` is not the first word, or if `--image` is given without
     /// a firmware that boots from an image.
-    pub(crate) fn request(self) -> Result<Request, Error> {
+    pub(crate) fn request(mut self) -> Result<Request, Error> {
         if self.list {
             return Ok(Request::List);
         }
-        let mut words = self.command.into_iter();
+        let mut words = mem::take(&mut self.command).into_iter();
         let program = words.next().unwrap_or_else(|| DEFAULT.into());
         if program == NEW {
             return match (words.next(), words.next()) {
@@ -240,25 +241,24 @@ impl Cli {
                 "`compare` has options of its own, which follow it, as in: cargo run -- compare --icount".into(),
             ));
         }
+        Ok(Request::Boot(Box::new(self.order(program, words)?)))
+    }
+
+    /// Returns the order to boot `program` with these arguments.
+    fn order(self, program: OsString, arguments: impl Iterator<Item = OsString>) -> Result<Order, Error> {
         if self.image.is_some() && self.firmware == Firmware::Pvh {
             return Err(Error::Usage("--image also needs --firmware bios or --firmware uefi".into()));
         }
+        let profile = self.build_profile();
         let access = if self.disk_rw { Access::ReadWrite } else { Access::ReadOnly };
-        let profile = match (self.debug, self.release || self.icount) {
-            (true, _) => Profile::Debug,
-            // Instructions are counted to compare runs, so the program is built with full optimisation, as for other
-            // measurements.
-            (false, true) => Profile::Release,
-            (false, false) => Profile::Quick,
-        };
         let disks = self.disk.iter().map(|name| Disk::open(name, access)).collect::<Result<_, _>>()?;
         let tracing = recording::option(self.trace.is_some(), self.profile.is_some()).map(str::to_owned);
         let publishing = self.top.then(|| top::OPTION.to_owned());
         let kernel_options = tracing.into_iter().chain(publishing).chain(self.kernel_option).collect();
-        Ok(Request::Boot(Box::new(Order {
+        Ok(Order {
             program,
             binary: self.bin,
-            arguments: words.map(|word| unicode(&word)).collect::<Result<_, _>>()?,
+            arguments: arguments.map(|word| unicode(&word)).collect::<Result<_, _>>()?,
             options: Options { profile, target: self.target },
             configuration: Configuration {
                 cpus: self.smp,
@@ -281,7 +281,17 @@ impl Cli {
             top: self.top,
             limit: self.timeout,
             dry_run: self.dry_run,
-        })))
+        })
+    }
+
+    fn build_profile(&self) -> Profile {
+        match (self.debug, self.release || self.icount) {
+            (true, _) => Profile::Debug,
+            // Instructions are counted to compare runs, so the program is built with full optimisation, as for other
+            // measurements.
+            (false, true) => Profile::Release,
+            (false, false) => Profile::Quick,
+        }
     }
 }
 

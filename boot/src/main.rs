@@ -65,11 +65,22 @@ fn refuse(error: &clap::Error) -> ExitCode {
     if wrong_use { Error::Usage(String::new()).status().into() } else { ExitCode::SUCCESS }
 }
 
+/// Builds the program of `order`. Then boots it, writes its disk image, or shows how it would be booted.
 fn boot(order: &Order) -> Result<u8, Error> {
     let program = Program::find(&order.program, order.binary.as_deref())?;
-    let firmware = order.configuration.firmware;
-    // The command line and the tools are checked before the build, because the build takes longest. So the user sees a
-    // mistake early.
+    check(order)?;
+    let elf = build::build(&program, order.options)?;
+    if let Some(image) = &order.image {
+        write_image(order, &elf, image)?;
+        return Ok(0);
+    }
+    memory::check(&elf, order.configuration.memory, order.configuration.firmware)?;
+    if order.dry_run { print_command(order, &elf) } else { run(order, &elf) }
+}
+
+/// Checks the command line and the tools. This is done before the build, because the build takes longest. So the user
+/// sees a mistake early.
+fn check(order: &Order) -> Result<(), Error> {
     order.configuration.command_line(&order.arguments)?;
     if order.top {
         top::check_terminal()?;
@@ -81,35 +92,38 @@ fn boot(order: &Order) -> Result<u8, Error> {
         memory_disk::check(&order.configuration)?;
         order.configuration.qemu_arguments("".as_ref(), &order.arguments)?;
     }
-    if firmware != Firmware::Pvh {
+    if order.configuration.firmware != Firmware::Pvh {
         image::check_tools()?;
     }
-    let elf = build::build(&program, order.options)?;
-    let write_image = |image: &Path| {
-        let line = order.configuration.command_line(&order.arguments)?;
-        Writer::get()?.write(firmware, &elf, &line, image)
-    };
-    if let Some(image) = &order.image {
-        write_image(image)?;
-        return Ok(0);
+    Ok(())
+}
+
+fn write_image(order: &Order, elf: &Path, image: &Path) -> Result<(), Error> {
+    let line = order.configuration.command_line(&order.arguments)?;
+    Writer::get()?.write(order.configuration.firmware, elf, &line, image)
+}
+
+/// Writes the files that QEMU needs, and prints the command that boots the program.
+fn print_command(order: &Order, elf: &Path) -> Result<u8, Error> {
+    let firmware = order.configuration.firmware;
+    let mut file = elf.to_owned();
+    if firmware != Firmware::Pvh {
+        file.set_extension(format!("{}.img", firmware.name()));
+        write_image(order, elf, &file)?;
     }
-    memory::check(&elf, order.configuration.memory, firmware)?;
-    if order.dry_run {
-        let mut file = elf.clone();
-        if firmware != Firmware::Pvh {
-            file.set_extension(format!("{}.img", firmware.name()));
-            write_image(&file)?;
-        }
-        let mut arguments = order.configuration.qemu_arguments(&file, &order.arguments)?;
-        arguments.extend(memory_disk::write_beside(&elf, &order.configuration)?);
-        if let Some(script) = &order.input_script {
-            arguments.extend(input_memory::write_beside(&elf, script)?);
-        }
-        let words = [QEMU.as_ref()].into_iter().chain(arguments.iter().map(AsRef::as_ref));
-        return print(&(shell_quoted(words) + "\n"));
+    let mut arguments = order.configuration.qemu_arguments(&file, &order.arguments)?;
+    arguments.extend(memory_disk::write_beside(elf, &order.configuration)?);
+    if let Some(script) = &order.input_script {
+        arguments.extend(input_memory::write_beside(elf, script)?);
     }
+    let words = [QEMU.as_ref()].into_iter().chain(arguments.iter().map(AsRef::as_ref));
+    print(&(shell_quoted(words) + "\n"))
+}
+
+/// Boots the program, shows its console until it ends, and writes what was recorded of it.
+fn run(order: &Order, elf: &Path) -> Result<u8, Error> {
     share_signals().map_err(|error| Error::Qemu(format!("cannot handle signals: {error}")))?;
-    let reached = order.until.map(|_| address_of_reached(&elf)).transpose()?;
+    let reached = order.until.map(|_| address_of_reached(elf)).transpose()?;
     let recording = Recording::start(order.trace.as_deref(), order.profile.as_deref(), order.until)?;
     let published = order.top.then(|| SharedMemory::new(Purpose::Numbers)).transpose()?;
     let shared: Vec<_> = recording.as_ref().map(Recording::memory).into_iter().chain(published.as_ref()).collect();
@@ -121,9 +135,9 @@ fn boot(order: &Order) -> Result<u8, Error> {
     let recorded_input = order.record_input.as_deref().map(InputRecording::start).transpose()?;
     let input = recorded_input.as_ref().map(InputRecording::memory).or(script.as_ref());
     let input_was_lost = input.is_none();
-    let session = Session::boot_with(&configuration, &elf, &order.arguments, &shared, input)?;
+    let session = Session::boot_with(&configuration, elf, &order.arguments, &shared, input)?;
     if let Some(port) = order.configuration.gdb_port {
-        say(&format!("waiting for gdb: {}", gdb_command(&elf, port, reached)));
+        say(&format!("waiting for gdb: {}", gdb_command(elf, port, reached)));
     }
     let asked_for_input = session.asked_for_input();
     let shown = match &published {
@@ -135,7 +149,7 @@ fn boot(order: &Order) -> Result<u8, Error> {
         say(&error.to_string());
     }
     if let Some(recording) = recording {
-        match recording.finish(&elf, &title(&order.program)) {
+        match recording.finish(elf, &title(&order.program)) {
             Ok(recorded) => recorded.to_string().lines().for_each(say),
             // If the program has succeeded, `boot` ends with the status of this error, so that the user notices that
             // the trace is missing.
@@ -143,12 +157,18 @@ fn boot(order: &Order) -> Result<u8, Error> {
             Err(error) => say(&error.to_string()),
         }
     }
+    let took_input = input_was_lost && asked_for_input.load(Ordering::Relaxed);
+    say_how_to_repeat(order, &shown, took_input);
+    shown
+}
+
+/// If the run was deterministic and failed, prints the command that repeats it. `took_input` says whether the program
+/// read input that was not recorded.
+fn say_how_to_repeat(order: &Order, shown: &Result<u8, Error>, took_input: bool) {
     if order.configuration.icount && !matches!(shown, Ok(0) | Err(Error::Closed | Error::Output(_))) {
         let words: Vec<OsString> = env::args_os().skip(1).collect();
-        let took_input = input_was_lost && asked_for_input.load(Ordering::Relaxed);
         say(&repeat::advice(&words, order.record_input.as_deref(), took_input));
     }
-    shown
 }
 
 /// Returns the command that connects gdb to the machine, and then runs the machine up to the address `until`, if there
