@@ -1,6 +1,9 @@
 //! Tests of the queues of a disk. `tests/disk/queues.rs` on the host runs these tests, with different numbers of
 //! queues.
 
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
 use kernel::args;
 use kernel::disk::disks;
 use kernel::internals::served_disk_requests;
@@ -52,3 +55,33 @@ fn one_cpu_can_use_all_buffers() {
     }
 }
 guest_test!(one_cpu_can_use_all_buffers, hidden);
+
+/// More Gs than there are buffers make requests of one or several buffers, so that Gs wait for their own queue while
+/// others use the buffers of the queues of other CPUs.
+fn requests_of_all_lengths_end_while_all_buffers_are_in_use() {
+    const READS: usize = 20;
+    let disk = &disks()[0];
+    let (requests, _) = disk.requests();
+    assert!(served_disk_requests(0).len() > 1, "several queues");
+    let most_in_use = Arc::new(AtomicUsize::new(0));
+    let readers: Vec<_> = (0..2 * requests)
+        .map(|reader| {
+            let most_in_use = most_in_use.clone();
+            go(move || {
+                // One of eight Gs needs several buffers.
+                let sectors = if reader % 8 == 0 { 300 } else { 1 };
+                let mut buffer = vec![0; sectors * SECTOR as usize];
+                for read in 0..READS {
+                    let from = ((reader + read) % 100) as u64 * SECTOR;
+                    assert_eq!(WAYS[reader % 2](disk).read_at(from, &mut buffer), Ok(buffer.len()));
+                    most_in_use.fetch_max(requests - disk.requests().1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
+    assert_eq!(disk.requests(), (requests, requests), "a buffer is lost");
+    let most = most_in_use.load(Ordering::Relaxed);
+    assert!(most > requests * 3 / 4, "at most {most} of {requests} buffers were in use");
+}
+guest_test!(requests_of_all_lengths_end_while_all_buffers_are_in_use, hidden);

@@ -23,7 +23,15 @@ fn requests_use_the_queue_of_their_cpu() {
 /// The disk is in memory and slow, so no request is answered while the Gs submit theirs.
 #[test]
 fn one_cpu_can_use_all_buffers() {
-    let disks = Disks::new(Firmware::Pvh, [("", 200_000)]);
+    let disks = Disks::new(Firmware::Pvh, [("", 300_000)]);
     let options = ["--icount", "--smp=8", "--kernel-option=procs=1", "--kernel-option=disk_access_us=100000"];
     disks.check_guest("disk_queues::one_cpu_can_use_all_buffers", &options);
+}
+
+#[test]
+fn requests_of_all_lengths_end_while_all_buffers_are_in_use() {
+    const TEST: &str = "disk_queues::requests_of_all_lengths_end_while_all_buffers_are_in_use";
+    let disks = Disks::new(Firmware::Pvh, [("", 250_000)]);
+    disks.check_guest(TEST, &["--smp=4"]);
+    disks.check_guest(TEST, &["--icount", "--smp=4"]);
 }

@@ -52,8 +52,20 @@
 //! after the other. A program that reads a whole disk should read several chunks at the same time, so that the device
 //! works while data is copied.
 //!
-//! A G gets all buffers of its request at once, and the Gs are served in the order in which they come. So Gs never wait
-//! for each other in a circle, and small requests do not overtake a large one for ever.
+//! A G gets all buffers of its request at once. So Gs never wait for each other in a circle.
+//!
+//! # The order of waiting Gs
+//!
+//! A G that finds no queue with enough buffers waits for those of one queue, in the FIFO queue of this queue's
+//! semaphore:
+//!
+//! - The Gs that wait for the same queue are served in the order in which they came. While a G waits there, no other G
+//!   takes buffers of this queue, not even if enough for its own request are free. So small requests do not overtake a
+//!   large one for ever, and each G is served when the requests before it have ended.
+//! - There is no order between Gs that wait for different queues. A G that waits does not take the buffers of another
+//!   queue, so a G that comes later can be served earlier there.
+//!
+//! An order for all queues together would need state that all CPUs change with each request.
 //!
 //! The data is copied between the buffers and the memory of the caller. Reading into the caller's memory directly would
 //! save the copy. But a request cannot be cancelled. So after the limit of a call has ended the wait, the device could

@@ -2,6 +2,7 @@
 //! one permit for each buffer. The device answers late, loses requests, and is reset. Time limits end waits.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -144,4 +145,71 @@ fn requests_of_all_lengths(seed: u64) {
 #[test]
 fn requests_of_all_lengths_get_their_buffers() {
     (0..200).for_each(requests_of_all_lengths);
+}
+
+/// Queues from which Gs take buffers in the same way as in the kernel's driver: from their own queue, or else from
+/// another one that has enough. If no queue has enough, they wait for their own queue.
+struct Queues([Semaphore; 2]);
+
+impl Queues {
+    fn admit(&self, own: usize, count: u32) -> (usize, Permit<'_>) {
+        let mut queues = [own, 1 - own].into_iter();
+        let free = queues.find_map(|queue| Some((queue, self.0[queue].try_acquire(count)?)));
+        free.unwrap_or_else(|| (own, self.0[own].acquire(count)))
+    }
+}
+
+/// A G waits for as many buffers as a queue has, while Gs on both CPUs take one buffer at a time, again and again, from
+/// both queues. Returns how many buffers of its queue the others got after it had begun to wait.
+fn overtakers_of_a_large_request(seed: u64) -> usize {
+    const ALL: u32 = 4;
+    let queues: &'static Queues = Box::leak(Box::new(Queues([Semaphore::new(ALL), Semaphore::new(ALL)])));
+    let overtakers = Arc::new(AtomicUsize::new(0));
+    let taken = Arc::clone(&overtakers);
+    let config = Config { cpus: 3, processors: 3, seed, ..Config::default() };
+    let run = sim::run(config, move || {
+        let state: &'static [AtomicBool; 2] = Box::leak(Box::default());
+        let [waits, is_over] = state;
+        let small: Vec<_> = (0..3 * ALL as u64)
+            .map(|g| {
+                let taken = Arc::clone(&taken);
+                sim::go(move || {
+                    let mut random = fastrand::Rng::with_seed(seed << 8 | g);
+                    // Without the end after many rounds, a large request that is overtaken for ever would hang.
+                    for _ in 0..1_000 {
+                        let (queue, _permit) = queues.admit(g as usize % 2, 1);
+                        if queue == 0 && waits.load(Ordering::SeqCst) {
+                            taken.fetch_add(1, Ordering::SeqCst);
+                        }
+                        sim::sleep(Duration::from_nanos(random.u64(..20_000)));
+                        if is_over.load(Ordering::SeqCst) {
+                            break;
+                        }
+                    }
+                })
+            })
+            .collect();
+        // The small requests take all buffers of both queues first.
+        while queues.0.iter().any(|queue| queue.available() != 0) {
+            sim::sleep(Duration::from_micros(1));
+        }
+        waits.store(true, Ordering::SeqCst);
+        let (queue, permit) = queues.admit(0, ALL);
+        waits.store(false, Ordering::SeqCst);
+        assert_eq!(queue, 0, "the other queue never has all its buffers");
+        is_over.store(true, Ordering::SeqCst);
+        drop(permit);
+        small.into_iter().for_each(|handle| handle.join().expect("no panic"));
+    });
+    run.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    overtakers.load(Ordering::SeqCst)
+}
+
+/// Only the Gs that already wait for the same queue are served before, each once.
+#[test]
+fn large_request_waits_only_for_those_before_it_in_its_queue() {
+    for seed in 0..200 {
+        let overtakers = overtakers_of_a_large_request(seed);
+        assert!(overtakers <= 12, "seed {seed}: {overtakers} buffers");
+    }
 }
