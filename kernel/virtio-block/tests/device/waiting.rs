@@ -170,7 +170,7 @@ fn overtakers_of_a_large_request(seed: u64) -> usize {
     let run = sim::run(config, move || {
         let state: &'static [AtomicBool; 2] = Box::leak(Box::default());
         let [waits, is_over] = state;
-        let small: Vec<_> = (0..3 * ALL as u64)
+        let small: Vec<_> = (0..3 * u64::from(ALL))
             .map(|g| {
                 let taken = Arc::clone(&taken);
                 sim::go(move || {
