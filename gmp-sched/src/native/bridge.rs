@@ -70,7 +70,10 @@ impl<T: Send> Sender<T, Native> {
     /// Like [`send`](Self::send), but callable on every thread. If the caller is not a G, or is a G in a call of
     /// [`blocking`](super::blocking) or [`syscall`](super::syscall), its thread is blocked while the channel is full.
     ///
-    /// While a thread is blocked here, no deadlock is reported, because this thread may wake Gs afterwards.
+    /// While a thread is blocked here, no deadlock is reported, because this thread may wake Gs afterwards. But a
+    /// deadlock is reported if all Gs wait while the thread is elsewhere, for example before its first call or between
+    /// two calls. So if a G may wait for a value of this thread, hold the result of [`expect_wakes`] from before that
+    /// wait until the thread has sent its last value.
     ///
     /// ```
     /// use gmp_sched::native;
@@ -108,15 +111,21 @@ impl<T: Send> Receiver<T, Native> {
     /// Like [`recv`](Self::recv), but callable on every thread. If the caller is not a G, or is a G in a call of
     /// [`blocking`](super::blocking) or [`syscall`](super::syscall), its thread is blocked while the channel is empty.
     ///
-    /// While a thread is blocked here, no deadlock is reported, because this thread may wake Gs afterwards.
+    /// While a thread is blocked here, no deadlock is reported, because this thread may wake Gs afterwards. But a
+    /// deadlock is reported if all Gs wait while the thread is elsewhere, for example before its first call or between
+    /// two calls. So if a G may wait until this thread receives a value, hold the result of [`expect_wakes`] from before
+    /// that wait until the thread has received its last value.
     ///
     /// ```
     /// use gmp_sched::native;
     ///
     /// let (sender, receiver) = native::channel(0);
+    /// // The G may send before the reader receives.
+    /// let expected = native::expect_wakes();
     /// let reader = std::thread::spawn(move || receiver.blocking_recv());
     /// unsafe { native::enter() }.run(1, move || sender.send(7).unwrap());
     /// assert_eq!(reader.join().unwrap(), Ok(7));
+    /// drop(expected);
     /// ```
     ///
     /// # Errors
