@@ -1,4 +1,5 @@
-//! Computes values that the kernel writes to device registers, and parses values that it reads from firmware tables.
+//! Computes values that the kernel writes to device registers, and parses values that it reads from firmware tables
+//! and from the configuration space of devices.
 //! The tests of this crate need no hardware.
 //!
 //! The kernel itself is tested in a virtual machine, which does not have every mode of every device: QEMU's TCG has no
@@ -7,6 +8,7 @@
 //! hardware, and the tests of this crate implement `Bus` with a recorder.
 //!
 //! - [`calibration`]: how the rates of the clocks are measured.
+//! - [`capabilities`]: where a PCI device says that its registers are.
 //! - [`fixed_point`]: how the units of one clock are converted to those of another.
 //! - [`in_use`]: memory that the loader's memory map wrongly calls usable.
 //! - [`local_apic`]: the local APIC in its two modes, and its timer in its two modes.
@@ -20,6 +22,7 @@
 #![deny(unsafe_code)]
 
 pub mod calibration;
+pub mod capabilities;
 pub mod fixed_point;
 pub mod in_use;
 pub mod local_apic;

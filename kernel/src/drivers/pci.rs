@@ -4,8 +4,10 @@
 //! 3.2.2.3.2). The registers that a BAR describes stay at the address that the firmware has assigned.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 use core::ptr::NonNull;
 
+use kernel_formats::capabilities::{self, MessageTable};
 use spin::Once;
 use virtio_drivers::transport::pci::bus::{
     BarInfo, Command, ConfigurationAccess, DeviceFunction, DeviceFunctionInfo, PciRoot,
@@ -27,29 +29,13 @@ static PORTS: InterruptMutex<(Port<u32>, Port<u32>)> = InterruptMutex::new((Port
 /// The bit of the first port that makes accesses to the second port go to configuration space.
 const ENABLE: u32 = 1 << 31;
 
-/// The number of the capability that describes the table of MSI-X vectors (PCI Local Bus 3.0, 6.8.2).
-const MSIX: u8 = 0x11;
 /// The bit of the first 32-bit word of the MSI-X capability that enables MSI-X. The upper half of this word is the
 /// control word.
 const MSIX_ENABLE: u32 = 1 << 31;
 /// The bit of the first 32-bit word of the MSI-X capability that masks all vectors of the device.
 const MSIX_MASK_ALL: u32 = 1 << 30;
-/// The first 32-bit word of the MSI-X capability also contains the number of table entries minus one. `MSIX_SIZE_SHIFT`
-/// is the position of this number in the word. `MSIX_SIZE` is the mask of the number's bits after the word has been
-/// shifted.
-const MSIX_SIZE_SHIFT: u32 = 16;
-const MSIX_SIZE: u32 = 0x7ff;
-/// The bits of the second 32-bit word of the MSI-X capability that hold the number of the BAR with the table. The other
-/// bits hold the offset of the table in that BAR.
-const MSIX_BAR: u32 = 0b111;
-/// The length of an entry of the MSI-X table, in bytes.
-const ENTRY_BYTES: usize = 16;
 /// The address to which a device writes to interrupt a CPU. Bits 12 to 19 are the APIC id of that CPU (SDM 11.11.1).
 const MESSAGE_ADDRESS: u32 = 0xfee0_0000;
-
-/// The largest number of capabilities in a configuration space. The space has 256 bytes, of which the header takes 64,
-/// and each capability takes at least 4.
-const MAX_CAPABILITIES: usize = (256 - 64) / 4;
 
 /// Access to configuration space by ports.
 #[derive(Debug)]
@@ -100,18 +86,9 @@ pub(crate) fn functions(root: &Root) -> Vec<(DeviceFunction, DeviceFunctionInfo)
     FOUND.call_once(|| (0..=u8::MAX).flat_map(|bus| root.enumerate_bus(bus)).collect()).clone()
 }
 
-/// Checks that the list of a device's capabilities has an end.
-///
-/// # Errors
-/// If the list is a cycle.
-pub(crate) fn check_capabilities(root: &Root, function: DeviceFunction) -> Result<(), PciError> {
-    root.capabilities(function).nth(MAX_CAPABILITIES).map_or(Ok(()), |_| Err(PciError::NoRegisters))
-}
-
-/// Reads the word at the offset `at` in the capability that begins at `offset`. Returns `None` if the word is outside
-/// of the configuration space. Both numbers may come from the device, so this function checks their sum.
-pub(crate) fn read_capability(function: DeviceFunction, offset: u8, at: u8) -> Option<u32> {
-    Some(ConfigurationPorts.read_word(function, offset.checked_add(at)?))
+/// Returns a function that reads words of a device's configuration space.
+pub(crate) fn configuration(function: DeviceFunction) -> impl Fn(u8) -> u32 {
+    move |register| ConfigurationPorts.read_word(function, register)
 }
 
 /// A range of mapped registers of a device. The mapping is permanent.
@@ -140,11 +117,16 @@ impl Registers {
 
     /// Returns the `bytes` bytes of registers that begin at `offset`, or `None` if they are not inside of this range.
     pub(crate) fn part(self, offset: usize, bytes: usize) -> Option<Self> {
-        (offset.checked_add(bytes)? <= self.bytes).then(|| Self {
-            physical: self.physical + offset as u64,
+        self.range(capabilities::part(self.bytes, offset, bytes)?)
+    }
+
+    /// Returns the registers at the offsets in `range`, or `None` if they are not inside of this range.
+    pub(crate) fn range(self, range: Range<usize>) -> Option<Self> {
+        (range.start <= range.end && range.end <= self.bytes).then(|| Self {
+            physical: self.physical + range.start as u64,
             // SAFETY: the condition above ensures that the result is within the mapping.
-            start: unsafe { self.start.add(offset) },
-            bytes,
+            start: unsafe { self.start.add(range.start) },
+            bytes: range.len(),
         })
     }
 
@@ -250,17 +232,13 @@ pub(crate) fn route_messages(
     vector: Vector,
     cpus: &[CpuId],
 ) -> Result<u16, PciError> {
-    let capability =
-        root.capabilities(function).find(|capability| capability.id == MSIX).ok_or(PciError::NoMessages)?;
-    let table = read_capability(function, capability.offset, 4).ok_or(PciError::NoMessages)?;
-    let bar = map_bar(root, function, (table & MSIX_BAR) as u8)?;
-    let control = ConfigurationPorts.read_word(function, capability.offset);
-    let size = (control >> MSIX_SIZE_SHIFT & MSIX_SIZE) as u16 + 1;
+    let read = configuration(function);
+    let table = MessageTable::find(&read).ok_or(PciError::NoMessages)?;
+    let bar = map_bar(root, function, table.bar)?;
     let mut set = 0;
-    for (&cpu, number) in cpus.iter().zip(0..size) {
+    for (&cpu, number) in cpus.iter().zip(0..table.entries) {
         let apic_id = u32::from(apic::device_target(cpu).ok_or(PciError::NoSuchCpu)?);
-        let offset = (table & !MSIX_BAR) as usize + usize::from(number) * ENTRY_BYTES;
-        let entry = bar.part(offset, ENTRY_BYTES).ok_or(PciError::NoRegisters)?;
+        let entry = table.entry(number, bar.bytes).and_then(|range| bar.range(range)).ok_or(PciError::NoRegisters)?;
         // The four words of the entry: lower half of the address, upper half, data, and control (bit 0 masks the
         // entry).
         for (offset, word) in [(0, MESSAGE_ADDRESS | apic_id << 12), (4, 0), (8, u32::from(vector.0)), (12, 0)] {
@@ -270,6 +248,7 @@ pub(crate) fn route_messages(
         }
         set = number + 1;
     }
-    ConfigurationPorts.write_word(function, capability.offset, control & !MSIX_MASK_ALL | MSIX_ENABLE);
+    let control = read(table.control);
+    ConfigurationPorts.write_word(function, table.control, control & !MSIX_MASK_ALL | MSIX_ENABLE);
     Ok(set)
 }

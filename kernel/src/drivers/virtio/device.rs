@@ -102,7 +102,7 @@ impl BlockDevice {
         handler: (fn(usize), usize),
         time_limit: Duration,
     ) -> Result<Self, SetupError> {
-        transport::check(root, function)?;
+        transport::check(function)?;
         pci::map_bars(root, function)?;
         pci::enable(root, function);
         let vector = interrupts::allocate("virtio disk", handler.0, handler.1).map_err(|_| SetupError::NoVector)?;

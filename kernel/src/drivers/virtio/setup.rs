@@ -26,7 +26,7 @@ pub(super) fn find(
     let mut functions = pci::functions(root).into_iter();
     let found = functions.find(|(_, info)| virtio_device_type(info) == Some(wanted));
     let (function, _) = found.ok_or(SetupError::Missing)?;
-    transport::check(root, function)?;
+    transport::check(function)?;
     pci::map_bars(root, function)?;
     pci::enable(root, function);
     let vector = interrupts::allocate(name, handler, 0).map_err(|_| SetupError::NoVector)?;

@@ -9,8 +9,9 @@
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{Ordering, compiler_fence};
 
-use virtio_drivers::transport::pci::bus::{DeviceFunction, PCI_CAP_ID_VNDR};
-use virtio_drivers::transport::pci::{PciTransport, VIRTIO_PCI_CAP_COMMON_CFG, VIRTIO_PCI_CAP_NOTIFY_CFG};
+use kernel_formats::capabilities::{self, Kind, Malformed, Structure};
+use virtio_drivers::transport::pci::PciTransport;
+use virtio_drivers::transport::pci::bus::DeviceFunction;
 use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Transport};
 use virtio_drivers::{PhysAddr, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -62,19 +63,16 @@ impl Doorbell {
     }
 }
 
-/// The length in bytes of the longest virtio capability that is read: the one for notifications (virtio 1.2, 4.1.4.4).
-const CAPABILITY_BYTES: u8 = 20;
-
-/// Checks the offsets of the capabilities that a device reports. virtio-drivers adds to these offsets without a check
-/// for overflow.
+/// Checks the list of the capabilities that a device reports. virtio-drivers follows this list without a limit, and
+/// adds to the offsets without a check for overflow.
 ///
 /// # Errors
 /// If the capabilities form a cycle, or end outside of the configuration space.
-pub(super) fn check(root: &pci::Root, function: DeviceFunction) -> core::result::Result<(), SetupError> {
-    pci::check_capabilities(root, function)?;
-    let ends = |offset: u8| offset.checked_add(CAPABILITY_BYTES - 1).is_some();
-    let mut capabilities = root.capabilities(function).filter(|capability| capability.id == PCI_CAP_ID_VNDR);
-    if capabilities.all(|capability| ends(capability.offset)) { Ok(()) } else { Err(SetupError::NotVirtio) }
+pub(super) fn check(function: DeviceFunction) -> core::result::Result<(), SetupError> {
+    capabilities::check(pci::configuration(function)).map_err(|malformed| match malformed {
+        Malformed::Endless => PciError::NoRegisters.into(),
+        Malformed::Outside => SetupError::NotVirtio,
+    })
 }
 
 /// Opens a device. The caller has [checked](check) the device, has mapped its BARs, and has set `messages` entries of
@@ -84,11 +82,14 @@ pub(super) fn open(
     function: DeviceFunction,
     messages: u16,
 ) -> core::result::Result<MessageTransport, SetupError> {
-    let (common, _) = structure(root, function, VIRTIO_PCI_CAP_COMMON_CFG)?;
-    let common = common.part(0, COMMON_BYTES).ok_or(PciError::NoRegisters)?;
-    // Check the register for notifications here. virtio-drivers uses this register, too, but its error would not say
-    // what is wrong with the register.
-    structure(root, function, VIRTIO_PCI_CAP_NOTIFY_CFG)?;
+    let common = common_configuration(root, function)?;
+    // virtio-drivers uses these structures. It adds the offset and the length of a structure without a check for
+    // overflow, and its errors would not say what is wrong with the structure.
+    structure(root, function, Kind::Notify)?;
+    structure(root, function, Kind::InterruptStatus)?;
+    if Structure::find(pci::configuration(function), Kind::Device).is_some() {
+        structure(root, function, Kind::Device)?;
+    }
     let device = PciTransport::new::<DmaPool, _>(root, function).map_err(|_| SetupError::NotVirtio)?;
     Ok(MessageTransport { device: ManuallyDrop::new(device), common, messages })
 }
@@ -99,13 +100,11 @@ pub(super) fn doorbell(
     function: DeviceFunction,
     queue: u16,
 ) -> core::result::Result<Doorbell, SetupError> {
-    let (common, _) = structure(root, function, VIRTIO_PCI_CAP_COMMON_CFG)?;
-    let (notify, multiplier) = structure(root, function, VIRTIO_PCI_CAP_NOTIFY_CFG)?;
-    let common = common.part(0, COMMON_BYTES).ok_or(PciError::NoRegisters)?;
+    let common = common_configuration(root, function)?;
+    let (notify, registers) = structure(root, function, Kind::Notify)?;
     select_queue(common, queue);
-    // Both factors come from the device. One is below 2^16 and the other below 2^32, so the product does not overflow.
-    let offset = usize::from(common.read::<u16>(QUEUE_NOTIFY_OFF)) * multiplier as usize;
-    let register = notify.part(offset, size_of::<u16>()).ok_or(PciError::NoRegisters)?;
+    let range = notify.doorbell(common.read(QUEUE_NOTIFY_OFF));
+    let register = range.and_then(|range| registers.range(range)).ok_or(PciError::NoRegisters)?;
     Ok(Doorbell::Register { register, queue })
 }
 
@@ -115,22 +114,22 @@ pub(super) fn reset(transport_registers: Registers) {
     unsafe { transport_registers.write::<u8>(DEVICE_STATUS, 0) };
 }
 
-/// Returns the registers that the virtio capability of type `kind` describes, and the word that follows this
-/// description in the capability (virtio 1.2, 4.1.4).
+/// Returns the structure of type `kind` that the device describes, and its registers.
 fn structure(
     root: &mut pci::Root,
     function: DeviceFunction,
-    kind: u8,
-) -> core::result::Result<(Registers, u32), SetupError> {
-    let is_wanted = |header: u16| header.to_le_bytes()[1] == kind;
-    let capability = root
-        .capabilities(function)
-        .find(|capability| capability.id == PCI_CAP_ID_VNDR && is_wanted(capability.private_header))
-        .ok_or(SetupError::NotVirtio)?;
-    let word = |at| pci::read_capability(function, capability.offset, at).ok_or(SetupError::NotVirtio);
-    let (bar, offset, bytes, more) = (word(4)?, word(8)?, word(12)?, word(16)?);
-    let bar = pci::map_bar(root, function, bar.to_le_bytes()[0])?;
-    Ok((bar.part(offset as usize, bytes as usize).ok_or(PciError::NoRegisters)?, more))
+    kind: Kind,
+) -> core::result::Result<(Structure, Registers), SetupError> {
+    let structure = Structure::find(pci::configuration(function), kind).ok_or(SetupError::NotVirtio)?;
+    let bar = pci::map_bar(root, function, structure.bar)?;
+    let range = structure.range(bar.bytes()).ok_or(PciError::NoRegisters)?;
+    Ok((structure, bar.range(range).ok_or(PciError::NoRegisters)?))
+}
+
+/// Returns the registers of the common configuration.
+fn common_configuration(root: &mut pci::Root, function: DeviceFunction) -> core::result::Result<Registers, SetupError> {
+    let (_, registers) = structure(root, function, Kind::Common)?;
+    Ok(registers.part(0, COMMON_BYTES).ok_or(PciError::NoRegisters)?)
 }
 
 fn select_queue(common: Registers, queue: u16) {
