@@ -14,6 +14,7 @@
 //! - [`local_apic`]: the local APIC in its two modes, and its timer in its two modes.
 //! - [`madt`]: the firmware's table of CPUs and interrupt controllers.
 //! - [`other_cpus`]: which CPUs are started, and which of them may enter the kernel.
+//! - [`pin_series`]: for how long a CPU had preemption off.
 //! - [`soft_off`]: how to turn the computer off by ACPI.
 //! - [`suspicion`]: when the watchdog reports a CPU.
 //!
@@ -28,5 +29,6 @@ pub mod in_use;
 pub mod local_apic;
 pub mod madt;
 pub mod other_cpus;
+pub mod pin_series;
 pub mod soft_off;
 pub mod suspicion;

@@ -3,18 +3,17 @@
 //! switches threads or becomes idle, and when a pending switch takes effect. So turning interrupts or preemption off
 //! costs nothing extra.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
 use gmp_sched::kthread::watchdog::{CpuDuty, WatchdogDuty};
+pub(crate) use kernel_formats::pin_series::NEVER;
+use kernel_formats::pin_series::PinSeries;
 
 use crate::arch::x86_64::{apic, interrupts, timer};
 use crate::cpu::cpus;
 use crate::cpu::local::cpu_local;
 use crate::cpu::percpu::{self, CpuId};
-
-/// The value of a time that is not set.
-pub(crate) const NEVER: u64 = u64::MAX;
 
 /// Which CPUs are on watchdog duty, which means that they check the other CPUs.
 static DUTY: WatchdogDuty = WatchdogDuty::new();
@@ -40,13 +39,8 @@ pub(crate) struct Activity {
     interrupts: AtomicU64,
     /// Whether the record's CPU runs a thread, and whether it is on watchdog duty.
     duty: CpuDuty,
-    /// A *series* consists of timer ticks that found preemption off, and between which preemption was never on. This
-    /// word is the time of the first tick of the current series, or [`NEVER`] if there is no series.
-    pinned_since: AtomicU64,
-    /// The number of ticks in the current series, if there is one.
-    pinned_ticks: AtomicU32,
-    /// The longest time from the first tick of a series until preemption was on again, in ns.
-    longest_pin: AtomicU64,
+    /// For how long preemption was off.
+    pins: PinSeries,
     /// The longest delay of a timer interrupt that came while the record's CPU ran a thread, in ns.
     latest_interrupt: AtomicU64,
 }
@@ -56,9 +50,7 @@ impl Activity {
         Self {
             interrupts: AtomicU64::new(0),
             duty: CpuDuty::new(),
-            pinned_since: AtomicU64::new(NEVER),
-            pinned_ticks: AtomicU32::new(0),
-            longest_pin: AtomicU64::new(0),
+            pins: PinSeries::new(),
             latest_interrupt: AtomicU64::new(0),
         }
     }
@@ -68,56 +60,20 @@ impl Activity {
         self.interrupts.load(Ordering::Relaxed)
     }
 
-    /// A *series* consists of timer ticks that found preemption off, and between which preemption was never on. Returns
-    /// the time of the first tick and the number of ticks of the current series. The time is [`NEVER`] if there is no
-    /// series.
-    pub(crate) fn pinned(&self) -> (u64, u32) {
-        (self.pinned_since.load(Ordering::Relaxed), self.pinned_ticks.load(Ordering::Relaxed))
+    /// Returns the ticks that found preemption off on the record's CPU.
+    pub(crate) fn pins(&self) -> &PinSeries {
+        &self.pins
     }
 
     /// Returns two times: the longest delay of a timer interrupt while the record's CPU ran a thread, and the longest
-    /// time from the first tick of a series (see [`pinned`](Self::pinned)) until preemption was on again.
+    /// time from the first tick of a series (see [`PinSeries`]) until preemption was on again.
     pub(crate) fn longest(&self) -> (Duration, Duration) {
-        let load = |word: &AtomicU64| Duration::from_nanos(word.load(Ordering::Relaxed));
-        (load(&self.latest_interrupt), load(&self.longest_pin))
+        (Duration::from_nanos(self.latest_interrupt.load(Ordering::Relaxed)), self.pins.longest())
     }
 
     /// Whether the record's CPU runs a thread. Any CPU may call this.
     pub(crate) fn is_busy(&self) -> bool {
         self.duty.is_busy()
-    }
-
-    /// Ends the series of ticks that found preemption off. Called when preemption is on, and when the CPU switches
-    /// threads, because each thread has pins of its own.
-    fn forget_pin(&self) {
-        self.pinned_since.store(NEVER, Ordering::Relaxed);
-    }
-
-    /// Ends the series of ticks that found preemption off, if there is one, and records the time since the first of
-    /// these ticks if it is the longest so far.
-    fn record_pin(&self, now: u64) {
-        let since = self.pinned_since.load(Ordering::Relaxed);
-        if since != NEVER {
-            self.forget_pin();
-            self.longest_pin.fetch_max(now.saturating_sub(since), Ordering::Relaxed);
-        }
-    }
-
-    /// Records whether a timer tick of this CPU has found preemption off.
-    fn note_pin(&self, is_off: bool, now: u64) {
-        if !is_off {
-            // If the last tick found preemption off, this tick has come after preemption was turned on, and before the
-            // pending switch. The switch finds no series of ticks any more, so its length is recorded here.
-            self.record_pin(now);
-        } else if self.pinned_since.load(Ordering::Relaxed) == NEVER || !percpu::is_pending() {
-            self.pinned_since.store(now, Ordering::Relaxed);
-            self.pinned_ticks.store(1, Ordering::Relaxed);
-            // As soon as preemption is on again, the pending switch is made, and is then no longer pending. So if the
-            // next tick still finds a switch pending, preemption was never on between the two ticks.
-            percpu::set_pending();
-        } else {
-            self.pinned_ticks.store(self.pinned_ticks.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
-        }
     }
 }
 
@@ -130,12 +86,12 @@ pub(crate) fn note_interrupt() {
     own.interrupts.store(own.interrupts.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// Ends the series of ticks that found preemption off; see [`Activity::record_pin`]. Called when preemption is on again
-/// on this CPU while a switch is pending.
+/// Ends the series of ticks that found preemption off. Called when preemption is on again on this CPU while a switch is
+/// pending.
 pub(crate) fn note_unpin() {
     let own = here();
-    if own.pinned_since.load(Ordering::Relaxed) != NEVER {
-        own.record_pin(timer::now());
+    if own.pins.is_active() {
+        own.pins.end(timer::now());
     }
 }
 
@@ -154,14 +110,17 @@ pub(crate) fn note_lateness(deadline: u64, now: u64) {
 /// Records whether preemption is off for the thread that runs. Called by this CPU's timer tick.
 pub(crate) fn note_tick(now: u64) {
     let own = here();
-    own.note_pin(own.duty.is_busy() && percpu::preempt_count() != 0, now);
+    let is_off = own.duty.is_busy() && percpu::preempt_count() != 0;
+    if own.pins.tick(is_off, percpu::is_pending(), now) {
+        percpu::set_pending();
+    }
 }
 
 /// Records that this CPU begins to run a thread, or switches to another thread. If this CPU was idle and no other CPU
 /// is on watchdog duty, calls an idle CPU to duty, if there is one. The caller is pinned.
 pub(crate) fn runs_thread() {
     let own = here();
-    own.forget_pin();
+    own.pins.forget();
     if !own.duty.is_busy() && DUTY.becomes_busy(&own.duty) {
         call_another();
     }
@@ -170,7 +129,7 @@ pub(crate) fn runs_thread() {
 /// Records that this CPU has no thread to run. The caller is pinned.
 pub(crate) fn runs_nothing() {
     let own = here();
-    own.forget_pin();
+    own.pins.forget();
     own.duty.becomes_idle();
 }
 

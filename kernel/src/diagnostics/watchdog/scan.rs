@@ -59,7 +59,7 @@ impl Suspect {
 
     /// Checks whether preemption is off on the CPU. Returns whether the CPU is suspected.
     fn check_preemption(&mut self, cpu: CpuId, activity: &Activity, now: u64) -> bool {
-        let (since, ticks) = activity.pinned();
+        let (since, ticks) = activity.pins().current();
         let case = &mut self.preemption_off;
         if let Some(was_off_for) = case.suspicion.check(since, since == NEVER, since, now) {
             report::recovery(cpu, "preemption", was_off_for);
