@@ -67,7 +67,7 @@ fn overflow_and_false_debug_assertions_panic_in_a_debug_build() {
     ] {
         let output = boot(&["--debug", "--smp=1", &own.display().to_string(), mistake]);
         let report = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(report.contains(said), "{report}");
+        assert!(report.contains(said), "{mistake}: {report}");
         assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]), "{report}");
     }
 }
