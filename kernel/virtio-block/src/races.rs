@@ -22,7 +22,7 @@ pub(crate) fn set(random: Option<fastrand::Rng>) {
 pub(crate) fn before_shared_read() {
     RANDOM.with_borrow_mut(|random| {
         if let Some(random) = random
-            && random.u32(..4) == 0
+            && random.u32(..32) == 0
         {
             write_somewhere(random);
         }

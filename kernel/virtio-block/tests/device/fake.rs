@@ -259,6 +259,11 @@ impl Fake {
         Self(RefCell::new(State { settings, status: DeviceStatus::empty(), queues, content, generation: 0 }))
     }
 
+    /// Frees the content. The driver never drops its transport, so a test with many devices needs this.
+    pub(crate) fn free_content(&self) {
+        self.0.borrow_mut().content = Vec::new();
+    }
+
     /// Changes the device while the driver uses it.
     pub(crate) fn change(&self, change: impl FnOnce(&mut Settings)) {
         change(&mut self.0.borrow_mut().settings);
