@@ -15,7 +15,7 @@
 //! the operand `gs:[DEADLINE]` is the CPU's own `DEADLINE`.
 //!
 //! A word can thus be read or changed by **one instruction**, during which the caller cannot migrate to another CPU.
-//! The macros [`load!`], [`store!`] and [`change!`] expand to such instructions, and need no guard. [`CpuLocal::here`]
+//! The macros [`load!`], [`store!`], [`add!`] and [`change!`] expand to such instructions, and need no guard. [`CpuLocal::here`]
 //! takes two steps: it loads the distance and adds it to the address of the static. Its result is meaningful only while
 //! the caller cannot migrate. If the caller migrates nevertheless, it accesses the data of another CPU. This is not
 //! undefined behaviour, because the type of every per-CPU static is `Sync`.
@@ -116,6 +116,19 @@ macro_rules! store {
     }};
 }
 pub(crate) use store;
+
+/// Adds a `usize` to this CPU's copy of a word of that type, modulo 2^64. Takes one instruction.
+macro_rules! add {
+    ($word:ident, $value:expr) => {{
+        let value: usize = $value;
+        // SAFETY: the operand is this CPU's copy of the word, because `install` has set the GS base of this CPU. The
+        // word is an atomic of 64 bits, and this instruction changes all 64 bits.
+        unsafe {
+            core::arch::asm!("add gs:[{word}], {}", in(reg) value, word = sym $word, options(nostack));
+        }
+    }};
+}
+pub(crate) use add;
 
 /// Changes this CPU's copy of a 32-bit word by the given instruction. The operand of the instruction, if it has one,
 /// must be a constant.

@@ -10,11 +10,28 @@
 use alloc::vec::Vec;
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::error::OutOfMemory;
 use super::large_heap::{allocate_large, free_large};
 use super::object_cache;
 use crate::cpu::contexts;
+use crate::cpu::cpus;
+use crate::cpu::local::{add, cpu_local};
+use crate::cpu::percpu::CpuId;
+
+cpu_local! {
+    /// How many bytes were allocated on this CPU minus how many were freed on it, modulo 2^64. An object may be freed
+    /// on another CPU than that on which it was allocated, so only the sum over all CPUs has a meaning.
+    static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
+}
+
+/// Returns how many bytes of the heap are in use: the sizes of all objects that were allocated and not freed, as their
+/// owners have asked for them. Exact as long as no other code uses the heap.
+pub(crate) fn live_bytes() -> usize {
+    let all = (0..cpus::count()).filter_map(|cpu| LIVE_BYTES.of(CpuId::new(cpu)));
+    all.fold(0, |sum: usize, bytes| sum.wrapping_add(bytes.load(Ordering::Relaxed)))
+}
 
 /// The global allocator of every program.
 #[derive(Debug)]
@@ -29,12 +46,15 @@ unsafe impl GlobalAlloc for KernelHeap {
             Some(class) => object_cache::allocate(class),
             None => allocate_large(layout),
         };
-        memory.map_or(ptr::null_mut(), NonNull::as_ptr)
+        let Ok(memory) = memory else { return ptr::null_mut() };
+        add!(LIVE_BYTES, layout.size());
+        memory.as_ptr()
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         contexts::assert_may_allocate();
         let Some(memory) = NonNull::new(memory) else { return };
+        add!(LIVE_BYTES, layout.size().wrapping_neg());
         match object_cache::class_of(layout) {
             // SAFETY: the caller promises that `alloc` has returned `memory` for this layout. The class depends only on
             // the layout, so `alloc` has used the same class.

@@ -16,7 +16,7 @@ use crate::cpu::percpu;
 use crate::diagnostics::snapshot;
 use crate::drivers::console;
 use crate::drivers::virtio::{self, BlockDevice};
-use crate::mm::{self, OutOfMemory, frame, tlb};
+use crate::mm::{self, OutOfMemory, frame, heap, tlb};
 use crate::traps::divert;
 
 pub use crate::arch::x86_64::interrupts::{NoVectorLeft, Vector};
@@ -128,6 +128,12 @@ pub fn served_disk_requests(disk: usize) -> Vec<Vec<usize>> {
 
 fn block_device(disk: usize) -> Option<&'static BlockDevice> {
     virtio::block_devices().get(disk)?.as_ref().ok()
+}
+
+/// Returns how many bytes of the heap are in use: the sizes of all objects that were allocated and not freed. Exact as
+/// long as no other code uses the heap.
+pub fn live_heap_bytes() -> usize {
+    heap::live_bytes()
 }
 
 /// Takes a free frame, even if it is the last free one.

@@ -1,9 +1,11 @@
-//! What a test could leak: buffers and slots of disks, Gs and stacks. These are counted exactly. Memory of the heap and
-//! frames are not compared: the heap takes 256 KiB at a time and keeps what is freed, so their numbers show neither that
-//! little has leaked nor that nothing has.
+//! What a test could leak: buffers and slots of disks, Gs, stacks, Ms and bytes of the heap. All are counted exactly.
+//!
+//! The first four must be the same before and after. Ms and bytes of the heap may grow at first: the scheduler keeps Gs
+//! and Ms for reuse, as many as were needed at the same time, and this number depends on the timing. So they must stop
+//! growing: see [`check`]. Frames are not compared, because the heap and the stacks take many at a time and keep them.
 
 use kernel::disk::disks;
-use kernel::internals::abandoned_disk_buffers;
+use kernel::internals::{abandoned_disk_buffers, live_heap_bytes};
 use kernel::mm;
 use kernel::platform::scheduler;
 use kernel::prelude::*;
@@ -45,13 +47,47 @@ impl Snapshot {
     }
 }
 
-/// How often [`check`] runs its round.
-const ROUNDS: usize = 40;
+/// What the scheduler may keep for reuse: the bytes of the heap that are in use, and the number of Ms.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Kept {
+    bytes: usize,
+    ms: usize,
+}
 
-/// Runs `round` repeatedly, and checks that no slot, buffer, G or stack has leaked.
+impl Kept {
+    /// Waits like [`Snapshot::take`], and keeps no memory of the heap itself.
+    fn take(gs: usize) -> Self {
+        drop(Snapshot::take(gs));
+        Self { bytes: live_heap_bytes(), ms: scheduler().expect("the scheduler runs").machines().count() }
+    }
+
+    fn has_grown_since(self, before: Self) -> bool {
+        self.bytes > before.bytes || self.ms > before.ms
+    }
+}
+
+/// How often [`check`] runs its round before it compares [`Kept`] values, and between two of them.
+const WARM_UP: usize = 20;
+const BATCH: usize = 10;
+/// In this number of consecutive batches, neither Ms nor bytes of the heap may grow.
+const LEVEL: usize = 2;
+/// The largest number of batches. A leak of one byte in each round makes the heap grow in each batch.
+const MOST_BATCHES: usize = 20;
+
+/// Runs `round` repeatedly, and checks that no slot, buffer, G or stack has leaked. Continues until neither Ms nor bytes
+/// of the heap have grown in [`LEVEL`] consecutive batches of rounds. If they grow on, they leak.
 pub(crate) fn check(round: impl Fn()) {
     let gs = num_goroutine();
     let before = Snapshot::take(gs);
-    (0..ROUNDS).for_each(|_| round());
+    (0..WARM_UP).for_each(|_| round());
+    let mut kept = [Kept::take(gs); MOST_BATCHES + 1];
+    let (mut batches, mut level) = (0, 0);
+    while level < LEVEL {
+        assert!(batches < MOST_BATCHES, "Ms or bytes of the heap leak: {kept:?}");
+        (0..BATCH).for_each(|_| round());
+        batches += 1;
+        kept[batches] = Kept::take(gs);
+        level = if kept[batches].has_grown_since(kept[batches - 1]) { 0 } else { level + 1 };
+    }
     before.check_counts(&Snapshot::take(gs), &vec![0; disks().len()]);
 }
