@@ -142,36 +142,13 @@ impl Crate {
                     at += end - 1;
                 }
                 "impl" => {
-                    let end = end_of_item(rest);
-                    if let Some(TokenTree::Group(body)) = rest.get(end - 1) {
-                        let (of_trait, owner) = heads(&rest[1..end - 1]);
-                        let context = Context { owner, of_trait, in_trait: None, ..context.clone() };
-                        self.items(&inside(body), &context, children);
-                    }
-                    at += end - 1;
+                    at += self.implementation(rest, context, children) - 1;
                 }
                 "trait" => {
-                    let (name, is_public) = (word(&rest[1]), visibility == Visibility::Public);
-                    self.note_type(&name, is_public);
-                    let end = end_of_item(rest);
-                    if let Some(TokenTree::Group(body)) = rest.get(end - 1) {
-                        let context =
-                            Context { owner: Some(name), of_trait: None, in_trait: Some(is_public), ..context.clone() };
-                        self.items(&inside(body), &context, children);
-                    }
-                    at += end - 1;
+                    at += self.trait_definition(rest, context, visibility, children) - 1;
                 }
                 "mod" => {
-                    let name = word(&rest[1]);
-                    let module: Vec<_> = context.module.iter().cloned().chain([name.clone()]).collect();
-                    let file = file.take().and_then(|file: String| Some(children?.join(file)));
-                    let children = children.map(|folder| folder.join(&name));
-                    if let Some(TokenTree::Group(body)) = rest.get(2) {
-                        let context = Context { module, ..context.clone() };
-                        self.items(&inside(body), &context, children.as_deref());
-                    } else if let Some(folder) = children {
-                        self.file(&file.unwrap_or_else(|| file_of_module(&folder)), &module);
-                    }
+                    self.module(rest, context, file.take(), children);
                     at += 2;
                 }
                 "struct" | "enum" | "union" if rest.get(1).is_some_and(is_ident) => {
@@ -202,6 +179,50 @@ impl Crate {
                 }
             }
             (visibility, is_unsafe) = (Visibility::Crate, false);
+        }
+    }
+
+    /// Reads the `impl` at the beginning of `tokens`. Returns the number of its tokens.
+    fn implementation(&mut self, tokens: &[TokenTree], context: &Context, children: Option<&Path>) -> usize {
+        let end = end_of_item(tokens);
+        if let Some(TokenTree::Group(body)) = tokens.get(end - 1) {
+            let (of_trait, owner) = heads(&tokens[1..end - 1]);
+            let context = Context { owner, of_trait, in_trait: None, ..context.clone() };
+            self.items(&inside(body), &context, children);
+        }
+        end
+    }
+
+    /// Reads the trait at the beginning of `tokens`. Returns the number of its tokens.
+    fn trait_definition(
+        &mut self,
+        tokens: &[TokenTree],
+        context: &Context,
+        visibility: Visibility,
+        children: Option<&Path>,
+    ) -> usize {
+        let (name, is_public) = (word(&tokens[1]), visibility == Visibility::Public);
+        self.note_type(&name, is_public);
+        let end = end_of_item(tokens);
+        if let Some(TokenTree::Group(body)) = tokens.get(end - 1) {
+            let context = Context { owner: Some(name), of_trait: None, in_trait: Some(is_public), ..context.clone() };
+            self.items(&inside(body), &context, children);
+        }
+        end
+    }
+
+    /// Reads the module at the beginning of `tokens`. If its body is in a file, `file` is the name of that file if an
+    /// attribute names it.
+    fn module(&mut self, tokens: &[TokenTree], context: &Context, file: Option<String>, children: Option<&Path>) {
+        let name = word(&tokens[1]);
+        let module: Vec<_> = context.module.iter().cloned().chain([name.clone()]).collect();
+        let file = file.and_then(|file| Some(children?.join(file)));
+        let children = children.map(|folder| folder.join(&name));
+        if let Some(TokenTree::Group(body)) = tokens.get(2) {
+            let context = Context { module, ..context.clone() };
+            self.items(&inside(body), &context, children.as_deref());
+        } else if let Some(folder) = children {
+            self.file(&file.unwrap_or_else(|| file_of_module(&folder)), &module);
         }
     }
 
