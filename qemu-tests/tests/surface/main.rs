@@ -13,6 +13,7 @@
 //!   qemu-tests --test surface` updates the table.
 
 mod callers;
+mod condition;
 mod halves;
 mod layers;
 mod reach;
