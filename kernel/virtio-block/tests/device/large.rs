@@ -4,13 +4,7 @@ use kernel_virtio_block::{BUFFER_BYTES, Failure, MAX_REQUEST_BUFFERS, MAX_REQUES
 
 use crate::fake::Settings;
 use crate::memory::Memory;
-use crate::{Device, completions, open, run, take_for};
-
-/// Returns random bytes, so that no two sectors and no two buffers have the same content.
-fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
-    let mut random = fastrand::Rng::with_seed(seed);
-    std::iter::repeat_with(|| random.u8(..)).take(bytes).collect()
-}
+use crate::{Device, completions, open, pattern, run, take_for};
 
 /// Writes `bytes` bytes, reads them, and compares them with the content of the device.
 fn write_and_read(device: &mut Device, sector: u64, bytes: usize, seed: u64) {

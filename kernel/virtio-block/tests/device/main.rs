@@ -18,6 +18,12 @@ use self::fake::Settings;
 use self::memory::Memory;
 use self::rig::{Device, Queue, open};
 
+/// Returns random bytes, so that no two sectors and no two buffers have the same content.
+fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    std::iter::repeat_with(|| random.u8(..)).take(bytes).collect()
+}
+
 /// Returns all completions. If the device is broken, also returns the requests that failed because of that.
 fn completions(queue: &mut Queue) -> Vec<Completion<u64>> {
     let mut all = Vec::new();

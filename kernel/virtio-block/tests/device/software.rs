@@ -10,6 +10,7 @@ use kernel_virtio_block::{
 };
 
 use crate::memory::Memory;
+use crate::pattern;
 
 const SECTORS: usize = 8_192;
 /// The access time of the device.
@@ -41,11 +42,6 @@ struct Machine {
     queues: Vec<Queue<Memory, u64>>,
     shared: Shared,
     now: u64,
-}
-
-fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
-    let mut random = fastrand::Rng::with_seed(seed);
-    std::iter::repeat_with(|| random.u8(..)).take(bytes).collect()
 }
 
 impl Machine {
