@@ -235,20 +235,7 @@ impl<Plat: Platform> Bubble<Plat> {
             census.active += 1;
             drop(census);
             self.advance(earliest);
-            // The order of timers that are due at the same time is random, as in Go. So tests cannot rely on the order
-            // in which these timers ready Gs, or on which case a select takes.
-            self.timers().shuffle_due(self.now(), || pinned.processor().random() >> 31 != 0);
-            let mut readied = List::<Goroutine<Plat>>::new();
-            while let Some(action) = self.timers().pop_due(self.now()) {
-                if let Some(goroutine) = action.run(&pinned, self.now()) {
-                    readied.push_back(goroutine);
-                }
-            }
-            // The readied Gs are enqueued only after all timers have fired, because a G that runs may stop another
-            // timer.
-            while let Some(goroutine) = readied.pop_front() {
-                enqueue_next(&pinned, goroutine);
-            }
+            self.fire_due(&pinned);
             if let Some(waiting) = self.blocked() {
                 ready_pinned(&pinned, waiting);
             }
@@ -260,5 +247,22 @@ impl<Plat: Platform> Bubble<Plat> {
             self.give_back();
         }
         main.join().map_err(|_| "the main goroutine of a bubble panicked")
+    }
+
+    /// Fires all due timers, then makes the Gs that they have readied runnable.
+    fn fire_due(&'static self, pinned: &Pinned<Plat>) {
+        // The order of timers that are due at the same time is random, as in Go. So tests cannot rely on the order in
+        // which these timers ready Gs, or on which case a select takes.
+        self.timers().shuffle_due(self.now(), || pinned.processor().random() >> 31 != 0);
+        let mut readied = List::<Goroutine<Plat>>::new();
+        while let Some(action) = self.timers().pop_due(self.now()) {
+            if let Some(goroutine) = action.run(pinned, self.now()) {
+                readied.push_back(goroutine);
+            }
+        }
+        // The readied Gs are enqueued only after all timers have fired, because a G that runs may stop another timer.
+        while let Some(goroutine) = readied.pop_front() {
+            enqueue_next(pinned, goroutine);
+        }
     }
 }
