@@ -13,14 +13,14 @@ use proptest::prelude::*;
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 
 #[derive(Debug)]
-struct Unwatched;
+struct NoPoints;
 
-impl Points for Unwatched {}
+impl Points for NoPoints {}
 
 // A thief gets the reference that the owner pushed. If a queue of `Cell`s could be shared, safe code could access one
 // cell from two threads at once.
-assert_not_impl_any!(RunQueue<Cell<u32>, Unwatched>: Send, Sync);
-assert_impl_all!(RunQueue<u32, Unwatched>: Send, Sync);
+assert_not_impl_any!(RunQueue<Cell<u32>, NoPoints>: Send, Sync);
+assert_impl_all!(RunQueue<u32, NoPoints>: Send, Sync);
 
 /// The tests push references to the entries of this array.
 static ITEMS: [u8; 1 << 16] = [0; 1 << 16];
@@ -91,7 +91,7 @@ impl Model {
 }
 
 fn check_against_model<const CAPACITY: usize>(steps: &[Step]) {
-    let queue = RunQueue::<u8, Unwatched, CAPACITY>::new();
+    let queue = RunQueue::<u8, NoPoints, CAPACITY>::new();
     let mut model = Model::default();
     for (count, step) in steps.iter().enumerate() {
         match step {
@@ -133,7 +133,7 @@ fn check_against_model<const CAPACITY: usize>(steps: &[Step]) {
             }
             Step::Steal | Step::StealWithNext => {
                 let with_next = matches!(step, Step::StealWithNext);
-                let thief = RunQueue::<u8, Unwatched, CAPACITY>::new();
+                let thief = RunQueue::<u8, NoPoints, CAPACITY>::new();
                 // The last stolen element is returned. The others are in the thief's ring in order.
                 let last = queue.steal_into(&thief, queue.next().filter(|_| with_next)).map(number);
                 let mut stolen = Vec::new();
@@ -165,7 +165,7 @@ proptest! {
 fn counters_wrap_around() {
     // The head and the tail of the ring are 32-bit counters. Counting until they wrap around would take too long. So
     // this test checks only that the indices into the ring, which are derived from the counters, wrap around.
-    let queue = RunQueue::<u8, Unwatched, 4>::new();
+    let queue = RunQueue::<u8, NoPoints, 4>::new();
     for count in 0..100_000 {
         queue.push_back(item(count)).unwrap();
         if count >= 3 {
@@ -178,13 +178,13 @@ fn counters_wrap_around() {
 #[test]
 fn every_element_is_taken_once_among_threads() {
     const ELEMENTS: usize = ITEMS.len();
-    let queue = Arc::new(RunQueue::<u8, Unwatched>::new());
+    let queue = Arc::new(RunQueue::<u8, NoPoints>::new());
     let done = Arc::new(AtomicBool::new(false));
     let thieves: Vec<_> = (0..3)
         .map(|_| {
             let (victim, done) = (queue.clone(), done.clone());
             std::thread::spawn(move || {
-                let own = RunQueue::<u8, Unwatched>::new();
+                let own = RunQueue::<u8, NoPoints>::new();
                 let mut taken = Vec::new();
                 loop {
                     let finished = done.load(Ordering::Acquire);

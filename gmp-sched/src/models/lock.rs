@@ -11,13 +11,13 @@ use std::panic::{self, AssertUnwindSafe};
 
 use super::checked::Checked;
 use super::platform::{Setting, run_as, spawn_as};
-use super::{Unwatched, explore};
+use super::{LoomPoints, explore};
 use crate::base::modelled_lock::{SpinMutex, with_spinning_locks};
 use crate::base::points::Relax;
 use crate::library::chan::SpinningLock;
 
 /// A lock that is never freed, and what it guards.
-type Guarded = (SpinningLock<Unwatched>, Checked);
+type Guarded = (SpinningLock<LoomPoints>, Checked);
 
 fn guarded() -> &'static Guarded {
     Box::leak(Box::new((SpinningLock::new(), Checked::default())))
@@ -62,7 +62,7 @@ fn released_lock_is_taken_by_one_of_two_waiters() {
 }
 
 /// Returns a lock of the crate `spin` that is never freed. The lock guards a checked value.
-fn spin_mutex() -> &'static SpinMutex<Checked, Relax<Unwatched>> {
+fn spin_mutex() -> &'static SpinMutex<Checked, Relax<LoomPoints>> {
     Box::leak(Box::new(SpinMutex::new(Checked::default())))
 }
 

@@ -75,9 +75,9 @@ fn pass_point() {
 
 /// Points that do nothing, because loom itself chooses which thread runs next.
 #[derive(Debug)]
-struct Unwatched;
+struct LoomPoints;
 
-impl Points for Unwatched {
+impl Points for LoomPoints {
     fn relax() {
         loom::thread::yield_now();
     }

@@ -6,10 +6,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::checked::Checked;
-use super::{Unwatched, explore};
+use super::{LoomPoints, explore};
 use crate::base::run_queue::RunQueue;
 
-type Queue = RunQueue<Item, Unwatched, 4>;
+type Queue = RunQueue<Item, LoomPoints, 4>;
 
 /// An item of the queue. The M that takes it must see what was written to it before.
 struct Item {

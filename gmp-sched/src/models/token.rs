@@ -5,14 +5,14 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::checked::Checked;
-use super::{Unwatched, explore};
+use super::{LoomPoints, explore};
 use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::kthread::token::Token;
 
 /// A thread whose saved context is `context`. A waker that makes the thread ready calls `run`, which accesses the
 /// context as a switch to the thread would.
 struct Parking {
-    token: Token<Unwatched>,
+    token: Token<LoomPoints>,
     context: Checked,
     made_ready: AtomicU32,
 }
