@@ -84,7 +84,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         S::point(Site::RunQueue);
         if self.next.load(Ordering::Relaxed).is_none() {
             // Only the owner, which is the caller, sets `next`. So `next` stays empty until this store, and no
-            // compare-exchange is needed.
+            // exchange is needed. This check costs two instructions, but the exchange is a locked instruction (5 ns).
             self.next.store(Some(item), Ordering::Release);
             return None;
         }
@@ -170,7 +170,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
 
     /// Like [`pop`](Self::pop), but faster if `has_thieves` is `false`. The caller may pass `false` only if no other M
     /// can steal before this function returns. In this case a plain store replaces a locked instruction. The benchmark
-    /// `raw_lock` measures 5 ns for a locked instruction on threads.
+    /// `raw_lock` measures 5 ns for a locked instruction on threads. A yield takes one instruction fewer, and a round
+    /// trip over channels two.
     #[inline(always)]
     pub fn take(&self, has_thieves: bool) -> Option<(&'static T, Slice)> {
         S::point(Site::RunQueue);

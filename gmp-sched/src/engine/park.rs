@@ -168,7 +168,8 @@ fn end_wait<Plat: Platform>(
 ) -> Option<(&'static Machine<Plat>, Option<&'static Processor<Plat>>)> {
     let machine = match pinned.try_machine() {
         // This one comparison fails if the G is not parked, belongs to another scheduler, is sampled, waits durably in
-        // a bubble or is locked.
+        // a bubble or is locked. It saves 58 instructions compared with the slow path, which makes these checks one by
+        // one.
         Some(machine) if goroutine.is_parked_as(machine.unsampled()) => machine,
         here => end_wait_slow_path(here, goroutine)?,
     };

@@ -229,7 +229,8 @@ impl<Plat: Platform> Processor<Plat> {
     }
 
     /// Whether this is the only P in use, so that its holder never wakes another M. Each P has a copy of this flag,
-    /// because the flag is faster to read than the number of Ps.
+    /// because the flag is faster to read than the number of Ps. It saves two to three instructions per enqueued G, and the
+    /// locked instructions of [`RunQueue::take`].
     #[inline(always)]
     pub(crate) fn is_alone(&self) -> bool {
         self.alone.load(Ordering::Relaxed)
