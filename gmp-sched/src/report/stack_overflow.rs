@@ -104,9 +104,10 @@ pub(crate) struct Probe {
 /// How far the rest of a stack probe lowers the stack pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rest {
-    /// By this number of bytes.
+    /// It subtracts this number of bytes from the stack pointer.
     Below(usize),
-    /// To this number of bytes below the address in the register R11.
+    /// It sets the stack pointer to the address in the register R11, at which the loop of the probe ends, minus this
+    /// number of bytes.
     BelowLoopEnd(usize),
 }
 

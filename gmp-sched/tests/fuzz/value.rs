@@ -64,7 +64,7 @@ pub(crate) struct Value {
     check: u64,
     /// A heap allocation, so that a duplicate of the value causes a double free, which the allocator detects.
     boxed: Box<u64>,
-    /// Whether dropping the value panics, unless the thread is already panicking.
+    /// Whether the value panics when it is dropped. It never does while the thread is already panicking.
     panics: bool,
     values: Arc<Values>,
 }

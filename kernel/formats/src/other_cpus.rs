@@ -52,7 +52,7 @@ impl Selection {
     }
 }
 
-/// Counts the CPUs that enter the kernel, until it is closed.
+/// Counts the CPUs that enter the kernel until the entrance is closed, and those that come later.
 #[derive(Debug)]
 pub struct Entrance {
     /// The number of CPUs that have entered, and the bit [`CLOSED`].

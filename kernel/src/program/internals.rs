@@ -66,7 +66,7 @@ pub fn unexpected_interrupts() -> usize {
     interrupts::unexpected_count()
 }
 
-/// Returns how many CPUs have come when the kernel did not wait for them any more. They have halted.
+/// Returns the number of CPUs that entered the kernel after it had stopped waiting for them. They have halted.
 pub fn late_cpus() -> u32 {
     ENTRANCE.latecomers()
 }

@@ -334,7 +334,7 @@ fn limits_end_calls_to_a_slow_disk() {
         let mut content = vec![0; CALLS * 512];
         assert_eq!(disk.blocking().read_at(0, &mut content), Ok(content.len()));
         assert!(content.iter().all(|&byte| byte == 9), "a late write has overwritten a later one");
-        // When the late requests have been answered, no slot, buffer, G or stack is in use that was not before.
+        // The late requests have been answered, so as many slots, buffers, Gs and stacks are in use as before.
         let now = Snapshot::take(alive);
         before.check_counts(&now, &[0]);
         // The pages of cached stacks are not free, but are used again.
