@@ -2,15 +2,16 @@
 //!
 //! Go has to ask the operating system which descriptors are ready (`netpoll`). An idle M asks, an M that finds no
 //! other work asks, and sysmon asks if no M has done so for 10 ms. Here the interrupt handler puts the signal on the
-//! *ready list* and makes an M check that list at once, even when every P is busy. (On threads nothing interrupts a G. If
-//! every P is busy there, the next pick or sysmon finds the signal.) So there is no blocking poll and no poll deadline.
-//! The file `poll` contains the ready list, and explains why no raise is lost.
+//! *raised list* and makes an M check that list at once, even when every P is busy. (On threads nothing interrupts a G.
+//! If every P is busy there, the next pick or sysmon finds the signal.) So there is no blocking poll and no poll
+//! deadline.
+//! The file `poll` contains the raised list, and explains why no raise is lost.
 //!
 //! # A signal
 //!
 //! ```text
 //!         before parking     in the commit          raise
-//!   EMPTY ───────▶ PARKING ───────▶ WAITING ─────────▶ QUEUED, on the ready list
+//!   EMPTY ───────▶ PARKING ───────▶ WAITING ─────────▶ QUEUED, on the raised list
 //!    │ ▲             │ raise            │ limit            │ poll                 the G runs
 //!    │ │ next wait   ▼                  ▼                  ├─────────▶ DELIVERED ──────────▶ EMPTY
 //!    └▶ RAISED ◀─────┘                EMPTY                └─▶ RAISED, if the limit came first
@@ -144,7 +145,7 @@ impl<Plat: Platform> Signal<Plat> {
                     }
                 }
                 EMPTY => return Found::Nothing,
-                // A raise has put the signal on the ready list for an earlier wait, but the limit has already ended
+                // A raise has put the signal on the raised list for an earlier wait, but the limit has already ended
                 // that wait. The M that takes the signal from the list stores RAISED. This call of `poll` does so,
                 // unless another M has taken the signal already.
                 QUEUED => {
@@ -267,7 +268,7 @@ impl<Plat: Platform> Signal<Plat> {
         scheduler.wake_poller();
     }
 
-    /// Called for a signal that has just been taken from the ready list. If its G still waits, ends the wait and
+    /// Called for a signal that has just been taken from the raised list. If its G still waits, ends the wait and
     /// returns the G, which the caller must ready. Otherwise keeps the raise for the next wait.
     pub(crate) fn deliver(&'static self) -> Option<&'static Goroutine<Plat>> {
         let goroutine = self.goroutine.load(Ordering::Relaxed).expect("queued while a G waits");

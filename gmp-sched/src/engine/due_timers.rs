@@ -64,7 +64,7 @@ pub(crate) fn next_due<Plat: Platform>(
 /// runs at most for the rest of its slice.
 #[cold]
 fn end_batch<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>, now: Instant) {
-    processor.slice.displaced_at.store(now.as_nanos(), Ordering::Relaxed);
+    processor.slice.undisturbed_since.store(now.as_nanos(), Ordering::Relaxed);
     processor.due_batch_tick.store(processor.tick().wrapping_sub(1), Ordering::Relaxed);
     if processor.queue.next().is_some_and(|next| !processor.is_displaced(next))
         && let Some(next) = processor.queue.pop_next()

@@ -209,7 +209,7 @@ impl<Plat: Platform> Machine<Plat> {
                 return;
             }
             let is_queued = scheduler.is_queued_work_visible();
-            if (is_queued || scheduler.signals.is_ready()) && self.take_back(is_queued) {
+            if (is_queued || scheduler.signals.is_ready()) && self.claim_idle_processor(is_queued) {
                 return;
             }
             must_recheck = false;
@@ -258,7 +258,7 @@ impl<Plat: Platform> Machine<Plat> {
     /// to spin, so that another M is woken if there is more work. If only a device is ready, the M takes the P for the
     /// G of the device alone, and no other M has to be woken. Returns `false` if no P is idle. In this case the Ms
     /// that hold the Ps find the work.
-    fn take_back(&'static self, is_queued: bool) -> bool {
+    fn claim_idle_processor(&'static self, is_queued: bool) -> bool {
         let scheduler = self.scheduler();
         let mut shared = scheduler.shared.lock();
         if self.next_processor.load(Ordering::Relaxed).is_some() {

@@ -1,4 +1,4 @@
-//! The ready list, which contains the device signals that interrupt handlers have raised. This file determines which M
+//! The raised list, which contains the device signals that interrupt handlers have raised. This file determines which M
 //! takes the signals from the list, and makes an M do so soon after a raise.
 //!
 //! An M that searches for work polls the list at the step at which Go calls `netpoll` without blocking: after the
@@ -8,7 +8,7 @@
 //! # No raise is lost
 //!
 //! `raise` publishes the signal, then executes a fence, then checks for an idle P. An M that goes idle releases its P,
-//! then executes a fence, then checks the ready list. So at least one of the two sees what the other has published.
+//! then executes a fence, then checks the raised list. So at least one of the two sees what the other has published.
 //!
 //! If `raise` finds an idle P, it relies on an idle M. If the M that parked last on the interrupted CPU is still idle,
 //! `raise` relies on this M ([`Platform::parked_machine`]), because it can be woken without an interrupt of another
@@ -18,13 +18,13 @@
 //!
 //! - Another M takes the last idle P. The unparked M then preempts an M that runs a G.
 //! - The M leaves the idle list because it is assigned a P for other work. The M polls before it takes that work.
-//! - The M leaves the idle list because its thread ends. If a signal is on the ready list, the M makes another M poll.
+//! - The M leaves the idle list because its thread ends. If a signal is on the raised list, the M makes another M poll.
 //!
 //! In the last two cases the M is no longer the timekeeper, and clears its flag `polls`. It then executes a fence, and
-//! then checks the ready list. `raise` relies on an M only if it has seen, after its own fence, that the M was the
+//! then checks the raised list. `raise` relies on an M only if it has seen, after its own fence, that the M was the
 //! timekeeper or had its flag set. So either the M sees the signal, or `raise` does not rely on the M.
 //!
-//! If `raise` finds no idle P, it preempts an M that runs a G, and that M then checks the ready list.
+//! If `raise` finds no idle P, it preempts an M that runs a G, and that M then checks the raised list.
 
 use core::ptr;
 
@@ -39,7 +39,7 @@ use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
 impl<Plat: Platform> SignalList<Plat> {
-    /// Takes all signals from the ready list. Calls `each` with every G that waits for one of these signals, in the
+    /// Takes all signals from the raised list. Calls `each` with every G that waits for one of these signals, in the
     /// order of the raises.
     fn take(&self, mut each: impl FnMut(&'static Goroutine<Plat>)) {
         Plat::point(Site::DeviceSignal);
@@ -99,7 +99,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         });
     }
 
-    /// Makes an M check the ready list soon: wakes an idle M if a P is idle, and otherwise preempts a G. Callable from
+    /// Makes an M check the raised list soon: wakes an idle M if a P is idle, and otherwise preempts a G. Callable from
     /// interrupts. Go: `netpollBreak`.
     #[doc(alias = "netpollBreak")]
     pub(crate) fn wake_poller(&'static self) {

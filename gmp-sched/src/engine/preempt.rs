@@ -24,7 +24,7 @@
 //!     let pinned = Pinned::<Native>::new();
 //!     // `tick` does this when a slice has lasted too long.
 //!     preempt::end_slice(pinned.machine());
-//!     assert!(preempt::is_wanted(pinned.machine()));
+//!     assert!(preempt::must_give_way(pinned.machine()));
 //!     // The G then does this, so that other Gs run first.
 //!     drop(preempt::give_way(pinned));
 //!     scheduler.counts().preemptions
@@ -112,7 +112,7 @@ pub fn request<Plat: Platform>(machine: &'static Machine<Plat>) {
 
 /// Whether the G on `machine` has to call [`give_way`]. Called by the handler of the interrupt that
 /// [`Platform::request_preemption`] sends.
-pub fn is_wanted<Plat: Platform>(machine: &Machine<Plat>) -> bool {
+pub fn must_give_way<Plat: Platform>(machine: &Machine<Plat>) -> bool {
     let scheduler = machine.scheduler();
     machine.processor().is_some_and(|processor| {
         gives_way_to_others(scheduler, processor) || scheduler.is_stopping() || has_due_timer(processor)

@@ -37,12 +37,12 @@ impl<Plat: Platform> Processor<Plat> {
         if slice.seen.load(Ordering::Relaxed) != tick {
             slice.begin(tick, now);
         } else if now - Instant::from_nanos(slice.since.load(Ordering::Relaxed)) >= Plat::slice() {
-            let displaced_at = Instant::from_nanos(slice.displaced_at.load(Ordering::Relaxed));
+            let undisturbed_since = Instant::from_nanos(slice.undisturbed_since.load(Ordering::Relaxed));
             // If the running G displaced another G less than a slice ago, the slice may be prolonged once, so that
             // the time of the running G counts from the displacement.
             let has_just_begun =
-                running.is_some_and(|running| slice.is_of_another(running)) && now - displaced_at < Plat::slice();
-            if !(has_just_begun && slice.prolong(tick, displaced_at)) {
+                running.is_some_and(|running| slice.is_of_another(running)) && now - undisturbed_since < Plat::slice();
+            if !(has_just_begun && slice.prolong(tick, undisturbed_since)) {
                 self.end_slice();
             }
         }
@@ -67,7 +67,7 @@ impl<Plat: Platform> Processor<Plat> {
     /// continue that slice. Otherwise it begins a slice of its own.
     pub(crate) fn begin_due(&self) {
         let is_shared = self.slice.seen.load(Ordering::Relaxed) == self.tick()
-            && self.slice.displaced.load(Ordering::Relaxed).is_some();
+            && self.slice.owner.load(Ordering::Relaxed).is_some();
         if !is_shared {
             self.advance_tick();
             self.slice.of_due.store(self.tick(), Ordering::Relaxed);
@@ -81,7 +81,7 @@ impl<Plat: Platform> Processor<Plat> {
         let (slice, tick) = (&self.slice, self.tick());
         slice.seen.load(Ordering::Relaxed) == tick
             && slice.of_due.load(Ordering::Relaxed) != tick
-            && slice.displaced.load(Ordering::Relaxed).is_some_and(|owner| core::ptr::eq(owner, goroutine))
+            && slice.owner.load(Ordering::Relaxed).is_some_and(|owner| core::ptr::eq(owner, goroutine))
     }
 
     /// Called when the running G has used up the slice. The G in `runnext` runs in a prolongation of the slice if the
@@ -90,7 +90,7 @@ impl<Plat: Platform> Processor<Plat> {
     pub(crate) fn pass_slice_on(&'static self, scheduler: &'static Scheduler<Plat>) {
         let (tick, now) = (self.tick(), Plat::now());
         if self.queue.next().is_some() && self.slice.prolong(tick, now) {
-            self.slice.displaced.store(None, Ordering::Relaxed);
+            self.slice.owner.store(None, Ordering::Relaxed);
         } else {
             if let Some(next) = self.queue.pop_next() {
                 put_last(scheduler, self, next);
@@ -104,7 +104,7 @@ impl<Plat: Platform> Processor<Plat> {
 
     /// Returns the time until which no other G may displace the running G.
     pub(crate) fn undisturbed_until(&self) -> Instant {
-        Instant::from_nanos(self.slice.displaced_at.load(Ordering::Relaxed)) + Plat::undisturbed()
+        Instant::from_nanos(self.slice.undisturbed_since.load(Ordering::Relaxed)) + Plat::undisturbed()
     }
 
     /// Whether the current slice is over. From another M the answer may be stale.

@@ -1,5 +1,5 @@
 //! sysmon finds what no interrupt and no M notices: a P whose M stays in a system call, a device signal that no M has
-//! taken from the ready list, and, on platforms without timer interrupts, a G that runs beyond its slice. It runs on a
+//! taken from the raised list, and, on platforms without timer interrupts, a G that runs beyond its slice. It runs on a
 //! thread of its own, without a P.
 //!
 //! ```
@@ -32,7 +32,7 @@ const SHORTEST: Duration = Duration::from_micros(20);
 /// Longest delay between two checks.
 const LONGEST: Duration = Duration::from_millis(10);
 /// After this many checks in a row without a retake, each further check doubles the delay.
-const PATIENCE: u32 = 50;
+const CHECKS_BEFORE_BACKOFF: u32 = 50;
 
 /// sysmon of one scheduler. Go: `sysmon`, `retake`.
 #[doc(alias = "sysmon")]
@@ -40,7 +40,7 @@ const PATIENCE: u32 = 50;
 pub struct Sysmon<Plat: Platform> {
     scheduler: &'static Scheduler<Plat>,
     idle_checks: u32,
-    /// Whether the last check found a device signal on the ready list: raised, but not yet taken by an M. If the next
+    /// Whether the last check found a device signal on the raised list: raised, but not yet taken by an M. If the next
     /// check finds one, too, sysmon readies the waiting Gs itself.
     saw_ready: bool,
     delay: Duration,
@@ -53,7 +53,7 @@ impl<Plat: Platform> Sysmon<Plat> {
         Self { scheduler, idle_checks: 0, saw_ready: false, delay: SHORTEST }
     }
 
-    /// Checks every P and the ready list of device signals once; returns the delay until the next check. Does not
+    /// Checks every P and the raised list of device signals once; returns the delay until the next check. Does not
     /// block.
     pub fn check(&mut self) -> Duration {
         let _pinned = Pinned::<Plat>::new();
@@ -81,7 +81,7 @@ impl<Plat: Platform> Sysmon<Plat> {
             self.delay = SHORTEST;
         } else {
             self.idle_checks = self.idle_checks.saturating_add(1);
-            if self.idle_checks > PATIENCE {
+            if self.idle_checks > CHECKS_BEFORE_BACKOFF {
                 self.delay = LONGEST.min(self.delay * 2);
             }
         }
@@ -90,13 +90,13 @@ impl<Plat: Platform> Sysmon<Plat> {
 }
 
 /// On platforms without timer interrupts, requests a preemption of the G on `processor` if its slice is over or if it
-/// has to give way for another reason (see [`preempt::is_wanted`]).
+/// has to give way for another reason (see [`preempt::must_give_way`]).
 fn check_slice<Plat: Platform>(scheduler: &'static Scheduler<Plat>, processor: &'static Processor<Plat>, now: Instant) {
     if Plat::TIMER_INTERRUPTS {
         return;
     }
     processor.check_slice(now, None);
-    if let Some(machine) = scheduler.holder_of(processor).filter(|machine| preempt::is_wanted(machine)) {
+    if let Some(machine) = scheduler.holder_of(processor).filter(|machine| preempt::must_give_way(machine)) {
         Plat::request_preemption(machine);
     }
 }

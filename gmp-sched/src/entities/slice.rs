@@ -17,10 +17,10 @@ pub(crate) struct CurrentSlice<T: 'static> {
     pub(crate) is_prolonged: AtomicBool,
     /// The last time at which a G was displaced on the P or the batch budget of due timers was used up. For a while
     /// after this time, no G is displaced.
-    pub(crate) displaced_at: AtomicU64,
+    pub(crate) undisturbed_since: AtomicU64,
     /// The owner of the slice, if another G has displaced it. The displacing G then runs in the slice of the owner.
     /// `None` if no G was displaced.
-    pub(crate) displaced: AtomicRef<T>,
+    pub(crate) owner: AtomicRef<T>,
     /// The last tick that began with a G whose timer was due; [`NONE`] before the first such tick.
     pub(crate) of_due: AtomicU64,
     /// The tick whose slice must end; [`NONE`] if there is none. Slices of other ticks are not affected.
@@ -36,8 +36,8 @@ impl<T> CurrentSlice<T> {
             seen: AtomicU64::new(0),
             since: AtomicU64::new(0),
             is_prolonged: AtomicBool::new(false),
-            displaced_at: AtomicU64::new(0),
-            displaced: AtomicRef::none(),
+            undisturbed_since: AtomicU64::new(0),
+            owner: AtomicRef::none(),
             of_due: AtomicU64::new(NONE),
             ends: AtomicU64::new(NONE),
         }
@@ -47,7 +47,7 @@ impl<T> CurrentSlice<T> {
     #[cfg(any(feature = "std", test))]
     pub(crate) fn renew(&self) {
         self.begin(0, Instant::from_nanos(0));
-        self.displaced_at.store(0, Ordering::Relaxed);
+        self.undisturbed_since.store(0, Ordering::Relaxed);
         self.of_due.store(NONE, Ordering::Relaxed);
         self.ends.store(NONE, Ordering::Relaxed);
     }
@@ -57,7 +57,7 @@ impl<T> CurrentSlice<T> {
         self.seen.store(tick, Ordering::Relaxed);
         self.since.store(now.as_nanos(), Ordering::Relaxed);
         self.is_prolonged.store(false, Ordering::Relaxed);
-        self.displaced.store(None, Ordering::Relaxed);
+        self.owner.store(None, Ordering::Relaxed);
     }
 
     /// Prolongs the slice of `tick`, so that it counts as begun at `since`. If the slice of `tick` was prolonged
@@ -74,7 +74,7 @@ impl<T> CurrentSlice<T> {
 
     /// Whether `running` runs in the slice of another G, which it has displaced.
     pub(crate) fn is_of_another(&self, running: &'static T) -> bool {
-        self.displaced.load(Ordering::Relaxed).is_some_and(|owner| !core::ptr::eq(owner, running))
+        self.owner.load(Ordering::Relaxed).is_some_and(|owner| !core::ptr::eq(owner, running))
     }
 
     /// Records that another G displaces `me` in the slice of `tick`. Returns whether `me` is the owner of the slice.
@@ -82,7 +82,7 @@ impl<T> CurrentSlice<T> {
         if self.seen.load(Ordering::Relaxed) != tick {
             self.begin(tick, now);
         }
-        self.displaced_at.store(now.as_nanos(), Ordering::Relaxed);
+        self.undisturbed_since.store(now.as_nanos(), Ordering::Relaxed);
         if self.is_of_another(me) {
             return false;
         }
@@ -91,7 +91,7 @@ impl<T> CurrentSlice<T> {
         if self.ends.load(Ordering::Relaxed) == tick && self.prolong(tick, now) {
             self.ends.store(NONE, Ordering::Relaxed);
         }
-        self.displaced.store(Some(me), Ordering::Relaxed);
+        self.owner.store(Some(me), Ordering::Relaxed);
         true
     }
 }

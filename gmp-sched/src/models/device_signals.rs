@@ -1,5 +1,5 @@
 //! Models of the atomic word of a signal, which is accessed by a G that begins to wait, by an interrupt handler that
-//! raises the signal, by an M that takes the signal from the ready list, and by a timer. No raise is lost, a wait ends
+//! raises the signal, by an M that takes the signal from the raised list, and by a timer. No raise is lost, a wait ends
 //! once, and the G sees what the handler did.
 //!
 //! The models run the signal's own code. A readied G continues on the loom thread that takes the G from a queue.
@@ -131,7 +131,7 @@ impl Scene {
         self.run(pinned, first_deadline);
     }
 
-    /// Takes all signals from the ready list, as an M does.
+    /// Takes all signals from the raised list, as an M does.
     fn poll(&self, pinned: &Pinned<Model>, first_deadline: Instant) {
         Model::point(Site::DeviceSignal);
         self.scheduler.poll(pinned);
@@ -157,8 +157,8 @@ impl Scene {
     }
 }
 
-/// The signal is raised twice while the G begins to wait and an M checks the ready list. The G sees what the device did
-/// before the last raise.
+/// The signal is raised twice while the G begins to wait and an M checks the raised list. The G sees what the device
+/// did before the last raise.
 #[test]
 fn wait_against_raises_and_a_poll() {
     explore_every_point(|| {
@@ -264,8 +264,8 @@ fn cancellation_against_a_commit_and_a_raise() {
     });
 }
 
-/// A parked G is woken by its deadline and waits again, while its signal is raised twice and taken from the ready list.
-/// The G sees the last raise.
+/// A parked G is woken by its deadline and waits again, while its signal is raised twice and taken from the raised
+/// list. The G sees the last raise.
 #[test]
 fn deadline_against_a_raise_that_is_polled() {
     explore(|| {
@@ -318,7 +318,7 @@ fn woken_g_sees_what_the_handler_did() {
     });
 }
 
-/// An M goes idle while an interrupt raises the signal that a G waits for. Either the idling M checks the ready list
+/// An M goes idle while an interrupt raises the signal that a G waits for. Either the idling M checks the raised list
 /// again, or that M is woken, or another M is made to check the list.
 #[test]
 fn raise_against_an_idling_m() {
@@ -333,12 +333,12 @@ fn raise_against_an_idling_m() {
         idles.join().unwrap();
         setting.settle_all([idler]);
         setting.check();
-        assert!(!scene.scheduler.signals.is_ready() || is_asked(waits), "no M checks the ready list");
+        assert!(!scene.scheduler.signals.is_ready() || is_asked(waits), "no M checks the raised list");
     });
 }
 
 /// The signal of a waiting G is raised while no P is idle. So a running G is asked to give way, and the M of that G
-/// checks the ready list.
+/// checks the raised list.
 #[test]
 fn raise_while_all_ps_are_busy_asks_a_g_to_give_way() {
     explore_every_point(|| {
@@ -347,7 +347,7 @@ fn raise_while_all_ps_are_busy_asks_a_g_to_give_way() {
         let scene = Scene::new(&setting, waits, 1);
         run_as(waits, |pinned| scene.run(pinned, Instant::NEVER));
         scene.interrupt();
-        assert!([waits, busy].into_iter().any(is_asked), "no M checks the ready list");
+        assert!([waits, busy].into_iter().any(is_asked), "no M checks the raised list");
     });
 }
 
@@ -369,7 +369,7 @@ fn two_raises_on_a_single_p_are_seen() {
     });
 }
 
-/// Two signals are taken from the ready list. Meanwhile the G that waited for the first signal waits for it again on
+/// Two signals are taken from the raised list. Meanwhile the G that waited for the first signal waits for it again on
 /// another M, and this signal is raised again. The second raise is kept for the second wait.
 #[test]
 fn raise_of_a_signal_that_was_just_polled_is_kept() {

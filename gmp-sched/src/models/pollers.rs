@@ -25,7 +25,7 @@ pub(super) fn waiting(setting: &Setting, machine: &'static Machine<Model>) -> Ar
 fn check(setting: &Setting) {
     setting.check();
     let is_raised = setting.scheduler.signals.is_ready();
-    assert!(!is_raised || setting.scheduler.machines().any(is_asked), "no M checks the ready list");
+    assert!(!is_raised || setting.scheduler.machines().any(is_asked), "no M checks the raised list");
 }
 
 /// A parked M is assigned the last idle P, for a G on the global queue. If a raise relies on that M, the M polls before

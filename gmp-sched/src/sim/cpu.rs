@@ -181,7 +181,7 @@ impl SimCpu {
         unsafe {
             current().threads.reschedule_interrupt();
         }
-        if self.machine.get().is_some_and(preempt::is_wanted) {
+        if self.machine.get().is_some_and(preempt::must_give_way) {
             self.is_pending.set(true);
         }
     }

@@ -16,7 +16,7 @@ pub(crate) fn tick(now: Instant) -> Instant {
     let machine = Kernel::current_machine();
     let mut next = preempt::tick(machine);
     if let Some(wait) = storm::strike(machine) {
-        next = NextTick { at: next.at.min(now + wait), gives_way: machine.is_some_and(preempt::is_wanted) };
+        next = NextTick { at: next.at.min(now + wait), gives_way: machine.is_some_and(preempt::must_give_way) };
     }
     // If another thread is ready on this CPU, it preempts the running thread at the end of a slice.
     if next.gives_way | kthread::all().preempt_after(now, Kernel::slice()) {
@@ -34,7 +34,7 @@ pub(crate) fn first_tick(now: Instant) -> Instant {
 /// Makes a switch pending if the current G is to be preempted. Called in the interrupt by which another CPU requests
 /// the preemption.
 pub(crate) fn interrupt() {
-    if Kernel::current_machine().is_some_and(preempt::is_wanted) {
+    if Kernel::current_machine().is_some_and(preempt::must_give_way) {
         percpu::set_pending();
     }
 }

@@ -69,7 +69,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/idle.rs",
         "an M that goes idle parks without searching for work that was submitted while it was spinning",
-        "            if (is_queued || scheduler.signals.is_ready()) && self.take_back(is_queued) {
+        "            if (is_queued || scheduler.signals.is_ready()) && self.claim_idle_processor(is_queued) {
                 return;
             }",
         "            let _ = (is_queued, Self::take_back);",

@@ -40,7 +40,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/device_signals.rs",
-        "a raise overwrites the mark that the signal is on the ready list",
+        "a raise overwrites the mark that the signal is on the raised list",
         "                QUEUED | DELIVERED => word,
                 _ => RAISED,",
         "                DELIVERED => word,
@@ -67,7 +67,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/device_signals.rs",
-        "a raise puts a signal on the ready list although the waiting G has not left its stack",
+        "a raise puts a signal on the raised list although the waiting G has not left its stack",
         "                WAITING => with_generation(QUEUED, generation_of(word)),",
         "                WAITING | PARKING => with_generation(QUEUED, generation_of(word)),",
         Model("device_signals::"),
@@ -206,7 +206,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/device_signals.rs",
-        "a push to the ready list loses a signal that is pushed at the same time",
+        "a push to the raised list loses a signal that is pushed at the same time",
         "            if ready.replace(first, Some(self), Ordering::Release, Ordering::Relaxed) {
                 break;
             }",
@@ -216,7 +216,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/device_signals.rs",
-        "a push to the ready list does not publish the link",
+        "a push to the raised list does not publish the link",
         "            if ready.replace(first, Some(self), Ordering::Release, Ordering::Relaxed) {",
         "            if ready.replace(first, Some(self), Ordering::Relaxed, Ordering::Relaxed) {",
         Model("device_signals::"),
@@ -294,7 +294,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/idle.rs",
         "an M that polls wakes another M, although there is only one G",
-        "self.take_back(is_queued)",
+        "self.claim_idle_processor(is_queued)",
         "self.take_back(true)",
         Model("pollers::raise_on_an_idle_machine_wakes_one_m"),
     ),
@@ -314,7 +314,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/idle.rs",
-        "an M that goes idle does not check the ready list",
+        "an M that goes idle does not check the raised list",
         "(is_queued || scheduler.signals.is_ready())",
         "is_queued",
         Model("device_signals::raise_against_an_idling_m"),

@@ -51,7 +51,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/idle.rs",
         "an M that goes idle does not search a second time",
-        "            if (is_queued || scheduler.signals.is_ready()) && self.take_back(is_queued) {",
+        "            if (is_queued || scheduler.signals.is_ready()) && self.claim_idle_processor(is_queued) {",
         "            if false {",
         Model("idle::submitter_against_an_idling_m"),
     ),

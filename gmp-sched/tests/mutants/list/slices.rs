@@ -30,7 +30,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "entities/slice.rs",
         "Gs whose timers are due prolong a slice again and again",
         "self.seen.load(Ordering::Relaxed) == tick && self.is_prolonged.load(Ordering::Relaxed)",
-        "self.displaced.load(Ordering::Relaxed).is_none() && self.is_prolonged.load(Ordering::Relaxed)",
+        "self.owner.load(Ordering::Relaxed).is_none() && self.is_prolonged.load(Ordering::Relaxed)",
         Simulation("simulation/preemption", "timers_displace_hogs", 200),
     ),
     mutant(
@@ -50,7 +50,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/due_timers.rs",
         "the G that runs after a batch of due timers may be displaced at once",
-        "    processor.slice.displaced_at.store(now.as_nanos(), Ordering::Relaxed);",
+        "    processor.slice.undisturbed_since.store(now.as_nanos(), Ordering::Relaxed);",
         "    let _ = now;",
         Simulation("simulation/preemption", "ring_runs_beside_sleepers_that_ready_others", 100),
     ),
