@@ -17,7 +17,8 @@
 //! With `--icount`, the disks of the machine are in its memory ([`memory_disk`]), and its input can come at instants of
 //! its own clock ([`input_memory`], [`input_script`]). [`repeat`] finds the command that repeats a failed run.
 //!
-//! [`convert`] makes a timeline of a trace that a program on threads has written. [`new`] creates the crate of a new program. [`compare`] runs the benchmarks of this scheduler and of others.
+//! [`convert`] makes a timeline of a trace that a program on threads has written. [`new`] creates the crate of a new
+//! program. [`compare`] runs the benchmarks of this scheduler and of others.
 //!
 //! All these modules run on the host.
 #![deny(unsafe_code)]

@@ -9,11 +9,11 @@
 //!
 //! A G whose timer is due does not wait for the slice to end: it displaces the running G. So does a G whose device is
 //! ready, and a G that returns from a call that blocks and finds no P (see `syscall`). The displaced G goes to
-//! `runnext`, so it usually runs next, and the two Gs share the slice. After a displacement, and after a batch of due timers, the P runs undisturbed for a
-//! while ([`Platform::undisturbed`]). So the number of displacements in a slice is bounded, and each G makes progress.
-//! (The beginning of a slice does not start an undisturbed time. Otherwise a timer that is due just after the beginning
-//! would be late although nothing was displaced.) `due_timers` describes what happens during the undisturbed time, and
-//! what happens to many timers that are due at once.
+//! `runnext`, so it usually runs next, and the two Gs share the slice. After a displacement, and after a batch of due
+//! timers, the P runs undisturbed for a while ([`Platform::undisturbed`]). So the number of displacements in a slice is
+//! bounded, and each G makes progress. (The beginning of a slice does not start an undisturbed time. Otherwise a timer
+//! that is due just after the beginning would be late although nothing was displaced.) `due_timers` describes what
+//! happens during the undisturbed time, and what happens to many timers that are due at once.
 //!
 //! ```
 //! use gmp_sched::native::{self, Native};

@@ -56,9 +56,9 @@ use crate::record::trace::EventKind;
 /// Entering costs a few stores; the P is taken away only if sysmon finds that the call lasts. During the call the G
 /// stays on its M, and must not spawn, yield or park. The G is not pinned, so where Ms are kernel threads, another
 /// thread may take the CPU from a call that computes for long. On threads of a host the call may block the thread,
-/// because sysmon runs at regular intervals. In a kernel the call must not block its thread;
-/// [`blocking`] is for such calls. There only timer interrupts of CPUs that run a thread wake sysmon. If this CPU halts,
-/// no interrupt may come, and the P stays unused.
+/// because sysmon runs at regular intervals. In a kernel the call must not block its thread; [`blocking`] is for such
+/// calls. There only timer interrupts of CPUs that run a thread wake sysmon. If this CPU halts, no interrupt may come,
+/// and the P stays unused.
 ///
 /// On return, may block the calling G until there is a P for it. Not callable from interrupts.
 ///

@@ -15,10 +15,10 @@
 //! the operand `gs:[DEADLINE]` is the CPU's own `DEADLINE`.
 //!
 //! A word can thus be read or changed by **one instruction**, during which the caller cannot migrate to another CPU.
-//! The macros [`load!`], [`store!`], [`add!`] and [`change!`] expand to such instructions, and need no guard. [`CpuLocal::here`]
-//! takes two steps: it loads the distance and adds it to the address of the static. Its result is meaningful only while
-//! the caller cannot migrate. If the caller migrates nevertheless, it accesses the data of another CPU. This is not
-//! undefined behaviour, because the type of every per-CPU static is `Sync`.
+//! The macros [`load!`], [`store!`], [`add!`] and [`change!`] expand to such instructions, and need no guard.
+//! [`CpuLocal::here`] takes two steps: it loads the distance and adds it to the address of the static. Its result is
+//! meaningful only while the caller cannot migrate. If the caller migrates nevertheless, it accesses the data of
+//! another CPU. This is not undefined behaviour, because the type of every per-CPU static is `Sync`.
 
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;

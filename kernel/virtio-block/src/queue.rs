@@ -84,7 +84,8 @@ impl<H: Hal, W> fmt::Debug for Queue<H, W> {
 }
 
 impl<H: Hal, W> Queue<H, W> {
-    /// Sets up the queue `number` of a device with these features and properties, without buffers. If this fails, the device does not use the queue.
+    /// Sets up the queue `number` of a device with these features and properties, without buffers. If this fails, the
+    /// device does not use the queue.
     pub(crate) fn new(
         transport: &mut impl Transport,
         device: DeviceId,

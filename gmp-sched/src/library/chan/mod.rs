@@ -46,7 +46,8 @@
 //! concludes that no G waits on the other side.
 //!
 //! In debug builds, each release of the lock checks these invariants. `header` relies on the second and third
-//! invariants when it checks without the lock whether an operation would have to wait. Go: the comment at the beginning of `runtime/chan.go`.
+//! invariants when it checks without the lock whether an operation would have to wait. Go: the comment at the beginning
+//! of `runtime/chan.go`.
 //!
 //! # Scheduling
 //!

@@ -14,10 +14,10 @@
 //!
 //! # Order of steps
 //!
-//! The G takes the lock, checks the condition, queues its waiter, and parks with the lock held ([`park_with`]). The far side
-//! of the context switch releases the lock, when the G's context has been saved. So a waker that finds the waiter may
-//! ready the G at once. A deadline's timer is armed before the lock is released. If the timer fires immediately, the G
-//! may run while the far side still holds the lock. But the G takes the lock itself to leave the queue before it
+//! The G takes the lock, checks the condition, queues its waiter, and parks with the lock held ([`park_with`]). The far
+//! side of the context switch releases the lock, when the G's context has been saved. So a waker that finds the waiter
+//! may ready the G at once. A deadline's timer is armed before the lock is released. If the timer fires immediately,
+//! the G may run while the far side still holds the lock. But the G takes the lock itself to leave the queue before it
 //! continues, so the locked object stays valid. If the wait has a context, the far side arms the timer and queues the G
 //! on the context under the context's lock. The G takes the context's lock, too, before it continues.
 
