@@ -146,7 +146,7 @@ impl Buffers {
         let mut rest = into;
         for piece in self.data(offset, rest.len()) {
             let (part, others) = rest.split_at_mut(piece.memory.len());
-            before_shared_read();
+            before_shared_read(piece.start(), part.len());
             // SAFETY: the piece is in a buffer. `part` is other memory, because there are no references to buffers. The
             // copy makes no reference to the buffer. So if the device wrongly changes these bytes meanwhile, only the
             // copied data is wrong.
@@ -247,7 +247,7 @@ impl Pieces {
 
     /// Reads the status.
     pub(crate) fn status(&self) -> u8 {
-        before_shared_read();
+        before_shared_read(self.status_address().as_ptr(), 1);
         // SAFETY: the byte is in a buffer, whose memory is initialised and never freed. The read is volatile, because
         // the device may change it.
         unsafe { self.status_address().read_volatile() }

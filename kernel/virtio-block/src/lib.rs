@@ -92,10 +92,11 @@ mod races;
 #[path = "../tests/device/rig.rs"]
 mod rig;
 
-/// Called before each read of memory that the device may write. In the unit tests, the device writes here.
+/// Called before each read of memory that the device may write: of a number of bytes at an address. In the unit tests,
+/// the device writes here.
 #[cfg(not(test))]
 #[inline(always)]
-const fn before_shared_read() {}
+const fn before_shared_read(_: *const u8, _: usize) {}
 #[cfg(test)]
 use races::before_shared_read;
 

@@ -6,46 +6,34 @@
 use std::cell::RefCell;
 
 use crate::memory::Memory;
-use crate::ring;
 
 std::thread_local! {
-    /// The random numbers of the device, if it writes between the reads of the driver.
-    static RANDOM: RefCell<Option<fastrand::Rng>> = const { RefCell::new(None) };
+    /// The random numbers of the device, if it writes between the reads of the driver, and how rarely it does that.
+    static RANDOM: RefCell<Option<(fastrand::Rng, u32)>> = const { RefCell::new(None) };
 }
 
-/// From now on, the device writes between the reads of the driver on this thread, until the next call with `None`.
+/// From now on, the device writes between the reads of the driver on this thread, until the next call with `None`. Some
+/// devices write before most of the reads, others rarely, so that many requests succeed before.
 pub(crate) fn set(random: Option<fastrand::Rng>) {
-    RANDOM.set(random);
+    RANDOM.set(random.map(|mut random| {
+        let one_of = [2, 8, 32, 128][random.usize(..4)];
+        (random, one_of)
+    }));
 }
 
-/// Called by the driver before each of its reads of shared memory.
-pub(crate) fn before_shared_read() {
+/// Called by the driver before each of its reads of shared memory: of `bytes` bytes at `address`. Checks that this
+/// memory is shared. At random, writes to it. So if the driver reads something twice, it can get different values.
+pub(crate) fn before_shared_read(address: *const u8, bytes: usize) {
     RANDOM.with_borrow_mut(|random| {
-        if let Some(random) = random
-            && random.u32(..32) == 0
-        {
-            write_somewhere(random);
+        let Some((random, one_of)) = random else { return };
+        let memory = Memory::shared(address.addr() as u64, bytes).expect("the driver reads only shared memory");
+        if random.u32(..*one_of) == 0 {
+            // SAFETY: the byte is in the memory that the driver is about to read. It is allocated.
+            let byte = unsafe { memory.add(random.usize(..bytes)) };
+            // Most values are small, because only small ones can be those of requests in flight.
+            let value = if random.u32(..4) == 0 { random.u8(..) } else { random.u8(..4) };
+            // SAFETY: the driver has no reference to the memory.
+            unsafe { byte.write_volatile(value) };
         }
     });
-}
-
-/// Writes a byte to the memory of a queue. Most writes go to the beginning of the used ring, because the driver reads
-/// only that. There most values are small, because only small values can be those of requests in flight.
-fn write_somewhere(random: &mut fastrand::Rng) {
-    let blocks = Memory::small_blocks();
-    let Some(block) = random.choice(blocks) else { return };
-    let entries = [16, 32, 64, 128, 256][random.usize(..5)];
-    let at = match random.u32(..100) {
-        // The flags and the index.
-        0..50 => ring::used_offset(entries) + random.usize(..4),
-        50..99 => ring::used_offset(entries) + 4 + random.usize(..64),
-        _ => random.usize(..block.len()),
-    };
-    let value = if random.u32(..8) == 0 { random.u8(..) } else { random.u8(..4) };
-    if at < block.len() {
-        // SAFETY: the offset is within the block.
-        let byte = unsafe { block.cast::<u8>().add(at) };
-        // SAFETY: the block is allocated as long as the driver uses it.
-        unsafe { byte.write_volatile(value) };
-    }
 }

@@ -83,7 +83,7 @@ fn available_offset(entries: usize) -> usize {
 
 /// Returns the offset of the used ring: two words, flags and index, and its entries. It ends with a word that is not
 /// used.
-pub(crate) fn used_offset(entries: usize) -> usize {
+fn used_offset(entries: usize) -> usize {
     (available_offset(entries) + (entries + 3) * size_of::<u16>()).next_multiple_of(align_of::<Used>())
 }
 
@@ -285,7 +285,7 @@ impl<H: Hal> Ring<H> {
     /// numbers. If `token` is that of a request in flight, the caller must [`free`](Self::free) its entries.
     pub(crate) fn take(&mut self) -> Option<(u32, u32)> {
         let ring = used_offset(self.entries());
-        before_shared_read();
+        before_shared_read(self.memory.index(ring).as_ptr().cast(), size_of::<u16>());
         // Ordering: Acquire, so that the driver sees the entry and the data that the device has written before.
         if self.memory.index(ring).load(Ordering::Acquire) == self.taken {
             return None;
@@ -295,7 +295,7 @@ impl<H: Hal> Ring<H> {
         let field = |offset| {
             // SAFETY: the entry is within the memory, and so are both of its fields.
             let field = unsafe { entry.add(offset) }.cast::<u32>();
-            before_shared_read();
+            before_shared_read(field.as_ptr().cast(), size_of::<u32>());
             // SAFETY: the memory is valid and aligned, and every content is a number. The read is volatile, because the
             // device may change the number at any time.
             unsafe { field.read_volatile() }

@@ -4,7 +4,6 @@
 mod fake;
 mod faults;
 mod large;
-#[expect(dead_code, reason = "the fuzz test, which is a unit test, uses the rest")]
 mod memory;
 mod rig;
 mod software;

@@ -81,14 +81,6 @@ impl Memory {
         })
     }
 
-    /// Returns the blocks that contain queues: those of at most four pages.
-    pub(crate) fn small_blocks() -> Vec<NonNull<[u8]>> {
-        BLOCKS.with_borrow(|blocks| {
-            let small = blocks.iter().filter(|block| !block.is_free && block.pages <= 4);
-            small.map(|block| NonNull::slice_from_raw_parts(block.start, block.pages * PAGE_SIZE)).collect()
-        })
-    }
-
     /// Writes random bytes to random shared memory. Half of the writes go to small blocks, which contain the queue.
     pub(crate) fn scribble(random: &mut fastrand::Rng, writes: usize) {
         BLOCKS.with_borrow(|blocks| {
