@@ -79,6 +79,11 @@ fn pinned(body: fn()) {
     body();
 }
 
+/// Runs `body` in a G that leaks what `leak` leaks, and then ends.
+fn in_a_goroutine_that_leaks(leak: fn()) {
+    go(leak).join().expect("the G does not end");
+}
+
 fn in_nmi(body: fn()) {
     internals::as_if_in_nmi(body);
 }
@@ -199,6 +204,23 @@ refused!(nmi_that_makes_a_system_call_is_refused: in_nmi(make_system_call), "a G
 refused!(nmi_that_takes_a_preempt_mutex_is_refused: in_nmi(take_preempt_mutex), "a `PreemptMutex` is taken", "in the handler of a non-maskable");
 refused!(nmi_that_unparks_is_refused: in_nmi(unpark), "a thread is unparked or preempted", "in the handler of a non-maskable");
 refused!(nmi_that_requests_a_preemption_is_refused: in_nmi(request_preemption), "a thread is unparked or preempted", "in the handler of a non-maskable");
+
+// A G that has leaked a guard can neither wait nor end, because the next G would run with the lock or the pin.
+refused!(
+    end_of_a_goroutine_that_has_leaked_the_guard_of_an_interrupt_mutex_is_refused:
+    in_a_goroutine_that_leaks(|| core::mem::forget(HANDLERS.lock())),
+    "a G blocks, yields or ends", "with an `InterruptMutex` held since qemu-tests/guest/src/contexts.rs:"
+);
+refused!(
+    end_of_a_goroutine_that_has_leaked_the_guard_of_a_preempt_mutex_is_refused:
+    in_a_goroutine_that_leaks(|| core::mem::forget(THREADS.lock())),
+    "a G blocks, yields or ends", "with preemption turned off"
+);
+refused!(
+    end_of_a_goroutine_that_has_leaked_a_preempt_guard_is_refused:
+    in_a_goroutine_that_leaks(|| core::mem::forget(PreemptGuard::new())),
+    "a G blocks, yields or ends", "with preemption turned off"
+);
 
 /// Guards are leaked. The preempt count must not reach the next field of the preempt word, so a further guard panics.
 fn leaked_guards_are_refused() {
