@@ -75,7 +75,7 @@ unsafe impl Platform for Threads {
     const HAS_OTHER_THREADS: bool = true;
     const CAN_SHUT_DOWN: bool = true;
 
-    fn raise_pin() {}
+    unsafe fn raise_pin() {}
     unsafe fn lower_pin() {}
 
     #[inline(never)]

@@ -42,6 +42,7 @@ use crate::record::cpu_tracer::CpuTracer;
 /// - Between [`raise_pin`](Platform::raise_pin) and the matching [`lower_pin`](Platform::lower_pin) the calling flow of
 ///   control stays on its M. No other flow of control runs Gs of this M, and
 ///   [`current_machine`](Platform::current_machine) returns the same M, except across a [`crate::context::switch`].
+/// - If pins are counted, [`raise_checked_pin`](Platform::raise_checked_pin) does not return if the count could overflow.
 /// - [`allocate_stack`](Platform::allocate_stack) returns memory that is mapped (now or on first touch), has a 16-byte
 ///   aligned upper end and an unmapped guard below, and is not used otherwise until
 ///   [`release_stack`](Platform::release_stack). Without a guard, the caller of [`Scheduler::start`] guarantees that no
@@ -88,8 +89,22 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     }
 
     /// Pins the caller to its M. Pins can be nested. Callable from anywhere on an M.
+    ///
+    /// # Safety
+    ///
+    /// The pin is lowered again. If pins were leaked, the count of a platform that counts them could overflow. The
+    /// platform would then preempt a caller that is pinned.
     #[cfg_attr(debug_assertions, track_caller)]
-    fn raise_pin();
+    unsafe fn raise_pin();
+
+    /// Like [`raise_pin`](Platform::raise_pin), for a caller that may leak the pin. A platform that counts pins must
+    /// override this function, and [refuse](Platform::misuse) the pin before the count can overflow.
+    #[inline(always)]
+    #[track_caller]
+    fn raise_checked_pin() {
+        // SAFETY: this platform does not count pins.
+        unsafe { Self::raise_pin() };
+    }
 
     /// Undoes one [`raise_pin`](Platform::raise_pin). If this is the outermost pin, a preemption that has become
     /// pending meanwhile takes effect here.
@@ -328,11 +343,26 @@ pub struct Pinned<Plat: Platform> {
 
 impl<Plat: Platform> Pinned<Plat> {
     /// Pins the caller to its M.
+    ///
+    /// # Panics
+    ///
+    /// Many pins were leaked, so that their count could overflow.
     #[inline(always)]
-    #[cfg_attr(debug_assertions, track_caller)]
+    #[track_caller]
     #[doc(alias = "acquirem")]
     pub fn new() -> Self {
-        Plat::raise_pin();
+        Plat::raise_checked_pin();
+        Self::assume()
+    }
+
+    /// Like [`new`](Self::new), but does not check the number of pins, which costs the machine two instructions. For
+    /// the scheduler, which leaks no proof.
+    #[inline(always)]
+    #[cfg_attr(debug_assertions, track_caller)]
+    #[expect(unsafe_code, reason = "a leaked pin could make the count of pins overflow")]
+    pub(crate) fn of_scheduler() -> Self {
+        // SAFETY: dropping the proof lowers the pin, and the scheduler leaks no proof.
+        unsafe { Plat::raise_pin() };
         Self::assume()
     }
 

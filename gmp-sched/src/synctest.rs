@@ -201,7 +201,7 @@ impl<Plat: Platform> Bubble<Plat> {
     /// remaining Gs can never continue, returns a message that says so.
     fn drive<T: Send + 'static>(&'static self, main: JoinHandle<T, Plat>) -> Result<T, &'static str> {
         loop {
-            let pinned = Pinned::<Plat>::new();
+            let pinned = Pinned::<Plat>::of_scheduler();
             let mut census = self.census.lock();
             if census.alive == 0 {
                 break;
@@ -243,7 +243,7 @@ impl<Plat: Platform> Bubble<Plat> {
         // If a timer is still armed, it belongs to a delayed function that will never run. In this case the bubble
         // cannot be reused.
         if self.timers().earliest() == Instant::NEVER {
-            let _pinned = Pinned::<Plat>::new();
+            let _pinned = Pinned::<Plat>::of_scheduler();
             self.give_back();
         }
         main.join().map_err(|_| "the main goroutine of a bubble panicked")

@@ -102,7 +102,7 @@ impl<Plat: Platform> WaitEnd<Plat> for Instant {
 
     fn disarm(self, me: &'static Goroutine<Plat>) {
         if self != Self::NEVER {
-            me.timer.cancel(&Pinned::new());
+            me.timer.cancel(&Pinned::of_scheduler());
         }
     }
 }

@@ -27,7 +27,7 @@ impl<Plat: Platform> CurrentGoroutine<Plat> {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn new() -> Self {
-        Self::of(Pinned::new())
+        Self::of(Pinned::of_scheduler())
     }
 
     /// Like [`new`](Self::new), for a caller that is already pinned exactly once.
@@ -60,7 +60,7 @@ impl<Plat: Platform> CurrentGoroutine<Plat> {
     /// Whether the caller may block, so that [`new`](Self::new) would not panic.
     #[cfg(feature = "extras")]
     pub(crate) fn may_block() -> bool {
-        Self::find(Pinned::new()).is_ok()
+        Self::find(Pinned::of_scheduler()).is_ok()
     }
 
     /// Like [`of`](Self::of), but returns the pin as an error instead of panicking.
@@ -96,7 +96,7 @@ impl<Plat: Platform> CurrentProcessor<Plat> {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn new() -> Self {
-        let pinned = Pinned::new();
+        let pinned = Pinned::of_scheduler();
         let Some(machine) = pinned.try_machine() else { refuse(pinned, ()) };
         let Some(processor) = machine.processor() else { refuse(pinned, ()) };
         Self { pinned, machine, processor }

@@ -100,7 +100,7 @@ impl<Plat: Platform> Signal<Plat> {
     #[track_caller]
     pub(crate) fn wait_unless(&'static self, end: impl WaitEnd<Plat>) -> bool {
         loop {
-            let pinned = Pinned::<Plat>::new();
+            let pinned = Pinned::<Plat>::of_scheduler();
             match self.check(&pinned) {
                 Found::Raised => return true,
                 Found::Nothing => {}

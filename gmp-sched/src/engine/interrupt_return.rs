@@ -147,7 +147,8 @@ pub unsafe fn divert<Plat: InterruptReturn>(interrupted: Interrupted<'_>, functi
     if !(stack.start as u64..=stack.end as u64).contains(&*interrupted.rsp) {
         return false;
     }
-    Plat::raise_pin();
+    // SAFETY: the diverted code lowers this pin, when it has given way.
+    unsafe { Plat::raise_pin() };
     let red_zone = Plat::red_zone(*interrupted.rip);
     Plat::slots().divert(interrupted, red_zone, run_diverted::<Plat>, function);
     true
@@ -200,7 +201,8 @@ pub fn honour_requests<Plat: InterruptReturn>() {
         return;
     }
     loop {
-        Plat::raise_pin();
+        // SAFETY: `lower_pin_quietly` below lowers this pin.
+        unsafe { Plat::raise_pin() };
         let is_goroutine = Plat::current_machine().and_then(Machine::current_goroutine).is_some();
         if is_goroutine {
             Plat::assert_pinned_once();

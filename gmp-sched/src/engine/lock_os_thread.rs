@@ -92,7 +92,7 @@ pub fn try_lock_thread<Plat: Platform>() -> Result<LockedThread<Plat>, OutOfReso
 impl<Plat: Platform> Drop for LockedThread<Plat> {
     /// Undoes one lock of the calling G. Go: `runtime.UnlockOSThread`.
     fn drop(&mut self) {
-        Pinned::<Plat>::new().machine().unlock_current();
+        Pinned::<Plat>::of_scheduler().machine().unlock_current();
     }
 }
 

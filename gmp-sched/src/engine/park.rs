@@ -133,7 +133,7 @@ fn blocked_in<Plat: Platform>(pinned: &Pinned<Plat>, bubble: BubblePointer<Plat>
 #[inline]
 #[track_caller]
 pub unsafe fn ready<Plat: Platform>(goroutine: &'static Goroutine<Plat>) {
-    ready_pinned(&Pinned::new(), goroutine);
+    ready_pinned(&Pinned::of_scheduler(), goroutine);
 }
 
 /// Like [`ready`], for a caller that is pinned.

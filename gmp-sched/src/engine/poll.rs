@@ -92,7 +92,7 @@ impl<Plat: Platform> Scheduler<Plat> {
 
     /// Like [`poll`](Self::poll), for sysmon, which has no P. Each G goes to the global queue of its scheduler.
     pub(crate) fn poll_without_processor(&'static self) {
-        let pinned = Pinned::new();
+        let pinned = Pinned::of_scheduler();
         self.signals.take(|goroutine| {
             self.note_outside(EventKind::Device, goroutine, 0);
             ready_pinned(&pinned, goroutine);

@@ -90,7 +90,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// Creates Ms until the Ms that are not blocked are enough for `wanted` Ps.
     fn secure_machines(&'static self, wanted: usize) -> Result<(), OutOfResources> {
         self.want_machines(wanted);
-        let _pinned = Pinned::<Plat>::new();
+        let _pinned = Pinned::<Plat>::of_scheduler();
         while self.lacks_machines() {
             self.add_machine()?;
         }
@@ -98,7 +98,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     }
 
     fn want_machines(&self, wanted: usize) {
-        let _pinned = Pinned::<Plat>::new();
+        let _pinned = Pinned::<Plat>::of_scheduler();
         self.shared.lock().machines_wanted = wanted;
     }
 

@@ -168,7 +168,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// A platform that is short of memory may call this. Does not block or allocate. Not callable from interrupts, or
     /// while holding a lock that [`Platform::release_stack`] takes.
     pub fn free_idle_stacks(&'static self, at_most: usize) -> usize {
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         // The P of the calling M may belong to another scheduler. Then the free list of that P has no slots of this
         // scheduler.
         let machine = pinned.try_machine().filter(|machine| core::ptr::eq(machine.scheduler(), self));
@@ -199,7 +199,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// The number of stacks that dead Gs keep for reuse.
     #[must_use]
     pub fn cached_stacks(&'static self) -> usize {
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         let common = {
             let free = self.free.lock();
             free.with_stack.len() + free.batches.len() * BATCH as usize
@@ -293,7 +293,7 @@ mod tests {
     }
 
     fn check(scheduler: &'static Scheduler<Native>, steps: &[Step]) {
-        let pinned = Pinned::<Native>::new();
+        let pinned = Pinned::<Native>::of_scheduler();
         let processor = pinned.processor();
         // Moves all free slots to the shared list of single slots.
         scheduler.free_idle_stacks(0);

@@ -19,7 +19,7 @@ fn write_text<Plat: Platform>(ring: &Ring, kind: EventKind, goroutine: &Goroutin
 
 #[inline]
 fn note_text<Plat: Platform>(kind: EventKind, text: &'static str) {
-    let pinned = Pinned::<Plat>::new();
+    let pinned = Pinned::<Plat>::of_scheduler();
     if let Some(machine) = pinned.try_machine()
         && let (Some(goroutine), Some(processor)) = (machine.current_goroutine(), machine.processor())
         && let Some(ring) = processor.tracer.active.load(Ordering::Acquire)

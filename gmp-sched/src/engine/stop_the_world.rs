@@ -52,7 +52,7 @@ impl<Plat: Platform> StopRight<Plat> {
     /// Takes the right to stop the world. If another G holds it, waits.
     #[cfg_attr(feature = "std", track_caller)]
     pub(crate) fn wait() -> Self {
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         let scheduler = pinned.machine().scheduler();
         if !scheduler.world.acquire(None) {
             // The G that passes the right on readies this G. If the right was released in the meantime, this G does not
@@ -66,7 +66,7 @@ impl<Plat: Platform> StopRight<Plat> {
     /// Stops the world. The caller must not be pinned. The returned value keeps the caller pinned until the world
     /// starts again.
     pub(crate) fn stop(self, reason: StopReason) -> WorldStopped<Plat> {
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         let start = Plat::now();
         self.scheduler.stop(&pinned);
         let took = Plat::now() - start;
@@ -87,7 +87,7 @@ impl<Plat: Platform> StopRight<Plat> {
 impl<Plat: Platform> Drop for StopRight<Plat> {
     /// Passes the right on to the G that has waited for it longest. If no G waits, releases the right.
     fn drop(&mut self) {
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         let next = {
             let mut queue = self.scheduler.world.queue.lock();
             let next = queue.waiting.pop_front();
@@ -169,7 +169,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// interrupts.
     #[must_use]
     pub fn stops(&'static self) -> Stops {
-        let _pinned = Pinned::<Plat>::new();
+        let _pinned = Pinned::<Plat>::of_scheduler();
         self.world.queue.lock().stops
     }
 

@@ -207,6 +207,6 @@ impl<Plat: Platform> Syscall<Plat> {
 impl<Plat: Platform> Drop for Syscall<Plat> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.end_pinned(Pinned::new());
+        self.end_pinned(Pinned::of_scheduler());
     }
 }

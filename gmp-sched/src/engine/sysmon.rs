@@ -56,7 +56,7 @@ impl<Plat: Platform> Sysmon<Plat> {
     /// Checks every P and the raised list of device signals once; returns the delay until the next check. Does not
     /// block.
     pub fn check(&mut self) -> Duration {
-        let _pinned = Pinned::<Plat>::new();
+        let _pinned = Pinned::<Plat>::of_scheduler();
         let now = Plat::now();
         let mut retaken = false;
         for processor in self.scheduler.processors() {

@@ -161,7 +161,7 @@ impl<Plat: Platform> Scheduler<Plat> {
 
     /// Starts to record events in the rings of all tracks that have one.
     fn begin_trace(&'static self, extent: Extent, records_call_stacks: bool) {
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         for (_, tracer) in self.tracers() {
             let ring = tracer.ring.load(Ordering::Acquire);
             if let Some(ring) = ring {

@@ -62,7 +62,7 @@ impl<Plat: Platform> BubbleRef<Plat> {
         if !may_be_used() {
             return Self::none();
         }
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         pinned.try_machine().and_then(Machine::current_goroutine).map_or_else(Self::none, Self::of)
     }
 

@@ -188,7 +188,7 @@ impl<T: Send + 'static, Plat: Platform> Pull<T, Plat> {
     fn release(&mut self) {
         let Some(inner) = self.inner.take() else { return };
         self.shared.with(|exchange| exchange.is_stopped = true);
-        let (pinned, goroutine) = (Pinned::<Plat>::new(), inner.goroutine());
+        let (pinned, goroutine) = (Pinned::<Plat>::of_scheduler(), inner.goroutine());
         if goroutine.status() == Status::Idle {
             start_next(&pinned, goroutine, pinned.try_machine().and_then(Machine::current_goroutine));
         } else {
@@ -293,7 +293,7 @@ impl<T, Plat: Platform> Shared<T, Plat> {
     }
 
     fn with<R>(&self, access: impl FnOnce(&mut Exchange<T, Plat>) -> R) -> R {
-        let _pinned = Pinned::<Plat>::new();
+        let _pinned = Pinned::<Plat>::of_scheduler();
         access(&mut self.exchange.lock())
     }
 

@@ -54,7 +54,7 @@ pub(crate) struct Cell<Plat: Platform> {
 /// - The caller is not a G with a P, and the platform is not `native`.
 #[track_caller]
 pub fn block_on<Plat: Platform, F: Future>(future: F) -> F::Output {
-    if Pinned::<Plat>::new().try_machine().and_then(Machine::processor).is_some() {
+    if Pinned::<Plat>::of_scheduler().try_machine().and_then(Machine::processor).is_some() {
         return block_goroutine_on::<Plat, F>(future);
     }
     // If the platform cannot block this thread, `block_goroutine_on` panics and says why the caller may not wait.
@@ -77,7 +77,7 @@ fn block_goroutine_on<Plat: Platform, F: Future>(future: F) -> F::Output {
 
 impl<Plat: Platform> Cell<Plat> {
     pub(crate) fn new() -> Self {
-        Self { state: AtomicU8::new(IDLE), goroutine: Pinned::<Plat>::new().goroutine() }
+        Self { state: AtomicU8::new(IDLE), goroutine: Pinned::<Plat>::of_scheduler().goroutine() }
     }
 
     /// Parks the calling G, the owner of this cell, unless the waker has been called since the last poll.
@@ -112,7 +112,7 @@ impl<Plat: Platform> Wake for Cell<Plat> {
         // Ordering: Release publishes the caller's earlier writes to the next poll; partner: the Acquire in `resumed`.
         // Acquire makes the parked context visible; partner: the Release in `commit`.
         if self.state.swap(WOKEN, Ordering::AcqRel) == WAITING {
-            ready_pinned(&Pinned::new(), self.goroutine);
+            ready_pinned(&Pinned::of_scheduler(), self.goroutine);
         }
     }
 }

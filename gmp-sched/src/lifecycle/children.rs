@@ -78,7 +78,7 @@ impl<Plat: Platform> Children<Plat> {
     /// Waits until all children have ended. Ends the program if the calling G cannot wait. During the wait, reports
     /// show `location`.
     fn wait(&self, location: WaitLocation) {
-        let must_wait = EndProgramOnUnwind(Pinned::<Plat>::new().machine().scheduler());
+        let must_wait = EndProgramOnUnwind(Pinned::<Plat>::of_scheduler().machine().scheduler());
         loop {
             let caller = CurrentGoroutine::<Plat>::new();
             let Some(state) = self.prepare_wait(caller.me) else { break };

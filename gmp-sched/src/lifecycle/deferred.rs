@@ -46,7 +46,7 @@ pub(crate) fn with<Plat: Platform, R>(
 
 /// Runs everything that the calling G has deferred, the innermost first. Called when the G is about to be abandoned.
 pub(crate) fn run_all<Plat: Platform>() {
-    let me = Pinned::<Plat>::new().goroutine();
+    let me = Pinned::<Plat>::of_scheduler().goroutine();
     loop {
         let first = core::ptr::with_exposed_provenance::<Entry<'_>>(me.deferred.load(Ordering::Relaxed));
         #[expect(unsafe_code, reason = "converts an address back into the reference that it was made from")]

@@ -36,7 +36,7 @@ use crate::platform::{Pinned, Platform};
 #[track_caller]
 pub fn goexit<Plat: Platform>() -> ! {
     {
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         if pinned.goroutine().id() == GoroutineId::MAIN {
             pinned.machine().scheduler().main_exited.store(true, Ordering::Relaxed);
         }

@@ -43,7 +43,7 @@ pub(crate) fn finish<Plat: Platform>(
     drop_result: Option<impl FnOnce(&'static Goroutine<Plat>)>,
     scope: Option<&Children<Plat>>,
 ) -> ! {
-    let mut pinned = Pinned::new();
+    let mut pinned = Pinned::of_scheduler();
     let mut is_unreported = false;
     if finished(&pinned, me) == ResultOwner::Goroutine
         && let Some(drop_result) = drop_result
@@ -56,7 +56,7 @@ pub(crate) fn finish<Plat: Platform>(
         };
         is_unreported = report(panicked);
         is_unreported |= report(Plat::run_body(|| drop_result(me)).is_err_and(|error| error.is_failure()));
-        pinned = Pinned::new();
+        pinned = Pinned::of_scheduler();
     }
     if let Some(children) = scope {
         children.remove(&pinned, is_unreported);
@@ -67,7 +67,7 @@ pub(crate) fn finish<Plat: Platform>(
 #[cold]
 #[inline(never)]
 fn fatal_panic<Plat: Platform>(me: &'static Goroutine<Plat>) -> ! {
-    let scheduler = Pinned::<Plat>::new().machine().scheduler();
+    let scheduler = Pinned::<Plat>::of_scheduler().machine().scheduler();
     Plat::fatal(scheduler, format_args!("panic in goroutine {}, which nobody joins", me.id()));
 }
 

@@ -185,7 +185,7 @@ pub(crate) fn release_slot<Plat: Platform>(goroutine: &'static Goroutine<Plat>) 
     let far_side_releases_it =
         goroutine.completion.compare_exchange(RESULT, DETACHED, Ordering::Release, Ordering::Acquire).is_ok();
     if !far_side_releases_it {
-        recycle(&Pinned::new(), goroutine);
+        recycle(&Pinned::of_scheduler(), goroutine);
     }
 }
 

@@ -99,7 +99,7 @@ unsafe impl Platform for Model {
         !IS_PINNED.with(Cell::get)
     }
 
-    fn raise_pin() {}
+    unsafe fn raise_pin() {}
 
     unsafe fn lower_pin() {}
 

@@ -239,7 +239,7 @@ unsafe impl Platform for Native {
     }
 
     #[inline(always)]
-    fn raise_pin() {
+    unsafe fn raise_pin() {
         // Every call of the scheduler pins first, so this check finds each call by a G that unwinds. If no thread
         // panics, `panicking` only loads one global word.
         if thread::panicking() {

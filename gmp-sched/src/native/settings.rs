@@ -106,7 +106,7 @@ pub fn num_cpu() -> usize {
 #[must_use]
 #[track_caller]
 pub fn procs() -> usize {
-    Pinned::<Native>::new().machine().scheduler().procs()
+    Pinned::<Native>::of_scheduler().machine().scheduler().procs()
 }
 
 /// The number of living Gs of the caller's scheduler, including the caller. Does not block. Go: `runtime.NumGoroutine`.
@@ -131,5 +131,5 @@ pub fn procs() -> usize {
 #[must_use]
 #[track_caller]
 pub fn num_goroutine() -> usize {
-    Pinned::<Native>::new().machine().scheduler().num_goroutine()
+    Pinned::<Native>::of_scheduler().machine().scheduler().num_goroutine()
 }

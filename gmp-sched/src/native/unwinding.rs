@@ -36,7 +36,7 @@ pub(super) fn stay_on_thread() {
 #[inline(never)]
 pub(super) fn ended() {
     if !thread::panicking() {
-        let pinned = Pinned::<Native>::new();
+        let pinned = Pinned::<Native>::of_scheduler();
         if let Some(machine) = pinned.try_machine() {
             machine.unlock_after_unwinding();
         }

@@ -190,7 +190,7 @@ pub fn elapsed() -> Duration {
 /// The id of the M that the calling G runs on.
 #[must_use]
 pub fn machine() -> MachineId {
-    Pinned::<Sim>::new().machine().id()
+    Pinned::<Sim>::of_scheduler().machine().id()
 }
 
 /// The longest time so far from a request to stop the world until the world had stopped.

@@ -52,9 +52,14 @@ unsafe impl Platform for Sim {
         current().config().poisons_dead_stacks
     }
 
-    fn raise_pin() {
+    unsafe fn raise_pin() {
         let cpu = current().cpu();
         cpu.pins.set(cpu.pins.get() + 1);
+    }
+
+    fn raise_checked_pin() {
+        let cpu = current().cpu();
+        cpu.pins.set(cpu.pins.get().checked_add(1).expect("fewer pins, unless pins were leaked"));
     }
 
     unsafe fn lower_pin() {

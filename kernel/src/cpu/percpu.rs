@@ -21,7 +21,7 @@
 //!
 //! | bits | what |
 //! |---|---|
-//! | 0 to 15 | the preempt count; a [`PreemptGuard`] that sets bit 15 panics |
+//! | 0 to 15 | the preempt count; a pin of a program that sets bit 15 panics |
 //! | 16 to 23 | how many [`InterruptMutex`](crate::sync::InterruptMutex)es the CPU holds |
 //! | 24 to 28 | how many handlers of interrupts and exceptions are active, one nested in the other |
 //! | 29 and 30 | how many of these handlers are for non-maskable interrupts |
@@ -147,6 +147,19 @@ pub(crate) fn preempt_disable() {
     #[cfg(debug_assertions)]
     if preempt_count() == 1 {
         PREEMPT_OFF_AT.here().store(ptr::from_ref(Location::caller()).cast_mut(), Ordering::Relaxed);
+    }
+}
+
+/// Like [`preempt_disable`], for a caller that may leak the pin. Takes three instructions.
+///
+/// # Panics
+/// If this CPU holds 32,768 pins, which happens only if pins were leaked.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn preempt_disable_checked() {
+    preempt_disable();
+    if is_any_set::<TOO_MANY_PINS>() {
+        refuse_pin();
     }
 }
 
@@ -329,10 +342,7 @@ impl PreemptGuard {
     #[inline(always)]
     #[track_caller]
     pub fn new() -> Self {
-        preempt_disable();
-        if is_any_set::<TOO_MANY_PINS>() {
-            refuse_pin();
-        }
+        preempt_disable_checked();
         Self { not_send: PhantomData }
     }
 

@@ -81,8 +81,14 @@ unsafe impl Platform for Kernel {
 
     #[inline(always)]
     #[cfg_attr(debug_assertions, track_caller)]
-    fn raise_pin() {
+    unsafe fn raise_pin() {
         percpu::preempt_disable();
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn raise_checked_pin() {
+        percpu::preempt_disable_checked();
     }
 
     #[inline(always)]

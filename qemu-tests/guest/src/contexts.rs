@@ -226,6 +226,17 @@ refused!(
 fn leaked_guards_are_refused() {
     (0..70_000).for_each(|_| core::mem::forget(PreemptGuard::new()));
 }
+/// As with guards, if proofs of the scheduler that the caller is pinned are leaked.
+fn leaked_pins_are_refused() {
+    (0..70_000).for_each(|_| core::mem::forget(Pinned::<Kernel>::new()));
+}
+guest_test!(
+    leaked_pins_are_refused,
+    isolated,
+    smp = &[1],
+    status = 2,
+    texts = &["panic at ", "preemption is turned off 32768 times on one CPU: guards were leaked"]
+);
 guest_test!(
     leaked_guards_are_refused,
     isolated,

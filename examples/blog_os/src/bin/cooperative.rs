@@ -39,7 +39,7 @@ unsafe impl Platform for Kernel {
     type Thread = ();
     const TIMER_INTERRUPTS: bool = false;
 
-    fn raise_pin() {}
+    unsafe fn raise_pin() {}
     unsafe fn lower_pin() {}
 
     fn current_machine() -> Option<&'static Machine<Self>> {

@@ -59,10 +59,14 @@ unsafe impl Platform for Kernel {
     const TIMER_INTERRUPTS: bool = true;
     const COUNTS_PINS: bool = true;
 
-    fn raise_pin() {
+    unsafe fn raise_pin() {
         // Ordering: Acquire here and Release in `lower_pin`, so that the compiler moves no access out of the code that
         // runs pinned.
         PINS.fetch_add(1, Acquire);
+    }
+
+    fn raise_checked_pin() {
+        assert!(PINS.fetch_add(1, Acquire) < u32::MAX / 2, "pins were leaked");
     }
 
     unsafe fn lower_pin() {

@@ -212,7 +212,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
     #[track_caller]
     pub(crate) fn send(&self, value: T) -> Result<(), T> {
         let value = Unsent::new(value);
-        let pinned = Pinned::new();
+        let pinned = Pinned::of_scheduler();
         let held = self.header.lock(&pinned);
         let word = self.header.word();
         if word.is_restricted() {
@@ -266,7 +266,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
             return Err((value, false));
         }
         let value = Unsent::new(value);
-        let pinned = Pinned::new();
+        let pinned = Pinned::of_scheduler();
         let held = self.header.lock(&pinned);
         // SAFETY: this function owns the value, and does not use it after it has moved.
         let attempt = unsafe { self.offer(&held, value.as_ptr()) };
@@ -296,7 +296,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
     #[track_caller]
     pub(super) fn send_until(&self, value: T, limit: Limit<'_, Plat>) -> Result<(), SendTimeoutError<T>> {
         let value = Unsent::new(value);
-        let pinned = Pinned::new();
+        let pinned = Pinned::of_scheduler();
         let held = self.header.lock(&pinned);
         // SAFETY: this function owns the value, and does not use it after it has moved.
         let ended = match unsafe { self.offer(&held, value.as_ptr()) } {
@@ -324,7 +324,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
     #[track_caller]
     pub(crate) fn recv(&self) -> Option<T> {
         let mut slot = MaybeUninit::<T>::uninit();
-        let pinned = Pinned::new();
+        let pinned = Pinned::of_scheduler();
         let held = self.header.lock(&pinned);
         // SAFETY: `slot` is an uninitialised local variable.
         match unsafe { self.take(&held, slot.as_mut_ptr()) } {
@@ -354,7 +354,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
     #[inline(always)]
     pub(crate) fn recv_now(&self) -> Result<T, bool> {
         let mut slot = MaybeUninit::<T>::uninit();
-        let pinned = Pinned::new();
+        let pinned = Pinned::of_scheduler();
         let held = self.header.lock(&pinned);
         // SAFETY: `slot` is an uninitialised local variable.
         let attempt = unsafe { self.take(&held, slot.as_mut_ptr()) };
@@ -369,7 +369,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
     #[track_caller]
     pub(crate) fn recv_until(&self, limit: Limit<'_, Plat>) -> Result<T, RecvTimeoutError> {
         let mut slot = MaybeUninit::<T>::uninit();
-        let pinned = Pinned::new();
+        let pinned = Pinned::of_scheduler();
         let held = self.header.lock(&pinned);
         // SAFETY: `slot` is an uninitialised local variable.
         let ended = match unsafe { self.take(&held, slot.as_mut_ptr()) } {
@@ -427,7 +427,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
         let wait_for = WaitFor::new(self.header.wait_reason(side), &self.header);
         if wait_until(caller, wait_for, generation, limit, || drop(held)).is_none() {
             // The timer or the context claimed the wait generation, so no other G accesses `slot` any more.
-            let pinned = Pinned::new();
+            let pinned = Pinned::of_scheduler();
             self.header.lock(&pinned).remove(side, &me.waiter);
             return Err(Unmoved::Ended(limit.ended()));
         }
@@ -436,7 +436,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
 
     /// Closes the channel and readies all waiters; returns whether it was open. Go: `closechan`.
     pub(crate) fn close(&self) -> bool {
-        let pinned = Pinned::new();
+        let pinned = Pinned::of_scheduler();
         let Some([senders, receivers]) = self.header.lock(&pinned).close() else { return false };
         senders.ready_all(&pinned);
         receivers.ready_all(&pinned);

@@ -39,7 +39,7 @@ mod tests {
     fn release_after(operation: impl FnOnce(&Header<Native>, &Held<'_, Native>)) -> String {
         let header = Header::<Native>::new(1, BubbleRef::none());
         let panic = catch_unwind(AssertUnwindSafe(|| {
-            let held = header.lock(&Pinned::new());
+            let held = header.lock(&Pinned::of_scheduler());
             operation(&header, &held);
         }));
         let Err(message) = panic else { return String::new() };

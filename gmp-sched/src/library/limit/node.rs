@@ -105,7 +105,7 @@ impl<Plat: Platform> Node<Plat> {
         match self.register(Arc::downgrade(child), |state| &mut state.children) {
             Ok(key) => child.key.store(key, Ordering::Relaxed),
             Err(NotAdded::Ended(cause)) => {
-                let _pinned = Pinned::<Plat>::new();
+                let _pinned = Pinned::<Plat>::of_scheduler();
                 child.state.lock().end = Some(cause);
                 child.has_ended.store(true, Ordering::Release);
             }
@@ -131,7 +131,7 @@ impl<Plat: Platform> Node<Plat> {
         if !self.is_done() {
             return None;
         }
-        let _pinned = Pinned::<Plat>::new();
+        let _pinned = Pinned::<Plat>::of_scheduler();
         let mut state = self.state.lock();
         if state.end.is_none() {
             // The deadline has passed. Descendants need not be ended here, because each of them compares the deadline
@@ -148,7 +148,7 @@ impl<Plat: Platform> Node<Plat> {
         let mut below = self.end(cause, None);
         while let Some(node) = below {
             let next = {
-                let _pinned = Pinned::<Plat>::new();
+                let _pinned = Pinned::<Plat>::of_scheduler();
                 node.state.lock().next.take()
             };
             below = node.end(cause, next);
@@ -159,7 +159,7 @@ impl<Plat: Platform> Node<Plat> {
     /// before, returns `others` unchanged.
     fn end(&self, cause: &Cause, mut others: Option<Arc<Self>>) -> Option<Arc<Self>> {
         let children = {
-            let pinned = Pinned::<Plat>::new();
+            let pinned = Pinned::<Plat>::of_scheduler();
             let mut state = self.state.lock();
             if state.end.is_some() {
                 return others;
@@ -179,7 +179,7 @@ impl<Plat: Platform> Node<Plat> {
             children
         };
         for child in children.into_values().filter_map(|child| child.upgrade()) {
-            let _pinned = Pinned::<Plat>::new();
+            let _pinned = Pinned::<Plat>::of_scheduler();
             child.state.lock().next = others.take();
             others = Some(child);
         }
@@ -210,7 +210,7 @@ impl<Plat: Platform> Node<Plat> {
 
     /// Removes the calling G, `me`, from this node's queue after the wait of the G.
     pub(crate) fn dequeue(&self, me: &'static Goroutine<Plat>) {
-        let _pinned = Pinned::<Plat>::new();
+        let _pinned = Pinned::<Plat>::of_scheduler();
         self.state.lock().waiters.remove(&me.context_waiter);
     }
 
@@ -222,7 +222,7 @@ impl<Plat: Platform> Node<Plat> {
 
     /// Unregisters a hook and returns it. Returns `None` if the end of this node has taken it.
     pub(crate) fn remove_hook(&self, key: usize) -> Option<Hook> {
-        let _pinned = Pinned::<Plat>::new();
+        let _pinned = Pinned::<Plat>::of_scheduler();
         self.state.lock().hooks.remove(key)
     }
 
@@ -234,7 +234,7 @@ impl<Plat: Platform> Node<Plat> {
     /// Makes `hook` the shared hook, which is called when this node ends. If the node has a shared hook or has ended,
     /// the error is `hook`.
     pub(crate) fn set_shared_hook(&self, hook: Hook) -> Result<(), Hook> {
-        let _pinned = Pinned::<Plat>::new();
+        let _pinned = Pinned::<Plat>::of_scheduler();
         let state = self.state.lock();
         if state.end.is_some() || self.shared_hook.is_completed() {
             return Err(hook);
@@ -253,7 +253,7 @@ impl<Plat: Platform> Node<Plat> {
         let mut room = Room::none();
         loop {
             let larger = {
-                let _pinned = Pinned::<Plat>::new();
+                let _pinned = Pinned::<Plat>::of_scheduler();
                 let mut state = self.state.lock();
                 if let Some(cause) = &state.end {
                     return Err(NotAdded::Ended(cause.clone()));
@@ -275,7 +275,7 @@ impl<Plat: Platform> Node<Plat> {
     fn leave_parent(&self) {
         let key = self.key.load(Ordering::Relaxed);
         if let Some(parent) = self.parent.as_ref().filter(|_| key != UNREGISTERED) {
-            let _pinned = Pinned::<Plat>::new();
+            let _pinned = Pinned::<Plat>::of_scheduler();
             // If the parent has been cancelled, it has no children any more, and nothing is removed.
             let child = parent.state.lock().children.remove(key);
             drop(child);
@@ -285,7 +285,7 @@ impl<Plat: Platform> Node<Plat> {
     /// Number of registered children.
     #[cfg(all(test, feature = "std"))]
     pub(crate) fn children(&self) -> usize {
-        let _pinned = Pinned::<Plat>::new();
+        let _pinned = Pinned::<Plat>::of_scheduler();
         self.state.lock().children.len()
     }
 }

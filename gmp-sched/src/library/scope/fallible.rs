@@ -58,7 +58,7 @@ where
     let scope = TryScope { scope: Scope::new(), context, cancel, error: Lock::new(None) };
     let value = scope.scope.run(|| body(&scope).map_err(|error| scope.fail(error)));
     let error = {
-        let _pinned = Pinned::<Plat>::new();
+        let _pinned = Pinned::<Plat>::of_scheduler();
         scope.error.lock().take()
     };
     match error {
@@ -150,7 +150,7 @@ impl<'scope, E: Send, Plat: Platform> TryScope<'scope, '_, E, Plat> {
 
     fn fail(&self, error: E) {
         let later = {
-            let _pinned = Pinned::<Plat>::new();
+            let _pinned = Pinned::<Plat>::of_scheduler();
             let mut first = self.error.lock();
             if first.is_none() {
                 *first = Some(error);

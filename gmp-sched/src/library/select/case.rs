@@ -232,7 +232,7 @@ fn recv_now<T, Plat: Platform>(channel: &Channel<T, Plat>) -> Option<Result<T, R
 /// The caller upholds the contract of [`Transfer::attempt`].
 #[inline(always)]
 pub(super) unsafe fn try_now<Plat: Platform>(header: &Header<Plat>, target: &impl Transfer<Plat>) -> bool {
-    let pinned = Pinned::new();
+    let pinned = Pinned::of_scheduler();
     let held = header.lock(&pinned);
     // SAFETY: the caller upholds this function's contract, and the called function has the same contract.
     match unsafe { target.attempt(&held) } {

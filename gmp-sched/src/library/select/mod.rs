@@ -277,7 +277,7 @@ impl<'a, Plat: Platform> Select<'a, Plat> {
     #[inline]
     #[track_caller]
     fn run(self, patience: Patience<'_, Plat>) -> Option<usize> {
-        let pinned = Pinned::new();
+        let pinned = Pinned::of_scheduler();
         if !self.has_tried_one
             && let Some(chosen) = try_one(&pinned, self.cases, self.choice)
         {
@@ -412,7 +412,7 @@ fn park<Plat: Platform>(
         }
         Some(limit) => {
             let waker = wait_until(caller, wait_for, generation, *limit, unlock);
-            (Pinned::new(), waker)
+            (Pinned::of_scheduler(), waker)
         }
     };
     leave_queues(&pinned, cases_shared, waker)

@@ -51,7 +51,7 @@ impl<Plat: Platform> Ready<Plat> {
     #[cold]
     #[inline(never)]
     fn choose_of_several(bits: u64) -> usize {
-        choose_bit(&Pinned::<Plat>::new(), bits).number()
+        choose_bit(&Pinned::<Plat>::of_scheduler(), bits).number()
     }
 }
 
@@ -74,7 +74,7 @@ impl<'a, Plat: Platform, const N: usize> Remaining<'a, Plat, N> {
     #[inline(never)]
     #[track_caller]
     pub fn wait(self) -> usize {
-        wait_for_one(Pinned::new(), self.cases)
+        wait_for_one(Pinned::of_scheduler(), self.cases)
     }
 
     /// See [`Select::poll`].

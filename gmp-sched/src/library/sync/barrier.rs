@@ -84,7 +84,7 @@ impl<Plat: Platform> Barrier<Plat> {
         state.arrived = 0;
         let to_wake = WakeList::all_of(&state.queue);
         drop(state);
-        to_wake.ready_durable(Pinned::new());
+        to_wake.ready_durable(Pinned::of_scheduler());
         BarrierWaitResult { is_leader: true }
     }
 }

@@ -89,7 +89,7 @@ impl<G, Plat: Platform> Drop for Leaving<G, Plat> {
         // Releases the lock first, because no G is readied while a lock is held.
         self.state = None;
         if let Some(next) = self.next {
-            ready(next, &Pinned::new());
+            ready(next, &Pinned::of_scheduler());
         }
     }
 }
@@ -212,7 +212,7 @@ impl<Plat: Platform> Condvar<Plat> {
     #[doc(alias = "Signal")]
     #[track_caller]
     pub fn notify_one(&self) -> bool {
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         let mut to_wake = WakeList::none();
         if let Some(first) = self.state.lock().queue.pop() {
             to_wake.push(first);
@@ -228,7 +228,7 @@ impl<Plat: Platform> Condvar<Plat> {
     #[doc(alias = "Broadcast")]
     #[track_caller]
     pub fn notify_all(&self) -> usize {
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         let to_wake = WakeList::all_of(&self.state.lock().queue);
         to_wake.ready_durable(pinned)
     }
@@ -265,7 +265,7 @@ impl<Plat: Platform> Condvar<Plat> {
             leaving.next = mutex.release_for();
         });
         if notified.is_none() {
-            let pinned = Pinned::<Plat>::new();
+            let pinned = Pinned::<Plat>::of_scheduler();
             self.state.lock().queue.remove(my_waiter(&pinned));
         }
         mutex.acquire();

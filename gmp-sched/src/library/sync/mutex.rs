@@ -280,7 +280,7 @@ impl<Plat: Platform> RawMutex<Plat> {
     /// Leaves the queue after the limit ended the wait. Afterwards `QUEUED` may be set although the queue is empty; the
     /// next unlock clears it.
     fn leave_queue(&self) {
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         self.queue.lock().remove(my_waiter(&pinned));
     }
 
@@ -298,7 +298,7 @@ impl<Plat: Platform> RawMutex<Plat> {
 
     #[cold]
     fn release_slow(&self, fairness: Fairness) {
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         if let Some(next) = self.let_go(fairness) {
             ready(next, &pinned);
         }
@@ -356,7 +356,7 @@ impl<Plat: Platform> RawMutex<Plat> {
 /// with a single P. Go: `sync_runtime_canSpin`.
 #[doc(alias = "sync_runtime_canSpin")]
 fn may_spin<Plat: Platform>() -> bool {
-    let pinned = Pinned::<Plat>::new();
+    let pinned = Pinned::<Plat>::of_scheduler();
     let Some(machine) = pinned.try_machine() else { return false };
     let Some(processor) = machine.processor() else { return false };
     let scheduler = machine.scheduler();

@@ -130,7 +130,7 @@ impl<Plat: Platform> Once<Plat> {
     #[track_caller]
     fn begin(&self) -> Option<Option<&'static Goroutine<Plat>>> {
         loop {
-            let pinned = Pinned::<Plat>::new();
+            let pinned = Pinned::<Plat>::of_scheduler();
             let me = pinned.try_machine().and_then(Machine::current_goroutine);
             let mut state = self.state.lock();
             Plat::point(Site::Sync);
@@ -169,7 +169,7 @@ impl<Plat: Platform> Once<Plat> {
 
     /// Stores the new state when the function has ended, and readies the waiters.
     fn end(&self, word: u32) {
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         let to_wake = {
             let mut state = self.state.lock();
             state.runner = None;

@@ -55,7 +55,7 @@ impl<T, Plat: Platform, F: Fn() -> T> Pool<T, Plat, F> {
     ///
     /// There is no memory for the free lists.
     pub fn try_new(each: usize, make: F) -> Result<Self, OutOfResources> {
-        let processors = Pinned::<Plat>::new().try_machine().map_or(1, |machine| machine.scheduler().procs());
+        let processors = Pinned::<Plat>::of_scheduler().try_machine().map_or(1, |machine| machine.scheduler().procs());
         let mut lists = Vec::new();
         lists.try_reserve_exact(processors).map_err(|_| OutOfResources)?;
         for _ in 0..processors {
@@ -115,7 +115,7 @@ impl<T, Plat: Platform, F: Fn() -> T> Pool<T, Plat, F> {
     #[doc(alias = "Put")]
     pub fn put(&self, value: T) {
         let rejected = {
-            let pinned = Pinned::<Plat>::new();
+            let pinned = Pinned::<Plat>::of_scheduler();
             let mut list = self.lists[self.index(&pinned)].lock();
             if list.len() < self.each {
                 list.push(value);
@@ -130,7 +130,7 @@ impl<T, Plat: Platform, F: Fn() -> T> Pool<T, Plat, F> {
 
     /// Takes a value from the free list of this P, otherwise from the lists of the other Ps in order.
     fn take(&self) -> Option<T> {
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         let first = self.index(&pinned);
         let (before, from) = self.lists.split_at(first);
         from.iter().chain(before).find_map(|list| list.lock().pop())

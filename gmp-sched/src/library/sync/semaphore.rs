@@ -237,7 +237,7 @@ impl<Plat: Platform> Semaphore<Plat> {
         if blocking.wait(queue, permits as usize, |queue, waiter| queue.push_back(waiter)).is_some() {
             return true;
         }
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         let to_wake = {
             let queue = self.queue.lock();
             queue.remove(my_waiter(&pinned));
@@ -293,7 +293,7 @@ impl<Plat: Platform> Semaphore<Plat> {
     #[cold]
     #[track_caller]
     fn give_queued(&self, permits: u32) -> bool {
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         let queue = self.queue.lock();
         let word = self.word.load(Ordering::Relaxed);
         if word & QUEUED == 0 {

@@ -169,7 +169,7 @@ impl<Plat: Platform> WaitGroup<Plat> {
     /// Wakes the waiters after the counter has become zero. In most cases there is one waiter.
     #[inline(always)]
     fn release(&self) {
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         let queue = self.queue.lock();
         let first = queue.pop();
         let others = if queue.is_empty() { None } else { Some(Self::pop_others(&queue)) };
@@ -268,7 +268,7 @@ impl<Plat: Platform> WaitGroup<Plat> {
         if blocking.on(&self.bubble).wait(queue, 0, |queue, waiter| queue.push_back(waiter)).is_some() {
             return true;
         }
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         let queue = self.queue.lock();
         if queue.remove(my_waiter(&pinned)) {
             Plat::point(Site::Sync);

@@ -95,7 +95,7 @@ pub(crate) fn after_func_at<Plat: Platform>(
 ) -> Result<AfterFunc<Plat>, OutOfResources> {
     let slot = TimerSlot::<Plat>::take()?;
     let prepared = prepare(move || {
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         let is_discarded = pinned.goroutine().waiter.outcome.load(Ordering::Relaxed) == DISCARD;
         slot.give_back(&pinned);
         drop(pinned);
@@ -106,7 +106,7 @@ pub(crate) fn after_func_at<Plat: Platform>(
     let goroutine = match prepared {
         Ok(handle) => handle.goroutine(),
         Err(error) => {
-            slot.give_back(&Pinned::new());
+            slot.give_back(&Pinned::of_scheduler());
             return Err(error);
         }
     };
@@ -163,7 +163,7 @@ impl<Plat: Platform> AfterFunc<Plat> {
     }
 
     fn start(&self, what: usize) -> bool {
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         let mut setting = self.slot.setting.lock();
         let Some(goroutine) = self.still_to_come(&mut setting) else { return false };
         setting.prepared = None;

@@ -172,14 +172,14 @@ impl<Plat: Platform> TimerSlot<Plat> {
 
     /// Takes the lock and disarms the slot, as [`disarm`](Self::disarm) does. Callable on any thread.
     pub(crate) fn stop(&'static self) -> bool {
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         self.disarm(&pinned, &mut self.setting.lock())
     }
 
     /// Queues `waiter`, which has a value slot, as a receiver of the timer's ticks.
     #[cfg(gmp_loom)]
     pub(crate) fn queue(&'static self, waiter: &'static crate::entities::waiter::Waiter<Plat>) {
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         let _held = self.ticks.header.lock(&pinned);
         self.ticks.header.queue(crate::library::chan::Side::Receive).push_back(waiter);
     }
@@ -194,7 +194,7 @@ impl<Plat: Platform> TimerSlot<Plat> {
     #[track_caller]
     pub(super) fn check_bubble(&self, what: &str) -> BubbleRef<Plat> {
         let bubble = {
-            let _pinned = Pinned::<Plat>::new();
+            let _pinned = Pinned::<Plat>::of_scheduler();
             self.setting.lock().bubble
         };
         assert!(!bubble.is_foreign(), "{what} from outside bubble");
@@ -209,7 +209,7 @@ impl<Plat: Platform> TimerSlot<Plat> {
         if !Plat::TIMER_INTERRUPTS && !bubble.is_some() {
             // Without timer interrupts, a due timer is fired only when an M picks a G. But the caller may poll in a
             // loop, so that no G is picked. So this call fires the timer if it is due. Go: `maybeRunChan`.
-            self.timer.run_if_due(&Pinned::new());
+            self.timer.run_if_due(&Pinned::of_scheduler());
         }
         &self.ticks
     }

@@ -99,7 +99,7 @@ macro_rules! waits {
         impl<Plat: Platform> Drop for $type<Plat> {
             fn drop(&mut self) {
                 self.slot.stop();
-                self.slot.give_back(&Pinned::new());
+                self.slot.give_back(&Pinned::of_scheduler());
             }
         }
 

@@ -111,7 +111,7 @@ mod tests {
     }
 
     fn wake_one(queue: &Queue) -> bool {
-        let pinned = Pinned::<Native>::new();
+        let pinned = Pinned::<Native>::of_scheduler();
         let first = queue.lock().pop();
         first.map(|waiter| waiter.ready(&pinned)).is_some()
     }

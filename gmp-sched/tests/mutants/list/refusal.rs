@@ -8,7 +8,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "library/sync/mutex.rs",
         "a G is queued for a mutex before the check that it may wait",
         "            let blocking = Blocking::<Plat>::new(reason, limit);",
-        "            let me = Pinned::<Plat>::new().try_machine().and_then(|machine| machine.current_goroutine());
+        "            let me = Pinned::<Plat>::of_scheduler().try_machine().and_then(|machine| machine.current_goroutine());
             if let Some(me) = me {
                 let queue = self.queue.lock();
                 me.waiter.prepare(me, crate::entities::goroutine::WaitGeneration::SOLE, core::ptr::null_mut());
@@ -25,7 +25,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "library/sync/semaphore.rs",
         "a G is queued for a permit before the check that it may wait",
         "        let blocking = Blocking::<Plat>::new(WaitReason::SemAcquire, limit);",
-        "        let me = Pinned::<Plat>::new().try_machine().and_then(|machine| machine.current_goroutine());
+        "        let me = Pinned::<Plat>::of_scheduler().try_machine().and_then(|machine| machine.current_goroutine());
         if let Some(me) = me {
             let queue = self.queue.lock();
             me.waiter.prepare(me, crate::entities::goroutine::WaitGeneration::SOLE, core::ptr::null_mut());

@@ -36,7 +36,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     goroutine.set_name(None);
     closure::install(StackEnd::of(goroutine), body, children);
     children.add(&pinned);",
-        "    children.add(&Pinned::new());
+        "    children.add(&Pinned::of_scheduler());
     let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<Plat>::new();
     let goroutine = reuse::take(machine, processor)?;
     goroutine.set_name(None);
@@ -68,7 +68,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "lifecycle/children.rs",
         "a scope is opened by a G that cannot wait",
         "        let me = CurrentGoroutine::<Plat>::new().me;",
-        "        let me = Pinned::<Plat>::new().goroutine();",
+        "        let me = Pinned::<Plat>::of_scheduler().goroutine();",
         Test("threads/unwinding", "scope_in_a_system_call"),
     ),
     mutant(

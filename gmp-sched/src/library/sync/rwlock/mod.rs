@@ -210,7 +210,7 @@ impl<Plat: Platform, R: Readers> RawRwLock<Plat, R> {
             waiting.readers.push_back(waiter);
         });
         if is_granted.is_none() {
-            let pinned = Pinned::<Plat>::new();
+            let pinned = Pinned::<Plat>::of_scheduler();
             self.waiting.lock().readers.remove(my_waiter(&pinned));
         }
         is_granted.is_some()
@@ -219,7 +219,7 @@ impl<Plat: Platform, R: Readers> RawRwLock<Plat, R> {
     /// Wakes the waiting writer, if the last reader has left.
     #[cold]
     fn wake_writer(&self) {
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         let writer = {
             let waiting = self.waiting.lock();
             // While a writer waits, the count is closed, and a reader that increments a closed count leaves again at
@@ -297,7 +297,7 @@ impl<Plat: Platform, R: Readers> RawRwLock<Plat, R> {
                 waiting.writer.push_back(waiter);
             });
             is_granted.is_some() || {
-                let pinned = Pinned::<Plat>::new();
+                let pinned = Pinned::<Plat>::of_scheduler();
                 self.waiting.lock().writer.remove(my_waiter(&pinned));
                 false
             }
@@ -320,7 +320,7 @@ impl<Plat: Platform, R: Readers> RawRwLock<Plat, R> {
 
     /// Opens the count for readers, and admits the waiting readers.
     fn open(&self) {
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         let to_wake = {
             let waiting = self.waiting.lock();
             let mut to_wake = WakeList::none();

@@ -87,7 +87,7 @@ impl Readers for SpreadCounts {
 
     #[inline]
     fn current<Plat: Platform>() -> ReaderSlot {
-        let pinned = Pinned::<Plat>::new();
+        let pinned = Pinned::<Plat>::of_scheduler();
         let processor = pinned.try_machine().and_then(|machine| machine.processor());
         ReaderSlot(processor.map_or(0, |processor| processor.id().get() as usize % LINES))
     }
