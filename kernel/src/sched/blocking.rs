@@ -38,14 +38,10 @@ pub(super) fn init(limit: u32) {
 /// If the caller has to wait and is not a G with a P.
 pub(crate) fn admit(limit: Limit<'_>) -> Result<Permit, ContextError> {
     let permits = PERMITS.get().expect("set before the scheduler starts");
-    let permit = match permits.try_acquire(1) {
-        Some(permit) => permit,
-        None => {
-            warn_once();
-            permits.acquire_until(1, limit)?
-        }
-    };
-    Ok(Permit { _permit: permit })
+    if permits.available() == 0 {
+        warn_once();
+    }
+    Ok(Permit { _permit: permits.acquire_until(1, limit)? })
 }
 
 /// Logs a warning the first time that a call has to wait for others.

@@ -208,8 +208,7 @@ impl<H: Hal, W> Queue<H, W> {
     ///
     /// # Errors
     /// If the device does not offer the request, the request extends past the end of the device, the buffers have no
-    /// room for it, or the device is broken. The queue always has room for a request that has its buffers: see
-    /// [`room`](Self::room).
+    /// room for it, or the device is broken. The queue always has room for a request that has its buffers (see `room`).
     pub fn submit(&mut self, request: Request, buffers: Buffers, owner: W, now: u64) -> Result<(), Refused> {
         if let Some(reason) = self.broken {
             return Err(Refused { buffers, reason });
