@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::panic::{PanicHookInfo, panic_any};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::{process, thread};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::{mem, process, thread};
 
 thread_local! {
     /// The seed of the program that is simulated on this thread.
@@ -23,6 +23,17 @@ pub(crate) fn broken(what: &str) -> ! {
         None => eprintln!("fuzz: {what}"),
     }
     process::abort();
+}
+
+/// Leaks `value`, as a program may do. On threads, only the first values of the process are leaked, and the others are
+/// dropped. The reason is that each leaked handle keeps the stack of its G, and Linux allows a process 65,530 mappings.
+/// In the simulator all are leaked, so that a program takes the same steps whichever programs ran before it.
+pub(crate) fn leak<T>(value: T) {
+    const MOST_LEAKED: u64 = 10_000;
+    static LEAKED: AtomicU64 = AtomicU64::new(0);
+    if SIMULATED.get().is_some() || LEAKED.fetch_add(1, Ordering::Relaxed) < MOST_LEAKED {
+        mem::forget(value);
+    }
 }
 
 /// Ends the process if the panic is a failed check inside of the library. (A panic of a caller that misuses the library

@@ -1,13 +1,12 @@
 //! Calls that spawn Gs, run coroutines and futures, and make system calls.
 
 use std::future::poll_fn;
-use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::task::Poll;
 
 use super::super::platform::{self, Builder, block_on, go, scope, try_pull, yield_now};
 use super::{Bomb, DEEPEST, Fuzzer, Running, defuse};
-use crate::value::{Canary, Value};
+use crate::value::{Canary, Value, leak};
 
 impl Fuzzer<'_> {
     /// Spawns children that borrow from this frame, in a scope that a panic may end.
@@ -38,7 +37,7 @@ impl Fuzzer<'_> {
                     });
                     match fate {
                         2 => drop(child),
-                        3 => mem::forget(child),
+                        3 => leak(child),
                         4 => drop(child.join()),
                         _ => {}
                     }
@@ -88,7 +87,7 @@ impl Fuzzer<'_> {
         };
         match how {
             0 => drop(handle.join()),
-            1 => mem::forget(handle),
+            1 => leak(handle),
             2 => drop(handle),
             3 => handle.detach(),
             4 => self.outside(move || drop(handle)),
