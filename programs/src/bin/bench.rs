@@ -143,10 +143,11 @@ fn handoffs() {
         let mut total = 0;
         while !blocking.is_finished() {
             yield_now();
-            let end = now();
+            // The clock is read last. If it were read first, the other G could displace this one in between, and begin
+            // its next call later than the time that was read.
             let begun = BEGUN.swap(0, Ordering::Relaxed);
             if begun != 0 {
-                total += end - begun;
+                total += now() - begun;
             }
         }
         total
