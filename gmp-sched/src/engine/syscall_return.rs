@@ -89,6 +89,7 @@ pub(crate) fn requeue<Plat: Platform>(
             // The world is still stopped. From now on this P is an ordinary stopped P, with no M in a system call that
             // could take it back.
             Some(processor) if processor.status() == ProcessorStatus::StoppedInSyscall => {
+                processor.tracer.note::<Plat>(EventKind::Stop, None, 0);
                 processor.status.set(ProcessorStatus::Stopped);
             }
             // The P was handed off, by sysmon or by this M, and this M was counted as blocked.

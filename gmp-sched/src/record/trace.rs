@@ -57,7 +57,8 @@ event_kinds! {
     Busy,
     /// The M of the P begins to search the other Ps for work. The event has no G.
     Spin,
-    /// The P is stopped together with the world. The event has no G. Go: `ProcStop`.
+    /// The P is stopped together with the world. If its G was in a system call, this event comes when the G has returned
+    /// before the start of the world. The event has no G. Go: `ProcStop`.
     Stop,
     /// The G has stopped the world: no other G runs. Go: `STWBegin`.
     WorldStop,

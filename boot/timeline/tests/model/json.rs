@@ -8,15 +8,20 @@ use timeline::queues::{Local, Queues};
 use timeline::{Trace, perfetto};
 
 use crate::generated::{EVENTS, generated};
-use crate::mixed_traces;
+use crate::{mixed_traces, traces_of_changes_of_procs};
+
+/// Returns the JSON file of a trace, parsed.
+fn json_of(trace: &Trace) -> Value {
+    let mut json = Vec::new();
+    perfetto::write(trace, &mut json).expect("memory");
+    serde_json::from_slice(&json).expect("JSON")
+}
 
 #[test]
 fn json_has_the_fields_that_viewers_need() {
     let mut phases = BTreeMap::new();
     for trace in mixed_traces() {
-        let mut json = Vec::new();
-        perfetto::write(&trace, &mut json).expect("memory");
-        let file: Value = serde_json::from_slice(&json).expect("JSON");
+        let file = json_of(&trace);
         assert_eq!(file["otherData"]["lost events"], 0);
         for processor in 0..trace.processors() {
             let times = file["otherData"][format!("ns of P{processor}")].as_object().expect("times");
@@ -67,9 +72,7 @@ fn json_has_the_fields_that_viewers_need() {
 fn json_tells_from_which_p_each_g_migrated() {
     let mut migrations = 0;
     for trace in mixed_traces() {
-        let mut json = Vec::new();
-        perfetto::write(&trace, &mut json).expect("memory");
-        let file: Value = serde_json::from_slice(&json).expect("JSON");
+        let file = json_of(&trace);
         let events = file["traceEvents"].as_array().expect("events").iter();
         let on_processors = events.filter(|event| event["pid"] == 1 && event["ph"] == "X");
         let mut shown: Vec<_> = on_processors
@@ -103,10 +106,8 @@ fn json_tells_from_which_p_each_g_migrated() {
 #[test]
 fn slices_of_each_track_nest_and_those_of_ps_and_ms_do_not_overlap() {
     let mut nested = 0;
-    for trace in mixed_traces() {
-        let mut json = Vec::new();
-        perfetto::write(&trace, &mut json).expect("memory");
-        let file: Value = serde_json::from_slice(&json).expect("JSON");
+    for trace in mixed_traces().chain(traces_of_changes_of_procs()) {
+        let file = json_of(&trace);
         let mut tracks = BTreeMap::new();
         for event in file["traceEvents"].as_array().expect("events").iter().filter(|event| event["ph"] == "X") {
             let nanoseconds = |name: &str| (event[name].as_f64().expect("a time") * 1000.0).round() as u64;
@@ -140,9 +141,7 @@ fn slices_of_each_track_nest_and_those_of_ps_and_ms_do_not_overlap() {
 fn counters_are_the_lengths_of_the_queues_and_the_spinning_ms() {
     let mut seen = BTreeSet::new();
     for trace in mixed_traces() {
-        let mut json = Vec::new();
-        perfetto::write(&trace, &mut json).expect("memory");
-        let file: Value = serde_json::from_slice(&json).expect("JSON");
+        let file = json_of(&trace);
         let mut shown: BTreeMap<String, BTreeMap<u64, u64>> = BTreeMap::new();
         for event in file["traceEvents"].as_array().expect("events").iter().filter(|event| event["ph"] == "C") {
             let when = (event["ts"].as_f64().expect("a time") * 1000.0).round() as u64;

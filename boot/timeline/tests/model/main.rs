@@ -14,7 +14,7 @@ use gmp_sched::syscall::blocking;
 use gmp_sched::trace::{EventKind, Track};
 use serde_json::Value;
 use timeline::cpus::{CpuSlice, CpuThread, InterruptSlice};
-use timeline::model::{Activity, Arrow, ArrowKind, Model};
+use timeline::model::{Activity, Arrow, ArrowKind, Model, Slice};
 use timeline::queues::Queues;
 use timeline::{Cause, Trace, perfetto};
 
@@ -75,6 +75,41 @@ fn mixed_traces() -> impl Iterator<Item = Trace> {
         traced(Config { cpus: 4, processors: [1, 2, 4][seed as usize % 3], seed, ..Config::default() }, mixed_program)
     };
     (0..12).map(of)
+}
+
+/// Traces in which Ps go out of use and come back while Gs are in system calls.
+fn traces_of_changes_of_procs() -> impl Iterator<Item = Trace> {
+    let of = |seed| {
+        traced(Config { cpus: 4, processors: 4, seed, ..Config::default() }, || {
+            let call = || (0..9).for_each(|_| sim::syscall(Duration::from_micros(10)));
+            let callers: Vec<_> = (0..6).map(|_| sim::go(call)).collect();
+            for procs in [1, 4, 2, 3, 1] {
+                sim::sleep(Duration::from_micros(5));
+                sim::set_procs(procs).expect("memory");
+            }
+            callers.into_iter().for_each(|caller| caller.join().expect("no G panics"));
+        })
+    };
+    (0..12).map(of)
+}
+
+/// A G that returns from a system call may have lost its P: to sysmon, to a stop of the world, or to a change of the
+/// number of Ps. In each case an event says that the P is no longer in the call, before the G runs again.
+#[test]
+fn no_p_is_in_the_system_call_of_a_g_that_runs_again_without_it() {
+    let mut starts = 0;
+    for trace in mixed_traces().chain(traces_of_changes_of_procs()) {
+        let model = Model::of(&trace);
+        for entry in trace.events().iter().filter(|entry| entry.kind == EventKind::Start) {
+            let goroutine = entry.goroutine.expect("the G that runs");
+            let in_call = |slice: &&Slice| {
+                slice.activity == Activity::Syscall(goroutine) && slice.from < entry.when && entry.when < slice.to
+            };
+            assert_eq!(model.slices.iter().find(in_call), None, "the G runs again at {}", entry.when);
+            starts += 1;
+        }
+    }
+    assert!(starts > 100, "{starts} starts");
 }
 
 #[test]

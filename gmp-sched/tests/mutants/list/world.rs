@@ -243,10 +243,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/syscall_return.rs",
         "an M that waits for the start leaves its P marked as stopped in a system call",
-        "            Some(processor) if processor.status() == ProcessorStatus::StoppedInSyscall => {
-                processor.status.set(ProcessorStatus::Stopped);
+        "                processor.status.set(ProcessorStatus::Stopped);
             }",
-        "            Some(processor) if processor.status() == ProcessorStatus::StoppedInSyscall => {}",
+        "            }",
         Model("world::"),
     ),
     mutant(
