@@ -1,8 +1,8 @@
 //! Turns a trace of the scheduler ([`gmp_sched::trace`]) into files that show it.
 //!
 //! 1. [`Trace`] merges the events of all Ps and CPUs into one list, and collects the names and functions of the Gs.
-//! 2. [`model`] replays the events. It determines when each G ran, why it waited, and who readied it. [`queues`] replays the
-//!    run queues.
+//! 2. The file `replay` replays the events. The result is a [`model`]: when each G ran, why it waited, and who readied
+//!    it. [`queues`] replays the run queues.
 //! 3. [`perfetto`] writes the result as JSON for Perfetto (<https://ui.perfetto.dev>) and chrome://tracing.
 //! 4. [`page`] writes the trace as one HTML file, which needs no network.
 //!
@@ -34,6 +34,7 @@ pub mod model;
 pub mod page;
 pub mod perfetto;
 pub mod queues;
+mod replay;
 mod trace;
 
 use std::fs::File;

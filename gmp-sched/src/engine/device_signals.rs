@@ -4,8 +4,7 @@
 //! other work asks, and sysmon asks if no M has done so for 10 ms. Here the interrupt handler puts the signal on the
 //! *raised list* and makes an M check that list at once, even when every P is busy. (On threads nothing interrupts a G.
 //! If every P is busy there, the next pick or sysmon finds the signal.) So there is no blocking poll and no poll
-//! deadline.
-//! The file `poll` contains the raised list, and explains why no raise is lost.
+//! deadline. The file `poll` contains the raised list, and explains why no raise is lost.
 //!
 //! # A signal
 //!

@@ -76,8 +76,8 @@ pub(crate) fn find_runnable<Plat: Platform>(
             continue;
         }
         let event = poll_after_idleness(pinned, machine, processor).or_else(|| next_due(pinned, processor));
-        // The G of the event runs before the global queue is checked. So the check is requested again; otherwise the next
-        // one would come only after 61 more ticks.
+        // The G of the event runs before the global queue is checked. So the check is requested again. Otherwise the
+        // next one would come only after 61 more ticks.
         if event.is_some() && is_check_due {
             processor.request_global_check();
         }
@@ -124,8 +124,8 @@ pub(crate) fn has_nothing_else<Plat: Platform>(pinned: &Pinned<Plat>, processor:
     processor.queue.is_empty() && !scheduler.has_shared_work() && !has_due_timer(processor) && !scheduler.is_stopping()
 }
 
-/// Step 6 for a yield: tries to steal a G from another P and puts it into the local ring. Returns whether it
-/// found one.
+/// Step 6 for a yield: tries to steal a G from another P and puts it into the local ring. Returns whether it found
+/// one.
 pub(crate) fn take_from_others<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) -> bool {
     let found = steal_due(pinned, processor).or_else(|| steal_at_once(pinned, processor));
     if let Some(found) = found {

@@ -243,7 +243,7 @@ mod tests {
     fn qemu() -> Space {
         let mut space = space_with_list(0x98);
         put(&mut space, 0x98, &[MSIX, 0x84, 3, 0x80, 1, 0, 0, 0, 1, 8, 0, 0]);
-        // The capability that gives access to the other structures through the configuration space.
+        // By this capability a driver can access registers through the configuration space (virtio 1.2, 4.1.4.9).
         put(&mut space, 0x84, &[VENDOR, 0x70, 20, 5]);
         put(&mut space, 0x70, &[VENDOR, 0x60, 20, 2, 4, 0, 0, 0, 0, 0x30, 0, 0, 0, 0x10, 0, 0, 4, 0, 0, 0]);
         put(&mut space, 0x60, &[VENDOR, 0x50, 16, 4, 4, 0, 0, 0, 0, 0x20, 0, 0, 0, 0x10, 0, 0]);

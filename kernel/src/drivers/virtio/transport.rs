@@ -3,8 +3,10 @@
 //!
 //! The wrapper assigns an entry of the device's MSI-X table to each queue.
 //!
-//! `Transport::notify` does nothing. The kernel's drivers ring the [`Doorbell`] for each request instead. The driver for
-//! disks does this without holding a lock.
+//! `Transport::notify` does nothing. The kernel's drivers ring the [`Doorbell`] for each request instead. A flag of the
+//! device could say that this is not needed at the moment. But a driver that reads this flag needs a full fence before
+//! the read. Otherwise the device could stop reading the queue at the same time, and miss the new request. The driver
+//! for disks rings without holding a lock.
 
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{Ordering, compiler_fence};
