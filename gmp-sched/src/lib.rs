@@ -16,10 +16,10 @@
 //! | [`kthread`] | | kernel threads, the level below Ms | (the operating system) |
 //! | `record` | [`mod@latency`], [`mod@trace`], `cpu_tracer`, `counters` | scheduling latency, traces of events on Ps and CPUs, counters of each P | `timeToRun`, `runtime/trace` |
 //! | [`platform`] | | what the scheduler needs from the computer or operating system | `acquirem`, `releasem` |
-//! | `entities` | [`goroutine`], [`machine`], [`processor`], [`scheduler`] | G, M, P and what they share | `g`, `m`, `p`, `schedt` |
+//! | `entities` | [`goroutine`], [`machine`], [`processor`], [`scheduler`], `shared` | G, M, P and what they share | `g`, `m`, `p`, `schedt` |
 //! | | `global_queue`, `free_list` | the global run queue; dead Gs, with and without a stack | `schedt.runq`, `schedt.gFree` |
 //! | | `status`, `wait_reason` | the status of a G, the reason of its wait | `waitReason` |
-//! | | `timers`, `waiter`, `signal`, `slice`, `sampler`, `locked`, `world_stop`, `bubble` | the data of these mechanisms in Gs, Ms, Ps and the scheduler | `timer`, `sudog`, `pollDesc`, `sysmontick` |
+//! | | `timers`, `waiter`, `signal`, `current_slice`, `current_call`, `sampler`, `locked`, `world_stop`, `bubble` | the data of these mechanisms in Gs, Ms, Ps and the scheduler | `timer`, `sudog`, `pollDesc`, `sysmontick` |
 //! | `engine` | `schedule`, `pick`, `steal` | the loop of g0, the pick of the next G, stealing | `schedule`, `findRunnable`, `stealWork` |
 //! | | `enqueue`, [`mod@yield_now`] | enqueueing runnable Gs, yielding | `runqput`, `injectglist`, `Gosched` |
 //! | | `switch`, [`mod@park`] | switching from a G, the commit on the far side, blocking and readying | `execute`, `mcall`, `gopark`, `goready` |
@@ -34,7 +34,7 @@
 //! | | `deadlock` | deadlock detection | `checkdead` |
 //! | | `sampling`, `tracing`, `spans`, `call_stacks` | recording a sample of Gs; taking a trace; spans and marks of programs; call stacks for profiles | `runtime/trace` |
 //! | | `machines`, `reuse`, `stacks` | making Ms; reuse of dead Gs and of stacks | `newm`, `gfget`, `gfput`, `malg` |
-//! | `lifecycle` | [`mod@spawn`], [`join`], `closure`, `finish`, [`mod@exit`], `children` | beginning and end of a G | `newproc`, `goexit` |
+//! | `lifecycle` | [`mod@spawn`], `begin`, `start`, [`join`], `closure`, `finish`, [`mod@exit`], `children` | beginning and end of a G | `newproc`, `goexit` |
 //! | `library` | [`chan`], [`mod@select`] | channels; waiting for one of several channels | `hchan`, `chansend`, `chanrecv`, `selectgo` |
 //! | | [`sync`] | locks, semaphores, groups | package `sync`, `sema.go` |
 //! | | [`mod@time`], [`cancel`] | timers of programs, tickers, delayed functions; contexts and limits of waits | `time`, `context` |

@@ -112,13 +112,13 @@ fn check_against_model<const CAPACITY: usize>(steps: &[Step]) {
                     Some(next) => Some((next, Slice::Inherited)),
                     None => model.ring.pop_front().map(|first| (first, Slice::New)),
                 };
-                let popped = if matches!(step, Step::Pop) { queue.pop() } else { queue.take(false) };
+                let popped = queue.pop(matches!(step, Step::Pop));
                 assert_eq!(popped.map(|(item, slice)| (number(item), slice)), expected);
             }
             Step::PopAndPushBack => {
                 let expected = if model.next.is_some() { None } else { model.ring.pop_front() };
                 if let Some(first) = expected {
-                    assert_eq!(queue.pop().map(|(item, slice)| (number(item), slice)), Some((first, Slice::New)));
+                    assert_eq!(queue.pop(true).map(|(item, slice)| (number(item), slice)), Some((first, Slice::New)));
                     queue.push_back(item(count)).expect("the pop made room");
                     model.ring.push_back(count);
                 }
@@ -137,7 +137,7 @@ fn check_against_model<const CAPACITY: usize>(steps: &[Step]) {
                 // The last stolen element is returned. The others are in the thief's ring in order.
                 let last = queue.steal_into(&thief, queue.next().filter(|_| with_next)).map(number);
                 let mut stolen = Vec::new();
-                while let Some((item, _)) = thief.pop() {
+                while let Some((item, _)) = thief.pop(true) {
                     stolen.push(number(item));
                 }
                 stolen.extend(last);
@@ -169,7 +169,7 @@ fn counters_wrap_around() {
     for count in 0..100_000 {
         queue.push_back(item(count)).unwrap();
         if count >= 3 {
-            assert_eq!(queue.pop().map(|(item, _)| number(item)), Some((count - 3) % ITEMS.len()));
+            assert_eq!(queue.pop(true).map(|(item, _)| number(item)), Some((count - 3) % ITEMS.len()));
         }
     }
 }
@@ -190,7 +190,7 @@ fn every_element_is_taken_once_among_threads() {
                     let finished = done.load(Ordering::Acquire);
                     let last = victim.steal_into(&own, victim.next());
                     taken.extend(last.map(number));
-                    while let Some((item, _)) = own.pop() {
+                    while let Some((item, _)) = own.pop(true) {
                         taken.push(number(item));
                     }
                     if finished && last.is_none() {
@@ -209,14 +209,14 @@ fn every_element_is_taken_once_among_threads() {
             }
         }
         if count % 7 == 0 {
-            taken.extend(queue.pop().map(|(item, _)| number(item)));
+            taken.extend(queue.pop(true).map(|(item, _)| number(item)));
         }
     }
     done.store(true, Ordering::Release);
     for thief in thieves {
         taken.extend(thief.join().unwrap());
     }
-    while let Some((item, _)) = queue.pop() {
+    while let Some((item, _)) = queue.pop(true) {
         taken.push(number(item));
     }
     taken.sort_unstable();

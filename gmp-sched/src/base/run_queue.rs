@@ -12,7 +12,7 @@
 //! | `head` | owner and thieves | compare-exchange `AcqRel`; the owner loads it with `Acquire` before it overwrites slots that thieves have read |
 //! | `next` | owner sets, anyone clears | `Release` to set, compare-exchange `AcqRel` to take |
 //!
-//! While there are no thieves, the owner takes elements by plain stores ([`take`](RunQueue::take)).
+//! While there are no thieves, the owner takes elements by plain stores ([`pop`](RunQueue::pop)).
 
 use core::marker::PhantomData;
 
@@ -163,17 +163,12 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     }
 
     /// Takes the element in `runnext`, or, if there is none, the one at the head of the ring. Go: `runqget`.
-    #[inline]
-    pub fn pop(&self) -> Option<(&'static T, Slice)> {
-        self.take(true)
-    }
-
-    /// Like [`pop`](Self::pop), but faster if `has_thieves` is `false`. The caller may pass `false` only if no other M
-    /// can steal before this function returns. In this case a plain store replaces a locked instruction. The benchmark
-    /// `raw_lock` measures 5 ns for a locked instruction on threads. A yield takes one instruction fewer, and a round
-    /// trip over channels two.
+    ///
+    /// `has_thieves` may be `false` only if no other M can steal before this function returns. In this case a plain
+    /// store replaces a locked instruction. The benchmark `raw_lock` measures 2 to 5 ns for a locked instruction on
+    /// threads. A yield takes one instruction fewer, and a round trip over channels two.
     #[inline(always)]
-    pub fn take(&self, has_thieves: bool) -> Option<(&'static T, Slice)> {
+    pub fn pop(&self, has_thieves: bool) -> Option<(&'static T, Slice)> {
         S::point(Site::RunQueue);
         let next = self.next.load(Ordering::Relaxed);
         // If the compare-exchange fails, a thief has taken the element. Only the owner, which is the caller, sets

@@ -3,7 +3,8 @@
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::entities::goroutine::WaitReason;
-use crate::entities::scheduler::{Scheduler, Shared};
+use crate::entities::scheduler::Scheduler;
+use crate::entities::shared::Shared;
 use crate::entities::status::Status;
 use crate::platform::Platform;
 

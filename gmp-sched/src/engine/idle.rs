@@ -5,7 +5,8 @@ use crate::base::points::Site;
 use crate::engine::due_timers::is_timer_due;
 use crate::entities::machine::{EndedMachine, Machine};
 use crate::entities::processor::Processor;
-use crate::entities::scheduler::{Scheduler, Shared};
+use crate::entities::scheduler::Scheduler;
+use crate::entities::shared::Shared;
 use crate::platform::{Parking, Pinned, Platform};
 use crate::record::trace::EventKind;
 

@@ -26,7 +26,8 @@ use crate::engine::sampling;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::{EndedMachine, Machine};
 use crate::entities::processor::Processor;
-use crate::entities::scheduler::{Scheduler, Shared};
+use crate::entities::scheduler::Scheduler;
+use crate::entities::shared::Shared;
 use crate::entities::status::Status;
 use crate::platform::{Parking, Pinned, Platform};
 

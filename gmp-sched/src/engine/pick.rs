@@ -280,7 +280,7 @@ impl<Plat: Platform> Processor<Plat> {
     pub(crate) fn pop_local(&self) -> Option<&'static Goroutine<Plat>> {
         // If this is the only P in use, no M holds another P, so there are no thieves. A second P comes into use only
         // while the world is stopped.
-        let (goroutine, slice) = self.queue.take(!self.is_alone())?;
+        let (goroutine, slice) = self.queue.pop(!self.is_alone())?;
         if slice == Slice::New {
             self.advance_tick();
         }

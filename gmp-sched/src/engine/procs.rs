@@ -18,7 +18,8 @@ use crate::engine::stop_the_world::{StopReason, StopRight, WorldStopped};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
-use crate::entities::scheduler::{Scheduler, Shared};
+use crate::entities::scheduler::Scheduler;
+use crate::entities::shared::Shared;
 use crate::platform::{Pinned, Platform};
 
 /// Why the number of Ps was not changed.
@@ -176,7 +177,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         shared.forget_caller(processor);
         processor.status.set(ProcessorStatus::Dead);
         let mut goroutines = List::<Goroutine<Plat>>::new();
-        while let Some((goroutine, _)) = processor.queue.pop() {
+        while let Some((goroutine, _)) = processor.queue.pop(true) {
             goroutines.push_back(goroutine);
         }
         self.put_global_first(shared, &mut goroutines);

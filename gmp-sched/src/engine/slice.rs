@@ -11,8 +11,9 @@
 //! has no timer tick.
 //!
 //! If a G shares a slice, because it was in `runnext` or has displaced another G, the slice may be prolonged, once in
-//! each tick of the P. When the slice ends again, the G in `runnext` goes to the tail of the ring. So a tick of the P
-//! lasts at most five slices while other Gs wait; `sim::slices` checks this bound.
+//! each tick of the P. When the slice ends again, the G in `runnext` goes to the tail of the ring. A prolongation adds at
+//! most two slice lengths, because its measured time begins at once. So a tick of the P lasts at most three and two, that
+//! is, five slice lengths while other Gs wait; `sim::slices` checks this bound.
 //!
 //! A slice continues during a system call. The G gives way at the end of the call. If the call lasts, sysmon takes the
 //! P. Where there are no timer interrupts ([`Platform::TIMER_INTERRUPTS`]), sysmon checks in place of the handler, and
@@ -22,10 +23,10 @@ use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::engine::enqueue::put_last;
 use crate::engine::steal::steal_at_once;
+use crate::entities::current_slice::NONE;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
-use crate::entities::slice::NONE;
 use crate::platform::{Pinned, Platform};
 
 impl<Plat: Platform> Processor<Plat> {

@@ -2,9 +2,9 @@
 //!
 //! The M that has been idle longest is the *timekeeper*: it parks with a deadline, which is the earliest timer of all
 //! Ps. While no P is idle, there is no deadline. In this case every timer belongs to a P that an M holds, or to a P
-//! whose M is in a system call, which sysmon checks. Ps are assigned to the
-//! other Ms of the idle list first. If the timekeeper takes a P or ends, the M that has then been idle longest takes
-//! over. So there is a timekeeper whenever an M is idle.
+//! whose M is in a system call, which sysmon checks. Ps are assigned to the other Ms of the idle list first. If the
+//! timekeeper takes a P or ends, the M that has then been idle longest takes over. So there is a timekeeper whenever an
+//! M is idle.
 //!
 //! As in the protocol in idle.md, each side stores, executes a fence, and then loads what the other side stores:
 //!
@@ -68,6 +68,8 @@ impl<Plat: Platform> Scheduler<Plat> {
         loop {
             let earliest = self.earliest_timekeeper_timer();
             if !is_timekeeper() {
+                // `machine` may just have made its P idle. If no P was idle before, the timekeeper has parked without a
+                // deadline, and now depends on this call to learn of the timers.
                 if earliest != Instant::NEVER {
                     self.wake_timekeeper(earliest);
                 }

@@ -3,7 +3,8 @@
 use crate::base::atomic::Ordering;
 use crate::base::list::List;
 use crate::entities::goroutine::Goroutine;
-use crate::entities::scheduler::{Scheduler, Shared};
+use crate::entities::scheduler::Scheduler;
+use crate::entities::shared::Shared;
 use crate::platform::Platform;
 
 impl<Plat: Platform> Scheduler<Plat> {
@@ -67,7 +68,7 @@ mod tests {
 
             let processor = &scheduler.processors()[0];
             let first = take_global_batch(scheduler, processor);
-            let rest = core::iter::from_fn(|| processor.queue.pop().map(|(goroutine, _)| goroutine));
+            let rest = core::iter::from_fn(|| processor.queue.pop(true).map(|(goroutine, _)| goroutine));
             let taken: Vec<_> = first.into_iter().chain(rest).collect();
             prop_assert_eq!(taken.len(), 128.min(size).min(size / processors + 1));
             prop_assert!(taken.iter().zip(&goroutines).all(|(taken, expected)| core::ptr::eq(*taken, *expected)));

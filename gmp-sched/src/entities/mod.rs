@@ -2,6 +2,8 @@
 
 #[cfg_attr(not(feature = "synctest"), path = "no_bubble.rs")]
 pub(crate) mod bubble;
+pub(crate) mod current_call;
+pub(crate) mod current_slice;
 pub(crate) mod free_list;
 pub(crate) mod global_queue;
 pub mod goroutine;
@@ -14,8 +16,8 @@ pub(crate) mod processor_status;
 pub(crate) mod sampler;
 pub mod scheduler;
 pub(crate) mod scheduler_number;
+pub(crate) mod shared;
 pub(crate) mod signal;
-pub(crate) mod slice;
 pub(crate) mod status;
 pub(crate) mod timers;
 pub(crate) mod wait_reason;

@@ -10,6 +10,8 @@ use crate::base::instant::Instant;
 use crate::base::list::Linked;
 use crate::base::reference::AtomicRef;
 use crate::base::run_queue::RunQueue;
+use crate::entities::current_call::CurrentCall;
+use crate::entities::current_slice::CurrentSlice;
 use crate::entities::free_list::FreeList;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
@@ -18,7 +20,6 @@ use crate::entities::processor_status::StatusWord;
 #[cfg(any(feature = "std", test))]
 use crate::entities::sampler::Extent;
 use crate::entities::sampler::Sampler;
-use crate::entities::slice::{CurrentCall, CurrentSlice};
 use crate::entities::timers::Timers;
 use crate::platform::Platform;
 use crate::record::counters::{Counters, Counts};
@@ -230,7 +231,7 @@ impl<Plat: Platform> Processor<Plat> {
 
     /// Whether this is the only P in use, so that its holder never wakes another M. Each P has a copy of this flag,
     /// because the flag is faster to read than the number of Ps. It saves two to three instructions per enqueued G, and the
-    /// locked instructions of [`RunQueue::take`].
+    /// locked instructions of [`RunQueue::pop`].
     #[inline(always)]
     pub(crate) fn is_alone(&self) -> bool {
         self.alone.load(Ordering::Relaxed)

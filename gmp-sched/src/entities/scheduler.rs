@@ -19,8 +19,6 @@ use core::mem::offset_of;
 
 use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::base::extension::Extension;
-use crate::base::instant::Instant;
-use crate::base::list::List;
 use crate::base::reference::{AtomicRef, push_forever};
 use crate::base::spin_lock::Lock;
 use crate::entities::free_list::FreeSlots;
@@ -29,6 +27,7 @@ use crate::entities::machine::Machine;
 use crate::entities::processor::{GOROUTINE_ID_BATCH, Processor};
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler_number::take_number;
+use crate::entities::shared::Shared;
 use crate::entities::signal::SignalList;
 use crate::entities::status::Status;
 use crate::entities::world_stop::WorldStop;
@@ -36,56 +35,6 @@ use crate::platform::Platform;
 use crate::record::counters::Counts;
 use crate::record::latency::Latencies;
 use crate::record::trace_ring::SharedTracer;
-
-/// The state that the scheduler lock guards. Go: the part of `schedt` under `sched.lock`.
-#[derive(Debug)]
-pub(crate) struct Shared<Plat: Platform> {
-    /// The global run queue. Go: `runq`.
-    pub(crate) global: List<Goroutine<Plat>>,
-    /// Runnable Gs that are locked to an M. Go keeps them in the run queues.
-    pub(crate) locked: List<Goroutine<Plat>>,
-    /// Idle Ps, which no M holds. They are taken from the front. Go: `pidle`.
-    pub(crate) idle_processors: List<Processor<Plat>>,
-    /// Ms that wait for a P. They are taken from the front. There is at least one for each idle P: see `idle`. Go:
-    /// `midle`.
-    pub(crate) idle_machines: List<Machine<Plat>>,
-    /// Number of Ms that wait for a P to run the G that is locked to them. Go: `nmidlelocked`.
-    pub(crate) idle_locked: u32,
-    /// Number of Ms that have a thread. Go: `mcount`.
-    pub(crate) machines: u32,
-    /// Ms without a thread, which will be used again.
-    pub(crate) retired_machines: List<Machine<Plat>>,
-    /// Number of Ms that are in a system call after their P was handed off, or that return from one and have no P yet.
-    /// In addition, each M with a locked G is counted once, because it runs no other Gs.
-    pub(crate) blocked_machines: u32,
-    /// Number of Ms needed in addition to the blocked ones: one for each P that is in use or is about to be used.
-    pub(crate) machines_wanted: usize,
-    /// When an M first noticed that the scheduler has more Ms than it needs. [`Instant::NEVER`] if it does not have
-    /// more Ms than it needs.
-    pub(crate) surplus_since: Instant,
-    /// Number of Ps that still have to stop while the world is being stopped, not counting the stopper's own P. Go:
-    /// `stopwait`.
-    pub(crate) unstopped: usize,
-    /// The M that waits until `unstopped` becomes 0. Go: `stopnote`.
-    pub(crate) stopper: Option<&'static Machine<Plat>>,
-}
-
-impl<Plat: Platform> Shared<Plat> {
-    /// Whether there is a runnable G that is in no P's queue.
-    pub(crate) fn has_work(&self) -> bool {
-        !self.global.is_empty() || !self.locked.is_empty()
-    }
-
-    /// Whether there are more Ms than needed, so that one of them may block or end.
-    pub(crate) fn has_surplus(&self) -> bool {
-        (self.machines - self.blocked_machines) as usize > self.machines_wanted
-    }
-
-    /// Brings `surplus_since` up to date.
-    pub(crate) fn update_surplus(&mut self, now: Instant) {
-        self.surplus_since = if self.has_surplus() { self.surplus_since.min(now) } else { Instant::NEVER };
-    }
-}
 
 /// The largest number of Ps that a scheduler can have.
 pub const PROCESSOR_LIMIT: usize = 1024;
@@ -171,20 +120,7 @@ impl<Plat: Platform> Scheduler<Plat> {
             processors: (0..limit).map(Processor::new).collect::<Vec<_>>().into_boxed_slice(),
             procs: AtomicUsize::new(processors),
             world: WorldStop::new(),
-            shared: Lock::new(Shared {
-                global: List::new(),
-                locked: List::new(),
-                idle_processors: List::new(),
-                idle_machines: List::new(),
-                idle_locked: 0,
-                machines: 0,
-                retired_machines: List::new(),
-                blocked_machines: 0,
-                machines_wanted: processors,
-                surplus_since: Instant::NEVER,
-                unstopped: 0,
-                stopper: None,
-            }),
+            shared: Lock::new(Shared::new(processors)),
             global_length: AtomicUsize::new(0),
             idle_processors: AtomicU32::new(0),
             spinning: AtomicU32::new(0),
@@ -329,37 +265,6 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.next_id.fetch_add(GOROUTINE_ID_BATCH, Ordering::Relaxed)
     }
 
-    /// Puts a P that no M holds on the idle list. Go: `pidleput`.
-    pub(crate) fn put_idle_processor(&self, shared: &mut Shared<Plat>, processor: &'static Processor<Plat>) {
-        processor.status.set(ProcessorStatus::Idle);
-        shared.idle_processors.push_front(processor);
-        // Ordering: Relaxed, because the caller executes a fence between this increment and its later check of the
-        // queues.
-        self.idle_processors.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Takes a P from the idle list. Go: `pidleget`.
-    pub(crate) fn take_idle_processor(&self, shared: &mut Shared<Plat>) -> Option<&'static Processor<Plat>> {
-        let processor = shared.idle_processors.pop_front()?;
-        processor.status.set(ProcessorStatus::Running);
-        self.idle_processors.fetch_sub(1, Ordering::Relaxed);
-        Some(processor)
-    }
-
-    /// Takes `preferred` if it is idle, otherwise any idle P.
-    pub(crate) fn take_idle_processor_preferring(
-        &self,
-        shared: &mut Shared<Plat>,
-        preferred: Option<&'static Processor<Plat>>,
-    ) -> Option<&'static Processor<Plat>> {
-        if let Some(processor) = preferred
-            && shared.idle_processors.remove(processor)
-        {
-            shared.idle_processors.push_front(processor);
-        }
-        self.take_idle_processor(shared)
-    }
-
     /// Whether [`end_machines`](Self::end_machines) was called.
     pub(crate) fn is_shut_down(&self) -> bool {
         self.shut_down.load(Ordering::Acquire)
@@ -388,19 +293,16 @@ impl<Plat: Platform> Scheduler<Plat> {
             processor.renew();
             processor.set_alone(processors == 1);
         }
-        shared.idle_processors = List::new();
+        let retired = core::mem::replace(&mut *shared, Shared::new(processors)).retired_machines;
+        shared.retired_machines = retired;
         for processor in self.processors() {
             self.put_idle_processor(&mut shared, processor);
         }
-        shared.idle_machines = List::new();
         for machine in self.machines() {
             machine.renew();
             machine.set_retired(true);
             shared.retired_machines.push_back(machine);
         }
-        (shared.machines, shared.blocked_machines, shared.idle_locked) = (0, 0, 0);
-        shared.machines_wanted = processors;
-        shared.surplus_since = Instant::NEVER;
         drop(shared);
         self.shut_down.store(false, Ordering::Release);
     }

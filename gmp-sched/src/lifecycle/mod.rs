@@ -1,5 +1,6 @@
 //! The life of a G: how it is made, what it runs, how its result is fetched, how it ends.
 
+pub(crate) mod begin;
 pub(crate) mod children;
 pub(crate) mod closure;
 pub(crate) mod deferred;
@@ -7,3 +8,4 @@ pub mod exit;
 pub(crate) mod finish;
 pub mod join;
 pub mod spawn;
+pub(crate) mod start;

@@ -62,7 +62,7 @@ fn wait_ends_once_by_cancellation_or_deadline_during_its_commit() {
         let cancelled = node.clone();
         let cancels = spawn_as(canceller, move |pinned| {
             cancelled.cancel(&Cause::of(ContextError::Canceled));
-            if pinned.processor().queue.pop().is_some() {
+            if pinned.processor().queue.pop(true).is_some() {
                 continue_after_wait(pinned, &cancelled);
             }
         });
@@ -74,7 +74,7 @@ fn wait_ends_once_by_cancellation_or_deadline_during_its_commit() {
         });
         run_as(far_side, |pinned| {
             node.enqueue(pinned, me, generation, || arm(pinned, me, DUE, &me.timer, Action::Wake(me, generation)));
-            if pinned.processor().queue.pop().is_some() {
+            if pinned.processor().queue.pop(true).is_some() {
                 continue_after_wait(pinned, &node);
             }
         });

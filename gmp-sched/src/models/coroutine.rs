@@ -129,7 +129,7 @@ impl Scene {
 
     /// Runs the G that was readied on this M, unless it has been stolen.
     fn run_here(&self, pinned: &Pinned<Model>) {
-        if let Some((next, _)) = pinned.processor().queue.pop() {
+        if let Some((next, _)) = pinned.processor().queue.pop(true) {
             self.run(pinned, next);
         }
     }

@@ -120,7 +120,7 @@ impl Scene {
 
     /// Runs the G if it is the next one on this M's P.
     fn resume(&self, pinned: &Pinned<Model>, first_deadline: Instant) {
-        if let Some((goroutine, _)) = pinned.processor().queue.pop() {
+        if let Some((goroutine, _)) = pinned.processor().queue.pop(true) {
             self.resume_as(pinned, goroutine, first_deadline);
         }
     }
@@ -221,7 +221,7 @@ fn cancellation_against_a_commit_and_a_raise() {
         let resume_if_ready = {
             let resume = resume.clone();
             move |pinned: &Pinned<Model>, node: &Arc<Node<Model>>| {
-                if let Some((goroutine, _)) = pinned.processor().queue.pop() {
+                if let Some((goroutine, _)) = pinned.processor().queue.pop(true) {
                     assert!(core::ptr::eq(goroutine, me) && me.status() == Status::Runnable, "runs twice");
                     me.set_status(Status::Running);
                     resume(node);
@@ -391,7 +391,7 @@ fn raise_of_a_signal_that_was_just_polled_is_kept() {
             if let Some(goroutine) = queue.steal_into(own, queue.next()) {
                 own.push_next(goroutine);
             }
-            let Some((goroutine, _)) = own.pop() else { return };
+            let Some((goroutine, _)) = own.pop(true) else { return };
             let (first, second, stolen) = thief;
             if core::ptr::eq(goroutine, second.waiter) {
                 return second.resume_as(pinned, goroutine, Instant::NEVER);
@@ -407,7 +407,7 @@ fn raise_of_a_signal_that_was_just_polled_is_kept() {
         }
         run_as(polls, |pinned| {
             while first.scheduler.poll(pinned) || !pinned.processor().queue.is_empty() {
-                while let Some((goroutine, _)) = pinned.processor().queue.pop() {
+                while let Some((goroutine, _)) = pinned.processor().queue.pop(true) {
                     let scene = if core::ptr::eq(goroutine, first.waiter) { &first } else { &second };
                     scene.resume_as(pinned, goroutine, Instant::NEVER);
                 }
@@ -435,7 +435,7 @@ fn two_concurrent_raises_are_both_polled() {
         raises.join().unwrap();
         run_as(machine, |pinned| {
             first.scheduler.poll(pinned);
-            let ready = core::iter::from_fn(|| pinned.processor().queue.pop()).count();
+            let ready = core::iter::from_fn(|| pinned.processor().queue.pop(true)).count();
             assert_eq!(ready, 2, "a raise is lost");
         });
     });

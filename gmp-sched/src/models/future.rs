@@ -61,7 +61,7 @@ impl Scene {
 
     /// Continues the G if it was readied on this M. Otherwise the other M runs it.
     fn run_woken(&self, pinned: &Pinned<Model>, values: usize) {
-        if pinned.processor().queue.pop().is_some() {
+        if pinned.processor().queue.pop(true).is_some() {
             self.goroutine.set_status(Status::Running);
             if !self.poll(values) {
                 self.wait(pinned, values);

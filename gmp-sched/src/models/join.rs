@@ -123,7 +123,7 @@ fn waiter_against_the_end_of_its_g() {
         let stacks = scene.stacks.clone();
         // If the waiter was not stolen, it continues on the M that readied it.
         let finishes = scene.finish(move |pinned| {
-            if pinned.processor().queue.pop().is_some() {
+            if pinned.processor().queue.pop(true).is_some() {
                 stacks.waiter.used();
                 stacks.woken.used();
                 take(pinned, goroutine, &stacks);

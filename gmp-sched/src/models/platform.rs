@@ -391,7 +391,7 @@ impl Setting {
         let runnable = scheduler.goroutines().filter(is_runnable).count();
         let mut shared = scheduler.shared.lock();
         let in_rings =
-            scheduler.processors().iter().flat_map(|processor| core::iter::from_fn(|| processor.queue.pop()));
+            scheduler.processors().iter().flat_map(|processor| core::iter::from_fn(|| processor.queue.pop(true)));
         let queued = in_rings.count() + core::iter::from_fn(|| scheduler.take_global(&mut shared)).count();
         assert_eq!(queued, runnable, "a G is lost, or on two queues");
     }

@@ -81,7 +81,7 @@ fn run_beside<T: Send + Sync + 'static>(caller: Caller, shared: T, bodies: &[fn(
 #[test]
 fn refused_lock_of_a_mutex_changes_nothing() {
     fn lock_and_use((mutex, value): &(RawMutex<Model>, Checked)) {
-        mutex.acquire();
+        mutex.acquire(WaitReason::MutexLock, None);
         value.used();
         mutex.release();
     }
@@ -89,7 +89,7 @@ fn refused_lock_of_a_mutex_changes_nothing() {
         explore(move || {
             let shared = (RawMutex::new(), Checked::default());
             let shared = run_beside(caller, shared, &[lock_and_use, lock_and_use], |(mutex, value)| {
-                if !is_refused(|| mutex.acquire()) {
+                if !is_refused(|| mutex.acquire(WaitReason::MutexLock, None)) {
                     value.used();
                     mutex.release();
                 }

@@ -37,7 +37,7 @@ impl Taken {
     }
 
     fn pop(&mut self, queue: &Queue) -> bool {
-        let item = queue.pop();
+        let item = queue.pop(true);
         item.map(|(item, _)| self.take(item)).is_some()
     }
 
@@ -205,7 +205,7 @@ fn queue_with_an_element_is_never_seen_empty() {
         let kicked = queue.push_next(items[1]).unwrap();
         queue.push_back(kicked).unwrap();
         // The second element has been taken; the first is still queued.
-        assert_eq!(queue.pop().map(|(item, _)| item.number), Some(1));
+        assert_eq!(queue.pop(true).map(|(item, _)| item.number), Some(1));
         observer.join().unwrap();
     });
 }

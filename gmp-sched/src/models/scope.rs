@@ -11,8 +11,8 @@ use crate::base::instant::Instant;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::{ParkedStatus, Status};
+use crate::lifecycle::begin::spawn_scoped;
 use crate::lifecycle::children::Children;
-use crate::lifecycle::spawn::spawn_scoped;
 use crate::platform::Pinned;
 
 struct Scene {
@@ -55,7 +55,7 @@ impl Scene {
 
     /// Runs the G that was readied on this M, unless it has been stolen.
     fn run_here(&self, pinned: &Pinned<Model>) {
-        if let Some((next, _)) = pinned.processor().queue.pop() {
+        if let Some((next, _)) = pinned.processor().queue.pop(true) {
             self.run(pinned, next);
         }
     }

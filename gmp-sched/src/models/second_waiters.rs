@@ -43,7 +43,7 @@ fn second_waiter_does_not_disturb_the_first() {
         signal.raise(scheduler);
         run_as(machines[0], |pinned| {
             scheduler.poll(pinned);
-            let ready = pinned.processor().queue.pop().map(|(goroutine, _)| goroutine);
+            let ready = pinned.processor().queue.pop(true).map(|(goroutine, _)| goroutine);
             assert!(
                 ready.is_some_and(|ready| core::ptr::eq(ready, waiting)),
                 "another G is woken than the one that waits"

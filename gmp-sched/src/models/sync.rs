@@ -11,6 +11,7 @@ use loom::cell::UnsafeCell;
 
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
+use crate::entities::goroutine::WaitReason;
 use crate::library::sync::readers::{OneCount, Readers, SpreadCounts};
 use crate::library::sync::{Once, RawMutex, RawRwLock, Semaphore, WaitGroup};
 
@@ -61,7 +62,7 @@ fn run_all<T: Send + Sync + 'static>(shared: T, bodies: &[fn(&T)]) -> Arc<T> {
 type Guarded<L> = (L, Checked);
 
 fn lock_and_change((mutex, value): &Guarded<RawMutex<Model>>) {
-    mutex.acquire();
+    mutex.acquire(WaitReason::MutexLock, None);
     value.change();
     mutex.release();
 }
@@ -109,7 +110,7 @@ fn try_lock_takes_a_mutex_ahead_of_waiters() {
 fn mutex_is_handed_over() {
     explore(|| {
         fn fairly((mutex, value): &Guarded<RawMutex<Model>>) {
-            mutex.acquire();
+            mutex.acquire(WaitReason::MutexLock, None);
             value.change();
             mutex.release_fairly();
         }

@@ -268,7 +268,7 @@ impl<Plat: Platform> Condvar<Plat> {
             let pinned = Pinned::<Plat>::of_scheduler();
             self.state.lock().queue.remove(my_waiter(&pinned));
         }
-        mutex.acquire();
+        mutex.acquire(WaitReason::MutexLock, None);
         notified.is_some()
     }
 }

@@ -49,7 +49,7 @@ impl<T: ?Sized, Plat: Platform> LimitedMutex<T, Plat> for Mutex<T, Plat> {
     fn lock_until<'l>(&self, limit: impl Into<Limit<'l, Plat>>) -> Result<MutexGuard<'_, T, Plat>, ContextError> {
         let limit = limit.into();
         // SAFETY: the raw mutex is used only to lock it, never to unlock it. The guard made below unlocks it.
-        if !unsafe { self.raw() }.acquire_until(WaitReason::MutexLock, Some(&limit)) {
+        if !unsafe { self.raw() }.acquire(WaitReason::MutexLock, Some(&limit)) {
             return Err(limit.ended());
         }
         // SAFETY: the mutex has just been locked, and no other guard will unlock it.

@@ -145,20 +145,11 @@ impl<Plat: Platform> RawMutex<Plat> {
         }
     }
 
-    /// Locks, waiting if necessary.
-    #[inline]
-    #[track_caller]
-    pub(crate) fn acquire(&self) {
-        if !self.try_acquire_idle() {
-            self.acquire_slow(WaitReason::MutexLock, None);
-        }
-    }
-
     /// Locks the mutex. Waits without a limit if `limit` is `None`. Returns `false` if the limit ended the wait.
     /// `reason` is the wait reason.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
-    pub(super) fn acquire_until(&self, reason: WaitReason, limit: Option<&Limit<'_, Plat>>) -> bool {
+    pub(crate) fn acquire(&self, reason: WaitReason, limit: Option<&Limit<'_, Plat>>) -> bool {
         self.try_acquire_idle() || self.acquire_slow(reason, limit)
     }
 
@@ -375,7 +366,7 @@ unsafe impl<Plat: Platform> lock_api::RawMutex for RawMutex<Plat> {
     #[inline]
     #[track_caller]
     fn lock(&self) -> GuardSend {
-        self.acquire();
+        self.acquire(WaitReason::MutexLock, None);
         GuardSend::new()
     }
 
@@ -419,7 +410,7 @@ unsafe impl<Plat: Platform> lock_api::RawMutexTimed for RawMutex<Plat> {
     #[inline]
     #[track_caller]
     fn try_lock_until(&self, deadline: Instant) -> Option<GuardSend> {
-        self.acquire_until(WaitReason::MutexLock, Some(&deadline.into())).then(GuardSend::new)
+        self.acquire(WaitReason::MutexLock, Some(&deadline.into())).then(GuardSend::new)
     }
 }
 

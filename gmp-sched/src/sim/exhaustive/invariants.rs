@@ -14,7 +14,7 @@ use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
-use crate::entities::scheduler::Shared;
+use crate::entities::shared::Shared;
 use crate::entities::status::Status;
 use crate::sim::{Sim, oracle};
 

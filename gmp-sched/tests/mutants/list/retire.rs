@@ -13,14 +13,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("retire::submitter_against_an_m_that_ends"),
     ),
     mutant(
-        "entities/scheduler.rs",
+        "entities/shared.rs",
         "an M ends although a P needs it",
         "        (self.machines - self.blocked_machines) as usize > self.machines_wanted",
         "        (self.machines - self.blocked_machines) as usize >= self.machines_wanted",
         Model("retire::one_of_two_ms_ends"),
     ),
     mutant(
-        "entities/scheduler.rs",
+        "entities/shared.rs",
         "an M that ends does not count blocked Ms",
         "        (self.machines - self.blocked_machines) as usize > self.machines_wanted",
         "        self.machines as usize > self.machines_wanted",

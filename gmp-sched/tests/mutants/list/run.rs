@@ -31,8 +31,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/pick.rs",
         "a P takes Gs from its ring as if there were no other P",
-        "self.queue.take(!self.is_alone())",
-        "self.queue.take(false)",
+        "self.queue.pop(!self.is_alone())",
+        "self.queue.pop(false)",
         Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
     ),
     mutant(

@@ -18,7 +18,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("scope::parent_leaves"),
     ),
     mutant(
-        "lifecycle/spawn.rs",
+        "lifecycle/begin.rs",
         "a child is counted after it can run",
         "    children.add(&pinned);
     let creator = begin(machine, processor, goroutine);
@@ -29,7 +29,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("scope::child_is_counted"),
     ),
     mutant(
-        "lifecycle/spawn.rs",
+        "lifecycle/begin.rs",
         "a child is counted before its spawn can panic",
         "    let CurrentProcessor { pinned, machine, processor } = CurrentProcessor::<Plat>::to_spawn();
     let goroutine = reuse::take(machine, processor)?;

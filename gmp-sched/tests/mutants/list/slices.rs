@@ -27,7 +27,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/preemption", "two_gs_that_ready_each_other_share_a_slice", 60),
     ),
     mutant(
-        "entities/slice.rs",
+        "entities/current_slice.rs",
         "Gs whose timers are due prolong a slice again and again",
         "self.seen.load(Ordering::Relaxed) == tick && self.is_prolonged.load(Ordering::Relaxed)",
         "self.owner.load(Ordering::Relaxed).is_none() && self.is_prolonged.load(Ordering::Relaxed)",
@@ -55,7 +55,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/preemption", "ring_runs_beside_sleepers_that_ready_others", 100),
     ),
     mutant(
-        "entities/slice.rs",
+        "entities/current_slice.rs",
         "each displacement after the end of a slice lets the slice go on",
         "        if self.ends.load(Ordering::Relaxed) == tick && self.prolong(tick, now) {",
         "        if self.ends.load(Ordering::Relaxed) == tick {",

@@ -239,7 +239,7 @@ impl<Plat: Platform, R: Readers> RawRwLock<Plat, R> {
     #[inline]
     #[track_caller]
     pub(crate) fn exclude(&self, limit: Option<&Limit<'_, Plat>>) -> bool {
-        if !self.writers.acquire_until(WaitReason::RwLockWrite, limit) {
+        if !self.writers.acquire(WaitReason::RwLockWrite, limit) {
             return false;
         }
         let release = OnDrop(|| self.writers.release());

@@ -107,7 +107,7 @@ unsafe impl<Plat: Platform, R: Readers> lock_api::RawRwLockUpgrade for RawRwLock
     #[inline]
     #[track_caller]
     fn lock_upgradable(&self) -> GuardSend {
-        self.writers.acquire_until(WaitReason::RwLockRead, None);
+        self.writers.acquire(WaitReason::RwLockRead, None);
         GuardSend::new()
     }
 

@@ -1,7 +1,6 @@
-//! The current slice and the current system call of a P: what the timer's interrupt handler and sysmon need to measure
-//! them.
+//! The current slice of a P: what the timer's interrupt handler and sysmon need to measure it.
 
-use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::base::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::instant::Instant;
 use crate::base::reference::AtomicRef;
 
@@ -93,29 +92,6 @@ impl<T> CurrentSlice<T> {
         }
         self.owner.store(Some(me), Ordering::Relaxed);
         true
-    }
-}
-
-/// What sysmon knows about the current system call of the M that last held the P. Used by sysmon only. Go:
-/// `sysmontick`.
-#[derive(Debug)]
-pub(crate) struct CurrentCall {
-    /// The P's count of system calls (`syscall_tick`), as sysmon last saw it.
-    pub(crate) seen: AtomicU32,
-    /// When sysmon last saw that the P's count of system calls had changed.
-    pub(crate) since: AtomicU64,
-}
-
-impl CurrentCall {
-    pub(crate) fn new() -> Self {
-        Self { seen: AtomicU32::new(0), since: AtomicU64::new(0) }
-    }
-
-    /// Resets the state to that of a new P.
-    #[cfg(any(feature = "std", test))]
-    pub(crate) fn renew(&self) {
-        self.seen.store(0, Ordering::Relaxed);
-        self.since.store(0, Ordering::Relaxed);
     }
 }
 

@@ -1,0 +1,168 @@
+//! The beginning of a G: a slot gets a closure, and becomes a runnable G.
+
+use core::any;
+
+use crate::base::atomic::Ordering;
+use crate::base::error::OutOfResources;
+use crate::engine::current::CurrentProcessor;
+use crate::engine::enqueue::{enqueue_next, put_next};
+use crate::engine::reuse;
+use crate::engine::sampling;
+use crate::entities::bubble::BubblePointer;
+use crate::entities::goroutine::Goroutine;
+use crate::entities::machine::Machine;
+use crate::entities::processor::Processor;
+use crate::entities::status::Status;
+use crate::lifecycle::children::Children;
+use crate::lifecycle::closure::{self, NoScope, StackEnd};
+use crate::lifecycle::join::{ATTACHED, JoinHandle};
+use crate::platform::{Pinned, Platform};
+
+/// The size in bytes of the smallest stack that a G may have: room for the largest closure or result, and for the
+/// scheduler.
+pub(crate) const SMALLEST_STACK: usize = 4 * closure::BODY_LIMIT;
+
+/// Turns a slot that the caller owns into a runnable G and puts it into `runnext`.
+#[inline(always)]
+pub(crate) fn start<Plat, F, T>(
+    machine: &'static Machine<Plat>,
+    processor: &'static Processor<Plat>,
+    goroutine: &'static Goroutine<Plat>,
+    end: StackEnd<'_, Plat>,
+    body: F,
+) -> JoinHandle<T, Plat>
+where
+    Plat: Platform,
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    closure::install(end, body, NoScope);
+    let creator = begin(machine, processor, goroutine);
+    enter(machine, processor, creator, goroutine, any::type_name::<F>());
+    JoinHandle::new(goroutine)
+}
+
+/// Initializes a G whose closure is installed; returns the calling G, which is its creator.
+#[inline(always)]
+fn begin<Plat: Platform>(
+    machine: &'static Machine<Plat>,
+    processor: &'static Processor<Plat>,
+    goroutine: &'static Goroutine<Plat>,
+) -> &'static Goroutine<Plat> {
+    let creator = machine.running_goroutine();
+    goroutine.completion.store(ATTACHED, Ordering::Relaxed);
+    let id = processor.next_goroutine_id(|| machine.scheduler().take_goroutine_ids());
+    goroutine.begin(id, Some(creator.id()));
+    creator
+}
+
+/// Makes a new G runnable and puts it into `runnext`. `creator` is the calling G. `function` is for traces.
+#[inline(always)]
+fn enter<Plat: Platform>(
+    machine: &'static Machine<Plat>,
+    processor: &'static Processor<Plat>,
+    creator: &'static Goroutine<Plat>,
+    goroutine: &'static Goroutine<Plat>,
+    function: &'static str,
+) {
+    if let Some(bubble) = creator.bubble() {
+        bubble.admit(goroutine);
+    }
+    goroutine.set_status(Status::Runnable);
+    processor.counters.spawned.add(1);
+    if processor.sampler.samples_next() {
+        sampling::spawned(machine, processor, goroutine, function);
+    }
+    put_next(machine, processor, goroutine);
+}
+
+/// Like [`try_go`](crate::spawn::try_go), for a child of a scope. The child counts among `children` until it has run and its result has been
+/// dropped or passed to the handle. If this returns an error or panics, the child has not been counted.
+///
+/// # Safety
+///
+/// `children`, and everything that `body` and its result borrow, must live until the G has been removed from
+/// `children`. The handle must not live longer than that.
+#[expect(unsafe_code, reason = "a G may outlive what it borrows")]
+#[track_caller]
+pub(crate) unsafe fn spawn_scoped<Plat, F, T>(
+    body: F,
+    children: &Children<Plat>,
+) -> Result<JoinHandle<T, Plat>, OutOfResources>
+where
+    Plat: Platform,
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    let CurrentProcessor { pinned, machine, processor } = CurrentProcessor::<Plat>::to_spawn();
+    let goroutine = reuse::take(machine, processor)?;
+    goroutine.set_name(None);
+    closure::install(StackEnd::of(goroutine), body, children);
+    children.add(&pinned);
+    let creator = begin(machine, processor, goroutine);
+    enter(machine, processor, creator, goroutine, any::type_name::<F>());
+    Ok(JoinHandle::new(goroutine))
+}
+
+/// Makes a G that is started later, exactly once, by [`start_prepared`] or a direct switch. Starting the G does not
+/// allocate. Until the start, the status of the G is `Idle`.
+///
+/// # Errors
+///
+/// In the same cases as [`try_go`](crate::spawn::try_go).
+#[track_caller]
+pub(crate) fn prepare<Plat, F, T>(body: F) -> Result<JoinHandle<T, Plat>, OutOfResources>
+where
+    Plat: Platform,
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<Plat>::to_spawn();
+    let goroutine = reuse::take(machine, processor)?;
+    goroutine.set_name(None);
+    closure::install(StackEnd::of(goroutine), body, NoScope);
+    begin(machine, processor, goroutine);
+    goroutine.set_status(Status::Idle);
+    Ok(JoinHandle::new(goroutine))
+}
+
+/// Makes a [prepared](prepare) G runnable, in `bubble` or in none. Returns the G, which the caller must run or enqueue.
+/// Returns `None` if the caller may do neither, because it is not on an M of the G's scheduler or this M holds no P. In
+/// that case this function has put the G on the global queue of the G's scheduler.
+///
+/// Callable on any thread. Does not block or allocate.
+pub(crate) fn start_prepared<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    goroutine: &'static Goroutine<Plat>,
+    bubble: Option<BubblePointer<Plat>>,
+) -> Option<&'static Goroutine<Plat>> {
+    assert_eq!(goroutine.status(), Status::Idle, "started a G twice: {goroutine:?}");
+    if let Some(bubble) = bubble {
+        bubble.admit(goroutine);
+    }
+    let here = pinned.try_machine().filter(|machine| machine.is_of_scheduler_of(goroutine));
+    let Some((machine, processor)) = here.and_then(|machine| Some((machine, machine.processor()?))) else {
+        goroutine.scheduler().started_without_processor.fetch_add(1, Ordering::Relaxed);
+        sampling::spawned_outside(here, goroutine, "");
+        goroutine.scheduler().inject_from_outside(goroutine);
+        return None;
+    };
+    goroutine.set_status(Status::Runnable);
+    processor.counters.spawned.add(1);
+    if processor.sampler.samples_next() {
+        sampling::spawned(machine, processor, goroutine, "");
+    }
+    Some(goroutine)
+}
+
+/// Like [`start_prepared`], but starts the G in the bubble of `starter`. If this M may enqueue the G, puts the G into
+/// `runnext` of the current P.
+pub(crate) fn start_next<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    goroutine: &'static Goroutine<Plat>,
+    starter: Option<&'static Goroutine<Plat>>,
+) {
+    if let Some(goroutine) = start_prepared(pinned, goroutine, starter.and_then(Goroutine::bubble)) {
+        enqueue_next(pinned, goroutine);
+    }
+}

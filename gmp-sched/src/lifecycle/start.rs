@@ -1,0 +1,93 @@
+//! The first G of a scheduler, and Gs that are spawned from outside of the scheduler.
+
+use core::any;
+
+use crate::base::atomic::Ordering;
+use crate::base::error::OutOfResources;
+use crate::base::id::GoroutineId;
+use crate::engine::reuse;
+use crate::engine::sampling;
+use crate::entities::goroutine::Goroutine;
+use crate::entities::scheduler::Scheduler;
+use crate::lifecycle::begin::SMALLEST_STACK;
+use crate::lifecycle::closure::{self, NoScope, StackEnd};
+use crate::lifecycle::join::{ATTACHED, JoinHandle};
+use crate::platform::Platform;
+
+impl<Plat: Platform> Scheduler<Plat> {
+    /// Makes one M for each P, and runs `main` as the main G, number 1. The caller is not an M. It is a thread of the
+    /// operating system, or the boot CPU while it is pinned. Allocates.
+    ///
+    /// # Errors
+    ///
+    /// The platform has no thread for one of the Ms, or no stack for the main G. In this case no G runs, now or later.
+    ///
+    /// # Safety
+    ///
+    /// This is called once for each scheduler. From here on Gs run on the platform's threads and move between them. The
+    /// caller guarantees that the code of the Gs meets the platform's requirements for code that moves. (The kernel and
+    /// the simulator have no such requirements; see `native::enter` for threads of an operating system.)
+    #[expect(unsafe_code, reason = "Gs move between threads, which the platform may restrict")]
+    pub unsafe fn start<F>(&'static self, main: F) -> Result<(), OutOfResources>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        // SAFETY: the requirements of `start_with_stack` are those of this function, which the caller meets.
+        unsafe { self.start_with_stack(Plat::STACK_SIZE, main) }
+    }
+
+    /// Like [`start`](Self::start), with a stack of at least `bytes` bytes for the main G.
+    ///
+    /// # Errors
+    ///
+    /// In the same cases as [`start`](Self::start), or if the platform has no stacks of that size.
+    ///
+    /// # Safety
+    ///
+    /// The requirements of [`start`](Self::start) apply.
+    #[expect(unsafe_code, reason = "Gs move between threads, which the platform may restrict")]
+    pub unsafe fn start_with_stack<F>(&'static self, bytes: usize, main: F) -> Result<(), OutOfResources>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        for _ in 0..self.procs() {
+            self.add_machine()?;
+        }
+        let goroutine = reuse::take_with_stack(self, bytes.max(SMALLEST_STACK))?;
+        inject_new(self, goroutine, GoroutineId::MAIN, main);
+        Ok(())
+    }
+}
+
+/// Runs `body` as a detached G of `scheduler`, for a caller that is not an M of `scheduler`. Does not block; allocates.
+#[cfg(feature = "std")]
+pub(crate) fn spawn_from_outside<Plat, F>(scheduler: &'static Scheduler<Plat>, body: F) -> Result<(), OutOfResources>
+where
+    Plat: Platform,
+    F: FnOnce() + Send + 'static,
+{
+    let free = scheduler.free.lock().pop_with_stack().inspect(|free| crate::engine::stacks::check_poison(*free));
+    let goroutine = free.map_or_else(|| reuse::take_with_stack(scheduler, Plat::STACK_SIZE), Ok)?;
+    goroutine.set_name(None);
+    inject_new(scheduler, goroutine, GoroutineId(scheduler.take_goroutine_ids()), body);
+    scheduler.started_without_processor.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Turns a slot that the caller owns into a detached G on the global queue.
+fn inject_new<Plat, F>(
+    scheduler: &'static Scheduler<Plat>,
+    goroutine: &'static Goroutine<Plat>,
+    id: GoroutineId,
+    body: F,
+) where
+    Plat: Platform,
+    F: FnOnce() + Send + 'static,
+{
+    closure::install(StackEnd::of(goroutine), body, NoScope);
+    goroutine.completion.store(ATTACHED, Ordering::Relaxed);
+    goroutine.begin(id, None);
+    JoinHandle::<(), Plat>::new(goroutine).detach();
+    sampling::spawned_outside(None, goroutine, any::type_name::<F>());
+    scheduler.inject_from_outside(goroutine);
+}
