@@ -23,7 +23,8 @@ use crate::platform::{Pinned, Platform};
 type Commit<Plat> = fn(Pinned<Plat>, &'static Goroutine<Plat>, commit: Word) -> Pinned<Plat>;
 
 /// Whether the values that a commit captures fit in a register. If so, the switch passes them in that register. A
-/// larger commit stays on the stack that is left, and its address is passed.
+/// larger commit stays on the stack that is left, and its address is passed. A G that ends needs a commit in a register
+/// (see [`leave_forever`]). A yield takes three instructions fewer with its commit in a register.
 const fn fits_register<F>() -> bool {
     size_of::<F>() <= size_of::<Word>() && align_of::<F>() <= align_of::<Word>()
 }

@@ -76,8 +76,9 @@ fn enter<Plat: Platform>(
     put_next(machine, processor, goroutine);
 }
 
-/// Like [`try_go`](crate::spawn::try_go), for a child of a scope. The child counts among `children` until it has run and its result has been
-/// dropped or passed to the handle. If this returns an error or panics, the child has not been counted.
+/// Like [`try_go`](crate::spawn::try_go), for a child of a scope. The child counts among `children` until it has run and
+/// its result has been dropped or passed to the handle. If this returns an error or panics, the child has not been
+/// counted.
 ///
 /// # Safety
 ///
