@@ -19,11 +19,13 @@ pub(crate) mod late;
 pub(crate) mod locks;
 mod parallel;
 pub(crate) mod report;
+mod skynet;
 mod spawning;
 mod threads;
 
 pub(crate) use arguments::Arguments;
 
+use crate::platform;
 use channels::{many_to_many, ping_pong, ring, select_of_four, skynet};
 use late::{hogs, sleepers};
 use locks::{mutex_8g, semaphore_8g, uncontended};

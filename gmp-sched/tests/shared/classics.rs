@@ -8,31 +8,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use gmp_sched::select;
 
 use super::platform::{Chan, MANY, Receiver, Sender, channel, go, yield_now};
-
-/// Doug McIlroy's prime sieve: a chain of Gs, each of which filters out the multiples of one prime.
-fn prime_sieve() {
-    fn filter(numbers: Receiver<u32>, passed: Sender<u32>, prime: u32) {
-        // The send fails when main has received enough and dropped its receiver.
-        for number in numbers {
-            if number % prime != 0 && passed.send(number).is_err() {
-                return;
-            }
-        }
-    }
-    let (sender, mut numbers) = channel(0);
-    go(move || (2..).take_while(|&number| sender.send(number).is_ok()).count()).detach();
-    let mut primes = Vec::new();
-    for _ in 0..50 {
-        let prime = numbers.recv().unwrap();
-        primes.push(prime);
-        let (sender, passed) = channel(0);
-        go(move || filter(numbers, sender, prime)).detach();
-        numbers = passed;
-    }
-    assert_eq!(primes[..10], [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]);
-    assert_eq!(primes[49], 229);
-}
-shared_test!(prime_sieve);
+use super::skynet::sum_of_leaves;
 
 /// A chain of Gs, each of which adds one to the number that it receives from the right, and sends the sum to the left.
 fn daisy_chain() {
@@ -48,25 +24,10 @@ fn daisy_chain() {
 }
 shared_test!(daisy_chain);
 
-/// A tree of Gs with ten children each. The leaves send their numbers to their parents, and each parent sends the sum
-/// up.
+/// A tree of Gs with ten children each, as in the benchmark.
 fn skynet() {
-    fn node(parent: Sender<usize>, number: usize, size: usize) {
-        if size == 1 {
-            parent.send(number).unwrap();
-            return;
-        }
-        let (sender, receiver) = channel(0);
-        for child in 0..10 {
-            let sender = sender.clone();
-            go(move || node(sender, number + child * (size / 10), size / 10)).detach();
-        }
-        parent.send((0..10).map(|_| receiver.recv().unwrap()).sum()).unwrap();
-    }
-    let size = if MANY > 10_000 { 10_000 } else { 1000 };
-    let (sender, receiver) = channel(0);
-    go(move || node(sender, 0, size)).detach();
-    assert_eq!(receiver.recv(), Ok(size * (size - 1) / 2));
+    let leaves = if MANY > 10_000 { 10_000 } else { 1000 };
+    assert_eq!(sum_of_leaves(leaves), leaves * (leaves - 1) / 2);
 }
 shared_test!(skynet);
 

@@ -18,6 +18,8 @@ mod ordered_selects;
 mod power_series;
 mod selects;
 mod selects_without_channels;
+#[path = "../../benches/shared/skynet.rs"]
+mod skynet;
 mod slices;
 mod structure;
 mod sync;
