@@ -20,7 +20,7 @@
 //! | | `global_queue`, `free_list` | the global run queue; dead Gs, with and without a stack | `schedt.runq`, `schedt.gFree` |
 //! | | `status`, `wait_reason` | the status of a G, the reason of its wait | `waitReason` |
 //! | | `timers`, `waiter`, `signal`, `current_slice`, `current_call`, `sampler`, `locked`, `world_stop`, `bubble` | the data of these mechanisms in Gs, Ms, Ps and the scheduler | `timer`, `sudog`, `pollDesc`, `sysmontick` |
-//! | `engine` | `schedule`, `pick`, `steal` | the loop of g0, the pick of the next G, stealing | `schedule`, `findRunnable`, `stealWork` |
+//! | `engine` | `schedule`, `pick`, `take_global`, `steal` | the loop of g0, the pick of the next G, taking from the global queue, stealing | `schedule`, `findRunnable`, `globrunqgetbatch`, `stealWork` |
 //! | | `enqueue`, [`mod@yield_now`] | enqueueing runnable Gs, yielding | `runqput`, `injectglist`, `Gosched` |
 //! | | `switch`, [`mod@park`] | switching from a G, the commit on the far side, blocking and readying | `execute`, `mcall`, `gopark`, `goready` |
 //! | | [`idle`], `timekeeper` | idle Ps and Ms, wakeups, and why none is lost; the M that wakes for the timers of idle Ps | `wakep`, `startm`, `stopm`, `wakeNetPoller` |

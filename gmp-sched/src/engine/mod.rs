@@ -34,6 +34,7 @@ pub(crate) mod switch;
 pub mod syscall;
 pub(crate) mod syscall_return;
 pub mod sysmon;
+pub(crate) mod take_global;
 pub(crate) mod timekeeper;
 pub(crate) mod trace_events;
 pub(crate) mod tracing;

@@ -37,17 +37,15 @@
 //! `begin_next_slice`), and `due_timers` when the batch budget is used up (`end_batch`). These functions are in the files
 //! that decide when a slice or a batch is over.
 
-use core::{iter, mem};
-
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
-use crate::base::list::List;
-use crate::base::run_queue::{RING_CAPACITY, Slice};
+use crate::base::run_queue::Slice;
 use crate::engine::due_timers::{await_next, next_due, take_due};
 use crate::engine::enqueue::put_last;
 use crate::engine::park::make_runnable;
 use crate::engine::slice::{begin_next_slice, end_inherited_slice};
 use crate::engine::steal::{steal, steal_at_once, steal_due};
+use crate::engine::take_global::{check_global_queue, take_global_batch};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::{Processor, has_due_timer};
@@ -194,58 +192,6 @@ fn poll_after_idleness<Plat: Platform>(
         await_next(pinned, processor, Plat::now());
     }
     Some(goroutine)
-}
-
-/// Step 2: polls the devices, then takes the first runnable locked G or, if there is none, the first G of the global
-/// queue.
-fn check_global_queue<Plat: Platform>(
-    pinned: &Pinned<Plat>,
-    scheduler: &'static Scheduler<Plat>,
-    processor: &'static Processor<Plat>,
-) -> Option<&'static Goroutine<Plat>> {
-    scheduler.poll(pinned);
-    if scheduler.global_length.load(Ordering::Relaxed) == 0 {
-        return None;
-    }
-    let mut shared = scheduler.shared.lock();
-    // Takes a locked G first. If this function took no locked G, only a P without any other work would take one (step
-    // 4, in `take_global_batch`).
-    let goroutine = scheduler.take_locked(&mut shared).or_else(|| scheduler.take_global(&mut shared))?;
-    drop(shared);
-    processor.advance_tick();
-    processor.counters.global_takes.add(1);
-    processor.tracer.note::<Plat>(EventKind::GlobalTake, Some(goroutine.id()), 1);
-    Some(goroutine)
-}
-
-/// Step 4: takes a fair share of the global queue. Returns the first G of the share and puts the others into the local
-/// ring, which is empty. If the global queue is empty, returns the first runnable locked G. Go: `globrunqgetbatch`.
-pub(crate) fn take_global_batch<Plat: Platform>(
-    scheduler: &'static Scheduler<Plat>,
-    processor: &'static Processor<Plat>,
-) -> Option<&'static Goroutine<Plat>> {
-    if scheduler.global_length.load(Ordering::Relaxed) == 0 {
-        return None;
-    }
-    let mut shared = scheduler.shared.lock();
-    let Some(first) = shared.global.pop_front() else {
-        return scheduler.take_locked(&mut shared).inspect(|_| processor.advance_tick());
-    };
-    let share = (RING_CAPACITY / 2 - 1).min((shared.global.len() + 1) / scheduler.procs());
-    let mut taken = 0;
-    if share != 0 {
-        // The queue is moved to a local variable, so that it is kept in registers during the loop.
-        let mut global = mem::replace(&mut shared.global, List::new());
-        // There is room, because the ring is empty and only its owner, this M, fills it.
-        taken = processor.queue.push_back_all(iter::from_fn(|| global.pop_front()).take(share));
-        shared.global = global;
-    }
-    scheduler.publish_global_length(&shared);
-    drop(shared);
-    processor.advance_tick();
-    processor.counters.global_takes.add(1 + u64::from(taken));
-    processor.tracer.note::<Plat>(EventKind::GlobalTake, Some(first.id()), 1 + u64::from(taken));
-    Some(first)
 }
 
 /// Steps 0 and 5: readies the Gs whose devices are ready. Returns the first of them, for which no M has to be woken,

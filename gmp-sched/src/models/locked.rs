@@ -6,7 +6,7 @@ use super::{explore, explore_with_both_locks};
 use crate::base::atomic::Ordering;
 use crate::engine::enqueue::requeue_global;
 use crate::engine::lock_os_thread::lock_thread;
-use crate::engine::pick::take_global_batch;
+use crate::engine::take_global::take_global_batch;
 use crate::engine::syscall::enter_blocking;
 use crate::engine::syscall_return::requeue_without_processor;
 use crate::entities::machine::Machine;

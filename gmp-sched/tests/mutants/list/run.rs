@@ -50,7 +50,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Properties("behaves_like"),
     ),
     mutant(
-        "engine/pick.rs",
+        "engine/take_global.rs",
         "a batch from the global queue loses Gs",
         ".take(share));",
         ".take(share).skip(1));",
@@ -75,7 +75,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
     ),
     mutant(
-        "engine/pick.rs",
+        "engine/take_global.rs",
         "a P takes less than its share from the global queue",
         "(shared.global.len() + 1) / scheduler.procs()",
         "shared.global.len() / scheduler.procs()",
