@@ -100,6 +100,8 @@ mod report;
 pub mod sim;
 #[cfg(feature = "synctest")]
 pub mod synctest;
+#[cfg(all(test, feature = "std"))]
+mod tests;
 
 #[doc = include_str!("record/trace.md")]
 pub mod trace {

@@ -168,7 +168,7 @@ impl<Plat: Platform> Shared<Plat> {
 
 impl<Plat: Platform> Scheduler<Plat> {
     /// Takes `processor`, which is stopped, out of use. Go: `p.destroy`.
-    fn retire(
+    pub(crate) fn retire(
         &'static self,
         shared: &mut Shared<Plat>,
         processor: &'static Processor<Plat>,
@@ -183,49 +183,5 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.put_global_first(shared, &mut goroutines);
         successor.timers.adopt(&processor.timers);
         reuse::spill(self, processor);
-    }
-}
-
-#[cfg(all(test, feature = "std"))]
-mod tests {
-    use alloc::boxed::Box;
-    use alloc::vec::Vec;
-
-    use super::*;
-    use crate::base::run_queue::RING_CAPACITY;
-    use crate::native::Native;
-
-    fn goroutine(scheduler: &'static Scheduler<Native>) -> &'static Goroutine<Native> {
-        Box::leak(Box::new(Goroutine::new(scheduler)))
-    }
-
-    /// The Gs of a retired P come before those of the global queue, in the order in which they would have run.
-    #[test]
-    fn order_is_kept_when_a_processor_is_retired() {
-        let scheduler = Scheduler::<Native>::with_limit(3, 3);
-        let [successor, first, second] = [0, 1, 2].map(|index| &scheduler.processors()[index]);
-        let goroutines: Vec<_> = (0..RING_CAPACITY + 3).map(|_| goroutine(scheduler)).collect();
-        let (later, ring) = goroutines.split_at(2);
-        let (next, ring) = ring.split_first().unwrap();
-        ring.iter().for_each(|&goroutine| first.queue.push_back(goroutine).unwrap());
-        assert!(first.queue.push_next(next).is_none());
-        let other = goroutine(scheduler);
-        second.queue.push_back(other).unwrap();
-
-        let mut shared = scheduler.shared.lock();
-        let mut before = List::new();
-        later.iter().for_each(|&goroutine| before.push_back(goroutine));
-        scheduler.put_global(&mut shared, &mut before);
-        scheduler.retire(&mut shared, first, successor);
-        scheduler.retire(&mut shared, second, successor);
-
-        // The Gs of the P that was retired last come first, as in Go.
-        let expected = [other, next].into_iter().chain(ring.iter().copied()).chain(later.iter().copied());
-        for goroutine in expected {
-            assert!(core::ptr::eq(scheduler.take_global(&mut shared).unwrap(), goroutine));
-        }
-        assert!(scheduler.take_global(&mut shared).is_none());
-        assert!(first.queue.is_empty() && second.queue.is_empty());
-        assert_eq!((first.status(), second.status()), (ProcessorStatus::Dead, ProcessorStatus::Dead));
     }
 }

@@ -457,7 +457,7 @@ impl<Plat: Platform> Context<Plat> {
     }
 
     #[cfg(all(test, feature = "std"))]
-    pub(super) fn node(&self) -> Option<&Arc<Node<Plat>>> {
+    pub(crate) fn node(&self) -> Option<&Arc<Node<Plat>>> {
         self.node.as_ref()
     }
 }

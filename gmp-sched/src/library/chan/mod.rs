@@ -84,6 +84,8 @@ mod receiver;
 mod ring;
 mod sender;
 mod spinning;
+#[cfg(all(test, feature = "std", debug_assertions))]
+mod tests;
 #[expect(unsafe_code, reason = "keeps a value in a slot that may be empty")]
 mod unsent;
 

@@ -1,0 +1,15 @@
+//! Tests of private items that need a platform. They run on threads. A test that needs no platform is in the file of what
+//! it tests.
+
+mod cancel;
+#[cfg(feature = "extras")]
+mod future;
+mod processor;
+mod procs;
+mod reuse;
+mod scope;
+mod take_global;
+#[cfg(feature = "extras")]
+mod try_scope;
+mod wait_queue;
+mod waits;
