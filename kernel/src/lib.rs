@@ -46,6 +46,7 @@
 //! | [`platform`] | the scheduler, for this kernel: Gs, channels, locks that block |
 //! | [`mod@select`], [`chan`], [`cancel`], [`time`] | types that belong to the scheduler: cases of selects, errors, points in time |
 //! | [`gmp_sched`] | the crate of the scheduler itself |
+//! | [`embedded_io`] | the traits of a [`DiskCursor`](disk::DiskCursor), which is a disk with a position |
 //! | [`console`], [`disk`], [`pit`], [`clock`] | `println!` and input, disks, a device that is polled, time |
 //! | [`random()`], [`fill_random`] | random numbers |
 //! | [`cpus`], [`percpu`], [`sync`] | the CPUs that are up, preemption, locks that do not block |
@@ -134,6 +135,7 @@ pub use host::{
 };
 
 // Because of these re-exports, a program needs no dependency other than this crate.
+pub use embedded_io;
 pub use gmp_sched::{self, JoinError, cancel, chan, time};
 
 /// Functions and types for waiting for one of several channel operations. The macro [`select!`](macro@select) uses

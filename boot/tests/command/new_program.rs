@@ -12,7 +12,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use kernel::chan::{RecvError, TrySendError};
 use kernel::console::{SincePowerOn, flush, try_read, write};
-use kernel::disk::{Disk, DiskError, PciError, RequestError, SetupError, delay, disks};
+use kernel::disk::{Disk, DiskCursor, DiskError, PciError, RequestError, SetupError, delay, disks};
+use kernel::embedded_io::{Read as _, Seek as _, SeekFrom, Write as _};
 use kernel::mm::{OutOfMemory, Usage, free_cached_memory, usage};
 use kernel::percpu::{CpuId, MAX_CPUS, PreemptGuard};
 use kernel::platform::{Kernel, Limit, now, pull, scheduler, try_go};
@@ -235,7 +236,7 @@ fn surface() {
     is_error::<RequestError>();
     is_error::<SetupError>();
     is_error::<OutOfMemory>();
-    is_shown::<(Disk, Usage, Windows, CpuId, PreemptGuard, Kernel)>();
+    is_shown::<(Disk, DiskCursor<'_>, Usage, Windows, CpuId, PreemptGuard, Kernel)>();
     is_shown::<(InterruptMutex<u8>, InterruptMutexGuard<'_, u8>, PreemptMutex<u8>, PreemptMutexGuard<'_, u8>)>();
 
     let _: fn() -> Option<u8> = try_read;
@@ -370,6 +371,13 @@ fn devices() {
         for (offset, length) in [(0, 512), (1, 512), (0, 1), (1024, 512), (1536, 512), (u64::MAX, 512), (0, 0)] {
             println!("write at {offset}: {:?}", disk.write_at(offset, &vec![0; length]));
         }
+        let mut cursor = disk.asynchronous().cursor();
+        for target in [SeekFrom::Start(1299), SeekFrom::End(-9), SeekFrom::Current(99), SeekFrom::End(i64::MIN)] {
+            let (position, mut buffer) = (cursor.seek(target), [0; 4]);
+            let read = cursor.read(&mut buffer);
+            println!("{target:?}: {position:?}, {read:?} {buffer:?}, write: {:?}", cursor.write(&[0; 3]));
+        }
+        println!("flush: {:?}", cursor.flush());
     }
 }
 

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use embedded_io::ErrorKind;
 use gmp_sched::cancel::ContextError;
 use gmp_sched::platform::OutOfResources;
 
@@ -15,6 +16,9 @@ pub enum DiskError {
     OutOfRange,
     /// The call would change the disk, which is read-only.
     ReadOnly,
+    /// A seek would set the position of a [`DiskCursor`](crate::disk::DiskCursor) before the beginning of the disk, or
+    /// to more than the largest `u64`.
+    InvalidPosition,
     /// No M could be created to run the other Gs during the access. Or the context of the access needs a G that ends
     /// the access, and there was no memory for that G.
     OutOfResources,
@@ -32,6 +36,7 @@ impl fmt::Display for DiskError {
         match self {
             Self::OutOfRange => f.write_str("past the end of the disk"),
             Self::ReadOnly => f.write_str("the disk is read-only"),
+            Self::InvalidPosition => f.write_str("before the beginning of the disk, or too large a position"),
             Self::OutOfResources => OutOfResources.fmt(f),
             Self::Limit(error) => error.fmt(f),
             Self::Unusable(error) => error.fmt(f),
@@ -41,6 +46,26 @@ impl fmt::Display for DiskError {
 }
 
 impl core::error::Error for DiskError {}
+
+impl embedded_io::Error for DiskError {
+    /// Returns the kind of the error. The kind is never `Interrupted`, because users of the traits may then try again
+    /// for ever.
+    fn kind(&self) -> ErrorKind {
+        match self {
+            // `embedded_io::Write` requires this kind for a write at the end.
+            Self::OutOfRange => ErrorKind::WriteZero,
+            Self::InvalidPosition => ErrorKind::InvalidInput,
+            Self::ReadOnly => ErrorKind::PermissionDenied,
+            Self::Limit(ContextError::DeadlineExceeded) | Self::Request(RequestError::Silent) => ErrorKind::TimedOut,
+            Self::Unusable(SetupError::Missing) => ErrorKind::NotFound,
+            Self::Request(RequestError::Unsupported) => ErrorKind::Unsupported,
+            Self::OutOfResources
+            | Self::Unusable(SetupError::OutOfMemory)
+            | Self::Request(RequestError::OutOfMemory) => ErrorKind::OutOfMemory,
+            Self::Limit(ContextError::Canceled) | Self::Unusable(_) | Self::Request(_) => ErrorKind::Other,
+        }
+    }
+}
 
 impl From<OutOfResources> for DiskError {
     fn from(_: OutOfResources) -> Self {

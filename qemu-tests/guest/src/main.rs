@@ -15,6 +15,8 @@ mod registry;
 #[cfg(gmp_machine)]
 mod contexts;
 #[cfg(gmp_machine)]
+mod disk_cursors;
+#[cfg(gmp_machine)]
 mod disk_faults;
 #[cfg(gmp_machine)]
 mod disk_queues;

@@ -114,6 +114,24 @@ fn progress_is_shown_on_a_terminal_unless_quiet() {
     assert!(!stderr(&output).contains(['%', '\r']), "{}", stderr(&output));
 }
 
+/// The second run has sectors of 4,096 bytes, so that more reads and writes begin or end in the middle of one.
+#[test]
+fn cursors_agree_with_plain_calls() {
+    const TEST: &str = "disk_cursors::cursors_agree_with_plain_calls";
+    Disks::new(Firmware::Pvh, [("", 100_001)]).check_guest(TEST, &["--disk-rw", "--smp=2"]);
+    let disks = Disks::new(Firmware::Pvh, []);
+    let options = odd_disk(&disks, 200_704, "logical_block_size=4096,physical_block_size=4096");
+    disks.check_guest(TEST, &options.each_ref().map(String::as_str));
+}
+
+#[test]
+fn cursor_ends_where_the_disk_ends() {
+    let disks = Disks::new(Firmware::Pvh, [("", 100_001)]);
+    for test in ["cursor_ends_where_the_disk_ends", "limit_of_a_cursor_ends_its_calls"] {
+        disks.check_guest(&format!("disk_cursors::{test}"), &["--disk-rw"]);
+    }
+}
+
 #[test]
 fn one_empty_file() {
     Disks::new(Firmware::Pvh, [("", 0)]).check_sums(&[]);

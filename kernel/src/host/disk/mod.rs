@@ -19,8 +19,11 @@ use gmp_sched::platform::OutOfResources;
 use crate::host::platform::{Kernel, Limit, scheduler};
 use crate::host::program::run::{WRONG_USE, fail};
 
+pub use self::cursor::DiskCursor;
 pub use self::error::{DiskError, PciError, RequestError, SetupError};
 
+#[path = "../../drivers/disk_cursor.rs"]
+mod cursor;
 #[path = "../../drivers/disk_error.rs"]
 mod error;
 
@@ -164,6 +167,39 @@ impl Disk {
 #[derive(Clone, Copy, Debug)]
 pub struct DiskAccess<'a> {
     disk: &'a Disk,
+}
+
+impl<'a> DiskAccess<'a> {
+    /// Returns the disk with a position, which implements the traits of the crate `embedded-io`. The position is 0 at
+    /// first.
+    ///
+    /// ```
+    /// use kernel::disk::{Disk, DiskError};
+    /// use kernel::embedded_io::{Read as _, ReadExactError, Seek as _, SeekFrom, Write as _};
+    ///
+    /// /// Adds 1 to the number in the last eight bytes of a disk. Returns the new number.
+    /// fn count(disk: &Disk) -> Result<u64, ReadExactError<DiskError>> {
+    ///     let mut cursor = disk.asynchronous().cursor();
+    ///     let mut bytes = [0; 8];
+    ///     cursor.seek(SeekFrom::End(-8))?;
+    ///     cursor.read_exact(&mut bytes)?;
+    ///     let number = u64::from_le_bytes(bytes).wrapping_add(1);
+    ///     cursor.seek(SeekFrom::End(-8))?;
+    ///     cursor.write_all(&number.to_le_bytes())?;
+    ///     cursor.flush()?;
+    ///     Ok(number)
+    /// }
+    /// ```
+    #[must_use]
+    pub fn cursor(self) -> DiskCursor<'a> {
+        self.cursor_until(Limit::NONE)
+    }
+
+    /// Like [`cursor`](Self::cursor), but each call of the cursor returns an error if `limit` is already over.
+    #[must_use]
+    pub fn cursor_until(self, limit: impl Into<Limit<'a>>) -> DiskCursor<'a> {
+        DiskCursor::new(self, limit.into(), self.disk.len_bytes())
+    }
 }
 
 impl DiskAccess<'_> {
