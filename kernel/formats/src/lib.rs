@@ -7,6 +7,7 @@
 //! code accesses their registers through the trait [`Bus`](local_apic::Bus). The kernel implements `Bus` with the
 //! hardware, and the tests of this crate implement `Bus` with a recorder.
 //!
+//! - [`acpi`]: how the firmware's tables are found, and what is in two of them.
 //! - [`calibration`]: how the rates of the clocks are measured.
 //! - [`capabilities`]: where a PCI device says that its registers are.
 //! - [`fixed_point`]: how the units of one clock are converted to those of another.
@@ -22,6 +23,7 @@
 #![no_std]
 #![deny(unsafe_code)]
 
+pub mod acpi;
 pub mod calibration;
 pub mod capabilities;
 pub mod fixed_point;

@@ -1,13 +1,11 @@
 //! The firmware's ACPI tables. They describe the CPUs, the interrupt controllers, the clocks, and how to turn the
 //! computer off.
 
+use core::fmt;
 use core::ptr::NonNull;
 use core::slice;
 
-use ::acpi::address::{AddressSpace, GenericAddress};
-use ::acpi::fadt::Fadt;
-use ::acpi::madt::Madt;
-use ::acpi::{AcpiHandler, AcpiTables, HpetInfo, PhysicalMapping};
+use kernel_formats::acpi::{self, Fadt, PhysicalMemory, Signature, TableError};
 use kernel_formats::madt::{self, Entry, Interrupt};
 use kernel_formats::soft_off::{self, SleepTypes};
 use spin::Once;
@@ -104,13 +102,16 @@ impl Tables {
 }
 
 /// Reads the tables. If there are none, or if they are damaged, the kernel uses only the boot CPU and no I/O APIC.
-pub(crate) fn init(rsdp: Option<u64>) {
-    TABLES.call_once(|| {
-        read(rsdp).unwrap_or_else(|reason| {
-            log::warn!("no ACPI tables ({reason}): one CPU, no console input");
-            Tables::default()
-        })
+pub(crate) fn init(root_pointer: Option<u64>) {
+    TABLES.call_once(|| match root_pointer {
+        Some(address) => read(address).unwrap_or_else(|error| without_tables(&error)),
+        None => without_tables(&"the boot loader has found none"),
     });
+}
+
+fn without_tables(reason: &dyn fmt::Display) -> Tables {
+    log::warn!("no ACPI tables ({reason}): one CPU, no console input");
+    Tables::default()
 }
 
 /// Returns the firmware's tables.
@@ -121,49 +122,39 @@ pub(crate) fn tables() -> &'static Tables {
     TABLES.get().expect("the firmware's tables have been read")
 }
 
-fn read(rsdp: Option<u64>) -> Result<Tables, &'static str> {
-    let rsdp = usize::try_from(rsdp.ok_or("the boot loader has found none")?).expect("64 bits");
-    // SAFETY: the boot protocol promises that this is the physical address of the root pointer (RSDP).
-    let acpi = unsafe { AcpiTables::from_rsdp(PhysicalMemory, rsdp) }.map_err(|_| "their root is damaged")?;
-    let madt = acpi.find_table::<Madt>().map_err(|_| "there is no MADT")?;
-    // SAFETY: the mapping covers the whole table, and is never unmapped. Nothing writes to the firmware's tables.
-    let madt = unsafe { slice::from_raw_parts(madt.virtual_start().as_ptr().cast::<u8>(), madt.region_length()) };
+/// Reads the tables, which the root pointer at the physical address `root_pointer` leads to.
+fn read(root_pointer: u64) -> Result<Tables, TableError> {
+    let firmware = acpi::Tables::find(&FirmwareMemory, root_pointer)?;
     let mut tables = Tables::default();
-    for entry in madt::entries(madt) {
+    for entry in madt::entries(firmware.table(Signature::MADT)?) {
         match entry {
             Ok(entry) => tables.add(entry),
             Err(malformed) => log::warn!("{malformed}: CPUs and I/O APICs behind it are not used"),
         }
     }
-    tables.power = read_power(&acpi);
-    tables.hpet = HpetInfo::new(&acpi).ok().and_then(|hpet| PhysAddr::try_new(hpet.base_address as u64).ok());
-    let fadt = acpi.find_table::<Fadt>().ok();
-    tables.pm_timer = fadt.and_then(|fadt| fadt.pm_timer_block().ok().flatten()).and_then(port);
+    match firmware.table(Signature::FADT).map(Fadt::read) {
+        Ok(fadt) => {
+            tables.pm_timer = fadt.pm_timer;
+            tables.power = read_power(&firmware, &fadt);
+        }
+        Err(error) => log::warn!("{error}: no ACPI timer, and the computer cannot be turned off"),
+    }
+    tables.hpet = match firmware.table(Signature::HPET).map(acpi::hpet) {
+        Ok(address) => address.and_then(|address| PhysAddr::try_new(address).ok()),
+        // Not every computer has an HPET.
+        Err(TableError::Missing(_)) => None,
+        Err(error) => {
+            log::warn!("{error}: the HPET is not used");
+            None
+        }
+    };
     Ok(tables)
 }
 
-fn read_power(acpi: &AcpiTables<PhysicalMemory>) -> Option<Power> {
-    let dsdt = acpi.dsdt().ok()?;
-    // SAFETY: the firmware's tables promise that a DSDT of this length is at this address.
-    let code = unsafe { PhysicalMemory.map_physical_region::<u8>(dsdt.address, usize::try_from(dsdt.length).ok()?) };
-    // SAFETY: the memory was mapped above and is never unmapped, and nothing writes to the firmware's tables.
-    let code = unsafe { slice::from_raw_parts(code.virtual_start().as_ptr(), code.region_length()) };
-    let types = soft_off::find(code)?;
-    let fadt = acpi.find_table::<Fadt>().ok()?;
-    let control_b = fadt.get().pm1b_control_block().ok().flatten().and_then(port);
-    let command = u16::try_from(fadt.get().smi_cmd_port).ok().filter(|&port| port != 0);
-    Some(Power {
-        types,
-        control_a: port(fadt.get().pm1a_control_block().ok()?)?,
-        control_b,
-        hand_over: command.zip(Some(fadt.get().acpi_enable)),
-    })
-}
-
-/// Returns the I/O port of a register, or `None` if the register is in memory or does not exist.
-fn port(register: GenericAddress) -> Option<u16> {
-    let is_port = register.address_space == AddressSpace::SystemIo && register.address != 0;
-    u16::try_from(register.address).ok().filter(|_| is_port)
+fn read_power(firmware: &acpi::Tables<'_, FirmwareMemory>, fadt: &Fadt) -> Option<Power> {
+    let code = firmware.byte_code(fadt).inspect_err(|error| log::warn!("{error}: the computer cannot be turned off"));
+    let types = soft_off::find(code.ok()?)?;
+    Some(Power { types, control_a: fadt.control_a?, control_b: fadt.control_b, hand_over: fadt.hand_over })
 }
 
 /// Turns the computer off. Returns if the tables do not describe how to do so, or if the computer is still on about a
@@ -213,29 +204,24 @@ fn wait_until(mut done: impl FnMut() -> bool) {
     }
 }
 
-/// The methods by which the `acpi` crate accesses physical memory.
-#[derive(Clone, Debug)]
-struct PhysicalMemory;
+/// The memory in which the firmware's tables are.
+#[derive(Debug)]
+struct FirmwareMemory;
 
-impl AcpiHandler for PhysicalMemory {
-    unsafe fn map_physical_region<T>(&self, physical_address: usize, size: usize) -> PhysicalMapping<Self, T> {
-        let size = size.max(size_of::<T>()).max(1);
-        let is_in_map = (physical_address as u64).checked_add(size as u64).is_some_and(|end| end <= PHYSICAL_MAP_BYTES);
-        // This method panics if the address is wrong. It cannot return an error, and if one address is wrong, no table
-        // can be relied on.
-        assert!(is_in_map, "the firmware says that a table of {size} bytes is at {physical_address:#x}");
-        let physical = PhysAddr::new(physical_address as u64);
+impl PhysicalMemory for FirmwareMemory {
+    fn physical_bytes(&self, address: u64, length: usize) -> Option<&[u8]> {
+        let last = length.checked_sub(1)?;
+        address.checked_add(length as u64).filter(|&end| end <= PHYSICAL_MAP_BYTES)?;
+        let physical = PhysAddr::try_new(address).ok()?;
         let mapped = mm::physical_to_virtual(physical);
-        let mut pages = (0..size).step_by(PAGE_SIZE).chain([size - 1]);
-        let pointer = if pages.all(|offset| paging::translate(mapped + offset as u64).is_some()) {
-            NonNull::new(mapped.as_mut_ptr()).expect("not null")
+        let mut pages = (0..length).step_by(PAGE_SIZE).chain([last]);
+        let start = if pages.all(|offset| paging::translate(mapped + offset as u64).is_some()) {
+            NonNull::new(mapped.as_mut_ptr())?
         } else {
             // The table is in a region that the memory map does not list, so physical memory is not mapped there yet.
-            paging::map_device(physical, size).expect("no memory to map the firmware's tables")
+            paging::map_device(physical, length).ok()?
         };
-        // SAFETY: `size` bytes are mapped at `pointer`, and are never unmapped.
-        unsafe { PhysicalMapping::new(physical_address, pointer.cast(), size, size, self.clone()) }
+        // SAFETY: `length` bytes are mapped at `start`, and are never unmapped. Nothing writes to the firmware's tables.
+        Some(unsafe { slice::from_raw_parts(start.as_ptr(), length) })
     }
-
-    fn unmap_physical_region<T>(_region: &PhysicalMapping<Self, T>) {}
 }
