@@ -8,6 +8,7 @@ mod anything;
 mod cancel;
 mod channels;
 mod coroutine;
+mod device_faults;
 mod device_signals;
 mod explore;
 mod hogs;
