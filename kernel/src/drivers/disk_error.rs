@@ -59,9 +59,7 @@ impl embedded_io::Error for DiskError {
             Self::Limit(ContextError::DeadlineExceeded) | Self::Request(RequestError::Silent) => ErrorKind::TimedOut,
             Self::Unusable(SetupError::Missing) => ErrorKind::NotFound,
             Self::Request(RequestError::Unsupported) => ErrorKind::Unsupported,
-            Self::OutOfResources
-            | Self::Unusable(SetupError::OutOfMemory)
-            | Self::Request(RequestError::OutOfMemory) => ErrorKind::OutOfMemory,
+            Self::OutOfResources | Self::Unusable(SetupError::OutOfMemory) => ErrorKind::OutOfMemory,
             Self::Limit(ContextError::Canceled) | Self::Unusable(_) | Self::Request(_) => ErrorKind::Other,
         }
     }
@@ -103,9 +101,6 @@ pub enum RequestError {
     /// The device was silent, so the driver reset it. But the device did not confirm the reset, or its properties had
     /// changed. It may have been unplugged. The driver does not use the device any more.
     Gone,
-    /// The device was silent, so the driver reset it. But there was no memory to set the device up again. The driver
-    /// does not use the device any more.
-    OutOfMemory,
 }
 
 impl fmt::Display for RequestError {
@@ -117,7 +112,6 @@ impl fmt::Display for RequestError {
             Self::Silent => "the device does not answer",
             Self::Broken => "the device does not keep to the protocol and is not used any more",
             Self::Gone => "the device cannot be set up again after a reset and is not used any more",
-            Self::OutOfMemory => "there is no memory to set up the device again after a reset: it is not used any more",
         })
     }
 }

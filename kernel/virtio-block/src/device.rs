@@ -134,8 +134,8 @@ impl<H: Hal, T: Transport> Device<H, T> {
     /// is lost only if both writes were in flight at the same time. The device promises no order for such writes.
     ///
     /// The device is broken afterwards if it does not confirm the reset, if its features or properties have changed, or
-    /// if it refuses a queue ([`Failure::Gone`]). It is also broken if there is no memory for the new queues
-    /// ([`Failure::OutOfMemory`]). If the device is broken, the caller must call [`Queue::take_failed`] for each queue.
+    /// if it refuses a queue ([`Failure::Gone`]). If the device is broken, the caller must call [`Queue::take_failed`]
+    /// for each queue.
     ///
     /// # Panics
     /// If `queues` are not the queues of this device.

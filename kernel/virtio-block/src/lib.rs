@@ -54,8 +54,8 @@
 //! The module [`software`] is the device's half, for a disk in memory that answers at times which are the same in every
 //! run.
 //!
-//! No function of this crate blocks. Only [`Device::open`] uses the heap. Only [`Device::open`] and [`Device::reset`]
-//! call [`Hal::dma_alloc`].
+//! No function of this crate blocks. Only [`Device::open`] uses the heap and calls [`Hal::dma_alloc`]. A reset uses the
+//! memory of the queues again.
 //!
 //! [`Hal::dma_alloc`]: virtio_drivers::Hal::dma_alloc
 

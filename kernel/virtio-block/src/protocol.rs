@@ -233,8 +233,6 @@ pub enum Failure {
     /// The device does not confirm a reset, or its features or properties have changed after the reset, or it refuses a
     /// queue. It may have been unplugged. The driver does not use the device any more.
     Gone,
-    /// After a reset there was no memory for a new queue. The driver does not use the device any more.
-    OutOfMemory,
 }
 
 /// Returns the result of a request that the device has completed. `written` is the number of bytes that the device says

@@ -278,10 +278,7 @@ impl<H: Hal, W> Queue<H, W> {
 
     /// Sets up the queue again. The device has been reset.
     pub(crate) fn renew(&mut self, transport: &mut impl Transport) -> Result<(), Failure> {
-        self.ring.renew(transport).map_err(|error| match error {
-            OpenError::OutOfMemory => Failure::OutOfMemory,
-            _ => Failure::Gone,
-        })
+        self.ring.renew(transport).map_err(|_| Failure::Gone)
     }
 
     /// Submits the requests in flight again. The device has been reset, and the queue was set up again. A request that

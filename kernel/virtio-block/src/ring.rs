@@ -110,6 +110,15 @@ impl<H: Hal> Memory<H> {
         Ok(memory)
     }
 
+    /// Fills the memory with zeros. The writes are volatile, so the compiler does not move them behind the writes to
+    /// registers by which the device gets the memory again. It could otherwise see the indices of the old queue.
+    fn clear(&self) {
+        for offset in (0..Self::pages(self.entries) * PAGE_SIZE).step_by(size_of::<u64>()) {
+            // SAFETY: the memory is valid and aligned, and there are no references to it.
+            unsafe { self.at::<u64>(offset).write_volatile(0) };
+        }
+    }
+
     fn pages(entries: usize) -> usize {
         (used_offset(entries) + 3 * size_of::<u16>() + entries * size_of::<Used>()).div_ceil(PAGE_SIZE)
     }
@@ -187,13 +196,13 @@ impl<H: Hal> Ring<H> {
         Ok(ring)
     }
 
-    /// Sets up the queue again, with the same size, and frees the memory of the old queue. The device has been reset,
-    /// so it no longer uses that memory. Does not use the heap.
+    /// Sets up the queue again, with the same size and in the same memory. The device has been reset, so it no longer
+    /// uses what was there before. Allocates nothing.
     pub(crate) fn renew(&mut self, transport: &mut impl Transport) -> Result<(), OpenError> {
         if (transport.max_queue_size(self.number) as usize) < self.entries() {
             return Err(OpenError::Refused);
         }
-        self.memory = Memory::new(self.entries())?;
+        self.memory.clear();
         self.set_up(transport)
     }
 

@@ -203,7 +203,6 @@ impl From<Failure> for RequestError {
             Failure::Silent => Self::Silent,
             Failure::Broken => Self::Broken,
             Failure::Gone => Self::Gone,
-            Failure::OutOfMemory => Self::OutOfMemory,
         }
     }
 }

@@ -110,14 +110,13 @@
 //! [`Device::reset`](kernel_virtio_block::Device::reset). Meanwhile the G holds the locks of all queues. A request that
 //! is in flight during two resets fails with `RequestError::Silent`.
 //!
-//! Three events make a device unusable. Then all its requests fail, and the buffers that were in flight are never used
+//! Two events make a device unusable. Then all its requests fail, and the buffers that were in flight are never used
 //! again:
 //!
 //! | event | error |
 //! |---|---|
 //! | it completes a request that is not in flight | `RequestError::Broken` |
 //! | it does not confirm a reset, or its properties have changed after the reset: it may have been unplugged | `RequestError::Gone` |
-//! | after a reset, there is no memory for the new queues | `RequestError::OutOfMemory` |
 
 pub(crate) mod call;
 pub(crate) mod console;
