@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::fake::Settings;
+use crate::fake::{Races, Settings};
 use crate::memory::Memory;
 use crate::races;
-use crate::rig::{Queue, SECTORS, open};
+use crate::rig::{Device, Queue, SECTORS};
 use crate::{Buffers, Completion, Request, SECTOR_SIZE};
 
 /// When the device may write to the shared memory.
@@ -24,7 +24,18 @@ fn device_does_anything(writes: Writes, steps: u64, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut left = steps;
     while left > 0 {
-        let mut device = open(random_settings(&mut random));
+        let settings = random_settings(&mut random);
+        let has_races = settings.races.is_some();
+        let mut device = match Device::open(settings, usize::MAX, usize::MAX) {
+            Ok(device) => device,
+            // A device whose configuration changes may be refused.
+            Err(error) => {
+                assert!(has_races, "{error:?}");
+                left -= 1;
+                Memory::free_all();
+                continue;
+            }
+        };
         let is_racing = writes == Writes::BetweenReads && random.u32(..8) != 0;
         races::set(is_racing.then(|| random.fork()));
         let most = device.device.properties().max_segments;
@@ -101,12 +112,20 @@ fn device_does_anything(writes: Writes, steps: u64, seed: u64) {
 }
 
 fn random_settings(random: &mut fastrand::Rng) -> Settings {
+    // The driver reads a few words when it opens a device, and again when it resets the device.
+    let races = (random.u32(..4) == 0).then(|| Races {
+        random: random.fork(),
+        one_of: [4, 20, 200][random.usize(..3)],
+        announces: random.bool(),
+        other: None,
+    });
     Settings {
         entries: [16, 64, 128, 256][random.usize(..4)],
         queues: random.u16(1..5),
         is_indirect: random.bool(),
         max_segments: [None, Some(1), Some(3), Some(254)][random.usize(..4)],
         max_segment_bytes: [None, Some(1_040), Some(1 << 16)][random.usize(..3)],
+        races,
         ..Settings::default()
     }
 }

@@ -89,6 +89,7 @@ mod memory;
 #[cfg(test)]
 mod races;
 #[cfg(test)]
+#[expect(dead_code, reason = "the other tests use the rest")]
 #[path = "../tests/device/rig.rs"]
 mod rig;
 

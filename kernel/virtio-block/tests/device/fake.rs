@@ -28,11 +28,64 @@ pub(crate) struct Settings {
     pub(crate) refuses_features: bool,
     pub(crate) ignores_reset: bool,
     pub(crate) changes_configuration: bool,
+    /// How the configuration changes between two reads of it.
+    pub(crate) races: Option<Races>,
     /// Reads and writes that touch this sector fail.
     pub(crate) bad_sector: Option<u64>,
     /// When the device reports how many bytes it has written, it reports this many bytes too few.
     pub(crate) written_less: u32,
     pub(crate) writes_no_status: bool,
+}
+
+/// Changes of the configuration between any two reads of its words.
+#[derive(Clone, Debug)]
+pub(crate) struct Races {
+    pub(crate) random: fastrand::Rng,
+    /// The configuration changes before one of this many reads.
+    pub(crate) one_of: u32,
+    /// Whether the generation of the configuration then changes, too, as the protocol requires.
+    pub(crate) announces: bool,
+    /// The other configuration, if there are two that alternate. Otherwise a random word changes.
+    pub(crate) other: Option<Configuration>,
+}
+
+/// The words of the configuration that the races change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Configuration {
+    pub(crate) sectors: u64,
+    pub(crate) block_bytes: u32,
+    pub(crate) max_segments: u32,
+    pub(crate) max_segment_bytes: u32,
+    pub(crate) queues: u16,
+}
+
+impl Settings {
+    pub(crate) fn configuration(&self) -> Configuration {
+        let (max_segments, max_segment_bytes) = (self.max_segments.unwrap_or(0), self.max_segment_bytes.unwrap_or(0));
+        let Self { sectors, block_bytes, queues, .. } = *self;
+        Configuration { sectors, block_bytes, max_segments, max_segment_bytes, queues }
+    }
+
+    /// Changes the words, but not whether the device offers them.
+    fn set_configuration(&mut self, new: Configuration) {
+        (self.sectors, self.block_bytes, self.queues) = (new.sectors, new.block_bytes, new.queues);
+        self.max_segments = self.max_segments.map(|_| new.max_segments);
+        self.max_segment_bytes = self.max_segment_bytes.map(|_| new.max_segment_bytes);
+    }
+}
+
+impl Configuration {
+    /// Changes a random word. Some of the values make no sense.
+    fn change(&mut self, random: &mut fastrand::Rng) {
+        let any = random.u32(..);
+        match random.u32(..5) {
+            0 => self.sectors = [crate::rig::SECTORS, 1, random.u64(..), u64::MAX][random.usize(..4)],
+            1 => self.block_bytes = [512, 4_096, 1 << 16, any][random.usize(..4)],
+            2 => self.max_segments = [0, 1, 254, any][random.usize(..4)],
+            3 => self.max_segment_bytes = [0, 1_040, 1 << 16, any][random.usize(..4)],
+            _ => self.queues = [0, 1, 4, any as u16][random.usize(..4)],
+        }
+    }
 }
 
 impl Default for Settings {
@@ -49,6 +102,7 @@ impl Default for Settings {
             refuses_features: false,
             ignores_reset: false,
             changes_configuration: false,
+            races: None,
             bad_sector: None,
             written_less: 0,
             writes_no_status: false,
@@ -74,6 +128,7 @@ struct State {
     status: DeviceStatus,
     /// The queues that the driver has set up, by number.
     queues: Vec<Option<Queue>>,
+    /// Allocated when the driver has set the device up, because the driver never drops a device that it refuses.
     content: Vec<u8>,
     generation: u32,
 }
@@ -202,6 +257,21 @@ fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
 }
 
 impl State {
+    /// Called before each read of the configuration. At random, changes it.
+    fn race(&mut self) {
+        let mut new = self.settings.configuration();
+        let Some(races) = &mut self.settings.races else { return };
+        if races.random.u32(..races.one_of) != 0 {
+            return;
+        }
+        match &mut races.other {
+            Some(other) => std::mem::swap(&mut new, other),
+            None => new.change(&mut races.random),
+        }
+        self.generation += u32::from(races.announces);
+        self.settings.set_configuration(new);
+    }
+
     /// Executes one request. Returns the number of written bytes that the device reports, or `None` if the request is
     /// malformed.
     fn serve(&mut self, queue: &Queue, head: u16) -> Option<u32> {
@@ -254,9 +324,14 @@ impl State {
 
 impl Fake {
     pub(crate) fn new(settings: Settings) -> Self {
-        let content = vec![0; crate::rig::SECTORS as usize * SECTOR_SIZE];
         let queues = vec![None; settings.queues.into()];
-        Self(RefCell::new(State { settings, status: DeviceStatus::empty(), queues, content, generation: 0 }))
+        Self(RefCell::new(State {
+            settings,
+            status: DeviceStatus::empty(),
+            queues,
+            content: Vec::new(),
+            generation: 0,
+        }))
     }
 
     /// Frees the content. The driver never drops its transport, so a test with many devices needs this.
@@ -345,8 +420,10 @@ impl Transport for Fake {
         assert_eq!(features & 1 << 29, 0, "features that the driver does not implement");
     }
 
-    fn max_queue_size(&mut self, _: u16) -> u32 {
-        self.0.borrow().settings.entries
+    /// The configuration may contain another number of queues than the device has.
+    fn max_queue_size(&mut self, queue: u16) -> u32 {
+        let state = self.0.borrow();
+        if usize::from(queue) < state.queues.len() { state.settings.entries } else { 0 }
     }
 
     fn notify(&mut self, _: u16) {}
@@ -363,6 +440,9 @@ impl Transport for Fake {
                 return;
             }
             state.queues.fill(None);
+        }
+        if status.contains(DeviceStatus::DRIVER_OK) {
+            state.content.resize(crate::rig::SECTORS as usize * SECTOR_SIZE, 0);
         }
         let refused = if state.settings.refuses_features { DeviceStatus::FEATURES_OK } else { DeviceStatus::empty() };
         state.status = status - refused;
@@ -400,7 +480,8 @@ impl Transport for Fake {
     }
 
     fn read_config_space<T: FromBytes + IntoBytes>(&self, offset: usize) -> Result<T> {
-        let state = self.0.borrow();
+        let mut state = self.0.borrow_mut();
+        state.race();
         let word = match offset {
             0 => state.settings.sectors as u32,
             4 => (state.settings.sectors >> 32) as u32,

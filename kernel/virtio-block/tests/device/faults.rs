@@ -2,7 +2,7 @@
 
 use kernel_virtio_block::{Failure, OpenError, Request};
 
-use crate::fake::Settings;
+use crate::fake::{Configuration, Races, Settings};
 use crate::memory::Memory;
 use crate::{Device, completions, open, run, submit};
 
@@ -14,6 +14,7 @@ fn device_that_makes_no_sense_is_refused() {
         (Settings { queues: 0, ..Settings::default() }, OpenError::NotSupported),
         (Settings { block_bytes: 768, ..Settings::default() }, OpenError::NotSupported),
         (Settings { block_bytes: 0, ..Settings::default() }, OpenError::NotSupported),
+        (Settings { block_bytes: 256, ..Settings::default() }, OpenError::NotSupported),
         (Settings { block_bytes: 1 << 31, ..Settings::default() }, OpenError::NotSupported),
         (Settings { sectors: u64::MAX, ..Settings::default() }, OpenError::NotSupported),
         (Settings { refuses_features: true, ..Settings::default() }, OpenError::Refused),
@@ -24,6 +25,47 @@ fn device_that_makes_no_sense_is_refused() {
         let what = format!("{settings:?}");
         assert_eq!(Device::open(settings, 1, usize::MAX).expect_err(&what), expected, "{what}");
     }
+}
+
+/// The device has two configurations, which differ in every word. It changes from one to the other between any two reads
+/// of a word, and announces this. The driver uses one of them as a whole, or gives up.
+#[test]
+fn configuration_that_changes_while_it_is_read_is_never_mixed() {
+    let other =
+        Configuration { sectors: 5 << 32, block_bytes: 4_096, max_segments: 3, max_segment_bytes: 8_208, queues: 2 };
+    let mut seen = [0; 3];
+    for seed in 0..400 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let one_of = random.u32(2..30);
+        let races = Races { random, one_of, announces: true, other: Some(other) };
+        let settings =
+            Settings { queues: 1, max_segment_bytes: Some(1 << 16), races: Some(races), ..Settings::default() };
+        let own = settings.configuration();
+        let outcome = Device::open(settings, usize::MAX, usize::MAX);
+        let properties = outcome.as_ref().map(|device| device.device.properties());
+        let found = match properties {
+            Ok(found) if found.sectors == own.sectors => {
+                assert_eq!((found.block_bytes, found.max_segments, found.queues), (512, 16, 1), "seed {seed}");
+                assert_eq!(found.segment_bytes, (1 << 16) - 512, "seed {seed}");
+                0
+            }
+            Ok(found) => {
+                assert_eq!((found.block_bytes, found.max_segments, found.queues), (4_096, 3, 2), "seed {seed}");
+                assert_eq!((found.sectors, found.segment_bytes), (5 << 32, 8_192), "seed {seed}");
+                1
+            }
+            Err(error) => {
+                assert_eq!(*error, OpenError::NotSupported, "seed {seed}");
+                2
+            }
+        };
+        seen[found] += 1;
+        if let Ok(device) = outcome {
+            device.transport().free_content();
+        }
+        Memory::free_all();
+    }
+    assert!(seen.iter().all(|&count| count > 10), "{seen:?}");
 }
 
 #[test]
