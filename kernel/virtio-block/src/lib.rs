@@ -49,6 +49,11 @@
 //! The tests of this crate contain a device that misbehaves in these ways at random, also between any two reads of the
 //! driver in one call.
 //!
+//! # Who waits for an answer
+//!
+//! An [`AnswerSlot`] is where the answer to a request arrives, and where its caller waits. The kernel adds the lock and
+//! the threads.
+//!
 //! # A device in software
 //!
 //! The module [`software`] is the device's half, for a disk in memory that answers at times which are the same in every
@@ -71,6 +76,7 @@ mod device;
 mod protocol;
 mod queue;
 mod ring;
+mod slot;
 pub mod software;
 pub mod stripes;
 
@@ -105,3 +111,4 @@ pub use buffer::{BUFFER_BYTES, BUFFER_PAGES, Buffers, MAX_REQUEST_BUFFERS, MAX_R
 pub use device::{Device, MAX_QUEUES, OpenError};
 pub use protocol::{Failure, Properties, Request, SECTOR_SIZE};
 pub use queue::{Completion, Queue, Refused};
+pub use slot::{AnswerSlot, Mail};

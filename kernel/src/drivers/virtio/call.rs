@@ -6,7 +6,7 @@ use core::fmt;
 use gmp_sched::cancel::ContextError;
 use gmp_sched::sync::Permit;
 use gmp_sched::time::Instant;
-use kernel_virtio_block::{Buffers, Failure, Refused, Request};
+use kernel_virtio_block::{AnswerSlot as _, Buffers, Failure, Refused, Request};
 
 use super::device::BlockDevice;
 use super::request_queue::{RequestQueue, Slot, SlotNumber};
@@ -61,20 +61,17 @@ impl Held {
     /// of `wait` returns when the slot is woken or the given time has come; it may also return earlier. Returns `None`
     /// if the limit is over before the answer has arrived.
     fn wait(&mut self, limit: &Limit<'_>, wait: impl Fn(Instant)) -> Option<Result<(), Failure>> {
-        let mut check = kthread::now() + self.device.time_limit;
-        loop {
-            if let Some((buffers, result)) = self.slot().take_answer() {
-                (self.in_flight, self.buffers) = (false, buffers);
-                return Some(result);
-            }
-            if limit.err().is_some() {
-                return None;
-            }
+        let (device, queue) = (self.device, self.queue);
+        let mut check = kthread::now() + device.time_limit;
+        let park = || {
             wait(check);
             if kthread::now() >= check {
-                check = self.device.check_age(self.queue);
+                check = device.check_age(queue);
             }
-        }
+        };
+        let (buffers, result) = self.slot().wait_for_answer(|| limit.err().is_some(), park)?;
+        (self.in_flight, self.buffers) = (false, buffers);
+        Some(result)
     }
 
     /// Submits a request, and parks the calling G until the answer has arrived or the limit is over.
@@ -101,7 +98,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         if self.in_flight {
             // From now on no thread waits for the answer, so the interrupt handler raises the signal.
-            self.slot().mail.lock().thread = None;
+            self.slot().forsake();
             let signal = &self.slot().signal;
             self.wait(&Limit::NONE, |until| {
                 signal.wait_until(until);
@@ -169,7 +166,7 @@ impl<'l> Call<'l> {
                 let slot = held.slot();
                 // When the context of the limit is done, this closure wakes the thread. The deadline of the limit needs
                 // no closure, because the thread parks only until the deadline.
-                let woken = limit.when_context_is_done(move || slot.wake(slot.mail.lock().thread))?;
+                let woken = limit.when_context_is_done(move || slot.interrupt_wait())?;
                 let answer = permit.block(|blocked| held.run_blocked(request, limit, blocked));
                 if let Some(woken) = woken {
                     woken.stop();

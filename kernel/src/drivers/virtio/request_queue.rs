@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use gmp_sched::device_signals::Signal;
 use gmp_sched::time::Instant;
-use kernel_virtio_block::{Buffers, Completion, Failure, Queue, Refused, Request};
+use kernel_virtio_block::{AnswerSlot, Buffers, Completion, Failure, Mail, Queue, Refused, Request};
 
 use super::hal::DmaPool;
 use super::transport::Doorbell;
@@ -27,37 +27,34 @@ const MAX_SLOTS: usize = 256;
 pub(super) struct Slot {
     /// Raised when the answer has arrived, if no thread waits for it.
     pub(super) signal: Signal<Kernel>,
-    pub(super) mail: InterruptMutex<Mail>,
-}
-
-#[derive(Default)]
-pub(super) struct Mail {
-    /// The thread that waits for the answer.
-    pub(super) thread: Option<&'static KernelThread>,
-    answer: Option<Answer>,
+    mail: InterruptMutex<Mail<&'static KernelThread, Answer>>,
 }
 
 /// The outcome of a request, with the request's buffers. The buffers are `None` if the device may still access them.
-type Answer = (Option<Buffers>, Result<(), Failure>);
+pub(super) type Answer = (Option<Buffers>, Result<(), Failure>);
 
 impl Slot {
     fn new() -> Self {
         Self { signal: Signal::new(), mail: InterruptMutex::new(Mail::default()) }
     }
+}
 
-    /// Wakes the G that waits for the answer: unparks `thread`, or raises the signal if there is no thread. The G then
-    /// checks whether the answer has arrived. Callable from interrupt handlers.
-    pub(super) fn wake(&'static self, thread: Option<&'static KernelThread>) {
+impl AnswerSlot for &'static Slot {
+    type Thread = &'static KernelThread;
+    type Answer = Answer;
+
+    fn with_mail<R>(&self, act: impl FnOnce(&mut Mail<&'static KernelThread, Answer>) -> R) -> R {
+        act(&mut self.mail.lock())
+    }
+
+    /// Unparks `thread`, or raises the signal if there is no thread.
+    fn wake(&self, thread: Option<&'static KernelThread>) {
         match (thread, scheduler()) {
             (Some(thread), _) => thread.unpark(),
             (None, Some(scheduler)) => self.signal.raise(scheduler),
             // This case does not occur, because only Gs make requests, so there is a scheduler.
             (None, None) => {}
         }
-    }
-
-    pub(super) fn take_answer(&self) -> Option<Answer> {
-        self.mail.lock().answer.take()
     }
 }
 
@@ -133,7 +130,7 @@ impl RequestQueue {
         served
     }
 
-    pub(super) fn slot(&self, number: SlotNumber) -> &Slot {
+    pub(super) fn slot(&'static self, number: SlotNumber) -> &'static Slot {
         &self.slots[usize::from(number)]
     }
 
@@ -173,13 +170,13 @@ impl RequestQueue {
     /// Submits a request. When the answer arrives in the slot, the interrupt handler wakes `thread`, or raises the
     /// slot's signal if there is no thread.
     pub(super) fn submit(
-        &self,
+        &'static self,
         request: Request,
         buffers: Buffers,
         slot: SlotNumber,
         thread: Option<&'static KernelThread>,
     ) -> Result<(), Refused> {
-        *self.slot(slot).mail.lock() = Mail { thread, answer: None };
+        self.slot(slot).prepare(thread);
         let now = kthread::now().as_nanos();
         self.state.lock().queue.submit(request, buffers, slot, now)?;
         self.doorbell.ring();
@@ -215,12 +212,6 @@ impl RequestQueue {
 
     pub(super) fn deliver(&'static self, completion: Completion<SlotNumber>) {
         let Completion { owner, buffers, result } = completion;
-        let slot = self.slot(owner);
-        let thread = {
-            let mut mail = slot.mail.lock();
-            mail.answer = Some((buffers, result));
-            mail.thread.take()
-        };
-        slot.wake(thread);
+        self.slot(owner).deliver_answer((buffers, result));
     }
 }
