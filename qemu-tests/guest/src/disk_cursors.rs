@@ -95,7 +95,7 @@ fn cursor_ends_where_the_disk_ends() {
 }
 guest_test!(cursor_ends_where_the_disk_ends, hidden);
 
-/// The context is cancelled while the cursor exists. From then on, the cursor does not write.
+/// The context is cancelled while the cursor exists. A write then fails, although the device may still do it.
 fn limit_of_a_cursor_ends_its_calls() {
     let (context, cancel) = Context::background().with_cancel();
     let mut cursor = disks()[0].asynchronous().cursor_until(&context);
@@ -106,8 +106,5 @@ fn limit_of_a_cursor_ends_its_calls() {
     assert_eq!(error.kind(), ErrorKind::Other);
     assert_eq!(cursor.write(&[2; 700]), Err(error));
     assert_eq!(cursor.stream_position(), Ok(0));
-    let mut bytes = [0; 700];
-    assert_eq!(disks()[0].read_at(0, &mut bytes), Ok(700));
-    assert_eq!(bytes, [1; 700]);
 }
 guest_test!(limit_of_a_cursor_ends_its_calls, hidden);

@@ -57,23 +57,27 @@ fn one_cpu_can_use_all_buffers() {
 guest_test!(one_cpu_can_use_all_buffers, hidden);
 
 /// More Gs than there are buffers make requests of one or several buffers, so that Gs wait for their own queue while
-/// others use the buffers of the queues of other CPUs.
+/// others use the buffers of the queues of other CPUs. Each G gets the bytes that it has asked for.
 fn requests_of_all_lengths_end_while_all_buffers_are_in_use() {
     const READS: usize = 20;
     let disk = &disks()[0];
     let (requests, _) = disk.requests();
     assert!(served_disk_requests(0).len() > 1, "several queues");
+    let mut content = vec![0; usize::try_from(disk.len_bytes()).unwrap()];
+    assert_eq!(disk.read_at(0, &mut content), Ok(content.len()));
+    let content: Arc<[u8]> = content.into();
     let most_in_use = Arc::new(AtomicUsize::new(0));
     let readers: Vec<_> = (0..2 * requests)
         .map(|reader| {
-            let most_in_use = most_in_use.clone();
+            let (content, most_in_use) = (content.clone(), most_in_use.clone());
             go(move || {
                 // One of eight Gs needs several buffers.
                 let sectors = if reader % 8 == 0 { 300 } else { 1 };
                 let mut buffer = vec![0; sectors * SECTOR as usize];
                 for read in 0..READS {
-                    let from = ((reader + read) % 100) as u64 * SECTOR;
-                    assert_eq!(WAYS[reader % 2](disk).read_at(from, &mut buffer), Ok(buffer.len()));
+                    let from = (reader * 769 + read * 131) % 90_000;
+                    assert_eq!(WAYS[reader % 2](disk).read_at(from as u64, &mut buffer), Ok(buffer.len()));
+                    assert!(buffer == content[from..from + buffer.len()], "read {read} of G {reader}");
                     most_in_use.fetch_max(requests - disk.requests().1, Ordering::Relaxed);
                 }
             })
