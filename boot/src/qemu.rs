@@ -323,7 +323,7 @@ pub(crate) fn with_path(value: String, path: &Path) -> OsString {
     OsString::from_vec(value)
 }
 
-/// Displays a QEMU command in shell syntax.
+/// Returns a command in shell syntax, for display.
 pub fn shell_quoted<'a>(words: impl IntoIterator<Item = &'a OsStr>) -> String {
     // Bytes that are not Unicode are replaced, because the result is only displayed. `try_quote` fails only for a zero
     // byte, and no argument of a process contains a zero byte.

@@ -108,7 +108,7 @@ impl Source {
 }
 
 /// Returns the folder with LLVM's tools. `programs` is the toolchain's folder for the programs of a target. Rustup puts
-/// LLVM's tools there. Debian puts a link to one of them there, under another name.
+/// LLVM's tools there. Debian puts a link to one of them there, under another name, so the link is followed.
 fn llvm_tools(programs: &Path) -> Option<PathBuf> {
     let linked = programs.join("rust-objcopy").canonicalize().ok();
     let linked = linked.as_deref().and_then(Path::parent);

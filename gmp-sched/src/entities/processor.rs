@@ -197,9 +197,9 @@ impl<Plat: Platform> Processor<Plat> {
     /// Whether the next pick must be a slow one, by g0; see `pick`.
     #[inline(always)]
     pub(crate) fn needs_slow_pick(&self) -> bool {
-        // Go computes `schedtick % 61`. The comparison is true at the same ticks, but needs no division. A test for
-        // equality could miss a request, because the interrupt handler that lowers `slow_pick_tick` may interrupt
-        // `advance_tick` between its load and its store.
+        // Go computes `schedtick % 61`. This comparison needs no division. Without requests it becomes true every 61
+        // ticks; a request makes it true at once. A test for equality could miss a request, because the interrupt
+        // handler that lowers `slow_pick_tick` may interrupt `advance_tick` between the load and the store of the tick.
         self.tick() >= self.slow_pick_tick.load(Ordering::Relaxed)
     }
 

@@ -42,7 +42,7 @@ pub const PROCESSOR_LIMIT: usize = 1024;
 /// A scheduler. It lives as long as the program, as Go's does. `native` reuses a scheduler that has been shut down.
 #[doc(alias = "sched")]
 pub struct Scheduler<Plat: Platform> {
-    /// The number of the scheduler in this process. It is never used twice.
+    /// The number of the scheduler. No other scheduler of this process ever has this number.
     number: u32,
     /// All Ps up to the limit. Ps with an index of `procs` or above are dead.
     processors: Box<[Processor<Plat>]>,

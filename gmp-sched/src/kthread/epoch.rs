@@ -44,9 +44,9 @@ impl Epochs {
             Self::starting_at(0)
         }
 
-        /// Starts at `epoch`, for which every CPU flushes when it first [passes](CpuEpoch::pass). `epoch` must be far
-        /// below 2^63. Later epochs then stay below 2^63 as well, because at one epoch per nanosecond, counting that
-        /// far takes 292 years.
+        /// Starts at `epoch`. The state of a CPU starts at 0, so if `epoch` is not 0, every CPU flushes when it first
+        /// [passes](CpuEpoch::pass). `epoch` must be far below 2^63. Later epochs then stay below 2^63 as well, because
+        /// at one epoch per nanosecond, counting that far takes 292 years.
         #[must_use]
         pub fn starting_at(epoch: u64) -> Self {
             Self(AtomicU64::new(epoch))

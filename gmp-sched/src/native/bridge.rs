@@ -72,8 +72,8 @@ impl<T: Send> Sender<T, Native> {
     ///
     /// While a thread is blocked here, no deadlock is reported, because this thread may wake Gs afterwards. But a
     /// deadlock is reported if all Gs wait while the thread is elsewhere, for example before its first call or between
-    /// two calls. So if a G may wait for a value of this thread, hold the result of [`expect_wakes`] from before that
-    /// wait until the thread has sent its last value.
+    /// two calls. So if a G may wait for a value of this thread, call [`expect_wakes`] before that wait begins, and keep
+    /// its result until the thread has sent its last value.
     ///
     /// ```
     /// use gmp_sched::native;

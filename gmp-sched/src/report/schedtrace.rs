@@ -48,7 +48,7 @@ use crate::platform::Platform;
 /// `scheddetail` of `GODEBUG`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedtrace {
-    /// The time from one printed text to the next. It may be longer if the thread that prints runs late.
+    /// The time from one printed text to the next. The actual time is longer if the thread that prints runs late.
     pub interval: Duration,
     /// Whether the text has a line for each P, M and G.
     pub detailed: bool,

@@ -129,7 +129,7 @@ words! {
         preemptions,
         /// Steals that found Gs.
         steals,
-        /// Idle Ms woken because they were assigned a P.
+        /// The number of times that a waiting M took over a P that was assigned to it.
         wakes,
         /// The number of times that a P was handed off, by an M whose G entered a blocking call, or by sysmon.
         handoffs,

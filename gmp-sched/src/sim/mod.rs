@@ -88,8 +88,9 @@ pub struct Config {
     pub seed: u64,
     /// Number of steps after which the run counts as a livelock.
     pub step_limit: u64,
-    /// Whether a G can end by a panic, which its joiner gets, or by unwinding when it exits, as on threads. Otherwise a
-    /// panic of a G ends the run with a failure, and a G that exits does not unwind.
+    /// Whether Gs unwind their stacks, as on the platform of threads. If so, a G may end by a panic, which its join
+    /// returns, and a G that exits unwinds. If not, a panic of a G ends the run with a failure, and a G that exits does
+    /// not unwind.
     pub bodies_unwind: bool,
     /// Whether the stack of a G that has ended is overwritten, and checked when it is used again. Not possible in an
     /// [exploration](exhaustive).

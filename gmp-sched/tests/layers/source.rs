@@ -74,7 +74,8 @@ impl Source {
         methods
     }
 
-    /// The names of all methods that the code calls, on any type.
+    /// The names of the methods that the code calls with a dot, on any type. (A call such as `Type::method(x)` is one
+    /// of the [`paths`](Self::paths).)
     pub(crate) fn calls(&self) -> BTreeSet<&str> {
         let after_dots = self.code.split('.').skip(1).map(|after| (name_at(after), after));
         let is_call = |&(name, after): &(&str, &str)| after[name.len()..].starts_with(['(', ':']);

@@ -15,8 +15,8 @@ use super::platform::{
     Condvar, JoinHandle, Mutex, ReadMostlyRwLock, Receiver, RwLock, WaitGroup, channel, go, yield_now,
 };
 
-/// Spawns `count` Gs, each of which calls `body` with its number. The Gs run in the order of their numbers, each until
-/// it waits or ends.
+/// Spawns `count` Gs, each of which calls `body` with its number. With one P, the Gs run in the order of their numbers,
+/// each until it waits or ends.
 fn start_in_order<T: Send + 'static>(
     count: u32,
     body: impl Fn(u32) -> T + Clone + Send + 'static,

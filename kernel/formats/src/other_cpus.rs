@@ -45,8 +45,9 @@ impl Selection {
         false
     }
 
-    /// Counts the `count` CPUs at the end of the firmware's list whose ids are not known, because the kernel's list had no
-    /// room for them. If the boot CPU has not been in the list, it is taken for one of them. It is not left out.
+    /// Counts as left out the last `count` CPUs of the firmware's list. Their ids are not known, because the kernel's
+    /// copy of the list had no room for them. If no call of [`takes`](Self::takes) has had the id of the boot CPU, one
+    /// of these CPUs is assumed to be the boot CPU and is not counted.
     pub fn leave_out_rest(&mut self, count: usize) {
         self.surplus += count.saturating_sub(usize::from(!self.has_listed_boot));
     }

@@ -157,8 +157,8 @@ fn read_power(firmware: &acpi::Tables<'_, FirmwareMemory>, fadt: &Fadt) -> Optio
     Some(Power { types, control_a: fadt.control_a?, control_b: fadt.control_b, hand_over: fadt.hand_over })
 }
 
-/// Turns the computer off. Returns if the tables do not describe how to do so, or if the computer is still on about a
-/// second after the writes that should turn it off. Callable from everywhere.
+/// Turns the computer off. Returns if the tables do not describe how to do so, or if the writes that should turn the
+/// computer off have had no effect after about a second. Callable from everywhere.
 pub(crate) fn power_off() {
     let Some(power) = TABLES.get().and_then(|tables| tables.power) else { return };
     let mut control_a = Port::<u16>::new(power.control_a);

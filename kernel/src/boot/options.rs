@@ -133,7 +133,8 @@ fn observed_memory(purpose: Purpose, option: &dyn Display) -> &'static [AtomicU6
     })
 }
 
-/// The options `schedtrace` and `scheddetail`: the kernel thread that prints the state of the scheduler.
+/// Returns the function of the kernel thread that prints the state of the scheduler (options `schedtrace` and
+/// `scheddetail`), or `None` if `schedtrace` is not set.
 fn schedtrace() -> Option<Observer> {
     let interval = Duration::from_millis(number("schedtrace")?);
     Some(schedtrace::configure(Schedtrace { interval, detailed: number("scheddetail") == Some(1) }))

@@ -1,8 +1,9 @@
 //! Backtraces of running and of interrupted code, found by frame pointers.
 //!
-//! All code, including the prebuilt `core`, is compiled with frame pointers. RBP points to the saved RBP of the caller,
-//! and the return address is the word above. Each word is read only if the page tables map it. So a corrupt chain of
-//! frame pointers does no harm: it only ends the backtrace.
+//! The kernel and the program are compiled with frame pointers. So is the prebuilt `core`, except its leaf functions:
+//! if one of them is interrupted, its caller may be missing from the backtrace. In a function with a frame pointer, RBP
+//! points to the saved RBP of the caller, and the return address is the word above. Each word is read only if the page
+//! tables map it. So a corrupt chain of frame pointers does no harm: it only ends the backtrace.
 
 use core::arch::asm;
 
@@ -27,9 +28,8 @@ pub(crate) struct Backtrace {
     /// The first address to yield, which is the program counter of the innermost frame. `None` if it has been yielded,
     /// or if the backtrace begins with a return address.
     innermost: Option<u64>,
-    /// The return address of the innermost frame, if the chain of frame pointers does not contain this address. There
-    /// are two such cases: code has jumped to an invalid address, or has been interrupted at the beginning or the end
-    /// of a function.
+    /// The return address of the innermost frame, if the chain of frame pointers is known not to contain this address:
+    /// code has jumped to an invalid address, or has been interrupted at the beginning or the end of a function.
     caller: Option<u64>,
     frame_pointer: u64,
     /// The return address of the frame visited before.

@@ -286,7 +286,7 @@ fn cpu_runs_the_m_whose_p_runs_a_g() {
 }
 
 /// Main makes a blocking call, which hands its P off. A G is readied during the call, and main becomes runnable after
-/// the call. In both cases, the caller holds no P.
+/// the call. In both cases, main holds no P.
 #[test]
 fn callers_without_a_p_leave_events_and_arrows() {
     let mut outside = BTreeMap::new();

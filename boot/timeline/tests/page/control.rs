@@ -67,9 +67,9 @@ pub(crate) fn search(browser: &mut Browser, theme: &str) -> Result<(), Failed> {
     browser.press("Enter")?;
     assert_eq!(browser.evaluate("probe.shown()")?["chosen"], hits[1]);
     browser.press("/")?;
-    // While the text is written, the keys have no other meaning.
+    browser.write("2")?;
+    // Outside of the field, this key would show the tab `waits`.
     assert_eq!(browser.evaluate("probe.shown()")?["tab"], "moment");
-    browser.write("1")?;
     browser.press("Escape")?;
     assert_eq!(
         browser.evaluate("[element('hits').hidden, document.activeElement.id]")?,

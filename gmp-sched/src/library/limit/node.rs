@@ -142,8 +142,8 @@ impl<Plat: Platform> Node<Plat> {
         state.end.clone()
     }
 
-    /// Ends this node and those of its descendants that have not ended. Readies the Gs that wait with them, and calls
-    /// their hooks.
+    /// Ends this node and those of its descendants that have not ended. Readies the Gs whose waits these nodes limit,
+    /// and calls the hooks of these nodes. Does nothing if this node has ended before.
     pub(crate) fn cancel(self: &Arc<Self>, cause: &Cause) {
         let mut below = self.end(cause, None);
         while let Some(node) = below {

@@ -36,8 +36,8 @@ pub struct AfterFunc<Plat: Platform> {
 
 /// Runs `function` in a new G after `duration`. Go: `time.AfterFunc`.
 ///
-/// This call already makes the G, so that firing cannot fail. The G is idle until the timer starts it. Does not block;
-/// not callable from interrupts.
+/// This call already makes the G, so that firing cannot fail. The G does not run until the timer starts it. Does not
+/// block; not callable from interrupts.
 ///
 /// ```
 /// use core::time::Duration;

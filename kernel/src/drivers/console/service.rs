@@ -1,5 +1,5 @@
-//! Sends the contents of the ring at times when nothing is printed. The port's interrupt does this, or a timer if the
-//! port has no interrupt.
+//! Sends what is left in the output ring when no caller prints. The handler of the port's interrupt does this. A timer
+//! does it if that interrupt cannot be routed to a CPU, or with the kernel option `console=polled`.
 
 use core::sync::atomic::Ordering;
 

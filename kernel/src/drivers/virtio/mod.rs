@@ -152,9 +152,10 @@ pub(crate) fn block_devices() -> &'static [Result<BlockDevice, SetupError>] {
     BLOCK_DEVICES.get().map_or(&[], Vec::as_slice)
 }
 
-/// Finds the devices and sets them up. A device that does not answer a request for `time_limit` is reset. Called once,
-/// after all CPUs have started, because they get the interrupts of the devices. The first queues of the devices are
-/// assigned to different CPUs. Disks in memory follow after the devices on the bus, and answer as `model` says.
+/// Finds the devices and sets them up. If a device does not answer a request within `time_limit`, the device is reset.
+/// Called once, after all CPUs have started, because they get the interrupts of the devices. The first queues of the
+/// devices are assigned to different CPUs. Disks in memory follow after the devices on the bus, and answer as `model`
+/// says.
 pub(crate) fn init(time_limit: Duration, model: Model) {
     BLOCK_DEVICES.call_once(|| {
         let mut root = pci::root();
