@@ -246,8 +246,8 @@ mod tests {
 
     use core::cell::Cell;
     use std::string::ToString;
+    use std::vec;
     use std::vec::Vec;
-    use std::{format, vec};
 
     use super::*;
     use crate::{madt, soft_off};
@@ -502,7 +502,7 @@ mod tests {
             firmware.table_mut(POINTER)[24..32].copy_from_slice(&xsdt.to_le_bytes());
             firmware.correct(POINTER);
             let error = firmware.table(Signature::MADT).unwrap_err();
-            assert_eq!(error, TableError::Missing(Signature::MADT), "{}", format!("{address:#x}"));
+            assert_eq!(error, TableError::Missing(Signature::MADT), "{address:#x}");
             let root_bytes = HEADER_BYTES + 16 * MAX_TABLES;
             assert!(firmware.read.get() <= root_bytes + (MAX_TABLES + 4) * HEADER_BYTES, "{address:#x}");
         }
