@@ -1,5 +1,5 @@
-//! Runs some guest tests with an unoptimised kernel: those that depend on how much stack the kernel uses. Also runs a
-//! program whose mistakes only an unoptimised build detects.
+//! Runs some guest tests with an unoptimised kernel: those that depend on how much stack the kernel uses. Also runs
+//! the tests of a check that only this kernel makes, and a program whose mistakes only an unoptimised build detects.
 
 use std::fs;
 use std::path::Path;
@@ -29,6 +29,22 @@ fn preemption_stays_within_its_reserve_on_one_cpu() {
 #[test]
 fn preemption_stays_within_its_reserve_on_two_cpus() {
     println!("{}", run(2, "preemption::reserve::preemption_stays_within_its_reserve"));
+}
+
+/// Only a debug build checks that handlers take no lock of the scheduler.
+#[test]
+fn locks_of_the_scheduler_are_refused_where_they_are_forbidden() {
+    let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
+    for (test, context, status) in [
+        ("in_a_handler", "in the handler of an interrupt or exception", 101),
+        ("in_an_nmi", "in the handler of a non-maskable interrupt", 101),
+        ("under_an_interrupt_mutex", "with an `InterruptMutex` held since qemu-tests/guest/src/contexts.rs:", 2),
+    ] {
+        let output = boot(&["--debug", "--smp=1", guest, &format!("contexts::scheduler_locks::{test}")]);
+        let report = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(report.contains(&format!("a lock of the scheduler is taken {context}")), "{test}: {report}");
+        assert_eq!(output.status.code(), Some(status), "{test}: {report}");
+    }
 }
 
 /// A program whose first argument chooses the mistake that it makes.

@@ -19,8 +19,7 @@
 //!
 //! The preempt word of a CPU ([`percpu`]) encodes the context. So a check is one test of this word against a constant,
 //! which the compiler computes from [`is_allowed`]. `qemu-tests/guest/src/contexts.rs` tests each combination that is
-//! refused. Two cases are not checked: a lock of the scheduler itself in a handler (see ARCHITECTURE.md), and a raise of
-//! a signal in the handler of an NMI, unless the raise unparks or preempts a thread.
+//! refused. Only a debug build checks the locks of the scheduler, because each operation on a channel takes one.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -48,7 +47,10 @@ pub(crate) enum Context {
 pub(crate) enum Act {
     TakeInterruptMutex,
     Unpark,
+    Raise,
     TakePreemptMutex,
+    #[cfg(debug_assertions)]
+    TakeSchedulerLock,
     Allocate,
     Spawn,
     Block,
@@ -57,8 +59,10 @@ pub(crate) enum Act {
 /// The table: whether `act` is allowed in `context`.
 const fn is_allowed(act: Act, context: Context) -> bool {
     match act {
-        Act::TakeInterruptMutex | Act::Unpark => !matches!(context, Context::NonMaskable),
+        Act::TakeInterruptMutex | Act::Unpark | Act::Raise => !matches!(context, Context::NonMaskable),
         Act::TakePreemptMutex | Act::Allocate | Act::Spawn => matches!(context, Context::Pinned | Context::Goroutine),
+        #[cfg(debug_assertions)]
+        Act::TakeSchedulerLock => is_allowed(Act::TakePreemptMutex, context),
         Act::Block => matches!(context, Context::Goroutine),
     }
 }
@@ -119,7 +123,10 @@ impl fmt::Display for Act {
         f.write_str(match self {
             Self::TakeInterruptMutex => "an `InterruptMutex` is taken",
             Self::Unpark => "a thread is unparked or preempted",
+            Self::Raise => "a signal is raised",
             Self::TakePreemptMutex => "a `PreemptMutex` is taken",
+            #[cfg(debug_assertions)]
+            Self::TakeSchedulerLock => "a lock of the scheduler is taken",
             Self::Allocate => "memory is allocated or freed",
             Self::Spawn => "a G is spawned",
             Self::Block => "a G blocks, yields or ends",
@@ -153,6 +160,26 @@ pub(crate) fn refuse_interrupt_mutex() -> ! {
 pub(crate) fn assert_may_unpark() {
     if percpu::is_any_set::<{ refusing(Act::Unpark) }>() {
         refuse(Act::Unpark);
+    }
+}
+
+/// # Panics
+/// If a signal must not be raised in this context.
+#[inline(always)]
+pub(crate) fn assert_may_raise() {
+    if percpu::is_any_set::<{ refusing(Act::Raise) }>() {
+        refuse(Act::Raise);
+    }
+}
+
+/// # Panics
+/// If a lock of the scheduler must not be taken in this context.
+#[cfg(debug_assertions)]
+#[inline(always)]
+#[track_caller]
+pub(crate) fn assert_may_take_scheduler_lock() {
+    if percpu::is_any_set::<{ refusing(Act::TakeSchedulerLock) }>() {
+        refuse(Act::TakeSchedulerLock);
     }
 }
 
@@ -262,7 +289,17 @@ pub(crate) fn is_misuse() -> bool {
 // forbids it. In the table, however, only the leftmost of the contexts' columns decides. Both rules agree if every act
 // that is allowed in a column is also allowed in every column to its right. The following code checks this.
 const _: () = {
-    let acts = [Act::TakeInterruptMutex, Act::Unpark, Act::TakePreemptMutex, Act::Allocate, Act::Spawn, Act::Block];
+    let acts = [
+        Act::TakeInterruptMutex,
+        Act::Unpark,
+        Act::Raise,
+        Act::TakePreemptMutex,
+        #[cfg(debug_assertions)]
+        Act::TakeSchedulerLock,
+        Act::Allocate,
+        Act::Spawn,
+        Act::Block,
+    ];
     let mut index = 0;
     while index < acts.len() {
         let mut context = 1;

@@ -9,7 +9,7 @@ use core::time::Duration;
 use gmp_sched::debugger::Layout;
 use gmp_sched::goroutine::Goroutine;
 use gmp_sched::machine::{Machine, NewMachine};
-use gmp_sched::platform::{OutOfResources, Parking, Pinned, Platform, Points, SLICE, UNDISTURBED};
+use gmp_sched::platform::{OutOfResources, Parking, Pinned, Platform, Points, SLICE, Site, UNDISTURBED};
 use gmp_sched::processor::Processor;
 use gmp_sched::scheduler::Scheduler;
 use gmp_sched::time::Instant;
@@ -58,8 +58,18 @@ static FATAL: spin::Once<fn(Arguments<'_>) -> !> = spin::Once::new();
 
 impl Points for Kernel {
     #[inline(always)]
+    fn point(site: Site) {
+        // Of the functions that contain such a point, only the one that raises a signal may be called by a handler.
+        if site == Site::DeviceSignal {
+            contexts::assert_may_raise();
+        }
+    }
+
+    #[inline(always)]
     #[track_caller]
     fn assert_not_preemptible() {
+        #[cfg(debug_assertions)]
+        contexts::assert_may_take_scheduler_lock();
         debug_assert!(
             percpu::is_preemption_off() || !interrupts::are_enabled(),
             "a lock of the scheduler is taken by a G that may be preempted"

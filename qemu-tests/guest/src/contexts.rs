@@ -1,6 +1,7 @@
 //! Tests of operations in contexts that do not allow them. Each operation that the table of `kernel::contexts` forbids
 //! must panic, with a message that names the context.
 
+use gmp_sched::device_signals::Signal;
 use gmp_sched::platform::{Pinned, Platform as _};
 use gmp_sched::preempt;
 use kernel::internals;
@@ -41,6 +42,11 @@ fn unpark() {
 
 fn request_preemption() {
     Kernel::request_preemption(Pinned::<Kernel>::new().machine());
+}
+
+fn raise() {
+    static SIGNAL: Signal<Kernel> = Signal::new();
+    SIGNAL.raise(Pinned::<Kernel>::new().machine().scheduler());
 }
 
 fn take_preempt_mutex() {
@@ -204,6 +210,25 @@ refused!(nmi_that_makes_a_system_call_is_refused: in_nmi(make_system_call), "a G
 refused!(nmi_that_takes_a_preempt_mutex_is_refused: in_nmi(take_preempt_mutex), "a `PreemptMutex` is taken", "in the handler of a non-maskable");
 refused!(nmi_that_unparks_is_refused: in_nmi(unpark), "a thread is unparked or preempted", "in the handler of a non-maskable");
 refused!(nmi_that_requests_a_preemption_is_refused: in_nmi(request_preemption), "a thread is unparked or preempted", "in the handler of a non-maskable");
+
+refused!(nmi_that_raises_a_signal_is_refused: in_nmi(raise), "a signal is raised", "in the handler of a non-maskable");
+
+/// Only a debug build checks the locks of the scheduler. `qemu-tests/tests/unoptimised.rs` runs these tests.
+#[cfg(debug_assertions)]
+mod scheduler_locks {
+    use super::{Box, GARBAGE, Kernel, Pinned, in_handler, in_nmi, with_interrupt_mutex_held};
+
+    fn take_a_lock_of_the_scheduler() {
+        let _ = Pinned::<Kernel>::new().machine().scheduler().stops();
+    }
+
+    refused!(in_a_handler: in_handler(take_a_lock_of_the_scheduler), "a lock of the scheduler is taken", "in the handler of an interrupt");
+    refused!(in_an_nmi: in_nmi(take_a_lock_of_the_scheduler), "a lock of the scheduler is taken", "in the handler of a non-maskable");
+    refused!(
+        under_an_interrupt_mutex: with_interrupt_mutex_held(take_a_lock_of_the_scheduler),
+        "a lock of the scheduler is taken", "with an `InterruptMutex` held since qemu-tests/guest/src/contexts.rs:"
+    );
+}
 
 // A G that has leaked a guard can neither wait nor end, because the next G would run with the lock or the pin.
 refused!(
