@@ -40,6 +40,20 @@ pub trait Points: 'static {
         let _ = site;
     }
 
+    /// A [`point`](Self::point) at which the caller takes a spinlock of the scheduler next, without another access to
+    /// shared memory in between.
+    #[inline(always)]
+    fn point_before_lock(site: Site) {
+        Self::point(site);
+    }
+
+    /// How many times to make a check that usually is made `usual` times, at least once. Called only if a check that
+    /// fails changes nothing that other Ms or later checks can see.
+    #[inline(always)]
+    fn repetitions(usual: u32) -> u32 {
+        usual
+    }
+
     /// Called before a spinlock of the scheduler is taken. Panics if the caller can be preempted and the platform can
     /// detect that. (If the holder of a spinlock were preempted, a waiter that spins on the same CPU would wait for
     /// ever.)

@@ -59,7 +59,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     pub(crate) fn hand_off(&'static self, processor: &'static Processor<Plat>) {
         processor.status.set(ProcessorStatus::Running);
         let has_work = processor.has_work();
-        Plat::point(Site::Idle);
+        Plat::point_before_lock(Site::Idle);
         {
             let mut shared = self.shared.lock();
             if self.is_stopping() {

@@ -161,7 +161,7 @@ impl<Plat: Platform> Machine<Plat> {
     #[doc(alias = "stopm")]
     pub(crate) fn go_idle(&'static self, pinned: &Pinned<Plat>) {
         let scheduler = self.scheduler();
-        Plat::point(Site::Idle);
+        Plat::point_before_lock(Site::Idle);
         let left = self.processor();
         {
             let mut shared = scheduler.shared.lock();

@@ -184,7 +184,7 @@ impl<Plat: Platform> Machine<Plat> {
             self.set_processor(None);
             scheduler.hand_off(processor);
         }
-        Plat::point(Site::Idle);
+        Plat::point_before_lock(Site::Idle);
         self.begin_to_wait(&mut scheduler.shared.lock());
         loop {
             Plat::point(Site::Idle);
@@ -271,7 +271,7 @@ pub(crate) fn ready_locked<Plat: Platform>(here: Option<&'static Machine<Plat>>,
             sampling::readied(machine, processor, goroutine);
         }
     }
-    Plat::point(Site::Idle);
+    Plat::point_before_lock(Site::Idle);
     let mut shared = scheduler.shared.lock();
     // The status changes in the same critical section as the assignment or the enqueueing, for the reason given in
     // `inject_from_outside`.

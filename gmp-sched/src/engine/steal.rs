@@ -16,8 +16,8 @@ use crate::entities::scheduler::PROCESSOR_LIMIT;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
-/// How many times a thief visits all Ps before it gives up. Go: `stealTries`.
-const STEAL_TRIES: u32 = 4;
+/// How many times a thief visits all Ps before its last round. Go: `stealTries`, which counts the last round, too.
+const EARLY_ROUNDS: u32 = 3;
 
 /// How long a thief leaves the G in a victim's `runnext` to the victim, which is likely to run that G in a moment.
 /// Go: `usleep(3)`.
@@ -26,7 +26,7 @@ const RUN_NEXT_GRACE: Duration = Duration::from_micros(3);
 /// How many times in a row a thief waits for one victim. After a wait, the thief steals the G in `runnext` only if that
 /// G was there before the wait, too; otherwise the thief waits again. If two Gs keep readying each other, each wait
 /// ends with another G in `runnext`. Without this limit, the thief could then wait for ever. (Go sets no limit.)
-const GRACES: usize = 4;
+const GRACES: u32 = 4;
 
 /// Tries to steal from the other Ps: takes Gs from their rings, and in the last round also Gs of due timers and the Gs
 /// in `runnext`. Go: `stealWork`.
@@ -36,8 +36,9 @@ pub(crate) fn steal<Plat: Platform>(
     processor: &'static Processor<Plat>,
 ) -> Option<&'static Goroutine<Plat>> {
     let processors = pinned.machine().scheduler().processors();
-    for attempt in 1..=STEAL_TRIES {
-        let last = attempt == STEAL_TRIES;
+    let early_rounds = Plat::repetitions(EARLY_ROUNDS);
+    for round in 0..=early_rounds {
+        let last = round == early_rounds;
         for index in steal_order(processors.len(), processor.random()) {
             let victim = &processors[index];
             if core::ptr::eq(victim, processor) {
@@ -134,7 +135,7 @@ fn steal_after_grace<Plat: Platform>(
     processor: &'static Processor<Plat>,
     victim: &'static Processor<Plat>,
 ) -> Option<&'static Goroutine<Plat>> {
-    for _ in 0..GRACES {
+    for _ in 0..Plat::repetitions(GRACES) {
         let seen = victim.queue.next()?;
         Plat::linger(RUN_NEXT_GRACE);
         let found = victim.queue.steal_into(&processor.queue, Some(seen));

@@ -78,7 +78,7 @@ pub(crate) fn requeue<Plat: Platform>(
     let scheduler = machine.scheduler();
     sampling::returned(machine, goroutine);
     goroutine.set_status(Status::Runnable);
-    Plat::point(Site::Syscall);
+    Plat::point_before_lock(Site::Syscall);
     let displaced = {
         // The following steps are one critical section. Otherwise `check_dead` could see this M on the idle list while
         // its G is on no queue, and report a deadlock.

@@ -241,6 +241,19 @@ impl<Plat: Platform> Machine<Plat> {
         self.locked.waits.store(false, Ordering::Relaxed);
     }
 
+    /// Clears what no later step reads: the link of an M that is not idle, and, if the M holds a P, the P of its last
+    /// system call.
+    #[cfg(feature = "std")]
+    pub(crate) fn forget_links(&self) {
+        let holds = self.processor().is_some();
+        if holds {
+            self.old_processor.store(None, Ordering::Relaxed);
+        }
+        if holds || self.current_goroutine().is_some() || self.next_processor.load(Ordering::Relaxed).is_some() {
+            self.link.store(None, Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn is_spinning(&self) -> bool {
         self.spinning.load(Ordering::Relaxed)
     }

@@ -266,6 +266,16 @@ impl<Plat: Platform> Processor<Plat> {
         self.counters.clear();
     }
 
+    /// Clears what no later step depends on: the last holder, because it only makes the search of
+    /// [`holder_of`](crate::entities::scheduler::Scheduler::holder_of) shorter, and the link of a P that is not idle.
+    #[cfg(feature = "std")]
+    pub(crate) fn forget_links(&self) {
+        self.last_holder.store(None, Ordering::Relaxed);
+        if self.status() != ProcessorStatus::Idle {
+            self.link.store(None, Ordering::Relaxed);
+        }
+    }
+
     /// Resets the P after a run of its scheduler, for the next run. The P has no Gs, and no timer is set.
     #[cfg(any(feature = "std", test))]
     pub(crate) fn renew(&self) {

@@ -90,7 +90,7 @@ impl<Plat: Platform> Timer<Plat> {
     pub(crate) fn cancel(&'static self, _pinned: &Pinned<Plat>) -> bool {
         loop {
             let Some(timers) = self.timers.load(Ordering::Relaxed) else { return false };
-            Plat::point(Site::Timers);
+            Plat::point_before_lock(Site::Timers);
             let mut wheel = timers.wheel.lock();
             // If the P of `timers` was taken out of use in the meantime, its timers now belong to another P.
             if !self.timers.load(Ordering::Relaxed).is_some_and(|now| core::ptr::eq(now, timers)) {
@@ -212,7 +212,7 @@ impl<Plat: Platform> Timers<Plat> {
     /// relies on [`earliest`](Self::earliest).
     #[inline]
     pub(crate) fn insert(&'static self, when: Instant, timer: &'static Timer<Plat>, action: Action<Plat>) -> bool {
-        Plat::point(Site::Timers);
+        Plat::point_before_lock(Site::Timers);
         let mut wheel = self.wheel.lock();
         timer.timers.store(Some(self), Ordering::Relaxed);
         timer.action.set(action);
@@ -254,7 +254,7 @@ impl<Plat: Platform> Timers<Plat> {
         if self.earliest() > now {
             return None;
         }
-        Plat::point(Site::Timers);
+        Plat::point_before_lock(Site::Timers);
         let mut wheel = self.wheel.lock();
         let action = wheel.pop_due(now).map(|(timer, when)| {
             let action = timer.action.get();

@@ -231,18 +231,29 @@ impl<C: Cpu> Threads<C> {
         self.here().ready_length.load(Ordering::Relaxed) != 0
     }
 
-    /// The saved context of `thread`, if it does not run.
+    /// The saved context of `thread`, and whether the thread runs, so that the context is not in use.
     #[cfg(feature = "std")]
-    pub(crate) fn context_of<'a>(&self, thread: &'a Thread<C>) -> Option<&'a SavedContext> {
-        let runs = self.cpus.iter().filter_map(|cpu| cpu.current.load(Ordering::Relaxed));
-        let mut runs = runs.filter(|&running| core::ptr::eq(running, thread));
-        runs.next().is_none().then_some(&thread.context)
+    pub(crate) fn context_of<'a>(&self, thread: &'a Thread<C>) -> (&'a SavedContext, bool) {
+        let mut running = self.cpus.iter().filter_map(|cpu| cpu.current.load(Ordering::Relaxed));
+        (&thread.context, running.any(|running| core::ptr::eq(running, thread)))
     }
 
-    /// The saved contexts of the idle loops of CPUs that run a thread.
+    /// Clears what no later step reads: the link of a thread that runs or is parked, and the time of its last sleep.
     #[cfg(feature = "std")]
-    pub(crate) fn idle_contexts(&self) -> impl Iterator<Item = &SavedContext> {
-        self.cpus.iter().filter(|cpu| cpu.current.load(Ordering::Relaxed).is_some()).map(|cpu| &cpu.idle_context)
+    pub(crate) fn forget_links<'a>(&self, threads: impl Iterator<Item = &'a Thread<C>>) {
+        for thread in threads {
+            if self.context_of(thread).1 || thread.token.is_parked() {
+                thread.link.store(None, Ordering::Relaxed);
+            }
+            thread.sleep.forget();
+        }
+    }
+
+    /// For each CPU, the saved context of its idle loop, and whether the idle loop runs, so that the context is not in
+    /// use.
+    #[cfg(feature = "std")]
+    pub(crate) fn idle_contexts(&self) -> impl Iterator<Item = (&SavedContext, bool)> {
+        self.cpus.iter().map(|cpu| (&cpu.idle_context, cpu.current.load(Ordering::Relaxed).is_none()))
     }
 
     /// If a thread is ready on this CPU and the running thread has run for `granularity`, records that the running

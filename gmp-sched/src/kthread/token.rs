@@ -26,6 +26,12 @@ impl<S: Points> Token<S> {
         Self { state: AtomicU8::new(PARKED), _points: PhantomData }
     }
 
+    /// Whether the thread is parked, so that it is on no ready list.
+    #[cfg(feature = "std")]
+    pub(crate) fn is_parked(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == PARKED
+    }
+
     /// Consumes the token, if there is one; returns whether there was. Called by the thread itself.
     pub(crate) fn take(&self) -> bool {
         S::point(Site::Park);

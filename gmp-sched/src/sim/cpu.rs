@@ -60,6 +60,13 @@ impl RunTime {
         self.stays.get()
     }
 
+    /// Clears the run times, which only the check of slices uses. An explored machine is not checked so.
+    pub(super) fn forget(&self) {
+        self.total.set(0);
+        self.at_interrupt.set(0);
+        self.stays.set(0);
+    }
+
     fn close(&self) {
         self.at_interrupt.set(self.total.get());
     }
@@ -219,13 +226,44 @@ fn traced(name: &'static str, handler: impl FnOnce()) {
     tracer.interrupt_end(current().instant());
 }
 
+/// In a reduced exploration, clears the stack below the caller's frame. Otherwise a function that is called later could
+/// keep a leftover of an earlier call in a part of its frame that it does not use, and equal states would differ.
+pub(super) fn scrub() {
+    #[inline(never)]
+    fn clear() {
+        core::hint::black_box(&mut [0_u64; SCRUBBED]);
+    }
+    if current().is_reduced() {
+        clear();
+    }
+}
+
+/// Number of words that [`scrub`] clears.
+const SCRUBBED: usize = 160;
+
 impl Points for Sim {
     fn point(site: Site) {
-        current().step(Some(site));
+        scrub();
+        // A CPU that waits for a lock calls `relax` next, which is a step.
+        if site != Site::LockBusy || !current().is_reduced() {
+            current().step(Some(site));
+        }
+    }
+
+    fn point_before_lock(site: Site) {
+        // The caller takes a lock next, which is a step of an exploration: see `assert_not_preemptible`.
+        if !current().is_reduced() {
+            current().step(Some(site));
+        }
+    }
+
+    fn repetitions(usual: u32) -> u32 {
+        if current().is_reduced() { 1 } else { usual }
     }
 
     #[track_caller]
     fn assert_not_preemptible() {
+        scrub();
         assert!(!current().cpu().is_in_user_code(), "a lock of the scheduler is taken by a G that may be preempted");
         if current().explored.is_some() {
             current().step(None);
@@ -250,6 +288,7 @@ unsafe impl Cpu for Sim {
     }
 
     unsafe fn without_interrupts<R>(body: impl FnOnce() -> R) -> R {
+        scrub();
         let were_on = current().cpu().interrupts_on.replace(false);
         let result = body();
         current().cpu().interrupts_on.set(were_on);
@@ -276,6 +315,7 @@ unsafe impl Cpu for Sim {
     }
 
     fn now() -> Instant {
+        scrub();
         current().instant()
     }
 

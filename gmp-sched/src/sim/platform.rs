@@ -53,6 +53,7 @@ unsafe impl Platform for Sim {
     }
 
     unsafe fn raise_pin() {
+        cpu::scrub();
         let cpu = current().cpu();
         cpu.pins.set(cpu.pins.get() + 1);
     }
@@ -63,6 +64,7 @@ unsafe impl Platform for Sim {
     }
 
     unsafe fn lower_pin() {
+        cpu::scrub();
         cpu::lower_pin();
     }
 
@@ -71,6 +73,7 @@ unsafe impl Platform for Sim {
     }
 
     fn current_machine() -> Option<&'static Machine<Self>> {
+        cpu::scrub();
         current().cpu().machine.get()
     }
 
@@ -79,6 +82,7 @@ unsafe impl Platform for Sim {
     }
 
     fn now() -> Instant {
+        cpu::scrub();
         current().instant()
     }
 

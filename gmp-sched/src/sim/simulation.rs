@@ -82,6 +82,8 @@ pub(super) struct Explored {
     /// Whether the next step leaves a pending IPI of its CPU pending. Otherwise the CPU handles the IPI before the
     /// step.
     pub(super) is_late: Cell<bool>,
+    /// Whether the exploration is reduced; see `exhaustive`.
+    pub(super) reduces: Cell<bool>,
     /// How many more times the clock may advance to the next deadline while a CPU is busy.
     pub(super) ticks: Cell<u32>,
     /// The point at which each CPU is stopped.
@@ -399,6 +401,7 @@ impl Simulation {
         self.steps.set(0);
         self.running.set(0);
         self.driver.forget();
+        self.cpus.iter().for_each(|cpu| cpu.run_time.forget());
     }
 
     fn is_interrupted(&self, cpu: usize) -> bool {
@@ -413,6 +416,11 @@ impl Simulation {
         let mut devices = self.devices.borrow_mut();
         let due = devices.iter().position(|interrupt| interrupt.when <= now && interrupt.cpu == cpu)?;
         Some(devices.swap_remove(due).signal)
+    }
+
+    /// Whether the machine is explored, and the exploration is reduced.
+    pub(super) fn is_reduced(&self) -> bool {
+        self.explored.as_ref().is_some_and(|explored| explored.reduces.get())
     }
 
     /// Decides whether a pending IPI arrives later, although the CPU could take it now.

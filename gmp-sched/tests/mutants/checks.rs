@@ -57,7 +57,8 @@ fn every_explored_program_has_a_mutant_of_its_own() {
 }
 
 /// The tests of the exploration itself in `tests/composition.rs`.
-const EXPLORATION: [&str; 2] = ["pruning_misses_no_state", "deadlock_in_one_order_is_found"];
+const EXPLORATION: [&str; 3] =
+    ["pruning_misses_no_state", "reduction_misses_no_situation", "deadlock_in_one_order_is_found"];
 
 /// The table of results identifies mutants by their descriptions, so each description must be unique.
 #[test]

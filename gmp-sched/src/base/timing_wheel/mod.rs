@@ -101,6 +101,15 @@ impl<T> WheelEntry<T> {
         &self.next
     }
 
+    /// Clears what is left of the last time that the element was in a wheel, if it is in none.
+    #[cfg(feature = "std")]
+    pub(crate) fn forget(&self) {
+        if !self.is_linked() {
+            self.when.store(0, Ordering::Relaxed);
+            self.previous.store(None, Ordering::Relaxed);
+        }
+    }
+
     fn when(&self) -> u64 {
         self.when.load(Ordering::Relaxed)
     }

@@ -245,6 +245,12 @@ impl<Plat: Platform> Goroutine<Plat> {
         self.runnable_since.store(0, Ordering::Relaxed);
     }
 
+    /// Clears the link. Called for a G that runs, which is in no queue.
+    #[cfg(feature = "std")]
+    pub(crate) fn forget_link(&self) {
+        self.link.store(None, Ordering::Relaxed);
+    }
+
     #[inline(always)]
     pub(crate) fn set_status(&self, status: Status) {
         self.status.store(status as u32, Ordering::Relaxed);

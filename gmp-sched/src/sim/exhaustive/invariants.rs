@@ -97,7 +97,7 @@ fn processors_are_accounted_for(machine: &Explorable) -> Result<(), String> {
 }
 
 /// The elements of a list. The caller holds the lock that guards the list.
-fn elements<T: Linked>(list: &List<T>) -> impl Iterator<Item = &'static T> {
+pub(super) fn elements<T: Linked>(list: &List<T>) -> impl Iterator<Item = &'static T> {
     core::iter::successors(list.front(), |element| element.link().load(Ordering::Relaxed)).take(list.len())
 }
 

@@ -5,12 +5,13 @@
 //! allocator is [`Memory`], which serves them from the arena) and its stack. So a [`Snapshot`] is complete whatever the
 //! program does, as long as it writes no statics and no thread-local variables.
 
-use alloc::rc::Rc;
+use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::alloc::{GlobalAlloc, Layout};
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::ops::Range;
-use core::ptr;
+use core::{mem, ptr, slice};
 use std::alloc::System;
 
 use crate::base::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -26,14 +27,9 @@ const PAGE: usize = 4096;
 /// Maximum number of arenas at the same time: one for each test that explores, and one for each failed exploration.
 const ARENAS: usize = 32;
 
-/// Number of words in a block. States are compared, and snapshots share memory, block by block.
-const WORDS: usize = 64;
-const BLOCK: usize = WORDS * size_of::<u64>();
-
 /// Number of bytes below a stack pointer that are cleared, so that leftovers of earlier calls do not make equal states
 /// differ.
 const CLEARED: usize = 4096;
-
 std::thread_local! {
     /// The arena of the explored machine that runs on this thread.
     static INSIDE: Cell<Option<&'static Arena>> = const { Cell::new(None) };
@@ -162,6 +158,7 @@ fn first_arena() -> usize {
 pub(crate) struct MachineMemory {
     arena: &'static Arena,
     is_abandoned: Cell<bool>,
+    image: RefCell<Image>,
 }
 
 impl MachineMemory {
@@ -184,7 +181,7 @@ impl MachineMemory {
             let is_guarded = unsafe { libc::mprotect(guard, PAGE, libc::PROT_NONE) } == 0;
             assert!(is_guarded, "no guard for a stack");
         }
-        Self { arena, is_abandoned: Cell::new(false) }
+        Self { arena, is_abandoned: Cell::new(false), image: RefCell::default() }
     }
 
     /// Runs `body` and serves its allocations from the arena.
@@ -197,7 +194,7 @@ impl MachineMemory {
 
     /// Whether the process's global allocator is [`Memory`].
     pub(super) fn is_global_allocator(&self) -> bool {
-        let probe = self.inside(|| core::hint::black_box(alloc::boxed::Box::new(0_u8)));
+        let probe = self.inside(|| core::hint::black_box(Box::new(0_u8)));
         Arena::of(ptr::from_ref(&*probe).addr()).is_some()
     }
 
@@ -221,33 +218,32 @@ impl MachineMemory {
         self.arena.free.set(0);
     }
 
-    /// Saves all of the machine's memory. Only the part of a stack at or above its pointer in `stack_pointers` is in
-    /// use; `CLEARED` bytes below the pointer are cleared.
-    pub(super) fn save(&self, stack_pointers: &[usize], before: Option<&Snapshot>) -> Snapshot {
-        let heap = (self.arena.base()..self.arena.free.get()).step_by(BLOCK);
-        let heap = save_blocks(heap, before.map_or(&[], |before| &before.heap));
-        let stacks = self.stacks().zip(stack_pointers).enumerate().map(|(number, (stack, &pointer))| {
-            let start = pointer / BLOCK * BLOCK;
-            clear(stack.start.max(start - CLEARED)..pointer);
-            let known = before.and_then(|before| before.stacks.get(number)).map_or(&[][..], |stack| stack);
-            save_blocks((start..stack.end).step_by(BLOCK).rev(), known)
-        });
-        let stacks: Vec<_> = stacks.collect();
-        let all = stacks.iter().flatten().chain(&heap);
-        let hash = all.fold(0_u128, |sum, block| sum.wrapping_add(block.hash));
-        Snapshot { heap, stacks, hash }
+    /// Brings the image of the machine's memory up to date and returns the hash of this memory. Only the part of a stack
+    /// at or above its pointer in `stack_pointers` is in use. The memory below the pointer is cleared.
+    pub(super) fn save(&self, stack_pointers: &[usize]) -> u128 {
+        let mut image = self.image.borrow_mut();
+        let heap = self.arena.base()..self.arena.base() + HEAP;
+        image.update(0, &heap, heap.start..self.arena.free.get().next_multiple_of(WORD));
+        for (number, (stack, &pointer)) in self.stacks().zip(stack_pointers).enumerate() {
+            let below = stack.start.max(pointer - CLEARED)..pointer;
+            let copied = image.parts.get(number + 1).map_or(stack.end, |part| part.used().start);
+            if copied < pointer || !is_zero(below.clone()) {
+                clear(copied.min(below.start)..pointer);
+            }
+            image.update(number + 1, &stack, pointer..stack.end);
+        }
+        image.hash
     }
 
-    /// Restores the machine to `snapshot`.
-    pub(super) fn restore(&self, snapshot: &Snapshot) {
-        let end = snapshot.heap.last().map_or(self.arena.base(), |last| last.address + BLOCK);
-        // Memory that was allocated after the snapshot becomes free.
-        clear(end..end.max(self.arena.free.get()));
-        for (stack, blocks) in self.stacks().zip(&snapshot.stacks) {
-            let start = blocks.last().map_or(stack.end, |lowest| lowest.address);
-            clear(stack.start.max(start - CLEARED)..start);
-        }
-        snapshot.stacks.iter().flatten().chain(&snapshot.heap).for_each(|block| block.restore());
+    /// A mark for [`go_back`](Self::go_back). The image is up to date.
+    pub(super) fn mark(&self) -> Mark {
+        let image = self.image.borrow();
+        Mark { changes: image.log.len(), hash: image.hash }
+    }
+
+    /// Restores the memory that the machine had when `mark` was made. The image is up to date.
+    pub(super) fn go_back(&self, mark: Mark) {
+        self.image.borrow_mut().go_back(mark);
     }
 }
 
@@ -276,28 +272,17 @@ impl Drop for MachineMemory {
     }
 }
 
-/// A saved block of memory.
-struct Block {
-    address: usize,
-    /// The hash of address and words.
-    hash: u128,
-    words: [u64; WORDS],
-}
+const WORD: usize = size_of::<u64>();
 
-impl Block {
-    fn new(address: usize, words: [u64; WORDS]) -> Self {
-        let seed = [address as u64, !(address as u64)];
-        let [low, high] = words.iter().fold(seed, |[low, high], &word| {
-            [mix(low ^ word, 0x9E37_79B9_7F4A_7C15), mix(high.wrapping_add(word), 0xD6E8_FEB8_6659_FD93)]
-        });
-        Self { address, hash: u128::from(high) << 64 | u128::from(low), words }
+/// The part of the hash of a state that one word contributes. A word that is 0 contributes nothing.
+fn hash(address: usize, word: u64) -> u128 {
+    if word == 0 {
+        return 0;
     }
-
-    #[expect(unsafe_code, reason = "writes the machine's memory")]
-    fn restore(&self) {
-        // SAFETY: the block is part of an arena whose machine does not run.
-        unsafe { ptr::with_exposed_provenance_mut::<[u64; WORDS]>(self.address).write(self.words) };
-    }
+    let address = address as u64;
+    let low = mix(mix(word, address ^ 0x9E37_79B9_7F4A_7C15), 0xD6E8_FEB8_6659_FD93);
+    let high = mix(mix(word, address ^ 0xA076_1D64_78BD_642F), 0xE703_7ED1_A0B4_28DB);
+    u128::from(high) << 64 | u128::from(low)
 }
 
 /// Multiplies to 128 bits and folds the halves, so that each bit of `word` changes about half of the bits of the
@@ -307,25 +292,122 @@ fn mix(word: u64, factor: u64) -> u64 {
     (product >> 64) as u64 ^ product as u64 ^ word.rotate_left(23)
 }
 
-/// Saves the blocks at these addresses; unchanged blocks are shared with `before`.
-fn save_blocks(addresses: impl Iterator<Item = usize>, before: &[Rc<Block>]) -> Vec<Rc<Block>> {
-    let save = |(number, address): (usize, usize)| {
-        #[expect(unsafe_code, reason = "reads the machine's memory")]
-        // SAFETY: the block is mapped memory of an arena whose machine does not run.
-        let words = unsafe { &*ptr::with_exposed_provenance::<[u64; WORDS]>(address) };
-        match before.get(number) {
-            Some(block) if block.address == address && block.words == *words => block.clone(),
-            _ => Rc::new(Block::new(address, *words)),
-        }
-    };
-    addresses.enumerate().map(save).collect()
+/// A point in the history of the image of a machine's memory.
+#[derive(Clone, Copy)]
+pub(super) struct Mark {
+    changes: usize,
+    hash: u128,
 }
 
-/// All memory of an explored machine at one point. Snapshots of similar states share most of their blocks.
-pub(super) struct Snapshot {
-    heap: Vec<Rc<Block>>,
-    /// The blocks of each stack, from the top down.
-    stacks: Vec<Vec<Rc<Block>>>,
-    /// The hash of all blocks.
-    pub(super) hash: u128,
+/// A copy of the machine's memory at the time of the last [`save`](MachineMemory::save), and the changes by which earlier
+/// states can be restored.
+#[derive(Default)]
+struct Image {
+    /// The copies of the heap and of each stack.
+    parts: Vec<Part>,
+    /// The sum of the hashes of all words.
+    hash: u128,
+    log: Vec<Change>,
+}
+
+/// The copy of the heap or of a stack.
+struct Part {
+    /// The address of the first word.
+    start: usize,
+    words: Box<[u64]>,
+    /// The indices of the words that may not be 0.
+    used: Range<usize>,
+}
+
+impl Part {
+    /// The addresses of the words that may not be 0.
+    fn used(&self) -> Range<usize> {
+        self.start + self.used.start * WORD..self.start + self.used.end * WORD
+    }
+}
+
+/// A change of a word.
+struct Change {
+    part: u32,
+    index: u32,
+    before: u64,
+}
+
+/// So many words are compared at once, because most words do not change.
+const SECTION: usize = 512;
+const LINE: usize = 8;
+
+impl Image {
+    /// Copies the words of a part that have changed. The memory at the addresses `used` may be in use. Other memory that
+    /// has been in use is 0.
+    fn update(&mut self, number: usize, part: &Range<usize>, used: Range<usize>) {
+        if self.parts.len() <= number {
+            let words = part.len() / WORD;
+            self.parts.push(Part { start: part.start, words: vec![0; words].into_boxed_slice(), used: words..words });
+        }
+        let Self { parts, hash: sum, log } = self;
+        let Part { start, words: copy, used: before } = &mut parts[number];
+        let used = (used.start - part.start) / WORD..(used.end - part.start) / WORD;
+        let all = if before.start == before.end {
+            used.clone()
+        } else {
+            used.start.min(before.start)..used.end.max(before.end)
+        };
+        *before = used;
+        let memory = read(*start + all.start * WORD, all.len());
+        for (section, now) in memory.chunks(SECTION).enumerate() {
+            let first = all.start + section * SECTION;
+            if copy[first..first + now.len()] == *now {
+                continue;
+            }
+            for (line, now) in now.chunks(LINE).enumerate() {
+                let first = first + line * LINE;
+                let copy = &mut copy[first..first + now.len()];
+                if copy == now {
+                    continue;
+                }
+                for (offset, (copy, &now)) in
+                    copy.iter_mut().zip(now).enumerate().filter(|(_, (copy, now))| copy != now)
+                {
+                    let (index, address) = (first + offset, *start + (first + offset) * WORD);
+                    *sum = sum.wrapping_sub(hash(address, *copy)).wrapping_add(hash(address, now));
+                    log.push(Change { part: number as u32, index: index as u32, before: mem::replace(copy, now) });
+                }
+            }
+        }
+    }
+
+    fn go_back(&mut self, mark: Mark) {
+        for Change { part, index, before } in self.log.drain(mark.changes..).rev() {
+            let part = &mut self.parts[part as usize];
+            let index = index as usize;
+            part.words[index] = before;
+            part.used = part.used.start.min(index)..part.used.end.max(index + 1);
+            write(part.start + index * WORD, before);
+        }
+        self.hash = mark.hash;
+    }
+}
+
+/// Reads `count` words of an explored machine.
+fn read(address: usize, count: usize) -> &'static [u64] {
+    #[expect(unsafe_code, reason = "reads the machine's memory")]
+    // SAFETY: the words are mapped memory of an arena whose machine does not run.
+    unsafe {
+        slice::from_raw_parts(ptr::with_exposed_provenance(address), count)
+    }
+}
+
+/// Writes a word of an explored machine.
+fn write(address: usize, word: u64) {
+    #[expect(unsafe_code, reason = "writes the machine's memory")]
+    // SAFETY: the word is part of an arena whose machine does not run.
+    unsafe {
+        ptr::with_exposed_provenance_mut::<u64>(address).write(word);
+    }
+}
+
+/// Whether memory of an explored machine is 0.
+fn is_zero(memory: Range<usize>) -> bool {
+    read(memory.start, memory.len() / WORD).iter().fold(0, |all, word| all | word) == 0
 }

@@ -3,10 +3,14 @@
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
-use std::collections::HashMap;
+use core::hash::{Hash, Hasher};
+use core::mem;
+use std::collections::HashSet;
+use std::hash::DefaultHasher;
 
-use super::memory::Snapshot;
+use super::memory::Mark;
 use super::state::Explorable;
+use super::table::Table;
 use super::{Census, Choice, Failure, Setting, Step, invariants};
 
 /// The number of the state in which the program has ended.
@@ -14,8 +18,9 @@ const END: u32 = 0;
 
 /// A state on the current path.
 struct Visit {
-    snapshot: Snapshot,
     number: u32,
+    /// The mark by which the state before this one can be restored.
+    mark: Mark,
     choices: Vec<Choice>,
     /// How many of the choices have been followed.
     followed: usize,
@@ -29,35 +34,50 @@ struct Visit {
     budget: u32,
 }
 
-/// A state that has been visited.
-struct Known {
+/// The result of a visit to a state.
+struct Visited {
     number: u32,
-    /// The largest budget (of steps or of switches) that was left at a visit of the state.
-    budget: u32,
+    /// Whether this is the first visit.
+    is_new: bool,
+    /// Whether to follow the steps from the state: the state is new, or a larger budget is left than at all earlier
+    /// visits.
+    is_worth: bool,
 }
 
 pub(super) struct Search {
     setting: Setting,
     machine: Explorable,
-    known: HashMap<u128, Known>,
+    known: Table,
+    /// For each state, by number, the largest budget (of steps or of switches) that was left at a visit of the state.
+    budgets: Vec<u32>,
     /// The transitions, as pairs of state numbers.
     edges: Vec<(u32, u32)>,
     census: Census,
+    /// The hashes of the situations in the stable states.
+    situations: HashSet<u64>,
 }
 
 impl Search {
     pub(super) fn new(setting: Setting, program: fn()) -> Self {
         let machine = Explorable::new(setting, program);
-        Self { setting, machine, known: HashMap::new(), edges: Vec::new(), census: Census::default() }
+        Self {
+            setting,
+            machine,
+            known: Table::new(),
+            budgets: vec![0],
+            edges: Vec::new(),
+            census: Census::default(),
+            situations: HashSet::new(),
+        }
     }
 
     pub(super) fn run(mut self) -> Result<Census, Failure> {
-        let snapshot = self.machine.save(None);
+        let hash = self.machine.save();
         let budget = self.setting.steps.or(self.setting.switches).unwrap_or(0);
-        let number = self.visit(snapshot.hash, 0, budget).expect("it is the first");
+        let Visited { number, .. } = self.visit(hash, 0, budget);
         let mut path = vec![Visit {
-            snapshot,
             number,
+            mark: self.machine.memory.mark(),
             choices: self.machine.choices(),
             followed: 0,
             cpu: 0,
@@ -72,6 +92,8 @@ impl Search {
             }
         }
         self.census.states = self.known.len();
+        self.census.situations = self.situations.len();
+        self.census.sum_of_situations = self.situations.iter().fold(0, |sum, &hash| sum.wrapping_add(hash));
         // With a bound on the steps, a state may lack successors only because of the bound. So the search for traps
         // (see `find_trap`) is left out.
         match self.setting.steps.is_none().then(|| self.find_trap()).flatten() {
@@ -84,37 +106,41 @@ impl Search {
     fn step(&mut self, path: &mut Vec<Visit>) -> Result<(), String> {
         let Some(visit) = path.last_mut() else { return Ok(()) };
         let Some(&choice) = visit.choices.get(visit.followed) else {
-            path.pop();
+            let left = path.pop();
+            left.iter().for_each(|left| self.machine.memory.go_back(left.mark));
             return Ok(());
         };
         visit.followed += 1;
         let (number, last) = (visit.number, visit.cpu);
         let cpu = if let Choice::Step { cpu, .. } = choice { cpu } else { last };
         let Some(budget) = visit.budget.checked_sub(self.cost(visit, cpu)) else { return Ok(()) };
-        if visit.followed != 1 {
-            self.machine.memory.restore(&visit.snapshot);
-        }
+        let mark = self.machine.memory.mark();
         let who = self.machine.who(cpu);
         let end = self.machine.carry_out(choice);
         visit.step = Some(Step { choice, who, site: self.machine.explored().sites[cpu].get() });
         self.census.transitions += 1;
-        let snapshot = self.machine.save(Some(&visit.snapshot));
+        let hash = self.machine.save();
         match end {
             Some(Ok(())) => {
                 self.census.ends += 1;
                 self.edges.push((number, END));
+                self.machine.memory.go_back(mark);
                 return Ok(());
             }
             Some(Err(message)) => return Err(message),
             None => {}
         }
-        let is_known = self.known.contains_key(&self.key(snapshot.hash, cpu));
-        let to = self.visit(snapshot.hash, cpu, budget);
-        let known = &self.known[&self.key(snapshot.hash, cpu)];
-        self.edges.push((number, known.number));
-        let Some(to) = to else { return Ok(()) };
-        if !is_known {
-            self.census.stable += usize::from(invariants::check(&self.machine)?);
+        let Visited { number: to, is_new, is_worth } = self.visit(hash, cpu, budget);
+        self.edges.push((number, to));
+        if !is_worth {
+            self.machine.memory.go_back(mark);
+            return Ok(());
+        }
+        if is_new && invariants::check(&self.machine)? {
+            self.census.stable += 1;
+            let mut hasher = DefaultHasher::new();
+            self.machine.situation().hash(&mut hasher);
+            self.situations.insert(hasher.finish());
         }
         if self.known.len() > self.setting.states_at_most {
             return Err("there are more states than the setting allows".to_string());
@@ -124,7 +150,7 @@ impl Search {
             return Err("every CPU halts and nothing is to wake one".to_string());
         }
         let can_progress = self.machine.can_progress(cpu);
-        path.push(Visit { snapshot, number: to, choices, followed: 0, cpu, can_progress, step: None, budget });
+        path.push(Visit { number: to, mark, choices, followed: 0, cpu, can_progress, step: None, budget });
         Ok(())
     }
 
@@ -143,23 +169,22 @@ impl Search {
         if self.setting.switches.is_some() { hash.wrapping_add(cpu as u128) } else { hash }
     }
 
-    /// Records a visit. Returns the state's number, or `None` if it was visited with at least this budget before.
-    fn visit(&mut self, hash: u128, cpu: usize, budget: u32) -> Option<u32> {
-        let number = u32::try_from(self.known.len() + 1).expect("fewer than 2^32 states");
-        let key = self.key(hash, cpu);
-        let mut is_new = false;
-        let known = self.known.entry(key).or_insert_with(|| {
-            is_new = true;
-            Known { number, budget }
-        });
-        let is_worth = is_new || known.budget < budget || !self.setting.prunes;
-        known.budget = known.budget.max(budget);
-        is_worth.then_some(known.number)
+    /// Records a visit.
+    fn visit(&mut self, hash: u128, cpu: usize, budget: u32) -> Visited {
+        let (number, is_new) = self.known.insert(self.key(hash, cpu));
+        if is_new {
+            self.budgets.push(budget);
+        }
+        let most = &mut self.budgets[number as usize];
+        let is_worth = is_new || *most < budget || !self.setting.prunes;
+        *most = budget.max(*most);
+        Visited { number, is_new, is_worth }
     }
 
     /// Searches for a trap, that is, a state from which no path leads to the end of the program.
-    fn find_trap(&self) -> Option<String> {
-        let mut back: Vec<(u32, u32)> = self.edges.iter().map(|&(from, to)| (to, from)).collect();
+    fn find_trap(&mut self) -> Option<String> {
+        let mut back = mem::take(&mut self.edges);
+        back.iter_mut().for_each(|edge| *edge = (edge.1, edge.0));
         back.sort_unstable();
         let mut ends = vec![false; self.known.len() + 1];
         ends[END as usize] = true;
@@ -167,7 +192,7 @@ impl Search {
         while let Some(state) = open.pop() {
             let first = back.partition_point(|&(to, _)| to < state);
             for &(_, from) in back[first..].iter().take_while(|&&(to, _)| to == state) {
-                if !core::mem::replace(&mut ends[from as usize], true) {
+                if !mem::replace(&mut ends[from as usize], true) {
                     open.push(from);
                 }
             }

@@ -3,12 +3,15 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
-use super::memory::{MachineMemory, Snapshot};
+use super::invariants::elements;
+use super::memory::MachineMemory;
 use super::{Choice, Setting, Who};
 use crate::base::instant::Instant;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
+use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::kthread::Thread;
@@ -26,7 +29,7 @@ pub(super) struct Explorable {
 impl Explorable {
     /// Makes a machine and runs its program up to `begin`.
     pub(super) fn new(setting: Setting, program: fn()) -> Self {
-        let Setting { cpus, processors, procs_limit, ticks, order, .. } = setting;
+        let Setting { cpus, processors, procs_limit, ticks, order, reduces, .. } = setting;
         let memory = MachineMemory::new();
         assert!(
             memory.is_global_allocator(),
@@ -36,6 +39,7 @@ impl Explorable {
         let simulation: &'static Simulation = memory.inside(|| {
             let explored = Explored::default();
             explored.ticks.set(ticks);
+            explored.reduces.set(reduces);
             &*Box::leak(Box::new(Simulation::new(config, Some(explored))))
         });
         simulation.enter();
@@ -104,22 +108,61 @@ impl Explorable {
         (machine.map(Machine::id), goroutine.map(Goroutine::id))
     }
 
+    /// Describes which G runs on which M, P and CPU, which of them are idle, and what waits where.
+    pub(super) fn situation(&self) -> String {
+        use core::fmt::Write;
+
+        let Self { simulation, scheduler, .. } = self;
+        let mut text = String::new();
+        let now = simulation.now();
+        let mut write = |what: fmt::Arguments<'_>| text.write_fmt(what).expect("a string takes everything");
+        write(format_args!("{now} {} {}; ", scheduler.is_stopping(), scheduler.procs()));
+        for cpu in &simulation.cpus {
+            write(format_args!("{:?} {}; ", cpu.machine.get().map(Machine::id), cpu.halts(now)));
+        }
+        for processor in scheduler.processors_ever() {
+            let queue: Vec<_> = processor.queue.elements().map(Goroutine::id).collect();
+            write(format_args!("{:?} {queue:?} {}; ", processor.status(), processor.timers.earliest()));
+        }
+        for machine in scheduler.machines() {
+            let runs = machine.current_goroutine().map(Goroutine::id);
+            write(format_args!("{:?} {:?} {runs:?}; ", machine.id(), machine.processor().map(Processor::id)));
+        }
+        for goroutine in scheduler.goroutines() {
+            write(format_args!("{} {:?}; ", goroutine.id(), goroutine.status()));
+        }
+        if let Some(shared) = scheduler.shared.try_lock() {
+            let idle: Vec<_> = elements(&shared.idle_machines).map(Machine::id).collect();
+            let processors: Vec<_> = elements(&shared.idle_processors).map(Processor::id).collect();
+            let global: Vec<_> = elements(&shared.global).map(Goroutine::id).collect();
+            write(format_args!("{idle:?} {processors:?} {global:?} {}", shared.blocked_machines));
+        }
+        text
+    }
+
     fn threads(&self) -> impl Iterator<Item = &'static Thread<Sim>> {
         let machines = self.scheduler.machines().filter_map(|machine| machine.thread().copied());
         machines.chain(self.simulation.sysmon.get())
     }
 
-    /// Clears the state on which no later step depends, and saves the rest.
-    pub(super) fn save(&self, before: Option<&Snapshot>) -> Snapshot {
+    /// Clears the state on which no later step depends, and saves the rest; returns its hash.
+    pub(super) fn save(&self) -> u128 {
         self.simulation.forget_history();
         self.explored().is_late.set(false);
+        self.explored().sites.iter().for_each(|site| site.set(None));
         self.scheduler.processors_ever().iter().for_each(|processor| processor.forget_history(self.order));
         self.scheduler.goroutines().for_each(|goroutine| goroutine.forget_times());
+        if self.simulation.is_reduced() {
+            self.simulation.threads.forget_links(self.threads());
+            self.scheduler.processors_ever().iter().for_each(Processor::forget_links);
+            self.scheduler.machines().for_each(Machine::forget_links);
+        }
         // These are the stack pointers of the contexts that the flows of control saved last.
         let mut saved: Vec<usize> = self.simulation.cpus.iter().map(|cpu| cpu.context.stack_pointer()).collect();
-        saved.extend(self.simulation.threads.idle_contexts().map(|context| context.stack_pointer()));
-        let threads = self.threads().filter_map(|thread| self.simulation.threads.context_of(thread));
-        saved.extend(threads.map(|context| context.stack_pointer()));
+        let threads = self.threads().map(|thread| self.simulation.threads.context_of(thread));
+        for (context, runs) in threads.chain(self.simulation.threads.idle_contexts()) {
+            if runs { context.forget() } else { saved.push(context.stack_pointer()) }
+        }
         for machine in self.scheduler.machines() {
             match machine.current_goroutine() {
                 Some(_) => saved.push(machine.g0.stack_pointer()),
@@ -133,6 +176,9 @@ impl Explorable {
                 .any(|machine| machine.current_goroutine().is_some_and(|current| core::ptr::eq(current, goroutine)));
             if runs || goroutine.status() == Status::Dead {
                 goroutine.context.forget();
+                if runs && self.simulation.is_reduced() {
+                    goroutine.forget_link();
+                }
             } else {
                 saved.push(goroutine.context.stack_pointer());
             }
@@ -145,7 +191,7 @@ impl Explorable {
                 here.min().unwrap_or(stack.end)
             })
             .collect();
-        self.memory.save(&pointers, before)
+        self.memory.save(&pointers)
     }
 }
 

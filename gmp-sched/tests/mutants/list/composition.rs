@@ -72,7 +72,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "            if (is_queued || scheduler.signals.is_ready()) && self.claim_idle_processor(is_queued) {
                 return;
             }",
-        "            let _ = (is_queued, Self::take_back);",
+        "            let _ = (is_queued, Self::claim_idle_processor);",
         Simulation("composition", "spinning_m_that_goes_idle_finds_the_work_that_relied_on_it", ONE),
     ),
     mutant(

@@ -295,7 +295,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/idle.rs",
         "an M that polls wakes another M, although there is only one G",
         "self.claim_idle_processor(is_queued)",
-        "self.take_back(true)",
+        "self.claim_idle_processor(true)",
         Model("pollers::raise_on_an_idle_machine_wakes_one_m"),
     ),
     mutant(
