@@ -12,8 +12,8 @@
 //! GMP_SWITCHES=all cargo test --release -p gmp-sched --test composition -- --nocapture submitting
 //! ```
 //!
-//! The explorations of the programs in this table are complete for the given number of
-//! ticks. The command above measured them in the release profile; the longest took 13 s of processor time:
+//! The explorations of the programs in this table are complete for the given number of ticks. The command above measured
+//! them in the release profile; the longest took 13 s of processor time:
 //!
 //! | program | ticks | states |
 //! |---|---|---|

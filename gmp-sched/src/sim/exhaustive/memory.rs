@@ -2,8 +2,8 @@
 //! byte.
 //!
 //! The arena contains everything that a flow of control of the machine can write: its allocations (the test's global
-//! allocator is [`Memory`], which serves them from the arena) and its stack. So a [`Snapshot`] is complete whatever the
-//! program does, as long as it writes no statics and no thread-local variables.
+//! allocator is [`Memory`], which serves them from the arena) and its stack. So the arena is the whole state whatever
+//! the program does, as long as it writes no statics and no thread-local variables.
 
 use alloc::boxed::Box;
 use alloc::vec;

@@ -17,8 +17,8 @@
 //! own: everything that is allocated while the machine runs, and the used part of every stack. The registers of a flow
 //! of control that does not run are on its stack. So two states with the same hash continue in the same way, except
 //! for a hash collision. The table of the states contains 96 bits of each hash, so with ten million states a collision
-//! is less probable than 10^-14. The following is cleared before a state
-//! is saved, and is therefore not part of the state:
+//! is less probable than 10^-14. The following is cleared before a state is saved, and is therefore not part of the
+//! state:
 //!
 //! - counters, the times since which Gs wait or are runnable, and the P's clock from which these times are read,
 //!   because they are only used in reports;
@@ -47,8 +47,7 @@
 //!   moments, with the same effect.
 //! - *What is written before it is read is cleared*: the link of a G, M, P or thread that is in no list, the time of the
 //!   last sleep of a thread that does not sleep, and the P that an M had in its last system call when it holds a P
-//!   again. So is the last holder of a P, because it only tells
-//!   [`holder_of`](crate::entities::scheduler::Scheduler::holder_of) where to search first.
+//!   again. So is the last holder of a P, because it only tells `Scheduler::holder_of` where to search first.
 //! - *Memory below a stack pointer is not in use*, so it is cleared not only before a state is saved, but also whenever
 //!   the scheduler calls a function of the simulated platform. Otherwise leftovers of earlier calls remain in the parts
 //!   of later frames that the compiler does not use, and equal states differ.
