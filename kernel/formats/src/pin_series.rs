@@ -1,9 +1,9 @@
 //! For how long a CPU had preemption off, measured by its timer ticks.
 //!
 //! A *series* consists of ticks that found preemption off, and between which preemption was never on. How does a tick
-//! know that preemption was never on since the last one? Each tick of a series requests a switch. As soon as preemption
-//! is on again, the CPU makes the pending switch, which ends the series. So if the next tick still finds a switch
-//! pending, preemption was never on between the two ticks.
+//! know that preemption was never on since the last one? The first tick of a series requests a switch, which stays
+//! pending while preemption is off. As soon as preemption is on again, the CPU makes the pending switch, which ends the
+//! series. So if the next tick still finds a switch pending, preemption was never on between the two ticks.
 //!
 //! The CPU to which a series belongs changes it, in its timer interrupt and at its switches. Other CPUs read it.
 

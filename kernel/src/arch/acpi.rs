@@ -27,7 +27,8 @@ pub(crate) struct Tables {
     /// The ids of the local APICs of the usable CPUs. If the firmware lists more CPUs than the kernel can use, the CPUs
     /// at the end of the firmware's list are missing here. The boot CPU may be one of them.
     pub apic_ids: heapless::Vec<u32, MAX_CPUS>,
-    /// The number of CPUs for which `apic_ids` has no room.
+    /// The number of entries of the firmware's list of CPUs for which `apic_ids` has no room. A CPU that the firmware
+    /// lists twice counts twice.
     pub ignored_cpus: usize,
     /// The I/O APICs that the firmware lists.
     pub io_apics: heapless::Vec<IoApic, MAX_IO_APICS>,
@@ -73,8 +74,9 @@ impl Tables {
         overridden.map_or(Interrupt::of_isa_bus(irq), |&(_, interrupt)| interrupt)
     }
 
-    /// Adds a CPU to `apic_ids`, unless the list contains that CPU already. Some firmware lists a CPU twice, once in
-    /// the format for xAPIC ids and once in the format for x2APIC ids.
+    /// Adds a CPU to `apic_ids`, unless the list contains that CPU already. If the list is full, counts the CPU in
+    /// `ignored_cpus` instead. Some firmware lists a CPU twice, once in the format for xAPIC ids and once in the format
+    /// for x2APIC ids.
     fn add_cpu(&mut self, apic_id: u32) {
         if !self.apic_ids.contains(&apic_id) && self.apic_ids.push(apic_id).is_err() {
             self.ignored_cpus += 1;
@@ -101,7 +103,8 @@ impl Tables {
     }
 }
 
-/// Reads the tables. If there are none, or if they are damaged, the kernel uses only the boot CPU and no I/O APIC.
+/// Reads the tables. If there are none, if their root is damaged, or if they contain no MADT, the kernel uses only the
+/// boot CPU and no I/O APIC.
 pub(crate) fn init(root_pointer: Option<u64>) {
     TABLES.call_once(|| match root_pointer {
         Some(address) => read(address).unwrap_or_else(|error| without_tables(&error)),

@@ -5,7 +5,7 @@ use std::thread;
 
 use super::percpu::{CpuId, MAX_CPUS};
 
-/// Returns how many CPUs this process may use. All calls return the same number.
+/// Returns how many CPUs this process may use, but at most [`MAX_CPUS`]. All calls return the same number.
 pub fn count() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| thread::available_parallelism().map_or(1, usize::from).min(MAX_CPUS))

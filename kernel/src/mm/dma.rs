@@ -5,7 +5,8 @@
 //! ("bounces") data between the caller's buffer and pages of this pool. These pages stay allocated as long as the
 //! device may use them. If a driver abandons a device, the driver never frees the pages that the device may still use.
 //!
-//! All functions may be called from everywhere. They take only leaf locks, whose holders take no other lock.
+//! All functions may be called from everywhere except handlers of non-maskable interrupts. They take only leaf locks,
+//! whose holders take no other lock.
 
 use core::ptr::NonNull;
 

@@ -20,9 +20,10 @@
 //! code of the firmware are marked as [`STALE`] at boot, and are filled with zeros when they are allocated for the first
 //! time.
 //!
-//! All functions may be called from everywhere, including the handlers of interrupts and page faults. They take one
-//! lock, whose holder takes no other lock. The page fault handler takes this lock, too, when a page of a stack is
-//! touched for the first time. So the holder of the lock must not touch such a page: see `lock`.
+//! All functions may be called from everywhere, including the handlers of interrupts and page faults, but not from
+//! handlers of non-maskable interrupts. They take one lock, whose holder takes no other lock. The page fault handler
+//! takes this lock, too, when a page of a stack is touched for the first time. So the holder of the lock must not touch
+//! such a page: see `lock`.
 //!
 //! # When memory runs short
 //!

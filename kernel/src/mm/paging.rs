@@ -148,7 +148,8 @@ fn map_physical_memory(tables: &mut OffsetPageTable<'static>, regions: &[MemoryR
 }
 
 /// Maps new frames at `pages` pages from `start` on. The pages must be in the window for stacks or for the heap. Pages
-/// that are mapped already stay as they are. The memory is not cleared. Callable from everywhere.
+/// that are mapped already stay as they are. The memory is not cleared. Callable from everywhere except handlers of
+/// non-maskable interrupts.
 ///
 /// # Errors
 /// If there are too few frames. Pages that were mapped before the frames ran out stay mapped.
@@ -176,7 +177,8 @@ pub(super) fn add(
     Ok(install(entry, allocate()?, DATA))
 }
 
-/// Maps `bytes` bytes of device registers at `physical`, uncached. The mapping is permanent. Callable from everywhere.
+/// Maps `bytes` bytes of device registers at `physical`, uncached. The mapping is permanent. Callable from everywhere
+/// except handlers of non-maskable interrupts.
 ///
 /// # Errors
 /// If there is no memory for page tables, the window is full, or the range extends beyond the physical addresses that

@@ -1,7 +1,7 @@
 //! What each CPU records about itself: whether it runs a thread, how many interrupts it has taken, and for how long
-//! preemption has been off. The watchdog reads these records. They are written only by interrupt handlers, when the CPU
-//! switches threads or becomes idle, and when a pending switch takes effect. So turning interrupts or preemption off
-//! costs nothing extra.
+//! preemption has been off. The watchdog reads these records. They are written only in three cases: in interrupt
+//! handlers, when the CPU switches threads or becomes idle, and when a pending switch takes effect. So turning
+//! interrupts or preemption off costs nothing extra.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;

@@ -6,11 +6,11 @@
 //! the number of instructions that all CPUs have executed. As long as one CPU executes instructions, only the number of
 //! these instructions decides the order of events.
 //!
-//! QEMU has one thread that executes all CPUs, and a main loop in another thread. When all CPUs halt, the main loop
-//! advances the clock to the next timer and wakes the CPUs' thread. The main loop also runs for a moment after each
-//! timer. If all CPUs halt in that moment, the main loop advances the clock before the CPUs' thread has finished. The
-//! clock then misses the last instructions of a CPU, or another CPU continues first. In a test with a hundred rounds of
-//! twenty short sleeps on four CPUs, hardly any two runs were equal without polling.
+//! If QEMU counts instructions, it has one thread that executes all CPUs, and a main loop in another thread. When all
+//! CPUs halt, the main loop advances the clock to the next timer and wakes the CPUs' thread. The main loop also runs
+//! for a moment after each timer. If all CPUs halt in that moment, the main loop advances the clock before the CPUs'
+//! thread has finished. The clock then misses the last instructions of a CPU, or another CPU continues first. In a test
+//! with a hundred rounds of twenty short sleeps on four CPUs, hardly any two runs were equal without polling.
 //!
 //! With polling, the main loop does not advance the clock too early. If the next timer fires while the last CPU still
 //! polls, that CPU does not halt, so the main loop does not advance the clock at all. If the next timer fires later,

@@ -35,7 +35,7 @@ gmp_sched::platform_aliases!(Kernel);
 #[doc(no_inline)]
 pub use crate::select;
 
-/// The size of an M's stack (g0), in bytes.
+/// The size of a kernel thread's stack, in bytes. The stack of an M's thread is the M's g0.
 const THREAD_STACK: usize = 64 * 1024;
 
 static SCHEDULER: spin::Once<&'static Scheduler<Kernel>> = spin::Once::new();

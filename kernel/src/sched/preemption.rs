@@ -31,8 +31,8 @@ pub(crate) fn first_tick(now: Instant) -> Instant {
     preempt::first_tick(Kernel::current_machine(), now)
 }
 
-/// Makes a switch pending if the current G is to be preempted. Called in the interrupt by which another CPU requests
-/// the preemption.
+/// Makes a switch pending if the current G is to be preempted. Called in an interrupt that another CPU has sent,
+/// perhaps to request the preemption.
 pub(crate) fn interrupt() {
     if Kernel::current_machine().is_some_and(preempt::must_give_way) {
         percpu::set_pending();

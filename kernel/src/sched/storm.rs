@@ -1,4 +1,5 @@
-//! Preemption storms, for tests: the G that runs on a CPU is preempted every few microseconds, at random times.
+//! Preemption storms, for tests: the G that runs on a CPU is preempted again and again, usually every few microseconds,
+//! at random times.
 //!
 //! A test that preempts thousands of times per second at thousands of points finds in seconds a fault that would
 //! otherwise occur once in a year.

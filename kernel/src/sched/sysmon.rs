@@ -1,5 +1,5 @@
-//! The kernel thread of sysmon, which runs while an M is in a system call. (In the kernel, timer interrupts end slices,
-//! so sysmon only retakes Ps.)
+//! The kernel thread of sysmon, which runs while an M is in a system call. (In the kernel, timer interrupts end slices.
+//! So sysmon only retakes Ps, and readies Gs whose device signals no M has taken.)
 
 use gmp_sched::scheduler::Scheduler;
 use gmp_sched::sysmon::Sysmon;

@@ -16,8 +16,8 @@ use crate::cpu::percpu;
 use crate::diagnostics::panic;
 use crate::sched::activity;
 
-/// The exceptions for which the processor pushes an error code. Bit n is for vector n. Exceptions of features that the
-/// kernel does not use (control-flow enforcement, encrypted guests) are left out, because they do not occur.
+/// The exceptions for which the processor pushes an error code. Bit n is for vector n. Some of them belong to features
+/// that the kernel does not use (control-flow enforcement, encrypted guests), and do not occur.
 const WITH_ERROR_CODE: u32 = 1 << Vector::DOUBLE_FAULT.0
     | 1 << Vector::INVALID_TSS.0
     | 1 << Vector::SEGMENT_NOT_PRESENT.0

@@ -1,5 +1,5 @@
-//! The interrupt descriptor table (IDT), which all CPUs share. It has a gate for each of the 256 vectors. A gate
-//! contains the address of the handler and selects the stack.
+//! The interrupt descriptor table (IDT), which all CPUs that are up share. It has a gate for each vector, except the
+//! reserved ones below 32. A gate contains the address of the handler and selects the stack.
 
 use core::arch::naked_asm;
 

@@ -60,8 +60,8 @@ fn banks() -> Range<u32> {
     0..u32::try_from(count).expect("eight bits")
 }
 
-/// Makes this CPU report every error that it can detect, as soon as CR4.MCE is set. Also clears the banks, which may
-/// contain errors from before the boot.
+/// Makes this CPU report the errors that it can detect, as soon as CR4.MCE is set. For bank 0 of the oldest models, the
+/// firmware has chosen which errors are reported. Also clears the banks, which may contain errors from before the boot.
 pub(super) fn init() {
     if has_banks() && read(GLOBAL_CAPABILITIES) & HAS_GLOBAL_CONTROL != 0 {
         write(GLOBAL_CONTROL, u64::MAX);

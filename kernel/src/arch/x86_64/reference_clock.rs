@@ -1,5 +1,5 @@
 //! The clocks whose rates are known: the HPET, the ACPI power management timer and the PIT. The kernel measures the
-//! rates of its other clocks against one of these three.
+//! rates of its other clocks against one or several of these three.
 
 use core::iter;
 use core::ptr::NonNull;
@@ -37,7 +37,7 @@ pub(super) enum ReferenceClock {
 
 impl ReferenceClock {
     /// Returns the clocks of this computer, the best one first. A clock starts when the iterator reaches it. The PIT
-    /// comes last, because its counter wraps after 55 ms. The kernel tries the PIT on every computer, because the
+    /// comes last, because its counter wraps after 55 ms. The result contains the PIT on every computer, because the
     /// firmware's tables do not say whether there is one.
     pub(super) fn all(tables: &Tables) -> impl Iterator<Item = Self> {
         let hpet = iter::once_with(|| tables.hpet.and_then(Self::start_hpet));

@@ -229,8 +229,9 @@ pub(crate) struct Expired {
 }
 
 /// If the deadline of this CPU's timer has passed, clears and returns the deadline. The timer is then no longer armed.
-/// If the deadline has not passed, because the timer's counter was too short, starts the timer again and returns
-/// `None`. Also returns `None` if the timer is not armed. Called by the handler of the timer's interrupt.
+/// If the deadline has not passed, for example because the timer's counter was too short, or after [`fire_soon`],
+/// starts the timer again and returns `None`. Also returns `None` if the timer is not armed. Called by the handler of
+/// the timer's interrupt.
 pub(crate) fn expire() -> Option<Expired> {
     let (deadline, now) = (deadline(), now());
     if deadline == NEVER {
