@@ -113,8 +113,8 @@ pub(crate) fn send_init() -> Processors {
 }
 
 /// Starts the CPUs that [`send_init`] has reset, as far as there is memory for them. Waits at most [`PATIENCE_NS`] for
-/// them to enter the kernel, and leaves out those that have not. Returns when all CPUs that have entered are up, that
-/// is, when they wait for kernel threads.
+/// them to enter the kernel, and leaves out those that have not. Returns when all CPUs that have entered are up: they
+/// wait for kernel threads, or are about to do so.
 ///
 /// # Panics
 /// If a CPU has entered the kernel, but does not finish its start within another [`PATIENCE_NS`].

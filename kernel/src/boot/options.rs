@@ -43,12 +43,12 @@ fn refuse(word: &dyn Display, mistake: &dyn Display) -> ! {
     exit::exit(WRONG_USE)
 }
 
-/// The option `log`: which log messages are printed.
+/// Returns the value of the option `log`, which says which log messages are printed.
 pub(super) fn log_level() -> Option<&'static str> {
     args::option("log")
 }
 
-/// The option `drain_s`: how long to wait at shutdown while the console accepts no output.
+/// Returns the value of the option `drain_s`: how long to wait at shutdown while the console accepts no output.
 pub(super) fn drain_time() -> Option<Duration> {
     number("drain_s").map(Duration::from_secs)
 }
@@ -58,8 +58,8 @@ pub(super) fn stderr_is_terminal() -> bool {
     args::option(STDERR) == Some(STDERR_TERMINAL)
 }
 
-/// How the serial port is served, according to the option `console`: with `polled` it is polled, otherwise it is served
-/// by interrupts.
+/// Returns how the serial port is served, according to the option `console`: with the value `polled` it is polled, and
+/// otherwise it is served by interrupts.
 pub(super) fn console_service() -> Service {
     if args::option("console") == Some("polled") { Service::Polled } else { Service::ByInterrupt }
 }
@@ -69,13 +69,14 @@ pub(super) fn allows_virtio_console() -> bool {
     args::option("console").is_none_or(|console| console == "virtio")
 }
 
-/// The option `disk_timeout_s`: how long a disk may be silent before it is reset.
+/// Returns the value of the option `disk_timeout_s`: how long a disk may leave a request without an answer before it is
+/// reset.
 pub(super) fn disk_timeout() -> Duration {
     number("disk_timeout_s").map_or(DISK_TIMEOUT, Duration::from_secs)
 }
 
-/// The options `disk_access_us`, `disk_seed` and `disk_fault`: the model of a disk in memory. Without `disk_seed`, the
-/// value of the option `seed` is used.
+/// Returns the model of a disk in memory, according to the options `disk_access_us`, `disk_seed` and `disk_fault`.
+/// Without `disk_seed`, the value of the option `seed` is used.
 pub(super) fn disk_model() -> Model {
     let access = number("disk_access_us").map_or(DISK_ACCESS, Duration::from_micros);
     // Lossless: `check` has ensured that the number is in the range of the option.
@@ -86,40 +87,43 @@ pub(super) fn disk_model() -> Model {
     }
 }
 
-/// The option `timer`: which mode of the local APIC's timer is used.
+/// Returns the value of the option `timer`, which says which mode of the local APIC's timer is used.
 pub(super) fn timer() -> Option<&'static str> {
     args::option("timer")
 }
 
-/// The option `dead_cpu`, for tests: whether to treat the CPU with this APIC id as one that does not start.
+/// Whether to treat the CPU with this APIC id as one that does not start, according to the option `dead_cpu`, which is
+/// for tests.
 pub(super) fn is_dead(apic_id: u32) -> bool {
     args::options("dead_cpu").any(|dead| dead.parse() == Ok(apic_id))
 }
 
-/// The option `late_cpu`, for tests: whether to start the CPU with this APIC id only when the kernel does not wait for it
-/// any more.
+/// Whether to start the CPU with this APIC id only when the kernel does not wait for it any more, according to the
+/// option `late_cpu`, which is for tests.
 pub(super) fn is_late(apic_id: u32) -> bool {
     args::options("late_cpu").any(|late| late.parse() == Ok(apic_id))
 }
 
-/// The option `panic`: whether a panic ends one G or the program.
+/// Returns the value of the option `panic`, which says whether a panic ends one G or the program.
 pub(super) fn panic() -> Option<&'static str> {
     args::option("panic")
 }
 
-/// The option `seed`: the seed of all random numbers.
+/// Returns the value of the option `seed`: the seed of all random numbers.
 pub(super) fn seed() -> Option<u64> {
     number("seed")
 }
 
-/// The option `trace`: the memory into which the scheduler writes its trace, and what it records.
+/// Returns the memory into which the scheduler writes its trace, and what the trace contains, according to the option
+/// `trace`. Returns `None` if the option is not set.
 fn trace() -> Option<TraceSettings> {
     let kind = args::option("trace")?;
     let memory = observed_memory(Purpose::Trace, &format_args!("trace={kind}"));
     Some(TraceSettings { memory, is_profile: kind == "profile" })
 }
 
-/// The option `top`: the kernel thread that publishes the numbers of the scheduler.
+/// Returns the function of the kernel thread that publishes the numbers of the scheduler, or `None` if the option `top`
+/// is not set.
 fn publisher() -> Option<Observer> {
     let value = args::option("top")?;
     Some(publish::configure(observed_memory(Purpose::Numbers, &format_args!("top={value}"))))

@@ -1,4 +1,5 @@
-//! The PVH entry: the protocol by which QEMU starts an ELF that is given with `-kernel`. The tests use this boot path.
+//! The PVH entry: the protocol by which QEMU starts an ELF that is given with `-kernel`. Nearly all tests use this boot
+//! path.
 //!
 //! QEMU loads the segments at their physical addresses, and finds the address of the entry in an ELF note (name `Xen`,
 //! type 18). It jumps to the entry in 32-bit protected mode without paging, with the physical address of an
