@@ -6,7 +6,8 @@ use kernel_formats::other_cpus::Entrance;
 
 use crate::cpu::percpu::CpuId;
 
-/// Where the CPUs that the boot CPU starts enter the kernel, from the trampoline.
+/// The point at which a CPU that the boot CPU has started enters the kernel, after the trampoline. The CPU gets its
+/// number there.
 pub(crate) static ENTRANCE: Entrance = Entrance::new();
 
 static COUNT: AtomicUsize = AtomicUsize::new(1);

@@ -107,7 +107,8 @@ pub(crate) fn place(goroutine: &Goroutine<Kernel>) -> Place<impl Iterator<Item =
     Place(addresses.into_iter())
 }
 
-/// Yields addresses in the form that the host tools expect: first the program counter, then return addresses minus one.
+/// Yields addresses in the form that the host tools expect: first the program counter, unless the backtrace begins with
+/// a return address, then return addresses minus one.
 impl Iterator for Backtrace {
     type Item = u64;
 

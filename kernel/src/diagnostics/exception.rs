@@ -44,12 +44,13 @@ fn name(vector: Vector) -> (&'static str, &'static str) {
     }
 }
 
-/// Displays an exception in one or two lines. `frame` contains what the processor and the kernel have saved for this
+/// Displays an exception in one or more lines. `frame` contains what the processor and the kernel have saved for this
 /// exception.
 #[derive(Debug)]
 pub(crate) struct Description<'a> {
     frame: &'a TrapFrame,
-    /// The contents of CR2, which is the address of a page fault. Read early, before another page fault can change it.
+    /// The contents of CR2. If the exception is a page fault, this is the address of the access. Read early, before
+    /// another page fault can change CR2.
     fault_address: u64,
 }
 

@@ -16,7 +16,7 @@
 //!
 //! The kernel stops in spite of the option in these cases:
 //!
-//! - The main G panics or raises an exception. The program cannot continue without it.
+//! - The main G panics, raises an exception or overflows its stack. The program cannot continue without the main G.
 //! - The panic or exception is in the scheduler or in a handler, or preemption or interrupts are off. Shared data may
 //!   be inconsistent.
 //! - The G is in a system call. Its M may have lost its P, and a G can end only on an M with a P.

@@ -35,7 +35,7 @@ const MAX_FRAMES: usize = 48;
 const STOPPED: u32 = u32::MAX;
 
 /// Held by [`write_all`] while a CPU asks the others and waits for their answers, because each CPU has room for only
-/// one answer. A panic asks without this lock.
+/// one answer. A panic and the watchdog ask without this lock.
 static ASKING: InterruptMutex<()> = InterruptMutex::new(());
 
 cpu_local! {

@@ -179,8 +179,8 @@ impl Disk {
 }
 
 /// A disk, and how a G waits for it: [`Disk::blocking`] or [`Disk::asynchronous`]. Both ways have the same results and
-/// errors. Without a limit, each call waits until the device has answered. Each call has a variant with a [`Limit`],
-/// whose name ends in `_until`.
+/// errors, except that only blocking calls return [`DiskError::OutOfResources`]. Without a limit, each call waits until
+/// the device has answered. Each call has a variant with a [`Limit`], whose name ends in `_until`.
 ///
 /// If its limit ends a call, the call returns [`DiskError::Limit`] at once, but the device may still do what was
 /// requested. So a write or a discard may happen before or after the return, or not at all. A later write to the same

@@ -121,7 +121,7 @@ impl core::error::Error for RequestError {}
 /// Why a device could not be set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SetupError {
-    /// No device was found for a disk that `boot` has announced.
+    /// There is no such device. For a disk: no device was found for a disk that `boot` has announced.
     Missing,
     /// There is no memory for the device's queue and buffers.
     OutOfMemory,

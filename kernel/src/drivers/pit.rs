@@ -1,4 +1,5 @@
-//! A device that is polled: the driver reads a register until the device is done, and keeps its CPU busy meanwhile.
+//! A device that is polled: channel 2 of the programmable interval timer (PIT). The driver reads a register until the
+//! device is done, and keeps its CPU busy meanwhile.
 //!
 //! This is the third way in which a driver waits. The other two need an interrupt: the G blocks with its M, or it parks
 //! alone (see [`disk`](crate::disk)). A poll is a system call that does not block its M. The M leaves its P, but the P

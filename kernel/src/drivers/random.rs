@@ -35,7 +35,7 @@ const ATTEMPTS: usize = 10;
 
 /// The generator, if the option `seed` is given.
 static SEEDED: Once<Generator> = Once::new();
-/// The generator for a processor without RDRAND.
+/// The generator that is used, together with the clock, if the processor has no RDRAND or RDRAND returns no number.
 static UNSEEDED: Generator = Generator::new(0);
 static DEVICE: Once<EntropyDevice> = Once::new();
 /// Whether the device is used. Cleared, under the lock [`READER`], when the device has not answered in time or breaks

@@ -13,8 +13,9 @@ static SIGNAL: Signal<Kernel> = Signal::new();
 /// The vector of the interrupt, allocated when it is first needed. `None` if no vector was left.
 static VECTOR: Once<Option<Vector>> = Once::new();
 
-/// Interrupts the calling CPU. The handler of the interrupt readies the G that waits in [`wait_for_interrupt`].
-/// Callable from everywhere except handlers of non-maskable interrupts.
+/// Interrupts the calling CPU. The handler of the interrupt readies the G that waits in [`wait_for_interrupt`]. If
+/// there is no vector for the interrupt, readies the G without an interrupt. Callable from everywhere except handlers
+/// of non-maskable interrupts.
 pub fn interrupt() {
     match VECTOR.call_once(|| interrupts::allocate("self-interrupt", raise, 0).ok()) {
         Some(vector) => apic::send(percpu::current(), *vector),

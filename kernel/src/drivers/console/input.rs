@@ -1,5 +1,5 @@
 //! Input for programs, byte by byte. A G that waits for input parks, so that its M can run other Gs. The port's
-//! interrupt makes the G ready.
+//! interrupt makes the G ready, or a timer if the input comes from memory.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,5 +1,7 @@
-//! Sends what is left in the output ring when no caller prints. The handler of the port's interrupt does this. A timer
-//! does it if that interrupt cannot be routed to a CPU, or with the kernel option `console=polled`.
+//! Sends what is left in the output ring when no caller prints. If the serial port is in use, the handler of its
+//! interrupt does this. A timer does it if that interrupt cannot be routed to a CPU, or with the kernel option
+//! `console=polled`. If a virtio console is in use, the handler of the virtio console's interrupt does it
+//! (`state::serve`).
 
 use core::sync::atomic::Ordering;
 

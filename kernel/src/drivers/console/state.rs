@@ -233,8 +233,9 @@ pub(super) fn serve() {
     locked(|console| console.send(BURST));
 }
 
-/// Takes the lock. Interrupt handlers have precedence: while a handler waits, other callers spin with interrupts on and
-/// do not try to take the lock. So a handler waits only for the critical section of the present holder.
+/// Takes the lock. Interrupt handlers have precedence: while a handler waits, a caller that is not a handler spins
+/// before it tries to take the lock. So a handler waits only for the present holder, for other handlers, and for
+/// callers that were trying to take the lock already.
 fn lock() -> InterruptMutexGuard<'static, Console> {
     if percpu::trap_depth() == 0 {
         wait_while(|| HANDLERS.load(Ordering::Relaxed) != 0);

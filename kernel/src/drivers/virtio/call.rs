@@ -123,8 +123,8 @@ impl fmt::Debug for Call<'_> {
 
 impl<'l> Call<'l> {
     /// Waits until a queue has enough buffers for requests with `bytes` bytes of data: see [`BlockDevice::admit`].
-    /// Takes these buffers and a slot. `locked` holds the locks of the sectors that the requests change. They are
-    /// released after the slot has been returned. If this function fails, they are released before it returns.
+    /// Takes these buffers and a slot. `locked` holds the locks of the sectors that the requests change. These locks
+    /// are released after the slot has been returned. If this function fails, they are released before it returns.
     ///
     /// # Errors
     /// If the limit ends the wait, or the device is broken.

@@ -30,7 +30,8 @@ use crate::mm::frame;
 use crate::sched::kthread;
 use crate::sched::platform::{Kernel, Limit};
 
-/// A request takes at most 1/`QUEUE_SHARE` of the buffers of a queue, so that a large request does not stop the others.
+/// A request takes at most 1/`QUEUE_SHARE` of the buffers of a queue, but at least one buffer, so that a large request
+/// does not stop the others.
 const QUEUE_SHARE: usize = 4;
 /// The buffers of a device take at most 1/`MEMORY_SHARE` of the free memory.
 const MEMORY_SHARE: usize = 16;

@@ -1,5 +1,5 @@
-//! The wait that polls a device. On the host, programs cannot access such a device, so the wait polls the clock
-//! instead.
+//! The function `wait`, which polls a device on the machine. On the host, programs cannot access that device, so the
+//! function polls the clock instead.
 
 use core::hint;
 use core::time::Duration;
