@@ -1,6 +1,6 @@
-//! Computes values that the kernel writes to device registers, and parses values that it reads from firmware tables
-//! and from the configuration space of devices.
-//! The tests of this crate need no hardware.
+//! Computes values that the kernel writes to device registers, and parses values that it reads from firmware tables and
+//! from the configuration space of devices. It also contains computations and state machines of the kernel that need no
+//! hardware, such as that of the watchdog. The tests of this crate need no hardware either.
 //!
 //! The kernel itself is tested in a virtual machine, which does not have every mode of every device: QEMU's TCG has no
 //! x2APIC and no TSC-deadline timer. So the code for these two is in this crate, where it is tested without them. The

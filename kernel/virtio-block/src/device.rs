@@ -77,8 +77,9 @@ impl<H: Hal, T: Transport> Device<H, T> {
     /// at most `max_pages` pages, unless that is too few for one buffer.
     ///
     /// # Errors
-    /// If there is no memory, or the device lacks or refuses something that the driver needs. If a queue has been set
-    /// up already, the device is reset. If it does not confirm this reset, the memory of its queues is never freed.
+    /// If there is no memory, or the device lacks or refuses something that the driver needs. If the error comes after
+    /// the features were negotiated, the device is reset. If the device does not confirm this reset, the memory of the
+    /// queues that were set up is never freed.
     pub fn open<W>(transport: T, max_queues: usize, max_pages: usize) -> Result<(Self, Vec<Queue<H, W>>), OpenError> {
         let mut transport = ManuallyDrop::new(transport);
         let (features, properties) = negotiate(&mut *transport)?;

@@ -213,7 +213,7 @@ pub(crate) const HEADER_BYTES: usize = 16;
 /// The length of the description of a range to discard, in bytes.
 const RANGE_BYTES: usize = 16;
 
-/// The value of the status byte before the device has written it. No device writes this value.
+/// The value of the status byte before the device has written it. The protocol defines no status with this value.
 pub(crate) const NO_STATUS: u8 = 0xff;
 
 /// Why a request failed.

@@ -312,7 +312,8 @@ impl<H: Hal> Ring<H> {
         Some((field(offset_of!(Used, token)), field(offset_of!(Used, written))))
     }
 
-    /// Frees the entries of a request that was in flight: its token, and the pieces with which it was added.
+    /// Frees the entries of a request that was in flight. `token` is the token of the request, and `pieces` are the
+    /// pieces with which the request was added.
     pub(crate) fn free(&mut self, token: u16, pieces: &Pieces) {
         let count = self.entries_for(pieces);
         let last = (1..count).fold(token, |index, _| self.next[usize::from(index)]);

@@ -2,7 +2,7 @@
 
 use super::random::Random;
 
-/// Without a number of a request, one of this many requests has the fault, on average.
+/// If no request is chosen by its number, one of this many requests has the fault, on average.
 const ONE_OF: u64 = 16;
 
 /// What the device does wrong with a request.
