@@ -95,7 +95,7 @@ fn cursor_ends_where_the_disk_ends() {
 }
 guest_test!(cursor_ends_where_the_disk_ends, hidden);
 
-/// The context is cancelled while the cursor exists. A write then fails, although the device may still do it.
+/// The context is cancelled while the cursor exists. Reads and writes then fail, although the device may still do them.
 fn limit_of_a_cursor_ends_its_calls() {
     let (context, cancel) = Context::background().with_cancel();
     let mut cursor = disks()[0].asynchronous().cursor_until(&context);
@@ -104,6 +104,7 @@ fn limit_of_a_cursor_ends_its_calls() {
     cancel.cancel();
     let error = DiskError::Limit(ContextError::Canceled);
     assert_eq!(error.kind(), ErrorKind::Other);
+    assert_eq!(cursor.read(&mut [0; 700]), Err(error));
     assert_eq!(cursor.write(&[2; 700]), Err(error));
     assert_eq!(cursor.stream_position(), Ok(0));
 }
