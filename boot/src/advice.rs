@@ -47,7 +47,7 @@ impl Advice {
         errors().any(|error| is_of_type(error) && is_of_call(error)).then_some(Self::CorrectSignature)
     }
 
-    /// The advice as a sentence.
+    /// Returns the advice as a sentence.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::DependOnKernel => {

@@ -6,8 +6,8 @@
 //! flag, the kernel crate is compiled for programs on the host.
 //!
 //! There are three [profiles](Profile). Ordinary runs use [`Profile::Quick`], which takes the least time to build a
-//! program again after an edit. Tests of the kernel, and runs that count instructions, use [`Profile::Release`], which
-//! makes the fastest code.
+//! program again after an edit. Most tests of the kernel, and runs that count instructions, use [`Profile::Release`],
+//! which makes the fastest code. With `--debug`, a run uses [`Profile::Debug`].
 //!
 //! Each workspace has a target directory. The ELF file is put into the folder `machine` of the target directory of the
 //! program's workspace. Intermediate files are put into the folder `machine` of the target directory of the kernel's
@@ -117,14 +117,14 @@ pub enum Target {
 }
 
 impl Default for Target {
-    /// The target for which this host has a linker.
+    /// Returns the target for which this host has a linker.
     fn default() -> Self {
         if cfg!(all(target_os = "linux", target_arch = "x86_64")) { Self::Linux } else { Self::Bare }
     }
 }
 
 impl Target {
-    /// Rust's name for the target.
+    /// Returns Rust's name for the target.
     pub fn triple(self) -> &'static str {
         match self {
             Self::Linux => LINUX,

@@ -89,7 +89,7 @@ pub trait Console {
     /// [`Error::Output`] or [`Error::Closed`] if writing to standard output fails.
     fn show(&mut self, stream: Stream, text: &[u8]) -> Result<(), Error>;
 
-    /// The time at which [`tick`](Self::tick) must be called next. `None` if no call is needed.
+    /// Returns the time at which [`tick`](Self::tick) must be called next. `None` if no call is needed.
     fn next_tick(&self) -> Option<Instant> {
         None
     }
@@ -114,7 +114,7 @@ pub struct Screen<O, E> {
 }
 
 impl Screen<io::Stdout, io::Stderr> {
-    /// The streams of this process.
+    /// Returns a screen that shows text on the standard output and the standard error of this process.
     pub(crate) fn standard() -> Self {
         let (output, errors) = (io::stdout(), io::stderr());
         let is_terminal = output.is_terminal() && errors.is_terminal();

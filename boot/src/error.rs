@@ -30,7 +30,7 @@ impl Error {
         }
     }
 
-    /// The exit status of `boot`. It is one of the statuses in `sysexits.h`, or one of [`status`]. For
+    /// Returns the exit status of `boot`. It is one of the statuses in `sysexits.h`, or one of [`status`]. For
     /// [`Closed`](Self::Closed) it is 141, which a shell reports for a process that SIGPIPE has ended.
     pub fn status(&self) -> u8 {
         match self {

@@ -192,7 +192,7 @@ impl InputRecording {
         Ok(Self { file: file.to_owned(), memory, stop, writing })
     }
 
-    /// The memory from which the machine takes the input.
+    /// Returns the memory from which the machine takes the input.
     #[must_use]
     pub fn memory(&self) -> &InputMemory {
         &self.memory

@@ -118,7 +118,7 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// A mistake at the current position.
+    /// Returns a mistake at the current position.
     fn mistake(&self, what: &'static str) -> Mistake {
         let parsed = &self.text[..self.text.len() - self.rest.len()];
         Mistake { line: self.number, column: parsed.chars().count() + 1, what }

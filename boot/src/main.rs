@@ -120,7 +120,7 @@ fn print_command(order: &Order, elf: &Path) -> Result<u8, Error> {
     print(&(shell_quoted(words) + "\n"))
 }
 
-/// Boots the program, shows its console until it ends, and writes what was recorded of it.
+/// Boots the program, shows the console until the machine ends, and writes what was recorded of the run.
 fn run(order: &Order, elf: &Path) -> Result<u8, Error> {
     share_signals().map_err(|error| Error::Qemu(format!("cannot handle signals: {error}")))?;
     let reached = order.until.map(|_| address_of_reached(elf)).transpose()?;
@@ -182,7 +182,7 @@ fn gdb_command(elf: &Path, port: u16, until: Option<u64>) -> String {
     shell_quoted(words.into_iter().chain(run_until))
 }
 
-/// The name of a program for the first line of the view: the last part of its path.
+/// Returns the name of a program for the first line of the view: the last part of its path.
 fn title(program: &OsStr) -> String {
     Path::new(program).file_name().unwrap_or(program).display().to_string()
 }

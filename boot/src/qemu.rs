@@ -72,7 +72,7 @@ pub enum Firmware {
 }
 
 impl Firmware {
-    /// The name of the firmware on the command line.
+    /// Returns the name of the firmware on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pvh => "pvh",

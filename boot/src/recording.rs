@@ -157,7 +157,7 @@ impl Recording {
         Ok(Some(Self { timeline, profiles, until, memory, stop, copying }))
     }
 
-    /// The memory into which the machine writes the events.
+    /// Returns the memory into which the machine writes the events.
     #[must_use]
     pub fn memory(&self) -> &SharedMemory {
         &self.memory

@@ -276,7 +276,7 @@ impl Session {
         Some(text).filter(|text: &Vec<u8>| !text.is_empty())
     }
 
-    /// The status with which the machine is going to end, if it is writing the report of a panic.
+    /// Returns the status with which the machine is going to end, if it is writing the report of a panic.
     pub fn announced(&self) -> Option<u8> {
         self.announced
     }

@@ -102,7 +102,7 @@ pub enum Format {
 }
 
 impl Arguments {
-    /// The settings, in the order in which their tables are printed.
+    /// Returns the settings, in the order in which their tables are printed.
     pub fn settings(&self) -> Vec<Setting> {
         let is_default = self.smp.is_empty() && !self.native;
         let icount = (self.icount || is_default).then_some(Setting::Instructions);
@@ -110,14 +110,14 @@ impl Arguments {
         icount.into_iter().chain(machines).chain(self.native.then_some(Setting::Native)).collect()
     }
 
-    /// The peers that run in a setting.
+    /// Returns the peers that run in a setting.
     pub fn peers(&self, setting: Setting) -> Vec<Peer> {
         let is_wanted =
             |peer: &Peer| (self.only.is_empty() || self.only.contains(peer)) && !self.without.contains(peer);
         setting.peers().iter().copied().filter(is_wanted).collect()
     }
 
-    /// The numbers of Ps with which each peer runs in a setting.
+    /// Returns the numbers of Ps with which each peer runs in a setting.
     pub fn procs(&self, setting: Setting) -> Vec<u32> {
         match setting {
             Setting::Instructions => vec![1],
@@ -130,8 +130,8 @@ impl Arguments {
         }
     }
 
-    /// How many times each peer runs in a setting. If instructions are counted, each peer runs once, because our
-    /// scheduler executes the same number of instructions in all runs.
+    /// Returns how many times each peer runs in a setting. If instructions are counted, each peer runs once, because
+    /// our scheduler executes the same number of instructions in all runs.
     pub fn rounds(&self, setting: Setting) -> u32 {
         if setting == Setting::Instructions { 1 } else { self.rounds }
     }
@@ -145,7 +145,7 @@ impl Arguments {
         }
     }
 
-    /// The time limit for one run of one peer.
+    /// Returns the time limit for one run of one peer.
     pub fn limit(&self) -> Duration {
         Duration::from_secs(self.timeout)
     }

@@ -31,7 +31,7 @@ pub struct Row {
 }
 
 impl Comparison {
-    /// A comparison without results.
+    /// Returns a comparison without results.
     pub fn new(setting: Setting, host: String) -> Self {
         Self { setting, host, peers: Vec::new(), rows: Vec::new() }
     }
@@ -70,7 +70,7 @@ impl Comparison {
         &mut self.rows[index]
     }
 
-    /// The median of a peer's ratios, and the row with its least ratio. `None` if the peer has no ratio.
+    /// Returns the median of a peer's ratios, and the row with its least ratio. `None` if the peer has no ratio.
     pub fn summary(&self, peer: Peer) -> Option<Summary<'_>> {
         let ratios: Vec<(f64, &Row)> =
             self.rows.iter().filter_map(|row| row.ratio(peer).map(|ratio| (ratio, row))).collect();
@@ -94,13 +94,13 @@ pub struct Summary<'a> {
 }
 
 impl Row {
-    /// The results of a peer.
+    /// Returns the results of a peer.
     pub fn samples(&self, peer: Peer) -> Option<&Samples> {
         self.results.iter().find(|(known, _)| *known == peer).map(|(_, samples)| samples)
     }
 
-    /// The ratio of a peer's median cost to ours. `None` if `peer` is ours, if one of the two has no result, if the
-    /// results are percentages, or if the ratio is zero or infinite.
+    /// Returns the ratio of a peer's median cost to ours. `None` if `peer` is ours, if one of the two has no result, if
+    /// the results are percentages, or if the ratio is zero or infinite.
     pub fn ratio(&self, peer: Peer) -> Option<f64> {
         if peer == Peer::Ours || self.unit == "%" {
             return None;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::comparison::{Comparison, Row};
 use super::setting::Setting;
 
-/// One object with all comparisons.
+/// Returns a JSON object with all comparisons.
 pub fn json(comparisons: &[Comparison]) -> String {
     let all: Vec<Value> = comparisons.iter().map(comparison).collect();
     format!("{:#}\n", json!({ "comparisons": all }))

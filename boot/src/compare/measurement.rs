@@ -77,22 +77,22 @@ impl Samples {
         self.0.push(value);
     }
 
-    /// All results, in the order of the runs.
+    /// Returns all results, in the order of the runs.
     pub fn all(&self) -> &[f64] {
         &self.0
     }
 
-    /// The median. With an even number of results, it is the mean of the two in the middle.
+    /// Returns the median. With an even number of results, it is the mean of the two in the middle.
     pub fn median(&self) -> f64 {
         median(&self.0)
     }
 
-    /// The least result.
+    /// Returns the least result.
     pub fn least(&self) -> f64 {
         self.0.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
-    /// The greatest result.
+    /// Returns the greatest result.
     pub fn greatest(&self) -> f64 {
         self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max)
     }

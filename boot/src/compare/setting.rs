@@ -20,7 +20,7 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// The peer's name on the command line, in tables and in JSON.
+    /// Returns the peer's name on the command line, in tables and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",
@@ -44,7 +44,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// The peers that run in this setting.
+    /// Returns the peers that run in this setting.
     pub fn peers(self) -> &'static [Peer] {
         match self {
             Self::Instructions | Self::Machine(_) => &[Peer::Ours, Peer::Go],
@@ -52,13 +52,13 @@ impl Setting {
         }
     }
 
-    /// The unit in which a result is shown. If instructions are counted, a result in nanoseconds is a number of
+    /// Returns the unit in which a result is shown. If instructions are counted, a result in nanoseconds is a number of
     /// instructions.
     pub fn unit(self, unit: &str) -> &str {
         if self == Self::Instructions && unit == "ns/op" { "instructions" } else { unit }
     }
 
-    /// What a table of this setting shows, as a heading.
+    /// Returns what a table of this setting shows, as a heading.
     pub fn title(self) -> String {
         match self {
             Self::Instructions => "Instructions, on a machine with one CPU (1 ns is one instruction)".to_owned(),

@@ -7,7 +7,7 @@ use super::setting::Peer;
 /// The number of columns to the left of the results. Two of them, the name and the unit, are aligned to the left.
 const FIXED: usize = 3;
 
-/// The tables in aligned text.
+/// Returns the tables in aligned text.
 pub fn text(comparisons: &[Comparison]) -> String {
     let table = |comparison: &Comparison| {
         let cells = cells(comparison);
@@ -31,7 +31,7 @@ pub fn text(comparisons: &[Comparison]) -> String {
     comparisons.iter().filter(|each| !each.rows.is_empty()).map(table).collect::<Vec<_>>().join("\n")
 }
 
-/// The tables in Markdown.
+/// Returns the tables in Markdown.
 pub fn markdown(comparisons: &[Comparison]) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let table = |comparison: &Comparison| {
@@ -56,7 +56,7 @@ fn is_left(column: usize) -> bool {
     column == 0 || column == FIXED - 1
 }
 
-/// The cells of all rows. The first row is the heading.
+/// Returns the cells of all rows. The first row is the heading.
 fn cells(comparison: &Comparison) -> Vec<Vec<String>> {
     let peers: Vec<Peer> = comparison.peers.iter().map(|(peer, _)| *peer).collect();
     // Without our own results there are no ratios.
@@ -74,7 +74,7 @@ fn cells(comparison: &Comparison) -> Vec<Vec<String>> {
     [heading].into_iter().chain(comparison.rows.iter().map(line)).collect()
 }
 
-/// A line for each peer that has ratios. Each line begins with `bullet`.
+/// Returns a line for each peer that has ratios. Each line begins with `bullet`.
 fn summaries(comparison: &Comparison, bullet: &str) -> String {
     let line = |peer: Peer| {
         let summary = comparison.summary(peer)?;
@@ -90,7 +90,7 @@ fn summaries(comparison: &Comparison, bullet: &str) -> String {
     comparison.peers.iter().filter_map(|(peer, _)| line(*peer)).collect()
 }
 
-/// The median of results and, if there are several, the least and the greatest.
+/// Returns the median of results and, if there are several, the least and the greatest.
 fn shown(samples: &Samples) -> String {
     let median = number(samples.median());
     if samples.all().len() == 1 {

@@ -61,7 +61,8 @@ impl Toolchain {
         })
     }
 
-    /// Returns the command for cargo. Writes what the build needs besides to the folder `directory`.
+    /// Returns the command for cargo. If the toolchain is that of the distribution, writes the program [`RUSTC`] and a
+    /// link, which the build needs, to the folder `directory`.
     pub(super) fn cargo(&self, directory: &Path) -> io::Result<Command> {
         let mut command = self.source.command("cargo");
         if self.source == Source::Distribution {

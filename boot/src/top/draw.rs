@@ -78,7 +78,7 @@ fn draw_processors(frame: &mut Frame<'_>, area: Rect, processors: &[Processor]) 
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// A bar for a share from 0 to 1.
+/// Returns a bar for a share from 0 to 1.
 fn bar(share: f64) -> String {
     let length = (share.clamp(0.0, 1.0) * BAR as f64).round() as usize;
     "█".repeat(length) + &"·".repeat(BAR - length)

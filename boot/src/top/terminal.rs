@@ -199,7 +199,7 @@ fn blank(size: Rect) -> io::Result<ratatui::Terminal<CrosstermBackend<Gate>>> {
     ratatui::Terminal::with_options(CrosstermBackend::new(Gate(b"\x1b[2J".to_vec())), options)
 }
 
-/// The size of the terminal.
+/// Returns the size of the terminal.
 fn size() -> io::Result<Rect> {
     let size = tcgetwinsize(io::stderr())?;
     Ok(Rect::new(0, 0, size.ws_col, size.ws_row))

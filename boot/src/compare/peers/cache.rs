@@ -29,7 +29,7 @@ impl Cache {
         Ok(Self(folder.join("gmp-compare")))
     }
 
-    /// The path of an entry.
+    /// Returns the path of an entry.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }

@@ -68,7 +68,7 @@ impl Linux {
         Ok((printed, failure))
     }
 
-    /// The archive with the files of Linux.
+    /// Returns the archive with the files of Linux.
     fn archive(&self, order: &Order<'_>) -> std::io::Result<Vec<u8>> {
         let words = order.filters.join(" ");
         let script = format!(

@@ -20,7 +20,7 @@ pub(super) fn build() -> Result<PathBuf, Error> {
     build::build(&program, Options { profile: Profile::Release, target: Target::default() })
 }
 
-/// The machine of a setting. Go's benchmark runs on the same machine.
+/// Returns the machine of a setting. Go's benchmark runs on the same machine.
 pub(super) fn configuration(setting: Setting) -> Configuration {
     let cpus = if let Setting::Machine(cpus) = setting { cpus } else { 1 };
     Configuration { cpus, icount: setting == Setting::Instructions, ..Configuration::default() }

@@ -70,7 +70,7 @@ impl Program {
     }
 }
 
-/// The last lines of a text, indented, for a message about a program that has failed.
+/// Returns the last lines of a text, indented, for a message about a program that has failed.
 fn last_lines(text: &str) -> String {
     const COUNT: usize = 10;
     let lines: Vec<&str> = text.trim_end().lines().collect();
