@@ -5,8 +5,8 @@ use gmp_sched::trace::Track;
 /// What an arrow means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ArrowKind {
-    /// From the point where a G was readied, by another G or by a caller without a P, to the point where the G began to
-    /// run.
+    /// From the point where a G was spawned or readied, by another G or by a caller without a P, to the point where the
+    /// G began to run. Also from the point where a G that found no free P returned from a system call.
     Ready,
     /// From the interrupt of the device for which a G waited to the point where the G began to run. If the trace does
     /// not contain the interrupt, the arrow begins where the G was readied.

@@ -104,7 +104,7 @@ pub struct Blocked {
     pub goroutine: usize,
     /// When the M lost its P.
     pub from: u64,
-    /// When the call ended, or the trace.
+    /// When the call or the trace ended.
     pub to: u64,
 }
 

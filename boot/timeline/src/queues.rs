@@ -1,6 +1,7 @@
 //! The run queues, to which the events of a trace are applied.
 //!
-//! The page has queues of its own in `page/state.js`. The tests compare both, and these ones with the scheduler's.
+//! The page has queues of its own in `page/state.js`. The tests compare the queues of the page with those of this
+//! module, and those of this module with the queues of the scheduler.
 
 use std::collections::VecDeque;
 
@@ -20,7 +21,7 @@ pub struct Local {
 }
 
 impl Local {
-    /// The number of Gs that wait in the queues of the P.
+    /// Returns the number of Gs that wait in the queues of the P.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.ring.len() + usize::from(self.next.is_some())

@@ -39,7 +39,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The P on which the event happened, if it happened on a P.
+    /// Returns the P on which the event happened, if it happened on a P.
     #[must_use]
     pub fn processor(&self) -> Option<u32> {
         match self.track {
@@ -63,7 +63,7 @@ pub struct Goroutine {
 }
 
 impl Goroutine {
-    /// The number of the G and its name or function, such as `G7 worker`.
+    /// Returns the number of the G and its name or function, such as `G7 worker`.
     #[must_use]
     pub fn label(&self) -> String {
         let name = if self.name.is_empty() { short(&self.function) } else { self.name.clone() };
@@ -120,20 +120,20 @@ impl Trace {
         }
     }
 
-    /// The time of the first event by the clock of the scheduler, in nanoseconds. All other times are relative to this
-    /// one.
+    /// Returns the time of the first event by the clock of the scheduler, in nanoseconds. All other times are relative
+    /// to this one.
     #[must_use]
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// The number of Ps.
+    /// Returns the number of Ps.
     #[must_use]
     pub fn processors(&self) -> u32 {
         self.processors
     }
 
-    /// The number of CPUs with a track.
+    /// Returns the number of CPUs with a track.
     #[must_use]
     pub fn cpus(&self) -> u32 {
         self.cpus
@@ -147,32 +147,32 @@ impl Trace {
         Some((index, self.texts.get(self.events[index].detail as usize)?))
     }
 
-    /// The events, oldest first. Events that only define names and texts are left out, and so are the events for
-    /// profiles.
+    /// Returns the events, oldest first. Events that only define names and texts are left out, and so are the events
+    /// for profiles.
     #[must_use]
     pub fn events(&self) -> &[Entry] {
         &self.events
     }
 
-    /// The Gs that occur in the events.
+    /// Returns the Gs that occur in the events.
     #[must_use]
     pub fn goroutines(&self) -> &[Goroutine] {
         &self.goroutines
     }
 
-    /// The names of spans, marks and interrupts, and violated rules.
+    /// Returns the names of spans, marks and interrupts, and violated rules.
     #[must_use]
     pub fn texts(&self) -> &[String] {
         &self.texts
     }
 
-    /// How many events of all tracks were lost.
+    /// Returns how many events of all tracks were lost.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// The time of the last event, in nanoseconds since the first one.
+    /// Returns the time of the last event, in nanoseconds since the first one.
     #[must_use]
     pub fn duration(&self) -> u64 {
         self.events.last().map_or(0, |entry| entry.when)
