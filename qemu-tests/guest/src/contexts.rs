@@ -247,11 +247,12 @@ refused!(
     "a G blocks, yields or ends", "with preemption turned off"
 );
 
-/// Guards are leaked. The preempt count must not reach the next field of the preempt word, so a further guard panics.
+/// Leaks more guards than the preempt count can count. The count must not reach the next field of the preempt word, so
+/// a further guard panics.
 fn leaked_guards_are_refused() {
     (0..70_000).for_each(|_| core::mem::forget(PreemptGuard::new()));
 }
-/// As with guards, if proofs of the scheduler that the caller is pinned are leaked.
+/// Leaks values of [`Pinned`], the proof that the caller is pinned. As with guards, a further value panics.
 fn leaked_pins_are_refused() {
     (0..70_000).for_each(|_| core::mem::forget(Pinned::<Kernel>::new()));
 }

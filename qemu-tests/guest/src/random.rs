@@ -40,7 +40,7 @@ fn random_numbers_need_no_further_m() {
 guest_test!(random_numbers_need_no_further_m, smp = &[1], isolated);
 
 /// The entropy device of this test never answers. The driver stops using such a device after two seconds. The first
-/// call comes before that and waits for the device, so the limit ends this call.
+/// call comes within these two seconds and waits for the device, so the limit ends this call.
 fn limits_end_waits_for_a_mute_device() {
     let (context, cancel) = Context::background().with_cancel();
     cancel.cancel();

@@ -1,6 +1,7 @@
 //! A long test that does everything at once. Gs spawn, join, park, wake, sleep, compute, block in a device, make system
-//! calls, panic and overflow their stacks, while the number of Ps changes. During some periods, all Gs are preempted
-//! every few microseconds. At the end, the counters must account for every G. A watchdog checks that runnable Gs run.
+//! calls, panic and overflow their stacks, while the number of Ps changes. During some periods, the running Gs are
+//! preempted after random gaps of 20 to 200 microseconds. At the end, the counters must account for every G. A watchdog
+//! checks that runnable Gs run.
 
 use alloc::collections::BTreeMap;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
