@@ -1,4 +1,4 @@
-//! What the page shows is what the model says, which replays the same events in Rust.
+//! Tests that the page shows what the model says. The model replays the same events in Rust.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use timeline::{Cause, Trace};
 use crate::browser::Browser;
 use crate::{page_of, programs};
 
-/// The number by which the page identifies a track.
+/// Returns the number by which the page identifies a track.
 pub(crate) fn number_of(track: Track) -> u32 {
     match track {
         Track::Processor(number) => number,
@@ -52,7 +52,7 @@ fn kind_of(arrow: &Arrow) -> &'static str {
     }
 }
 
-/// The page shows this slice of the model, as these values.
+/// Returns the values that the page should show for this slice of the model, or `None` if the page should not show it.
 fn shown_slice(slice: &Slice) -> Option<Value> {
     let (name, goroutine) = match slice.activity {
         Activity::Run(goroutine) => ("run", goroutine as i64),
@@ -148,7 +148,7 @@ pub(crate) fn drawn_arrows(browser: &mut Browser, theme: &str) -> Result<(), Fai
     Ok(())
 }
 
-/// The number by which the page identifies what made a G runnable.
+/// Returns the number by which the page identifies what made a G runnable.
 fn number_of_cause(cause: Cause) -> i64 {
     match cause {
         Cause::Goroutine(by) => by as i64,
@@ -159,7 +159,7 @@ fn number_of_cause(cause: Cause) -> i64 {
     }
 }
 
-/// How long Gs were runnable before they ran: the duration, the G, the beginning, and the P.
+/// Returns how long Gs were runnable before they ran: the duration, the G, the beginning, and the P.
 fn latencies(model: &Model) -> impl Iterator<Item = (u64, usize, u64, u32)> {
     model.slices.iter().filter_map(|slice| {
         let (Activity::Run(goroutine), Some(readied)) = (slice.activity, slice.readied) else { return None };

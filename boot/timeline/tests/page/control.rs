@@ -317,13 +317,13 @@ fn playing(browser: &mut Browser) -> Result<(), Failed> {
     assert_eq!(browser.evaluate("pause")?, 40);
     wait_for(browser, "position >= 12")?;
     browser.press(" ")?;
-    // The last event ends it.
+    // Playing ends at the last event.
     browser.evaluate("goTo(EVENTS.count - 1)")?;
     browser.press(" ")?;
     wait_for(browser, "position === EVENTS.count && playing === 0")
 }
 
-/// The page that is opened at the address of another one shows the same.
+/// A page that is opened at the address of another page shows the same as that page.
 fn address(browser: &mut Browser, page: &Path, theme: &str) -> Result<(), Failed> {
     browser.evaluate("choose(3); timeline.show(1000, 90000); goTo(50); showTab('latency'); showRows(true)")?;
     browser.press("t")?;

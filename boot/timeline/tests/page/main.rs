@@ -1,5 +1,5 @@
-//! Tests the page in a browser without a window. If there is no browser, the tests are ignored; with the environment
-//! variable `GMP_BROWSER_REQUIRED`, they then fail. The environment variable `GMP_CHROMIUM` can name a browser.
+//! Tests the page in a browser without a window. If there is no browser, the tests are ignored, or fail if the
+//! environment variable `GMP_BROWSER_REQUIRED` is set. The environment variable `GMP_CHROMIUM` can name a browser.
 
 use std::env;
 use std::path::PathBuf;
