@@ -60,13 +60,18 @@ impl Backtrace {
     /// Returns the backtrace of code that an interrupt has interrupted at any instruction. At the first two
     /// instructions of a function and at the last one, the frame pointer is that of the caller. So the chain of frame
     /// pointers does not contain the return address of the interrupted function. In this case the return address is
-    /// read from the stack.
+    /// read from the stack. (The last instruction is `ret`, or the jump of a tail call, before which `pop rbp` restores
+    /// the frame pointer.)
     pub(crate) fn of_sample(frame: &TrapFrame) -> Self {
-        let return_address_at = match layout::code_around(frame.rip, 3).1 {
+        let return_address_at = match layout::code_around(frame.rip, 3) {
             // `push rbp`, or `ret`.
-            [0x55 | 0xc3, ..] => Some(frame.rsp),
+            (_, [0x55 | 0xc3, ..]) => Some(frame.rsp),
             // `mov rbp, rsp`.
-            [0x48, 0x89, 0xe5] => Some(frame.rsp + 8),
+            (_, [0x48, 0x89, 0xe5]) => Some(frame.rsp + 8),
+            // `jmp` after `pop rbp` (and not after `pop r13`, which has one byte more).
+            ([.., before, 0x5d], [0xe9 | 0xeb, ..] | [0xff, 0x20..=0x27 | 0xe0..=0xe7, ..]) if *before != 0x41 => {
+                Some(frame.rsp)
+            }
             _ => None,
         };
         let is_code = |address: &u64| layout::text().contains(address);
