@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | 0 | devices that are ready, if this M has been idle since its last pick | `findRunnable` after `netpoll(delay)` |
 //! | 1 | the earliest due timer of this P, within the batch budget of `due_timers` | `pp.timers.check` |
-//! | 2 | every 61st tick: poll the devices, then the first locked G or the first G of the global queue | `schedtick % 61` |
+//! | 2 | every 61st tick, or when requested: poll the devices, then the first locked G or the first G of the global queue | `schedtick % 61` |
 //! | 3 | `runnext`, then the local ring | `runqget` |
 //! | 4 | a batch from the global queue | `globrunqgetbatch` |
 //! | 5 | devices that are ready | `netpoll(0)` |
@@ -32,10 +32,11 @@
 //! | a slice is over, where no interrupt preempts the G (threads) | sysmon, by a function of `slice` |
 //! | a trace is being taken: the slow pick records how each G leaves | `sampling` |
 //!
-//! Code of other files changes which G step 3 finds, but chooses none. It puts the G of `runnext` at the tail of the ring
-//! when that G must not inherit the slice: `slice` when a slice is over (`pass_slice_on`, `end_inherited_slice`,
-//! `begin_next_slice`), and `due_timers` when the batch budget is used up (`end_batch`). These functions are in the files
-//! that decide when a slice or a batch is over.
+//! Code of other files changes which G step 3 finds, but chooses none. It puts the G of `runnext` at the tail of the
+//! ring when that G must not inherit the slice: `slice` when a slice is over (`pass_slice_on`, `end_inherited_slice`,
+//! `begin_next_slice`), and `due_timers` when the batch budget is used up (`end_batch`). Where a slice ends with an
+//! empty ring, `slice` first steals Gs into it. These functions are in the files that decide when a slice or a batch is
+//! over.
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;

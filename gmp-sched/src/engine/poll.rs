@@ -12,7 +12,7 @@
 //!
 //! If `raise` finds an idle P, it relies on an idle M. If the M that parked last on the interrupted CPU is still idle,
 //! `raise` relies on this M ([`Platform::parked_machine`]), because it can be woken without an interrupt of another
-//! CPU. Otherwise `raise` relies on the timekeeper. `raise` unparks the M on which it relies. This M checks the ready
+//! CPU. Otherwise `raise` relies on the timekeeper. `raise` unparks the M on which it relies. This M checks the raised
 //! list, takes a P and runs the G. It does not spin, so it wakes no further M. One of three things may happen before
 //! this M has taken a P:
 //!

@@ -1,19 +1,19 @@
 //! Time slices: how long the G on a P may run while others wait.
 //!
-//! No time is measured when a slice begins: a switch arms no timer and reads no clock. While a CPU runs a thread, the
-//! timer of the CPU fires at least once per slice length. Its interrupt handler compares the P's tick, which counts
-//! slices, with the tick that it saw last time. If the two are equal, the same slice has lasted since then. (In Go,
-//! sysmon makes this comparison, on a thread of its own: `retake`.)
+//! An ordinary switch measures no time: it arms no timer and reads no clock. While a CPU runs a thread, the timer of
+//! the CPU fires at least once per slice length. Its interrupt handler compares the P's tick, which counts slices, with
+//! the tick that it saw last time. If the two are equal, the same slice has lasted since then. (In Go, sysmon makes
+//! this comparison, on a thread of its own: `retake`.)
 //!
-//! So a G runs between one and three times the length of a slice before it is preempted. The handler may see the G's
-//! slice for the first time only after one slice length, and the measured time begins at that moment. The handler may
-//! run again just before the measured slice is over, and ends the slice only when it runs the next time. An idle CPU
-//! has no timer tick.
+//! So a slice lasts between one and three times its length before its G is preempted. The handler may see the G's slice
+//! for the first time only after one slice length, and the measured time begins at that moment. The handler may run
+//! again just before the measured slice is over, and ends the slice only when it runs the next time. An idle CPU has no
+//! timer tick.
 //!
 //! If a G shares a slice, because it was in `runnext` or has displaced another G, the slice may be prolonged, once in
-//! each tick of the P. When the slice ends again, the G in `runnext` goes to the tail of the ring. A prolongation adds at
-//! most two slice lengths, because its measured time begins at once. So a tick of the P lasts at most three and two, that
-//! is, five slice lengths while other Gs wait; `sim::slices` checks this bound.
+//! each tick of the P. When the slice ends again, the G in `runnext` goes to the tail of the ring. A prolongation adds
+//! at most two slice lengths, because its measured time begins at once. So a tick of the P lasts at most three and two,
+//! that is, five slice lengths while other Gs wait; `sim::slices` checks this bound.
 //!
 //! A slice continues during a system call. The G gives way at the end of the call. If the call lasts, sysmon takes the
 //! P. Where there are no timer interrupts ([`Platform::TIMER_INTERRUPTS`]), sysmon checks in place of the handler, and
@@ -128,8 +128,8 @@ pub(crate) fn end_inherited_slice<Plat: Platform>(pinned: &Pinned<Plat>, process
 
 /// Called on g0 before each pick. If the slice of the G that has left is over, does the same as [`end_inherited_slice`]
 /// for a G that the commit of the leaving G has put into `runnext`. (If such a G inherited the slice, two Gs that ready
-/// each other in their commits would starve the ring.) The slice then counts as ended, and the pick checks the global
-/// queue first.
+/// each other in their commits would starve the ring.) The mark that the slice is over is then cleared, and the pick
+/// checks the global queue first.
 #[inline(always)]
 pub(crate) fn begin_next_slice<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) {
     if !Plat::TIMER_INTERRUPTS && processor.is_slice_over() {

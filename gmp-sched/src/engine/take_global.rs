@@ -33,8 +33,9 @@ pub(crate) fn check_global_queue<Plat: Platform>(
     Some(goroutine)
 }
 
-/// Step 4: takes a fair share of the global queue. Returns the first G of the share and puts the others into the local
-/// ring, which is empty. If the global queue is empty, returns the first runnable locked G. Go: `globrunqgetbatch`.
+/// Step 4: takes the first G of the global queue and this P's share of the rest, at most half a ring with the first G
+/// included. Returns the first G and puts the others into the local ring, which is empty. If the global queue is empty,
+/// returns the first runnable locked G. Go: `globrunqgetbatch`.
 pub(crate) fn take_global_batch<Plat: Platform>(
     scheduler: &'static Scheduler<Plat>,
     processor: &'static Processor<Plat>,

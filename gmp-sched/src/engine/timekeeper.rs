@@ -10,14 +10,15 @@
 //!
 //! - The timekeeper stores its deadline, and then reads the timers again. (The deadline is a field of the M, so the
 //!   next timekeeper has a deadline of its own.)
-//! - Code that makes a P idle, or sets a timer that is due earlier, publishes this change. It then reads which M is the
-//!   timekeeper, and the deadline of that M.
+//! - Code that makes a P idle or, without timer interrupts, sets a timer that is due earlier, publishes this change. It
+//!   then reads which M is the timekeeper, and the deadline of that M.
 //!
 //! Code that makes a P idle compares the earliest timer of *all* Ps with the deadline, and not only the timers of that
 //! P. The reason is that the timekeeper may have parked without a deadline while no P was idle. As soon as a P is idle,
-//! the timers of Ps that Ms have left in system calls depend on the timekeeper, too. So code that enters a system call
-//! need not compare. Nor does the start of the world, because it wakes an M to search: the last M that searches finds
-//! nothing, goes idle and compares, unless all Ps are held by then.
+//! the timers of Ps that Ms have left in system calls depend on the timekeeper, too. As the deadline covers all Ps,
+//! code that enters a system call, which makes no P idle, need not compare. The start of the world need not compare
+//! either, because it wakes an M to search: the last M that searches finds nothing, goes idle and compares, unless all
+//! Ps are held by then.
 
 use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;
@@ -34,8 +35,8 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.timekeeper.store(machine, Ordering::Release);
     }
 
-    /// Wakes the timekeeper if its deadline is later than `when`. Called after a timer that only the timekeeper can
-    /// fire has been published, or after the P of that timer has been put on the idle list. Go: `wakeNetPoller`.
+    /// Wakes the timekeeper if its deadline is later than `when`. Called after the P of a timer has been put on the
+    /// idle list and, on platforms without timer interrupts, after a timer has been set. Go: `wakeNetPoller`.
     #[doc(alias = "wakeNetPoller")]
     pub(crate) fn wake_timekeeper(&self, when: Instant) {
         // Ordering: the partner of this fence is the fence in `park_deadline`. Either the caller sees the timekeeper's

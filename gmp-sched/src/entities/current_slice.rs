@@ -1,4 +1,5 @@
-//! The current slice of a P: what the timer's interrupt handler and sysmon need to measure it.
+//! The current slice of a P: what the timer's interrupt handler and sysmon need to measure it, and what a preemption or
+//! displacement records.
 
 use crate::base::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::instant::Instant;
@@ -7,7 +8,7 @@ use crate::base::reference::AtomicRef;
 /// The current slice of a P, for Gs of type `T`.
 #[derive(Debug)]
 pub(crate) struct CurrentSlice<T: 'static> {
-    /// The tick of the P that the timer's interrupt handler or sysmon saw last.
+    /// The tick of the P to which `since` belongs.
     pub(crate) seen: AtomicU64,
     /// Start of the slice of the tick in `seen`: when that tick was first seen, or a later time if the slice was
     /// prolonged.
@@ -17,7 +18,7 @@ pub(crate) struct CurrentSlice<T: 'static> {
     /// The last time at which a G was displaced on the P or the batch budget of due timers was used up. For a while
     /// after this time, no G is displaced.
     pub(crate) undisturbed_since: AtomicU64,
-    /// The owner of the slice, if another G has displaced it. The displacing G then runs in the slice of the owner.
+    /// The owner of the slice, if another G has displaced that G. The displacing G then runs in the slice of the owner.
     /// `None` if no G was displaced.
     pub(crate) owner: AtomicRef<T>,
     /// The last tick that began with a G whose timer was due; [`NONE`] before the first such tick.

@@ -1,4 +1,5 @@
-//! What the scheduler lock guards: the global queue, the idle Ps and Ms, and the counts of Ms.
+//! What the scheduler lock guards: the global queue, the runnable locked Gs, the idle Ps and Ms, the retired Ms, the
+//! counts of Ms, and the state of a stop of the world.
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
@@ -19,8 +20,8 @@ pub(crate) struct Shared<Plat: Platform> {
     pub(crate) locked: List<Goroutine<Plat>>,
     /// Idle Ps, which no M holds. They are taken from the front. Go: `pidle`.
     pub(crate) idle_processors: List<Processor<Plat>>,
-    /// Ms that wait for a P. They are taken from the front. There is at least one for each idle P: see `idle`. Go:
-    /// `midle`.
+    /// Idle Ms, which run any G when they get a P. They are taken from the front. There is at least one for each idle
+    /// P: see `idle`. Go: `midle`.
     pub(crate) idle_machines: List<Machine<Plat>>,
     /// Number of Ms that wait for a P to run the G that is locked to them. Go: `nmidlelocked`.
     pub(crate) idle_locked: u32,
@@ -29,7 +30,7 @@ pub(crate) struct Shared<Plat: Platform> {
     /// Ms without a thread, which will be used again.
     pub(crate) retired_machines: List<Machine<Plat>>,
     /// Number of Ms that are in a system call after their P was handed off, or that return from one and have no P yet.
-    /// In addition, each M with a locked G is counted once, because it runs no other Gs.
+    /// An M with a locked G is counted once for the lock, because it runs no other Gs, besides any count for a call.
     pub(crate) blocked_machines: u32,
     /// Number of Ms needed in addition to the blocked ones: one for each P that is in use or is about to be used.
     pub(crate) machines_wanted: usize,

@@ -1,4 +1,4 @@
-//! The beginning of a G: a slot gets a closure, and becomes a runnable G.
+//! Makes a G: a slot gets a closure, and becomes a runnable G. The G first runs in [`closure`].
 
 use core::any;
 
@@ -76,8 +76,8 @@ fn enter<Plat: Platform>(
     put_next(machine, processor, goroutine);
 }
 
-/// Like [`try_go`](crate::spawn::try_go), for a child of a scope. The child counts among `children` until it has run and
-/// its result has been dropped or passed to the handle. If this returns an error or panics, the child has not been
+/// Like [`try_go`](crate::spawn::try_go), for a child of a scope. The child counts among `children` until it has run
+/// and its result has been dropped or passed to the handle. If this returns an error or panics, the child has not been
 /// counted.
 ///
 /// # Safety

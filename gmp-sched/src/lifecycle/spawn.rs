@@ -18,7 +18,7 @@ use crate::platform::Platform;
 ///
 /// # Errors
 ///
-/// There is no memory for the G's stack. `body` has been dropped, and nothing else has changed.
+/// There is no memory for the G or its stack. `body` has been dropped, and nothing else has changed.
 ///
 /// # Panics
 ///
@@ -105,7 +105,7 @@ impl<'a, Plat: Platform> Builder<'a, Plat> {
     ///
     /// # Panics
     ///
-    /// In the same cases as [`go`], and where [`try_go`](Self::try_go) returns an error.
+    /// In the cases in which [`try_go`](Self::try_go) panics or returns an error.
     #[track_caller]
     pub fn go<F, T>(self, body: F) -> JoinHandle<T, Plat>
     where
@@ -122,7 +122,7 @@ impl<'a, Plat: Platform> Builder<'a, Plat> {
     ///
     /// # Errors
     ///
-    /// There is no memory for the G's stack, or the platform has no stacks of that size.
+    /// There is no memory for the G or its stack, or the platform has no stacks of that size.
     ///
     /// # Panics
     ///

@@ -15,8 +15,8 @@ use crate::lifecycle::join::{ATTACHED, JoinHandle};
 use crate::platform::Platform;
 
 impl<Plat: Platform> Scheduler<Plat> {
-    /// Makes one M for each P, and runs `main` as the main G, number 1. The caller is not an M. It is a thread of the
-    /// operating system, or the boot CPU while it is pinned. Allocates.
+    /// Makes one M for each P, and puts `main` on the global queue as the main G, number 1. Does not wait for it. The
+    /// caller is not an M. It is a thread of the operating system, or the boot CPU while it is pinned. Allocates.
     ///
     /// # Errors
     ///
