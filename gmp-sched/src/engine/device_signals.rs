@@ -1,10 +1,10 @@
 //! Waiting for devices without blocking an M: a G parks until an interrupt handler raises a [`Signal`].
 //!
-//! Go has to ask the operating system which descriptors are ready (`netpoll`). An idle M asks, an M that finds no
-//! other work asks, and sysmon asks if no M has done so for 10 ms. Here the interrupt handler puts the signal on the
-//! *raised list* and makes an M check that list at once, even when every P is busy. (On threads nothing interrupts a G.
-//! If every P is busy there, the next pick or sysmon finds the signal.) So there is no blocking poll and no poll
-//! deadline. The file `poll` contains the raised list, and explains why no raise is lost.
+//! Go has to ask the operating system which descriptors are ready (`netpoll`). An idle M asks, an M that finds no other
+//! work asks, and sysmon asks if no M has done so for 10 ms. Here the interrupt handler puts the signal on the *raised
+//! list* and makes an M check that list at once, even when every P is busy. (On threads nothing interrupts a G. If
+//! every P is busy there, the next pick or sysmon finds the signal.) So there is no blocking poll and no poll deadline.
+//! The code in the file `poll` takes the signals from that list. The file also explains why no raise is lost.
 //!
 //! # A signal
 //!
@@ -22,11 +22,12 @@
 //! because, after a short limit, the G may continue and wait again while the commit of its previous wait is still
 //! running on another M.
 //!
-//! From PARKING until the waiting G runs again, the signal belongs to that G. Another G that begins to wait for the
-//! signal panics, and the signal does not change.
+//! In the states PARKING, WAITING and DELIVERED the signal belongs to the G of that wait until this G runs again. If
+//! another G begins to wait for the signal then, that other G panics, and the signal does not change.
 //!
-//! A signal is a semaphore of one, like Go's `pollDesc.rg`. A raise that comes before a wait has begun, or after it has
-//! ended, is kept for the next wait. Several raises between two waits count as one.
+//! A signal is a semaphore of one, like Go's `pollDesc.rg`. A raise that comes while no G waits is kept for the next
+//! wait. Several raises between two waits count as one, and so do several raises that come before the G that the first
+//! of them wakes runs again.
 //!
 //! ```
 //! use gmp_sched::device_signals::Signal;
@@ -75,8 +76,8 @@ pub(crate) enum Found {
     Raised,
     /// The signal has not been raised, so the G has to wait.
     Nothing,
-    /// A raise that came during an earlier wait has not been delivered yet, or has been delivered just now. The signal
-    /// becomes RAISED when an M delivers the raise. So the G has to check again.
+    /// A raise that came during another wait has not been delivered yet, or has been delivered just now. If the limit
+    /// has ended that wait, the signal becomes RAISED when an M delivers the raise. So the G has to check again.
     OnItsWay,
     /// The signal belongs to another G, which waits for it or has not run since the end of its wait.
     Taken,
@@ -144,9 +145,9 @@ impl<Plat: Platform> Signal<Plat> {
                     }
                 }
                 EMPTY => return Found::Nothing,
-                // A raise has put the signal on the raised list for an earlier wait, but the limit has already ended
-                // that wait. The M that takes the signal from the list stores RAISED. This call of `poll` does so,
-                // unless another M has taken the signal already.
+                // A raise has put the signal on the raised list for another wait. The M that takes the signal from the
+                // list stores RAISED if the limit has ended that wait, otherwise DELIVERED. This call of `poll` does
+                // so, unless another M has taken the signal already.
                 QUEUED => {
                     if !pinned.machine().scheduler().poll(pinned) {
                         return Found::OnItsWay;

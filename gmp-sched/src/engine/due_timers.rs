@@ -1,10 +1,11 @@
 //! Due timers, and when their Gs run.
 //!
 //! The timing wheel of a P is the queue of the Gs that its due timers ready: a G stays in the wheel until it can run.
-//! So Gs whose timers are due together run in the order of their times, before everything else on the P. None of them
-//! pushes another one out of `runnext`. A G that returns from a blocking call and finds no idle P is put into the
-//! wheel, too, as if it had a timer that is due now (see `syscall`). (Go readies the Gs of all due timers at once, each
-//! into `runnext`. So the last of these Gs runs first, and the others run after all Gs of the ring.)
+//! So Gs whose timers are due together run in the order of their times, and before the Gs in the queues of the P as
+//! long as the batch budget lasts. None of them pushes another one out of `runnext`. If there are timer interrupts, a G
+//! that returns from a blocking call and finds no idle P is put into the wheel, too, as if it had a timer that is due
+//! now (see `syscall`). (Go readies the Gs of all due timers at once, each into `runnext`. So the last of these Gs runs
+//! first, and the others run after all Gs of the ring.)
 //!
 //! | who finds a due timer | what happens |
 //! |---|---|
@@ -16,7 +17,7 @@
 //! After a displacement, the P runs undisturbed for a while, that is, no other displacement follows
 //! ([`Platform::undisturbed`]). If a timer is due within this time, no interrupt is armed for the time of that timer.
 //! Instead, each pick is a slow one, which reads the clock. So a thousand timers that are due at once cost no
-//! interrupts. While no timer is due soon, no pick reads the clock. (Without [timer
+//! interrupts. While no timer is due soon, fast picks do not read the clock. (Without [timer
 //! interrupts](Platform::TIMER_INTERRUPTS), every pick reads the clock while a timer is armed.)
 
 use core::time::Duration;

@@ -12,7 +12,7 @@
 //! | returns from another system call and finds no P | the tail of the global queue |
 //! | is to go to the ring, but the ring is full | the tail of the global queue, with half of the ring |
 //! | was readied by an M without a P, a thread that is no M, or in another scheduler | the global queue of its own scheduler |
-//! | is locked to its M | the list of locked Gs beside the global queue |
+//! | is locked to its M | the list of locked Gs beside the global queue; but if it is readied while a P is idle, no queue: its M is assigned that P |
 //!
 //! After the G has been enqueued, an M is woken if a P is idle and no M spins (see `idle`). So the G does not wait
 //! while a P is idle.
@@ -116,8 +116,9 @@ pub(crate) fn requeue_last<Plat: Platform>(processor: &'static Processor<Plat>, 
     }
 }
 
-/// Commit of a preemption at the end of a slice, and of a yield while the global queue has work. Puts the G on the
-/// global queue or, if the G is locked, on the list of locked Gs.
+/// Commit of a preemption at the end of a slice, and of a yield while the global queue has work. Also the commit of a
+/// locked G that yields, is displaced or is stopped with the world. Puts the G on the global queue or, if the G is
+/// locked, on the list of locked Gs.
 pub(crate) fn requeue_global<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     let (scheduler, processor) = (pinned.machine().scheduler(), pinned.processor());
     sampling::runnable_again(processor, goroutine);

@@ -242,7 +242,7 @@ impl<Plat: Platform> Machine<Plat> {
         }
     }
 
-    /// Takes the P that was assigned to this M when this M was taken off the idle list; returns whether there was one.
+    /// Takes the P that was assigned to this M, if there is one; returns whether there was one.
     pub(crate) fn take_assigned(&'static self) -> bool {
         let Some(processor) = self.next_processor.load(Ordering::Acquire) else { return false };
         // No exchange is needed, because no other P is assigned to this M before it is on the idle list again.

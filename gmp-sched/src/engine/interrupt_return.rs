@@ -84,8 +84,8 @@ pub unsafe trait InterruptReturn: Platform {
     /// afterwards, or the calling G returns to the interrupted code at once.
     unsafe fn lower_pin_quietly();
 
-    /// How many bytes below the stack pointer must be preserved if the code at `rip` is interrupted. May return 0 if
-    /// all code, including `core`, is compiled without a red zone.
+    /// Returns how many bytes below the stack pointer must be preserved if the code at `rip` is interrupted. May return
+    /// 0 if all code, including `core`, is compiled without a red zone.
     fn red_zone(rip: u64) -> u64 {
         let _ = rip;
         RED_ZONE

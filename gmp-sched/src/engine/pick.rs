@@ -157,13 +157,15 @@ fn must_pick<Plat: Platform>(machine: &Machine<Plat>, processor: &'static Proces
 /// Why a G displaces the running one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// The timer of the G is due, or the G has returned from a call that blocks.
+    /// The G was among the due timers of the P: its timer is due, or it was put there because it has returned from a
+    /// call that blocks or was displaced before (see `put_among_due_timers`).
     Timer,
     /// The device that the G waits for is ready.
     Device,
 }
 
-/// Returns a G whose timer is due. If there is none, returns a G whose device is ready.
+/// Returns a G whose timer is due. If there is none, returns a G whose device is ready, or `None` if there is no such G
+/// either.
 #[inline]
 pub(crate) fn pick_event<Plat: Platform>(
     pinned: &Pinned<Plat>,

@@ -1,5 +1,6 @@
-//! The raised list, which contains the device signals that interrupt handlers have raised. This file determines which M
-//! takes the signals from the list, and makes an M do so soon after a raise.
+//! How Ms take device signals from the *raised list*. This list contains the signals that interrupt handlers have
+//! raised and for which a G waits. This file determines which M takes the signals from the list, and makes an M do so
+//! soon after a raise.
 //!
 //! An M that searches for work polls the list at the step at which Go calls `netpoll` without blocking: after the
 //! global queue, before stealing. An M that has been idle polls the list first of all. The list is also polled at each
@@ -24,7 +25,8 @@
 //! then checks the raised list. `raise` relies on an M only if it has seen, after its own fence, that the M was the
 //! timekeeper or had its flag set. So either the M sees the signal, or `raise` does not rely on the M.
 //!
-//! If `raise` finds no idle P, it preempts an M that runs a G, and that M then checks the raised list.
+//! If `raise` finds no idle P, or no idle M on which it can rely, it preempts an M that runs a G, and that M then
+//! checks the raised list.
 
 use core::ptr;
 

@@ -86,8 +86,8 @@ pub fn tick<Plat: Platform>(machine: Option<&Machine<Plat>>) -> NextTick {
     NextTick { at: undisturbed_until.min(next_slice), gives_way: false }
 }
 
-/// When the timer of a CPU is to fire for the first time after the CPU has begun to run a thread. `machine` is the M of
-/// that thread, or `None` if that thread is not the thread of an M.
+/// Returns the time at which the timer of a CPU is to fire for the first time after the CPU has begun to run a thread.
+/// `machine` is the M of that thread, or `None` if that thread is not the thread of an M.
 pub fn first_tick<Plat: Platform>(machine: Option<&Machine<Plat>>, now: Instant) -> Instant {
     let earliest = machine.and_then(Machine::processor).map_or(Instant::NEVER, |processor| processor.timers.earliest());
     earliest.min(now + Plat::slice())
@@ -165,8 +165,8 @@ fn preempt<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
     leave(pinned, machine, me, None, requeue_global)
 }
 
-/// Called when the world is to stop. When the world starts again, the calling G runs first on its P. Go:
-/// `goschedImpl` with `preempted`.
+/// Called when the world is to stop. The calling G goes to `runnext` of its P, or, if it is locked, to the list of
+/// locked Gs. So it usually runs as soon as the world has started again. Go: `goschedImpl` with `preempted`.
 #[cold]
 fn stop_here<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
@@ -185,7 +185,8 @@ fn displace_for_events<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned
     }
     let now = Plat::now();
     if earliest > now && !is_ready {
-        // There is nothing to do yet, and the interrupt for the earliest timer is armed.
+        // No timer is due yet. If the platform has timer interrupts, the interrupt that will notice the earliest timer
+        // is armed already.
         return pinned;
     }
     if processor.undisturbed_until() > now {

@@ -52,8 +52,8 @@ pub(crate) fn poison<Plat: Platform>(free: &Goroutine<Plat>) {
 }
 
 /// Checks the stack of `reused`, which has been taken from a free list. The stack is not checked if its lowest word was
-/// not poisoned, because it went to the free list before poisoning began. The
-/// program ends if the stack was written to while it was on the free list.
+/// not poisoned, because it went to the free list before poisoning began. The program ends if the stack was written to
+/// while it was on the free list.
 #[inline(always)]
 pub(crate) fn check_poison<Plat: Platform>(reused: &Goroutine<Plat>) {
     if Plat::CAN_POISON_DEAD_STACKS && Plat::poisons_dead_stacks() {

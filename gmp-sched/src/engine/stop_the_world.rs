@@ -166,8 +166,8 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.world.stopped.load(Ordering::Relaxed)
     }
 
-    /// How many times the world was stopped, and how long the slowest stop took. Takes a lock; not callable from
-    /// interrupts.
+    /// Returns how many times the world was stopped, and how long the slowest stop took. Takes a lock; not callable
+    /// from interrupts.
     #[must_use]
     pub fn stops(&'static self) -> Stops {
         let _pinned = Pinned::<Plat>::of_scheduler();

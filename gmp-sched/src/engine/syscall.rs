@@ -2,8 +2,8 @@
 //!
 //! There are two kinds. [`syscall`] is for work that may be short: the P is only marked, and sysmon retakes it if the
 //! call lasts. [`blocking`] is for work that will block: the P goes to another M at once. Go has only the first kind
-//! for most calls, so its sysmon has to guess, after 20 us to 10 ms, that a call blocks. A kernel knows which calls
-//! block.
+//! for most calls, so its sysmon has to guess, 20 us or more after the beginning, that a call blocks. A kernel knows
+//! which calls block.
 //!
 //! Both functions take the call as a closure, so that each system call ends when its closure returns or panics. If they
 //! returned a guard object instead, the G could leak the guard and continue without a P.

@@ -75,8 +75,8 @@ impl Tracer {
     }
 }
 
-/// Events of callers that hold no P. Each of these functions takes a lock if a trace is being taken, and only then. Not
-/// callable from interrupts.
+/// Events of callers that hold no P, and of interrupt handlers. Each of these functions except `note_raise` takes a
+/// lock if a trace is being taken, and only then, and is not callable from interrupts.
 impl<Plat: Platform> Scheduler<Plat> {
     /// Records an event of `goroutine`.
     #[cold]

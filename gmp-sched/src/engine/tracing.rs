@@ -14,7 +14,7 @@ use crate::record::trace_memory as memory;
 use crate::record::trace_ring::{Ring, Tracer};
 use crate::record::trace_until::Until;
 
-/// How large the ring of a track in shared memory is, in relation to the other rings. Most events happen on Ps.
+/// Returns how large the ring of a track in shared memory is, in relation to the other rings. Most events happen on Ps.
 fn weight(track: Track) -> usize {
     match track {
         Track::Processor(_) => 4,
@@ -28,7 +28,8 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// run of the scheduler, its rings are used again, with the capacity that they already have. The rings are never
     /// freed.
     ///
-    /// While a trace is taken, every operation takes longer, but Gs run in the same order.
+    /// While a trace is taken, operations take longer, and every pick is a slow one. The next G is chosen by the same
+    /// rules.
     ///
     /// # Errors
     ///
