@@ -38,7 +38,7 @@ pub struct Machine<Plat: Platform> {
     /// How many times waits are forbidden for the G that runs on this M: once for each section of code in which it must
     /// not wait, and once for a stop of the world. See [`forbid_waits`](Self::forbid_waits).
     forbids_waits: AtomicU32,
-    /// The P that another M assigns to this M when it takes this M off the idle list. Go: `nextp`.
+    /// The P that was assigned to this M, until the M takes that P. Go: `nextp`.
     pub(crate) next_processor: AtomicRef<Processor<Plat>>,
     /// The P that this M gave up for the current stop of the world. Go stores the opposite direction: `p.oldm`.
     pub(crate) stopped_processor: AtomicRef<Processor<Plat>>,
@@ -259,10 +259,10 @@ impl<Plat: Platform> Machine<Plat> {
     }
 }
 
-/// The right to become the thread of an M that has none yet.
+/// The right to become the thread of an M that has no thread.
 ///
 /// The scheduler passes it to [`Platform::start_thread`], and the thread created there consumes it by
-/// [`run`](NewMachine::run). There is no other way to obtain it, so an M has at most one thread.
+/// [`run`](NewMachine::run). There is no other way to obtain it, so an M has at most one thread at a time.
 #[derive(Debug)]
 #[must_use = "the M runs nothing until its thread calls `run`"]
 pub struct NewMachine<Plat: Platform>(&'static Machine<Plat>);

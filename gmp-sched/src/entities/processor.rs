@@ -26,8 +26,8 @@ use crate::record::counters::{Counters, Counts};
 use crate::record::latency::{Latencies, LatencyCounter};
 use crate::record::trace_ring::Tracer;
 
-/// Once in this many ticks a P checks the global queue first. Otherwise two Gs that keep readying each other could
-/// starve that queue. Go: the `61` in `findRunnable`.
+/// At least once in this many ticks a P checks the global queue first. Otherwise two Gs that keep readying each other
+/// could starve that queue. Go: the `61` in `findRunnable`.
 pub const GLOBAL_QUEUE_INTERVAL: u64 = 61;
 
 /// A P. Go: `p` (runtime/runtime2.go).
@@ -235,9 +235,9 @@ impl<Plat: Platform> Processor<Plat> {
         self.slow_pick_tick.store(self.tick(), Ordering::Relaxed);
     }
 
-    /// Whether this is the only P in use, so that its holder never wakes another M. Each P has a copy of this flag,
-    /// because the flag is faster to read than the number of Ps. It saves two to three instructions per enqueued G, and the
-    /// locked instructions of [`RunQueue::pop`].
+    /// Whether this is the only P in use, so that its holder need not wake another M to share work. Each P has a copy
+    /// of this flag, because the flag is faster to read than the number of Ps. It saves two to three instructions per
+    /// enqueued G, and the locked instructions of [`RunQueue::pop`].
     #[inline(always)]
     pub(crate) fn is_alone(&self) -> bool {
         self.alone.load(Ordering::Relaxed)

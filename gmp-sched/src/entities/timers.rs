@@ -5,8 +5,9 @@
 //!
 //! The *timer owner* of a P makes sure that the timers of the P fire in time. If an M holds the P, that M is the timer
 //! owner: it checks the timers when an interrupt comes, or, on a platform without timer interrupts, whenever it picks a
-//! G. For an idle P, the timer owner is the timekeeper, the idle M that parks with a deadline (see `timekeeper`). If
-//! an M sets a timer that is due before all other timers of its P, the M notifies the timer owner.
+//! G. For an idle P, the timer owner is the timekeeper, the idle M that parks with a deadline (see `timekeeper`). For a
+//! P whose M is in a system call, the timer owner is sysmon, which retakes the P when a timer is due. If an M sets a
+//! timer that is due before all other timers of its P, the M notifies the timer owner.
 //!
 //! A [`Timer`] contains its links and its time, so setting a timer does not allocate and cannot fail. A stopped timer
 //! is removed at once; Go only marks it and removes it later. So a stopped timer costs almost nothing. At most, the

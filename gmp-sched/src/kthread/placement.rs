@@ -101,8 +101,8 @@ impl<C: Cpu> Threads<C> {
         })
     }
 
-    /// Handles a kick, which means that another CPU has put a thread on this CPU's list. Called by the interrupt
-    /// handler.
+    /// Handles a kick: another CPU has put a thread on this CPU's list, or has claimed this CPU while it was idle, so
+    /// that this CPU checks the lists again. Called by the interrupt handler.
     ///
     /// # Safety
     ///

@@ -14,9 +14,9 @@
 //!
 //! When the first slot that is not empty becomes due, its earliest time becomes the base, and its elements are
 //! distributed over the slots of the levels below. So an element moves at most once per level, independently of the
-//! number of other elements. If a slot has only one or two elements, they do not move at all. (G. Varghese and T.
-//! Lauck, *Hashed and Hierarchical Timing Wheels*, SOSP 1987, scheme 7. Here the digits cover all bits of a time, so
-//! nothing is rounded.)
+//! number of other elements. If a slot that becomes due has only one or two elements, they are taken out without
+//! moving. (G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels*, SOSP 1987, scheme 7. Here the digits
+//! cover all bits of a time, so nothing is rounded.)
 //!
 //! These are the levels. A slot covers the *width*, and the slots of a level with all lower levels cover the *range*. The
 //! fourth level has slots for two ranges, as the next paragraph explains.
@@ -140,7 +140,7 @@ pub(crate) struct First<T: 'static> {
 }
 
 impl<T> First<T> {
-    /// When the element is due.
+    /// Returns the time at which the element is due.
     pub(crate) fn when(&self) -> Instant {
         Instant::from_nanos(self.when)
     }

@@ -11,12 +11,12 @@
 //! ```
 //!
 //! Only a G that is prepared first and started later is `Idle`. Slots are never freed, only reused, so a reference to
-//! one is always valid. No id is used twice, so the id distinguishes the lives of a slot. All fields that change are
-//! atomics, except the storage `body`. Most accesses are relaxed. Only the owner of the G writes its fields. The owner
-//! is its creator, the M that runs it, the waker that has ended its wait, or an M that takes it from a queue. The
-//! exceptions are `completion`, by which a G and its join handle agree on which of them takes or drops the result, and
-//! `wait`, which every waker may try to claim. The queues order the accesses of each owner before the accesses of the
-//! next owner.
+//! one is always valid. No id is used twice, except that of the main G, which each run of a scheduler uses again. So
+//! the id distinguishes the lives of a slot within a run. All fields that change are atomics, except the storage
+//! `body`. Most accesses are relaxed. Only the owner of the G writes its fields. The owner is its creator, the M that
+//! runs it, the waker that has ended its wait, or an M that takes it from a queue. The exceptions are `completion`, by
+//! which a G and its join handle agree on which of them takes or drops the result, and `wait`, which every waker may
+//! try to claim. The queues order the accesses of each owner before the accesses of the next owner.
 
 mod stack;
 mod wait;

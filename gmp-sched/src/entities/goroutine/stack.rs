@@ -29,9 +29,9 @@ impl<Plat: Platform> Goroutine<Plat> {
         top.saturating_sub(self.stack_bytes.load(Ordering::Relaxed))..top
     }
 
-    /// Where the G will continue: the address of the next instruction, and the address of the word on the G's stack
-    /// that contains the saved frame pointer. `None` if the G runs, is in a system call, has not begun or is dead. Both
-    /// values may already be outdated, unless the caller has made sure that the G is not resumed.
+    /// Returns where the G will continue: the address of the next instruction, and the address of the word on the G's
+    /// stack that contains the saved frame pointer. Returns `None` if the G runs, is in a system call, has not begun or
+    /// is dead. Both values may already be outdated, unless the caller has made sure that the G is not resumed.
     #[must_use]
     pub fn suspended_at(&self) -> Option<(usize, usize)> {
         let is_saved = matches!(self.status(), Status::Waiting | Status::Runnable);

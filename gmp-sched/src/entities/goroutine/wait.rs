@@ -53,7 +53,7 @@ impl<Plat: Platform> Goroutine<Plat> {
         }
     }
 
-    /// Why the G waits; [`WaitReason::None`] if it does not wait.
+    /// Returns why the G waits; [`WaitReason::None`] if it does not wait.
     #[must_use]
     pub fn wait_reason(&self) -> WaitReason {
         // The field still contains the reason of the last wait when that wait is over.
@@ -64,8 +64,9 @@ impl<Plat: Platform> Goroutine<Plat> {
         }
     }
 
-    /// When the last wait of the G began, exact to about a slice. The time comes from the clock of the G's P, which is
-    /// only set when the P reads the time for another purpose. Go: `waitsince`, which the garbage collector sets.
+    /// Returns when the last wait of the G began, exact to about a slice. The time comes from the clock of the G's P,
+    /// which is only set when the P reads the time for another purpose. Go: `waitsince`, which the garbage collector
+    /// sets.
     #[must_use]
     #[doc(alias = "waitsince")]
     pub fn waiting_since(&self) -> Instant {
