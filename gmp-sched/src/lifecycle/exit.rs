@@ -62,7 +62,8 @@ pub(crate) fn exit_body<Plat: Platform>() -> ! {
 /// neither stack nor slot is ever used again. If the G has open scopes, it first blocks until their children have
 /// ended. The reason is that the G may itself be a child of a scope. In this case its children may borrow from frames
 /// of its parent, and its parent continues when the G ends. If the G runs the function of a
-/// [`Once`](crate::sync::Once), the `Once` is poisoned. Used on platforms that cannot unwind, when a G panics or exits.
+/// [`Once`](crate::sync::Once), the `Once` is poisoned. Used on platforms that cannot unwind, when a G panics, exits,
+/// overflows its stack or raises an exception. An exception hook of `native` may call it, too.
 ///
 /// # Safety
 ///

@@ -93,8 +93,8 @@ impl<'a, Plat: Platform> Builder<'a, Plat> {
         self
     }
 
-    /// Sets the size of the stack, of at least 16 KiB: a smaller size is raised. The platform may round the size up.
-    /// Without this call the size is [`Platform::STACK_SIZE`]. If the platform has no stacks of this size,
+    /// Sets the size of the stack in bytes. A size below 16 KiB is raised to 16 KiB. The platform may round the size
+    /// up. Without this call the size is [`Platform::STACK_SIZE`]. If the platform has no stacks of this size,
     /// [`try_go`](Self::try_go) returns an error.
     pub const fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = bytes;

@@ -24,9 +24,10 @@ impl<Plat: Platform> Scheduler<Plat> {
     ///
     /// # Safety
     ///
-    /// This is called once for each scheduler. From here on Gs run on the platform's threads and move between them. The
-    /// caller guarantees that the code of the Gs meets the platform's requirements for code that moves. (The kernel and
-    /// the simulator have no such requirements; see `native::enter` for threads of an operating system.)
+    /// This is called once for each run of the scheduler. From here on Gs run on the platform's threads and move
+    /// between them. The caller guarantees that the code of the Gs meets the platform's requirements for code that
+    /// moves. (The kernel and the simulator have no such requirements; see `native::enter` for threads of an operating
+    /// system.)
     #[expect(unsafe_code, reason = "Gs move between threads, which the platform may restrict")]
     pub unsafe fn start<F>(&'static self, main: F) -> Result<(), OutOfResources>
     where

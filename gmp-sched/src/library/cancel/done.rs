@@ -22,8 +22,9 @@ impl<Plat: Platform> OnEnd for Done<Plat> {
     }
 }
 
-/// Returns a channel on which nothing is sent and which is closed when `node` ends. All callers get the same channel,
-/// unless the first of them asks after the end. Then each gets a channel that is closed.
+/// Returns a channel on which nothing is sent and which is closed when `node` ends. All callers for the same node get
+/// the same channel, unless the first of them asks after the end. Then each gets a channel of its own that is closed.
+/// If `node` is `None`, the channel is a nil channel.
 #[track_caller]
 pub(super) fn channel<Plat: Platform>(
     node: Option<&Arc<Node<Plat>>>,

@@ -1,10 +1,11 @@
 //! Cancellation: contexts, which signal that work is no longer wanted. Go: package `context`. (The module `context` of
 //! this crate is the context switch.)
 //!
-//! A [`Context`] may be cancelled, have a deadline, and carry values. A derived context is cancelled with its parent.
-//! A context has no G. A context with a deadline has no timer: code that checks the deadline compares it with the
-//! clock, and a G that waits with a context uses its own timer. So a request that ends before its deadline costs only
-//! two heap cells.
+//! A [`Context`] may be cancelled, have a deadline, and carry values. A derived context is cancelled with its parent. A
+//! context has no G. Even with a deadline it has no timer (unless [`done`](Context::done) or
+//! [`after_func`](Context::after_func) was called, which prepare a G with a timer): code that checks the deadline
+//! compares it with the clock, and a G that waits with a context uses its own timer. So a request that ends before its
+//! deadline costs only two heap cells.
 //!
 //! # Ending a wait
 //!

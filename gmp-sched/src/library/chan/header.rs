@@ -159,8 +159,8 @@ impl<Plat: Platform> Header<Plat> {
     }
 
     /// Whether the channel is closed, or was made in a bubble that the calling G is not in. In both cases the G cannot
-    /// send, and can receive only the values in the buffer. Called only if the word is
-    /// [restricted](Word::is_restricted).
+    /// send, and can receive only a value that is in the buffer or that a waiting sender has. Called only if the word
+    /// is [restricted](Word::is_restricted).
     #[cold]
     #[inline(never)]
     pub(super) fn refuses(&self) -> bool {

@@ -52,9 +52,9 @@
 //! # Scheduling
 //!
 //! If an operation finds a G waiting on the other side, the calling G continues without a context switch. The G that
-//! waited runs next on the same P, unless another P steals it. Making a channel allocates memory; the operations on the
-//! channel do not. No function of this module may be called from an interrupt. An operation that has to wait must be
-//! called by a G that is not pinned. An operation that need not wait may be called by any thread.
+//! waited goes to `runnext` of the same P, so it usually runs next there. Making a channel allocates memory; the
+//! operations on the channel do not. No function of this module may be called from an interrupt. An operation that has
+//! to wait must be called by a G that is not pinned. An operation that need not wait may be called by any thread.
 //!
 //! Both sides may be used by Gs of different schedulers and by threads that are not Ms, because a readied G runs under
 //! its own scheduler.
@@ -63,8 +63,8 @@
 //!
 //! A channel made in a [bubble](crate#features) belongs to the Gs of that bubble. A G outside of the bubble panics if
 //! it sends to the channel, closes it, or has to wait for it, as in Go. Two kinds of misuse are not detected, because
-//! the check would slow down correct use: a G outside of the bubble can receive a buffered value, and a select outside
-//! of the bubble waits if it finds nothing ready.
+//! the check would slow down correct use: a G outside of the bubble can receive a value that is in the buffer or that a
+//! waiting sender has, and a select outside of the bubble waits if it finds nothing ready.
 
 #[expect(unsafe_code, reason = "moves values from one stack to another")]
 mod channel;

@@ -1,4 +1,4 @@
-//! What the layers above do when a node ends.
+//! What the layers above do when a node of the tree of cancellations ends.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -21,11 +21,12 @@ pub(crate) use node::{Node, NotAdded};
 
 /// How long an operation may wait: until a deadline, until a context is done, or until the earlier of the two.
 ///
-/// A limit is made from an [`Instant`], from a `&`[`Context`](crate::cancel::Context), or by [`after`](Self::after). The
-/// name of an operation that takes a limit or an instant ends in `_until`, except for that of
-/// [`wait_limited`](crate::sync::LimitedCondvar::wait_limited). The name of one that takes a [`Duration`] ends in
-/// `_timeout`. If an operation with a limit need not wait, it succeeds even when the limit is over. Otherwise it waits,
-/// and returns an error if the limit ends the wait.
+/// A limit is made from an [`Instant`], from a `&`[`Context`](crate::cancel::Context), or by [`after`](Self::after).
+/// The name of an operation whose wait may be limited ends in `_until` if it takes a limit or an instant, except for
+/// that of [`wait_limited`](crate::sync::LimitedCondvar::wait_limited). The name ends in `_timeout` if the operation
+/// takes a [`Duration`]. (The methods of `lock_api` keep their names, such as `try_lock_for`.) If an operation with a
+/// limit need not wait, it succeeds even when the limit is over. Otherwise it waits, and returns an error if the limit
+/// ends the wait.
 ///
 /// ```
 /// use core::time::Duration;

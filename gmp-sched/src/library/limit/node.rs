@@ -1,4 +1,4 @@
-//! The tree of cancellations.
+//! The tree of cancellations. Its nodes are the contexts that can be cancelled or have a deadline.
 //!
 //! A node has a reference to its parent. The node is registered with its parent until the node is dropped or the parent
 //! ends, so that a long-lived parent does not accumulate dead children. The lock of a node is held for a few steps
@@ -126,7 +126,7 @@ impl<Plat: Platform> Node<Plat> {
         self.has_ended.load(Ordering::Acquire) || self.deadline != Instant::NEVER && self.deadline <= now::<Plat>()
     }
 
-    /// Why the node has ended, or `None`. Never changes once it is `Some`.
+    /// Returns why the node has ended, or `None` if it has not. The result never changes once it is `Some`.
     pub(crate) fn cause(&self) -> Option<Cause> {
         if !self.is_done() {
             return None;

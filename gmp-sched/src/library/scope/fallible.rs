@@ -121,7 +121,7 @@ impl<'scope, E: Send, Plat: Platform> TryScope<'scope, '_, E, Plat> {
     }
 
     /// The scope's context. It is cancelled by the first error, by a child that panics or exits, by
-    /// [`cancel`](Self::cancel), and with its parent. See [`try_scope`] for an example.
+    /// [`cancel`](Self::cancel), with its parent, and when [`try_scope`] returns. See [`try_scope`] for an example.
     pub fn context(&self) -> &Context<Plat> {
         &self.context
     }

@@ -146,7 +146,8 @@ impl<E: Send + 'static, Plat: Platform> ErrorGroup<E, Plat> {
     /// Waits until the limit allows another G, and then spawns a G of the group, which runs `body`. May block the
     /// calling G; not callable from interrupts. Go: `Go`.
     ///
-    /// A panic of `body` ends the program, because there is no join handle to report it to.
+    /// A panic of `body` ends the program, because there is no join handle to report it to. (In a kernel with the
+    /// option `panic=isolate`, it ends only the G.)
     ///
     /// ```
     /// use gmp_sched::native::{self, ErrorGroup};

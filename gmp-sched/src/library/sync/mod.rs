@@ -22,9 +22,9 @@
 //! - The types block the calling G only. A call that may block must not be made from interrupts or with preemption
 //!   turned off. If it has to wait there, it panics with the caller's location. A call that never blocks (`try_lock`,
 //!   `unlock`, `notify_…`, `done`, `release`) is callable with preemption turned off.
-//! - Queues are first in, first out. A readied waiter runs next on the waker's P, as in Go. (If several waiters are
-//!   readied at once, the last one runs next.) If the waker belongs to another scheduler or is a thread that is not an
-//!   M, the waiter goes to the global queue of its own scheduler.
+//! - Queues are first in, first out. A readied waiter goes to `runnext` of the waker's P, as in Go, so it usually runs
+//!   next there. (If several waiters are readied at once, this holds for the last one.) If the waker belongs to another
+//!   scheduler or is a thread that is not an M, the waiter goes to the global queue of its own scheduler.
 //! - Locks are not poisoned. A panic in a critical section unlocks the lock, as in `lock_api`. In the kernel, a G that
 //!   panics is not unwound. So the locks that it holds stay locked, and a [`Once`] whose function it was running is
 //!   poisoned.

@@ -47,9 +47,10 @@ impl<Plat: Platform> Waiter<Plat> {
 }
 
 /// Parks the caller until a waker or `end` ends the wait. The caller has put its waiter into one queue, or several
-/// waiters into several queues, with the wait generation `generation`. `unlock` runs on the far side and releases the
-/// queues' locks. From then on the G may be readied. Returns the waiter through which the G was woken, or `None` if
-/// `end` ended the wait. Afterwards the caller must remove those of its waiters that are still queued.
+/// waiters into several queues, with the wait generation `generation`. (A caller that waits only for `end` has queued
+/// no waiter.) `unlock` runs on the far side and releases the queues' locks. From then on the G may be readied. Returns
+/// the waiter through which the G was woken, or `None` if `end` ended the wait. Afterwards the caller must remove those
+/// of its waiters that are still queued.
 #[cfg_attr(feature = "std", track_caller)]
 pub(crate) fn wait_until<'a, Plat: Platform>(
     caller: CurrentGoroutine<Plat>,
