@@ -30,7 +30,7 @@ fn bridge() -> &'static Scheduler<Native> {
         let scheduler = pool::enter(1);
         #[expect(unsafe_code, reason = "enters the platform")]
         // SAFETY: the Gs of this scheduler run only operations of `wait_in_goroutine`, which do not use thread-local
-        // variables. The scheduler is new.
+        // variables. The scheduler is new, or its last run has ended.
         let started = unsafe { scheduler.start(|| ()) };
         started.unwrap_or_else(|error| panic!("no thread or stack for the Gs that wait for threads: {error}"));
         scheduler
@@ -113,8 +113,8 @@ impl<T: Send> Receiver<T, Native> {
     ///
     /// While a thread is blocked here, no deadlock is reported, because this thread may wake Gs afterwards. But a
     /// deadlock is reported if all Gs wait while the thread is elsewhere, for example before its first call or between
-    /// two calls. So if a G may wait until this thread receives a value, hold the result of [`expect_wakes`] from before
-    /// that wait until the thread has received its last value.
+    /// two calls. So if a G may wait until this thread receives a value, call [`expect_wakes`] before that wait begins,
+    /// and keep its result until the thread has received its last value.
     ///
     /// ```
     /// use gmp_sched::native;

@@ -40,8 +40,8 @@ pub fn set_blocking_limit(limit: u32) {
 }
 
 /// Runs `call`, which may block the thread, as a system call. If the call lasts, sysmon hands the P off to another M,
-/// after 20 µs at the earliest and 10 ms at the latest. Until then the other Gs of the P wait or are stolen. A short
-/// call costs some nanoseconds more than without this function. For a call that will block, use [`blocking`].
+/// usually after 20 µs to 20 ms. Until then the other Gs of the P wait or are stolen. A short call costs some
+/// nanoseconds more than without this function. For a call that will block, use [`blocking`].
 ///
 /// During the call the G stays on its thread, and must not spawn, yield or wait. On return, blocks the calling G until
 /// there is a P for it. Go runs every system call in this way.

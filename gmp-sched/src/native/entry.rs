@@ -149,7 +149,7 @@ impl Threads {
         };
         #[expect(unsafe_code, reason = "passes on the promise of `enter`")]
         // SAFETY: `self` was made by `enter`, whose caller promised what this platform requires of Gs. The scheduler is
-        // new.
+        // new, or its last run has ended.
         if let Err(error) = unsafe { scheduler.start_with_stack(self.main_stack_size, main) } {
             alive::leave(scheduler);
             scheduler.end_machines();

@@ -23,7 +23,7 @@
 //! | call | its P | for |
 //! |---|---|---|
 //! | `call()` | stays blocked; the Gs in its queue are stolen by other Ps, if one has nothing to run | what returns in microseconds |
-//! | [`syscall`]`(call)` | goes to another thread if the call lasts, after 20 µs to 10 ms | what may or may not block |
+//! | [`syscall`]`(call)` | goes to another thread if the call lasts, usually after 20 µs to 20 ms | what may or may not block |
 //! | [`blocking`]`(call)` | goes to another thread before the call begins | what will block |
 //!
 //! ```
@@ -58,16 +58,16 @@
 //!
 //! # Panics, stack overflows and exceptions
 //!
-//! A panic ends its G, and [`JoinError::Panicked`] carries the payload to the joiner. A panic in a G that no other G
-//! joins ends the process, with status 2, as in Go. The message names the G: [`Threads::run`] installs a panic hook
-//! that names the G, and that also calls the hook that was set before. A stack has 512 KiB unless
-//! [`Builder::stack_size`] chooses another size (for the main G, [`Threads::stack_size`]), and takes memory as it is
-//! used. An overflow ends the process with a message that names the G and the size of its stack, and says whether a
-//! single huge frame is the cause. An exception of the processor (a division by zero in assembly, an access to unmapped
-//! memory, an invalid instruction) also ends the process. Its report names the G and the cause, and shows a backtrace
-//! and all Gs. [`set_exception_hook`] replaces this report. If the program has installed a signal handler before the
-//! first run, that handler runs first. An exception outside of Gs, and a signal that a process sends, are not reported:
-//! they end the process by the default action, unless the program's handler resolves them.
+//! A panic ends its G, and [`JoinError::Panicked`] carries the payload to the joiner. A panic of a detached G ends the
+//! process, with status 2, as in Go. (If the G is a child of a scope, the scope panics instead.) The message names the
+//! G: [`Threads::run`] installs a panic hook that names the G, and that also calls the hook that was set before. A
+//! stack has 512 KiB unless [`Builder::stack_size`] chooses another size (for the main G, [`Threads::stack_size`]), and
+//! takes memory as it is used. An overflow ends the process with a message that names the G and the size of its stack,
+//! and says whether a single huge frame is the cause. An exception of the processor (a division by zero in assembly, an
+//! access to unmapped memory, an invalid instruction) also ends the process. Its report names the G and the cause, and
+//! shows a backtrace and all Gs. [`set_exception_hook`] replaces this report. If the program has installed a signal
+//! handler before the first run, that handler runs first. An exception outside of Gs, and a signal that a process
+//! sends, are not reported: they end the process by the default action, unless the program's handler resolves them.
 //!
 //! # Seeing what the scheduler does
 //!
@@ -85,9 +85,9 @@
 //! Several threads may each [`run`](Threads::run) a scheduler. The Gs of these schedulers may share channels, locks and
 //! all other handles, and each G runs under its own scheduler. If the Gs of all schedulers wait, that is a deadlock.
 //!
-//! Later runs reuse a scheduler and its threads, so a run leaks nothing if all its Gs have ended and no timer is set
-//! when `main` returns. Otherwise the run leaks the scheduler, about 1 MiB, and the stacks of the Gs that are left,
-//! because other code may have borrowed values on these stacks.
+//! Later runs reuse a scheduler and its Ms, each with a new thread. So a run leaks nothing if all its Gs have ended and
+//! no timer is set when `main` returns. Otherwise the run leaks the scheduler, about 1 MiB, and the stacks of the Gs
+//! that are left, because other code may have borrowed values on these stacks.
 
 use alloc::boxed::Box;
 use core::cell::Cell;

@@ -13,7 +13,8 @@ use crate::report::schedtrace::Schedtrace;
 /// The environment variable that requests that the state of schedulers is printed. It has the syntax of Go's `GODEBUG`.
 const VARIABLE: &str = "GMP_DEBUG";
 
-/// What the environment variable requests. If its value is invalid, prints a message once, and returns `None`.
+/// Returns what the environment variable requests, or `None` if it requests nothing. If its value is invalid, prints a
+/// message once, and returns `None`.
 pub(super) fn of_environment() -> Option<Schedtrace> {
     static REQUESTED: OnceLock<Option<Schedtrace>> = OnceLock::new();
     *REQUESTED.get_or_init(|| {

@@ -10,7 +10,7 @@ use crate::platform::{Pinned, SLICE};
 
 static SLICE_NANOSECONDS: StaticU64 = StaticU64::new(SLICE.as_nanos() as u64);
 
-/// How long a G of any scheduler of this process may run before it has to give way to others; see
+/// Returns how long a G of any scheduler of this process may run before it has to give way to others; see
 /// [`Platform::slice`](crate::platform::Platform::slice).
 pub(super) fn slice() -> Duration {
     Duration::from_nanos(SLICE_NANOSECONDS.load(Ordering::Relaxed))
@@ -58,7 +58,7 @@ pub fn poison_dead_stacks() {
 
 static IDLE_NANOSECONDS: StaticU64 = StaticU64::new(10_000_000_000);
 
-/// How long a scheduler may have more threads than it needs; see [`set_idle_limit`].
+/// Returns how long a scheduler may have more threads than it needs; see [`set_idle_limit`].
 pub(super) fn idle_limit() -> Duration {
     Duration::from_nanos(IDLE_NANOSECONDS.load(Ordering::Relaxed))
 }

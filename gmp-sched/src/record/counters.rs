@@ -72,7 +72,7 @@ counters! {
     finished,
     /// Gs that ended without unwinding their stacks. These stacks are never reused.
     abandoned,
-    /// The number of times that a G parked.
+    /// The number of times that a G parked. The direct switches between the Gs of a coroutine do not count.
     parks,
     /// The number of times that an M with a P readied a G.
     readies,
@@ -88,7 +88,7 @@ counters! {
     steals,
     /// Searches of all other Ps, in four rounds, that found nothing to steal.
     steal_misses,
-    /// Ms woken because they were assigned a P.
+    /// The number of times that a waiting M took over a P that was assigned to it.
     wakes,
     /// The number of times that a P was handed off because its G entered a blocking call.
     handoffs,

@@ -48,8 +48,9 @@ event_kinds! {
     HandOff,
     /// sysmon retakes the P from a G in a system call, and hands the P off. The event has no G. Go: `ProcSteal`.
     Retake,
-    /// The P stole Gs from another P, and the event's G runs next. The lower 32 bits of the detail are the number of
-    /// the other P, and the higher bits are how many Gs were stolen.
+    /// The P stole Gs from another P. The event's G runs next if the P had nothing else to run; otherwise that G goes
+    /// to the tail of the ring. The lower 32 bits of the detail are the number of the other P, and the higher bits are
+    /// how many Gs were stolen.
     Steal,
     /// The P becomes idle, because there is nothing to run. The event has no G. Go: `ProcStop`.
     Idle,
@@ -94,8 +95,8 @@ event_kinds! {
     /// Up to seven bytes of the text. The first byte is the lowest byte of the detail, and unused bytes are 0. The
     /// event has no G.
     TextBytes,
-    /// The G returns from a system call and finds no P. It becomes runnable and goes to the global run queue. The
-    /// detail is the number of its M. Go: `GoSyscallEndBlocked`.
+    /// The G returns from a system call and finds no P. It becomes runnable and goes to the global run queue or, after
+    /// a blocking call, among the due timers of a P. The detail is the number of its M. Go: `GoSyscallEndBlocked`.
     SyscallReturn,
     /// The G switches to another G of its coroutine, which runs from now on; the detail is the number of that G. If
     /// the other G parked before the trace began, this event is missing. Go: `GoSwitch`.

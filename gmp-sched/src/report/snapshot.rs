@@ -119,7 +119,7 @@ words! {
     /// What all Ps together have done.
     Totals {
         /// The number of times that a G parked, yielded, was preempted or displaced, or ended. A yield counts even if
-        /// no other G ran first.
+        /// no other G ran first. The direct switches between the Gs of a coroutine do not count.
         switches,
         /// Gs spawned.
         spawns,
