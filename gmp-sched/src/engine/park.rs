@@ -116,7 +116,8 @@ fn blocked_in<Plat: Platform>(pinned: &Pinned<Plat>, bubble: BubblePointer<Plat>
 /// Makes a parked G runnable and puts it into `runnext` of the caller's P. Go: `goready`.
 ///
 /// Callable on any thread. If the caller is not an M of the G's own scheduler, or is in a system call, the G goes to
-/// the global queue of its own scheduler. Does not block; not callable from interrupts.
+/// the global queue of its own scheduler. A G that is locked to its M goes to neither, because only that M may run it.
+/// Does not block; not callable from interrupts.
 ///
 /// # Safety
 ///

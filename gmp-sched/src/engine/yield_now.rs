@@ -14,9 +14,9 @@ use crate::record::trace::EventKind;
 ///
 /// The caller goes to the tail of the local ring. If the global queue has work or the ring is full, the caller goes to
 /// the tail of the global queue instead. (Go always uses the global queue. While the global queue is empty, the order
-/// of the Gs is the same with the local ring, which needs no lock.) Returns at once if this P has nothing else to run and
-/// the global queue is empty. Only every 64th such yield also looks for Gs that other Ps have queued. Not callable from
-/// interrupts.
+/// of the Gs is the same with the local ring, which needs no lock.) Returns at once if this P has nothing else to run
+/// and the global queue is empty. Only about every 64th such yield also looks for Gs that other Ps have queued. Not
+/// callable from interrupts.
 ///
 /// # Panics
 ///

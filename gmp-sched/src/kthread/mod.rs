@@ -4,8 +4,8 @@
 //! This module does not depend on Gs and Ps. A thread runs until it parks. A thread that becomes ready goes to an idle
 //! CPU if there is one. Otherwise it goes to the CPU it last ran on, and displaces the thread that runs there, as soon
 //! as that thread is in user code. (A thread that is ready because it was displaced does not displace another thread.
-//! It waits in the list.) A CPU without a thread halts. There are about as many runnable threads as CPUs, because only
-//! threads whose M holds a P run for long. So round robin is fair enough, and there are no priorities.
+//! It waits in the list of its CPU.) A CPU without a thread halts. There are about as many runnable threads as CPUs,
+//! because only threads whose M holds a P run for long. So round robin is fair enough, and there are no priorities.
 //!
 //! | file | concept |
 //! |---|---|

@@ -18,7 +18,7 @@ pub(super) enum Urgency {
     /// The ready thread displaces the running thread, because the ready thread was woken by an event that it must
     /// handle.
     Displaces,
-    /// The ready thread waits in the list, because it was displaced itself.
+    /// The ready thread waits in the list of its CPU, because it was displaced itself.
     Waits,
 }
 
@@ -115,7 +115,7 @@ impl<C: Cpu> Threads<C> {
     }
 
     /// Runs a ready thread instead of the calling one, if the calling one must give way. The calling thread then goes
-    /// to another CPU or waits in the list.
+    /// to an idle CPU or waits in the list of this CPU.
     ///
     /// # Safety
     ///
