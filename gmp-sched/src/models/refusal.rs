@@ -89,7 +89,7 @@ fn refused_lock_of_a_mutex_changes_nothing() {
         explore(move || {
             let shared = (RawMutex::new(), Checked::default());
             let shared = run_beside(caller, shared, &[lock_and_use, lock_and_use], |(mutex, value)| {
-                if !is_refused(|| mutex.acquire(WaitReason::MutexLock, None)) {
+                if !is_refused(|| _ = mutex.acquire(WaitReason::MutexLock, None)) {
                     value.used();
                     mutex.release();
                 }
