@@ -189,7 +189,7 @@ impl<Plat: Platform> Processor<Plat> {
     }
 
     /// Sets the tick, for a test of what happens after many ticks.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "std"))]
     pub(crate) fn set_tick(&self, tick: u64) {
         self.tick.store(tick, Ordering::Relaxed);
     }
