@@ -1,9 +1,9 @@
 //! Models of timers. A timer is set, or its P is given up, while the timekeeper computes its deadline or sleeps. No
 //! timer is missed: if a P is idle at the end, some M wakes no later than the earliest timer.
 
-use super::explore_every_point;
 use super::platform::{Model, Setting, run_as, run_next, spawn_as};
 use super::pollers::waiting;
+use super::{explore, explore_every_point};
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::base::points::{Points, Site};
@@ -98,6 +98,29 @@ fn timekeeper_that_finds_work_leaves_its_deadline_to_another() {
         run_as(submitter, |pinned| work.into_iter().for_each(|work| ready_pinned(pinned, work)));
         keeps.join().unwrap();
         setting.settle_all([timekeeper, spinner]);
+        setting.check();
+    });
+}
+
+/// The timekeeper polls, because a device is ready, and takes an idle P to run the device's G. It does not spin, so it
+/// wakes no M to search in its place. An M that parked without a deadline becomes the timekeeper, and must get the
+/// deadline of the timers of the P that is still idle.
+#[test]
+fn timekeeper_that_runs_the_g_of_a_device_leaves_its_deadline_to_another() {
+    explore(|| {
+        let setting = Setting::new(3);
+        let waits = setting.running_machine();
+        let [timekeeper, successor] = core::array::from_fn(|_| setting.busy_machine());
+        let (scene, sleeper) = (waiting(&setting, waits), setting.goroutine());
+        set(timekeeper, sleeper, SOON);
+        [timekeeper, successor].into_iter().for_each(|machine| {
+            run_as(machine, |pinned| machine.go_idle(pinned));
+        });
+        setting.settle();
+        setting.prefer(timekeeper);
+        scene.interrupt();
+        setting.settle();
+        assert!(timekeeper.current_goroutine().is_some(), "the timekeeper runs the G of the device");
         setting.check();
     });
 }

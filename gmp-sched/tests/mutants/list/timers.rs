@@ -38,7 +38,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "the successor of the timekeeper is not woken",
         "                Plat::unpark_thread(successor);",
         "                let _ = successor;",
-        Model("timers::timekeeper_that_ends_against_an_m_that_leaves_a_timer"),
+        Model("timers::timekeeper_that_runs_the_g_of_a_device_leaves_its_deadline_to_another"),
     ),
     mutant(
         "engine/idle.rs",
