@@ -1,5 +1,5 @@
-//! Mutual exclusion by an atomic word and a wait queue. While no G waits, lock and unlock change the word by one
-//! compare-exchange each.
+//! Mutual exclusion by an atomic word and a wait queue. While no G waits, lock changes the word by one compare-exchange,
+//! and unlock by one subtraction.
 //!
 //! Go: `Mutex` (internal/sync/mutex.go, go1.27), with one state fewer.
 //!
@@ -162,22 +162,40 @@ impl<Plat: Platform> RawMutex<Plat> {
     /// Unlocks.
     #[inline]
     pub(crate) fn release(&self) {
-        Plat::point(Site::Sync);
-        // Ordering: Release publishes what was done under the lock; partner: the Acquire of the next G's
-        // compare-exchange.
-        if self.word.compare_exchange(HELD, 0, Ordering::Release, Ordering::Relaxed).is_err() {
-            self.release_slow(Fairness::Normal);
-        }
+        self.release_as(Fairness::Normal);
     }
 
     /// Unlocks the mutex. If a G waits, hands the mutex over to the first waiter.
     #[inline]
     pub(crate) fn release_fairly(&self) {
+        self.release_as(Fairness::HandOver);
+    }
+
+    #[inline(always)]
+    fn release_as(&self, fairness: Fairness) {
         Plat::point(Site::Sync);
+        if self.word.load(Ordering::Relaxed) != HELD {
+            self.release_slow(fairness);
+            return;
+        }
+        Plat::point(Site::Sync);
+        // A subtraction takes 0.5 to 0.7 ns less than a compare-exchange (on an EPYC; a lock and an unlock together take
+        // 5 ns). But unlike a compare-exchange, it also frees the mutex if a G has queued itself since the load above.
+        //
         // Ordering: Release publishes what was done under the lock; partner: the Acquire of the next G's
         // compare-exchange.
-        if self.word.compare_exchange(HELD, 0, Ordering::Release, Ordering::Relaxed).is_err() {
-            self.release_slow(Fairness::HandOver);
+        if self.word.fetch_sub(HELD, Ordering::Release) != HELD {
+            self.release_again(fairness);
+        }
+    }
+
+    /// Wakes the G that queued itself while the caller freed the mutex. If another G has locked the mutex since then,
+    /// that G will wake the first waiter when it unlocks the mutex. Otherwise the caller locks the mutex and unlocks it
+    /// once more, because only a holder may take a waiter from the queue.
+    #[cold]
+    fn release_again(&self, fairness: Fairness) {
+        if self.try_acquire_ahead(0) {
+            self.release_slow(fairness);
         }
     }
 
@@ -191,7 +209,7 @@ impl<Plat: Platform> RawMutex<Plat> {
     #[inline]
     fn try_acquire_idle(&self) -> bool {
         Plat::point(Site::Sync);
-        // Ordering: Acquire; partners: the Releases in `release` and `let_go`.
+        // Ordering: Acquire; partners: the Releases in `release_as` and `let_go`.
         self.word.compare_exchange(0, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 

@@ -44,7 +44,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        let blocking = Blocking::<Plat>::new(WaitReason::CondvarWait, limit);",
         "        mutex.release();
         let blocking = Blocking::<Plat>::new(WaitReason::CondvarWait, limit);
-        mutex.acquire();",
+        mutex.acquire(WaitReason::MutexLock, None);",
         Model("refusal::refused_wait_for_a_notification"),
     ),
     mutant(

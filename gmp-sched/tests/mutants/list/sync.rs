@@ -7,10 +7,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/sync/mutex.rs",
         "a mutex without waiters is unlocked without Release",
-        "        if self.word.compare_exchange(HELD, 0, Ordering::Release, Ordering::Relaxed).is_err() {
-            self.release_slow(Fairness::Normal",
-        "        if self.word.compare_exchange(HELD, 0, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-            self.release_slow(Fairness::Normal",
+        "        if self.word.fetch_sub(HELD, Ordering::Release) != HELD {",
+        "        if self.word.fetch_sub(HELD, Ordering::Relaxed) != HELD {",
+        Model("sync::mutex_has_one_holder_at_a_time"),
+    ),
+    mutant(
+        "library/sync/mutex.rs",
+        "an unlock does not wake the G that has queued itself meanwhile",
+        "            self.release_again(fairness);",
+        "",
         Model("sync::mutex_has_one_holder_at_a_time"),
     ),
     mutant(
