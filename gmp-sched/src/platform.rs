@@ -114,6 +114,11 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// The calling flow of control has raised this pin or has taken it over, and nothing else lowers the pin.
     unsafe fn lower_pin();
 
+    /// Called by a G that may be about to leave its M and to continue on another one. The G is pinned. It has no P if it
+    /// is at the end of a system call. On threads, a G that unwinds is locked to its thread here.
+    #[inline(always)]
+    fn may_migrate() {}
+
     /// Whether the caller, which has pinned itself once for this call, may block, yield or end here, as far as the
     /// platform can detect. It may not if it holds another pin, because the switch would leave that pin behind on this
     /// CPU. An interrupt handler may not either, because it must return.

@@ -72,6 +72,7 @@ impl<Plat: Platform> CurrentGoroutine<Plat> {
             && let Some(processor) = machine.processor()
             && (Plat::COUNTS_PINS || !machine.are_waits_forbidden())
         {
+            Plat::may_migrate();
             return Ok(Self { pinned, machine, processor, me });
         }
         Err(pinned)

@@ -106,14 +106,17 @@ impl<Plat: Platform> Machine<Plat> {
         self.locked.goroutine.load(Ordering::Relaxed)
     }
 
-    /// Locks the calling G, which is pinned, to this M. If the G is already locked, only counts one more lock.
+    /// Locks the calling G, which is pinned, to this M. If the G is already locked, only counts one more lock. The M
+    /// holds a P, or its G is at the end of a system call.
     pub(crate) fn lock_current(&'static self) -> Result<(), OutOfResources> {
-        let (me, processor) = (self.running_goroutine(), self.held_processor());
+        let me = self.running_goroutine();
         if self.locked_goroutine().is_none() {
             self.scheduler().secure_successor()?;
             me.set_locked_machine(Some(self));
             self.locked.goroutine.store(Some(me), Ordering::Relaxed);
-            processor.request_slow_pick();
+            if let Some(processor) = self.processor() {
+                processor.request_slow_pick();
+            }
         }
         let depth = self.locked.depth.load(Ordering::Relaxed);
         self.locked.depth.store(depth + 1, Ordering::Relaxed);

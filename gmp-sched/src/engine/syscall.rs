@@ -191,16 +191,18 @@ impl<Plat: Platform> Syscall<Plat> {
     #[inline(always)]
     fn end_pinned(&self, pinned: Pinned<Plat>) {
         let Self { machine, me, requeue, .. } = *self;
-        if let Some(processor) = take_processor_back(&pinned, machine, me) {
-            let scheduler = machine.scheduler();
-            // If preemption was requested during the call, the G could not give way until now.
-            if has_to_stop(scheduler) || gives_way_to_others(scheduler, processor) {
-                drop(give_way(pinned));
-            }
+        let Some(processor) = take_processor_back(&pinned, machine, me) else {
+            // The M got no P, so the G is enqueued. Go: `exitsyscallNoP`.
+            Plat::may_migrate();
+            drop(leave(pinned, machine, me, None, requeue));
             return;
+        };
+        let scheduler = machine.scheduler();
+        // If preemption was requested during the call, the G could not give way until now.
+        if has_to_stop(scheduler) || gives_way_to_others(scheduler, processor) {
+            Plat::may_migrate();
+            drop(give_way(pinned));
         }
-        // The M got no P, so the G is enqueued. Go: `exitsyscallNoP`.
-        drop(leave(pinned, machine, me, None, requeue));
     }
 }
 

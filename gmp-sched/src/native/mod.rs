@@ -239,16 +239,18 @@ unsafe impl Platform for Native {
     }
 
     #[inline(always)]
-    unsafe fn raise_pin() {
-        // Every call of the scheduler pins first, so this check finds each call by a G that unwinds. If no thread
-        // panics, `panicking` only loads one global word.
+    unsafe fn raise_pin() {}
+
+    #[inline(always)]
+    unsafe fn lower_pin() {}
+
+    #[inline(always)]
+    fn may_migrate() {
+        // If no thread panics, `panicking` only loads one global word.
         if thread::panicking() {
             unwinding::stay_on_thread();
         }
     }
-
-    #[inline(always)]
-    unsafe fn lower_pin() {}
 
     #[cold]
     #[track_caller]

@@ -8,19 +8,16 @@
 use std::thread;
 
 use super::Native;
-use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 
-/// Called whenever the scheduler is called on a thread that unwinds. The first call by an unwinding G locks the G to
-/// its thread.
+/// Called if a G may be about to leave a thread that unwinds. The first call by an unwinding G locks the G to its
+/// thread.
 #[cold]
 #[inline(never)]
 pub(super) fn stay_on_thread() {
     let Some(machine) = Native::current_machine() else { return };
-    // There is nothing to lock in two cases. If g0 unwinds, the thread is about to end, and no G unwinds. If the G is
-    // in a system call, it stays on its thread anyway.
-    let is_running = machine.current_goroutine().is_some_and(|me| me.status() == Status::Running);
-    if !is_running || machine.processor().is_none() {
+    // If g0 unwinds, the thread is about to end, and no G unwinds.
+    if machine.current_goroutine().is_none() {
         return;
     }
     if machine.lock_to_unwind().is_err() {

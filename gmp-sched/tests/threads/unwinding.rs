@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::entered::THREADS;
 use gmp_sched::JoinError;
@@ -170,6 +170,37 @@ fn system_call_ends_when_its_body_panics() {
         assert!(has_panicked(|| native::blocking(|| panics())));
         native::go(native::yield_now).join().unwrap();
     });
+}
+
+/// A call panics while another G keeps the only P busy. So the G that unwinds has to wait for a P at the end of the
+/// call. It must continue on its thread, because the standard library counts panics for each thread.
+#[test]
+fn g_that_unwinds_out_of_a_system_call_stays_on_its_thread() {
+    struct AfterCall(thread::ThreadId);
+    impl Drop for AfterCall {
+        fn drop(&mut self) {
+            assert_eq!(thread::current().id(), self.0, "the G unwinds on another thread");
+        }
+    }
+    fn pause_and_panic() {
+        thread::sleep(Duration::from_millis(20));
+        panics();
+    }
+    let calls: [fn(); 2] = [|| native::syscall(pause_and_panic), || native::blocking(pause_and_panic)];
+    for call in calls {
+        THREADS.run(1, move || {
+            let busy = native::go(|| {
+                let end = Instant::now() + Duration::from_millis(60);
+                while Instant::now() < end {}
+            });
+            let unwinds = native::go(move || {
+                let _after = AfterCall(thread::current().id());
+                call();
+            });
+            assert!(unwinds.join().is_err());
+            busy.join().unwrap();
+        });
+    }
 }
 
 #[test]
