@@ -45,21 +45,13 @@ pub(super) fn guard_end(bottom: usize) -> usize {
 }
 
 /// Allocates a stack of at least `size` bytes with a guard page below. The guard page ends at [`guard_end`].
-#[expect(unsafe_code, reason = "unmaps memory")]
 pub(crate) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
     let size = size.checked_next_multiple_of(PAGE).ok_or(OutOfResources)?;
     // Two pages are added: the guard page, and one page because the stack begins and ends inside of a page.
     let mapped = size.checked_add(2 * PAGE).ok_or(OutOfResources)?;
-    let base = if size == DEFAULT { take_mapped(mapped)? } else { map(mapped)? };
-    // SAFETY: `base` is the lowest page of memory that belongs to this stack and is not used yet.
-    let is_guarded = unsafe { guard(ptr::with_exposed_provenance_mut(base)) };
+    let base = if size == DEFAULT { take_guarded(mapped)? } else { map_guarded(mapped, 1)? };
     // The colour is less than a page and not zero, so this address is in the page above the guard page.
     let bottom = base + 2 * PAGE - colour();
-    if !is_guarded {
-        // SAFETY: this stack has all of the memory at `base`, to which no reference exists.
-        unsafe { release(bottom..bottom + size) };
-        return Err(OutOfResources);
-    }
     #[cfg(gmp_tsan)]
     crate::context::fibers::add(&(bottom..bottom + size));
     Ok(bottom..bottom + size)
@@ -69,25 +61,49 @@ pub(crate) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
 /// would wait for each other, because a process changes only one mapping at a time.
 const MAPPED_AT_ONCE: usize = 32;
 
-/// Memory that is mapped for stacks of the default size and that no stack has yet. It takes only addresses, because
-/// nothing has touched it.
-static MAPPED: Mutex<Range<usize>> = Mutex::new(0..0);
+/// Memory for stacks of the default size, each with its guard page, that no G has yet. It takes only addresses and
+/// entries of page tables, because nothing has touched it.
+static GUARDED: Mutex<Range<usize>> = Mutex::new(0..0);
 
-/// Returns the address of `bytes` bytes of mapped memory, the memory of one stack of the default size. If no memory is
-/// left in [`MAPPED`], maps more.
-fn take_mapped(bytes: usize) -> Result<usize, OutOfResources> {
+/// Returns the address of `bytes` bytes of memory with a guard page, the memory of one stack of the default size. If
+/// none is left in [`GUARDED`], maps more.
+fn take_guarded(bytes: usize) -> Result<usize, OutOfResources> {
     // The lock is not held across a switch, and no code below can panic.
-    let mut mapped = MAPPED.lock().unwrap_or_else(PoisonError::into_inner);
-    if mapped.is_empty() {
-        let Ok(base) = map(MAPPED_AT_ONCE * bytes) else {
+    let mut guarded = GUARDED.lock().unwrap_or_else(PoisonError::into_inner);
+    if guarded.is_empty() {
+        let Ok(base) = map_guarded(bytes, MAPPED_AT_ONCE) else {
             // There may be room for one stack.
-            return map(bytes);
+            return map_guarded(bytes, 1);
         };
-        no_huge_pages(base, MAPPED_AT_ONCE * bytes);
-        *mapped = base..base + MAPPED_AT_ONCE * bytes;
+        *guarded = base..base + MAPPED_AT_ONCE * bytes;
     }
-    let base = mapped.start;
-    mapped.start += bytes;
+    let base = guarded.start;
+    guarded.start += bytes;
+    Ok(base)
+}
+
+/// Maps the memory of `count` stacks, which are at most [`MAPPED_AT_ONCE`], and makes the first page of each stack its
+/// guard page. Each stack has `bytes` bytes. Returns the address of the first stack.
+#[expect(unsafe_code, reason = "maps memory")]
+fn map_guarded(bytes: usize, count: usize) -> Result<usize, OutOfResources> {
+    let total = bytes.checked_mul(count).ok_or(OutOfResources)?;
+    let base = map(total)?;
+    if count > 1 {
+        no_huge_pages(base, total);
+    }
+    // SAFETY: `map` has just mapped this memory, so all of its pages are mapped and unused.
+    let mut is_guarded = unsafe { guard_at_once(base, bytes, count) };
+    if !is_guarded {
+        is_guarded = (0..count).map(|index| base + index * bytes).all(|page| {
+            // SAFETY: as above.
+            unsafe { guard(ptr::with_exposed_provenance_mut(page)) }
+        });
+    }
+    if !is_guarded {
+        // SAFETY: nothing refers to this memory.
+        unsafe { libc::munmap(ptr::with_exposed_provenance_mut(base), total) };
+        return Err(OutOfResources);
+    }
     Ok(base)
 }
 
@@ -108,6 +124,10 @@ fn map(bytes: usize) -> Result<usize, OutOfResources> {
     if base == libc::MAP_FAILED { Err(OutOfResources) } else { Ok(base.expose_provenance()) }
 }
 
+/// The request to `madvise` for a guard page, which Linux supports since 6.13. Unlike `mprotect`, it does not split the
+/// mapping. (A process may have only 65,530 mappings.)
+const MADV_GUARD_INSTALL: libc::c_int = 102;
+
 /// Makes any access to the page at `base` fault; returns whether that succeeded.
 ///
 /// # Safety
@@ -115,13 +135,38 @@ fn map(bytes: usize) -> Result<usize, OutOfResources> {
 /// The page is mapped and unused.
 #[expect(unsafe_code, reason = "changes mappings")]
 unsafe fn guard(base: *mut libc::c_void) -> bool {
-    /// The request to `madvise` for a guard page, which Linux supports since 6.13. Unlike `mprotect`, it does not split
-    /// the mapping. (A process may have only 65,530 mappings.)
-    const MADV_GUARD_INSTALL: libc::c_int = 102;
     // SAFETY: the caller guarantees that the page is mapped and unused.
     let is_installed = unsafe { libc::madvise(base, PAGE, MADV_GUARD_INSTALL) } == 0;
     // SAFETY: the caller guarantees that the page is mapped and unused.
     is_installed || unsafe { libc::mprotect(base, PAGE, libc::PROT_NONE) } == 0
+}
+
+/// Like [`guard`], for the first page of each of `count` stacks of `bytes` bytes, by one system call. Linux supports
+/// this since 6.14. If it fails, some of the pages may be guard pages. Calling [`guard`] for them again is harmless.
+///
+/// # Safety
+///
+/// The pages are mapped and unused.
+#[expect(unsafe_code, reason = "changes mappings")]
+unsafe fn guard_at_once(base: usize, bytes: usize, count: usize) -> bool {
+    /// Names the calling process, where otherwise a file descriptor of a process is passed.
+    const PIDFD_SELF: libc::c_int = -10_001;
+    let pages: [libc::iovec; MAPPED_AT_ONCE] = core::array::from_fn(|index| libc::iovec {
+        iov_base: ptr::with_exposed_provenance_mut(base + index * bytes),
+        iov_len: PAGE,
+    });
+    // SAFETY: the caller guarantees that the pages are mapped and unused. The system only reads the array.
+    let advised = unsafe {
+        libc::syscall(
+            libc::SYS_process_madvise,
+            PIDFD_SELF,
+            pages.as_ptr(),
+            count,
+            MADV_GUARD_INSTALL,
+            0 as libc::c_uint,
+        )
+    };
+    advised == (count * PAGE) as libc::c_long
 }
 
 /// Unmaps a stack with its guard page.
