@@ -7,7 +7,7 @@
 pub enum Purpose {
     /// The trace of the scheduler, in the layout of `gmp_sched::trace::memory`.
     Trace,
-    /// The numbers of the scheduler, in the layout of `gmp_sched::snapshot`.
+    /// A snapshot of the scheduler's state and counters, in the layout of `gmp_sched::snapshot`.
     Numbers,
 }
 

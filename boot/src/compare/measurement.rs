@@ -28,7 +28,8 @@ pub struct Printed {
 }
 
 impl Printed {
-    /// Parses what a peer has printed. Lines that are not about the benchmark are skipped.
+    /// Parses what a peer has printed. The first line that is neither empty nor about the benchmark is the identity.
+    /// Other lines that are not about the benchmark are skipped.
     pub fn parse(text: &str) -> Self {
         let mut printed = Self::default();
         for line in text.lines().map(str::trim_end) {

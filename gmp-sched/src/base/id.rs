@@ -1,4 +1,4 @@
-//! The numbers of Gs, Ms and Ps.
+//! The ids of Gs, Ms and Ps, which are numbers.
 
 use core::fmt;
 

@@ -67,7 +67,7 @@ pub(crate) fn put_next<Plat: Platform>(
 }
 
 /// Puts a runnable G at the tail of the current P's ring. If the ring is full, half of it and the G go to the global
-/// queue. The caller must then wake an M if another P may be idle.
+/// queue. In both cases the caller must wake an M afterwards if another P may be idle.
 #[inline]
 pub(crate) fn put_last<Plat: Platform>(
     scheduler: &'static Scheduler<Plat>,

@@ -22,8 +22,8 @@ fn address<Plat: Platform>(goroutine: &Goroutine<Plat>) -> usize {
     core::ptr::from_ref(goroutine).addr()
 }
 
-/// Replaces a switch under loom. Runs `commit`, which without loom runs on the far side, and returns when the calling G
-/// has been readied.
+/// Takes the place of a context switch under loom. Runs `commit`, which a context switch runs after it has saved the
+/// context of the calling G, and returns when that G has been readied.
 pub(crate) fn leave<Plat: Platform>(
     caller: CurrentGoroutine<Plat>,
     commit: impl FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>),

@@ -1,5 +1,5 @@
 //! Models in which kernel threads become ready while CPUs are about to halt. No thread stays ready while a CPU halts,
-//! and no thread runs twice.
+//! and no two CPUs take the same thread.
 
 use alloc::boxed::Box;
 use core::cell::Cell;

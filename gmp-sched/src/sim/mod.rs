@@ -182,7 +182,7 @@ pub fn config() -> Config {
     simulation::current().config()
 }
 
-/// The virtual clock: time since the machine started.
+/// The virtual clock: the time since the beginning of the simulation.
 #[must_use]
 pub fn elapsed() -> Duration {
     Duration::from_nanos(simulation::current().now())

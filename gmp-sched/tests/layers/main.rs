@@ -47,7 +47,8 @@ impl Stack {
     }
 }
 
-/// The height of each module of a stack in its picture in ARCHITECTURE.md. The lowest layer has height 0.
+/// The layers of one crate: the height of each module in the picture of that crate in ARCHITECTURE.md. The lowest layer
+/// has height 0.
 struct Floors {
     stack: Stack,
     floors: BTreeMap<String, usize>,

@@ -41,7 +41,7 @@ impl Settings {
 }
 
 /// One G sets and stops a timer repeatedly while other Gs receive its ticks. No tick belongs to a setting that was
-/// stopped or replaced before the receiver began to wait, and no setting has two ticks.
+/// stopped or replaced before the receiver began to wait, and there are no more ticks than settings.
 #[test]
 fn no_stale_tick_is_received() {
     explore(|seed| {

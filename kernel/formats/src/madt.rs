@@ -28,7 +28,7 @@ pub enum Entry {
         /// The id of its local APIC.
         apic_id: u32,
     },
-    /// An I/O APIC.
+    /// An I/O APIC, which routes the interrupts of devices to CPUs.
     IoApic {
         /// The physical address of its registers.
         address: u32,

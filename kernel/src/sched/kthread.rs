@@ -12,7 +12,7 @@ use crate::cpu::{contexts, cpus};
 #[derive(Clone, Copy, Debug)]
 pub struct KernelCpu;
 
-/// A kernel thread.
+/// A thread of [`gmp_sched::kthread`] on the CPUs of this kernel.
 pub(crate) type KernelThread = Thread<KernelCpu>;
 
 static THREADS: Once<&'static Threads<KernelCpu>> = Once::new();

@@ -57,7 +57,7 @@ fn timer() {
     inspection::answer();
     let Some(Expired { deadline, now }) = timer::expire() else { return };
     activity::note_lateness(deadline, now);
-    // Before the scheduler is up, there are no threads and nothing else to do.
+    // Before kernel threads are set up, there is nothing else to do.
     if !kthread::is_up() {
         return;
     }

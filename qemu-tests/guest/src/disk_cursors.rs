@@ -18,8 +18,8 @@ fn seek_to(position: u64, length: u64, cursor: &mut DiskCursor<'_>, random: &mut
     }
 }
 
-/// Two cursors read and write ranges with random offsets and lengths, also past the end of the disk. Each call has the
-/// result that a model in memory has, and the plain calls read what the cursors have written.
+/// Two cursors read and write ranges with random offsets and lengths, also past the end of the disk. Each call returns
+/// what the same call on a copy of the disk in memory would return. Plain calls read what the cursors have written.
 fn cursors_agree_with_plain_calls() {
     let disk = &disks()[0];
     let length = disk.len_bytes();

@@ -1,6 +1,6 @@
-//! Tests of the disk driver with devices that commit faults. Most of them are disks in memory with the kernel option
-//! `disk_fault`; the device of the last test is QEMU's, which reports errors. `tests/disk/faults.rs` on the host runs
-//! these tests.
+//! Tests of the disk driver with faulty devices. Most of them are disks in memory, into which the kernel option
+//! `disk_fault` injects faults. The device of the last test is QEMU's, which reports errors. `tests/disk/faults.rs` on
+//! the host runs these tests.
 
 use core::cell::Cell;
 

@@ -2,6 +2,8 @@
 //! the host runs these tests, each with disks of the lengths that the test expects.
 
 use core::hint::black_box;
+use core::mem::MaybeUninit;
+use core::slice;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use kernel::cancel::ContextError;
@@ -278,18 +280,25 @@ fn large_transfers_return_what_was_written() {
 }
 guest_test!(large_transfers_return_what_was_written, hidden);
 
-/// Reads fill a buffer on the stack of a G. The buffer covers several pages, and none of them has been touched before.
+/// Reads fill a buffer on the stack of a G. The buffer covers several pages, and none of them has been touched before:
+/// the G has a new stack, because no other G has asked for this size.
 fn untouched_buffers_on_a_stack_are_filled() {
+    const LENGTH: usize = 40_000;
     #[inline(never)]
+    #[expect(unsafe_code, reason = "uses memory that has not been written")]
     fn read(access: DiskAccess<'_>) -> bool {
-        let mut buffer = [0_u8; 40_000];
-        let read = access.read_at(3, black_box(&mut buffer[1..]));
+        let mut buffer = MaybeUninit::<[u8; LENGTH]>::uninit();
+        let start: *mut u8 = black_box(buffer.as_mut_ptr()).cast();
+        // SAFETY: the variable is not used otherwise. The compiler must assume that `black_box` has initialised it. On
+        // the machine, the memory of a new stack contains zeros.
+        let buffer = unsafe { slice::from_raw_parts_mut(start, LENGTH) };
+        let read = access.read_at(3, &mut buffer[1..]);
         read == Ok(buffer.len() - 1) && (3..).zip(&buffer[1..]).all(|(offset, &byte)| byte == pattern(0, offset))
     }
     let disk = &disks()[0];
     fill(0, disk);
-    for way in WAYS {
-        assert!(go(move || read(way(disk))).join().unwrap());
+    for (size, way) in [LENGTH + 100_000, LENGTH + 200_000].into_iter().zip(WAYS) {
+        assert!(Builder::new().stack_size(size).go(move || read(way(disk))).join().unwrap());
     }
 }
 guest_test!(untouched_buffers_on_a_stack_are_filled, hidden);

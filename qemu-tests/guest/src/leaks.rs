@@ -55,7 +55,8 @@ struct Kept {
 }
 
 impl Kept {
-    /// Waits like [`Snapshot::take`], and keeps no memory of the heap itself.
+    /// Waits like [`Snapshot::take`], and returns the current numbers. The returned value owns no memory of the heap, so
+    /// it does not change the result of the next call.
     fn take(gs: usize) -> Self {
         drop(Snapshot::take(gs));
         Self { bytes: live_heap_bytes(), ms: scheduler().expect("the scheduler runs").machines().count() }

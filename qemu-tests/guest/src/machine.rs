@@ -299,7 +299,7 @@ fn non_maskable_interrupt_to_a_late_cpu_does_not_reset_the_machine() {
     assert_all_cpus_run();
 }
 
-/// Checks that a G runs on each CPU at the same time.
+/// Checks that all CPUs run Gs at the same time.
 fn assert_all_cpus_run() {
     static ARRIVED: AtomicUsize = AtomicUsize::new(0);
     let wait = || {

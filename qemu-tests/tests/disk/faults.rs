@@ -1,5 +1,5 @@
-//! Tests of disks that commit faults. Except in the last test, these are disks in memory, whose faults are those of the
-//! kernel option `disk_fault`. So the same requests have the same faults in every run.
+//! Tests of faulty disks. All tests except the last use disks in memory, into which the kernel option `disk_fault`
+//! injects faults. So the same requests have the same faults in every run.
 
 use std::fs;
 

@@ -18,8 +18,8 @@ use crate::process::Process;
 /// The packages that depend on the current kernel for virtual machines, in Debian and in Ubuntu.
 const KERNELS: [&str; 2] = ["linux-image-cloud-amd64", "linux-image-virtual"];
 
-/// The options of Linux. `mitigations=off` turns off mitigations of processor errors. These mitigations slow system
-/// calls down, and are useless on an emulated processor.
+/// The options of Linux. `mitigations=off` turns off the mitigations for vulnerabilities of processors, such as
+/// Meltdown. They slow system calls down, and are useless on an emulated processor.
 const OPTIONS: &str = "console=ttyS0 quiet mitigations=off panic=-1";
 
 /// The factor by which the numbers of repetitions of Go's workloads are multiplied. The full numbers are for

@@ -78,7 +78,7 @@ fn in_bubble(escaped: &Escaped, values: &Arc<Values>, seed: u64) {
     *escaped.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
-/// Takes a step whose waits are durable, so that the clock of the bubble ends them.
+/// Takes a step whose waits are durable, so that the bubble can go on: its clock ends these waits, or another G does.
 fn step_in_bubble(random: &mut fastrand::Rng, channel: &Chan<Value>, values: &Arc<Values>) {
     let limit = HOUR.mul_f32(random.f32());
     let value = Value::new(random.u64(..), values).with_panic(random.u32(..8) == 0);

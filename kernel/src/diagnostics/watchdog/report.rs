@@ -20,18 +20,19 @@ pub(super) fn counts() -> (u64, u64) {
     (LOCKUPS.load(Ordering::Relaxed), RECOVERIES.load(Ordering::Relaxed))
 }
 
-/// Reports that `what` (interrupts or preemption) has been off on a CPU for too long, and where the CPU is. `console`
-/// records whether the console's lock was held when the CPU was first asked (see [`Hold`]). If the lock has been held
-/// without interruption since then, nothing can be printed, and the function returns `false`.
+/// Reports that `what` (interrupts or preemption) has been off on a CPU for too long, and where the CPU is. Returns
+/// whether the report was printed. `console` is the state of the console's lock at the time of the watchdog's first
+/// non-maskable interrupt to that CPU (see [`Hold`]). If another CPU has held the lock ever since, nothing can be
+/// printed.
 ///
 /// # Panics
-/// If the suspected CPU is the one that holds the console's lock.
+/// If the suspected CPU itself has held the console's lock ever since.
 pub(super) fn lockup(cpu: CpuId, what: &str, off_for: u64, console: Hold) -> bool {
-    // If the suspected CPU has held the console's lock since it was first asked, no report can be printed. This CPU
-    // panics instead, because a panic prints without the lock.
+    // If the suspected CPU has held the console's lock since that interrupt, no report can be printed. This CPU panics
+    // instead, because a panic prints without the lock.
     assert!(!console.is_of(cpu), "CPU {cpu} has had {what} off for {}, and the console is locked", Seconds(off_for));
     if console.goes_on() {
-        // Another CPU has held the console's lock since the suspected CPU was first asked. The lock is held with
+        // Another CPU has held the console's lock since that interrupt. The lock is held with
         // interrupts off, so that other CPU is suspected as well. When that suspicion is confirmed, this function is
         // called for the other CPU, and the assertion above stops the kernel.
         return false;

@@ -85,7 +85,7 @@ impl Rings {
     }
 
     /// Takes the next request that the driver has made available. Returns the number of its first descriptor, or `None`
-    /// if no request is available or a ring is not in shared memory.
+    /// if no request is available, or if a ring is not in shared memory or its index is not aligned.
     pub(super) fn take<M: SharedMemory>(&mut self) -> Option<u16> {
         // Ordering: Acquire, so that the device sees the descriptors and the data of the request.
         if index_of::<M>(self.available)?.load(Ordering::Acquire) == self.taken {
