@@ -6,17 +6,24 @@ use super::{Mutant, mutant};
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/sync/mutex.rs",
-        "a mutex without waiters is unlocked without Release",
-        "        if self.word.fetch_sub(HELD, Ordering::Release) != HELD {",
-        "        if self.word.fetch_sub(HELD, Ordering::Relaxed) != HELD {",
+        "a mutex is unlocked without Release",
+        "self.word.fetch_sub(HELD, Ordering::Release)",
+        "self.word.fetch_sub(HELD, Ordering::Relaxed)",
         Model("sync::mutex_has_one_holder_at_a_time"),
     ),
     mutant(
         "library/sync/mutex.rs",
-        "an unlock does not wake the G that has queued itself meanwhile",
-        "            self.release_again(fairness);",
-        "",
+        "a G that queues itself does not make the holder keep the mutex",
+        "|word| word & !mine | QUEUED | KEPT",
+        "|word| word & !mine | QUEUED",
         Model("sync::mutex_has_one_holder_at_a_time"),
+    ),
+    mutant(
+        "library/sync/mutex.rs",
+        "a G that locks ahead of waiters does not keep the mutex for them",
+        "    if word & QUEUED == 0 { word | HELD } else { word | HELD | KEPT }",
+        "    word | HELD",
+        Model("sync::mutex_has_one_holder_of_three_at_a_time"),
     ),
     mutant(
         "library/sync/mutex.rs",
@@ -28,23 +35,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/sync/mutex.rs",
         "the word of a mutex does not say that a G waits",
-        "            if self.take_or(mine, |word| word & !mine | QUEUED) {",
+        "            if self.take_or(mine, |word| word & !mine | QUEUED | KEPT) {",
         "            if self.take_or(mine, |word| word & !mine) {",
         Model("sync::mutex_has_one_holder_at_a_time"),
     ),
     mutant(
         "library/sync/mutex.rs",
         "the word of a mutex does not say that more Gs wait",
-        "        let rest = if queue.is_empty() { 0 } else { QUEUED };",
-        "        let rest = 0;",
+        "        let is_last = queue.is_empty();",
+        "        let is_last = true;",
         Model("sync::mutex_has_one_holder_of_three_at_a_time"),
-    ),
-    mutant(
-        "library/sync/mutex.rs",
-        "a mutex with waiters is unlocked without Release",
-        "            self.word.swap(AWAKE | rest, Ordering::Release);",
-        "            self.word.swap(AWAKE | rest, Ordering::Relaxed);",
-        Model("sync::try_lock_takes_a_mutex_ahead_of_waiters"),
     ),
     mutant(
         "library/sync/mutex.rs",
