@@ -1,4 +1,4 @@
-//! Due timers, and when their Gs run.
+//! Due timers, and when their Gs run. (`timekeeper` has the M that sleeps until the next timer of an idle P.)
 //!
 //! The timing wheel of a P is the queue of the Gs that its due timers ready: a G stays in the wheel until it can run.
 //! So Gs whose timers are due together run in the order of their times, and before the Gs in the queues of the P as

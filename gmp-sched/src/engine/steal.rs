@@ -1,6 +1,8 @@
 //! Work stealing: an M without work visits the other Ps in random order and takes half of the first ring that is not
 //! empty.
 //!
+//! This file decides from whom a G is stolen, and when. How many Gs are stolen at once is decided by `copy_half` in
+//! [`base::run_queue`](crate::base::run_queue).
 //! [`RunQueue::steal_into`](crate::base::run_queue::RunQueue::steal_into) puts all stolen Gs except the last one into
 //! the thief's own ring, and returns the last one. The G that [`steal`] returns runs at once. The callers of
 //! [`steal_at_once`] and [`steal_due`] have another G to run, so they put the returned G at the tail of the ring, too.
