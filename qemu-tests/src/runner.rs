@@ -96,7 +96,7 @@ impl Runner {
         let result = match self.guest.boot(configuration, &arguments_alone(&[], test)) {
             Ok(session) => {
                 let mut machine = Machine::new(session, self.echo);
-                let result = machine.run_to_the_end(test, firmware_time(configuration.firmware));
+                let result = machine.run_to_the_end(test, firmware_time(configuration));
                 transcript = machine.transcript;
                 result
             }
@@ -116,7 +116,7 @@ impl Machine {
         let session =
             guest.boot(configuration, &[SERVE.to_owned()]).map_err(|error| (error.into(), Transcript::default()))?;
         let mut machine = Self::new(session, echo);
-        let limit = BOOT_TIME + firmware_time(configuration.firmware);
+        let limit = BOOT_TIME + firmware_time(configuration);
         let why = match machine.next_report(Instant::now() + limit, |report| report == Report::Ready) {
             Next::Line(_) => return Ok(machine),
             Next::Ended(ending) => format!("the machine did not get as far as to run tests: {}", meaning(&ending)),
