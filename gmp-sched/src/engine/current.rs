@@ -7,9 +7,9 @@ use crate::platform::{Pinned, Platform};
 
 /// The calling G, pinned, with the M that runs it and the P that this M holds.
 ///
-/// A switch consumes this value, because the G may be resumed by another M that holds another P. Inlined functions pass
-/// the value on. Outlined functions take only the pin and look up the G, the M and the P again. Passing these three in
-/// memory would cost the fast path three stores.
+/// A switch consumes this value, because the G may be resumed by another M that holds another P. Functions that are
+/// inlined pass this value on. Functions that are not inlined take only the pin, and look up the G, the M and the P
+/// again, because passing these three in memory would cost the fast path three stores.
 #[derive(Debug)]
 pub(crate) struct CurrentGoroutine<Plat: Platform> {
     pub(crate) pinned: Pinned<Plat>,
@@ -118,8 +118,8 @@ impl<Plat: Platform> CurrentProcessor<Plat> {
 }
 
 /// Panics with the reason why the caller may not perform its operation. Releases `held` and the pin before the panic,
-/// so that a platform that ends only the G of a panic can do so. The program may hold further pins, as it does while it
-/// has stopped the world; see [`Platform::misuse`].
+/// because on some platforms the panic ends only the calling G. Other pins of the program stay raised, for example that
+/// of a G that has stopped the world; see [`Platform::misuse`].
 #[cold]
 #[inline(never)]
 #[track_caller]

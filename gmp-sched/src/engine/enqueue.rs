@@ -11,7 +11,7 @@
 //! | returns from a call that blocks and finds no P | the due timers of its old P or of another P, so that it displaces the G that runs there; on platforms without timer interrupts, the global queue |
 //! | returns from another system call and finds no P | the tail of the global queue |
 //! | is to go to the ring, but the ring is full | the tail of the global queue, with half of the ring |
-//! | was readied by an M without a P, a thread that is no M, or in another scheduler | the global queue of its own scheduler |
+//! | was readied by an M without a P, by a thread that is not an M, or in another scheduler | the global queue of its own scheduler |
 //! | is locked to its M | the list of locked Gs beside the global queue; but if it is readied while a P is idle, no queue: its M is assigned that P |
 //!
 //! After the G has been enqueued, an M is woken if a P is idle and no M spins (see `idle`). So the G does not wait
@@ -66,8 +66,9 @@ pub(crate) fn put_next<Plat: Platform>(
     }
 }
 
-/// Puts a runnable G at the tail of the current P's ring. If the ring is full, half of it and the G go to the global
-/// queue. In both cases the caller must wake an M afterwards if another P may be idle.
+/// Puts a runnable G at the tail of the current P's ring. The caller must wake an M afterwards if another P may be
+/// idle. If the ring is full, half of it and the G go to the global queue, and this function itself wakes an M if a P
+/// is idle.
 #[inline]
 pub(crate) fn put_last<Plat: Platform>(
     scheduler: &'static Scheduler<Plat>,
@@ -170,7 +171,8 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.wake_processor();
     }
 
-    /// Makes a G of this scheduler runnable and [injects](Self::inject) it. The caller is not an M of this scheduler.
+    /// Makes a G of this scheduler runnable and [injects](Self::inject) it. The caller is not an M of this scheduler,
+    /// or is an M that holds no P.
     ///
     /// As soon as the G can run, the scheduler may end and be used again. So after the critical section, this function
     /// uses only the park token of the M that it unparks.

@@ -22,8 +22,8 @@ impl<Plat: Platform> Scheduler<Plat> {
                 let mut shared = self.shared.lock();
                 if shared.has_surplus() {
                     shared.blocked_machines += 1;
-                    // Records that no surplus is left, if so. `NEVER` keeps the recorded beginning of a surplus that
-                    // remains.
+                    // If no surplus is left, this call records that. If a surplus remains, the argument `NEVER` keeps
+                    // the recorded time at which it began.
                     shared.update_surplus(Instant::NEVER);
                     return Ok(());
                 }
@@ -52,9 +52,9 @@ impl<Plat: Platform> Scheduler<Plat> {
         true
     }
 
-    /// Takes over a P whose M is blocked. Stops the P if the world is to stop. Otherwise assigns the P to another M if
-    /// there is work for it, or else puts the P on the idle list. Checks the same sources of work as `find_runnable`.
-    /// Go: `handoffp`.
+    /// Takes over a P whose M is blocked or waits for its locked G. Stops the P if the world is to stop. Otherwise
+    /// assigns the P to another M if there is work for it, or else puts the P on the idle list. Checks the same sources
+    /// of work as `find_runnable`. Go: `handoffp`.
     #[doc(alias = "handoffp")]
     pub(crate) fn hand_off(&'static self, processor: &'static Processor<Plat>) {
         processor.status.set(ProcessorStatus::Running);

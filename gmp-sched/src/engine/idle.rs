@@ -13,7 +13,7 @@ use crate::record::trace::EventKind;
 /// What an M is woken for. Go: the argument `spinning` of `startm`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Assignment {
-    /// The M searches for work. The waker has already counted it as spinning.
+    /// The M searches for work. The waker has already counted the M as spinning.
     Search,
     /// The M runs the Gs in the queue of the P that is assigned together with this value.
     Run,
@@ -63,7 +63,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         Some(self.assign(shared, processor, Assignment::Search))
     }
 
-    /// Counts the caller as spinning if a P is idle and no M is spinning. Returns whether it counted the caller.
+    /// Counts the caller as spinning if a P is idle and no M is spinning. Returns whether the caller was counted.
     fn begin_search(&self) -> bool {
         fence(Ordering::SeqCst);
         Plat::point(Site::Idle);
@@ -194,7 +194,7 @@ impl<Plat: Platform> Machine<Plat> {
     }
 
     /// Called by an M on the idle list: checks all queues a second time, and takes an idle P if there is work.
-    /// Otherwise parks until a P is assigned to it.
+    /// Otherwise parks until a P is assigned to the M. If the M is to end, ends its thread and does not return.
     pub(crate) fn wait_for_processor(&'static self, pinned: &Pinned<Plat>) {
         let scheduler = self.scheduler();
         // If this M was spinning, other Ms may have enqueued Gs without waking an M, because they relied on its search.
@@ -232,9 +232,9 @@ impl<Plat: Platform> Machine<Plat> {
     }
 
     /// Called if this M was assigned a P before it checked the queues a second time. Also called if this M saw work in
-    /// that check, but was assigned a P before it could take one. While this M was spinning, submitters relied on its
-    /// search. So if there is work, wakes another M to search in its place. The queue of the assigned P is checked,
-    /// too, because this M may first run the G of a device or of a due timer, while the Gs of the queue wait.
+    /// that check, but was assigned a P before it could take an idle one. While this M was spinning, submitters relied
+    /// on its search. So if there is work, wakes another M to search in its place. The queue of the assigned P is
+    /// checked, too, because this M may first run the G of a device or of a due timer, while the Gs of the queue wait.
     fn wake_if_work_is_visible(&'static self) {
         let scheduler = self.scheduler();
         if scheduler.is_queued_work_visible() {
@@ -257,8 +257,8 @@ impl<Plat: Platform> Machine<Plat> {
 
     /// Called by an M on the idle list that has seen work. Takes an idle P. If there is work on a queue, the M begins
     /// to spin, so that another M is woken if there is more work. If only a device is ready, the M takes the P for the
-    /// G of the device alone, and no other M has to be woken. Returns `false` if no P is idle. In this case the Ms
-    /// that hold the Ps find the work.
+    /// G of the device alone, and no other M has to be woken. Returns whether this M holds a P now, which may also be a
+    /// P that was assigned to it meanwhile. If not, no P is idle, and the Ms that hold the Ps find the work.
     fn claim_idle_processor(&'static self, is_queued: bool) -> bool {
         let scheduler = self.scheduler();
         let mut shared = scheduler.shared.lock();

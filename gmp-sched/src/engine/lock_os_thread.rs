@@ -97,9 +97,9 @@ impl<Plat: Platform> Drop for LockedThread<Plat> {
     }
 }
 
-/// Functions that a G calls, on its own stack.
+/// Functions that do not switch. Most of them are called by the locked G itself, on its own stack.
 impl<Plat: Platform> Machine<Plat> {
-    /// The G that is locked to this M, which means that it runs on no other M. `None` if there is no such G.
+    /// The G that is locked to this M, so that this G runs on no other M; `None` if there is no such G.
     #[must_use]
     #[inline(always)]
     pub fn locked_goroutine(&self) -> Option<&'static Goroutine<Plat>> {

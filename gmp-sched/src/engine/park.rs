@@ -150,7 +150,8 @@ pub(crate) fn ready_pinned<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'s
 }
 
 /// Makes a parked G runnable and returns the G, which the caller must run or enqueue. Returns `None` if the G is locked
-/// to an M, or if the caller is not an M of the G's scheduler. In that case this function has already enqueued the G.
+/// to an M, or if the caller is not an M of the G's scheduler. In both cases nothing is left to do: this function has
+/// enqueued the G, or has assigned a P to the M of the locked G.
 #[inline(always)]
 pub(crate) fn make_runnable<Plat: Platform>(
     pinned: &Pinned<Plat>,
@@ -159,9 +160,8 @@ pub(crate) fn make_runnable<Plat: Platform>(
     end_wait(pinned, goroutine).map(|_| goroutine)
 }
 
-/// Does the work of [`make_runnable`], but returns the calling M and its P instead of the G, so that the caller need
-/// not look them up again to enqueue the G. Returns `None` if this M may not run the G. In that case this function has
-/// already enqueued the G elsewhere.
+/// Like [`make_runnable`], but returns the calling M and its P instead of the G, so that the caller need not look them
+/// up again to enqueue the G.
 #[inline(always)]
 fn end_wait<Plat: Platform>(
     pinned: &Pinned<Plat>,
@@ -182,8 +182,9 @@ fn end_wait<Plat: Platform>(
     Some((machine, processor))
 }
 
-/// The part of [`end_wait`] for a G that is sampled, waits in a bubble, is locked to its M or belongs to another
-/// scheduler. `here` is the calling M, or `None` on a thread that is no M.
+/// The part of [`end_wait`] for a G that is sampled, waits durably in a bubble, is locked to its M or belongs to
+/// another scheduler. `here` is the calling M, or `None` on a thread that is not an M. Returns the calling M, or `None`
+/// if nothing is left to do, as [`make_runnable`] does.
 #[cold]
 #[inline(never)]
 fn end_wait_slow_path<Plat: Platform>(

@@ -1,6 +1,6 @@
-//! The order in which an M picks the next G. All code that chooses among runnable Gs calls a function of this file. (A
-//! coroutine does not choose, because it switches to a certain G; it asks `may_skip_pick` whether it may. Nor does an M
-//! with a locked G, which waits for that G.)
+//! The order in which an M picks the next G. All code that chooses among runnable Gs calls a function of this file.
+//! (There are two exceptions. A coroutine switches to a certain G; `may_skip_pick` determines whether it may do so
+//! without a pick. An M with a locked G waits for that G.)
 //!
 //! | step | source of the next G | Go: `findRunnable` (runtime/proc.go, go1.27) |
 //! |---|---|---|
@@ -76,7 +76,7 @@ pub(crate) fn find_runnable<Plat: Platform>(
         }
         let event = poll_after_idleness(pinned, machine, processor).or_else(|| next_due(pinned, processor));
         // The G of the event runs before the global queue is checked. So the check is requested again. Otherwise the
-        // next one would come only after 61 more ticks.
+        // next check would come only after 61 more ticks.
         if event.is_some() && is_check_due {
             processor.request_global_check();
         }
@@ -135,7 +135,7 @@ pub(crate) fn take_from_others<Plat: Platform>(pinned: &Pinned<Plat>, processor:
 
 /// Whether a leaving G may switch to a certain other G without a pick. With timer interrupts it may, because an
 /// interrupt ends the slice, fires the timers and stops the G. On other platforms it may not if g0 has to pick, as in
-/// [`pick_next`]. Otherwise two Gs that switch to each other would keep their P for ever.
+/// [`pick_next`]. Otherwise two Gs that switch to each other could keep their P forever.
 #[cfg(feature = "extras")]
 #[inline(always)]
 pub(crate) fn may_skip_pick<Plat: Platform>(machine: &Machine<Plat>, processor: &'static Processor<Plat>) -> bool {
@@ -144,7 +144,8 @@ pub(crate) fn may_skip_pick<Plat: Platform>(machine: &Machine<Plat>, processor: 
 }
 
 /// Whether g0 has to pick, given that a slow pick is requested and no timer is due. While a trace is taken, a slow pick
-/// is always requested. So this function checks what other requests are made for.
+/// is always requested, so the request alone does not mean that g0 has to pick. In this case this function checks the
+/// other reasons for a request.
 #[cfg(feature = "extras")]
 #[cold]
 fn must_pick<Plat: Platform>(machine: &Machine<Plat>, processor: &'static Processor<Plat>) -> bool {

@@ -118,8 +118,9 @@ impl<Plat: Platform> Scheduler<Plat> {
         }
     }
 
-    /// Returns an idle M. Prefers the one that parked last on this CPU, if it is still idle, because no other CPU has
-    /// to be interrupted to wake that M. Otherwise returns the timekeeper, which is known without a search.
+    /// Returns an idle M, or `None` if no M is idle. Prefers the M that parked last on this CPU, if it is still idle,
+    /// because no other CPU has to be interrupted to wake that M. Otherwise returns the timekeeper, which is known
+    /// without a search.
     fn find_poller(&'static self) -> Option<&'static Machine<Plat>> {
         let is_poller = |machine: &&'static Machine<Plat>| {
             machine.polls.load(Ordering::Relaxed) && ptr::eq(machine.scheduler(), self)

@@ -103,14 +103,15 @@ pub fn end_slice<Plat: Platform>(machine: &Machine<Plat>) {
 }
 
 /// Makes the G that runs on `machine` give way as soon as the G can be switched out. `machine` may be on any CPU. Best
-/// effort: if the G leaves by itself in the meantime, the request has no effect. Does not block. Go: `preemptone`.
+/// effort: if the G leaves by itself in the meantime, the request only affects a G that shares the slice. Does not
+/// block. Go: `preemptone`.
 #[doc(alias = "preemptone")]
 pub fn request<Plat: Platform>(machine: &'static Machine<Plat>) {
     end_slice(machine);
     Plat::request_preemption(machine);
 }
 
-/// Whether the G on `machine` has to call [`give_way`]. Called by the handler of the interrupt that
+/// Whether the G on `machine` has to call [`give_way`]. Called, for example, by the handler of the interrupt that
 /// [`Platform::request_preemption`] sends.
 pub fn must_give_way<Plat: Platform>(machine: &Machine<Plat>) -> bool {
     let scheduler = machine.scheduler();

@@ -6,8 +6,9 @@ use crate::entities::machine::NewMachine;
 use crate::platform::{Pinned, Platform};
 
 impl<Plat: Platform> NewMachine<Plat> {
-    /// The main loop of an M, on the stack of the M's own thread: finds a G and switches to it, again and again. Each
-    /// switch returns when this G, or a G to which it has switched directly, leaves for g0. Go: `mstart`, `schedule`.
+    /// The main loop of an M, on the stack of the M's own thread: finds a G and switches to the G, again and again. The
+    /// G may leave by a switch to another G, and so on. The switch from g0 returns when one of these Gs leaves for g0.
+    /// Go: `mstart`, `schedule`.
     ///
     /// Called by the thread that [`Platform::start_thread`] made, pinned once.
     #[doc(alias = "schedule")]

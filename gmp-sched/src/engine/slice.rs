@@ -12,12 +12,13 @@
 //!
 //! If a G shares a slice, because it was in `runnext` or has displaced another G, the slice may be prolonged, once in
 //! each tick of the P. When the slice ends again, the G in `runnext` goes to the tail of the ring. A prolongation adds
-//! at most two slice lengths, because its measured time begins at once. So a tick of the P lasts at most three and two,
-//! that is, five slice lengths while other Gs wait; `sim::slices` checks this bound.
+//! at most two slice lengths, because its measured time begins at once. So a tick of the P lasts at most five slice
+//! lengths (three plus two) while other Gs wait; `sim::slices` checks this bound.
 //!
-//! A slice continues during a system call. The G gives way at the end of the call. If the call lasts, sysmon takes the
-//! P. Where there are no timer interrupts ([`Platform::TIMER_INTERRUPTS`]), sysmon checks in place of the handler, and
-//! a slice that is over ends when a G leaves: see [`end_inherited_slice`] and [`begin_next_slice`].
+//! A slice continues during a system call. If the slice ends during the call, the G gives way when the call ends,
+//! unless sysmon has taken the P before. Where there are no timer interrupts ([`Platform::TIMER_INTERRUPTS`]), sysmon
+//! checks in place of the handler, and a slice that is over ends when a G leaves: see [`end_inherited_slice`] and
+//! [`begin_next_slice`].
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
@@ -126,10 +127,10 @@ pub(crate) fn end_inherited_slice<Plat: Platform>(pinned: &Pinned<Plat>, process
     }
 }
 
-/// Called on g0 before each pick. If the slice of the G that has left is over, does the same as [`end_inherited_slice`]
-/// for a G that the commit of the leaving G has put into `runnext`. (If such a G inherited the slice, two Gs that ready
-/// each other in their commits would starve the ring.) The mark that the slice is over is then cleared, and the pick
-/// checks the global queue first.
+/// Called on g0 before each pick. On platforms on which interrupts preempt Gs, does nothing. On other platforms, if the
+/// slice of the G that has left is over, does the same as [`end_inherited_slice`] for a G that the commit of the
+/// leaving G has put into `runnext`. (If such a G inherited the slice, two Gs that ready each other in their commits
+/// would starve the ring.) The mark that the slice is over is then cleared, and the pick checks the global queue first.
 #[inline(always)]
 pub(crate) fn begin_next_slice<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) {
     if !Plat::TIMER_INTERRUPTS && processor.is_slice_over() {

@@ -64,8 +64,8 @@ pub fn span<Plat: Platform>(name: &'static str) -> Span<Plat> {
 }
 
 /// Marks a part of the calling G's work, which a trace shows under a name. `span!("name");` lasts to the end of the
-/// enclosing block, and `span!("name", expression)` only while the expression is evaluated, whose value it returns. Each
-/// calls [`span`](fn@span).
+/// enclosing block, and `span!("name", expression)` only while the expression is evaluated, whose value it returns.
+/// Both forms call [`span`](fn@span).
 ///
 /// A span belongs to a platform, so programs use the macro of their platform: `native::span!`, `sim::span!`,
 /// `kernel::span!`. For another platform, `on` names it: `trace::span!(on Platform; "name")`.

@@ -27,7 +27,7 @@ const RUN_NEXT_GRACE: Duration = Duration::from_micros(3);
 
 /// How many times in a row a thief waits for one victim. After a wait, the thief steals the G in `runnext` only if that
 /// G was there before the wait, too; otherwise the thief waits again. If two Gs keep readying each other, each wait
-/// ends with another G in `runnext`. Without this limit, the thief could then wait for ever. (Go sets no limit.)
+/// ends with another G in `runnext`. Without this limit, the thief could then wait forever. (Go sets no limit.)
 const GRACES: u32 = 4;
 
 /// Tries to steal from the other Ps: takes Gs from their rings, and in the last round also Gs of due timers and the Gs

@@ -119,9 +119,10 @@ fn switch<Plat: Platform>(
     // that switch.
     mem::forget(pinned);
     #[expect(unsafe_code, reason = "the context switch")]
-    // SAFETY: `to` was saved by this function or made by `prepare`. The caller has exclusive use of `to`, because it
-    // took the G from a queue or `to` is this M's g0. Only the commit, which runs on the far side, makes the saved
-    // context visible to other Ms. The pin is passed to the far side.
+    // SAFETY: `to` was saved by this function or made by `prepare`. The caller has exclusive use of `to`, which is this
+    // M's g0, or the context of a G that only the caller may run, for example because the caller has taken the G from a
+    // queue. Only the commit, which runs on the far side, makes the saved context visible to other Ms. The pin is
+    // passed to the far side.
     unsafe {
         context::switch(save, to, transfer)
     }
@@ -134,11 +135,11 @@ fn debug_assert_pinned_once<Plat: Platform>() {
     }
 }
 
-/// Leaves `me`, the calling G, and runs `commit` on the far side. The far side is `next`, which the caller has taken
-/// from a queue, or g0 if `next` is `None`. Returns when `me` is resumed, perhaps on another M. Go: `mcall` and the G
-/// side of `schedule`.
+/// Leaves `me`, the calling G, and runs `commit` on the far side. The far side is `next`, which only the caller may
+/// run, for example because the caller has taken it from a queue. If `next` is `None`, the far side is g0. Returns when
+/// `me` is resumed, perhaps on another M. Go: `mcall` and the G side of `schedule`.
 ///
-/// If the M holds no P, `next` is `None`.
+/// If the M holds no P, `next` must be `None`.
 #[doc(alias = "mcall")]
 #[inline(always)]
 pub(crate) fn leave<Plat: Platform>(

@@ -56,16 +56,16 @@ use crate::record::trace::EventKind;
 /// Entering costs a few stores; the P is taken away only if sysmon finds that the call lasts. During the call the G
 /// stays on its M, and must not spawn, yield or park. The G is not pinned, so where Ms are kernel threads, another
 /// thread may take the CPU from a call that computes for long. On threads of a host the call may block the thread,
-/// because sysmon runs at regular intervals. In a kernel the call must not block its thread; [`blocking`] is for such
-/// calls. There only timer interrupts of CPUs that run a thread wake sysmon. If this CPU halts, no interrupt may come,
-/// and the P stays unused.
+/// because sysmon runs at regular intervals. In a kernel the call must not block its thread; [`blocking`] is for calls
+/// that do. The reason is that in a kernel only the timer interrupts of CPUs that run a thread wake sysmon. If the
+/// thread blocked and its CPU halted, perhaps no such interrupt would come, and the P would stay unused.
 ///
 /// On return, may block the calling G until there is a P for it. Not callable from interrupts.
 ///
 /// # Panics
 ///
-/// The caller is not a G with a P, has preemption turned off or has stopped the world. A panic of `call` is passed on
-/// where the platform unwinds.
+/// The caller is not a G with a P, is pinned or has stopped the world. A panic of `call` is passed on where the
+/// platform unwinds.
 #[doc(alias = "entersyscall")]
 #[doc(alias = "exitsyscall")]
 #[inline]
@@ -113,8 +113,8 @@ pub fn try_blocking<Plat: Platform, R>(call: impl FnOnce() -> R) -> Result<R, Ou
 
 /// Like [`try_blocking`], but the caller stays pinned until its G has a P again or has been enqueued. This is for
 /// drivers of a kernel, whose `call` parks only the thread. Without the pin, another thread could displace the caller's
-/// thread for up to a slice. Before the driver has made its request to the device, this could be the thread of the M
-/// that takes over the P. After the call and before the G has been enqueued, this could be any ready thread.
+/// thread for up to a slice. Before the driver has made its request to the device, the other thread could be that of
+/// the M that takes over the P. After the call and before the G has been enqueued, it could be any ready thread.
 ///
 /// # Errors
 ///

@@ -54,8 +54,8 @@ pub(crate) fn has_to_stop<Plat: Platform>(scheduler: &Scheduler<Plat>) -> bool {
 }
 
 /// Commit of a G that returns from [`syscall`](crate::engine::syscall::syscall) when [`take_processor_back`] has found
-/// no P for it. The G goes to the global queue, because sysmon may have taken the P at the end of the slice of the G. If
-/// the G did not go there, a G that makes calls in a loop would run before the Gs that wait for a slice.
+/// no P for it. The G goes to the global queue, because sysmon may have taken the P at the end of the slice of the G.
+/// If the G went to a local queue, a G that makes calls in a loop would run before the Gs that wait for a slice.
 pub(crate) fn requeue_without_processor<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     requeue(pinned, goroutine, |_| None);
 }

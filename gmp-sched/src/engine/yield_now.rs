@@ -15,12 +15,12 @@ use crate::record::trace::EventKind;
 /// The caller goes to the tail of the local ring. If the global queue has work or the ring is full, the caller goes to
 /// the tail of the global queue instead. (Go always uses the global queue. While the global queue is empty, the order
 /// of the Gs is the same with the local ring, which needs no lock.) Returns at once if this P has nothing else to run
-/// and the global queue is empty. Only about every 64th such yield also looks for Gs that other Ps have queued. Not
-/// callable from interrupts.
+/// and the global queue is empty. Only about every 64th such yield first tries to steal Gs from other Ps. Not callable
+/// from interrupts.
 ///
 /// # Panics
 ///
-/// The caller has preemption turned off or is not a G with a P.
+/// The caller is pinned or is not a G with a P.
 #[doc(alias = "Gosched")]
 // Always inlined. After a switch of stacks the CPU mispredicts where a function returns to, because it predicts a
 // return to the caller in the previous G. If this function were not inlined, a yield would take 19 ns on threads, 13 of
